@@ -1,0 +1,442 @@
+/*
+ * leat: the data plane of model training.
+ *
+ * leat takes samples at rest and delivers batches: in a declared order, exactly once, resumable at any batch.
+ * The nouns, in the order in which a program meets them:
+ *
+ *     writer   makes a file (or shards with a manifest) of samples with a schema of named, typed fields
+ *     dataset  an opened file, manifest or folder, or a view of one; random access by position
+ *     loader   a data set, an order and a program of operators; gives batch after batch
+ *     batch    one tensor per output; the caller's for as long as the caller holds it
+ *
+ * Conventions, for every function below:
+ *
+ *   - Functions that can fail return 0 (LEAT_OK) or a negative LEAT_E_* code; their last parameter is a caller-owned
+ *     `struct leat_error *`, which may be NULL. The library never exits, aborts or prints.
+ *   - `_new`/`_open` give an object that the caller must end with the matching `_free`/`_close`/`_release`. On failure
+ *     the out parameter is set to NULL.
+ *   - Strings are UTF-8 and NUL-terminated; a `char *` that a function gives is ended with leat_free().
+ *   - Threads: an object may be used from any thread, from one thread at a time, unless its comment says more.
+ *   - fork: data sets may be used on both sides of a fork. A loader may be used only in the process that opened it:
+ *     elsewhere its functions return LEAT_E_FORKED.
+ *   - Positions and sample ids are below 2^63.
+ *
+ * Structures of options begin with `struct_size`, which LEAT_*_OPTIONS_INIT sets, so that a program compiled against
+ * this header keeps working with a later library.
+ */
+#ifndef LEAT_LEAT_H
+#define LEAT_LEAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define LEAT_API __attribute__((visibility("default")))
+#else
+#define LEAT_API
+#endif
+
+#define LEAT_VERSION "0.1.0"
+
+/* The version of the library that is running, "major.minor.patch". Never NULL, static. Any thread. */
+LEAT_API const char *leat_version(void);
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+enum leat_status {
+    LEAT_OK = 0,
+    LEAT_E_NOMEM = -1,       /* memory could not be allocated */
+    LEAT_E_INVALID = -2,     /* an argument is not valid */
+    LEAT_E_RANGE = -3,       /* a position, step or size is out of range */
+    LEAT_E_IO = -4,          /* the system refused a read, write, map, sync or rename; sys_errno says why */
+    LEAT_E_NOT_FOUND = -5,   /* no such file, field, class or record */
+    LEAT_E_EXISTS = -6,      /* the target exists and overwriting was not asked for */
+    LEAT_E_BUSY = -7,        /* another process writes this target */
+    LEAT_E_FORMAT = -8,      /* not a format that leat reads, or a version that this library does not know */
+    LEAT_E_CORRUPT = -9,     /* bytes at rest are not what was written: checksum, truncation, impossible value */
+    LEAT_E_UNFINISHED = -10, /* the file was never finished: resume or write again */
+    LEAT_E_CHANGED = -11,    /* the source changed since (resume of a pack, file replaced under a loader) */
+    LEAT_E_TYPE = -12,       /* a program does not fit its data; the text names the operator and what would fit */
+    LEAT_E_DECODE = -13,     /* a sample is broken: its bytes do not decode */
+    LEAT_E_BUDGET = -14,     /* the byte budget is too small; the text says how much is needed */
+    LEAT_E_HELD = -15,       /* the caller holds more batches than max_held_bytes allows */
+    LEAT_E_STATE = -16,      /* a saved state does not belong to this data set, order or version */
+    LEAT_E_FORKED = -17,     /* a loader was used in a process that did not open it */
+    LEAT_E_CLOSED = -18,     /* the object was closed, or a newer iteration began */
+    LEAT_E_CANCELLED = -19,  /* interrupted by request */
+    LEAT_E_TIMEOUT = -20,    /* the time that the caller gave has passed; calling again goes on */
+    LEAT_E_END = -21,        /* the epoch has no further batch; not a failure */
+    LEAT_E_UNSUPPORTED = -22 /* a feature that this build or machine lacks */
+};
+
+#define LEAT_NO_SAMPLE INT64_C(-1)
+#define LEAT_NO_OFFSET INT64_C(-1)
+
+/* What went wrong and where. Filled only when a function fails. `file` and `field` are empty, `sample` and `offset`
+ * are -1, where there is none. `message` is one or more sentences that end in what to do. */
+struct leat_error {
+    int code;       /* LEAT_E_* */
+    int sys_errno;  /* errno, or 0 */
+    int64_t sample; /* sample id, or LEAT_NO_SAMPLE */
+    int64_t offset; /* byte offset in `file` or in the sample's value, or LEAT_NO_OFFSET */
+    char file[512]; /* path, cut at the front if longer */
+    char field[64]; /* field or output */
+    char message[1024];
+};
+
+/* The name ("LEAT_E_IO") and one line of text of a code. Never NULL, static. Any thread. */
+LEAT_API const char *leat_status_name(int code);
+LEAT_API const char *leat_status_text(int code);
+
+/* Ends a string or array that leat gave. NULL is allowed. Any thread. */
+LEAT_API void leat_free(void *p);
+
+/* ---- types and schemas ------------------------------------------------------------------------------------------- */
+
+enum leat_dtype {
+    LEAT_U8 = 1,
+    LEAT_I8,
+    LEAT_U16,
+    LEAT_I16,
+    LEAT_U32,
+    LEAT_I32,
+    LEAT_U64,
+    LEAT_I64,
+    LEAT_F16,
+    LEAT_BF16,
+    LEAT_F32,
+    LEAT_F64,
+    LEAT_BOOL
+};
+
+enum leat_kind {
+    LEAT_KIND_ARRAY = 1, /* a scalar (ndim 0) or array of `dtype`; shape[0] may be -1: it varies from sample to sample */
+    LEAT_KIND_BYTES,     /* any bytes */
+    LEAT_KIND_STR,       /* UTF-8 text */
+    LEAT_KIND_JSON,      /* a JSON document as UTF-8 text */
+    LEAT_KIND_IMAGE      /* an encoded photo: JPEG, PNG or WebP bytes as they came */
+};
+
+enum leat_layout { LEAT_LAYOUT_NONE = 0, LEAT_LAYOUT_HWC, LEAT_LAYOUT_CHW };
+
+#define LEAT_MAX_DIMS 8
+#define LEAT_FIELD_DERIVED 1u /* made by leat (name, image.width ...), outside the fingerprint */
+#define LEAT_FIELD_FILES 2u   /* each value is one file of a folder, byte for byte */
+
+struct leat_field {
+    const char *name; /* [A-Za-z_][A-Za-z0-9_.-]*, at most 63 bytes; a dot only in derived fields */
+    enum leat_kind kind;
+    enum leat_dtype dtype; /* of an array; LEAT_U8 for the other kinds */
+    enum leat_layout layout;
+    unsigned flags; /* LEAT_FIELD_* */
+    unsigned ndim;
+    int64_t shape[LEAT_MAX_DIMS];
+};
+
+/* Bytes per element, 0 for an unknown dtype; its numpy name ("float32"); the reverse (0 if unknown). Any thread. */
+LEAT_API size_t leat_dtype_size(enum leat_dtype dtype);
+LEAT_API const char *leat_dtype_name(enum leat_dtype dtype);
+LEAT_API enum leat_dtype leat_dtype_from_name(const char *name);
+
+/* ---- writer ------------------------------------------------------------------------------------------------------ */
+
+struct leat_writer; /* opaque. One thread at a time. */
+
+enum leat_on_bad { LEAT_BAD_MARK = 0, LEAT_BAD_SKIP, LEAT_BAD_RAISE };
+
+struct leat_writer_options {
+    size_t struct_size;
+    bool check;                 /* decode every photo to its end (entropy decoding only) and mark broken ones */
+    bool overwrite;             /* replace an existing target when finished; the old one stays until then */
+    bool resume;                /* go on from what is whole of an unfinished target */
+    enum leat_on_bad on_bad;    /* what to do with a broken photo */
+    uint64_t shard_bytes;       /* 0: one file; else start a new shard once a file has this many bytes */
+    unsigned num_threads;       /* 0: as many as cgroups and affinity allow */
+    const char *metadata;       /* a JSON object, or NULL */
+    const char *const *classes; /* names of the classes of field `label`, or NULL */
+    size_t n_classes;
+    unsigned max_side;     /* 0, or: photos whose longer side is above this are resized and stored as JPEG */
+    unsigned quality;      /* of those, 1 to 100; 0: 90 */
+    const char *source_id; /* NULL, or a text that names the source; a resume with another one is LEAT_E_CHANGED */
+};
+#define LEAT_WRITER_OPTIONS_INIT                                                                                                           \
+    {                                                                                                                                      \
+        sizeof(struct leat_writer_options), true, false, false, LEAT_BAD_MARK, 0, 0, NULL, NULL, 0, 0, 0, NULL                             \
+    }
+
+/* One value of one sample. `data` holds `length` bytes and is read before the call returns. For a field whose first
+ * dimension varies, length / (bytes of one row) is that dimension. If `path` is not NULL the value is that file's
+ * bytes: it is read later by a thread of the writer, `length` must be the size that its listing gave, and `data` is
+ * ignored. The string is copied. */
+struct leat_value_ref {
+    const void *data;
+    uint64_t length;
+    const char *path;
+};
+
+/* Starts writing `path`. Data go to `path`.partial, which is locked against other writers, and become visible under
+ * `path` only by leat_writer_finish. `fields` are copied.
+ * Errors: INVALID (schema, options), EXISTS, BUSY, CHANGED (resume of another source), IO, NOMEM, CORRUPT. */
+LEAT_API int leat_writer_open(const char *path, const struct leat_field *fields, size_t n_fields, const struct leat_writer_options *options,
+                              struct leat_writer **out, struct leat_error *error);
+
+/* Number of samples that are in the file so far (after a resume: that are whole). */
+LEAT_API uint64_t leat_writer_count(const struct leat_writer *writer);
+
+/* Adds one sample: `values` in the order of the fields given at open. `*id` (may be NULL) receives its sample id.
+ * Work happens on the writer's threads: an error of an earlier sample may be returned by a later call, with that
+ * sample's id. After an error only abort is allowed.
+ * Errors: INVALID (length does not fit the field, text is not UTF-8 or JSON), IO (disk full), NOMEM, DECODE. */
+LEAT_API int leat_writer_add(struct leat_writer *writer, const struct leat_value_ref *values, uint64_t *id, struct leat_error *error);
+
+/* Adds `n` samples whose fields all have fixed size: columns[f] points to n consecutive values of field f. */
+LEAT_API int leat_writer_add_columns(struct leat_writer *writer, const void *const *columns, uint64_t n, struct leat_error *error);
+
+/* What has been written, for progress; safe while another thread adds. */
+struct leat_writer_progress {
+    uint64_t samples; /* written */
+    uint64_t bytes;   /* written */
+    uint64_t broken;  /* samples marked as broken */
+    uint64_t skipped; /* samples left out */
+};
+LEAT_API void leat_writer_progress(const struct leat_writer *writer, struct leat_writer_progress *out);
+
+/* One broken or skipped sample, in the order of samples; false when there is no further one. Strings live as long as
+ * the writer. Call after leat_writer_finish or between adds. */
+struct leat_bad_sample {
+    uint64_t index; /* index among the samples given to add */
+    bool skipped;
+    const char *name; /* its path, if it came by path, else "" */
+    const char *reason;
+};
+LEAT_API bool leat_writer_bad(const struct leat_writer *writer, size_t i, struct leat_bad_sample *out);
+
+/* Makes the file whole and visible: fsync of file and folder, then rename. The writer must still be freed. */
+LEAT_API int leat_writer_finish(struct leat_writer *writer, struct leat_error *error);
+
+/* Ends the writer. Without a finish, `path`.partial stays for a resume if `keep_partial`, else it is removed. */
+LEAT_API void leat_writer_free(struct leat_writer *writer, bool keep_partial);
+
+/* ---- data sets --------------------------------------------------------------------------------------------------- */
+
+struct leat_dataset; /* opaque, reference-counted, immutable. Any thread, several at once. */
+
+enum leat_recheck { LEAT_RECHECK_FIRST = 0, LEAT_RECHECK_ALWAYS, LEAT_RECHECK_NEVER };
+enum leat_labels { LEAT_LABELS_AUTO = 0, LEAT_LABELS_FOLDERS, LEAT_LABELS_NONE };
+
+struct leat_open_options {
+    size_t struct_size;
+    const char *format;      /* NULL or "auto", or "leat", "folder" */
+    enum leat_labels labels; /* of a folder: AUTO: by sub-folder if there is one */
+    enum leat_recheck recheck;
+    const char *index_dir; /* NULL; where indexes of foreign data may be kept */
+};
+#define LEAT_OPEN_OPTIONS_INIT                                                                                                             \
+    {                                                                                                                                      \
+        sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_FIRST, NULL                                                 \
+    }
+
+/* Opens a file, a manifest or a folder of photos. Reads only headers and directories.
+ * Errors: NOT_FOUND, FORMAT, CORRUPT, UNFINISHED, IO, NOMEM. */
+LEAT_API int leat_dataset_open(const char *path, const struct leat_open_options *options, struct leat_dataset **out,
+                               struct leat_error *error);
+LEAT_API struct leat_dataset *leat_dataset_retain(struct leat_dataset *dataset); /* returns its argument */
+LEAT_API void leat_dataset_release(struct leat_dataset *dataset);                /* NULL is allowed */
+
+LEAT_API uint64_t leat_dataset_count(const struct leat_dataset *dataset);
+/* The fields, derived ones last; the array lives as long as the data set. */
+LEAT_API const struct leat_field *leat_dataset_fields(const struct leat_dataset *dataset, size_t *n);
+/* Names of the classes of `label` in the order of their numbers; *n is 0 if there are none. */
+LEAT_API const char *const *leat_dataset_classes(const struct leat_dataset *dataset, size_t *n);
+/* The user's metadata, a JSON object ("{}" if none). */
+LEAT_API const char *leat_dataset_metadata(const struct leat_dataset *dataset);
+/* 128 bits over schema and contents: see docs/format.md. Equal for a folder and its pack. */
+LEAT_API void leat_dataset_fingerprint(const struct leat_dataset *dataset, uint8_t out[16]);
+/* Notes for a person, such as "the folder holds train/ and val/"; "" if none. */
+LEAT_API const char *leat_dataset_notice(const struct leat_dataset *dataset);
+
+/* Views. A view refers to its base and shares its files; memory is O(intervals of consecutive positions).
+ * Errors: RANGE (a position or fraction out of range), INVALID (schemas differ), NOMEM. */
+LEAT_API int leat_dataset_select(struct leat_dataset *dataset, const int64_t *positions, uint64_t n, struct leat_dataset **out,
+                                 struct leat_error *error);
+LEAT_API int leat_dataset_slice(struct leat_dataset *dataset, uint64_t begin, uint64_t end, uint64_t step, struct leat_dataset **out,
+                                struct leat_error *error);
+LEAT_API int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out, struct leat_error *error);
+/* Parts of about fractions[i] of the samples, disjoint, by a keyed permutation, each in ascending order.
+ * The fractions sum to at most 1. `outs` receives n data sets. */
+LEAT_API int leat_dataset_split(struct leat_dataset *dataset, const double *fractions, size_t n, uint64_t seed, struct leat_dataset **outs,
+                                struct leat_error *error);
+
+/* Sample ids of positions [position, position + n). */
+LEAT_API int leat_dataset_ids(const struct leat_dataset *dataset, uint64_t position, uint64_t n, int64_t *ids, struct leat_error *error);
+
+/* One stored value, verified under the data set's recheck policy. `data` belongs to the value: end it with
+ * leat_value_clear. shape is that of this sample. */
+struct leat_value {
+    const void *data;
+    uint64_t length;
+    enum leat_dtype dtype;
+    unsigned ndim;
+    int64_t shape[LEAT_MAX_DIMS];
+    void *owned; /* internal */
+};
+LEAT_API int leat_dataset_read(const struct leat_dataset *dataset, uint64_t position, size_t field, struct leat_value *out,
+                               struct leat_error *error);
+LEAT_API void leat_value_clear(struct leat_value *value);
+
+/* All values of a field of fixed size as one array of leat_dataset_count rows, verified. Zero-copy (`owned` is NULL, the memory
+ * is the data set's) where they lie in one piece, else gathered into memory of the column. With `lengths` a varying
+ * field gives its lengths in bytes as u64 instead. */
+LEAT_API int leat_dataset_column(const struct leat_dataset *dataset, size_t field, bool lengths, bool copy, struct leat_value *out,
+                                 struct leat_error *error);
+
+/* Checks every byte of the files at `path` (a file, manifest or folder). `report` is called for each fault, from the
+ * calling thread, with a filled error; returning non-zero stops. `progress` (may be NULL) is called now and then.
+ * Returns LEAT_OK if all is whole, LEAT_E_CORRUPT if anything was reported, else what stopped it. */
+struct leat_verify_options {
+    size_t struct_size;
+    unsigned num_threads;
+    int (*report)(void *user, const struct leat_error *fault);
+    int (*progress)(void *user, uint64_t bytes, uint64_t total_bytes);
+    void *user;
+};
+LEAT_API int leat_verify(const char *path, const struct leat_verify_options *options, struct leat_error *error);
+
+/* ---- loader ------------------------------------------------------------------------------------------------------ */
+
+struct leat_loader; /* opaque */
+struct leat_batch;  /* opaque, reference-counted per output */
+
+enum leat_order { LEAT_ORDER_SEQUENTIAL = 0, LEAT_ORDER_SHUFFLED, LEAT_ORDER_BLOCKS, LEAT_ORDER_WEIGHTED, LEAT_ORDER_LIST };
+enum leat_tail { LEAT_TAIL_PAD = 0, LEAT_TAIL_DROP, LEAT_TAIL_UNEVEN };
+enum leat_on_error { LEAT_ON_ERROR_RAISE = 0, LEAT_ON_ERROR_SKIP, LEAT_ON_ERROR_SUBSTITUTE };
+
+struct leat_loader_options {
+    size_t struct_size;
+    uint64_t batch_size;        /* rows per rank and batch; or 0 and */
+    uint64_t global_batch_size; /* rows of all ranks per batch */
+    enum leat_order order;
+    uint64_t block_rows;   /* BLOCKS: rows per block */
+    const double *weights; /* WEIGHTED: one per position, copied */
+    uint64_t n_weights;
+    uint64_t num_samples; /* WEIGHTED: rows per epoch, of all ranks */
+    bool replacement;
+    const int64_t *positions; /* LIST: copied; NULL: given by leat_loader_set_positions before each epoch */
+    uint64_t n_positions;
+    uint64_t seed;
+    int64_t epochs; /* how many will be asked for; -1: unknown, at most one window is prefetched into the next */
+    enum leat_tail tail;
+    uint32_t rank, world_size; /* rank r of w; 0 of 1 */
+    uint32_t local_ranks;      /* processes of this job on this host, which share its cores; 0: 1 */
+    enum leat_on_error on_error;
+    const char *error_report; /* a path to which broken samples are appended as JSON lines, or NULL */
+    unsigned num_threads;     /* at most so many of the engine's threads at a time; 0: auto */
+    uint64_t budget_bytes;    /* 0: the smaller of a quarter of the allowed memory and 24 batches, never under 3 */
+    uint64_t max_held_bytes;  /* 0: as much again */
+    double weight;            /* share of the engine beside other loaders; 1 */
+    const char *program;      /* JSON (see docs/architecture.md), or NULL: every field as stored */
+    int region;               /* 0: private memory with huge pages, 1: memfd */
+    const char *log_dir;      /* NULL */
+};
+#define LEAT_LOADER_OPTIONS_INIT                                                                                                           \
+    {                                                                                                                                      \
+        sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1, LEAT_TAIL_PAD, 0, 1, 1,      \
+            LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL                                                                         \
+    }
+
+/* Compiles the program, makes the plan and joins the process's engine. The data set is retained.
+ * Errors: INVALID, TYPE, BUDGET (says how many bytes three batches need), NOMEM, FORKED. */
+LEAT_API int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_options *options, struct leat_loader **out,
+                              struct leat_error *error);
+/* Ends the loader; batches and tensors still held stay valid. NULL is allowed. Safe after fork (does nothing there). */
+LEAT_API void leat_loader_close(struct leat_loader *loader);
+
+/* Begins the epoch after the last one begun, or goes on from a loaded state. `*iteration` numbers it: a `next` with an
+ * older number returns LEAT_E_CLOSED. */
+LEAT_API int leat_loader_start(struct leat_loader *loader, uint64_t *iteration, struct leat_error *error);
+/* The next batch, waiting at most timeout_ms (-1: without end). LEAT_E_END after the last batch of the epoch,
+ * LEAT_E_TIMEOUT if none is ready in time. After any other error the position has not moved.
+ * May be called while another thread calls leat_loader_stats or leat_loader_interrupt. */
+LEAT_API int leat_loader_next(struct leat_loader *loader, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
+                              struct leat_error *error);
+/* Makes a `next` that waits return LEAT_E_CANCELLED. Any thread; async-signal-safe it is not. */
+LEAT_API void leat_loader_interrupt(struct leat_loader *loader);
+
+/* Says which epoch `start` begins next. *dropped (may be NULL) becomes true if a loaded position in another epoch was
+ * given up. */
+LEAT_API int leat_loader_set_epoch(struct leat_loader *loader, uint64_t epoch, bool *dropped, struct leat_error *error);
+LEAT_API uint64_t leat_loader_epoch(const struct leat_loader *loader);
+/* Batches that this rank gets in an epoch. */
+LEAT_API uint64_t leat_loader_steps(const struct leat_loader *loader);
+/* Replaces the list of an order LEAT_ORDER_LIST from the next epoch on; copied; its hash enters the log. */
+LEAT_API int leat_loader_set_positions(struct leat_loader *loader, const int64_t *positions, uint64_t n, struct leat_error *error);
+
+/* The state as JSON text (small; counts the batches handed out), and the way back. A state taken by any rank fits
+ * all. Errors of load: STATE (says what differs), INVALID (not a state). */
+LEAT_API int leat_loader_state(const struct leat_loader *loader, char **json, struct leat_error *error);
+LEAT_API int leat_loader_load_state(struct leat_loader *loader, const char *json, struct leat_error *error);
+
+/* The sample ids planned for this rank's batch `step` of `epoch`, without I/O. `*ids` is ended with leat_free. */
+LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, uint64_t step, int64_t **ids, uint64_t *n,
+                              struct leat_error *error);
+/* That batch, computed again. The loader's position does not move. */
+LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, uint64_t step, struct leat_batch **out,
+                                  struct leat_error *error);
+/* Statistics as JSON text; docs/architecture.md names the keys. Any thread. */
+LEAT_API int leat_loader_stats(const struct leat_loader *loader, char **json, struct leat_error *error);
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+/* One output of a batch. Dense: `data` is an array of shape[0] = rows; `strides` in elements. Ragged: `data` holds
+ * the values of all rows one after the other, shape[0] their number (shape[1..] that of one), and `offsets` rows + 1
+ * int64 indices into shape[0]. Lists of text are ragged u8 with kind LEAT_KIND_STR or LEAT_KIND_JSON. */
+struct leat_tensor {
+    const char *name; /* lives as long as the batch */
+    enum leat_kind kind;
+    enum leat_dtype dtype;
+    unsigned ndim;
+    int64_t shape[LEAT_MAX_DIMS];
+    int64_t strides[LEAT_MAX_DIMS];
+    void *data;                 /* 64-byte aligned */
+    const int64_t *offsets;     /* NULL: dense */
+    struct leat_buffer *buffer; /* what keeps `data` and `offsets` alive */
+};
+
+struct leat_buffer;
+/* Shares and gives up a buffer. When the last reference is gone its memory is used again. Any thread; take no lock
+ * that a caller could hold. */
+LEAT_API void leat_buffer_retain(struct leat_buffer *buffer);
+LEAT_API void leat_buffer_release(struct leat_buffer *buffer);
+
+LEAT_API size_t leat_batch_outputs(const struct leat_batch *batch);
+LEAT_API int leat_batch_tensor(const struct leat_batch *batch, size_t output, struct leat_tensor *out);
+LEAT_API uint64_t leat_batch_rows(const struct leat_batch *batch);
+LEAT_API uint64_t leat_batch_epoch(const struct leat_batch *batch);
+LEAT_API uint64_t leat_batch_step(const struct leat_batch *batch);
+/* Arrays of leat_batch_rows elements that live as long as the batch: delivered sample ids; random keys of the rows;
+ * whether a row is real (not padding). */
+LEAT_API const int64_t *leat_batch_ids(const struct leat_batch *batch);
+LEAT_API const uint64_t *leat_batch_row_keys(const struct leat_batch *batch);
+LEAT_API const bool *leat_batch_valid(const struct leat_batch *batch);
+
+/* One row that the error policy touched; delivered is -1 if the row was left out. Strings live as long as the batch. */
+struct leat_row_error {
+    uint64_t row; /* in the planned batch */
+    int64_t planned, delivered;
+    const char *reason;
+};
+LEAT_API size_t leat_batch_errors(const struct leat_batch *batch);
+LEAT_API int leat_batch_error(const struct leat_batch *batch, size_t i, struct leat_row_error *out);
+/* Gives up the batch and the references to buffers that it holds. NULL is allowed. Any thread. */
+LEAT_API void leat_batch_free(struct leat_batch *batch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

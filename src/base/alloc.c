@@ -1,0 +1,61 @@
+/*
+ * The allocator behind base/alloc.h. Counting is relaxed: a test reads it when threads are at rest.
+ */
+#include "base/alloc.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "leat/leat.h"
+
+struct leat_allocator leat_allocator = {malloc, realloc, free};
+
+static atomic_uint_fast64_t allocations;
+
+uint64_t leat_alloc_count(void)
+{
+    return atomic_load_explicit(&allocations, memory_order_relaxed);
+}
+
+void *leat_alloc(size_t bytes)
+{
+    atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+    return leat_allocator.allocate(bytes ? bytes : 1);
+}
+
+void *leat_new_array(size_t count, size_t bytes_each)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, bytes_each, &bytes))
+        return NULL;
+    void *p = leat_alloc(bytes);
+    if (p)
+        memset(p, 0, bytes);
+    return p;
+}
+
+void *leat_realloc_array(void *p, size_t count, size_t bytes_each)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, bytes_each, &bytes))
+        return NULL;
+    if (!p)
+        return leat_alloc(bytes);
+    atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+    return leat_allocator.resize(p, bytes ? bytes : 1);
+}
+
+char *leat_strdup(const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *copy = leat_alloc(n);
+    if (copy)
+        memcpy(copy, text, n);
+    return copy;
+}
+
+void leat_free(void *p)
+{
+    leat_allocator.release(p);
+}

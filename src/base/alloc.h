@@ -1,0 +1,50 @@
+/*
+ * The one door to the heap. All layers allocate through it, so that a test can count allocations and make the n-th one
+ * fail, and so that sizes read from outside go through overflow-checked arithmetic.
+ */
+#ifndef LEAT_BASE_ALLOC_H
+#define LEAT_BASE_ALLOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Three pointers: realloc(NULL) is not used for allocation, free(NULL) is allowed. Replaced only by tests, before any
+ * other call. */
+struct leat_allocator {
+    void *(*allocate)(size_t bytes);
+    void *(*resize)(void *p, size_t bytes);
+    void (*release)(void *p);
+};
+extern struct leat_allocator leat_allocator;
+
+/* NULL when memory is out or the size overflows. leat_new_array zeroes. */
+void *leat_alloc(size_t bytes);
+void *leat_new_array(size_t count, size_t bytes_each);
+void *leat_realloc_array(void *p, size_t count, size_t bytes_each);
+char *leat_strdup(const char *text);
+#define leat_new(type) ((type *)leat_new_array(1, sizeof(type)))
+/* leat_free is public: leat/leat.h */
+
+/* How many allocations (and resizes) the library has made in this process. Any thread. */
+uint64_t leat_alloc_count(void);
+
+/* Overflow-checked arithmetic: false, and *out untouched, when the result does not fit. */
+static inline bool leat_add_u64(uint64_t a, uint64_t b, uint64_t *out)
+{
+    uint64_t r;
+    if (__builtin_add_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+static inline bool leat_mul_u64(uint64_t a, uint64_t b, uint64_t *out)
+{
+    uint64_t r;
+    if (__builtin_mul_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * What the machine offers this process: cores by affinity and cgroup quota, memory by cgroup limit, vector
+ * instructions.
+ */
+#ifndef LEAT_BASE_CPU_H
+#define LEAT_BASE_CPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Cores that this process may use: the smaller of its affinity mask and its cgroup's (v1 or v2) quota rounded up; at
+ * least 1. Read anew at each call: affinity changes. */
+unsigned leat_cpu_count(void);
+
+/* Bytes of memory that this process may use: the smallest of physical memory, cgroup limits and RLIMIT_AS. */
+uint64_t leat_memory_allowed(void);
+
+enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
+
+/* The best instruction set of this machine, lowered by the environment variable LEAT_ISA ("portable", "avx2",
+ * "avx512") if that names a lower one. AVX512 stands for F, BW, DQ, VL and VBMI. Fixed at the first call. */
+enum leat_isa leat_cpu_isa(void);
+
+#endif

@@ -1,0 +1,127 @@
+/*
+ * The table of status codes and the functions that fill `struct leat_error`. One table holds name and text of a code,
+ * so that a code cannot exist without either; the Python face maps the same codes to exceptions.
+ */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    int code;
+    const char *name, *text;
+} table[] = {
+    {LEAT_OK, "LEAT_OK", "success"},
+    {LEAT_E_NOMEM, "LEAT_E_NOMEM", "out of memory"},
+    {LEAT_E_INVALID, "LEAT_E_INVALID", "invalid argument"},
+    {LEAT_E_RANGE, "LEAT_E_RANGE", "out of range"},
+    {LEAT_E_IO, "LEAT_E_IO", "input or output failed"},
+    {LEAT_E_NOT_FOUND, "LEAT_E_NOT_FOUND", "not found"},
+    {LEAT_E_EXISTS, "LEAT_E_EXISTS", "the target exists"},
+    {LEAT_E_BUSY, "LEAT_E_BUSY", "another process writes this target"},
+    {LEAT_E_FORMAT, "LEAT_E_FORMAT", "unknown format or version"},
+    {LEAT_E_CORRUPT, "LEAT_E_CORRUPT", "corrupt data"},
+    {LEAT_E_UNFINISHED, "LEAT_E_UNFINISHED", "the file was never finished"},
+    {LEAT_E_CHANGED, "LEAT_E_CHANGED", "the source changed"},
+    {LEAT_E_TYPE, "LEAT_E_TYPE", "the program does not fit the data"},
+    {LEAT_E_DECODE, "LEAT_E_DECODE", "broken sample"},
+    {LEAT_E_BUDGET, "LEAT_E_BUDGET", "the byte budget is too small"},
+    {LEAT_E_HELD, "LEAT_E_HELD", "too many batches are held"},
+    {LEAT_E_STATE, "LEAT_E_STATE", "the state does not fit"},
+    {LEAT_E_FORKED, "LEAT_E_FORKED", "used in a forked process"},
+    {LEAT_E_CLOSED, "LEAT_E_CLOSED", "closed"},
+    {LEAT_E_CANCELLED, "LEAT_E_CANCELLED", "cancelled"},
+    {LEAT_E_TIMEOUT, "LEAT_E_TIMEOUT", "timed out"},
+    {LEAT_E_END, "LEAT_E_END", "end of the epoch"},
+    {LEAT_E_UNSUPPORTED, "LEAT_E_UNSUPPORTED", "not supported here"},
+};
+
+const char *leat_status_name(int code)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].code == code)
+            return table[i].name;
+    return "LEAT_E_UNKNOWN";
+}
+
+const char *leat_status_text(int code)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].code == code)
+            return table[i].text;
+    return "unknown status";
+}
+
+void leat_error_clear(struct leat_error *error)
+{
+    if (!error)
+        return;
+    error->code = 0;
+    error->sys_errno = 0;
+    error->sample = LEAT_NO_SAMPLE;
+    error->offset = LEAT_NO_OFFSET;
+    error->file[0] = error->field[0] = error->message[0] = 0;
+}
+
+static void fill(struct leat_error *error, int code, const char *format, va_list args)
+{
+    /* The format's arguments may point into *error itself (wrapping a message), so it is written only afterwards. */
+    char message[sizeof error->message];
+    vsnprintf(message, sizeof message, format, args);
+    leat_error_clear(error);
+    error->code = code;
+    memcpy(error->message, message, sizeof message);
+}
+
+int leat_fail(struct leat_error *error, int code, const char *format, ...)
+{
+    if (error) {
+        va_list args;
+        va_start(args, format);
+        fill(error, code, format, args);
+        va_end(args);
+    }
+    return code;
+}
+
+int leat_fail_errno(struct leat_error *error, int code, const char *format, ...)
+{
+    int saved = errno;
+    if (error) {
+        va_list args;
+        va_start(args, format);
+        fill(error, code, format, args);
+        va_end(args);
+        size_t used = strlen(error->message);
+        snprintf(error->message + used, sizeof error->message - used, ": %s", strerrordesc_np(saved));
+        error->sys_errno = saved;
+    }
+    return code;
+}
+
+void leat_error_at_file(struct leat_error *error, const char *file, int64_t offset)
+{
+    if (!error)
+        return;
+    if (file) {
+        size_t n = strlen(file), room = sizeof error->file - 1;
+        if (n > room)
+            snprintf(error->file, sizeof error->file, "...%s", file + (n - room + 3));
+        else
+            memcpy(error->file, file, n + 1);
+    }
+    if (offset != LEAT_NO_OFFSET)
+        error->offset = offset;
+}
+
+void leat_error_at_sample(struct leat_error *error, int64_t sample, const char *field)
+{
+    if (!error)
+        return;
+    if (sample != LEAT_NO_SAMPLE)
+        error->sample = sample;
+    if (field)
+        snprintf(error->field, sizeof error->field, "%s", field);
+}

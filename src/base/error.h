@@ -1,0 +1,24 @@
+/*
+ * Filling `struct leat_error`. Every function here accepts a NULL error and returns the code, so that a failure is
+ * one line:  return leat_fail(error, LEAT_E_INVALID, "batch_size must be above 0, not %" PRIu64, n);
+ */
+#ifndef LEAT_BASE_ERROR_H
+#define LEAT_BASE_ERROR_H
+
+#include "leat/leat.h"
+
+/* Sets code and message, and clears place and errno. Returns `code`. */
+int leat_fail(struct leat_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* As leat_fail, with the current errno and its text appended to the message. */
+int leat_fail_errno(struct leat_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Add the place to an error that is already filled. `file` is cut at the front if too long; NULL keeps what is there;
+ * so do LEAT_NO_SAMPLE and LEAT_NO_OFFSET. */
+void leat_error_at_file(struct leat_error *error, const char *file, int64_t offset);
+void leat_error_at_sample(struct leat_error *error, int64_t sample, const char *field);
+
+/* An error without content: code 0, no place. */
+void leat_error_clear(struct leat_error *error);
+
+#endif

@@ -1,0 +1,13 @@
+/*
+ * Checksums and hashes: XXH3 (libxxhash), 64 bits, seed 0. What the file format calls "checksum".
+ */
+#ifndef LEAT_BASE_HASH_H
+#define LEAT_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* `data` may be NULL if bytes is 0. Any thread. */
+uint64_t leat_hash64(const void *data, size_t bytes);
+
+#endif

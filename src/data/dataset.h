@@ -1,0 +1,46 @@
+/*
+ * A data set as the engine sees it: one or many sources joined, seen through a selection.
+ *
+ *     position in this data set  --selection-->  sample id  --parts-->  (source, sample in it)
+ *
+ * leat_dataset_* of leat/leat.h is implemented here; below is what only the engine and the faces of leat need.
+ * All functions: any thread, several at once. The data set must be retained while anything obtained here is in use.
+ */
+#ifndef LEAT_DATA_DATASET_H
+#define LEAT_DATA_DATASET_H
+
+#include "format/source.h"
+#include "leat/leat.h"
+
+struct leat_sample_ref {
+    struct leat_source *source;
+    uint64_t sample; /* in that source */
+    int64_t id;      /* in the opened data set */
+};
+
+/* positions must be below leat_dataset_count. */
+void leat_dataset_locate(const struct leat_dataset *dataset, const uint64_t *positions, size_t n, struct leat_sample_ref *refs);
+
+/* As the vtable's functions, for references of any mix of sources; errors name the sample id. `*failed` as there. */
+int leat_dataset_rows(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n, const void **rows,
+                      size_t *failed, struct leat_error *error);
+int leat_dataset_extents(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n,
+                         struct leat_extent *extents, size_t *failed, struct leat_error *error);
+
+/* Reading one value of varying size: submit, and after completion check. `buffer` holds extent.length bytes. */
+struct leat_fetch {
+    struct leat_sample_ref ref;
+    size_t field;
+    struct leat_extent extent;
+    void *buffer;
+    struct leat_io_request request; /* done and user are the caller's to set */
+};
+/* LEAT_OK: read (call leat_fetch_check). LEAT_IO_PENDING: request.done will be called. Else an error. */
+int leat_fetch_submit(struct leat_fetch *fetch, struct leat_error *error);
+/* After completion: closes the file, returns the read's error, verifies the checksum where extent.verify says so.
+ * LEAT_OK, or LEAT_E_IO, LEAT_E_CHANGED, LEAT_E_CORRUPT with file, sample, field and offset. */
+int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error);
+/* Says what decoding to the end has shown. */
+void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * A source: one opened container of samples, whatever its format. Each format is one file in src/format (leat's own is
+ * src/store) that fills this table; src/format/table.c lists them. Nothing above src/data sees a source.
+ *
+ * A field of fixed size is reached in place: `rows` gives pointers into mapped memory, page checksums verified on first
+ * touch. A field of varying size is reached through extents: (file, offset, length), so that reading can be scheduled
+ * apart from decoding; the bytes are verified after they were read.
+ */
+#ifndef LEAT_FORMAT_SOURCE_H
+#define LEAT_FORMAT_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "io/file.h"
+#include "leat/leat.h"
+
+/* What an encoded image is, as its bytes say (not its name). */
+enum leat_image_kind {
+    LEAT_IMAGE_UNKNOWN = 0,
+    LEAT_IMAGE_JPEG_BASELINE,    /* baseline or extended, Huffman: can be decoded in part */
+    LEAT_IMAGE_JPEG_PROGRESSIVE, /* progressive, Huffman */
+    LEAT_IMAGE_JPEG_OTHER,       /* arithmetic, lossless, 12 bits */
+    LEAT_IMAGE_PNG,
+    LEAT_IMAGE_WEBP
+};
+
+/* What is known of a value's health. */
+enum leat_health {
+    LEAT_HEALTH_UNCHECKED = 0, /* decode to the end on first use in a process */
+    LEAT_HEALTH_GOOD,          /* was scanned to its end when packed, or since */
+    LEAT_HEALTH_BROKEN         /* was found broken */
+};
+
+struct leat_extent {
+    uint64_t file; /* index for the source's `file` */
+    uint64_t offset, length;
+    uint64_t checksum; /* leat_hash64 of the bytes */
+    bool verify;       /* checksum is to be compared after this read (recheck policy and first read) */
+    /* images */
+    uint32_t width, height; /* 0: unknown */
+    uint8_t channels;       /* 0: unknown */
+    uint8_t image_kind;     /* enum leat_image_kind */
+    uint8_t health;         /* enum leat_health */
+};
+
+struct leat_source;
+
+struct leat_source_vtable {
+    const char *name; /* "leat", "folder": what leat.open(format=) takes */
+
+    /* Whether `path` looks like this format. `head` holds the first `n` bytes of a file (n = 0 for a folder). */
+    bool (*recognise)(const char *path, bool folder, const uint8_t *head, size_t n);
+    /* Reads headers and directories only. */
+    int (*open)(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error);
+    void (*close)(struct leat_source *source);
+
+    /* The functions below: any thread, several at once. On failure *failed is the index in `samples` that failed, and
+     * the error names file, field and offset (the caller adds the sample id). */
+
+    /* Fields of fixed size: a pointer to each value, valid while the source is open; read it inside leat_guarded. */
+    int (*rows)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, const void **rows, size_t *failed,
+                struct leat_error *error);
+    /* Fields of varying size. */
+    int (*extents)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents, size_t *failed,
+                   struct leat_error *error);
+    /* An open file; release it with leat_io_release. A file that differs from what the source was opened with (size,
+     * time) is LEAT_E_CHANGED. */
+    int (*file)(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
+    /* Remembers for this process that a value was verified, and found good or broken. */
+    void (*mark)(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
+    /* The whole column of a fixed field if it lies in one piece, verified, else NULL and LEAT_OK. */
+    int (*column)(struct leat_source *source, size_t field, const void **data, struct leat_error *error);
+    /* Checks every byte (leat_verify). May be NULL. */
+    int (*verify)(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id, struct leat_error *error);
+};
+
+/* What every format's source begins with; filled by open. Strings and arrays live as long as the source. */
+struct leat_source {
+    const struct leat_source_vtable *v;
+    const char *path;
+    uint64_t count;
+    const struct leat_field *fields; /* the user's, then derived ones */
+    size_t n_fields;
+    const char *const *classes;
+    size_t n_classes;
+    const char *metadata;    /* JSON object */
+    const char *notice;      /* "" or a note for a person */
+    uint64_t fingerprint[2]; /* joinable sums over the samples: format/fingerprint.h */
+};
+
+/* Every known format, ended by NULL: the only place that lists them. */
+extern const struct leat_source_vtable *const leat_formats[];
+extern const struct leat_source_vtable leat_format_folder; /* format/folder.c */
+extern const struct leat_source_vtable leat_format_native; /* store/reader.c */
+
+/* Finds the format of `path` (or takes the one named in options) and opens it.
+ * A manifest of shards is opened by src/data, which joins its parts. */
+int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error);
+void leat_source_close(struct leat_source *source); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * Bytes from files. A file is reached through a backend, a table of functions: the local file system, or in tests one
+ * that fails, delays or cuts (io/faulty.h).
+ *
+ * Reading is submit and complete: leat_io_submit may finish a request before it returns (local files do) or later, on
+ * another thread. Nothing else in leat reads files for samples.
+ */
+#ifndef LEAT_IO_FILE_H
+#define LEAT_IO_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leat/leat.h"
+
+struct leat_io_file; /* reference-counted, immutable; any thread */
+
+/* One read. The caller owns it and keeps it in place until `done` has been called or submit returned LEAT_OK. */
+struct leat_io_request {
+    struct leat_io_file *file;
+    uint64_t offset, length;
+    void *buffer;            /* receives `length` bytes */
+    int status;              /* when complete: 0 or LEAT_E_IO, LEAT_E_CORRUPT (the file is shorter than offset + length) */
+    struct leat_error error; /* filled if status is not 0; names file and offset */
+    void (*done)(struct leat_io_request *request, void *user); /* called once if submit returned LEAT_IO_PENDING */
+    void *user;
+};
+#define LEAT_IO_PENDING 1
+
+struct leat_io_backend {
+    const char *name;
+    int (*open)(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out, struct leat_error *error);
+    int (*submit)(struct leat_io_file *file, struct leat_io_request *request);
+    /* Maps [0, size) read-only, once; NULL if this backend cannot. */
+    const uint8_t *(*map)(struct leat_io_file *file, struct leat_error *error);
+    void (*close)(struct leat_io_file *file);
+};
+extern const struct leat_io_backend leat_io_local;
+/* The backend that leat_io_open uses. Replaced only by tests, while no file is open. */
+extern const struct leat_io_backend *leat_io_backend;
+
+/* What every backend's file begins with. */
+struct leat_io_file {
+    const struct leat_io_backend *backend;
+    char *path;
+    uint64_t size; /* when opened */
+    uint64_t device, inode;
+    int64_t mtime_ns;
+    _Atomic uint32_t references;
+};
+
+int leat_io_open(const char *path, struct leat_io_file **out, struct leat_error *error);
+struct leat_io_file *leat_io_retain(struct leat_io_file *file);
+void leat_io_release(struct leat_io_file *file); /* NULL is allowed */
+
+/* LEAT_OK: complete, look at request->status. LEAT_IO_PENDING: `done` will be called. */
+int leat_io_submit(struct leat_io_request *request);
+/* Reads and waits; returns the status. Interrupted reads go on, short ones are continued; EIO is retried within bounds. */
+int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer, struct leat_error *error);
+/* The whole file as read-only memory for as long as the file is open, or NULL. A file that is cut under the mapping
+ * faults: read it only inside leat_guarded (io/guard.h). */
+const uint8_t *leat_io_map(struct leat_io_file *file, struct leat_error *error);
+
+#endif

@@ -1,0 +1,107 @@
+/*
+ * A program: for each output of a loader the chain of operators that turns a field's value into a row of a tensor.
+ * Compiling infers and checks types, value ranges, layouts and shapes, and fuses neighbours; applying is a pure
+ * function of (value, key).
+ *
+ * The JSON form (leat_loader_options.program):
+ *
+ *     {"operators": {"a": {"type": "Decode", "mode": "RGB"}, "b": {"type": "RandomResizedCrop", "size": [224, 224]}},
+ *      "outputs": {"image": {"field": "image", "chain": ["a", "b"]}, "label": {"field": "label", "chain": []}}}
+ *
+ * "type" and arguments are those of leat.ops; "name" names an instance. Outputs keep the order in which they stand.
+ */
+#ifndef LEAT_OP_PROGRAM_H
+#define LEAT_OP_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leat/leat.h"
+
+struct leat_program; /* immutable after compile; any thread */
+struct leat_scratch; /* what one thread needs to apply a program; one thread at a time */
+
+struct leat_output {
+    const char *name;
+    size_t field;        /* index in the schema */
+    enum leat_kind kind; /* ARRAY, or of a value delivered as stored: BYTES, STR, JSON, IMAGE */
+    enum leat_dtype dtype;
+    bool ragged;   /* the first dimension varies from row to row */
+    bool in_place; /* the field has fixed size: rows come as mapped memory; else as fetched bytes */
+    bool keyed;    /* some operator draws random numbers */
+    bool decodes;  /* the value is decoded: it can be found broken, and is scanned to its end if unchecked */
+    unsigned ndim; /* of one row; of a ragged one the first dimension is shape[0] = -1 */
+    int64_t shape[LEAT_MAX_DIMS];
+    int64_t strides[LEAT_MAX_DIMS]; /* in elements, of one row (a channels_last row is dense but permuted) */
+    uint64_t row_bytes;             /* dense: bytes of a row; ragged: bytes of one step of the first dimension */
+};
+
+/* NULL `json` delivers every field that is not derived, as stored. Errors: INVALID (the JSON, an argument), TYPE (names output and
+ * operator, says what would fit), NOT_FOUND (field), NOMEM. */
+int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *json, struct leat_program **out,
+                         struct leat_error *error);
+void leat_program_free(struct leat_program *program);
+size_t leat_program_outputs(const struct leat_program *program);
+const struct leat_output *leat_program_output(const struct leat_program *program, size_t output);
+/* A hash over what the program computes: operators, arguments, instances, output names. */
+uint64_t leat_program_hash(const struct leat_program *program);
+
+/* One row to make. */
+struct leat_row {
+    const void *data;       /* the stored value */
+    uint64_t length;        /* its bytes */
+    uint64_t key;           /* the row's random key (plan/plan.h) */
+    uint32_t width, height; /* of an encoded image, if known, else 0 */
+    uint8_t image_kind;     /* enum leat_image_kind, as known */
+    bool scan_to_end;       /* decode to the end even where the crop does not need it, to learn whether it is whole */
+};
+
+/* Memory of one thread: about leat_program_scratch_bytes, grown for large images within leat_max_pixels. */
+struct leat_scratch *leat_scratch_new(const struct leat_program *program);
+void leat_scratch_free(struct leat_scratch *scratch);
+uint64_t leat_program_scratch_bytes(const struct leat_program *program);
+/* Images of more pixels than this are refused as broken: 2^28. */
+#define LEAT_MAX_PIXELS (UINT64_C(1) << 28)
+
+/* Makes rows [0, n) of a dense output: row i is written at dst + i * row_bytes, every byte of it. Returns how many were
+ * made before the first failure (n if none failed); of a failure `error` says LEAT_E_DECODE and why; the caller may go
+ * on with the row after it. Of rows of an in_place output `data` may be mapped memory: the call then runs inside
+ * leat_guarded, and takes no lock and allocates nothing. */
+size_t leat_program_apply(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *rows,
+                          size_t n, void *dst, struct leat_error *error);
+/* Ragged: how many bytes a value of `length` bytes becomes, and the conversion itself. */
+uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t output, uint64_t length);
+int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *row,
+                              void *dst, struct leat_error *error);
+
+/* Time spent by this scratch in each step of each output: steps are fused groups, named as a person would
+ * ("Decode", "RandomResizedCrop+RandomHorizontalFlip", "Normalize"). */
+struct leat_step_time {
+    const char *output, *step;
+    uint64_t ns, rows;
+};
+size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_time *times, size_t room);
+
+/* ---- photos, for packing, opening and verifying (src/op/photo.c) --------------------------------------------------- */
+
+struct leat_photo_info {
+    uint32_t width, height;
+    uint8_t channels;   /* of the stored image: 1, 3 or 4 */
+    uint8_t image_kind; /* enum leat_image_kind of format/source.h */
+};
+/* Reads the header. LEAT_E_DECODE if the bytes are no JPEG, PNG or WebP or the header is broken. Any thread. */
+int leat_photo_probe(const void *data, size_t length, struct leat_photo_info *info, struct leat_error *error);
+/* Scans to the end (entropy decoding only, where the format allows). LEAT_E_DECODE with the decoder's words and, where
+ * known, the byte offset, for anything a decoder would error or warn about. `checker` keeps what can be reused from
+ * photo to photo; one thread at a time. */
+struct leat_photo_checker;
+struct leat_photo_checker *leat_photo_checker_new(void);
+void leat_photo_checker_free(struct leat_photo_checker *checker);
+int leat_photo_check(struct leat_photo_checker *checker, const void *data, size_t length, struct leat_error *error);
+/* Decodes, resizes so that the longer side is `max_side` (antialiased bilinear), encodes as JPEG. *out is ended with leat_free.
+ * LEAT_OK with *out NULL: the photo is small enough and stays as it is. */
+int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out, size_t *out_length,
+                      struct leat_error *error);
+
+#endif

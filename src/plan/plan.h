@@ -1,0 +1,122 @@
+/*
+ * The plan: which samples are in which batch, as a pure function of (counts, seed, log, position). No I/O, no threads,
+ * no clock, no state but the log. See docs/architecture.md, "Order".
+ *
+ * A position is (epoch, row in the global order). The log is a list of decisions, each holding from a position; its first entry, at
+ * (0, 0), is what the loader was opened with. `step` counts global batches since the epoch's start, through the log.
+ */
+#ifndef LEAT_PLAN_PLAN_H
+#define LEAT_PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leat/leat.h"
+
+#define LEAT_PLAN_VERSION 1
+
+struct leat_position {
+    uint64_t epoch, row;
+};
+
+/* Part of a row: `count` elements from `begin` of one sample; UINT64_MAX: all of it. */
+struct leat_piece {
+    uint32_t source;
+    uint64_t position; /* in that source's data set */
+    uint64_t begin, count;
+};
+
+/* One row of a batch. Most rows have one piece; `more` then is NULL. */
+struct leat_plan_row {
+    uint64_t row; /* in the global order of the epoch; what the random key is made of */
+    uint64_t key; /* leat_plan_key(seed, epoch, row) */
+    bool valid;   /* false: padding */
+    struct leat_piece piece;
+    const struct leat_piece *more; /* the pieces after the first, owned by the plan's caller's arena */
+    uint32_t n_more;
+};
+
+/* One batch of one rank. Rows [begin, begin + rows) of the global order, padding included. */
+struct leat_plan_batch {
+    uint64_t epoch, step;
+    struct leat_position at;   /* the global batch's first row */
+    struct leat_position next; /* after the global batch; row = epoch's rows at its end */
+    uint64_t global_rows;      /* real rows of the global batch */
+    uint64_t begin, rows;      /* this rank's */
+    bool last;                 /* of the epoch */
+};
+
+/* How rows are ordered. */
+struct leat_order_spec {
+    enum leat_order order;
+    uint64_t block_rows;
+    const double *weights; /* WEIGHTED: of length count */
+    uint64_t num_samples;
+    bool replacement;
+    const int64_t *positions; /* LIST */
+    uint64_t n_positions;
+};
+
+struct leat_plan_source {
+    uint64_t count; /* samples */
+    double share;   /* of the rows; ignored if there is one source */
+    struct leat_order_spec order;
+};
+
+struct leat_plan_spec {
+    const struct leat_plan_source *sources;
+    uint32_t n_sources;
+    uint64_t epoch_rows; /* rows of an epoch; 0: what the order of the only source gives */
+    uint64_t seed;
+    uint64_t global_batch; /* G, above 0 */
+    uint32_t rank, world_size;
+    enum leat_tail tail;
+    const char *facts; /* JSON object copied into the first log entry (error policy, program hash), or NULL */
+};
+
+struct leat_plan; /* any thread may read; leat_plan_decide excludes readers */
+
+/* Arrays in the specification are copied. Errors: INVALID, RANGE, NOMEM. */
+int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, struct leat_error *error);
+void leat_plan_free(struct leat_plan *plan);
+
+uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch);
+/* Global batches of an epoch, and those of this rank (fewer with LEAT_TAIL_UNEVEN). */
+uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch);
+uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch);
+
+/* The batch that begins at `at` (a border of a global batch). LEAT_E_END if the epoch has none there; rows is 0 where
+ * LEAT_TAIL_UNEVEN leaves this rank without one. */
+int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struct leat_plan_batch *out);
+/* The position of step `step`. LEAT_E_RANGE if the epoch has fewer. */
+int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, struct leat_position *out);
+/* Rows [first, first + n) of the batch. Fast: it is called for every row. */
+void leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,
+                    struct leat_plan_row *rows);
+
+uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
+/* The sample that stands in for a broken one at its attempt-th try (0 to 15): pure in (seed, epoch, row, attempt). */
+#define LEAT_MAX_SUBSTITUTES 16
+struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned attempt);
+
+/* Decisions. Each holds from `at`, which must not lie before an earlier entry's. */
+struct leat_decision {
+    struct leat_position at;
+    uint64_t global_batch;    /* 0: unchanged */
+    const double *shares;     /* one per source, or NULL: unchanged */
+    const int64_t *positions; /* a new LIST (of the epoch of `at` and later ones), or NULL: unchanged */
+    uint64_t n_positions;
+};
+int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *decision, struct leat_error *error);
+
+/* A saved state: versions, fingerprint, seed, position, log; JSON text ended with leat_free. Lists of positions and
+ * weights stand in it by hash, except LIST decisions made after opening, which are small blobs (base64) where they fit 64 KiB. */
+int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, char **json,
+                    struct leat_error *error);
+/* Checks a state against this plan and data set, takes over its log where sizes or ranks changed, and gives the position.
+ * LEAT_E_STATE says what differs; LEAT_E_INVALID: not a state. */
+int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
+                   struct leat_error *error);
+
+#endif

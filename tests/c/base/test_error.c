@@ -1,0 +1,58 @@
+#include "../test.h"
+#include "base/error.h"
+
+static void every_code_has_its_own_name_and_text(void **state)
+{
+    (void)state;
+    for (int code = LEAT_OK; code >= LEAT_E_UNSUPPORTED; code--) {
+        assert_string_not_equal(leat_status_name(code), "LEAT_E_UNKNOWN");
+        for (int other = LEAT_OK; other > code; other--) {
+            assert_string_not_equal(leat_status_name(code), leat_status_name(other));
+            assert_string_not_equal(leat_status_text(code), leat_status_text(other));
+        }
+    }
+    assert_string_equal(leat_status_name(LEAT_E_UNSUPPORTED - 1), "LEAT_E_UNKNOWN");
+}
+
+static void a_message_may_wrap_the_message_that_it_replaces(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    assert_int_equal(leat_fail(&error, LEAT_E_IO, "inner %d", 7), LEAT_E_IO);
+    leat_fail(&error, LEAT_E_CORRUPT, "outer: %s", error.message);
+    assert_string_equal(error.message, "outer: inner 7");
+    assert_int_equal(error.code, LEAT_E_CORRUPT);
+}
+
+static void a_long_path_is_cut_at_the_front(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    char path[2000];
+    memset(path, 'a', sizeof path);
+    memcpy(path + sizeof path - 6, "z.jpg", 6);
+    leat_fail(&error, LEAT_E_IO, "x");
+    leat_error_at_file(&error, path, 12);
+    assert_int_equal(strlen(error.file), sizeof error.file - 1);
+    assert_string_equal(error.file + strlen(error.file) - 5, "z.jpg");
+    assert_int_equal(error.offset, 12);
+}
+
+static void a_null_error_is_allowed(void **state)
+{
+    (void)state;
+    assert_int_equal(leat_fail(NULL, LEAT_E_RANGE, "x"), LEAT_E_RANGE);
+    leat_error_at_file(NULL, "x", 0);
+    leat_error_at_sample(NULL, 0, "x");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_code_has_its_own_name_and_text),
+        cmocka_unit_test(a_message_may_wrap_the_message_that_it_replaces),
+        cmocka_unit_test(a_long_path_is_cut_at_the_front),
+        cmocka_unit_test(a_null_error_is_allowed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+/* What every test in C includes: cmocka with its prerequisites, and the test's way to real data. */
+#ifndef LEAT_TESTS_TEST_H
+#define LEAT_TESTS_TEST_H
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "leat/leat.h"
+
+/* Fails with the error's text when a call does not return LEAT_OK. `error` is a struct leat_error in scope. */
+#define assert_ok(call)                                                                                                                    \
+    do {                                                                                                                                   \
+        int rc_ = (call);                                                                                                                  \
+        if (rc_)                                                                                                                           \
+            fail_msg("%s: %s: %s", #call, leat_status_name(rc_), error.message);                                                           \
+    } while (0)
+
+/* The folder of real data, or skips the test by name where LEAT_DATA names none. */
+static inline const char *test_data(void)
+{
+    const char *path = getenv("LEAT_DATA");
+    if (!path || !*path)
+        skip();
+    return path;
+}
+
+#endif
