@@ -1,0 +1,44 @@
+# The two commands of the README, and the others. Each does its own set-up, says what it installs, and is quick the
+# second time. Everything made here lies in build/, dist/ and .venv/.
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+VENV := .venv
+PY := $(VENV)/bin/python
+# `make demo DATA=folder` runs the demo on that folder of photos.
+DATA ?=
+
+.PHONY: help demo test bench lint wheel clean setup setup-test
+
+help:
+	@echo 'make demo [DATA=folder]  pack photos, train on them, compare with torch DataLoader, draw what the model saw'
+	@echo 'make test                every test: C, Python, sanitizers, short fuzzing'
+	@echo 'make bench               ratios against numpy and torch on this machine'
+	@echo 'make lint                formatting, types, layers'
+	@echo 'make wheel               a wheel in dist/ that carries its libraries'
+	@echo 'make clean               remove build/, dist/ and .venv/'
+
+setup:
+	@tools/setup.sh run $(PYTHON) '$(TORCH)'
+
+setup-test:
+	@tools/setup.sh test $(PYTHON) '$(TORCH)'
+
+demo: setup
+	@$(PY) examples/demo.py $(if $(DATA),'$(DATA)')
+
+test: setup-test
+	@$(PY) tools/check.py
+
+bench: setup
+	@$(PY) tools/check.py --only package
+	@$(PY) bench/run.py
+
+lint: setup-test
+	@$(PY) tools/check.py --only lint
+
+wheel: setup-test
+	@$(PY) tools/check.py --only wheel
+
+clean:
+	rm -rf build dist $(VENV)

@@ -1,0 +1,94 @@
+#!/bin/sh
+# Sets up what the Makefile's targets need: system packages, .venv with the Python packages, and leat installed into it.
+#     tools/setup.sh run|test PYTHON TORCH-REQUIREMENT
+# Idempotent: what is there is left alone. Says what it installs. Without root, prints the exact line to run and stops.
+set -eu
+level=$1 python=$2 torch=$3
+cd "$(dirname "$0")/.."
+
+say() { printf '%s\n' "leat: $*"; }
+
+# --- system packages -------------------------------------------------------------------------------------------------
+need="gcc pkg-config libjpeg-dev libspng-dev libwebp-dev libxxhash-dev libjansson-dev"
+[ "$level" = test ] && need="$need libcmocka-dev clang clang-format patchelf"
+if ! "$python" -c 'import venv, ensurepip' 2>/dev/null || ! "$python" -c 'import os, sysconfig; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null; then
+    need="$need python3 python3-venv python3-dev"
+fi
+
+missing_of() {
+    for p in "$@"; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || printf ' %s' "$p"
+    done
+}
+
+install() { # install PACKAGE...: with root by apt, else says how
+    command -v apt-get >/dev/null || {
+        say "this system has no apt. Install what these Debian packages hold, then run again: $*"
+        exit 1
+    }
+    if [ "$(id -u)" != 0 ]; then
+        say "system packages are missing. Run this line, then the same command again:"
+        printf '\n    sudo apt-get install -y %s\n\n' "$*"
+        exit 1
+    fi
+    say "installing system packages: $*"
+    log=$(mktemp)
+    { DEBIAN_FRONTEND=noninteractive apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } >"$log" 2>&1 || {
+        tail -n 20 "$log"
+        say "apt-get failed; its whole output is in $log"
+        exit 1
+    }
+    rm -f "$log"
+}
+
+missing=$(missing_of $need)
+if [ "$level" = test ]; then
+    # clang's sanitizer and fuzzer runtime is a package that carries the version of clang in its name
+    version=$(LC_ALL=C apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9][0-9]*\)$/\1/p' | head -n 1)
+    if [ -z "$version" ] && [ "$(id -u)" = 0 ]; then
+        apt-get update >/dev/null 2>&1 || true
+        version=$(LC_ALL=C apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9][0-9]*\)$/\1/p' | head -n 1)
+    fi
+    [ -n "$version" ] && missing="$missing$(missing_of "libclang-rt-$version-dev")"
+fi
+[ -z "$missing" ] || install $missing
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    say "$("$python" --version) is too old: leat needs Python 3.11 or newer. Name one with: make PYTHON=python3.12 ..."
+    exit 1
+}
+
+# --- .venv -----------------------------------------------------------------------------------------------------------
+if [ ! -x .venv/bin/python ]; then
+    say "making the virtual environment .venv with $("$python" --version)"
+    "$python" -m venv .venv
+fi
+pip_install() { # pip_install STAMP-NAME ARGUMENT...: once per set of arguments
+    stamp=.venv/.installed-$1
+    shift
+    [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$*" ] && return
+    say "installing into .venv: $*"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
+    printf '%s' "$*" >"$stamp"
+}
+# PyTorch first, by itself: so that nothing else decides which build of it comes. TORCH='torch==2.13.0+cpu' with
+# PIP_EXTRA_INDEX_URL set to PyTorch's own index takes the small CPU build where the default one brings CUDA.
+pip_install torch "$torch"
+pip_install build numpy meson meson-python ninja
+pip_install demo pillow tqdm
+[ "$level" = test ] && pip_install test pytest hypothesis mypy ruff auditwheel build
+
+# --- leat itself -----------------------------------------------------------------------------------------------------
+# Reinstalled when any source is newer than the last install.
+stamp=.venv/.installed-leat
+if [ ! -f "$stamp" ] || [ -n "$(find include src cli python meson.build meson.options pyproject.toml -newer "$stamp" -type f ! -name '*.pyc' -print -quit)" ]; then
+    say "building leat and installing it into .venv"
+    log=build/install.log
+    mkdir -p build
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build/package . >"$log" 2>&1 || {
+        tail -n 40 "$log"
+        say "the build failed; its output is in $log"
+        exit 1
+    }
+    touch "$stamp"
+fi
