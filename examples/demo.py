@@ -1,0 +1,239 @@
+"""The demo: photos at rest to batches in a training.
+
+    python examples/demo.py [FOLDER] [--short] [--out build/demo]
+
+Packs FOLDER (or photos that it makes), trains a small convolutional network on augmented batches, tests it on photos
+held out, measures samples per second beside torch's DataLoader on the same files and cores, and writes a contact sheet
+of what the model saw. A folder without classes is used to learn which way up a photo is. Exit code 0 if the network
+learned clearly more than chance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw
+from torch import nn
+from tqdm import tqdm
+
+import leat
+
+sys.path.insert(0, str(Path(__file__).parent))
+import make_photos
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+SIDE = 48  # pixels; small, because the training here runs on a CPU
+BATCH = 32
+TURNS = ("upright", "turned left", "upside down", "turned right")
+
+
+def network(classes: int) -> nn.Module:
+    def block(into: int, out: int) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(into, out, 3, 2, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU())
+
+    return nn.Sequential(block(3, 32), block(32, 64), block(64, 128), block(128, 128), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
+                         nn.Dropout(0.2), nn.Linear(512, classes))
+
+
+def examples_of(batch: leat.Batch, turning: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs and targets: photos with their labels, or each photo in its four turns."""
+    images = batch["image"]
+    if not turning:
+        return images, batch["label"]
+    return torch.cat([torch.rot90(images, k, (2, 3)) for k in range(4)]), torch.arange(4).repeat_interleave(len(images))
+
+
+def train(data: leat.Dataset, model: nn.Module, turning: bool, epochs: int) -> None:
+    ops = leat.ops
+    outputs: dict[str, list[object]] = {"image": [ops.Decode(), ops.RandomResizedCrop(SIDE, scale=(0.35, 1.0)), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)]}
+    if not turning:
+        outputs["label"] = []
+    with leat.Loader(data, batch_size=BATCH, shuffle=True, seed=1, epochs=epochs, drop_last=True, outputs=outputs, framework="torch") as loader:
+        optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.05)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=epochs * len(loader))
+        with tqdm(total=epochs * len(loader) * BATCH, desc="training", unit=" photos") as bar:
+            for epoch in range(epochs):
+                for batch in loader:
+                    x, y = examples_of(batch, turning)
+                    loss = nn.functional.cross_entropy(model(x), y, label_smoothing=0.1)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    schedule.step()
+                    bar.update(batch.size)
+                bar.set_postfix(epoch=epoch + 1, loss=f"{loss.item():.2f}")
+
+
+@torch.no_grad()
+def test(data: leat.Dataset, model: nn.Module, turning: bool) -> tuple[int, int]:
+    """How many of how many the model gets right on photos held out; each turn of a photo is asked."""
+    ops = leat.ops
+    outputs: dict[str, list[object]] = {"image": [ops.Decode(), ops.Resize(SIDE), ops.CenterCrop(SIDE), ops.Normalize(MEAN, STD)]}
+    if not turning:
+        outputs["label"] = []
+    right = seen = 0
+    model.eval()
+    for batch in leat.Loader(data, batch_size=BATCH, outputs=outputs, framework="torch"):
+        x, y = examples_of(batch, turning)
+        hits = model(x).argmax(1) == y
+        right, seen = right + int(hits.sum()), seen + len(y)
+    return right, seen
+
+
+def contact_sheet(data: leat.Dataset, model: nn.Module, turning: bool, path: Path) -> None:
+    """An augmented batch as the model saw it, each photo with what it is and, in red where wrong, what the model says."""
+    ops = leat.ops
+    outputs: dict[str, list[object]] = {"image": [ops.Decode(), ops.RandomResizedCrop(144, scale=(0.35, 1.0)), ops.RandomHorizontalFlip()]}
+    if not turning:
+        outputs["label"] = []
+    batch = next(iter(leat.Loader(data, batch_size=BATCH, shuffle=True, seed=1, outputs=outputs, framework="torch")))
+    images = batch["image"]
+    if turning:
+        labels = [int(k) % 4 for k in batch.row_keys]
+        images = torch.stack([torch.rot90(x, k, (1, 2)) for x, k in zip(images, labels)])
+        names: tuple[str, ...] = TURNS
+    else:
+        labels, names = batch["label"].tolist(), tuple(data.classes)
+    with torch.no_grad():
+        small = nn.functional.interpolate(images.float() / 255, (SIDE, SIDE), mode="bilinear", antialias=True)
+        said = model((small - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)).argmax(1).tolist()
+    columns = 8
+    sheet = Image.new("RGB", (columns * 152 + 8, math.ceil(len(labels) / columns) * 168 + 8), "white")
+    draw = ImageDraw.Draw(sheet)
+    for i, (image, label, guess) in enumerate(zip(images, labels, said)):
+        x, y = 8 + i % columns * 152, 8 + i // columns * 168
+        sheet.paste(Image.fromarray(image.permute(1, 2, 0).numpy()), (x, y))
+        draw.text((x, y + 146), names[label] if label == guess else f"{names[label]}: said {names[guess]}", fill="black" if label == guess else "red")
+    sheet.save(path)
+
+
+class Photos(torch.utils.data.Dataset[tuple[torch.Tensor, int]]):
+    """What a PyTorch user writes: Pillow and tensors."""
+
+    def __init__(self, files: list[str]) -> None:
+        self.files = files
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, i: int) -> tuple[torch.Tensor, int]:
+        import random
+
+        image = Image.open(self.files[i]).convert("RGB")
+        w, h = image.size
+        for _ in range(10):
+            area, ratio = w * h * random.uniform(0.08, 1), math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
+            cw, ch = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < cw <= w and 0 < ch <= h:
+                break
+        else:
+            cw = ch = min(w, h)
+        x, y = random.randint(0, w - cw), random.randint(0, h - ch)
+        image = image.resize((224, 224), Image.Resampling.BILINEAR, box=(x, y, x + cw, y + ch))
+        if random.random() < 0.5:
+            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        t = torch.from_numpy(np.array(image)).permute(2, 0, 1).float().div_(255)
+        return t.sub_(torch.tensor(MEAN).view(3, 1, 1)).div_(torch.tensor(STD).view(3, 1, 1)), i
+
+
+def throughput(data: leat.Dataset, files: list[str], rounds: int) -> tuple[float, float, int]:
+    """Photos per second of leat and of torch's DataLoader, the same augmentation at 224, in turns; medians."""
+    cores = len(os.sched_getaffinity(0))
+    ops = leat.ops
+    loader = leat.Loader(data, batch_size=64, shuffle=True, framework="torch", outputs={
+        "image": [ops.Decode(), ops.RandomResizedCrop(224), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)]})
+    workers = 0 if cores == 1 else cores
+    torch.set_num_threads(1)
+    theirs = torch.utils.data.DataLoader(Photos(files), batch_size=64, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
+
+    def epoch(batches: Iterator[int]) -> float:
+        t = time.perf_counter()
+        n = sum(batches)
+        return n / (time.perf_counter() - t)
+
+    jobs: dict[str, Callable[[], Iterator[int]]] = {"leat": lambda: (b.size for b in loader), "torch": lambda: (len(b[0]) for b in theirs)}
+    speed: dict[str, list[float]] = {name: [] for name in jobs}
+    with tqdm(total=2 * (rounds + 1) * len(files), desc="comparing", unit=" photos") as bar:
+        for turn in range(rounds + 1):
+            for name, job in jobs.items():
+                rate = epoch(job())
+                if turn:  # the first round warms up
+                    speed[name].append(rate)
+                bar.update(len(files))
+    loader.close()
+    torch.set_num_threads(cores)
+    return statistics.median(speed["leat"]), statistics.median(speed["torch"]), cores
+
+
+def main() -> int:
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("folder", nargs="?", type=Path, help="your photos: a sub-folder per class, or flat")
+    a.add_argument("--short", action="store_true", help="fewer photos and epochs")
+    a.add_argument("--out", type=Path, default=Path("build/demo"))
+    o = a.parse_args()
+    o.out.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+
+    folder = o.folder
+    if folder is None:
+        folder = o.out / ("photos-short" if o.short else "photos")
+        make_photos.make(folder, 60 if o.short else make_photos.PER_CLASS)
+    if not folder.is_dir():
+        print(f"demo: {folder} is not a folder", file=sys.stderr)
+        return 2
+    packed = o.out / "photos.leat"
+    command = Path(sys.executable).with_name("leat")
+    if subprocess.run([command, "pack", folder, packed, "--overwrite"]).returncode:
+        return 2
+
+    data = leat.open(packed)
+    turning = not data.classes or len(data.classes) < 2
+    names = TURNS if turning else data.classes
+    training, held_out = data.split([0.85, 0.15], seed=0)
+    print(f"\n{len(training)} photos to learn from, {len(held_out)} held out; the network learns "
+          + ("which way up a photo is" if turning else f"{len(names)} classes"))
+    # About as many pictures seen whatever the size of the folder: enough to learn, a minute or two on two cores.
+    seen = (24_000 if turning else 12_000) // (2 if o.short and not turning else 1)
+    epochs = max(2, min(60, round(seen / (len(training) * (2 if turning else 1)))))
+    model = network(len(names))
+    train(training, model, turning, epochs)
+    right, asked = test(held_out, model, turning)
+
+    sheet = o.out / "contact-sheet.png"
+    contact_sheet(training, model, turning, sheet)
+    root = folder.resolve()
+    ours, theirs, cores = throughput(data, files_of(data, root), 1 if o.short else 3)
+
+    chance = 1 / len(names)
+    # Three standard deviations above chance; turns of one photo count as one observation.
+    photos = asked // 4 if turning else asked
+    needed = chance + 3 * math.sqrt(chance * (1 - chance) / max(photos, 1))
+    learned = right / max(asked, 1) > needed
+    print(f"""
+held-out accuracy   {right / max(asked, 1):6.1%}   (chance {chance:.1%}, clearly better from {needed:.1%})
+leat.Loader         {ours:6.0f} photos/s on {cores} cores, random-resized crop 224, float32
+torch DataLoader    {theirs:6.0f} photos/s, the same with Pillow
+ratio               {ours / theirs:6.2f}
+what the model saw  {sheet}
+""")
+    print("demo: the network learned, everything worked" if learned else "demo: everything ran, but the network did not learn clearly more than chance: is the folder large enough?")
+    return 0 if learned else 1
+
+
+def files_of(data: leat.Dataset, root: Path) -> list[str]:
+    """The files that were packed, by the name that each sample keeps."""
+    return [str(root / data[i]["name"]) for i in range(len(data))]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
