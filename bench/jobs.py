@@ -1,0 +1,280 @@
+"""The jobs of bench/run.py: each contender is a function of the number of cores that returns an epoch to run.
+
+photos    JPEG -> random-resized crop 224 -> flip -> normalise -> float32 NCHW, batches of 64
+raw       uint8 256 x 256 at rest -> random crop 224 -> flip -> uint8 NHWC, batches of 256
+records   13 float32, 26 int32, one int64, shuffled, batches of 4096
+tokens    rows of 2048 uint16 -> int64, batches of 16
+
+copy and widen are the limits: NumPy moving the same bytes into a buffer that it keeps.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import leat
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = Path(os.environ.get("LEAT_BENCH_DIR", tempfile.gettempdir())) / "leat-bench"
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+SIDE, CROP, RAW_IMAGES = 256, 224, 2000
+RECORDS = 2_000_000
+ROWS, LENGTH = 32768, 2048
+Epoch = Callable[[], Iterator[int]]
+
+
+def once(path: Path, make: Callable[[Path], None]) -> Path:
+    """Makes a file of the bench's folder if it is not there yet."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name("part-" + path.name)
+        make(part)
+        part.rename(path)
+    return path
+
+
+def array(name: str, make: Callable[[], Any]) -> Any:
+    """An array that is made once and then mapped."""
+
+    def save(part: Path) -> None:
+        with part.open("wb") as f:
+            np.save(f, make())
+
+    return np.load(once(WORK / f"{name}.npy", save), mmap_mode="r")
+
+
+def torch_loader(dataset: Any, batch: int, cores: int, **more: Any) -> Epoch:
+    import torch
+
+    torch.set_num_threads(1)
+    workers = 0 if cores == 1 else cores
+    loader = torch.utils.data.DataLoader(dataset, batch_size=batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0, **more)
+    return lambda: (len(b[-1]) if isinstance(b, (list, tuple)) else len(b) for b in loader)
+
+
+def leat_loader(path: Path, batch: int, cores: int, outputs: dict[str, list[Any]]) -> Epoch:
+    import torch
+
+    torch.set_num_threads(1)
+    loader = leat.Loader(leat.open(path), batch_size=batch, shuffle=True, seed=0, num_threads=cores, framework="torch", outputs=outputs)
+    first = next(iter(outputs))
+    return lambda: (len(b[first]) for b in loader)
+
+
+def gather(columns: list[Any], batch: int) -> Epoch:
+    """np.take of shuffled rows into kept buffers."""
+    out = [np.empty((batch, *c.shape[1:]), c.dtype) for c in columns]
+    n = len(columns[0])
+
+    def epoch() -> Iterator[int]:
+        order = np.random.permutation(n)
+        for i in range(0, n - batch + 1, batch):
+            for c, o in zip(columns, out):
+                np.take(c, order[i : i + batch], axis=0, out=o)
+            yield batch
+
+    return epoch
+
+
+class Items:
+    """A Dataset of a function."""
+
+    def __init__(self, n: int, item: Callable[[int], Any]) -> None:
+        self.n, self.item = n, item
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: int) -> Any:
+        return self.item(i)
+
+
+class Batches(Items):
+    """A Dataset that makes a whole batch at once: what an expert writes."""
+
+    def __getitems__(self, ids: list[int]) -> Any:
+        return self.item(ids)  # type: ignore[arg-type]
+
+
+def same(batch: Any) -> Any:
+    return batch
+
+
+# --- photos ------------------------------------------------------------------------------------------------------------
+
+
+def photo_files() -> list[str]:
+    """LEAT_DATA/imagenet, or photos that are made, twice over."""
+    data = os.environ.get("LEAT_DATA")
+    folder = Path(data) / "imagenet" if data else WORK / "photos"
+    if not data:
+        sys.path.insert(0, str(ROOT / "examples"))
+        import make_photos
+
+        make_photos.make(folder, 100)
+    return sorted(str(f) for f in folder.rglob("*") if f.suffix.lower() in (".jpg", ".jpeg")) * 2
+
+
+def pillow_photo(path: str) -> Any:
+    import torch
+    from PIL import Image
+
+    image = Image.open(path).convert("RGB")
+    w, h = image.size
+    for _ in range(10):
+        area, ratio = w * h * random.uniform(0.08, 1), math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
+        cw, ch = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < cw <= w and 0 < ch <= h:
+            break
+    else:
+        cw = ch = min(w, h)
+    x, y = random.randint(0, w - cw), random.randint(0, h - ch)
+    image = image.resize((CROP, CROP), Image.Resampling.BILINEAR, box=(x, y, x + cw, y + ch))
+    if random.random() < 0.5:
+        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    t = torch.from_numpy(np.array(image)).permute(2, 0, 1).float().div_(255)
+    return t.sub_(torch.tensor(MEAN).view(3, 1, 1)).div_(torch.tensor(STD).view(3, 1, 1))
+
+
+def photos_torch(cores: int) -> Epoch:
+    files = photo_files()
+    return torch_loader(Items(len(files), lambda i: (pillow_photo(files[i]), i)), 64, cores)
+
+
+def photos_leat(cores: int) -> Epoch:
+    def make(part: Path) -> None:
+        with leat.Writer(part, {"image": "image", "label": "int64"}) as w:
+            for i, f in enumerate(photo_files()):
+                w.add(image=Path(f).read_bytes(), label=i)
+
+    ops = leat.ops
+    return leat_loader(once(WORK / f"photos-{leat.__version__}.leat", make), 64, cores,
+                       {"image": [ops.Decode(), ops.RandomResizedCrop(CROP), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)], "label": []})
+
+
+# --- raw ---------------------------------------------------------------------------------------------------------------
+
+
+def raw_array() -> Any:
+    return array("raw", lambda: np.random.default_rng(0).integers(0, 256, (RAW_IMAGES, SIDE, SIDE, 3), np.uint8))
+
+
+def random_crop(image: Any) -> Any:
+    y, x = random.randrange(SIDE - CROP + 1), random.randrange(SIDE - CROP + 1)
+    return image[y : y + CROP, x : x + CROP]
+
+
+def raw_copy(cores: int) -> Epoch:
+    a, out = raw_array(), np.empty((256, CROP, CROP, 3), np.uint8)
+
+    def epoch() -> Iterator[int]:
+        order = np.random.permutation(len(a))
+        for i in range(0, len(order) - 255, 256):
+            for k, j in enumerate(order[i : i + 256]):
+                out[k] = random_crop(a[j])
+            yield 256
+
+    return epoch
+
+
+def raw_torch(cores: int) -> Epoch:
+    import torch
+
+    a = raw_array()
+
+    def item(i: int) -> Any:
+        t = torch.from_numpy(random_crop(a[i]).copy())
+        return t.flip(1) if random.random() < 0.5 else t
+
+    return torch_loader(Items(len(a), item), 256, cores)
+
+
+def raw_leat(cores: int) -> Epoch:
+    def make(part: Path) -> None:
+        with leat.Writer(part, {"image": leat.field("uint8", (SIDE, SIDE, 3), layout="HWC")}) as w:
+            w.write_batch({"image": np.asarray(raw_array())})
+
+    ops = leat.ops
+    return leat_loader(once(WORK / f"raw-{leat.__version__}.leat", make), 256, cores,
+                       {"image": [ops.RandomCrop(CROP), ops.RandomHorizontalFlip(), ops.ToLayout("NHWC")]})
+
+
+# --- records -----------------------------------------------------------------------------------------------------------
+
+
+def record_columns() -> list[Any]:
+    rng = np.random.default_rng
+    return [array("dense", lambda: rng(0).random((RECORDS, 13), np.float32)),
+            array("sparse", lambda: rng(1).integers(0, 1 << 20, (RECORDS, 26), np.int32)),
+            array("label", lambda: rng(2).integers(0, 2, RECORDS))]
+
+
+def records_copy(cores: int) -> Epoch:
+    return gather(record_columns(), 4096)
+
+
+def records_torch(cores: int) -> Epoch:
+    import torch
+
+    columns = record_columns()
+    return torch_loader(Batches(RECORDS, lambda ids: [torch.from_numpy(c[ids]) for c in columns]), 4096, cores, collate_fn=same)
+
+
+def records_leat(cores: int) -> Epoch:
+    def make(part: Path) -> None:
+        with leat.Writer(part, {"dense": leat.field("float32", (13,)), "sparse": leat.field("int32", (26,)), "label": "int64"}) as w:
+            w.write_batch(dict(zip(("dense", "sparse", "label"), map(np.asarray, record_columns()))))
+
+    return leat_loader(once(WORK / f"records-{leat.__version__}.leat", make), 4096, cores, {"dense": [], "sparse": [], "label": []})
+
+
+# --- tokens ------------------------------------------------------------------------------------------------------------
+
+
+def token_rows() -> Any:
+    return array("tokens", lambda: np.random.default_rng(0).integers(0, 50000, (ROWS, LENGTH), np.uint16))
+
+
+def tokens_widen(cores: int) -> Epoch:
+    rows, out = token_rows(), np.empty((16, LENGTH), np.int64)
+
+    def epoch() -> Iterator[int]:
+        order = np.random.permutation(ROWS)
+        for i in range(0, ROWS - 15, 16):
+            for k, j in enumerate(order[i : i + 16]):
+                out[k] = rows[j]
+            yield 16
+
+    return epoch
+
+
+def tokens_torch(cores: int) -> Epoch:
+    import torch
+
+    rows = token_rows()
+    return torch_loader(Items(ROWS, lambda i: torch.from_numpy(rows[i].astype(np.int64))), 16, cores)
+
+
+def tokens_leat(cores: int) -> Epoch:
+    def make(part: Path) -> None:
+        with leat.Writer(part, {"t": leat.field("uint16", (LENGTH,))}) as w:
+            w.write_batch({"t": np.asarray(token_rows())})
+
+    return leat_loader(once(WORK / f"tokens-{leat.__version__}.leat", make), 16, cores, {"t": [leat.ops.ToDtype("int64")]})
+
+
+JOBS: dict[str, dict[str, Callable[[int], Epoch]]] = {
+    "photos": {"torch": photos_torch, "leat": photos_leat},
+    "raw": {"copy": raw_copy, "torch": raw_torch, "leat": raw_leat},
+    "records": {"copy": records_copy, "torch": records_torch, "leat": records_leat},
+    "tokens": {"widen": tokens_widen, "torch": tokens_torch, "leat": tokens_leat},
+}
