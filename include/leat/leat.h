@@ -259,6 +259,11 @@ LEAT_API const char *leat_dataset_metadata(const struct leat_dataset *dataset);
 LEAT_API void leat_dataset_fingerprint(const struct leat_dataset *dataset, uint8_t out[16]);
 /* Notes for a person, such as "the folder holds train/ and val/"; "" if none. */
 LEAT_API const char *leat_dataset_notice(const struct leat_dataset *dataset);
+/* The containers of the data set as JSON text, ended with leat_free:
+ *     {"format": "leat", "format_version": 1, "bytes": 123, "broken": 3, "shards": [{"path": .., "count": .., "bytes": ..}]}
+ * A key is absent where its value is not known without reading the data; of a view it is about the files behind it.
+ * Errors: NOMEM, IO, CORRUPT. */
+LEAT_API int leat_dataset_about(const struct leat_dataset *dataset, char **json, struct leat_error *error);
 
 /* Views. A view refers to its base and shares its files; memory is O(intervals of consecutive positions).
  * Errors: RANGE (a position or fraction out of range), INVALID (schemas differ), NOMEM. */

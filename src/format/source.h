@@ -47,6 +47,12 @@ struct leat_extent {
 
 struct leat_source;
 
+struct leat_source_about {
+    unsigned version; /* of the format; 0: it has none */
+    uint64_t bytes;   /* of the file, or of all files of a folder */
+    uint64_t broken;  /* samples marked as broken; UINT64_MAX: not known */
+};
+
 struct leat_source_vtable {
     const char *name; /* "leat", "folder": what leat.open(format=) takes */
 
@@ -74,6 +80,8 @@ struct leat_source_vtable {
     int (*column)(struct leat_source *source, size_t field, const void **data, struct leat_error *error);
     /* Checks every byte (leat_verify). May be NULL. */
     int (*verify)(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id, struct leat_error *error);
+    /* What leat_dataset_about says of one file, without reading payloads. May be NULL. */
+    int (*about)(struct leat_source *source, struct leat_source_about *out, struct leat_error *error);
 };
 
 /* What every format's source begins with; filled by open. Strings and arrays live as long as the source. */
