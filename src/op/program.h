@@ -87,10 +87,11 @@ size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_t
 
 struct leat_photo_info {
     uint32_t width, height;
-    uint8_t channels;   /* of the stored image: 1, 3 or 4 */
+    uint8_t channels;   /* of the stored image: 1, 2 (grey and alpha), 3 (palettes too) or 4 */
     uint8_t image_kind; /* enum leat_image_kind of format/source.h */
 };
-/* Reads the header. LEAT_E_DECODE if the bytes are no JPEG, PNG or WebP or the header is broken. Any thread. */
+/* Reads the header, of which the first bytes of the photo may be enough. LEAT_E_DECODE if the bytes are no JPEG, PNG or WebP or the header
+ * is broken. Any thread. */
 int leat_photo_probe(const void *data, size_t length, struct leat_photo_info *info, struct leat_error *error);
 /* Scans to the end (entropy decoding only, where the format allows). LEAT_E_DECODE with the decoder's words and, where
  * known, the byte offset, for anything a decoder would error or warn about. `checker` keeps what can be reused from
