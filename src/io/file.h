@@ -56,8 +56,12 @@ void leat_io_release(struct leat_io_file *file); /* NULL is allowed */
 
 /* LEAT_OK: complete, look at request->status. LEAT_IO_PENDING: `done` will be called. */
 int leat_io_submit(struct leat_io_request *request);
+/* Submits and waits, setting `done` and `user`; returns the status. */
+int leat_io_wait(struct leat_io_request *request);
 /* Reads and waits; returns the status. Interrupted reads go on, short ones are continued; EIO is retried within bounds. */
 int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer, struct leat_error *error);
+/* A file that is memory: `bytes` at `data`, which stay the caller's and outlive the file. `label` is its path in errors. */
+int leat_io_from_memory(const char *label, const void *data, uint64_t bytes, struct leat_io_file **out, struct leat_error *error);
 /* The whole file as read-only memory for as long as the file is open, or NULL. A file that is cut under the mapping
  * faults: read it only inside leat_guarded (io/guard.h). */
 const uint8_t *leat_io_map(struct leat_io_file *file, struct leat_error *error);

@@ -1,0 +1,40 @@
+/*
+ * A backend for tests: local files, disturbed. Calls are counted, so that a test can make the first, the second, the
+ * n-th of them fail until nothing fails any more:
+ *
+ *     for (uint64_t n = 1; ; n++) {
+ *         leat_faulty_start(&(struct leat_faulty){.fail_read = n});
+ *         rc = ...;
+ *         if (leat_faulty_stop().reads < n) break;      // there is no n-th read: rc is LEAT_OK
+ *     }
+ */
+#ifndef LEAT_IO_FAULTY_H
+#define LEAT_IO_FAULTY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct leat_faulty {
+    const char *only;                        /* disturb files whose path contains this; NULL: all */
+    uint64_t fail_open, fail_read, fail_map; /* the n-th (from 1) fails with LEAT_E_IO; 0: none */
+    size_t short_reads;                      /* pread gives at most so many bytes; 0: what was asked */
+    unsigned errors;                         /* so many preads in a row fail first, */
+    int error_number;                        /* with this errno */
+    bool later;                              /* reads complete on another thread: submit returns LEAT_IO_PENDING */
+    unsigned delay_us;                       /* that waits so long before each */
+    bool cut;                                /* files have only `cut_at` bytes when they are read; opening still shows */
+    uint64_t cut_at;                         /* the whole size, and touching the rest of a mapping faults */
+    bool cut_before_open;                    /* opening shows the cut size */
+};
+
+struct leat_faulty_counts {
+    uint64_t opens, reads, maps; /* of files that `only` names */
+};
+
+/* Takes the place of leat_io_backend. No file is open that the test goes on to use with it. `faulty` is copied. */
+void leat_faulty_start(const struct leat_faulty *faulty);
+/* Waits for delayed reads and puts the local backend back. Files opened meanwhile stay usable until closed. */
+struct leat_faulty_counts leat_faulty_stop(void);
+
+#endif

@@ -1,0 +1,88 @@
+/*
+ * What all backends share: references, and waiting for a read.
+ */
+#include "io/file.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/error.h"
+
+const struct leat_io_backend *leat_io_backend = &leat_io_local;
+
+int leat_io_open(const char *path, struct leat_io_file **out, struct leat_error *error)
+{
+    *out = NULL;
+    return leat_io_backend->open(leat_io_backend, path, out, error);
+}
+
+struct leat_io_file *leat_io_retain(struct leat_io_file *file)
+{
+    atomic_fetch_add_explicit(&file->references, 1, memory_order_relaxed);
+    return file;
+}
+
+void leat_io_release(struct leat_io_file *file)
+{
+    if (file && atomic_fetch_sub_explicit(&file->references, 1, memory_order_acq_rel) == 1)
+        file->backend->close(file);
+}
+
+int leat_io_submit(struct leat_io_request *request)
+{
+    request->status = LEAT_OK;
+    leat_error_clear(&request->error);
+    return request->file->backend->submit(request->file, request);
+}
+
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t arrived;
+    bool done;
+};
+
+static void wake(struct leat_io_request *request, void *user)
+{
+    struct waiter *w = user;
+    (void)request;
+    pthread_mutex_lock(&w->lock);
+    w->done = true;
+    pthread_cond_signal(&w->arrived);
+    pthread_mutex_unlock(&w->lock);
+}
+
+int leat_io_wait(struct leat_io_request *request)
+{
+    struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    request->done = wake;
+    request->user = &w;
+    if (leat_io_submit(request) == LEAT_IO_PENDING) {
+        pthread_mutex_lock(&w.lock);
+        while (!w.done)
+            pthread_cond_wait(&w.arrived, &w.lock);
+        pthread_mutex_unlock(&w.lock);
+    }
+    pthread_cond_destroy(&w.arrived);
+    pthread_mutex_destroy(&w.lock);
+    return request->status;
+}
+
+int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer, struct leat_error *error)
+{
+    struct leat_io_request request = {.file = file, .offset = offset, .length = length, .buffer = buffer};
+    int rc = leat_io_wait(&request);
+    if (rc && error)
+        *error = request.error;
+    return rc;
+}
+
+const uint8_t *leat_io_map(struct leat_io_file *file, struct leat_error *error)
+{
+    if (!file->backend->map) {
+        leat_fail(error, LEAT_E_UNSUPPORTED, "%s cannot be mapped: the %s backend only reads", file->path, file->backend->name);
+        leat_error_at_file(error, file->path, LEAT_NO_OFFSET);
+        return NULL;
+    }
+    return file->backend->map(file, error);
+}

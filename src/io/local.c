@@ -1,0 +1,170 @@
+/*
+ * The local file system: pread into the caller's buffer, or one mapping of the whole file. A read is complete when
+ * submit returns: for files in the page cache nothing is faster, and others are overlapped by the engine's threads.
+ */
+#include "io/local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "io/file.h"
+#include "io/guard.h"
+
+ssize_t (*leat_io_pread)(int fd, void *buffer, size_t bytes, off_t offset) = pread;
+
+struct local_file {
+    struct leat_io_file file;
+    int fd;
+    _Atomic(uint8_t *) map;
+    char path[]; /* one allocation per open file: folders open one per sample */
+};
+
+enum { ATTEMPTS = 4, MAX_READ = 1 << 30 };
+
+static int local_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out, struct leat_error *error)
+{
+    int rc;
+    size_t path_bytes = strlen(path) + 1;
+    struct local_file *f = leat_alloc(sizeof *f + path_bytes);
+    if (!f)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
+    memset(f, 0, sizeof *f);
+    memcpy(f->path, path, path_bytes);
+    /* O_NONBLOCK: a pipe of that name must not block; it has no effect on files. */
+    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f->fd < 0) {
+        rc = leat_fail_errno(error, errno == ENOENT || errno == ENOTDIR ? LEAT_E_NOT_FOUND : LEAT_E_IO, "cannot open %s", path);
+        goto out;
+    }
+    struct stat st;
+    if (fstat(f->fd, &st)) {
+        rc = leat_fail_errno(error, LEAT_E_IO, "cannot open %s", path);
+        goto out;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        rc = leat_fail(error, LEAT_E_IO, "%s is %s, not a file", path, S_ISDIR(st.st_mode) ? "a folder" : "a device, pipe or socket");
+        goto out;
+    }
+    f->file = (struct leat_io_file){
+        .backend = backend,
+        .path = f->path,
+        .size = (uint64_t)st.st_size,
+        .device = st.st_dev,
+        .inode = st.st_ino,
+        .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
+        .references = 1,
+    };
+    *out = &f->file;
+    return LEAT_OK;
+out:
+    leat_error_at_file(error, path, LEAT_NO_OFFSET);
+    if (f->fd >= 0)
+        close(f->fd);
+    leat_free(f);
+    return rc;
+}
+
+static void pause_before(int attempt)
+{
+    struct timespec t = {.tv_nsec = 1000000L << (2 * attempt)}; /* 1, 4, 16 ms */
+    nanosleep(&t, NULL);
+}
+
+static int read_all(const struct local_file *f, struct leat_io_request *r)
+{
+    uint64_t done = 0;
+    int failures = 0, rc;
+    uint64_t end;
+    if (!leat_add_u64(r->offset, r->length, &end) || end > INT64_MAX) {
+        rc = leat_fail(&r->error, LEAT_E_CORRUPT, "%s: a read of %" PRIu64 " bytes at %" PRIu64 " lies outside any file", f->path,
+                       r->length, r->offset);
+        goto out;
+    }
+    while (done < r->length) {
+        uint64_t left = r->length - done;
+        ssize_t n = leat_io_pread(f->fd, (uint8_t *)r->buffer + done, left < MAX_READ ? (size_t)left : MAX_READ, (off_t)(r->offset + done));
+        if (n > 0) {
+            done += (uint64_t)n;
+            failures = 0;
+        } else if (n == 0) {
+            rc = leat_fail(&r->error, LEAT_E_CORRUPT,
+                           "%s ends at byte %" PRIu64 ", but %" PRIu64 " bytes from %" PRIu64 " on are needed: the file was cut; "
+                           "restore it",
+                           f->path, r->offset + done, r->length, r->offset);
+            goto out;
+        } else if (errno == EINTR) {
+            continue;
+        } else if ((errno == EIO || errno == EAGAIN) && failures + 1 < ATTEMPTS) {
+            pause_before(failures++);
+        } else {
+            rc = leat_fail_errno(&r->error, LEAT_E_IO, "cannot read %s at byte %" PRIu64 " (tried %d times)", f->path, r->offset + done,
+                                 failures + 1);
+            goto out;
+        }
+    }
+    return LEAT_OK;
+out:
+    leat_error_at_file(&r->error, f->path, r->offset + done > INT64_MAX ? LEAT_NO_OFFSET : (int64_t)(r->offset + done));
+    return rc;
+}
+
+static int local_submit(struct leat_io_file *file, struct leat_io_request *request)
+{
+    request->status = read_all((struct local_file *)file, request);
+    return LEAT_OK;
+}
+
+static const uint8_t *local_map(struct leat_io_file *file, struct leat_error *error)
+{
+    static const uint8_t empty[1];
+    struct local_file *f = (struct local_file *)file;
+    uint8_t *map = atomic_load_explicit(&f->map, memory_order_acquire);
+    if (map)
+        return map;
+    if (file->size == 0)
+        return empty;
+    void *fresh = file->size > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)file->size, PROT_READ, MAP_SHARED, f->fd, 0);
+    if (fresh == MAP_FAILED) {
+        leat_fail_errno(error, LEAT_E_IO, "cannot map %s (%" PRIu64 " bytes)", file->path, file->size);
+        leat_error_at_file(error, file->path, LEAT_NO_OFFSET);
+        return NULL;
+    }
+    madvise(fresh, (size_t)file->size, MADV_RANDOM);
+    int rc = leat_guard_add(fresh, (size_t)file->size, file->path);
+    if (rc) {
+        munmap(fresh, (size_t)file->size);
+        leat_fail(error, rc, "cannot guard the mapping of %s", file->path);
+        return NULL;
+    }
+    /* Two threads may map at once; the first one to get here wins. No lock: the file must survive a fork at any time. */
+    if (!atomic_compare_exchange_strong_explicit(&f->map, &map, fresh, memory_order_acq_rel, memory_order_acquire)) {
+        leat_guard_remove(fresh);
+        munmap(fresh, (size_t)file->size);
+        return map;
+    }
+    return fresh;
+}
+
+static void local_close(struct leat_io_file *file)
+{
+    struct local_file *f = (struct local_file *)file;
+    uint8_t *map = atomic_load(&f->map);
+    if (map) {
+        leat_guard_remove(map);
+        munmap(map, (size_t)file->size);
+    }
+    close(f->fd);
+    leat_free(f);
+}
+
+const struct leat_io_backend leat_io_local = {
+    .name = "local", .open = local_open, .submit = local_submit, .map = local_map, .close = local_close};

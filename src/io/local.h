@@ -1,0 +1,10 @@
+/* The door through which tests disturb the system calls of the local backend. */
+#ifndef LEAT_IO_LOCAL_H
+#define LEAT_IO_LOCAL_H
+
+#include <sys/types.h>
+
+/* pread(2). Replaced only by tests (io/faulty.h), while nothing reads. */
+extern ssize_t (*leat_io_pread)(int fd, void *buffer, size_t bytes, off_t offset);
+
+#endif

@@ -1,0 +1,253 @@
+#include <pthread.h>
+
+#include "../files.h"
+#include "base/error.h"
+#include "io/faulty.h"
+#include "io/file.h"
+
+static char folder[PATH_MAX], path[PATH_MAX + 16];
+static uint8_t content[100000];
+
+static int set_up(void **state)
+{
+    (void)state;
+    files_folder(folder);
+    for (size_t i = 0; i < sizeof content; i++)
+        content[i] = (uint8_t)(i * 7 + i / 256);
+    files_write(folder, "data", content, sizeof content);
+    snprintf(path, sizeof path, "%s/data", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    files_remove(folder);
+    return 0;
+}
+
+static void assert_reads_whole(struct leat_io_file *file)
+{
+    struct leat_error error;
+    static uint8_t got[sizeof content];
+    memset(got, 0xee, sizeof got);
+    assert_ok(leat_io_read(file, 0, sizeof got, got, &error));
+    assert_memory_equal(got, content, sizeof got);
+    assert_ok(leat_io_read(file, 99990, 10, got, &error));
+    assert_memory_equal(got, content + 99990, 10);
+}
+
+static void a_file_is_read_where_asked(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file;
+    assert_ok(leat_io_open(path, &file, &error));
+    assert_int_equal(file->size, sizeof content);
+    assert_reads_whole(file);
+    const uint8_t *map = leat_io_map(file, &error);
+    assert_non_null(map);
+    assert_memory_equal(map, content, sizeof content);
+    assert_ptr_equal(leat_io_map(file, &error), map);
+    leat_io_release(file);
+}
+
+static void short_interrupted_and_briefly_failing_reads_go_on(void **state)
+{
+    (void)state;
+    const int numbers[] = {EINTR, EIO, EAGAIN};
+    for (int i = 0; i < 3; i++) {
+        struct leat_error error;
+        struct leat_io_file *file;
+        leat_faulty_start(&(struct leat_faulty){.short_reads = 777, .errors = 3, .error_number = numbers[i]});
+        assert_ok(leat_io_open(path, &file, &error));
+        assert_reads_whole(file);
+        leat_io_release(file);
+        leat_faulty_stop();
+    }
+}
+
+static void lasting_read_errors_are_reported_with_their_place(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file;
+    uint8_t byte;
+    leat_faulty_start(&(struct leat_faulty){.errors = 100, .error_number = EIO});
+    assert_ok(leat_io_open(path, &file, &error));
+    assert_int_equal(leat_io_read(file, 5, 1, &byte, &error), LEAT_E_IO);
+    assert_int_equal(error.sys_errno, EIO);
+    assert_int_equal(error.offset, 5);
+    assert_string_equal(error.file, path);
+    leat_io_release(file);
+    leat_faulty_stop();
+}
+
+static void a_file_that_was_cut_is_corrupt_at_its_end(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file;
+    char buffer[10];
+    files_write_text(folder, "cut", "0123456789");
+    char cut[PATH_MAX + 16];
+    snprintf(cut, sizeof cut, "%s/cut", folder);
+    assert_ok(leat_io_open(cut, &file, &error));
+    assert_int_equal(truncate(cut, 4), 0);
+    assert_int_equal(leat_io_read(file, 0, 10, buffer, &error), LEAT_E_CORRUPT);
+    assert_int_equal(error.offset, 4);
+    assert_string_equal(error.file, cut);
+    assert_ok(leat_io_read(file, 0, 4, buffer, &error));
+    leat_io_release(file);
+}
+
+static void an_empty_file_opens_reads_and_maps(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file;
+    char empty[PATH_MAX + 16];
+    files_write_text(folder, "empty", "");
+    snprintf(empty, sizeof empty, "%s/empty", folder);
+    assert_ok(leat_io_open(empty, &file, &error));
+    assert_int_equal(file->size, 0);
+    assert_ok(leat_io_read(file, 0, 0, NULL, &error));
+    assert_non_null(leat_io_map(file, &error));
+    char byte;
+    assert_int_equal(leat_io_read(file, 0, 1, &byte, &error), LEAT_E_CORRUPT);
+    leat_io_release(file);
+}
+
+static void what_is_no_file_is_refused_without_blocking(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file = (void *)folder;
+    char pipe_path[PATH_MAX + 16];
+    snprintf(pipe_path, sizeof pipe_path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    assert_int_equal(leat_io_open(pipe_path, &file, &error), LEAT_E_IO);
+    assert_null(file);
+    assert_int_equal(leat_io_open(folder, &file, &error), LEAT_E_IO);
+    assert_non_null(strstr(error.message, "folder"));
+    snprintf(pipe_path, sizeof pipe_path, "%s/missing", folder);
+    assert_int_equal(leat_io_open(pipe_path, &file, &error), LEAT_E_NOT_FOUND);
+    assert_string_equal(error.file, pipe_path);
+}
+
+static void a_read_beyond_what_offsets_can_say_is_refused(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file;
+    uint8_t byte;
+    assert_ok(leat_io_open(path, &file, &error));
+    assert_int_equal(leat_io_read(file, UINT64_MAX, 1, &byte, &error), LEAT_E_CORRUPT);
+    assert_int_equal(leat_io_read(file, 1, UINT64_MAX, &byte, &error), LEAT_E_CORRUPT);
+    assert_int_equal(leat_io_read(file, (uint64_t)INT64_MAX, 1, &byte, &error), LEAT_E_CORRUPT);
+    leat_io_release(file);
+}
+
+static void a_read_may_complete_on_another_thread(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file;
+    leat_faulty_start(&(struct leat_faulty){.later = true, .delay_us = 100});
+    assert_ok(leat_io_open(path, &file, &error));
+    for (int i = 0; i < 20; i++)
+        assert_reads_whole(file);
+    leat_io_release(file);
+    assert_int_equal(leat_faulty_stop().reads, 40);
+}
+
+static void the_nth_open_read_and_map_can_fail(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file;
+    uint8_t byte;
+    leat_faulty_start(&(struct leat_faulty){.fail_open = 2, .fail_read = 2, .fail_map = 1});
+    assert_ok(leat_io_open(path, &file, &error));
+    struct leat_io_file *none;
+    assert_int_equal(leat_io_open(path, &none, &error), LEAT_E_IO);
+    assert_ok(leat_io_read(file, 0, 1, &byte, &error));
+    assert_int_equal(leat_io_read(file, 1, 1, &byte, &error), LEAT_E_IO);
+    assert_ok(leat_io_read(file, 2, 1, &byte, &error));
+    assert_null(leat_io_map(file, &error));
+    assert_int_equal(error.code, LEAT_E_IO);
+    assert_non_null(leat_io_map(file, &error));
+    leat_io_release(file);
+    struct leat_faulty_counts counts = leat_faulty_stop();
+    assert_int_equal(counts.opens, 2);
+    assert_int_equal(counts.reads, 3);
+    assert_int_equal(counts.maps, 2);
+}
+
+static void memory_is_read_as_a_file(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file;
+    char got[3];
+    assert_ok(leat_io_from_memory("names", "abcdef", 6, &file, &error));
+    assert_ok(leat_io_read(file, 2, 3, got, &error));
+    assert_memory_equal(got, "cde", 3);
+    assert_int_equal(leat_io_read(file, 5, 2, got, &error), LEAT_E_CORRUPT);
+    assert_int_equal(leat_io_read(file, 7, 0, got, &error), LEAT_E_CORRUPT);
+    leat_io_release(file);
+}
+
+struct race {
+    struct leat_io_file *file;
+    const uint8_t *map;
+};
+
+static void *map_it(void *arg)
+{
+    struct race *race = arg;
+    race->map = leat_io_map(race->file, NULL);
+    return NULL;
+}
+
+static void threads_that_map_at_once_get_one_mapping(void **state)
+{
+    (void)state;
+    enum { THREADS = 8 };
+    for (int round = 0; round < 20; round++) {
+        struct leat_error error;
+        struct leat_io_file *file;
+        assert_ok(leat_io_open(path, &file, &error));
+        pthread_t threads[THREADS];
+        struct race races[THREADS];
+        for (int i = 0; i < THREADS; i++) {
+            races[i] = (struct race){leat_io_retain(file), NULL};
+            assert_int_equal(pthread_create(&threads[i], NULL, map_it, &races[i]), 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(threads[i], NULL);
+            assert_ptr_equal(races[i].map, races[0].map);
+            leat_io_release(file);
+        }
+        assert_non_null(races[0].map);
+        leat_io_release(file);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_is_read_where_asked),
+        cmocka_unit_test(short_interrupted_and_briefly_failing_reads_go_on),
+        cmocka_unit_test(lasting_read_errors_are_reported_with_their_place),
+        cmocka_unit_test(a_file_that_was_cut_is_corrupt_at_its_end),
+        cmocka_unit_test(an_empty_file_opens_reads_and_maps),
+        cmocka_unit_test(what_is_no_file_is_refused_without_blocking),
+        cmocka_unit_test(a_read_beyond_what_offsets_can_say_is_refused),
+        cmocka_unit_test(a_read_may_complete_on_another_thread),
+        cmocka_unit_test(the_nth_open_read_and_map_can_fail),
+        cmocka_unit_test(memory_is_read_as_a_file),
+        cmocka_unit_test(threads_that_map_at_once_get_one_mapping),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
