@@ -6,7 +6,9 @@
  *
  *     S = sum over i of h_i * B^(n-1-i)  mod 2^61 - 1,      S(a ++ b) = S(a) * B^len(b) + S(b)
  *
- * with a fixed base B for each of the two. The fingerprint is the hash of (schema, n, S0, S1).
+ * with a fixed base B for each of the two (fingerprint.c has the numbers; docs/stability.md: they never change). The
+ * fingerprint is the hash of (schema, classes, n, S0, S1), of each field that is not derived: name, kind, dtype, layout, ndim,
+ * LEAT_FIELD_FILES, shape.
  */
 #ifndef LEAT_FORMAT_FINGERPRINT_H
 #define LEAT_FORMAT_FINGERPRINT_H

@@ -103,6 +103,8 @@ extern const struct leat_source_vtable *const leat_formats[];
 extern const struct leat_source_vtable leat_format_folder; /* format/folder.c */
 extern const struct leat_source_vtable leat_format_native; /* store/reader.c */
 
+/* Whether `path` is a folder, and if not, its first bytes: *n of at most `room`. NOT_FOUND, IO, CORRUPT. */
+int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room, size_t *n, struct leat_error *error);
 /* Finds the format of `path` (or takes the one named in options) and opens it.
  * A manifest of shards is opened by src/data, which joins its parts. */
 int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error);
