@@ -18,6 +18,7 @@ BELOW["store"] = BELOW["format"] | {"format"}
 BELOW["data"] = BELOW["store"] | {"store"}
 BELOW["plan"] = {"base"}
 BELOW["op"] = BELOW["format"] | {"format"}
+BELOW["pack"] = BELOW["store"] | {"store", "op"}
 BELOW["engine"] = BELOW["data"] | {"data", "plan", "op"}
 FACES = {"cli", "python", "examples"}
 

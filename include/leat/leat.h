@@ -185,10 +185,12 @@ struct leat_value_ref {
 LEAT_API int leat_writer_open(const char *path, const struct leat_field *fields, size_t n_fields, const struct leat_writer_options *options,
                               struct leat_writer **out, struct leat_error *error);
 
-/* Number of samples that are in the file so far (after a resume: that are whole). */
+/* Number of samples given so far; after a resume: those that are whole and must not be given again. All of them are in the
+ * file, except those that LEAT_BAD_SKIP leaves out: leat_writer_progress counts these. */
 LEAT_API uint64_t leat_writer_count(const struct leat_writer *writer);
 
-/* Adds one sample: `values` in the order of the fields given at open. `*id` (may be NULL) receives its sample id.
+/* Adds one sample: `values` in the order of the fields given at open. `*id` (may be NULL) receives its number among the
+ * samples given, which is its sample id unless LEAT_BAD_SKIP leaves out one before it.
  * Work happens on the writer's threads: an error of an earlier sample may be returned by a later call, with that
  * sample's id. After an error only abort is allowed.
  * Errors: INVALID (length does not fit the field, text is not UTF-8 or JSON), IO (disk full), NOMEM, DECODE. */

@@ -11,6 +11,7 @@
 #include "format/source.h"
 
 const struct leat_source_vtable *const leat_formats[] = {
+    &leat_format_native,
     NULL,
 };
 

@@ -1,0 +1,307 @@
+/*
+ * Values of an opened file: pointers into columns, extents of payloads. `rows` is the hot path of small records: some
+ * thousands of samples a call, in any order, so that per sample it does a lookup of the group, one test of a bit (is
+ * this page verified?) and an addition. All else is in functions that are called once per page.
+ *
+ * Columns are mapped memory. A page is read for its checksum inside leat_guarded; so is an index record.
+ */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "io/guard.h"
+#include "store/reader.h"
+
+static inline bool bit_get(const struct leat_bits *bits, uint64_t i)
+{
+    return atomic_load_explicit(&bits->words[i >> 6], memory_order_relaxed) >> (i & 63) & 1;
+}
+
+/* Relaxed: what a bit stands for is that immutable bytes were seen to be good, which needs no ordering. */
+static inline void bit_set(struct leat_bits *bits, uint64_t i)
+{
+    atomic_fetch_or_explicit(&bits->words[i >> 6], UINT64_C(1) << (i & 63), memory_order_relaxed);
+}
+
+/* The group of a row: between two hints, the last one that begins at or before it. */
+static inline uint64_t group_of(const struct leat_store_source *s, uint64_t row)
+{
+    uint64_t low = s->hints[row >> s->hint_shift], high = s->hints[(row >> s->hint_shift) + 1];
+    while (low < high) {
+        uint64_t middle = (low + high + 1) / 2;
+        if (s->first_rows[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* ---- verifying pages ------------------------------------------------------------------------------------------------ */
+
+struct page_check {
+    struct leat_store_source *s;
+    uint32_t field; /* stored */
+    uint64_t group, page, row;
+    uint64_t bad_offset; /* where it failed */
+    const char *what;
+};
+
+/* Runs inside leat_guarded. The group's header and directory come first: they hold the page's checksum. */
+static int check_page(void *arg)
+{
+    struct page_check *c = arg;
+    struct leat_store_source *s = c->s;
+    const struct leat_store_field *info = &s->layout.info[c->field];
+    struct leat_store_group want, header;
+    struct leat_store_shape shape;
+    leat_store_group_of(s, c->group, &want, &shape);
+    uint64_t at = s->groups[c->group].offset;
+    const uint8_t *group = s->map + at;
+    if (!bit_get(&s->groups_good, c->group)) {
+        c->bad_offset = at;
+        c->what = "the header of a group";
+        if (!leat_store_group_get(group, &header) || header.first_row != want.first_row || header.n_rows != want.n_rows ||
+            header.payload_bytes != want.payload_bytes || header.directory_bytes != want.directory_bytes ||
+            header.directory_checksum != want.directory_checksum)
+            return LEAT_E_CORRUPT;
+        c->bad_offset = at + shape.directory_at;
+        c->what = "the directory of a group";
+        if (leat_hash64(group + shape.directory_at, want.directory_bytes) != want.directory_checksum)
+            return LEAT_E_CORRUPT;
+        bit_set(&s->groups_good, c->group);
+    }
+    uint64_t row = c->page << info->page_shift, rows = UINT64_C(1) << info->page_shift;
+    if (rows > want.n_rows - row)
+        rows = want.n_rows - row;
+    uint64_t page_at = shape.columns_at + info->before * want.n_rows + row * info->width;
+    uint64_t number = leat_store_group_pages(&s->layout, want.n_rows, info->position) + c->page;
+    c->bad_offset = at + page_at;
+    c->what = "a page of the column";
+    if (leat_hash64(group + page_at, rows * info->width) != leat_get_u64(group + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * number))
+        return LEAT_E_CORRUPT;
+    return LEAT_OK;
+}
+
+static int check_failed(const struct page_check *c, int rc, struct leat_error *error)
+{
+    const struct leat_store_source *s = c->s;
+    if (rc == LEAT_E_CORRUPT) {
+        leat_fail(error, rc, "%s fails its checksum: restore the file, or pack it again", c->what);
+        leat_error_at_file(error, s->path, (int64_t)c->bad_offset);
+    }
+    leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[c->field]);
+    return rc;
+}
+
+/* Verifies one page unless that was done; `number` is its bit. */
+static int verify_page(struct leat_store_source *s, uint32_t field, uint64_t group, uint64_t page, uint64_t number,
+                       struct leat_error *error)
+{
+    struct page_check c = {.s = s, .field = field, .group = group, .page = page};
+    int rc = leat_guarded(check_page, &c, error);
+    if (rc)
+        return check_failed(&c, rc, error);
+    bit_set(&s->pages_good[field], number);
+    return LEAT_OK;
+}
+
+static int out_of_range(const struct leat_store_source *s, uint64_t sample, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_RANGE, "sample %" PRIu64 " does not exist: the file has %" PRIu64, sample, s->base.count);
+}
+
+static int wrong_field(const struct leat_store_source *s, size_t field, const char *kind, struct leat_error *error)
+{
+    if (field >= s->layout.n_fields)
+        return leat_fail(error, LEAT_E_INVALID, "field %zu does not exist: the file has %u", field, s->layout.n_fields);
+    return leat_fail(error, LEAT_E_INVALID, "field '%s' does not have a %s size", s->layout.names[field], kind);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------------------------- */
+
+int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, const void **rows, size_t *failed,
+                    struct leat_error *error)
+{
+    struct leat_store_source *s = (struct leat_store_source *)source;
+    *failed = 0;
+    if (field >= s->layout.n_fields || s->layout.info[field].varying)
+        return wrong_field(s, field, "fixed", error);
+    const struct leat_store_field info = s->layout.info[field];
+    const struct leat_bits *good = &s->pages_good[info.column];
+    const bool always = s->recheck == LEAT_RECHECK_ALWAYS, never = s->recheck == LEAT_RECHECK_NEVER;
+    uint64_t last = UINT64_MAX; /* the page just verified, where each is verified anew */
+    for (size_t i = 0; i < n; i++) {
+        uint64_t sample = samples[i];
+        if (sample >= s->base.count) {
+            *failed = i;
+            return out_of_range(s, sample, error);
+        }
+        uint64_t g = group_of(s, sample), first = s->first_rows[g], row = sample - first;
+        uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
+        if (!never && (always ? number != last : !bit_get(good, number))) {
+            int rc = verify_page(s, info.column, g, page, number, error);
+            if (rc) {
+                *failed = i;
+                return rc;
+            }
+            last = number;
+        }
+        rows[i] = s->map + s->columns_at[g] + info.before * s->groups[g].n_rows + row * info.width + info.at;
+    }
+    return LEAT_OK;
+}
+
+int leat_store_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
+{
+    struct leat_store_source *s = (struct leat_store_source *)source;
+    *data = NULL;
+    if (field >= s->layout.n_fields || s->layout.info[field].varying)
+        return wrong_field(s, field, "fixed", error);
+    const struct leat_store_field *info = &s->layout.info[field];
+    if (s->n_groups != 1 || s->base.count == 0 || info->width != info->unit)
+        return LEAT_OK;
+    for (uint64_t page = 0; page < leat_store_pages(s->base.count, info->page_shift); page++) {
+        if (s->recheck == LEAT_RECHECK_NEVER || (s->recheck == LEAT_RECHECK_FIRST && bit_get(&s->pages_good[info->column], page)))
+            continue;
+        int rc = verify_page(s, info->column, 0, page, page, error);
+        if (rc)
+            return rc;
+    }
+    *data = s->map + s->columns_at[0] + info->before * s->base.count;
+    return LEAT_OK;
+}
+
+/* ---- extents -------------------------------------------------------------------------------------------------------- */
+
+struct record_read {
+    struct leat_store_source *s;
+    size_t field, n;
+    const uint64_t *samples;
+    struct leat_extent *extents;
+    volatile size_t i; /* how far it came, also when a read faults */
+    struct page_check check;
+};
+
+/* A record that passed its checksum is still bounded by its group: the file may have been made by anyone. */
+static bool place(const struct leat_store_source *s, uint64_t g, const struct leat_store_field *info, const struct leat_store_record *r,
+                  struct leat_extent *e)
+{
+    uint64_t payload = s->groups[g].payload_bytes;
+    if (r->offset < LEAT_STORE_GROUP_HEADER || r->offset - LEAT_STORE_GROUP_HEADER > payload ||
+        r->length > payload - (r->offset - LEAT_STORE_GROUP_HEADER) || r->length % info->unit)
+        return false;
+    *e = (struct leat_extent){.offset = s->groups[g].offset + r->offset,
+                              .length = r->length,
+                              .checksum = r->checksum,
+                              .width = r->width,
+                              .height = r->height,
+                              .channels = r->channels,
+                              .image_kind = r->image_kind,
+                              .health = r->health};
+    return true;
+}
+
+/* Runs inside leat_guarded. */
+static int read_records(void *arg)
+{
+    struct record_read *x = arg;
+    struct leat_store_source *s = x->s;
+    const struct leat_store_field info = s->layout.info[x->field];
+    const bool image = s->layout.fields[x->field].kind == LEAT_KIND_IMAGE;
+    struct leat_bits *good = &s->pages_good[x->field];
+    uint64_t last = UINT64_MAX;
+    for (size_t i = 0; i < x->n; i++) {
+        x->i = i;
+        uint64_t sample = x->samples[i];
+        if (sample >= s->base.count)
+            return LEAT_E_RANGE;
+        uint64_t g = group_of(s, sample), first = s->first_rows[g], row = sample - first;
+        uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
+        if (s->recheck == LEAT_RECHECK_ALWAYS ? number != last : s->recheck != LEAT_RECHECK_NEVER && !bit_get(good, number)) {
+            x->check = (struct page_check){.s = s, .field = (uint32_t)x->field, .group = g, .page = page};
+            int rc = check_page(&x->check);
+            if (rc)
+                return rc;
+            bit_set(good, number);
+            last = number;
+        }
+        uint64_t at = s->columns_at[g] + info.before * s->groups[g].n_rows + row * info.width;
+        struct leat_store_record r;
+        leat_store_record_get(s->map + at, &r, image);
+        if (!place(s, g, &info, &r, &x->extents[i])) {
+            x->check = (struct page_check){.s = s, .field = (uint32_t)x->field, .bad_offset = at, .what = "the index of a value"};
+            return LEAT_E_CORRUPT;
+        }
+    }
+    return LEAT_OK;
+}
+
+int leat_store_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents,
+                       size_t *failed, struct leat_error *error)
+{
+    struct leat_store_source *s = (struct leat_store_source *)source;
+    *failed = 0;
+    if (field >= s->layout.n_stored || !s->layout.info[field].varying)
+        return wrong_field(s, field, "varying", error);
+    struct record_read x = {
+        .s = s, .field = field, .n = n, .samples = samples, .extents = extents, .check = {.s = s, .field = (uint32_t)field}};
+    int rc = leat_guarded(read_records, &x, error);
+    if (rc) {
+        *failed = x.i;
+        return rc == LEAT_E_RANGE ? out_of_range(s, samples[x.i], error) : check_failed(&x.check, rc, error);
+    }
+    const struct leat_bits *read = atomic_load_explicit(&s->payloads_good[field], memory_order_acquire);
+    const struct leat_bits *fine = atomic_load_explicit(&s->learnt[0][field], memory_order_acquire);
+    const struct leat_bits *broken = atomic_load_explicit(&s->learnt[1][field], memory_order_acquire);
+    for (size_t i = 0; i < n; i++) {
+        extents[i].verify = s->recheck == LEAT_RECHECK_ALWAYS || (s->recheck == LEAT_RECHECK_FIRST && !(read && bit_get(read, samples[i])));
+        if (fine && bit_get(fine, samples[i]))
+            extents[i].health = LEAT_HEALTH_GOOD;
+        if (broken && bit_get(broken, samples[i]))
+            extents[i].health = LEAT_HEALTH_BROKEN;
+    }
+    return LEAT_OK;
+}
+
+/* ---- marks ---------------------------------------------------------------------------------------------------------- */
+
+/* The bitmap of a field, made when it is first needed. Without memory nothing is remembered: verified again next time. */
+static struct leat_bits *lazy_bits(_Atomic(struct leat_bits *) *slot, uint64_t n)
+{
+    struct leat_bits *bits = atomic_load_explicit(slot, memory_order_acquire);
+    if (bits)
+        return bits;
+    struct leat_bits *made = leat_new(struct leat_bits);
+    if (!made)
+        return NULL;
+    made->n = n;
+    made->words = leat_new_array((n >> 6) + 1, sizeof *made->words);
+    if (made->words && atomic_compare_exchange_strong(slot, &bits, made))
+        return made;
+    leat_free((void *)made->words);
+    leat_free(made);
+    return bits;
+}
+
+static void remember(_Atomic(struct leat_bits *) *slot, uint64_t n, uint64_t sample)
+{
+    struct leat_bits *bits = lazy_bits(slot, n);
+    if (bits && !bit_get(bits, sample))
+        bit_set(bits, sample);
+}
+
+void leat_store_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health)
+{
+    struct leat_store_source *s = (struct leat_store_source *)source;
+    if (field >= s->layout.n_stored || !s->layout.info[field].varying || sample >= s->base.count)
+        return;
+    if (verified)
+        remember(&s->payloads_good[field], s->base.count, sample);
+    if (health == LEAT_HEALTH_GOOD)
+        remember(&s->learnt[0][field], s->base.count, sample);
+    if (health == LEAT_HEALTH_BROKEN)
+        remember(&s->learnt[1][field], s->base.count, sample);
+}

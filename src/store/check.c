@@ -1,0 +1,135 @@
+/*
+ * The full check of one group. Faults go into a list of fixed size, because the caller may be a guarded read that must
+ * not allocate; what finds no room is counted.
+ */
+#include "store/check.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+
+static void found(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row, uint64_t rows, uint64_t offset)
+{
+    if (faults->n == LEAT_FAULT_ROOM)
+        faults->more++;
+    else
+        faults->list[faults->n++] = (struct leat_store_fault){kind, field, row, rows, offset};
+}
+
+static bool is_zero(const uint8_t *p, uint64_t from, uint64_t to)
+{
+    uint8_t any = 0;
+    for (; from < to; from++)
+        any |= p[from];
+    return !any;
+}
+
+bool leat_store_note_get(const uint8_t **p, const uint8_t *end, struct leat_store_note *note)
+{
+    if (end - *p < LEAT_STORE_NOTE_FIXED)
+        return false;
+    uint32_t skipped = leat_get_u32(*p + 8);
+    *note = (struct leat_store_note){
+        .input = leat_get_u64(*p), .skipped = skipped != 0, .name_bytes = leat_get_u32(*p + 12), .reason_bytes = leat_get_u32(*p + 16)};
+    *p += LEAT_STORE_NOTE_FIXED;
+    uint64_t text = (uint64_t)note->name_bytes + note->reason_bytes;
+    if (skipped > 1 || text > (uint64_t)(end - *p))
+        return false;
+    note->name = (const char *)*p;
+    note->reason = note->name + note->name_bytes;
+    *p += text;
+    return true;
+}
+
+static void check_columns(const struct leat_store_layout *l, const uint8_t *p, uint64_t n_rows, const struct leat_store_shape *shape,
+                          struct leat_store_faults *faults)
+{
+    const uint8_t *sum = p + shape->directory_at + LEAT_STORE_GROUP_FACTS;
+    for (uint32_t c = 0; c < l->n_stored; c++) {
+        const struct leat_store_field *info = &l->info[l->order[c]];
+        uint64_t column = shape->columns_at + info->before * n_rows, page = UINT64_C(1) << info->page_shift;
+        for (uint64_t row = 0; row < n_rows; row += page, sum += 8) {
+            uint64_t rows = page < n_rows - row ? page : n_rows - row, at = column + row * info->width;
+            if (leat_hash64(p + at, rows * info->width) != leat_get_u64(sum))
+                found(faults, LEAT_FAULT_PAGE, l->order[c], row, rows, at);
+        }
+    }
+}
+
+/* Payloads stand in the order of samples, then fields, each behind the one before: so no byte is without a checksum. */
+static void check_payloads(const struct leat_store_layout *l, const uint8_t *p, const struct leat_store_group *g,
+                           const struct leat_store_shape *shape, struct leat_store_faults *faults)
+{
+    uint64_t at = LEAT_STORE_GROUP_HEADER, end = at + g->payload_bytes;
+    for (uint64_t row = 0; row < g->n_rows; row++)
+        for (uint32_t f = 0; f < l->n_stored; f++) {
+            const struct leat_store_field *info = &l->info[f];
+            if (!info->varying)
+                continue;
+            uint64_t place = shape->columns_at + info->before * g->n_rows + row * info->width;
+            struct leat_store_record r;
+            leat_store_record_get(p + place, &r, l->fields[f].kind == LEAT_KIND_IMAGE);
+            if (r.offset != at || r.length > end - at || r.length % info->unit) {
+                found(faults, LEAT_FAULT_RECORD, f, row, 1, place);
+                return; /* where the next one begins is no longer known */
+            }
+            if (leat_hash64(p + at, r.length) != r.checksum)
+                found(faults, LEAT_FAULT_PAYLOAD, f, row, 1, at);
+            at += r.length;
+        }
+    if (at != end)
+        found(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, at);
+}
+
+void leat_store_check_group(const struct leat_store_layout *l, const uint8_t *p, const struct leat_store_group *g,
+                            const struct leat_store_shape *shape, struct leat_store_faults *faults)
+{
+    struct leat_store_group header;
+    const uint64_t payload_end = LEAT_STORE_GROUP_HEADER + g->payload_bytes, columns_end = shape->columns_at + g->n_rows * l->row_bytes;
+    const uint64_t directory_end = shape->directory_at + g->directory_bytes;
+    if (!leat_store_group_get(p, &header) || header.n_rows != g->n_rows || header.first_row != g->first_row ||
+        header.payload_bytes != g->payload_bytes || header.directory_bytes != g->directory_bytes ||
+        header.directory_checksum != g->directory_checksum || header.n_inputs < header.n_rows)
+        found(faults, LEAT_FAULT_HEADER, UINT32_MAX, 0, 0, 0);
+    if (!is_zero(p, payload_end, shape->columns_at))
+        found(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, payload_end);
+    if (!is_zero(p, columns_end, shape->directory_at))
+        found(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, columns_end);
+    if (!is_zero(p, directory_end, shape->bytes))
+        found(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, directory_end);
+    bool directory = leat_hash64(p + shape->directory_at, g->directory_bytes) == g->directory_checksum;
+    if (!directory)
+        found(faults, LEAT_FAULT_DIRECTORY, UINT32_MAX, 0, 0, shape->directory_at);
+    const uint8_t *note_at = p + leat_store_notes_at(l, shape, g->n_rows), *end = p + directory_end;
+    uint64_t notes = leat_get_u64(p + shape->directory_at + 24);
+    struct leat_store_note note;
+    while (directory && notes && leat_store_note_get(&note_at, end, &note))
+        notes--;
+    if (directory && (notes || note_at != end || leat_get_u64(p + shape->directory_at + 16) > g->n_rows))
+        found(faults, LEAT_FAULT_NOTES, UINT32_MAX, 0, 0, shape->directory_at);
+    if (directory) /* else every page would be reported for one flipped bit */
+        check_columns(l, p, g->n_rows, shape, faults);
+    check_payloads(l, p, g, shape, faults);
+}
+
+const char *leat_store_fault_text(enum leat_fault_kind kind)
+{
+    switch (kind) {
+    case LEAT_FAULT_HEADER:
+        return "the header of a group is not what the index says";
+    case LEAT_FAULT_PADDING:
+        return "bytes that must be zero are not";
+    case LEAT_FAULT_DIRECTORY:
+        return "the directory of a group fails its checksum";
+    case LEAT_FAULT_NOTES:
+        return "the notes of a group are impossible";
+    case LEAT_FAULT_PAGE:
+        return "a page of the column fails its checksum";
+    case LEAT_FAULT_RECORD:
+        return "the index points outside its group or out of order";
+    case LEAT_FAULT_PAYLOAD:
+        return "the value fails its checksum";
+    }
+    return "unknown fault";
+}

@@ -1,0 +1,56 @@
+/*
+ * Checking every byte of a group that lies in memory: header, payloads and that they follow each other without gaps,
+ * columns, directory, notes, padding. Resume trusts a group only after this; verify reports what it finds. Pure: it
+ * takes no lock and allocates nothing, so it may run over mapped memory inside leat_guarded.
+ */
+#ifndef LEAT_STORE_CHECK_H
+#define LEAT_STORE_CHECK_H
+
+#include "store/layout.h"
+
+enum leat_fault_kind {
+    LEAT_FAULT_HEADER = 1,
+    LEAT_FAULT_PADDING,
+    LEAT_FAULT_DIRECTORY,
+    LEAT_FAULT_NOTES,
+    LEAT_FAULT_PAGE,    /* rows [row, row + rows) of a column */
+    LEAT_FAULT_RECORD,  /* an index record that points where it must not */
+    LEAT_FAULT_PAYLOAD, /* the value of a row */
+};
+
+struct leat_store_fault {
+    enum leat_fault_kind kind;
+    uint32_t field;     /* UINT32_MAX: none */
+    uint64_t row, rows; /* in the group; rows 0: none */
+    uint64_t offset;    /* in the group */
+};
+
+enum { LEAT_FAULT_ROOM = 64 };
+struct leat_store_faults {
+    struct leat_store_fault list[LEAT_FAULT_ROOM];
+    uint32_t n;
+    uint64_t more; /* found beyond the list's room */
+};
+
+/* `p` holds `shape->bytes` bytes; `group` is what its place in the file says it must be. */
+void leat_store_check_group(const struct leat_store_layout *layout, const uint8_t *p, const struct leat_store_group *group,
+                            const struct leat_store_shape *shape, struct leat_store_faults *faults);
+
+/* A note of the directory: a sample that was marked or left out. Strings are not terminated. */
+struct leat_store_note {
+    uint64_t input;
+    bool skipped;
+    const char *name, *reason;
+    uint32_t name_bytes, reason_bytes;
+};
+/* Takes one note off [*p, end); false if it does not fit. */
+bool leat_store_note_get(const uint8_t **p, const uint8_t *end, struct leat_store_note *note);
+/* Where the notes of a group begin. */
+static inline uint64_t leat_store_notes_at(const struct leat_store_layout *layout, const struct leat_store_shape *shape, uint64_t n_rows)
+{
+    return shape->directory_at + LEAT_STORE_GROUP_FACTS + 8 * leat_store_group_pages(layout, n_rows, layout->n_stored);
+}
+/* The text for a person. */
+const char *leat_store_fault_text(enum leat_fault_kind kind);
+
+#endif

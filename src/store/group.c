@@ -1,0 +1,528 @@
+/*
+ * Finishing a group is the writer's work that runs in parallel: reading files, checking photos, checksums, columns. It
+ * depends on nothing but the group's inputs and the options, so that the file is the same for any number of threads.
+ */
+#include "store/group.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "format/fingerprint.h"
+#include "format/source.h"
+#include "store/text.h"
+
+#define KEEP_BYTES (LEAT_STORE_GROUP_BYTES * 4) /* a buffer that one huge sample needed is given back */
+
+/* ---- filling ------------------------------------------------------------------------------------------------------- */
+
+int leat_group_init(struct leat_group *g, const struct leat_store_layout *layout)
+{
+    memset(g, 0, sizeof *g);
+    g->layout = layout;
+    g->columns = leat_new_array(layout->n_stored, sizeof *g->columns);
+    return g->columns ? LEAT_OK : LEAT_E_NOMEM;
+}
+
+static struct leat_group_value *value_at(const struct leat_group *g, uint64_t input, uint32_t v)
+{
+    return (struct leat_group_value *)(void *)g->values.data + input * g->layout->n_varying + v;
+}
+
+static void drop_shrunk(struct leat_group *g)
+{
+    size_t n = g->values.length / sizeof(struct leat_group_value);
+    struct leat_group_value *values = (struct leat_group_value *)(void *)g->values.data;
+    for (size_t i = 0; i < n; i++) {
+        leat_free(values[i].shrunk);
+        values[i].shrunk = NULL;
+    }
+}
+
+void leat_group_destroy(struct leat_group *g)
+{
+    drop_shrunk(g);
+    for (uint32_t f = 0; g->columns && f < g->layout->n_stored; f++)
+        leat_growing_destroy(&g->columns[f]);
+    leat_free(g->columns);
+    leat_growing_destroy(&g->bytes);
+    leat_growing_destroy(&g->moved);
+    leat_growing_destroy(&g->values);
+    leat_growing_destroy(&g->paths);
+    leat_growing_destroy(&g->notes);
+    leat_growing_destroy(&g->dropped);
+    memset(g, 0, sizeof *g);
+}
+
+static void empty(struct leat_growing *b)
+{
+    if (b->room > KEEP_BYTES)
+        leat_growing_destroy(b);
+    b->length = 0;
+}
+
+bool leat_group_begin(struct leat_group *g, uint64_t first_input)
+{
+    drop_shrunk(g);
+    for (uint32_t f = 0; f < g->layout->n_stored; f++)
+        empty(&g->columns[f]);
+    empty(&g->bytes);
+    empty(&g->moved);
+    empty(&g->values);
+    empty(&g->paths);
+    empty(&g->notes);
+    empty(&g->dropped);
+    g->first_input = first_input;
+    g->n_inputs = g->n_notes = g->n_broken = g->n_skipped = 0;
+    g->input_bytes = 0;
+    g->sums[0] = g->sums[1] = 0;
+    g->status = LEAT_OK;
+    leat_error_clear(&g->error);
+    uint8_t *header = leat_growing_extend(&g->bytes, LEAT_STORE_GROUP_HEADER);
+    if (header)
+        memset(header, 0, LEAT_STORE_GROUP_HEADER);
+    return header != NULL;
+}
+
+uint64_t leat_group_cost(const struct leat_store_layout *l, const struct leat_value_ref *values)
+{
+    uint64_t cost = l->row_bytes;
+    for (uint32_t f = 0; f < l->n_stored; f++)
+        if (l->info[f].varying)
+            cost += values[f].length;
+    return cost;
+}
+
+/* Without varying fields all groups have the same number of rows, a power of two: the row's group is then a shift. */
+uint32_t leat_group_room(const struct leat_store_layout *l)
+{
+    uint64_t rows = LEAT_STORE_GROUP_ROWS;
+    while (!l->n_varying && rows > 1 && rows * l->row_bytes > LEAT_STORE_GROUP_BYTES)
+        rows /= 2;
+    return (uint32_t)rows;
+}
+
+int leat_group_add(struct leat_group *g, const struct leat_value_ref *values, struct leat_error *error)
+{
+    const struct leat_store_layout *l = g->layout;
+    for (uint32_t f = 0; f < l->n_stored; f++) {
+        const struct leat_value_ref *in = &values[f];
+        bool ok = true;
+        if (!l->info[f].varying) {
+            ok = leat_growing_append(&g->columns[f], in->data, l->info[f].width);
+        } else {
+            struct leat_group_value value = {.at = g->bytes.length, .length = in->length};
+            uint8_t *place = leat_growing_extend(&g->bytes, in->length);
+            ok = place != NULL;
+            if (ok && in->path) {
+                value.path = g->paths.length + 1;
+                ok = leat_growing_append(&g->paths, in->path, strlen(in->path) + 1);
+            } else if (ok && in->length) {
+                memcpy(place, in->data, in->length);
+            }
+            ok = ok && leat_growing_append(&g->values, &value, sizeof value);
+        }
+        if (!ok)
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for a sample of %" PRIu64 " bytes", leat_group_cost(l, values));
+    }
+    g->n_inputs++;
+    g->input_bytes += leat_group_cost(l, values);
+    return LEAT_OK;
+}
+
+int leat_group_add_columns(struct leat_group *g, const void *const *columns, uint64_t skip, uint32_t n, struct leat_error *error)
+{
+    const struct leat_store_layout *l = g->layout;
+    for (uint32_t f = 0; f < l->n_stored; f++) {
+        uint64_t width = l->info[f].width;
+        if (!leat_growing_append(&g->columns[f], (const uint8_t *)columns[f] + skip * width, n * width))
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for %u samples of %" PRIu64 " bytes", n, l->row_bytes);
+    }
+    g->n_inputs += n;
+    g->input_bytes += n * l->row_bytes;
+    return LEAT_OK;
+}
+
+static int check_bools(const struct leat_field *field, const uint8_t *data, uint64_t length, struct leat_error *error)
+{
+    for (uint64_t i = 0; i < length; i++)
+        if (data[i] > 1)
+            return leat_fail(error, LEAT_E_INVALID, "byte %" PRIu64 " of a value of bool field '%s' is %u: a bool is 0 or 1", i,
+                             field->name, data[i]);
+    return LEAT_OK;
+}
+
+int leat_group_check_value(const struct leat_store_layout *l, uint32_t f, const void *data, uint64_t length, struct leat_error *error)
+{
+    const struct leat_field *field = &l->fields[f];
+    const struct leat_store_field *info = &l->info[f];
+    if (info->varying ? length % info->unit != 0 : length != info->unit)
+        return leat_fail(error, LEAT_E_INVALID, "a value of field '%s' has %" PRIu64 " bytes: the schema asks for %s%" PRIu64, field->name,
+                         length, info->varying ? "a multiple of " : "", info->unit);
+    if (!data)
+        return LEAT_OK;
+    if (field->dtype == LEAT_BOOL && field->kind == LEAT_KIND_ARRAY)
+        return check_bools(field, data, length, error);
+    size_t good = length;
+    if (field->kind == LEAT_KIND_STR)
+        good = leat_utf8_check(data, length);
+    if (field->kind == LEAT_KIND_JSON)
+        good = length ? leat_json_check(data, length) : 1;
+    if (good != length)
+        return leat_fail(error, LEAT_E_INVALID, "a value of field '%s' is not %s: byte %zu of %" PRIu64 " is wrong", field->name,
+                         field->kind == LEAT_KIND_STR ? "UTF-8 text" : "a JSON document", good, length);
+    if ((int64_t)f == l->name_field && l->has_files && (length >= LEAT_STORE_NAME_BYTES || memchr(data, 0, length)))
+        return leat_fail(error, LEAT_E_INVALID, "a value of field 'name' has %" PRIu64 " bytes or a NUL: a name has at most %d and none",
+                         length, LEAT_STORE_NAME_BYTES - 1);
+    return LEAT_OK;
+}
+
+/* ---- finishing: files and photos ----------------------------------------------------------------------------------- */
+
+static int fail_at(struct leat_group *g, uint64_t input, uint32_t field, int code)
+{
+    leat_error_at_sample(&g->error, (int64_t)(g->first_input + input), g->layout->names[field]);
+    return code;
+}
+
+/* Reads a file that must have exactly the size that its listing gave. */
+static int read_file(const char *path, uint8_t *to, uint64_t length, struct leat_error *error)
+{
+    int rc = LEAT_OK, fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st)) {
+        rc = leat_fail_errno(error, LEAT_E_IO, "cannot open the file: make it readable or leave it out");
+        goto out;
+    }
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != length) {
+        rc = leat_fail(error, LEAT_E_CHANGED, "the file has %lld bytes and had %" PRIu64 " when it was listed: start again",
+                       (long long)st.st_size, length);
+        goto out;
+    }
+    for (uint64_t at = 0; at < length;) {
+        ssize_t n = read(fd, to + at, length - at < (1u << 30) ? length - at : 1u << 30);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            rc = n ? leat_fail_errno(error, LEAT_E_IO, "reading failed")
+                   : leat_fail(error, LEAT_E_CHANGED, "the file became shorter while it was read: start again");
+            leat_error_at_file(error, path, (int64_t)at);
+            goto out;
+        }
+        at += (uint64_t)n;
+    }
+out:
+    if (fd >= 0)
+        close(fd);
+    if (rc)
+        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+    return rc;
+}
+
+static int note(struct leat_group *g, uint64_t input, bool skipped, const char *reason)
+{
+    const struct leat_store_layout *l = g->layout;
+    const void *name = "";
+    uint64_t name_bytes = 0;
+    uint32_t v = 0;
+    for (uint32_t f = 0; f < l->n_stored; f++) {
+        if (!l->info[f].varying)
+            continue;
+        const struct leat_group_value *value = value_at(g, input, v++);
+        if ((int64_t)f == l->name_field && value->length < LEAT_STORE_NAME_BYTES) {
+            name = g->bytes.data + value->at;
+            name_bytes = value->length;
+            break;
+        }
+        if (value->path && !name_bytes) {
+            name = g->paths.data + value->path - 1;
+            name_bytes = strlen(name);
+        }
+    }
+    uint8_t fixed[LEAT_STORE_NOTE_FIXED];
+    leat_put_u64(fixed, g->first_input + input);
+    leat_put_u32(fixed + 8, skipped);
+    leat_put_u32(fixed + 12, (uint32_t)name_bytes);
+    leat_put_u32(fixed + 16, (uint32_t)strlen(reason));
+    g->n_notes++;
+    return leat_growing_append(&g->notes, fixed, sizeof fixed) && leat_growing_append(&g->notes, name, name_bytes) &&
+                   leat_growing_append(&g->notes, reason, strlen(reason))
+               ? LEAT_OK
+               : leat_fail(&g->error, LEAT_E_NOMEM, "no memory for the report of bad photos");
+}
+
+/* Looks at one photo: fills its record, replaces it by a smaller one if asked for. LEAT_E_DECODE: broken. */
+static int look(struct leat_group *g, struct leat_group_value *value, const struct leat_photo_hooks *hooks, void *checker,
+                const struct leat_group_options *options)
+{
+    const uint8_t *data = g->bytes.data + value->at;
+    struct leat_photo_facts facts = {0};
+    int rc = hooks->probe(data, value->length, &facts, &g->error);
+    if (rc)
+        return rc;
+    if (options->check)
+        rc = hooks->check(checker, data, value->length, &g->error);
+    size_t length = 0;
+    if (!rc && options->max_side && (facts.width > options->max_side || facts.height > options->max_side)) {
+        rc = hooks->shrink(data, value->length, options->max_side, options->quality, &value->shrunk, &length, &g->error);
+        if (!rc && value->shrunk) {
+            value->length = length;
+            rc = hooks->probe(value->shrunk, length, &facts, &g->error);
+        }
+    }
+    value->record.width = facts.width;
+    value->record.height = facts.height;
+    value->record.channels = facts.channels;
+    value->record.image_kind = facts.image_kind;
+    value->record.health = rc ? LEAT_HEALTH_BROKEN : options->check ? LEAT_HEALTH_GOOD : LEAT_HEALTH_UNCHECKED;
+    return rc;
+}
+
+static int look_at_sample(struct leat_group *g, uint64_t input, const struct leat_photo_hooks *hooks, void *checker,
+                          const struct leat_group_options *options)
+{
+    const struct leat_store_layout *l = g->layout;
+    uint32_t v = 0;
+    for (uint32_t f = 0; f < l->n_stored; f++) {
+        if (!l->info[f].varying)
+            continue;
+        struct leat_group_value *value = value_at(g, input, v++);
+        if (l->fields[f].kind != LEAT_KIND_IMAGE)
+            continue;
+        int rc = look(g, value, hooks, checker, options);
+        if (!rc)
+            continue;
+        value->record.health = LEAT_HEALTH_BROKEN;
+        if (value->path && rc == LEAT_E_DECODE)
+            leat_error_at_file(&g->error, (const char *)g->paths.data + value->path - 1, LEAT_NO_OFFSET);
+        if (rc != LEAT_E_DECODE || options->on_bad == LEAT_BAD_RAISE)
+            return fail_at(g, input, f, rc);
+        bool skip = options->on_bad == LEAT_BAD_SKIP;
+        if (!((bool *)g->dropped.data)[input]) {
+            rc = note(g, input, skip, g->error.message);
+            g->n_broken += !skip;
+            g->n_skipped += skip;
+        }
+        ((bool *)g->dropped.data)[input] = skip;
+        leat_error_clear(&g->error);
+        if (rc)
+            return leat_fail(&g->error, rc, "no memory for the report of bad photos");
+        if (skip)
+            return LEAT_OK;
+    }
+    return LEAT_OK;
+}
+
+static int read_files(struct leat_group *g, uint64_t input)
+{
+    const struct leat_store_layout *l = g->layout;
+    uint32_t v = 0;
+    for (uint32_t f = 0; f < l->n_stored; f++) {
+        if (!l->info[f].varying)
+            continue;
+        const struct leat_group_value *value = value_at(g, input, v++);
+        if (!value->path)
+            continue;
+        uint8_t *data = g->bytes.data + value->at;
+        const char *path = (const char *)g->paths.data + value->path - 1;
+        int rc = read_file(path, data, value->length, &g->error);
+        if (!rc && (rc = leat_group_check_value(l, f, data, value->length, &g->error)))
+            leat_error_at_file(&g->error, path, LEAT_NO_OFFSET);
+        if (rc)
+            return fail_at(g, input, f, rc);
+    }
+    return LEAT_OK;
+}
+
+/* ---- finishing: bytes ---------------------------------------------------------------------------------------------- */
+
+/* Packs what is kept, in its final form, into `moved`. */
+static bool move_payloads(struct leat_group *g)
+{
+    const struct leat_store_layout *l = g->layout;
+    if (!leat_growing_extend(&g->moved, LEAT_STORE_GROUP_HEADER))
+        return false;
+    for (uint64_t i = 0; i < g->n_inputs; i++)
+        for (uint32_t v = 0; v < l->n_varying && !((bool *)g->dropped.data)[i]; v++) {
+            struct leat_group_value *value = value_at(g, i, v);
+            const uint8_t *from = value->shrunk ? value->shrunk : g->bytes.data + value->at;
+            value->at = g->moved.length;
+            if (!leat_growing_append(&g->moved, from, value->length))
+                return false;
+        }
+    struct leat_growing swap = g->bytes;
+    g->bytes = g->moved;
+    g->moved = swap;
+    return true;
+}
+
+static void hash_payloads(struct leat_group *g)
+{
+    size_t n = g->values.length / sizeof(struct leat_group_value);
+    struct leat_group_value *values = (struct leat_group_value *)(void *)g->values.data;
+    for (size_t i = 0; i < n; i++) {
+        values[i].record.offset = values[i].at;
+        values[i].record.length = values[i].length;
+        values[i].record.checksum = leat_hash64(g->bytes.data + values[i].at, values[i].length);
+    }
+}
+
+/* Rows of fixed fields that are kept. */
+static void close_gaps(struct leat_group *g)
+{
+    for (uint32_t f = 0; f < g->layout->n_stored; f++) {
+        uint64_t width = g->layout->info[f].width, to = 0;
+        if (g->layout->info[f].varying)
+            continue;
+        for (uint64_t i = 0; i < g->n_inputs; i++)
+            if (!((bool *)g->dropped.data)[i])
+                memmove(g->columns[f].data + width * to++, g->columns[f].data + width * i, width);
+        g->columns[f].length = width * to;
+    }
+    uint64_t to = 0;
+    for (uint64_t i = 0; i < g->n_inputs; i++)
+        if (!((bool *)g->dropped.data)[i]) {
+            for (uint32_t v = 0; v < g->layout->n_varying; v++)
+                *value_at(g, to, v) = *value_at(g, i, v);
+            to++;
+        }
+}
+
+static bool append_columns(struct leat_group *g, uint32_t n_rows)
+{
+    const struct leat_store_layout *l = g->layout;
+    for (uint32_t c = 0; c < l->n_stored; c++) {
+        uint32_t f = l->order[c], v = 0;
+        if (!l->info[f].varying) {
+            if (!leat_growing_append(&g->bytes, g->columns[f].data, n_rows * l->info[f].width))
+                return false;
+            continue;
+        }
+        for (uint32_t before = 0; before < f; before++)
+            v += l->info[before].varying;
+        uint8_t *p = leat_growing_extend(&g->bytes, n_rows * l->info[f].width);
+        if (!p)
+            return false;
+        for (uint64_t i = 0; i < n_rows; i++)
+            leat_store_record_put(p + i * l->info[f].width, &value_at(g, i, v)->record, l->fields[f].kind == LEAT_KIND_IMAGE);
+    }
+    return true;
+}
+
+/* The joinable hash over the samples: format/fingerprint.h. */
+static void sum_fingerprint(struct leat_group *g, uint32_t n_rows)
+{
+    const struct leat_store_layout *l = g->layout;
+    char name[LEAT_STORE_NAME_BYTES];
+    for (uint64_t i = 0; i < n_rows; i++) {
+        uint64_t sample[2] = {0, 0};
+        uint32_t v = 0;
+        for (uint32_t f = 0; f < l->n_stored; f++) {
+            const struct leat_group_value *value = l->info[f].varying ? value_at(g, i, v++) : NULL;
+            if (l->fields[f].flags & LEAT_FIELD_DERIVED)
+                continue;
+            if (!value) {
+                uint64_t width = l->info[f].width;
+                leat_fingerprint_value(sample, leat_hash64(g->columns[f].data + i * width, width));
+            } else if (l->fields[f].flags & LEAT_FIELD_FILES) {
+                uint32_t at = 0;
+                for (int64_t before = 0; before < l->name_field; before++)
+                    at += l->info[before].varying;
+                const struct leat_group_value *named = value_at(g, i, at);
+                memcpy(name, g->bytes.data + named->at, named->length);
+                name[named->length] = 0;
+                leat_fingerprint_file(sample, name, value->length);
+            } else {
+                leat_fingerprint_value(sample, value->record.checksum);
+            }
+        }
+        leat_fingerprint_append(g->sums, sample);
+    }
+}
+
+static bool append_directory(struct leat_group *g, uint32_t n_rows, uint64_t columns_at)
+{
+    const struct leat_store_layout *l = g->layout;
+    if (!leat_growing_align(&g->bytes, 8))
+        return false;
+    uint64_t at = g->bytes.length, pages = leat_store_group_pages(l, n_rows, l->n_stored);
+    uint8_t *p = leat_growing_extend(&g->bytes, LEAT_STORE_GROUP_FACTS + 8 * pages);
+    if (!p)
+        return false;
+    leat_put_u64(p, g->sums[0]);
+    leat_put_u64(p + 8, g->sums[1]);
+    leat_put_u64(p + 16, g->n_broken);
+    leat_put_u64(p + 24, g->n_notes);
+    p += LEAT_STORE_GROUP_FACTS;
+    for (uint32_t c = 0; c < l->n_stored; c++) {
+        const struct leat_store_field *info = &l->info[l->order[c]];
+        const uint8_t *column = g->bytes.data + columns_at + info->before * n_rows;
+        for (uint64_t row = 0; row < n_rows; row += UINT64_C(1) << info->page_shift, p += 8) {
+            uint64_t rows = UINT64_C(1) << info->page_shift;
+            if (rows > n_rows - row)
+                rows = n_rows - row;
+            leat_put_u64(p, leat_hash64(column + row * info->width, rows * info->width));
+        }
+    }
+    if (!leat_growing_append(&g->bytes, g->notes.data, g->notes.length))
+        return false;
+    g->header.directory_bytes = g->bytes.length - at;
+    g->header.directory_checksum = leat_hash64(g->bytes.data + at, g->header.directory_bytes);
+    return leat_growing_align(&g->bytes, LEAT_STORE_ALIGN);
+}
+
+static int build(struct leat_group *g)
+{
+    uint32_t n_rows = g->n_inputs - g->n_skipped;
+    bool moves = g->n_skipped > 0, ok = true;
+    size_t n = g->values.length / sizeof(struct leat_group_value);
+    for (size_t i = 0; i < n && !moves; i++)
+        moves = ((struct leat_group_value *)(void *)g->values.data)[i].shrunk != NULL;
+    if (moves) {
+        ok = move_payloads(g);
+        drop_shrunk(g);
+    }
+    if (ok && g->n_skipped)
+        close_gaps(g);
+    g->values.length = (size_t)n_rows * g->layout->n_varying * sizeof(struct leat_group_value);
+    g->header = (struct leat_store_group){.first_input = g->first_input, .n_rows = n_rows, .n_inputs = g->n_inputs};
+    if (ok) {
+        g->header.payload_bytes = g->bytes.length - LEAT_STORE_GROUP_HEADER;
+        hash_payloads(g);
+        sum_fingerprint(g, n_rows);
+        ok = leat_growing_align(&g->bytes, LEAT_STORE_ALIGN);
+    }
+    uint64_t columns_at = g->bytes.length;
+    ok = ok && append_columns(g, n_rows) && append_directory(g, n_rows, columns_at);
+    return ok ? LEAT_OK : leat_fail(&g->error, LEAT_E_NOMEM, "no memory for a group of %zu bytes", g->bytes.length);
+}
+
+void leat_group_finish(struct leat_group *g, const struct leat_photo_hooks *hooks, void *checker, const struct leat_group_options *options)
+{
+    int rc = LEAT_OK;
+    uint8_t *dropped = leat_growing_extend(&g->dropped, g->n_inputs);
+    if (!dropped)
+        rc = leat_fail(&g->error, LEAT_E_NOMEM, "no memory for a group of %u samples", g->n_inputs);
+    else
+        memset(dropped, 0, g->n_inputs);
+    for (uint64_t i = 0; i < g->n_inputs && !rc && g->layout->n_varying; i++) {
+        if (g->paths.length)
+            rc = read_files(g, i);
+        if (!rc && g->layout->n_images)
+            rc = look_at_sample(g, i, hooks, checker, options);
+    }
+    g->status = rc ? rc : build(g);
+}
+
+const uint8_t *leat_group_bytes(struct leat_group *g, uint64_t first_row, size_t *length)
+{
+    g->header.first_row = first_row;
+    leat_store_group_put(g->bytes.data, &g->header);
+    *length = g->bytes.length;
+    return g->bytes.data;
+}

@@ -1,0 +1,174 @@
+/*
+ * The layout of leat's own file, version 1: constants, the records that stand in it, and where the columns of a group
+ * lie. Reader, writer, resume and verify share it, so that there is one opinion about every byte. docs/format.md is the
+ * specification.
+ *
+ *     +--------+---------+---------+-----+---------+----------+-----------+--------+
+ *     | header | group 0 | group 1 | ... | group n | sections | directory | footer |
+ *     +--------+---------+---------+-----+---------+----------+-----------+--------+
+ *
+ *     group:   header | payloads, packed | columns, packed | directory (page checksums, sums, notes)
+ *
+ * The columns of a group lie one after the other without padding, widest element first, which keeps every value aligned
+ * to its element. So a column's place is  columns_at + before * rows:  no table per group and column is needed, and
+ * opening ten million samples is reading some hundred group entries.
+ */
+#ifndef LEAT_STORE_LAYOUT_H
+#define LEAT_STORE_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leat/leat.h"
+
+#define LEAT_STORE_VERSION 1u
+#define LEAT_STORE_MAGIC "\x89LEAT\r\n\x1a"
+#define LEAT_STORE_GROUP_MAGIC "LEATgrp\n"
+#define LEAT_STORE_FOOTER_MAGIC "LEATend\n"
+
+enum {
+    LEAT_STORE_ALIGN = 64, /* of groups, columns regions, sections, footer */
+    LEAT_STORE_HEADER_FIXED = 64,
+    LEAT_STORE_FIELD_BYTES = 160,
+    LEAT_STORE_GROUP_HEADER = 64,
+    LEAT_STORE_GROUP_ENTRY = 48,
+    LEAT_STORE_GROUP_FACTS = 32, /* what precedes the page checksums in a group's directory */
+    LEAT_STORE_NOTE_FIXED = 20,
+    LEAT_STORE_SECTION_ENTRY = 40,
+    LEAT_STORE_SUMMARY = 48,
+    LEAT_STORE_FOOTER = 64,
+    LEAT_STORE_PAGE_BYTES = 65536,
+    LEAT_STORE_MAX_FIELDS = 1024,
+    LEAT_STORE_DERIVED = 5, /* derived fields of an image */
+};
+
+enum leat_section_type {
+    LEAT_SECTION_CLASSES = 1,
+    LEAT_SECTION_METADATA = 2,
+    LEAT_SECTION_GROUPS = 3,
+    LEAT_SECTION_SUMMARY = 4,
+    LEAT_SECTION_JPEG_ROWS = 5, /* reserved: where the rows of blocks of a JPEG begin */
+};
+#define LEAT_SECTION_REQUIRED 1u
+
+/* What is known of a field, stored or derived. */
+struct leat_store_field {
+    bool varying;
+    uint32_t column;   /* the stored field whose column holds it */
+    uint32_t position; /* of that column among the columns of a group */
+    uint32_t at;       /* byte of the value in a row of the column */
+    uint64_t unit;     /* bytes of the value; of a varying one: of one step of its first dimension */
+    uint64_t width;    /* bytes of a row of the column */
+    uint64_t before;   /* widths of all columns before it */
+    unsigned page_shift;
+};
+
+struct leat_store_layout {
+    struct leat_field *fields; /* stored ones in the order of the schema, then derived ones */
+    struct leat_store_field *info;
+    char (*names)[LEAT_STORE_HEADER_FIXED];
+    uint32_t *order; /* stored fields in the order of the columns */
+    uint32_t n_stored, n_fields, n_varying, n_images;
+    int64_t name_field; /* the stored field "name" (text), or -1 */
+    bool has_files;     /* some field is flagged LEAT_FIELD_FILES */
+    uint64_t row_bytes; /* sum of the widths */
+};
+
+/* Checks a schema and computes where everything lies. Errors: INVALID (names the field), NOMEM. */
+int leat_store_layout_init(struct leat_store_layout *layout, const struct leat_field *fields, size_t n_fields, struct leat_error *error);
+void leat_store_layout_destroy(struct leat_store_layout *layout);
+
+static inline uint64_t leat_store_align(uint64_t n, uint64_t alignment)
+{
+    return (n + alignment - 1) & ~(alignment - 1);
+}
+
+static inline uint64_t leat_store_pages(uint64_t rows, unsigned shift)
+{
+    return (rows >> shift) + ((rows & ((UINT64_C(1) << shift) - 1)) != 0);
+}
+
+/* Page checksums of a group of so many rows, all columns; of the columns before `position`. */
+uint64_t leat_store_group_pages(const struct leat_store_layout *layout, uint64_t rows, uint32_t position);
+
+/* ---- the header ---- */
+
+/* What a file was written with; resume compares it. */
+struct leat_store_identity {
+    uint64_t options, source, content, shard;
+};
+uint64_t leat_store_header_bytes(uint32_t n_fields);
+void leat_store_header_put(uint8_t *p, const struct leat_store_layout *layout, const struct leat_store_identity *identity);
+/* How long the header is, from its first LEAT_STORE_HEADER_FIXED bytes. FORMAT, CORRUPT. */
+int leat_store_header_length(const uint8_t *p, uint64_t *bytes, struct leat_error *error);
+/* `bytes` is what leat_store_header_length gave. FORMAT, CORRUPT, NOMEM. */
+int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_layout *layout, struct leat_store_identity *identity,
+                          struct leat_error *error);
+/* The checksum that a header ends with. */
+uint64_t leat_store_header_checksum(const uint8_t *p, uint64_t bytes);
+
+/* ---- groups ---- */
+
+struct leat_store_group {
+    uint64_t first_row, first_input;
+    uint32_t n_rows, n_inputs;
+    uint64_t payload_bytes, directory_bytes, directory_checksum;
+};
+void leat_store_group_put(uint8_t p[LEAT_STORE_GROUP_HEADER], const struct leat_store_group *group);
+bool leat_store_group_get(const uint8_t p[LEAT_STORE_GROUP_HEADER], struct leat_store_group *group);
+
+/* Where the parts of a group lie, from its first byte. */
+struct leat_store_shape {
+    uint64_t columns_at, directory_at, bytes;
+};
+/* False if the numbers are impossible. */
+bool leat_store_group_shape(const struct leat_store_layout *layout, uint64_t n_rows, uint64_t payload_bytes, uint64_t directory_bytes,
+                            struct leat_store_shape *shape);
+
+/* An entry of the group index, as it stands in the file. */
+struct leat_store_entry {
+    uint64_t offset, first_row;
+    uint32_t n_rows, zero;
+    uint64_t payload_bytes, directory_bytes, directory_checksum;
+};
+_Static_assert(sizeof(struct leat_store_entry) == LEAT_STORE_GROUP_ENTRY, "group entries are read in place");
+
+/* ---- index records: the columns of varying fields ---- */
+
+struct leat_store_record {
+    uint64_t offset; /* from the first byte of the group */
+    uint64_t length, checksum;
+    uint32_t width, height; /* images only, from here on */
+    uint8_t channels, image_kind, health;
+};
+enum { LEAT_STORE_RECORD = 24, LEAT_STORE_IMAGE_RECORD = 40 };
+void leat_store_record_put(uint8_t *p, const struct leat_store_record *record, bool image);
+void leat_store_record_get(const uint8_t *p, struct leat_store_record *record, bool image);
+
+/* ---- sections and footer ---- */
+
+struct leat_store_section {
+    uint32_t type;
+    uint16_t flags;
+    uint8_t codec, align_log2;
+    uint64_t offset, length, checksum;
+};
+void leat_store_section_put(uint8_t p[LEAT_STORE_SECTION_ENTRY], const struct leat_store_section *section);
+void leat_store_section_get(const uint8_t p[LEAT_STORE_SECTION_ENTRY], struct leat_store_section *section);
+
+struct leat_store_summary {
+    uint64_t count, inputs, sums[2], broken, skipped;
+};
+void leat_store_summary_put(uint8_t p[LEAT_STORE_SUMMARY], const struct leat_store_summary *summary);
+void leat_store_summary_get(const uint8_t p[LEAT_STORE_SUMMARY], struct leat_store_summary *summary);
+
+struct leat_store_footer {
+    uint64_t file_bytes, directory_at, directory_bytes, directory_checksum, header_checksum;
+    uint32_t version;
+};
+void leat_store_footer_put(uint8_t p[LEAT_STORE_FOOTER], const struct leat_store_footer *footer);
+/* LEAT_E_UNFINISHED: no footer stands there; CORRUPT, FORMAT. */
+int leat_store_footer_get(const uint8_t p[LEAT_STORE_FOOTER], struct leat_store_footer *footer, struct leat_error *error);
+
+#endif

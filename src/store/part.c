@@ -1,0 +1,284 @@
+/*
+ * Writing one file so that a crash at any instant leaves either no file or a whole one: everything goes to .partial,
+ * is synced, and only then gets its name. A lock on .partial (flock) keeps a second writer out; it belongs to the open
+ * file, so that a killed writer leaves none behind.
+ */
+#include "store/part.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "format/fingerprint.h"
+
+/* RENAME_NOREPLACE closes the gap between looking for the target and renaming, where the file system has it. */
+static int rename_file(const char *from, const char *to, bool replace)
+{
+    if (replace)
+        return rename(from, to);
+    if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE))
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    if (!access(to, F_OK)) {
+        errno = EEXIST;
+        return -1;
+    }
+    return rename(from, to);
+}
+
+struct leat_store_calls leat_store_calls = {pwrite, ftruncate, fsync, rename_file};
+
+int leat_part_write(int fd, const char *path, const void *data, size_t bytes, uint64_t offset, struct leat_error *error)
+{
+    for (size_t done = 0; done < bytes;) {
+        size_t want = bytes - done < ((size_t)1 << 30) ? bytes - done : (size_t)1 << 30;
+        ssize_t n = leat_store_calls.write(fd, (const uint8_t *)data + done, want, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            bool full = n == 0 || errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+            int rc = leat_fail_errno(error, LEAT_E_IO, "writing failed at byte %" PRIu64 "%s", offset + done,
+                                     full ? ": make room on the disk, then start again with resume to go on from what is whole"
+                                          : ": mend the cause, then start again with resume to go on from what is whole");
+            leat_error_at_file(error, path, (int64_t)(offset + done));
+            return rc;
+        }
+        done += (size_t)n;
+    }
+    return LEAT_OK;
+}
+
+int leat_part_sync_folder(const char *path, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    char *folder = leat_strdup(path);
+    if (!folder)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a path");
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = 0;
+    const char *name = slash ? folder : ".";
+    int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* Some file systems cannot sync a folder (EINVAL) or open it for that (EACCES): then there is nothing to do. */
+    if (fd >= 0 && leat_store_calls.sync(fd) && errno != EINVAL) {
+        rc = leat_fail_errno(error, LEAT_E_IO, "syncing the folder failed: check the disk");
+        leat_error_at_file(error, name, LEAT_NO_OFFSET);
+    }
+    if (fd >= 0)
+        close(fd);
+    leat_free(folder);
+    return rc;
+}
+
+/* Locks the file that stands at `path` now: another writer may have renamed it between our open and our lock. */
+static int lock_file(const char *path, int *fd, struct leat_error *error)
+{
+    for (int attempt = 0; attempt < 16; attempt++) {
+        struct stat ours, there;
+        if (flock(*fd, LOCK_EX | LOCK_NB)) {
+            if (errno == EINTR)
+                continue;
+            return errno == EWOULDBLOCK ? leat_fail(error, LEAT_E_BUSY, "another process writes this target: wait for it or stop it")
+                                        : leat_fail_errno(error, LEAT_E_IO, "cannot lock the file");
+        }
+        if (!fstat(*fd, &ours) && !stat(path, &there) && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev)
+            return LEAT_OK;
+        close(*fd);
+        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (*fd < 0)
+            return leat_fail_errno(error, LEAT_E_IO, "cannot create the file");
+    }
+    return leat_fail(error, LEAT_E_BUSY, "another process keeps replacing this file: stop it");
+}
+
+char *leat_part_partial(const char *path)
+{
+    size_t n = strlen(path) + sizeof ".partial";
+    char *partial = leat_alloc(n);
+    if (partial)
+        snprintf(partial, n, "%s.partial", path);
+    return partial;
+}
+
+int leat_part_open(struct leat_part *part, const char *path, bool lock, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    memset(part, 0, sizeof *part);
+    part->fd = -1;
+    part->path = leat_strdup(path);
+    part->partial = leat_part_partial(path);
+    if (!part->path || !part->partial) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a path");
+        goto out;
+    }
+    part->fd = open(part->partial, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (part->fd < 0)
+        rc = leat_fail_errno(error, LEAT_E_IO, "cannot create the file: make its folder exist and writable");
+    else if (lock)
+        rc = lock_file(part->partial, &part->fd, error);
+    if (rc)
+        leat_error_at_file(error, part->partial, LEAT_NO_OFFSET);
+out:
+    if (rc)
+        leat_part_destroy(part, false);
+    return rc;
+}
+
+void leat_part_destroy(struct leat_part *part, bool remove)
+{
+    if (remove && part->partial)
+        unlink(part->partial);
+    if (part->fd >= 0)
+        close(part->fd);
+    leat_free(part->path);
+    leat_free(part->partial);
+    leat_growing_destroy(&part->entries);
+    memset(part, 0, sizeof *part);
+    part->fd = -1;
+}
+
+int leat_part_start(struct leat_part *part, const uint8_t *header, uint64_t header_bytes, struct leat_error *error)
+{
+    if (leat_store_calls.truncate(part->fd, 0)) {
+        int rc = leat_fail_errno(error, LEAT_E_IO, "cannot empty the file");
+        leat_error_at_file(error, part->partial, LEAT_NO_OFFSET);
+        return rc;
+    }
+    int rc = leat_part_write(part->fd, part->partial, header, header_bytes, 0, error);
+    if (rc)
+        return rc;
+    part->bytes = header_bytes;
+    part->header_checksum = leat_store_header_checksum(header, header_bytes);
+    part->entries.length = 0;
+    memset(&part->summary, 0, sizeof part->summary);
+    return LEAT_OK;
+}
+
+int leat_part_count(struct leat_part *part, const struct leat_store_layout *layout, const uint8_t *group, uint64_t offset,
+                    struct leat_error *error)
+{
+    struct leat_store_group g;
+    struct leat_store_shape shape;
+    leat_store_group_get(group, &g);
+    if (!leat_store_group_shape(layout, g.n_rows, g.payload_bytes, g.directory_bytes, &shape))
+        return leat_fail(error, LEAT_E_CORRUPT, "a group has an impossible shape");
+    struct leat_store_entry entry = {.offset = offset,
+                                     .first_row = g.first_row,
+                                     .n_rows = g.n_rows,
+                                     .payload_bytes = g.payload_bytes,
+                                     .directory_bytes = g.directory_bytes,
+                                     .directory_checksum = g.directory_checksum};
+    if (!leat_growing_append(&part->entries, &entry, sizeof entry))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the index of groups");
+    const uint8_t *directory = group + shape.directory_at;
+    uint64_t sums[2] = {leat_get_u64(directory), leat_get_u64(directory + 8)};
+    leat_fingerprint_join(part->summary.sums, sums, g.n_rows);
+    part->summary.count += g.n_rows;
+    part->summary.inputs += g.n_inputs;
+    part->summary.broken += leat_get_u64(directory + 16);
+    part->summary.skipped += g.n_inputs - g.n_rows;
+    part->bytes = offset + shape.bytes;
+    return LEAT_OK;
+}
+
+int leat_part_append(struct leat_part *part, const uint8_t *group, size_t bytes, struct leat_error *error)
+{
+    return leat_part_write(part->fd, part->partial, group, bytes, part->bytes, error);
+}
+
+/* ---- the end of a file --------------------------------------------------------------------------------------------- */
+
+/* Adds a section to `tail`, whose first byte stands at part->bytes, and its entry to `directory`. */
+static bool add_section(const struct leat_part *part, struct leat_growing *tail, struct leat_growing *directory, uint32_t type,
+                        const void *data, uint64_t length)
+{
+    if (!leat_growing_align(tail, LEAT_STORE_ALIGN))
+        return false;
+    struct leat_store_section s = {.type = type,
+                                   .flags = LEAT_SECTION_REQUIRED,
+                                   .align_log2 = 6,
+                                   .offset = part->bytes + tail->length,
+                                   .length = length,
+                                   .checksum = leat_hash64(data, length)};
+    uint8_t *entry = leat_growing_extend(directory, LEAT_STORE_SECTION_ENTRY);
+    if (!entry)
+        return false;
+    leat_store_section_put(entry, &s);
+    return leat_growing_append(tail, data, length);
+}
+
+static bool pack_classes(struct leat_growing *out, const char *const *classes, size_t n)
+{
+    uint8_t number[4];
+    leat_put_u32(number, (uint32_t)n);
+    bool ok = leat_growing_append(out, number, 4);
+    for (size_t i = 0; i < n && ok; i++) {
+        leat_put_u32(number, (uint32_t)strlen(classes[i]));
+        ok = leat_growing_append(out, number, 4) && leat_growing_append(out, classes[i], strlen(classes[i]) + 1);
+    }
+    return ok;
+}
+
+static bool build_tail(struct leat_part *part, struct leat_growing *tail, struct leat_growing *directory, struct leat_growing *scratch,
+                       const char *const *classes, size_t n_classes, const char *metadata)
+{
+    uint8_t summary[LEAT_STORE_SUMMARY];
+    leat_store_summary_put(summary, &part->summary);
+    bool ok = pack_classes(scratch, classes, n_classes) &&
+              add_section(part, tail, directory, LEAT_SECTION_CLASSES, scratch->data, scratch->length) &&
+              add_section(part, tail, directory, LEAT_SECTION_METADATA, metadata, strlen(metadata)) &&
+              add_section(part, tail, directory, LEAT_SECTION_GROUPS, part->entries.data, part->entries.length) &&
+              add_section(part, tail, directory, LEAT_SECTION_SUMMARY, summary, sizeof summary) &&
+              leat_growing_align(tail, LEAT_STORE_ALIGN);
+    struct leat_store_footer footer = {.directory_at = part->bytes + tail->length,
+                                       .directory_bytes = directory->length,
+                                       .directory_checksum = leat_hash64(directory->data, directory->length),
+                                       .header_checksum = part->header_checksum,
+                                       .version = LEAT_STORE_VERSION};
+    ok = ok && leat_growing_append(tail, directory->data, directory->length) && leat_growing_align(tail, LEAT_STORE_ALIGN);
+    uint8_t *end = ok ? leat_growing_extend(tail, LEAT_STORE_FOOTER) : NULL;
+    if (!end)
+        return false;
+    footer.file_bytes = part->bytes + tail->length;
+    leat_store_footer_put(end, &footer);
+    part->footer_checksum = leat_get_u64(end + LEAT_STORE_FOOTER - 8);
+    return true;
+}
+
+int leat_part_end(struct leat_part *part, const char *const *classes, size_t n_classes, const char *metadata, struct leat_error *error)
+{
+    struct leat_growing tail = {0}, directory = {0}, scratch = {0};
+    int rc = build_tail(part, &tail, &directory, &scratch, classes, n_classes, metadata)
+                 ? leat_part_write(part->fd, part->partial, tail.data, tail.length, part->bytes, error)
+                 : leat_fail(error, LEAT_E_NOMEM, "no memory for the index of the file");
+    if (rc)
+        goto out;
+    part->bytes += tail.length;
+    if (leat_store_calls.truncate(part->fd, (off_t)part->bytes) || leat_store_calls.sync(part->fd)) {
+        rc = leat_fail_errno(error, LEAT_E_IO, "the disk did not take the file: check it, then start again with resume");
+        leat_error_at_file(error, part->partial, LEAT_NO_OFFSET);
+    }
+out:
+    leat_growing_destroy(&tail);
+    leat_growing_destroy(&directory);
+    leat_growing_destroy(&scratch);
+    return rc;
+}
+
+int leat_part_publish(const char *partial, const char *path, bool replace, struct leat_error *error)
+{
+    if (!leat_store_calls.rename(partial, path, replace))
+        return LEAT_OK;
+    int rc = errno == EEXIST ? leat_fail(error, LEAT_E_EXISTS, "the target appeared while it was written: remove it or ask to overwrite")
+                             : leat_fail_errno(error, LEAT_E_IO, "the finished file could not be renamed: start again with resume");
+    leat_error_at_file(error, path, LEAT_NO_OFFSET);
+    return rc;
+}

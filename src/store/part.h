@@ -1,0 +1,53 @@
+/*
+ * One file being written, a whole data set or a shard: groups are appended in order; ending it adds sections, directory
+ * and footer; publishing renames it. Until then it has the suffix .partial.
+ */
+#ifndef LEAT_STORE_PART_H
+#define LEAT_STORE_PART_H
+
+#include <sys/types.h>
+
+#include "store/group.h"
+#include "store/layout.h"
+
+/* The system calls that change files. Replaced only by tests, to make the n-th one fail. */
+struct leat_store_calls {
+    ssize_t (*write)(int fd, const void *data, size_t bytes, off_t offset);
+    int (*truncate)(int fd, off_t bytes);
+    int (*sync)(int fd);
+    int (*rename)(const char *from, const char *to, bool replace);
+};
+extern struct leat_store_calls leat_store_calls;
+
+struct leat_part {
+    char *path, *partial; /* final name; while it is written */
+    int fd;               /* -1: not open */
+    uint64_t bytes;       /* written so far */
+    struct leat_growing entries;
+    struct leat_store_summary summary;
+    uint64_t header_checksum, footer_checksum;
+};
+
+/* Takes `path`; creates or opens `path`.partial. With `lock`, no other process may have it: LEAT_E_BUSY. */
+int leat_part_open(struct leat_part *part, const char *path, bool lock, struct leat_error *error);
+/* Closes; removes the .partial if asked to. */
+void leat_part_destroy(struct leat_part *part, bool remove);
+/* Empties the file and writes the header. */
+int leat_part_start(struct leat_part *part, const uint8_t *header, uint64_t header_bytes, struct leat_error *error);
+int leat_part_append(struct leat_part *part, const uint8_t *group, size_t bytes, struct leat_error *error);
+/* Counts a group that stands at `offset` without writing it (resume). */
+int leat_part_count(struct leat_part *part, const struct leat_store_layout *layout, const uint8_t *group, uint64_t offset,
+                    struct leat_error *error);
+/* Sections, directory, footer; then the disk has it all. */
+int leat_part_end(struct leat_part *part, const char *const *classes, size_t n_classes, const char *metadata, struct leat_error *error);
+/* Gives a finished file its name. */
+int leat_part_publish(const char *partial, const char *path, bool replace, struct leat_error *error);
+/* "PATH.partial"; ended with leat_free, NULL: memory is out. */
+char *leat_part_partial(const char *path);
+
+/* Writes all of it; says what to do when the disk is full. */
+int leat_part_write(int fd, const char *path, const void *data, size_t bytes, uint64_t offset, struct leat_error *error);
+/* fsync of the folder that holds `path`. */
+int leat_part_sync_folder(const char *path, struct leat_error *error);
+
+#endif

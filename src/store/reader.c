@@ -1,0 +1,443 @@
+/*
+ * Opening a leat file: header, footer, directory and sections are read into memory and checked; nothing else is
+ * touched. What stands between them must fill the file without gaps, so that each byte belongs to something that has a
+ * checksum, and so that no number can point outside.
+ *
+ * Memory is bounded by the size of the file: every array below is as long as something that lies in it.
+ */
+#include "store/reader.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "store/text.h"
+
+static int corrupt(struct leat_error *error, uint64_t offset, const char *what)
+{
+    leat_fail(error, LEAT_E_CORRUPT, "%s: restore the file or pack it again", what);
+    leat_error_at_file(error, NULL, (int64_t)offset);
+    return LEAT_E_CORRUPT;
+}
+
+static int no_memory(struct leat_error *error, uint64_t bytes)
+{
+    return leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " bytes of the file's index", bytes);
+}
+
+/* Reads [offset, offset + length) into new memory and checks it. */
+static int read_checked(struct leat_store_source *s, uint64_t offset, uint64_t length, uint64_t checksum, const char *what, void **out,
+                        struct leat_error *error)
+{
+    *out = leat_alloc(length + 1);
+    if (!*out)
+        return no_memory(error, length);
+    int rc = leat_io_read(s->file, offset, length, *out, error);
+    if (!rc && leat_hash64(*out, length) != checksum) {
+        leat_fail(error, LEAT_E_CORRUPT, "%s fails its checksum: restore the file or pack it again", what);
+        leat_error_at_file(error, NULL, (int64_t)offset);
+        rc = LEAT_E_CORRUPT;
+    }
+    if (rc) {
+        leat_free(*out);
+        *out = NULL;
+        return rc;
+    }
+    ((char *)*out)[length] = 0;
+    return LEAT_OK;
+}
+
+static int read_header(struct leat_store_source *s, struct leat_error *error)
+{
+    uint8_t fixed[LEAT_STORE_HEADER_FIXED], *header = NULL;
+    uint64_t bytes = 0;
+    if (s->file->size < LEAT_STORE_HEADER_FIXED)
+        return leat_fail(error, s->file->size ? LEAT_E_CORRUPT : LEAT_E_FORMAT, "the file is too short for a leat file: copy it again");
+    int rc = leat_io_read(s->file, 0, sizeof fixed, fixed, error);
+    if (!rc)
+        rc = leat_store_header_length(fixed, &bytes, error);
+    if (rc)
+        return rc;
+    if (bytes > s->file->size)
+        return corrupt(error, s->file->size, "the file ends in its header");
+    header = leat_alloc(bytes);
+    if (!header)
+        return no_memory(error, bytes);
+    rc = leat_io_read(s->file, 0, bytes, header, error);
+    if (!rc)
+        rc = leat_store_header_get(header, bytes, &s->layout, &s->identity, error);
+    s->header_bytes = bytes;
+    leat_free(header);
+    return rc;
+}
+
+/* ---- sections ------------------------------------------------------------------------------------------------------ */
+
+static int read_footer(struct leat_store_source *s, struct leat_store_footer *footer, struct leat_error *error)
+{
+    uint8_t bytes[LEAT_STORE_FOOTER], last[8];
+    uint64_t size = s->file->size;
+    if (size < s->header_bytes + LEAT_STORE_FOOTER)
+        return leat_fail(error, LEAT_E_UNFINISHED,
+                         "the file has no end: it was cut, or never finished. Copy it again, or pack again with resume");
+    int rc = leat_io_read(s->file, size - sizeof bytes, sizeof bytes, bytes, error);
+    if (!rc)
+        rc = leat_store_footer_get(bytes, footer, error);
+    if (!rc)
+        rc = leat_io_read(s->file, s->header_bytes - 8, 8, last, error);
+    if (rc)
+        return rc;
+    s->footer_checksum = leat_get_u64(bytes + LEAT_STORE_FOOTER - 8);
+    if (footer->file_bytes != size)
+        return corrupt(error, size, "the file is longer or shorter than when it was written");
+    if (footer->header_checksum != leat_get_u64(last))
+        return corrupt(error, 0, "header and footer are not of one file");
+    uint64_t room = size - LEAT_STORE_FOOTER;
+    if (footer->directory_at < s->header_bytes || footer->directory_at > room || footer->directory_bytes > room - footer->directory_at ||
+        footer->directory_at % LEAT_STORE_ALIGN || footer->directory_bytes % LEAT_STORE_SECTION_ENTRY || footer->directory_bytes == 0 ||
+        leat_store_align(footer->directory_at + footer->directory_bytes, LEAT_STORE_ALIGN) != room)
+        return corrupt(error, size - LEAT_STORE_FOOTER, "the footer points to an impossible place");
+    s->directory_at = footer->directory_at;
+    return LEAT_OK;
+}
+
+/* Sections follow each other, each at the next multiple of its alignment, up to the directory. */
+static int read_directory(struct leat_store_source *s, const struct leat_store_footer *footer, struct leat_error *error)
+{
+    void *bytes;
+    int rc =
+        read_checked(s, footer->directory_at, footer->directory_bytes, footer->directory_checksum, "the section directory", &bytes, error);
+    if (rc)
+        return rc;
+    uint64_t n = footer->directory_bytes / LEAT_STORE_SECTION_ENTRY, end = 0;
+    s->sections = leat_new_array(n, sizeof *s->sections);
+    if (!s->sections || n > UINT32_MAX) {
+        leat_free(bytes);
+        return no_memory(error, footer->directory_bytes);
+    }
+    s->n_sections = (uint32_t)n;
+    for (uint64_t i = 0; i < n && !rc; i++) {
+        struct leat_store_section *x = &s->sections[i];
+        const uint8_t *entry = (const uint8_t *)bytes + i * LEAT_STORE_SECTION_ENTRY;
+        leat_store_section_get(entry, x);
+        bool known = x->type >= LEAT_SECTION_CLASSES && x->type <= LEAT_SECTION_SUMMARY;
+        if (x->align_log2 < 6 || x->align_log2 > 16 || x->offset > footer->directory_at || x->length > footer->directory_at - x->offset ||
+            x->offset < s->header_bytes || x->offset % (UINT64_C(1) << x->align_log2) || leat_get_u64(entry + 32))
+            rc = corrupt(error, footer->directory_at + i * LEAT_STORE_SECTION_ENTRY, "the section directory holds impossible numbers");
+        else if (i && x->offset != leat_store_align(end, UINT64_C(1) << x->align_log2))
+            rc = corrupt(error, x->offset, "the sections do not follow each other");
+        else if ((!known || x->codec) && x->flags & LEAT_SECTION_REQUIRED)
+            rc = leat_fail(error, LEAT_E_FORMAT,
+                           "the file has a section of type %u, codec %u, that this leat cannot read and must not ignore: use a newer leat",
+                           x->type, x->codec);
+        end = x->offset + x->length;
+    }
+    s->sections_at = s->sections[0].offset;
+    if (!rc && leat_store_align(end, LEAT_STORE_ALIGN) != footer->directory_at)
+        rc = corrupt(error, end, "there are bytes between the last section and the directory");
+    leat_free(bytes);
+    return rc;
+}
+
+static int read_section(struct leat_store_source *s, uint32_t type, const char *what, void **out, uint64_t *length,
+                        struct leat_error *error)
+{
+    const struct leat_store_section *found = NULL;
+    for (uint32_t i = 0; i < s->n_sections; i++) {
+        if (s->sections[i].type != type)
+            continue;
+        if (found)
+            return corrupt(error, s->directory_at, "a section stands twice in the directory");
+        found = &s->sections[i];
+    }
+    if (!found || found->codec) {
+        leat_fail(error, LEAT_E_CORRUPT, "%s is missing: restore the file or pack it again", what);
+        return LEAT_E_CORRUPT;
+    }
+    *length = found->length;
+    return read_checked(s, found->offset, found->length, found->checksum, what, out, error);
+}
+
+static int read_classes(struct leat_store_source *s, struct leat_error *error)
+{
+    void *bytes;
+    uint64_t length, at = 4;
+    int rc = read_section(s, LEAT_SECTION_CLASSES, "the list of classes", &bytes, &length, error);
+    if (rc)
+        return rc;
+    s->classes_bytes = bytes;
+    uint64_t n = length >= 4 ? leat_get_u32(bytes) : UINT64_MAX;
+    if (n > length / 5) /* a length and a NUL each */
+        return corrupt(error, s->sections_at, "the list of classes is impossible");
+    s->classes = leat_new_array(n, sizeof *s->classes);
+    if (!s->classes)
+        return no_memory(error, n * sizeof *s->classes);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t bytes_left = length - at, name = bytes_left >= 5 ? leat_get_u32(s->classes_bytes + at) : UINT64_MAX;
+        const char *text = (const char *)s->classes_bytes + at + 4;
+        if (name > bytes_left - 5 || bytes_left < 5 || text[name] || memchr(text, 0, name) || leat_utf8_check(text, name) != name)
+            return corrupt(error, s->sections_at, "the list of classes is impossible");
+        s->classes[i] = text;
+        at += 5 + name;
+    }
+    if (at != length)
+        return corrupt(error, s->sections_at, "the list of classes is impossible");
+    s->base.classes = s->classes;
+    s->base.n_classes = n;
+    return LEAT_OK;
+}
+
+static int read_metadata(struct leat_store_source *s, struct leat_error *error)
+{
+    void *bytes;
+    uint64_t length;
+    int rc = read_section(s, LEAT_SECTION_METADATA, "the metadata", &bytes, &length, error);
+    if (rc)
+        return rc;
+    s->metadata = bytes;
+    s->base.metadata = s->metadata;
+    if (leat_json_check(bytes, length) != length || !length || memchr(bytes, 0, length))
+        return corrupt(error, s->sections_at, "the metadata is not JSON");
+    return LEAT_OK;
+}
+
+/* ---- groups -------------------------------------------------------------------------------------------------------- */
+
+/* Groups follow each other from the header to the first section, and so do their rows. */
+static int check_groups(struct leat_store_source *s, struct leat_error *error)
+{
+    uint64_t at = s->header_bytes, row = 0;
+    for (uint64_t g = 0; g < s->n_groups; g++) {
+        const struct leat_store_entry *e = &s->groups[g];
+        struct leat_store_shape shape;
+        if (e->offset != at || e->first_row != row || e->zero ||
+            !leat_store_group_shape(&s->layout, e->n_rows, e->payload_bytes, e->directory_bytes, &shape) ||
+            shape.bytes > s->sections_at - at)
+            return corrupt(error, at, "the index of groups holds impossible numbers");
+        s->first_rows[g] = row;
+        s->columns_at[g] = at + shape.columns_at;
+        at += shape.bytes;
+        row += e->n_rows;
+    }
+    s->first_rows[s->n_groups] = row;
+    if (leat_store_align(at, UINT64_C(1) << s->sections[0].align_log2) != s->sections_at || row != s->summary.count)
+        return corrupt(error, at, "the groups do not fill the file");
+    return LEAT_OK;
+}
+
+/* About one to two hints per group. */
+static int make_hints(struct leat_store_source *s, struct leat_error *error)
+{
+    uint64_t count = s->summary.count, n;
+    while ((count >> s->hint_shift) > 2 * s->n_groups)
+        s->hint_shift++;
+    n = (count >> s->hint_shift) + 2;
+    s->hints = leat_new_array(n, sizeof *s->hints);
+    if (!s->hints)
+        return no_memory(error, n * sizeof *s->hints);
+    uint64_t g = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        while (g + 1 < s->n_groups && s->first_rows[g + 1] <= i << s->hint_shift)
+            g++;
+        s->hints[i] = (uint32_t)g;
+    }
+    return LEAT_OK;
+}
+
+static int read_groups(struct leat_store_source *s, struct leat_error *error)
+{
+    void *bytes;
+    uint64_t length;
+    int rc = read_section(s, LEAT_SECTION_SUMMARY, "the summary", &bytes, &length, error);
+    if (rc)
+        return rc;
+    if (length == LEAT_STORE_SUMMARY)
+        leat_store_summary_get(bytes, &s->summary);
+    leat_free(bytes);
+    if (length != LEAT_STORE_SUMMARY || s->summary.count > INT64_MAX)
+        return corrupt(error, s->sections_at, "the summary is impossible");
+    if ((rc = read_section(s, LEAT_SECTION_GROUPS, "the index of groups", &bytes, &length, error)))
+        return rc;
+    s->groups = bytes;
+    s->n_groups = length / LEAT_STORE_GROUP_ENTRY;
+    if (length % LEAT_STORE_GROUP_ENTRY || s->n_groups > UINT32_MAX)
+        return corrupt(error, s->sections_at, "the index of groups is impossible");
+    s->first_rows = leat_new_array(s->n_groups + 1, sizeof *s->first_rows);
+    s->columns_at = leat_new_array(s->n_groups + 1, sizeof *s->columns_at);
+    if (!s->first_rows || !s->columns_at)
+        return no_memory(error, length);
+    if ((rc = check_groups(s, error)))
+        return rc;
+    return make_hints(s, error);
+}
+
+static bool bits_init(struct leat_bits *bits, uint64_t n)
+{
+    bits->n = n;
+    bits->words = leat_new_array((n >> 6) + 1, sizeof *bits->words);
+    return bits->words != NULL;
+}
+
+static int make_bits(struct leat_store_source *s, struct leat_error *error)
+{
+    uint32_t n = s->layout.n_stored;
+    s->pages_good = leat_new_array(n, sizeof *s->pages_good);
+    s->payloads_good = leat_new_array(n, sizeof *s->payloads_good);
+    s->learnt[0] = leat_new_array(n, sizeof *s->learnt[0]);
+    s->learnt[1] = leat_new_array(n, sizeof *s->learnt[1]);
+    bool ok = s->pages_good && s->payloads_good && s->learnt[0] && s->learnt[1] && bits_init(&s->groups_good, s->n_groups);
+    for (uint32_t f = 0; f < n && ok; f++)
+        ok = bits_init(&s->pages_good[f], (s->summary.count >> s->layout.info[f].page_shift) + s->n_groups + 1);
+    return ok ? LEAT_OK : no_memory(error, s->summary.count / 8);
+}
+
+/* ---- the source ---------------------------------------------------------------------------------------------------- */
+
+static bool recognise(const char *path, bool folder, const uint8_t *head, size_t n)
+{
+    return !folder && n >= 8 && !memcmp(head, LEAT_STORE_MAGIC, 8);
+}
+
+static void close_source(struct leat_source *source)
+{
+    struct leat_store_source *s = (struct leat_store_source *)source;
+    for (uint32_t f = 0; f < s->layout.n_stored; f++) {
+        _Atomic(struct leat_bits *) *lazy[3] = {s->payloads_good, s->learnt[0], s->learnt[1]};
+        for (int k = 0; k < 3; k++) {
+            struct leat_bits *bits = lazy[k] ? atomic_load(&lazy[k][f]) : NULL;
+            leat_free(bits ? (void *)bits->words : NULL);
+            leat_free(bits);
+        }
+        leat_free(s->pages_good ? (void *)s->pages_good[f].words : NULL);
+    }
+    leat_free((void *)s->groups_good.words);
+    leat_free(s->pages_good);
+    leat_free((void *)s->payloads_good);
+    leat_free((void *)s->learnt[0]);
+    leat_free((void *)s->learnt[1]);
+    leat_free(s->groups);
+    leat_free(s->first_rows);
+    leat_free(s->columns_at);
+    leat_free(s->hints);
+    leat_free(s->sections);
+    leat_free(s->metadata);
+    leat_free(s->classes_bytes);
+    leat_free(s->classes);
+    leat_free(s->path);
+    leat_store_layout_destroy(&s->layout);
+    leat_io_release(s->file);
+    leat_free(s);
+}
+
+/* A file that is still called .partial was never finished; any other without an end was cut. */
+static int name_cut(const struct leat_store_source *s, int rc, struct leat_error *error)
+{
+    size_t n = strlen(s->path);
+    if (rc != LEAT_E_UNFINISHED || (n > 8 && !strcmp(s->path + n - 8, ".partial")))
+        return rc;
+    return leat_fail(error, LEAT_E_CORRUPT, "the file has no end at its %" PRIu64 " bytes: it was cut. Copy it again", s->file->size);
+}
+
+static int fill(struct leat_store_source *s, struct leat_error *error)
+{
+    struct leat_store_footer footer;
+    int rc = read_header(s, error);
+    if (!rc)
+        rc = name_cut(s, read_footer(s, &footer, error), error);
+    if (!rc)
+        rc = read_directory(s, &footer, error);
+    if (!rc)
+        rc = read_classes(s, error);
+    if (!rc)
+        rc = read_metadata(s, error);
+    if (!rc)
+        rc = read_groups(s, error);
+    if (!rc)
+        rc = make_bits(s, error);
+    if (rc)
+        return rc;
+    s->map = leat_io_map(s->file, error);
+    if (!s->map)
+        return error && error->code ? error->code : leat_fail(error, LEAT_E_UNSUPPORTED, "the file cannot be mapped into memory here");
+    s->base.path = s->path;
+    s->base.count = s->summary.count;
+    s->base.fields = s->layout.fields;
+    s->base.n_fields = s->layout.n_fields;
+    s->base.notice = "";
+    s->base.fingerprint[0] = s->summary.sums[0];
+    s->base.fingerprint[1] = s->summary.sums[1];
+    return LEAT_OK;
+}
+
+int leat_store_open(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error)
+{
+    struct leat_error unused;
+    *out = NULL;
+    if (!error)
+        error = &unused;
+    leat_error_clear(error);
+    struct leat_store_source *s = leat_new(struct leat_store_source);
+    if (!s)
+        return no_memory(error, sizeof *s);
+    s->base.v = &leat_format_native;
+    s->recheck = options ? options->recheck : LEAT_RECHECK_FIRST;
+    s->path = leat_strdup(path);
+    int rc = s->path ? leat_io_open(path, &s->file, error) : no_memory(error, strlen(path));
+    if (!rc)
+        rc = fill(s, error);
+    if (rc) {
+        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+        close_source(&s->base);
+        return rc;
+    }
+    *out = &s->base;
+    return LEAT_OK;
+}
+
+static int file_of(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
+{
+    *out = leat_io_retain(((struct leat_store_source *)source)->file);
+    return LEAT_OK;
+}
+
+static int about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
+{
+    const struct leat_store_source *s = (const struct leat_store_source *)source;
+    *out = (struct leat_source_about){.version = LEAT_STORE_VERSION, .bytes = s->file->size, .broken = s->summary.broken};
+    return LEAT_OK;
+}
+
+void leat_store_file_facts(const struct leat_source *source, uint64_t *bytes, uint64_t *footer_checksum)
+{
+    const struct leat_store_source *s = (const struct leat_store_source *)source;
+    *bytes = s->file->size;
+    *footer_checksum = s->footer_checksum;
+}
+
+void leat_store_group_of(const struct leat_store_source *s, uint64_t group, struct leat_store_group *header, struct leat_store_shape *shape)
+{
+    const struct leat_store_entry *e = &s->groups[group];
+    *header = (struct leat_store_group){.first_row = e->first_row,
+                                        .n_rows = e->n_rows,
+                                        .payload_bytes = e->payload_bytes,
+                                        .directory_bytes = e->directory_bytes,
+                                        .directory_checksum = e->directory_checksum};
+    leat_store_group_shape(&s->layout, e->n_rows, e->payload_bytes, e->directory_bytes, shape);
+}
+
+const struct leat_source_vtable leat_format_native = {
+    .name = "leat",
+    .recognise = recognise,
+    .open = leat_store_open,
+    .close = close_source,
+    .rows = leat_store_rows,
+    .extents = leat_store_extents,
+    .file = file_of,
+    .mark = leat_store_mark,
+    .column = leat_store_column,
+    .verify = leat_store_verify,
+    .about = about,
+};

@@ -1,0 +1,68 @@
+/*
+ * An opened leat file. The source table (format/source.h) is its face; verify and the manifest look inside.
+ */
+#ifndef LEAT_STORE_READER_H
+#define LEAT_STORE_READER_H
+
+#include <stdatomic.h>
+
+#include "format/source.h"
+#include "store/layout.h"
+
+/* One bit per page, group or value, set once and never cleared. */
+struct leat_bits {
+    _Atomic(uint64_t) *words;
+    uint64_t n;
+};
+
+struct leat_store_source {
+    struct leat_source base;
+    struct leat_io_file *file;
+    const uint8_t *map;
+    uint64_t header_bytes, sections_at, directory_at, footer_checksum;
+    struct leat_store_layout layout;
+    struct leat_store_identity identity;
+    struct leat_store_summary summary;
+    struct leat_store_section *sections;
+    uint32_t n_sections;
+    enum leat_recheck recheck;
+
+    /* Finding a row: a hint of where to look, then the group. */
+    struct leat_store_entry *groups;
+    uint64_t *first_rows; /* n_groups + 1: the last is the count */
+    uint64_t *columns_at; /* in the file */
+    uint32_t *hints;      /* group of row (i << hint_shift) */
+    uint64_t n_groups;
+    unsigned hint_shift;
+
+    /* What this process has verified. Pages have the number (first_row of the group >> page_shift) + group + page in the
+     * group, which is unique in a column and needs no table. */
+    struct leat_bits groups_good;
+    struct leat_bits *pages_good;               /* per stored field */
+    _Atomic(struct leat_bits *) *payloads_good; /* per stored field, made at the first mark */
+    _Atomic(struct leat_bits *) *learnt[2];     /* per stored field: found good, found broken */
+    char *path, *metadata;
+    uint8_t *classes_bytes;
+    const char **classes;
+};
+
+int leat_store_open(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error);
+
+/* The size of the file and its footer's checksum. */
+void leat_store_file_facts(const struct leat_source *source, uint64_t *bytes, uint64_t *footer_checksum);
+
+/* Where the group stands in the file, and its shape. Its numbers were checked at open. */
+void leat_store_group_of(const struct leat_store_source *source, uint64_t group, struct leat_store_group *header,
+                         struct leat_store_shape *shape);
+
+/* Rows, extents and marks: access.c. */
+int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, const void **rows, size_t *failed,
+                    struct leat_error *error);
+int leat_store_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents,
+                       size_t *failed, struct leat_error *error);
+void leat_store_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
+int leat_store_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error);
+/* Every byte: verify.c. */
+int leat_store_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id, struct leat_error *error);
+
+#endif

@@ -1,0 +1,408 @@
+/*
+ * A resume trusts nothing but groups that pass every checksum and follow each other; whatever stands behind the last of
+ * them is cut off and written again. As groups depend only on the samples added, the finished file is byte for byte
+ * what an uninterrupted run gives.
+ */
+#include "store/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "format/fingerprint.h"
+
+static struct leat_part *current(struct leat_target *t)
+{
+    return t->sharded ? &t->shard : &t->main;
+}
+
+static void make_header(struct leat_target *t, uint64_t shard)
+{
+    t->identity.shard = shard;
+    leat_store_header_put(t->header, t->layout, &t->identity);
+}
+
+/* "folder/photos.leat" -> "folder/photos.00007.leat"; ended with leat_free. */
+static char *shard_path(const char *path, size_t number)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    size_t stem = dot && dot != name ? (size_t)(dot - path) : strlen(path), room = stem + 32;
+    char *out = leat_alloc(room);
+    if (out)
+        snprintf(out, room, "%.*s.%05zu.leat", (int)stem, path, number);
+    return out;
+}
+
+/* ---- resume -------------------------------------------------------------------------------------------------------- */
+
+static bool read_all(int fd, void *to, uint64_t length, uint64_t offset)
+{
+    for (uint64_t done = 0; done < length;) {
+        uint64_t want = length - done < (1u << 30) ? length - done : 1u << 30;
+        ssize_t n = pread(fd, (uint8_t *)to + done, want, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        done += (uint64_t)n;
+    }
+    return true;
+}
+
+bool leat_target_read_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *l, uint64_t first_row,
+                            uint64_t first_input, struct leat_growing *buffer, struct leat_store_group *g, struct leat_store_shape *shape)
+{
+    uint8_t header[LEAT_STORE_GROUP_HEADER];
+    if (size - offset < sizeof header || !read_all(fd, header, sizeof header, offset) || !leat_store_group_get(header, g))
+        return false;
+    if (g->first_row != first_row || g->first_input != first_input || g->n_inputs < g->n_rows || g->n_inputs == 0 ||
+        !leat_store_group_shape(l, g->n_rows, g->payload_bytes, g->directory_bytes, shape) || shape->bytes > size - offset)
+        return false;
+    buffer->length = 0;
+    if (!leat_growing_extend(buffer, shape->bytes) || !read_all(fd, buffer->data, shape->bytes, offset))
+        return false;
+    struct leat_store_faults faults = {.n = 0};
+    leat_store_check_group(l, buffer->data, g, shape, &faults);
+    return faults.n == 0;
+}
+
+/* Says what differs between the header that stands in the file and ours. */
+static int compare_headers(struct leat_target *t, const uint8_t *there, struct leat_error *error)
+{
+    uint64_t bytes;
+    struct leat_store_layout layout;
+    struct leat_store_identity id;
+    if (!memcmp(there, t->header, t->header_bytes))
+        return LEAT_OK;
+    const char *what = "the schema";
+    if (!leat_store_header_length(there, &bytes, NULL) && bytes == t->header_bytes &&
+        !leat_store_header_get(there, bytes, &layout, &id, NULL)) {
+        what = id.source != t->identity.source     ? "the source"
+               : id.options != t->identity.options ? "the options (check, on_bad, shard_bytes, max_side, quality)"
+               : id.content != t->identity.content ? "the classes or the metadata"
+                                                   : what;
+        leat_store_layout_destroy(&layout);
+    }
+    return leat_fail(error, LEAT_E_CHANGED, "%s changed since the unfinished file was begun: start again without resume", what);
+}
+
+static int take_notes(struct leat_target *t, const uint8_t *group, const struct leat_store_group *g, const struct leat_store_shape *shape,
+                      struct leat_error *error)
+{
+    const uint8_t *p = group + leat_store_notes_at(t->layout, shape, g->n_rows), *end = group + shape->directory_at + g->directory_bytes;
+    struct leat_store_note note;
+    while (leat_store_note_get(&p, end, &note)) {
+        int rc = t->on_note ? t->on_note(t->user, &note, error) : LEAT_OK;
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+/* Takes over what is whole of a part and cuts off the rest. A part without a whole header is started anew. */
+static int resume_part(struct leat_target *t, struct leat_part *part, struct leat_error *error)
+{
+    struct leat_growing buffer = {0};
+    struct leat_store_group g;
+    struct leat_store_shape shape;
+    struct stat st;
+    int rc = LEAT_OK;
+    if (fstat(part->fd, &st))
+        return leat_fail_errno(error, LEAT_E_IO, "cannot look at the unfinished file");
+    uint64_t size = (uint64_t)st.st_size, length = 0;
+    uint8_t fixed[LEAT_STORE_HEADER_FIXED];
+    bool header = size >= sizeof fixed && read_all(part->fd, fixed, sizeof fixed, 0);
+    bool known = header && !memcmp(fixed, LEAT_STORE_MAGIC, 8) && (length = leat_get_u64(fixed + 16)) <= size && length <= (1u << 20) &&
+                 length >= sizeof fixed;
+    if (!known)
+        return leat_part_start(part, t->header, t->header_bytes, error);
+    length = length > t->header_bytes ? length : t->header_bytes;
+    uint8_t *there = leat_growing_extend(&buffer, length);
+    if (!there) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a header");
+        goto out;
+    }
+    memset(there, 0, length);
+    if (!read_all(part->fd, there, length < size ? length : size, 0))
+        rc = leat_fail_errno(error, LEAT_E_IO, "cannot read the unfinished file");
+    else
+        rc = compare_headers(t, there, error);
+    if (rc)
+        goto out;
+    part->bytes = t->header_bytes;
+    part->header_checksum = leat_store_header_checksum(t->header, t->header_bytes);
+    while (leat_target_read_group(part->fd, size, part->bytes, t->layout, part->summary.count, t->inputs, &buffer, &g, &shape)) {
+        rc = leat_part_count(part, t->layout, buffer.data, part->bytes, error);
+        if (!rc)
+            rc = take_notes(t, buffer.data, &g, &shape, error);
+        if (rc)
+            goto out;
+        t->inputs += g.n_inputs;
+    }
+    if (leat_store_calls.truncate(part->fd, (off_t)part->bytes))
+        rc = leat_fail_errno(error, LEAT_E_IO, "cannot cut the unfinished file behind its last whole group");
+    leat_log(LEAT_LOG_INFO, "%s: %" PRIu64 " samples are whole, %" PRIu64 " bytes behind them are written again", part->partial,
+             part->summary.count, size - part->bytes);
+out:
+    if (rc)
+        leat_error_at_file(error, part->partial, LEAT_NO_OFFSET);
+    leat_growing_destroy(&buffer);
+    return rc;
+}
+
+/* ---- shards -------------------------------------------------------------------------------------------------------- */
+
+static int open_shard(struct leat_target *t, struct leat_error *error)
+{
+    char *path = shard_path(t->main.path, t->manifest.n_shards);
+    if (!path)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a path");
+    int rc = LEAT_OK;
+    if (!t->options->overwrite && !access(path, F_OK)) {
+        rc = leat_fail(error, LEAT_E_EXISTS, "a shard of this name exists: remove it or ask to overwrite");
+        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+    }
+    if (!rc)
+        rc = leat_part_open(&t->shard, path, false, error);
+    leat_free(path);
+    make_header(t, t->manifest.n_shards);
+    return rc;
+}
+
+/* Ends the shard and puts it into the manifest. */
+static int end_shard(struct leat_target *t, struct leat_error *error)
+{
+    struct leat_part *p = &t->shard;
+    int rc = leat_part_end(p, t->options->classes, t->options->n_classes, t->metadata, error);
+    if (rc)
+        return rc;
+    struct leat_manifest *m = &t->manifest;
+    if (m->n_shards == t->manifest_room) {
+        size_t room = t->manifest_room * 2 + 16;
+        struct leat_manifest_shard *shards = leat_realloc_array(m->shards, room, sizeof *shards);
+        if (!shards)
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for a manifest of %zu shards", room);
+        m->shards = shards;
+        t->manifest_room = room;
+    }
+    const char *slash = strrchr(p->path, '/');
+    struct leat_manifest_shard s = {.file = leat_strdup(slash ? slash + 1 : p->path),
+                                    .count = p->summary.count,
+                                    .bytes = p->bytes,
+                                    .sums = {p->summary.sums[0], p->summary.sums[1]},
+                                    .footer = p->footer_checksum};
+    if (!s.file)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a path");
+    m->shards[m->n_shards++] = s;
+    m->count += s.count;
+    leat_fingerprint_join(m->sums, s.sums, s.count);
+    t->bytes += p->bytes;
+    t->samples += p->summary.count;
+    t->broken += p->summary.broken;
+    t->skipped += p->summary.skipped;
+    leat_part_destroy(p, false);
+    return LEAT_OK;
+}
+
+/* A crash between renaming shards and renaming the manifest leaves finished shards without a manifest: they are ours. */
+static void take_back_shard(const char *path)
+{
+    char *partial = leat_part_partial(path);
+    if (partial && access(partial, F_OK) && !access(path, F_OK))
+        (void)leat_store_calls.rename(path, partial, false);
+    leat_free(partial);
+}
+
+static bool partial_exists(const struct leat_target *t, size_t number)
+{
+    char *path = shard_path(t->main.path, number);
+    if (!path)
+        return false;
+    if (!t->options->overwrite)
+        take_back_shard(path);
+    char *partial = leat_part_partial(path);
+    bool exists = partial && !access(partial, F_OK);
+    leat_free(partial);
+    leat_free(path);
+    return exists;
+}
+
+static int resume_shards(struct leat_target *t, struct leat_error *error)
+{
+    for (;;) {
+        bool exists = partial_exists(t, t->manifest.n_shards);
+        int rc = open_shard(t, error);
+        if (!rc)
+            rc = exists ? resume_part(t, &t->shard, error) : leat_part_start(&t->shard, t->header, t->header_bytes, error);
+        if (rc || t->shard.bytes < t->options->shard_bytes || !partial_exists(t, t->manifest.n_shards + 1))
+            return rc;
+        rc = end_shard(t, error);
+        if (rc)
+            return rc;
+    }
+}
+
+/* Shards of an earlier, longer run. */
+static void remove_stale(const struct leat_target *t, bool finished_too)
+{
+    for (size_t i = t->manifest.n_shards;; i++) {
+        char *path = shard_path(t->main.path, i);
+        char *partial = path ? leat_part_partial(path) : NULL;
+        bool removed = partial && !unlink(partial);
+        removed |= path && finished_too && !unlink(path);
+        leat_free(partial);
+        leat_free(path);
+        if (!removed)
+            return;
+    }
+}
+
+/* ---- the target ---------------------------------------------------------------------------------------------------- */
+
+static int refuse_existing(const char *path, const struct leat_writer_options *options, struct leat_error *error)
+{
+    struct stat st;
+    if (lstat(path, &st))
+        return LEAT_OK;
+    int rc = LEAT_OK;
+    if (S_ISDIR(st.st_mode))
+        rc = leat_fail(error, LEAT_E_EXISTS, "the target is a folder: choose another name");
+    else if (!options->overwrite)
+        rc = leat_fail(error, LEAT_E_EXISTS, "the target exists: choose another name or ask to overwrite");
+    if (rc)
+        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+    return rc;
+}
+
+static int start(struct leat_target *t, struct leat_error *error)
+{
+    struct stat st;
+    make_header(t, 0);
+    if (!t->sharded) {
+        if (t->options->resume && !fstat(t->main.fd, &st) && st.st_size > 0)
+            return resume_part(t, &t->main, error);
+        return leat_part_start(&t->main, t->header, t->header_bytes, error);
+    }
+    if (t->options->resume)
+        return resume_shards(t, error);
+    remove_stale(t, false);
+    int rc = open_shard(t, error);
+    return rc ? rc : leat_part_start(&t->shard, t->header, t->header_bytes, error);
+}
+
+int leat_target_open(struct leat_target *t, const char *path, const struct leat_store_layout *layout,
+                     const struct leat_writer_options *options, const char *metadata, struct leat_error *error)
+{
+    t->layout = layout;
+    t->options = options;
+    t->metadata = metadata;
+    t->sharded = options->shard_bytes > 0;
+    t->shard.fd = t->main.fd = -1;
+    t->header_bytes = leat_store_header_bytes(layout->n_stored);
+    t->header = leat_alloc(t->header_bytes);
+    if (!t->header)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a header");
+    int rc = refuse_existing(path, options, error);
+    if (!rc)
+        rc = leat_part_open(&t->main, path, true, error);
+    if (!rc) {
+        rc = refuse_existing(path, options, error); /* another writer may have finished before we had the lock */
+        if (!rc)
+            rc = start(t, error);
+    }
+    return rc;
+}
+
+int leat_target_write(struct leat_target *t, struct leat_group *group, struct leat_error *error)
+{
+    struct leat_part *part = current(t);
+    int rc = LEAT_OK;
+    if (t->sharded && part->bytes >= t->options->shard_bytes && part->entries.length) {
+        rc = end_shard(t, error);
+        if (!rc)
+            rc = open_shard(t, error);
+        if (!rc)
+            rc = leat_part_start(part, t->header, t->header_bytes, error);
+        if (rc)
+            return rc;
+    }
+    size_t length;
+    const uint8_t *bytes = leat_group_bytes(group, part->summary.count, &length);
+    rc = leat_part_append(part, bytes, length, error);
+    if (!rc)
+        rc = leat_part_count(part, t->layout, bytes, part->bytes, error);
+    return rc;
+}
+
+/* All shards are whole and on the disk: they get their names, and last of all the manifest. */
+static int publish_shards(struct leat_target *t, struct leat_error *error)
+{
+    char *text = NULL;
+    size_t length = 0;
+    int rc = leat_manifest_text(&t->manifest, &text, &length, error);
+    if (!rc && leat_store_calls.truncate(t->main.fd, 0)) {
+        rc = leat_fail_errno(error, LEAT_E_IO, "cannot empty the file");
+        leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
+    }
+    if (!rc)
+        rc = leat_part_write(t->main.fd, t->main.partial, text, length, 0, error);
+    if (!rc && leat_store_calls.sync(t->main.fd)) {
+        rc = leat_fail_errno(error, LEAT_E_IO, "the disk did not take the manifest: check it, then start again with resume");
+        leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
+    }
+    for (size_t i = 0; i < t->manifest.n_shards && !rc; i++) {
+        char *path = shard_path(t->main.path, i), *partial = path ? leat_part_partial(path) : NULL;
+        rc = partial ? leat_part_publish(partial, path, t->options->overwrite, error)
+                     : leat_fail(error, LEAT_E_NOMEM, "no memory for a path");
+        leat_free(partial);
+        leat_free(path);
+    }
+    leat_free(text);
+    return rc;
+}
+
+int leat_target_finish(struct leat_target *t, struct leat_error *error)
+{
+    int rc;
+    if (t->sharded) {
+        rc = end_shard(t, error);
+        if (!rc)
+            rc = publish_shards(t, error);
+        if (!rc)
+            rc = leat_part_sync_folder(t->main.path, error);
+    } else {
+        rc = leat_part_end(&t->main, t->options->classes, t->options->n_classes, t->metadata, error);
+    }
+    if (!rc)
+        rc = leat_part_publish(t->main.partial, t->main.path, t->options->overwrite, error);
+    if (!rc)
+        rc = leat_part_sync_folder(t->main.path, error);
+    if (rc)
+        return rc;
+    t->published = true;
+    if (t->sharded)
+        remove_stale(t, t->options->overwrite);
+    return LEAT_OK;
+}
+
+void leat_target_destroy(struct leat_target *t, bool keep_partial)
+{
+    bool remove = !keep_partial && !t->published;
+    if (t->sharded && remove && t->main.path) {
+        size_t n = t->manifest.n_shards;
+        t->manifest.n_shards = 0;
+        remove_stale(t, false);
+        t->manifest.n_shards = n;
+    }
+    leat_part_destroy(&t->shard, remove && t->shard.path);
+    leat_part_destroy(&t->main, remove);
+    leat_manifest_destroy(&t->manifest);
+    leat_free(t->header);
+    t->header = NULL;
+}

@@ -1,0 +1,462 @@
+/*
+ * Checking every byte of a file. Threads take groups one after the other and check them where they are mapped; what
+ * they find passes through a small queue to the caller's thread, which alone calls `report` and `progress`.
+ *
+ * What opening a file checks (header, footer, directory, its own sections) is checked by opening it; here come the groups,
+ * unknown sections, the zeros between parts, and that the summary says what the groups say.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "format/fingerprint.h"
+#include "io/guard.h"
+#include "store/check.h"
+#include "store/manifest.h"
+#include "store/reader.h"
+
+/* What checking one group gave. */
+struct result {
+    uint64_t group;
+    int status; /* of the guarded read */
+    struct leat_error error;
+    struct leat_store_faults faults;
+    struct leat_store_summary facts; /* sums, inputs and broken of the group */
+    struct result *next;
+};
+
+struct job {
+    struct leat_store_source *s;
+    const struct leat_verify_options *options;
+    uint64_t first_id, bytes_done;
+    pthread_mutex_t lock; /* everything below */
+    pthread_cond_t came, went;
+    struct result *results, *spare;
+    uint64_t next_group, groups_done;
+    bool stop;
+    unsigned working;
+};
+
+struct touch { /* for leat_guarded */
+    struct job *job;
+    struct result *result;
+};
+
+static int check_one(void *arg)
+{
+    struct touch *t = arg;
+    struct leat_store_source *s = t->job->s;
+    struct leat_store_group group;
+    struct leat_store_shape shape;
+    leat_store_group_of(s, t->result->group, &group, &shape);
+    const uint8_t *p = s->map + s->groups[t->result->group].offset;
+    leat_store_check_group(&s->layout, p, &group, &shape, &t->result->faults);
+    t->result->facts = (struct leat_store_summary){.count = group.n_rows,
+                                                   .inputs = leat_get_u32(p + 28),
+                                                   .sums = {leat_get_u64(p + shape.directory_at), leat_get_u64(p + shape.directory_at + 8)},
+                                                   .broken = leat_get_u64(p + shape.directory_at + 16)};
+    return LEAT_OK;
+}
+
+/* Asks for the group behind this one too, so that the disk works while a processor does. */
+static void read_ahead(const struct leat_store_source *s, uint64_t group)
+{
+    for (uint64_t g = group; g < group + 2 && g < s->n_groups; g++) {
+        struct leat_store_group header;
+        struct leat_store_shape shape;
+        leat_store_group_of(s, g, &header, &shape);
+        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), begin = s->groups[g].offset & ~(page - 1);
+        madvise((void *)(uintptr_t)(s->map + begin), s->groups[g].offset + shape.bytes - begin, MADV_WILLNEED);
+    }
+}
+
+static void *work(void *arg)
+{
+    struct job *job = arg;
+    pthread_mutex_lock(&job->lock);
+    while (!job->stop && job->next_group < job->s->n_groups) {
+        struct result *r = job->spare;
+        if (!r) {
+            pthread_cond_wait(&job->went, &job->lock);
+            continue;
+        }
+        job->spare = r->next;
+        r->group = job->next_group++;
+        r->faults.n = 0;
+        r->faults.more = 0;
+        pthread_mutex_unlock(&job->lock);
+        read_ahead(job->s, r->group);
+        leat_error_clear(&r->error);
+        r->status = leat_guarded(check_one, &(struct touch){job, r}, &r->error);
+        pthread_mutex_lock(&job->lock);
+        r->next = job->results;
+        job->results = r;
+        pthread_cond_signal(&job->came);
+    }
+    job->working--;
+    pthread_cond_signal(&job->came);
+    pthread_mutex_unlock(&job->lock);
+    return NULL;
+}
+
+/* ---- reporting ----------------------------------------------------------------------------------------------------- */
+
+/* LEAT_E_CORRUPT: go on; LEAT_E_CANCELLED: the caller wants no more. */
+static int report(const struct leat_verify_options *options, const struct leat_error *fault)
+{
+    return options && options->report && options->report(options->user, fault) ? LEAT_E_CANCELLED : LEAT_E_CORRUPT;
+}
+
+static int report_fault(struct job *job, uint64_t group, const struct leat_store_fault *f)
+{
+    const struct leat_store_source *s = job->s;
+    const struct leat_store_entry *e = &s->groups[group];
+    uint64_t id = job->first_id + e->first_row + f->row;
+    struct leat_error fault;
+    const char *what = leat_store_fault_text(f->kind);
+    if (f->rows > 1)
+        leat_fail(&fault, LEAT_E_CORRUPT, "%s: samples %" PRIu64 " to %" PRIu64 " cannot be trusted; restore the file or pack it again",
+                  what, id, id + f->rows - 1);
+    else if (f->rows)
+        leat_fail(&fault, LEAT_E_CORRUPT, "%s: restore the file or pack it again", what);
+    else
+        leat_fail(&fault, LEAT_E_CORRUPT, "%s (group of samples %" PRIu64 " to %" PRIu64 "): restore the file or pack it again", what, id,
+                  id + (e->n_rows ? e->n_rows - 1 : 0));
+    leat_error_at_file(&fault, s->path, (int64_t)(e->offset + f->offset));
+    if (f->rows)
+        leat_error_at_sample(&fault, (int64_t)id, s->layout.names[f->field]);
+    return report(job->options, &fault);
+}
+
+static int report_result(struct job *job, const struct result *r)
+{
+    if (r->status)
+        return report(job->options, &r->error);
+    int rc = LEAT_OK;
+    for (uint32_t i = 0; i < r->faults.n && rc != LEAT_E_CANCELLED; i++)
+        rc = report_fault(job, r->group, &r->faults.list[i]);
+    if (r->faults.more && rc != LEAT_E_CANCELLED) {
+        struct leat_error fault;
+        leat_fail(&fault, LEAT_E_CORRUPT, "%" PRIu64 " further faults in the group of samples from %" PRIu64 " on: restore the file",
+                  r->faults.more, job->first_id + job->s->groups[r->group].first_row);
+        leat_error_at_file(&fault, job->s->path, (int64_t)job->s->groups[r->group].offset);
+        rc = report(job->options, &fault);
+    }
+    return rc;
+}
+
+static int place_fault(struct job *job, uint64_t offset, const char *what)
+{
+    struct leat_error fault;
+    leat_fail(&fault, LEAT_E_CORRUPT, "%s: restore the file or pack it again", what);
+    leat_error_at_file(&fault, job->s->path, (int64_t)offset);
+    return report(job->options, &fault);
+}
+
+static int progress(struct job *job)
+{
+    const struct leat_verify_options *o = job->options;
+    return o && o->progress && o->progress(o->user, job->bytes_done, job->s->file->size) ? LEAT_E_CANCELLED : LEAT_OK;
+}
+
+/* ---- between the groups -------------------------------------------------------------------------------------------- */
+
+struct stretch {
+    const uint8_t *p;
+    uint64_t from, to, checksum;
+    bool zero;
+};
+
+static int check_stretch(void *arg)
+{
+    const struct stretch *x = arg;
+    uint8_t any = 0;
+    if (!x->zero)
+        return leat_hash64(x->p + x->from, x->to - x->from) == x->checksum ? LEAT_OK : LEAT_E_CORRUPT;
+    for (uint64_t i = x->from; i < x->to; i++)
+        any |= x->p[i];
+    return any ? LEAT_E_CORRUPT : LEAT_OK;
+}
+
+static int check_place(struct job *job, const struct stretch *x, const char *what)
+{
+    struct leat_error error;
+    int rc = leat_guarded(check_stretch, (void *)(uintptr_t)x, &error);
+    if (rc == LEAT_E_CORRUPT)
+        return place_fault(job, x->from, what);
+    return rc ? report(job->options, &error) : LEAT_OK;
+}
+
+static int check_sections(struct job *job)
+{
+    struct leat_store_source *s = job->s;
+    uint64_t at = s->header_bytes, bytes;
+    if (s->n_groups) {
+        struct leat_store_group group;
+        struct leat_store_shape shape;
+        leat_store_group_of(s, s->n_groups - 1, &group, &shape);
+        at = s->groups[s->n_groups - 1].offset + shape.bytes;
+    }
+    int worst = LEAT_OK;
+    for (uint32_t i = 0; i <= s->n_sections && worst != LEAT_E_CANCELLED; i++) {
+        const struct leat_store_section *x = i < s->n_sections ? &s->sections[i] : NULL;
+        uint64_t next = x ? x->offset : s->directory_at;
+        int rc = check_place(job, &(struct stretch){s->map, at, next, 0, true}, "bytes that must be zero are not");
+        worst = rc ? rc : worst;
+        if (!x || worst == LEAT_E_CANCELLED)
+            continue;
+        rc = check_place(job, &(struct stretch){s->map, x->offset, x->offset + x->length, x->checksum, false},
+                         "a section fails its checksum");
+        worst = rc ? rc : worst;
+        at = x->offset + x->length;
+    }
+    bytes = s->directory_at + (uint64_t)s->n_sections * LEAT_STORE_SECTION_ENTRY;
+    int rc = worst == LEAT_E_CANCELLED ? worst
+                                       : check_place(job, &(struct stretch){s->map, bytes, s->file->size - LEAT_STORE_FOOTER, 0, true},
+                                                     "bytes that must be zero are not");
+    return rc ? rc : worst;
+}
+
+/* ---- one file ------------------------------------------------------------------------------------------------------ */
+
+/* Results come in any order; sums are joined in the order of groups. */
+static int check_summary(struct job *job, const struct leat_store_summary *facts)
+{
+    const struct leat_store_summary *want = &job->s->summary;
+    struct leat_store_summary all = {0};
+    for (uint64_t g = 0; g < job->s->n_groups; g++) {
+        leat_fingerprint_join(all.sums, facts[g].sums, facts[g].count);
+        all.inputs += facts[g].inputs;
+        all.broken += facts[g].broken;
+        all.skipped += facts[g].inputs - facts[g].count;
+    }
+    if (all.sums[0] == want->sums[0] && all.sums[1] == want->sums[1] && all.inputs == want->inputs && all.broken == want->broken &&
+        all.skipped == want->skipped)
+        return LEAT_OK;
+    return place_fault(job, job->s->sections_at, "the summary (counts, fingerprint) is not what the groups say");
+}
+
+/* The calling thread: takes results until the threads have ended. */
+static int gather(struct job *job, struct leat_store_summary *facts)
+{
+    int worst = LEAT_OK;
+    pthread_mutex_lock(&job->lock);
+    while (job->working || job->results) {
+        struct result *r = job->results;
+        if (!r) {
+            struct timespec until;
+            clock_gettime(CLOCK_REALTIME, &until);
+            until.tv_sec += 1;
+            if (pthread_cond_timedwait(&job->came, &job->lock, &until) != ETIMEDOUT)
+                continue;
+        } else {
+            job->results = r->next;
+        }
+        pthread_mutex_unlock(&job->lock);
+        int rc = LEAT_OK;
+        if (r) {
+            struct leat_store_group group;
+            struct leat_store_shape shape;
+            leat_store_group_of(job->s, r->group, &group, &shape);
+            job->bytes_done += shape.bytes;
+            facts[r->group] = r->facts;
+            rc = worst == LEAT_E_CANCELLED ? worst : report_result(job, r);
+        }
+        if (rc != LEAT_E_CANCELLED && worst != LEAT_E_CANCELLED && progress(job))
+            rc = LEAT_E_CANCELLED;
+        if (worst != LEAT_E_CANCELLED)
+            worst = rc ? rc : worst;
+        pthread_mutex_lock(&job->lock);
+        job->stop |= worst == LEAT_E_CANCELLED;
+        if (r) {
+            r->next = job->spare;
+            job->spare = r;
+        }
+        pthread_cond_broadcast(&job->went);
+    }
+    pthread_mutex_unlock(&job->lock);
+    return worst;
+}
+
+static unsigned start_threads(struct job *job, pthread_t *threads, unsigned n)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    unsigned started = 0;
+    pthread_mutex_lock(&job->lock);
+    while (started < n && !pthread_create(&threads[started], NULL, work, job)) {
+        started++;
+        job->working++;
+    }
+    pthread_mutex_unlock(&job->lock);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+int leat_store_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id, struct leat_error *error)
+{
+    struct leat_store_source *s = (struct leat_store_source *)source;
+    struct job job = {.s = s, .options = options, .first_id = first_id, .bytes_done = s->header_bytes};
+    unsigned n = options && options->num_threads ? options->num_threads : leat_cpu_count(), started = 0;
+    n = n > 256 ? 256 : n;
+    struct leat_store_summary *facts = leat_new_array(s->n_groups, sizeof *facts);
+    struct result *results = leat_new_array(n + 2, sizeof *results);
+    pthread_t *threads = leat_new_array(n, sizeof *threads);
+    int rc = LEAT_OK;
+    pthread_mutex_init(&job.lock, NULL);
+    pthread_cond_init(&job.came, NULL);
+    pthread_cond_init(&job.went, NULL);
+    if (!facts || !results || !threads) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory to verify with %u threads", n);
+        goto out;
+    }
+    for (unsigned i = 0; i < n + 2; i++) {
+        results[i].next = job.spare;
+        job.spare = &results[i];
+    }
+    started = start_threads(&job, threads, n);
+    if (!started) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "no thread could be started");
+        goto out;
+    }
+    rc = gather(&job, facts);
+    for (unsigned i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    int sections = rc == LEAT_E_CANCELLED ? LEAT_OK : check_sections(&job);
+    rc = sections ? sections : rc;
+    if (!rc) /* with a damaged group the sums would differ too */
+        rc = check_summary(&job, facts);
+    job.bytes_done = s->file->size;
+    if (rc != LEAT_E_CANCELLED && progress(&job))
+        rc = LEAT_E_CANCELLED;
+    if (rc == LEAT_E_CANCELLED)
+        leat_fail(error, rc, "verifying was stopped");
+    else if (rc) {
+        leat_fail(error, rc, "the file is damaged: restore it or pack it again");
+        leat_error_at_file(error, s->path, LEAT_NO_OFFSET);
+    }
+out:
+    pthread_cond_destroy(&job.came);
+    pthread_cond_destroy(&job.went);
+    pthread_mutex_destroy(&job.lock);
+    leat_free(facts);
+    leat_free(results);
+    leat_free(threads);
+    return rc;
+}
+
+/* ---- any path ------------------------------------------------------------------------------------------------------ */
+
+/* A file that cannot be opened because of what it holds is a fault, not a failure of the check. */
+static bool is_fault(int rc)
+{
+    return rc == LEAT_E_CORRUPT || rc == LEAT_E_UNFINISHED || rc == LEAT_E_CHANGED || rc == LEAT_E_NOT_FOUND;
+}
+
+struct sum_of_shards {
+    const struct leat_verify_options *options;
+    uint64_t before, total;
+};
+
+static int shard_report(void *user, const struct leat_error *fault)
+{
+    const struct sum_of_shards *sum = user;
+    return sum->options->report ? sum->options->report(sum->options->user, fault) : 0;
+}
+
+static int shard_progress(void *user, uint64_t bytes, uint64_t total)
+{
+    const struct sum_of_shards *sum = user;
+    return sum->options->progress ? sum->options->progress(sum->options->user, sum->before + bytes, sum->total) : 0;
+}
+
+static int verify_shards(const struct leat_manifest *m, const char *path, const struct leat_verify_options *options,
+                         struct leat_error *error)
+{
+    struct sum_of_shards sum = {.options = options};
+    struct leat_verify_options inner = {
+        .struct_size = sizeof inner, .num_threads = options->num_threads, .report = shard_report, .progress = shard_progress, .user = &sum};
+    uint64_t first_id = 0;
+    int worst = LEAT_OK;
+    for (size_t i = 0; i < m->n_shards; i++)
+        sum.total += m->shards[i].bytes;
+    for (size_t i = 0; i < m->n_shards; i++) {
+        struct leat_source *source = NULL;
+        char *shard = leat_manifest_shard_path(path, m->shards[i].file);
+        int rc = shard ? leat_store_open(shard, NULL, &source, error) : leat_fail(error, LEAT_E_NOMEM, "no memory for a path");
+        leat_free(shard);
+        if (!rc)
+            rc = leat_manifest_check_shard(&m->shards[i], source, error);
+        if (rc && is_fault(rc))
+            rc = error && report(options, error) == LEAT_E_CANCELLED ? LEAT_E_CANCELLED : LEAT_E_CORRUPT;
+        else if (!rc)
+            rc = leat_store_verify(source, &inner, first_id, error);
+        leat_source_close(source);
+        if (rc && rc != LEAT_E_CORRUPT)
+            return rc;
+        worst = rc ? rc : worst;
+        sum.before += m->shards[i].bytes;
+        first_id += m->shards[i].count;
+    }
+    if (worst) {
+        leat_fail(error, worst, "the data set is damaged: restore it or pack it again");
+        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+    }
+    return worst;
+}
+
+int leat_verify(const char *path, const struct leat_verify_options *options, struct leat_error *error)
+{
+    static const struct leat_verify_options defaults = {.struct_size = sizeof defaults};
+    struct leat_error unused;
+    struct leat_manifest manifest = {0};
+    struct leat_source *source = NULL;
+    struct leat_io_file *file = NULL;
+    struct stat st;
+    uint8_t head[64];
+    bool is_manifest = false;
+    error = error ? error : &unused;
+    options = options ? options : &defaults;
+    leat_error_clear(error);
+    int rc = stat(path, &st) ? leat_fail_errno(error, errno == ENOENT ? LEAT_E_NOT_FOUND : LEAT_E_IO, "cannot look at the path") : LEAT_OK;
+    if (rc) {
+        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+        return rc;
+    }
+    if (S_ISREG(st.st_mode) && !(rc = leat_io_open(path, &file, error))) {
+        size_t n = file->size < sizeof head ? (size_t)file->size : sizeof head;
+        is_manifest = !leat_io_read(file, 0, n, head, error) && leat_manifest_recognise(head, n);
+        leat_io_release(file);
+    }
+    if (!rc)
+        rc = is_manifest ? leat_manifest_read(path, &manifest, error) : leat_source_open(path, NULL, &source, error);
+    if (rc && is_fault(rc))
+        return report(options, error) == LEAT_E_CANCELLED ? LEAT_E_CANCELLED : LEAT_E_CORRUPT;
+    if (rc)
+        return rc;
+    if (is_manifest)
+        rc = verify_shards(&manifest, path, options, error);
+    else if (source->v->verify)
+        rc = source->v->verify(source, options, 0, error);
+    else
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "data of format '%s' carry no checksums: pack them first", source->v->name);
+    leat_manifest_destroy(&manifest);
+    leat_source_close(source);
+    return rc;
+}

@@ -1,0 +1,561 @@
+/*
+ * The writer: samples are gathered into groups by the caller's thread; full groups are finished by worker threads and
+ * written in order by whichever thread finds the next one ready.
+ *
+ *     add() -> | filling | waiting | waiting | in work | in work | done | -> file
+ *                 made                taken                        written
+ *
+ * The groups are a ring of as many as there are threads and two more: that bounds the memory. What a group holds is
+ * decided by the samples alone, never by the threads, so the file's bytes are the same for any number of them.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "store/target.h"
+#include "store/text.h"
+
+enum stage { FREE = 0, WAITING, WORKING, DONE };
+
+struct slot {
+    struct leat_group group;
+    enum stage stage;
+};
+
+struct leat_writer {
+    struct leat_store_layout layout;
+    struct leat_writer_options options; /* strings are copies */
+    struct leat_group_options group_options;
+    const struct leat_photo_hooks *hooks;
+    char *metadata, **classes;
+    struct leat_target target;
+
+    pthread_mutex_t lock; /* everything below */
+    pthread_cond_t work, progress;
+    struct slot *slots;
+    uint64_t n_slots, made, taken, written; /* groups; made, taken and written only grow */
+    bool writing, ending, filling;          /* filling: slot `made` holds samples */
+    pthread_t *threads;
+    unsigned n_threads, max_threads, idle;
+    int status; /* the first failure, in the order of groups */
+    struct leat_error error;
+    struct leat_writer_progress progress_now;
+    struct leat_bad_sample *bad;
+    size_t n_bad, bad_room;
+
+    uint64_t given; /* samples; the caller's thread only */
+    bool finished;
+};
+
+/* ---- bad samples --------------------------------------------------------------------------------------------------- */
+
+static char *copy_text(const char *text, size_t n)
+{
+    char *copy = leat_alloc(n + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    return copy;
+}
+
+static int add_bad(void *user, const struct leat_store_note *note, struct leat_error *error)
+{
+    struct leat_writer *w = user;
+    if (w->n_bad == w->bad_room) {
+        size_t room = w->bad_room * 2 + 16;
+        struct leat_bad_sample *bad = leat_realloc_array(w->bad, room, sizeof *bad);
+        if (!bad)
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for the report of bad photos");
+        w->bad = bad;
+        w->bad_room = room;
+    }
+    struct leat_bad_sample b = {.index = note->input, .skipped = note->skipped};
+    b.name = copy_text(note->name, note->name_bytes);
+    b.reason = copy_text(note->reason, note->reason_bytes);
+    if (!b.name || !b.reason) {
+        leat_free((char *)b.name);
+        leat_free((char *)b.reason);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the report of bad photos");
+    }
+    w->bad[w->n_bad++] = b;
+    return LEAT_OK;
+}
+
+bool leat_writer_bad(const struct leat_writer *w, size_t i, struct leat_bad_sample *out)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&w->lock;
+    pthread_mutex_lock(lock);
+    bool there = i < w->n_bad;
+    if (there)
+        *out = w->bad[i];
+    pthread_mutex_unlock(lock);
+    return there;
+}
+
+/* ---- writing in order ---------------------------------------------------------------------------------------------- */
+
+static void update_progress(struct leat_writer *w)
+{
+    const struct leat_target *t = &w->target;
+    const struct leat_part *part = t->sharded ? &t->shard : &t->main;
+    w->progress_now = (struct leat_writer_progress){.samples = t->samples + part->summary.count,
+                                                    .bytes = t->bytes + part->bytes,
+                                                    .broken = t->broken + part->summary.broken,
+                                                    .skipped = t->skipped + part->summary.skipped};
+}
+
+/* The report of a group's bad photos, from its notes. */
+static int report_group(struct leat_writer *w, const struct leat_group *g, struct leat_error *error)
+{
+    const uint8_t *p = g->notes.data, *end = p ? p + g->notes.length : p;
+    struct leat_store_note note;
+    while (p && leat_store_note_get(&p, end, &note)) {
+        int rc = add_bad(w, &note, error);
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+/* Called with the lock held. One thread writes at a time; the lock is released meanwhile. */
+static void write_ready(struct leat_writer *w)
+{
+    while (!w->writing && w->written < w->taken && w->slots[w->written % w->n_slots].stage == DONE) {
+        struct slot *s = &w->slots[w->written % w->n_slots];
+        struct leat_error error;
+        int rc = w->status;
+        w->writing = true;
+        if (!rc && s->group.status) {
+            rc = s->group.status;
+            error = s->group.error;
+        } else if (!rc) {
+            pthread_mutex_unlock(&w->lock);
+            leat_error_clear(&error);
+            rc = leat_target_write(&w->target, &s->group, &error);
+            pthread_mutex_lock(&w->lock);
+            if (!rc)
+                rc = report_group(w, &s->group, &error);
+        }
+        if (rc && !w->status) {
+            w->status = rc;
+            w->error = error;
+        }
+        if (!w->status)
+            update_progress(w);
+        w->writing = false;
+        w->written++;
+        s->stage = FREE;
+        pthread_cond_broadcast(&w->progress);
+    }
+}
+
+static void *work(void *arg)
+{
+    struct leat_writer *w = arg;
+    void *checker = NULL;
+    bool checks = w->layout.n_images && w->group_options.check, ready = !checks || (checker = w->hooks->checker_new());
+    pthread_mutex_lock(&w->lock);
+    for (;;) {
+        while (w->taken == w->made && !w->ending) {
+            w->idle++;
+            pthread_cond_wait(&w->work, &w->lock);
+            w->idle--;
+        }
+        if (w->taken == w->made)
+            break;
+        struct slot *s = &w->slots[w->taken++ % w->n_slots];
+        s->stage = WORKING;
+        bool failed = w->status != LEAT_OK; /* what is behind a failure is not written: drop it */
+        pthread_mutex_unlock(&w->lock);
+        if (!ready)
+            s->group.status = leat_fail(&s->group.error, LEAT_E_NOMEM, "no memory to check photos");
+        else if (!failed)
+            leat_group_finish(&s->group, w->hooks, checker, &w->group_options);
+        pthread_mutex_lock(&w->lock);
+        s->stage = DONE;
+        write_ready(w);
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (checker)
+        w->hooks->checker_free(checker);
+    return NULL;
+}
+
+/* Threads start as groups come: a small file needs one. Signals stay with the program's own threads. */
+static int start_thread(struct leat_writer *w)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&w->threads[w->n_threads], NULL, work, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    w->n_threads += !failed;
+    return failed;
+}
+
+/* Hands the group that was filled to the workers. */
+static int submit(struct leat_writer *w, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    pthread_mutex_lock(&w->lock);
+    w->slots[w->made % w->n_slots].stage = WAITING;
+    w->made++;
+    w->filling = false;
+    if (!w->idle && w->n_threads < w->max_threads) {
+        int failed = start_thread(w);
+        if (failed && !w->n_threads) {
+            w->made--;
+            w->slots[w->made % w->n_slots].stage = FREE;
+            errno = failed;
+            rc = leat_fail_errno(error, LEAT_E_NOMEM, "no thread could be started");
+        }
+    }
+    pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+/* The group being filled; waits for a free one. A failure of any earlier group ends here. */
+static int filling_group(struct leat_writer *w, struct leat_group **out, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    pthread_mutex_lock(&w->lock);
+    struct slot *s = &w->slots[w->made % w->n_slots];
+    while (!w->status && !w->filling && s->stage != FREE)
+        pthread_cond_wait(&w->progress, &w->lock);
+    if (w->status) {
+        rc = w->status;
+        if (error)
+            *error = w->error;
+    } else if (!w->filling) {
+        if (leat_group_begin(&s->group, w->given))
+            w->filling = true;
+        else
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a group of samples");
+    }
+    pthread_mutex_unlock(&w->lock);
+    *out = &s->group;
+    return rc;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t hash_text(uint64_t seed, const char *text)
+{
+    uint64_t pair[2] = {seed, leat_hash64(text, strlen(text))};
+    return leat_hash64(pair, sizeof pair);
+}
+
+static void identify(struct leat_writer *w)
+{
+    const struct leat_writer_options *o = &w->options;
+    const uint64_t numbers[5] = {o->check, (uint64_t)o->on_bad, o->shard_bytes, o->max_side, o->max_side ? o->quality : 0};
+    struct leat_store_identity *id = &w->target.identity;
+    id->options = leat_hash64(numbers, sizeof numbers);
+    id->source = o->source_id ? hash_text(1, o->source_id) : 0;
+    id->content = hash_text(o->n_classes, w->metadata);
+    for (size_t i = 0; i < o->n_classes; i++)
+        id->content = hash_text(id->content, o->classes[i]);
+}
+
+static int copy_strings(struct leat_writer *w, const struct leat_writer_options *in, struct leat_error *error)
+{
+    w->metadata = leat_strdup(in->metadata ? in->metadata : "{}");
+    w->classes = leat_new_array(in->n_classes, sizeof *w->classes);
+    if (!w->metadata || !w->classes)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a writer");
+    size_t n = strlen(w->metadata), space = strspn(w->metadata, " \t\r\n");
+    if (leat_json_check(w->metadata, n) != n || w->metadata[space] != '{')
+        return leat_fail(error, LEAT_E_INVALID, "the metadata must be a JSON object: byte %zu is wrong", leat_json_check(w->metadata, n));
+    for (size_t i = 0; i < in->n_classes; i++) {
+        if (!in->classes || !in->classes[i] || leat_utf8_check(in->classes[i], strlen(in->classes[i])) != strlen(in->classes[i]))
+            return leat_fail(error, LEAT_E_INVALID, "the name of class %zu is not UTF-8 text", i);
+        if (!(w->classes[i] = leat_strdup(in->classes[i])))
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for a writer");
+    }
+    w->options.classes = (const char *const *)w->classes;
+    return LEAT_OK;
+}
+
+static int take_options(struct leat_writer *w, const struct leat_writer_options *in, struct leat_error *error)
+{
+    const struct leat_writer_options defaults = LEAT_WRITER_OPTIONS_INIT;
+    w->options = defaults;
+    if (in && in->struct_size < sizeof in->struct_size)
+        return leat_fail(error, LEAT_E_INVALID, "struct_size of the options is not set: use LEAT_WRITER_OPTIONS_INIT");
+    if (in)
+        memcpy(&w->options, in, in->struct_size < sizeof *in ? in->struct_size : sizeof *in);
+    struct leat_writer_options *o = &w->options;
+    if ((int)o->on_bad < LEAT_BAD_MARK || o->on_bad > LEAT_BAD_RAISE || o->quality > 100 || o->n_classes > UINT32_MAX)
+        return leat_fail(error, LEAT_E_INVALID, "on_bad is MARK, SKIP or RAISE, quality at most 100");
+    o->quality = o->quality ? o->quality : 90;
+    w->max_threads = o->num_threads ? o->num_threads : leat_cpu_count();
+    if (w->max_threads > 1024)
+        w->max_threads = 1024;
+    w->group_options = (struct leat_group_options){o->check, o->on_bad, o->max_side, o->quality};
+    return copy_strings(w, o, error);
+}
+
+/* Photos that may be made smaller are no longer the folder's files, byte for byte. */
+static int take_schema(struct leat_writer *w, const struct leat_field *fields, size_t n, struct leat_error *error)
+{
+    struct leat_field *copy = n && n <= LEAT_STORE_MAX_FIELDS ? leat_new_array(n, sizeof *copy) : NULL;
+    if (!copy)
+        return n && n <= LEAT_STORE_MAX_FIELDS ? leat_fail(error, LEAT_E_NOMEM, "no memory for a schema")
+                                               : leat_fail(error, LEAT_E_INVALID, "a schema has 1 to %d fields", LEAT_STORE_MAX_FIELDS);
+    memcpy(copy, fields, n * sizeof *copy);
+    for (size_t f = 0; f < n; f++)
+        if (w->options.max_side && copy[f].kind == LEAT_KIND_IMAGE)
+            copy[f].flags &= ~LEAT_FIELD_FILES;
+    int rc = leat_store_layout_init(&w->layout, copy, n, error);
+    if (!rc && w->layout.n_images && !w->hooks)
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "this writer was opened without functions for photos");
+    else if (!rc && w->layout.n_images && w->options.max_side && !w->hooks->shrink)
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "this build of leat cannot make photos smaller: leave max_side at 0");
+    leat_free(copy);
+    return rc;
+}
+
+static int make_slots(struct leat_writer *w, struct leat_error *error)
+{
+    w->n_slots = (uint64_t)w->max_threads + 2;
+    w->slots = leat_new_array(w->n_slots, sizeof *w->slots);
+    w->threads = leat_new_array(w->max_threads, sizeof *w->threads);
+    bool ok = w->slots && w->threads;
+    for (uint64_t i = 0; i < w->n_slots && ok; i++)
+        ok = leat_group_init(&w->slots[i].group, &w->layout) == LEAT_OK;
+    return ok ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a writer with %u threads", w->max_threads);
+}
+
+int leat_store_writer_open(const char *path, const struct leat_field *fields, size_t n_fields, const struct leat_writer_options *options,
+                           const struct leat_photo_hooks *hooks, struct leat_writer **out, struct leat_error *error)
+{
+    *out = NULL;
+    leat_error_clear(error);
+    struct leat_writer *w = leat_new(struct leat_writer);
+    if (!w)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a writer");
+    w->hooks = hooks;
+    w->target.main.fd = w->target.shard.fd = -1;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->work, NULL);
+    pthread_cond_init(&w->progress, NULL);
+    int rc = path && *path && fields ? LEAT_OK : leat_fail(error, LEAT_E_INVALID, "a writer needs a path and a schema");
+    if (!rc)
+        rc = take_options(w, options, error);
+    if (!rc)
+        rc = take_schema(w, fields, n_fields, error);
+    if (!rc && w->options.shard_bytes && leat_utf8_check(path, strlen(path)) != strlen(path))
+        rc = leat_fail(error, LEAT_E_INVALID, "the path of a sharded data set must be UTF-8 text: its manifest names the shards");
+    if (!rc)
+        rc = make_slots(w, error);
+    if (!rc) {
+        identify(w);
+        w->target.on_note = add_bad;
+        w->target.user = w;
+        rc = leat_target_open(&w->target, path, &w->layout, &w->options, w->metadata, error);
+    }
+    if (rc) {
+        leat_writer_free(w, true);
+        return rc;
+    }
+    w->given = w->target.inputs;
+    update_progress(w);
+    *out = w;
+    return LEAT_OK;
+}
+
+/* ---- adding -------------------------------------------------------------------------------------------------------- */
+
+uint64_t leat_writer_count(const struct leat_writer *w)
+{
+    return w->given;
+}
+
+void leat_writer_progress(const struct leat_writer *w, struct leat_writer_progress *out)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&w->lock;
+    pthread_mutex_lock(lock);
+    *out = w->progress_now;
+    pthread_mutex_unlock(lock);
+}
+
+static int check_sample(const struct leat_writer *w, const struct leat_value_ref *values, struct leat_error *error)
+{
+    if (w->finished)
+        return leat_fail(error, LEAT_E_INVALID, "the writer has finished: open a new one to write more");
+    if (w->given >= INT64_MAX)
+        return leat_fail(error, LEAT_E_RANGE, "a data set has fewer than 2^63 samples");
+    for (uint32_t f = 0; f < w->layout.n_stored; f++) {
+        const struct leat_value_ref *v = &values[f];
+        int rc;
+        if (v->path && !w->layout.info[f].varying)
+            rc = leat_fail(error, LEAT_E_INVALID, "field '%s' has a fixed size: give its value as data, not as a path", w->layout.names[f]);
+        else if (!v->path && !v->data && v->length)
+            rc = leat_fail(error, LEAT_E_INVALID, "field '%s' has neither data nor a path", w->layout.names[f]);
+        else if ((int64_t)f == w->layout.name_field && w->layout.has_files && v->path)
+            rc = leat_fail(error, LEAT_E_INVALID, "field 'name' cannot be given by a path: give the text");
+        else
+            rc = leat_group_check_value(&w->layout, f, v->path ? NULL : v->data ? v->data : "", v->length, error);
+        if (rc) {
+            leat_error_at_sample(error, (int64_t)w->given, w->layout.names[f]);
+            return rc;
+        }
+    }
+    return LEAT_OK;
+}
+
+int leat_writer_add(struct leat_writer *w, const struct leat_value_ref *values, uint64_t *id, struct leat_error *error)
+{
+    struct leat_group *group;
+    int rc = check_sample(w, values, error);
+    if (!rc)
+        rc = filling_group(w, &group, error);
+    if (rc)
+        return rc;
+    uint64_t cost = leat_group_cost(&w->layout, values);
+    if (group->n_inputs && (group->input_bytes + cost > LEAT_STORE_GROUP_BYTES && w->layout.n_varying)) {
+        rc = submit(w, error);
+        if (!rc)
+            rc = filling_group(w, &group, error);
+        if (rc)
+            return rc;
+    }
+    rc = leat_group_add(group, values, error);
+    if (rc)
+        goto fail;
+    if (id)
+        *id = w->given;
+    w->given++;
+    if (group->n_inputs == leat_group_room(&w->layout))
+        return submit(w, error);
+    return LEAT_OK;
+fail: /* the group may hold half a sample: nothing can be added behind it */
+    pthread_mutex_lock(&w->lock);
+    w->status = rc;
+    leat_fail(&w->error, rc, "an earlier sample could not be added: free the writer and resume");
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+int leat_writer_add_columns(struct leat_writer *w, const void *const *columns, uint64_t n, struct leat_error *error)
+{
+    if (w->layout.n_varying)
+        return leat_fail(error, LEAT_E_INVALID, "columns can be added only where all fields have a fixed size: use leat_writer_add");
+    if (w->finished || n > INT64_MAX - w->given)
+        return leat_fail(error, LEAT_E_INVALID, "the writer has finished, or a data set would have 2^63 samples");
+    for (uint32_t f = 0; f < w->layout.n_stored; f++) {
+        if (!columns[f] && n)
+            return leat_fail(error, LEAT_E_INVALID, "field '%s' has no data", w->layout.names[f]);
+        for (uint64_t i = 0; i < n && w->layout.fields[f].dtype == LEAT_BOOL; i++) {
+            int rc = leat_group_check_value(&w->layout, f, (const uint8_t *)columns[f] + i * w->layout.info[f].width,
+                                            w->layout.info[f].width, error);
+            if (rc) {
+                leat_error_at_sample(error, (int64_t)(w->given + i), w->layout.names[f]);
+                return rc;
+            }
+        }
+    }
+    const uint32_t room = leat_group_room(&w->layout);
+    for (uint64_t done = 0; done < n;) {
+        struct leat_group *group;
+        int rc = filling_group(w, &group, error);
+        if (rc)
+            return rc;
+        uint64_t left = room - group->n_inputs, part = n - done < left ? n - done : left;
+        rc = leat_group_add_columns(group, columns, done, (uint32_t)part, error);
+        if (rc) {
+            pthread_mutex_lock(&w->lock);
+            w->status = rc;
+            leat_fail(&w->error, rc, "earlier samples could not be added: free the writer and resume");
+            pthread_mutex_unlock(&w->lock);
+            return rc;
+        }
+        w->given += part;
+        done += part;
+        if (group->n_inputs == room && (rc = submit(w, error)))
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+/* ---- ending -------------------------------------------------------------------------------------------------------- */
+
+static void stop_threads(struct leat_writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->ending = true;
+    pthread_cond_broadcast(&w->work);
+    pthread_mutex_unlock(&w->lock);
+    for (unsigned i = 0; i < w->n_threads; i++)
+        pthread_join(w->threads[i], NULL);
+    w->n_threads = 0;
+}
+
+int leat_writer_finish(struct leat_writer *w, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    if (w->finished)
+        return leat_fail(error, LEAT_E_INVALID, "the writer has finished already");
+    if (w->filling && !w->status)
+        rc = submit(w, error);
+    stop_threads(w);
+    w->finished = true;
+    if (!rc && w->status) {
+        rc = w->status;
+        if (error)
+            *error = w->error;
+    }
+    if (!rc)
+        rc = leat_target_finish(&w->target, error);
+    if (!rc)
+        update_progress(w);
+    return rc;
+}
+
+void leat_writer_free(struct leat_writer *w, bool keep_partial)
+{
+    if (!w)
+        return;
+    if (!w->finished && w->n_threads) {
+        pthread_mutex_lock(&w->lock);
+        if (!w->status && !keep_partial) { /* nobody wants what is still in work */
+            w->status = LEAT_E_CANCELLED;
+            leat_fail(&w->error, LEAT_E_CANCELLED, "the writer was ended");
+        }
+        pthread_mutex_unlock(&w->lock);
+        stop_threads(w);
+    }
+    leat_target_destroy(&w->target, keep_partial);
+    for (uint64_t i = 0; w->slots && i < w->n_slots; i++)
+        if (w->slots[i].group.layout)
+            leat_group_destroy(&w->slots[i].group);
+    leat_free(w->slots);
+    leat_free(w->threads);
+    for (size_t i = 0; i < w->n_bad; i++) {
+        leat_free((char *)w->bad[i].name);
+        leat_free((char *)w->bad[i].reason);
+    }
+    leat_free(w->bad);
+    for (size_t i = 0; w->classes && i < w->options.n_classes; i++)
+        leat_free(w->classes[i]);
+    leat_free(w->classes);
+    leat_free(w->metadata);
+    leat_store_layout_destroy(&w->layout);
+    pthread_cond_destroy(&w->work);
+    pthread_cond_destroy(&w->progress);
+    pthread_mutex_destroy(&w->lock);
+    leat_free(w);
+}

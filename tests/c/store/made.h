@@ -1,0 +1,240 @@
+/*
+ * Data that tests of the file write and compare: every kind of field, each value a function of the sample's number, and
+ * photos of a toy format whose hooks the tests give to the writer.
+ *
+ *     toy photo:  'T' 'P' | width u16 | height u16 | health | body
+ *     health: 'g' good, 'b' broken when scanned to its end; without the first two bytes it is no photo
+ */
+#ifndef LEAT_TESTS_STORE_MADE_H
+#define LEAT_TESTS_STORE_MADE_H
+
+#include "../files.h"
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "format/source.h"
+#include "store/photo_hooks.h"
+
+static int toy_probe(const void *data, size_t length, struct leat_photo_facts *facts, struct leat_error *error)
+{
+    const uint8_t *p = data;
+    if (length < 7 || p[0] != 'T' || p[1] != 'P')
+        return leat_fail(error, LEAT_E_DECODE, "this is no toy photo");
+    *facts = (struct leat_photo_facts){leat_get_u16(p + 2), leat_get_u16(p + 4), 3, LEAT_IMAGE_PNG};
+    return LEAT_OK;
+}
+static void *toy_checker_new(void)
+{
+    return leat_alloc(1);
+}
+static int toy_check(void *checker, const void *data, size_t length, struct leat_error *error)
+{
+    (void)checker;
+    (void)length;
+    return ((const uint8_t *)data)[6] == 'g' ? LEAT_OK : leat_fail(error, LEAT_E_DECODE, "the toy photo is broken");
+}
+static int toy_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out, size_t *out_length,
+                      struct leat_error *error)
+{
+    (void)length;
+    uint8_t *p = leat_alloc(8);
+    *out = p;
+    if (!p)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory");
+    memcpy(p, data, 7);
+    leat_put_u16(p + 2, (uint16_t)max_side);
+    leat_put_u16(p + 4, (uint16_t)max_side);
+    p[7] = (uint8_t)quality;
+    *out_length = 8;
+    return LEAT_OK;
+}
+static const struct leat_photo_hooks toy_hooks = {toy_probe, toy_checker_new, leat_free, toy_check, toy_shrink};
+
+enum { MADE_FIELDS = 22, MADE_ROOM = 4096 };
+
+/* Two of each thing that could be told apart wrongly. */
+static const struct leat_field made_fields[MADE_FIELDS] = {
+    {.name = "image", .kind = LEAT_KIND_IMAGE, .flags = LEAT_FIELD_FILES},
+    {.name = "u8", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8},
+    {.name = "i8", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I8},
+    {.name = "u16", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16},
+    {.name = "i16", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I16},
+    {.name = "u32", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U32},
+    {.name = "i32", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I32},
+    {.name = "u64", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U64},
+    {.name = "i64", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
+    {.name = "f16", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F16},
+    {.name = "bf16", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_BF16},
+    {.name = "f32", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F32},
+    {.name = "f64", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F64},
+    {.name = "flag", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_BOOL},
+    {.name = "grid", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F32, .ndim = 2, .shape = {3, 5}},
+    {.name = "pixels", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .layout = LEAT_LAYOUT_HWC, .ndim = 3, .shape = {4, 3, 3}},
+    {.name = "boxes", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F32, .ndim = 2, .shape = {-1, 4}},
+    {.name = "tokens", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16, .ndim = 1, .shape = {-1}},
+    {.name = "raw", .kind = LEAT_KIND_BYTES},
+    {.name = "text", .kind = LEAT_KIND_STR},
+    {.name = "about", .kind = LEAT_KIND_JSON},
+    {.name = "name", .kind = LEAT_KIND_STR, .flags = LEAT_FIELD_DERIVED},
+};
+
+/* Value of field f of sample i; gives its length. */
+static inline uint64_t made_value(size_t f, uint64_t i, uint8_t *out)
+{
+    const struct leat_field *field = &made_fields[f];
+    uint64_t key = leat_key_mix(f, i), length;
+    switch (field->kind) {
+    case LEAT_KIND_IMAGE:
+        length = 7 + leat_draw_below(key, 0, 300);
+        for (uint64_t b = 0; b < length; b++)
+            out[b] = (uint8_t)leat_draw_u64(key, b + 1);
+        memcpy(out, "TP", 2);
+        leat_put_u16(out + 2, (uint16_t)(i % 1000 + 1));
+        leat_put_u16(out + 4, (uint16_t)(i % 700 + 1));
+        out[6] = i % 11 == 5 ? 'b' : 'g';
+        return length;
+    case LEAT_KIND_STR:
+        return (uint64_t)snprintf((char *)out, MADE_ROOM, "%s/%" PRIu64 "-\xc3\xa4.toy", f % 2 ? "a" : "b", i);
+    case LEAT_KIND_JSON:
+        return (uint64_t)snprintf((char *)out, MADE_ROOM, "{\"i\": %" PRIu64 ", \"list\": [1.5e3, true, null, \"\\u00e4\"]}", i);
+    case LEAT_KIND_BYTES:
+        length = i % 5 == 0 ? 0 : leat_draw_below(key, 0, 200);
+        break;
+    default:
+        length = leat_dtype_size(field->dtype);
+        for (unsigned d = 0; d < field->ndim; d++)
+            length *= field->shape[d] < 0 ? i % 7 : (uint64_t)field->shape[d];
+    }
+    for (uint64_t b = 0; b < length; b++)
+        out[b] = (uint8_t)leat_draw_u64(key, b);
+    if (field->dtype == LEAT_BOOL)
+        out[0] = i % 2;
+    return length;
+}
+
+static inline int made_add(struct leat_writer *writer, uint64_t i, struct leat_error *error)
+{
+    static uint8_t room[MADE_FIELDS][MADE_ROOM];
+    struct leat_value_ref values[MADE_FIELDS] = {0};
+    for (size_t f = 0; f < MADE_FIELDS; f++) {
+        values[f].data = room[f];
+        values[f].length = made_value(f, i, room[f]);
+    }
+    return leat_writer_add(writer, values, NULL, error);
+}
+
+static const char *const made_classes[] = {"cat", "dog", "\xc3\xa4pfel"};
+
+static inline struct leat_writer_options made_options(void)
+{
+    struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
+    o.num_threads = 2;
+    o.metadata = "{\"made\": [1, 2]}";
+    o.classes = made_classes;
+    o.n_classes = 3;
+    o.source_id = "made";
+    return o;
+}
+
+static inline int made_open(const char *path, const struct leat_writer_options *o, struct leat_writer **w, struct leat_error *error)
+{
+    return leat_store_writer_open(path, made_fields, MADE_FIELDS, o, &toy_hooks, w, error);
+}
+
+/* Writes a file of n samples; what fails is given back, and the writer freed with its partial file kept. */
+static inline int made_file(const char *path, uint64_t n, const struct leat_writer_options *o, struct leat_error *error)
+{
+    struct leat_writer *w;
+    int rc = made_open(path, o, &w, error);
+    if (rc)
+        return rc;
+    for (uint64_t i = leat_writer_count(w); i < n && !rc; i++)
+        rc = made_add(w, i, error);
+    if (!rc)
+        rc = leat_writer_finish(w, error);
+    leat_writer_free(w, true);
+    return rc;
+}
+
+/* The whole file; ended with free(). */
+static inline uint8_t *made_bytes(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *n = (size_t)ftell(f);
+    rewind(f);
+    uint8_t *p = malloc(*n + 1);
+    assert_non_null(p);
+    assert_int_equal(fread(p, 1, *n, f), *n);
+    fclose(f);
+    return p;
+}
+
+static inline void made_write(const char *path, const void *data, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    fclose(f);
+}
+
+static inline void assert_same_files(const char *a, const char *b)
+{
+    size_t n, m;
+    uint8_t *p = made_bytes(a, &n), *q = made_bytes(b, &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(p, q, n);
+    free(p);
+    free(q);
+}
+
+/* Reads one value as src/data does: rows, or extent, read, checksum. LEAT_E_CORRUPT also for a failed checksum. */
+static inline int made_read(struct leat_source *s, size_t f, uint64_t i, uint8_t *out, uint64_t *length, struct leat_error *error)
+{
+    size_t failed;
+    if (s->fields[f].kind == LEAT_KIND_ARRAY && !(s->fields[f].ndim && s->fields[f].shape[0] < 0)) {
+        const void *row;
+        int rc = s->v->rows(s, f, &i, 1, &row, &failed, error);
+        if (rc)
+            return rc;
+        *length = leat_dtype_size(s->fields[f].dtype);
+        for (unsigned d = 0; d < s->fields[f].ndim; d++)
+            *length *= (uint64_t)s->fields[f].shape[d];
+        memcpy(out, row, *length);
+        return LEAT_OK;
+    }
+    struct leat_extent e;
+    struct leat_io_file *file;
+    int rc = s->v->extents(s, f, &i, 1, &e, &failed, error);
+    if (rc)
+        return rc;
+    if (e.length > MADE_ROOM)
+        return leat_fail(error, LEAT_E_CORRUPT, "too long");
+    rc = s->v->file(s, e.file, &file, error);
+    if (rc)
+        return rc;
+    rc = leat_io_read(file, e.offset, e.length, out, error);
+    leat_io_release(file);
+    if (!rc && e.verify && leat_hash64(out, e.length) != e.checksum)
+        return leat_fail(error, LEAT_E_CORRUPT, "payload");
+    *length = e.length;
+    return rc;
+}
+
+/* Checks that sample `row` of the source is made sample `i`. */
+static inline void assert_made(struct leat_source *s, uint64_t row, uint64_t i)
+{
+    static uint8_t want[MADE_ROOM], got[MADE_ROOM];
+    struct leat_error error;
+    for (size_t f = 0; f < MADE_FIELDS; f++) {
+        uint64_t n = made_value(f, i, want), m;
+        assert_ok(made_read(s, f, row, got, &m, &error));
+        assert_int_equal(n, m);
+        assert_memory_equal(want, got, n);
+    }
+}
+
+#endif
