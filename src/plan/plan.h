@@ -87,8 +87,11 @@ uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch);
 uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch);
 
 /* The batch that begins at `at` (a border of a global batch). LEAT_E_END if the epoch has none there; rows is 0 where
- * LEAT_TAIL_UNEVEN leaves this rank without one. */
+ * LEAT_TAIL_UNEVEN leaves this rank without one. LEAT_E_INVALID: not a border. LEAT_E_RANGE: past 2^63 rows, or an epoch
+ * whose list was replaced long ago (the plan keeps the last four). */
 int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struct leat_plan_batch *out);
+/* The most rows that any batch of a rank has under this plan's log: what a slot must hold. */
+uint64_t leat_plan_max_rows(const struct leat_plan *plan);
 /* The position of step `step`. LEAT_E_RANGE if the epoch has fewer. */
 int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, struct leat_position *out);
 /* Rows [first, first + n) of the batch. Fast: it is called for every row. */
@@ -108,7 +111,10 @@ struct leat_decision {
     const int64_t *positions; /* a new LIST (of the epoch of `at` and later ones), or NULL: unchanged */
     uint64_t n_positions;
 };
+/* Errors: INVALID, RANGE, NOMEM; the plan is then unchanged. Where `at` is no border, the batch there is cut short. */
 int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *decision, struct leat_error *error);
+/* Over seed, order and log, not the rank: what ranks compare to see that they run the same plan. */
+uint64_t leat_plan_hash(const struct leat_plan *plan);
 
 /* A saved state: versions, fingerprint, seed, position, log; JSON text ended with leat_free. Lists of positions and
  * weights stand in it by hash, except LIST decisions made after opening, which are small blobs (base64) where they fit 64 KiB. */

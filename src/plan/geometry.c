@@ -1,0 +1,141 @@
+/*
+ * From positions to batches. The log cuts an epoch into segments of one geometry; batches are counted from a segment's
+ * first row, so that one never spans a decision:
+ *
+ *     row     0         4         8    10            16   19
+ *     batch   |    0    |    1    | 2  |      3      | 4  |
+ *             +-- G = 4 -----------------+- G = 6 from row 10
+ *
+ * A batch cut short by a decision is given out under "drop" too (only the epoch's last is dropped), and its parts are
+ * made equal as those of the last one, except under "uneven".
+ */
+#include "base/error.h"
+#include "plan/internal.h"
+
+struct segment {
+    uint64_t begin, end, first_step, steps;
+    const struct leat_entry *entry;
+    bool final;
+};
+
+/* The first segment of an epoch; then the next one. False when there is none. */
+static bool next_segment(const struct leat_plan *plan, uint64_t epoch, uint64_t rows, struct segment *s)
+{
+    const struct leat_entry *end = plan->log + plan->n_log, *e;
+    if (!s->entry) {
+        e = leat_log_entry(plan, (struct leat_position){epoch, 0});
+        s->begin = s->first_step = 0;
+    } else {
+        if (s->final)
+            return false;
+        s->begin = s->end;
+        s->first_step += s->steps;
+        e = leat_log_entry(plan, (struct leat_position){epoch, s->begin});
+    }
+    if (s->begin >= rows)
+        return false;
+    s->entry = e;
+    s->final = e + 1 == end || e[1].at.epoch != epoch || e[1].at.row >= rows;
+    s->end = s->final ? rows : e[1].at.row;
+    uint64_t length = s->end - s->begin, global = e->now.global_batch;
+    s->steps = length / global + (length % global && !(s->final && e->now.tail == LEAT_TAIL_DROP));
+    return true;
+}
+
+uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch)
+{
+    if (plan->mixed)
+        return plan->epoch_rows;
+    if (plan->sources->order == LEAT_ORDER_LIST)
+        return leat_log_entry(plan, (struct leat_position){epoch, 0})->now.list->n;
+    return plan->sources->rows;
+}
+
+uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch)
+{
+    struct segment s = {0};
+    uint64_t rows = leat_plan_epoch_rows(plan, epoch), steps = 0;
+    while (next_segment(plan, epoch, rows, &s))
+        steps += s.steps;
+    return steps;
+}
+
+/* This rank's part of a batch of `real` rows: all rows counted from its first one. */
+static void part(const struct leat_plan *plan, const struct leat_entry *e, uint64_t real, uint64_t *begin, uint64_t *rows)
+{
+    uint64_t w = e->now.world_size, with_padding = real;
+    if (real < e->now.global_batch && e->now.tail != LEAT_TAIL_UNEVEN)
+        with_padding = (real + w - 1) / w * w;
+    *begin = (uint64_t)((unsigned __int128)with_padding * plan->rank / w);
+    *rows = (uint64_t)((unsigned __int128)with_padding * (plan->rank + 1u) / w) - *begin;
+}
+
+uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch)
+{
+    struct segment s = {0};
+    uint64_t rows = leat_plan_epoch_rows(plan, epoch), steps = 0;
+    while (next_segment(plan, epoch, rows, &s)) {
+        uint64_t length = s.end - s.begin, whole = length / s.entry->now.global_batch, begin, mine;
+        part(plan, s.entry, length % s.entry->now.global_batch, &begin, &mine);
+        steps += whole + (s.steps > whole && mine);
+    }
+    return steps;
+}
+
+uint64_t leat_plan_max_rows(const struct leat_plan *plan)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < plan->n_log; i++) {
+        uint64_t w = plan->log[i].now.world_size, rows = (plan->log[i].now.global_batch + w - 1) / w;
+        most = rows > most ? rows : most;
+    }
+    return most;
+}
+
+int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struct leat_plan_batch *out)
+{
+    *out = (struct leat_plan_batch){0};
+    if (at.epoch >> 63)
+        return LEAT_E_RANGE;
+    uint64_t rows = leat_plan_epoch_rows(plan, at.epoch);
+    if (at.row >= rows)
+        return LEAT_E_END;
+    if (plan->mixed && (unsigned __int128)at.epoch * rows + rows > LEAT_PLAN_MAX_ROWS)
+        return LEAT_E_RANGE;
+    struct segment s = {0};
+    while (next_segment(plan, at.epoch, rows, &s) && at.row >= s.end)
+        ;
+    if (!plan->mixed && plan->sources->order == LEAT_ORDER_LIST && !s.entry->now.list->positions)
+        return LEAT_E_RANGE;
+    uint64_t offset = at.row - s.begin, global = s.entry->now.global_batch;
+    if (offset % global)
+        return LEAT_E_INVALID;
+    if (offset / global >= s.steps)
+        return LEAT_E_END;
+    uint64_t left = s.end - at.row, real = left < global ? left : global;
+    out->epoch = at.epoch;
+    out->step = s.first_step + offset / global;
+    out->at = at;
+    out->global_rows = real;
+    out->last = s.final && offset / global + 1 == s.steps;
+    out->next = (struct leat_position){at.epoch, out->last ? rows : at.row + real};
+    uint64_t begin;
+    part(plan, s.entry, real, &begin, &out->rows);
+    out->begin = at.row + begin;
+    return LEAT_OK;
+}
+
+int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, struct leat_position *out)
+{
+    struct segment s = {0};
+    uint64_t rows = leat_plan_epoch_rows(plan, epoch);
+    *out = (struct leat_position){0};
+    if (epoch >> 63)
+        return LEAT_E_RANGE;
+    while (next_segment(plan, epoch, rows, &s))
+        if (step < s.first_step + s.steps) {
+            *out = (struct leat_position){epoch, s.begin + (step - s.first_step) * s.entry->now.global_batch};
+            return LEAT_OK;
+        }
+    return LEAT_E_RANGE;
+}

@@ -1,0 +1,143 @@
+/*
+ * What the files of this layer share.
+ *
+ *     order.c     one pass of one source: index in the pass -> position
+ *     weighted.c  the two weighted orders
+ *     mixture.c   index in the stream of several sources -> (source, index in that source's stream)
+ *     geometry.c  the log's segments of an epoch -> batches and parts of ranks
+ *     log.c       the entries of the log and decisions
+ *     state.c     the log and a position as text, and back
+ *     plan.c      a plan from its specification; rows
+ */
+#ifndef LEAT_PLAN_INTERNAL_H
+#define LEAT_PLAN_INTERNAL_H
+
+#include <pthread.h>
+
+#include "base/permute.h"
+#include "plan/plan.h"
+
+#define LEAT_PLAN_MAX_SOURCES 256
+#define LEAT_PLAN_MAX_LOG 4096
+#define LEAT_PLAN_MAX_GLOBAL (UINT64_C(1) << 40)
+#define LEAT_PLAN_MAX_ROWS (UINT64_C(1) << 63)
+#define LEAT_PLAN_MAX_FACTS 8192
+#define LEAT_SHARE_BITS 32 /* shares are integers that sum to 2^32, so that counting them is exact */
+
+/* Keys of (seed, tag) are apart from those of (seed, epoch), because epochs are below 2^63. */
+#define LEAT_TAG_ORDER ((UINT64_C(1) << 63) | 1)
+#define LEAT_TAG_SUBSTITUTE ((UINT64_C(1) << 63) | 2)
+
+struct leat_list {
+    uint64_t n, hash;
+    int64_t *positions; /* NULL with n > 0: given up, see log.c */
+};
+int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out, struct leat_error *error);
+void leat_list_free(struct leat_list *list);
+
+struct leat_weights {
+    uint64_t n, hash, positive; /* how many are above 0 */
+    double *cumulative;         /* cumulative[i] = w[0] + .. + w[i] */
+    /* Without replacement: the draws of the last two passes asked for, made in memory set aside at the start. */
+    uint64_t num_samples;
+    struct leat_weighted_key {
+        double key, weight;
+        uint64_t position;
+    } * scratch;
+    struct {
+        bool set;
+        uint64_t key;
+        uint64_t *positions;
+    } pass[2];
+    unsigned newest;
+    pthread_mutex_t lock;
+};
+/* num_samples 0: with replacement. */
+int leat_weights_new(const double *weights, uint64_t n, uint64_t num_samples, struct leat_weights **out, struct leat_error *error);
+void leat_weights_free(struct leat_weights *w);
+/* The i-th draw under a key, with replacement. */
+uint64_t leat_weights_draw(const struct leat_weights *w, uint64_t key, uint64_t i);
+/* The i-th of the num_samples draws under a key, without replacement. Any thread. */
+uint64_t leat_weights_take(struct leat_weights *w, uint64_t key, uint64_t i);
+
+/* One source's order. */
+struct leat_source_order {
+    enum leat_order order;
+    uint64_t count;      /* samples */
+    uint64_t rows;       /* of a pass; of a LIST: see the list */
+    uint64_t block_rows; /* BLOCKS: at most count */
+    bool replacement;
+    uint64_t key; /* of (seed, source) */
+    struct leat_weights *weights;
+    struct leat_list *list; /* LIST of a mixture, or the one that the plan was opened with */
+};
+
+/* What a run of rows of one pass can share. Zero is a valid start. */
+struct leat_order_cursor {
+    bool pass_set, window_set;
+    const struct leat_source_order *order;
+    uint64_t pass, key, window, slot;
+    struct leat_permutation outer, inner;
+};
+uint64_t leat_order_at(const struct leat_source_order *order, const struct leat_list *list, struct leat_order_cursor *cursor, uint64_t pass,
+                       uint64_t i);
+uint64_t leat_order_pass_key(const struct leat_source_order *order, uint64_t pass);
+
+/* Integers for shares: sums[0] = 0, sums[k + 1] - sums[k] that of source k, sums[n] = 2^32. */
+int leat_shares_set(const double *shares, uint32_t n, uint64_t *sums, struct leat_error *error);
+/* The source of the i-th row of a phase, and how many rows of the phase before it that source gave. */
+uint32_t leat_shares_pick(const uint64_t *sums, uint32_t n, uint64_t i, uint64_t *ordinal);
+/* Rows that source k gave among the first i. */
+uint64_t leat_shares_count(const uint64_t *sums, uint32_t n, uint64_t i, uint32_t k);
+
+enum leat_entry_kind { LEAT_ENTRY_OPEN = 0, LEAT_ENTRY_RESUME, LEAT_ENTRY_DECIDE };
+
+/* One entry: what it says (0 or NULL: unchanged, -1 for the tail), and what then holds. */
+struct leat_entry {
+    enum leat_entry_kind kind;
+    struct leat_position at;
+    uint64_t global_batch;
+    uint32_t world_size;
+    int tail;
+    uint64_t *sums;         /* n_sources + 1 */
+    struct leat_list *list; /* of the only source */
+    char *facts;
+    struct {
+        uint64_t global_batch;
+        uint32_t world_size;
+        enum leat_tail tail;
+        const struct leat_list *list;
+        uint32_t phase; /* the entry whose sums hold */
+    } now;
+    uint64_t *base;  /* with sums: rows that each source gave before */
+    uint64_t stream; /* with sums: the row in the stream of all epochs at which it begins */
+};
+
+struct leat_plan {
+    struct leat_source_order *sources;
+    uint32_t n_sources;
+    bool mixed;          /* rows come from a stream over all epochs: several sources, or epoch_rows given */
+    uint64_t epoch_rows; /* mixed */
+    uint64_t seed;
+    uint32_t rank;
+    uint64_t opened_global_batch; /* what this process asked for, whatever a loaded state said */
+    uint32_t opened_world_size;
+    enum leat_tail opened_tail;
+    char *opened_facts;
+    struct leat_entry *log;
+    uint32_t n_log;
+};
+
+static inline bool leat_position_before(struct leat_position a, struct leat_position b)
+{
+    return a.epoch < b.epoch || (a.epoch == b.epoch && a.row < b.row);
+}
+
+/* The last entry that holds at a position. */
+const struct leat_entry *leat_log_entry(const struct leat_plan *plan, struct leat_position at);
+void leat_entry_destroy(struct leat_entry *entry);
+void leat_log_free(struct leat_entry *log, uint32_t n);
+/* Works out what holds after each entry of a log. Errors: INVALID, RANGE (sizes that do not fit each other). */
+int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint32_t n, struct leat_error *error);
+
+#endif

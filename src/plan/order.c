@@ -1,0 +1,112 @@
+/*
+ * One pass over one source: index in the pass -> position in the source.
+ *
+ * BLOCKS is made of two maps, so that a disk reads whole blocks and yet neighbours in the order come from several:
+ *
+ *     index --permuted inside windows of 8 blocks' rows--> j --blocks permuted--> position
+ *
+ * The blocks of full size are permuted; the short one at the end of the data is put in at a drawn place. So the place of
+ * every block is known without inverting a permutation or holding a table.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "plan/internal.h"
+
+#define WINDOW_BLOCKS 8
+
+int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out, struct leat_error *error)
+{
+    *out = NULL;
+    for (uint64_t i = 0; i < n; i++)
+        if (positions[i] < 0 || (uint64_t)positions[i] >= count)
+            return leat_fail(
+                error, LEAT_E_RANGE,
+                "entry %llu of the list of positions is %lld, but the data set has %llu samples: give positions of this data set",
+                (unsigned long long)i, (long long)positions[i], (unsigned long long)count);
+    struct leat_list *list = leat_new(struct leat_list);
+    if (!list || !(list->positions = leat_new_array(n, sizeof *positions))) {
+        leat_free(list);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a list of %llu positions", (unsigned long long)n);
+    }
+    list->n = n;
+    if (n)
+        memcpy(list->positions, positions, n * sizeof *positions);
+    list->hash = leat_hash64(list->positions, n * sizeof *positions);
+    *out = list;
+    return LEAT_OK;
+}
+
+void leat_list_free(struct leat_list *list)
+{
+    if (!list)
+        return;
+    leat_free(list->positions);
+    leat_free(list);
+}
+
+uint64_t leat_order_pass_key(const struct leat_source_order *order, uint64_t pass)
+{
+    return leat_key_mix(order->key, pass);
+}
+
+static void start_pass(const struct leat_source_order *o, struct leat_order_cursor *c, uint64_t pass)
+{
+    c->order = o;
+    c->pass = pass;
+    c->key = leat_order_pass_key(o, pass);
+    c->pass_set = true;
+    c->window_set = false;
+    if (o->order == LEAT_ORDER_SHUFFLED) {
+        c->outer = leat_permutation_init(o->count, c->key);
+    } else if (o->order == LEAT_ORDER_BLOCKS) {
+        uint64_t full = o->count / o->block_rows;
+        c->outer = leat_permutation_init(full, c->key); /* full >= 1: block_rows is at most count */
+        c->slot = leat_draw_below(c->key, 0, full + 1);
+    }
+}
+
+static uint64_t block_at(const struct leat_source_order *o, struct leat_order_cursor *c, uint64_t i)
+{
+    uint64_t rows = o->block_rows, window_rows;
+    if (!leat_mul_u64(rows, WINDOW_BLOCKS, &window_rows) || window_rows > o->count)
+        window_rows = o->count;
+    uint64_t window = i / window_rows, begin = window * window_rows;
+    if (!c->window_set || c->window != window) {
+        uint64_t n = o->count - begin < window_rows ? o->count - begin : window_rows;
+        c->inner = leat_permutation_init(n, leat_key_mix(c->key, window));
+        c->window = window;
+        c->window_set = true;
+    }
+    uint64_t j = begin + leat_permute(&c->inner, i - begin);
+    uint64_t full = o->count / rows, left = o->count % rows, before = c->slot * rows;
+    if (j >= before && j - before < left)
+        return full * rows + (j - before);
+    if (j >= before)
+        j -= left;
+    return leat_permute(&c->outer, j / rows) * rows + j % rows;
+}
+
+uint64_t leat_order_at(const struct leat_source_order *o, const struct leat_list *list, struct leat_order_cursor *c, uint64_t pass,
+                       uint64_t i)
+{
+    if (!c->pass_set || c->pass != pass || c->order != o)
+        start_pass(o, c, pass);
+    switch (o->order) {
+    case LEAT_ORDER_SHUFFLED:
+        return leat_permute(&c->outer, i);
+    case LEAT_ORDER_BLOCKS:
+        return block_at(o, c, i);
+    case LEAT_ORDER_WEIGHTED:
+        return o->replacement ? leat_weights_draw(o->weights, c->key, i) : leat_weights_take(o->weights, c->key, i);
+    case LEAT_ORDER_LIST:
+        assert(list && list->positions && i < list->n);
+        return (uint64_t)list->positions[i];
+    default:
+        return i;
+    }
+}

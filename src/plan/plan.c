@@ -1,0 +1,267 @@
+/*
+ * A plan from its specification, and the rows of a batch: what the engine asks for every sample.
+ */
+#include <assert.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "plan/internal.h"
+
+uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row)
+{
+    return leat_key_mix(leat_key_mix(seed, epoch), row);
+}
+
+static int make_source(const struct leat_plan_source *from, uint32_t k, uint64_t seed, struct leat_source_order *o,
+                       struct leat_error *error)
+{
+    const struct leat_order_spec *s = &from->order;
+    *o = (struct leat_source_order){.order = s->order, .count = from->count, .rows = from->count};
+    o->key = leat_key_mix(leat_key_mix(seed, LEAT_TAG_ORDER), k);
+    if (from->count >= LEAT_PLAN_MAX_ROWS)
+        return leat_fail(error, LEAT_E_RANGE, "source %u has %llu samples: at most 2^63 - 1", k, (unsigned long long)from->count);
+    switch (s->order) {
+    case LEAT_ORDER_SEQUENTIAL:
+    case LEAT_ORDER_SHUFFLED:
+        return LEAT_OK;
+    case LEAT_ORDER_BLOCKS:
+        if (!s->block_rows)
+            return leat_fail(error, LEAT_E_INVALID, "the blocks of a block-shuffled order must have at least 1 row");
+        o->block_rows = s->block_rows < o->count ? s->block_rows : o->count;
+        return LEAT_OK;
+    case LEAT_ORDER_WEIGHTED:
+        if (!s->weights || !s->num_samples || s->num_samples >= LEAT_PLAN_MAX_ROWS)
+            return leat_fail(error, LEAT_E_INVALID, "a weighted order needs one weight per sample and num_samples above 0 (here %llu)",
+                             (unsigned long long)s->num_samples);
+        o->replacement = s->replacement;
+        o->rows = s->num_samples;
+        return leat_weights_new(s->weights, o->count, s->replacement ? 0 : s->num_samples, &o->weights, error);
+    case LEAT_ORDER_LIST:
+        if (!s->positions && s->n_positions)
+            return leat_fail(error, LEAT_E_INVALID, "a list of %llu positions is missing", (unsigned long long)s->n_positions);
+        o->rows = s->n_positions;
+        return leat_list_new(s->positions, s->n_positions, o->count, &o->list, error);
+    default:
+        return leat_fail(error, LEAT_E_INVALID, "there is no order number %d", (int)s->order);
+    }
+}
+
+/* The facts as compact JSON with sorted keys. */
+static int copy_facts(const char *facts, char **out, struct leat_error *error)
+{
+    *out = NULL;
+    if (!facts)
+        return LEAT_OK;
+    json_t *json = json_loads(facts, JSON_REJECT_DUPLICATES, NULL);
+    char *text = json_is_object(json) ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    int rc = LEAT_OK;
+    if (!text || strlen(text) > LEAT_PLAN_MAX_FACTS)
+        rc = leat_fail(error, LEAT_E_INVALID, "the facts of a plan must be a JSON object of at most %d bytes", LEAT_PLAN_MAX_FACTS);
+    else if (!(*out = leat_strdup(text)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
+    free(text);
+    json_decref(json);
+    return rc;
+}
+
+static int make_first_entry(struct leat_plan *p, const struct leat_plan_spec *spec, struct leat_error *error)
+{
+    p->log = leat_new(struct leat_entry);
+    if (!p->log)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
+    p->n_log = 1;
+    struct leat_entry *e = p->log;
+    *e = (struct leat_entry){
+        .kind = LEAT_ENTRY_OPEN, .global_batch = spec->global_batch, .world_size = spec->world_size, .tail = (int)spec->tail};
+    e->now.list = p->sources->list; /* of LIST; NULL else */
+    int rc = copy_facts(spec->facts, &e->facts, error);
+    if (rc)
+        return rc;
+    if (e->facts && !(p->opened_facts = leat_strdup(e->facts)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
+    if (p->mixed) {
+        e->sums = leat_new_array(p->n_sources + 1u, sizeof *e->sums);
+        e->base = leat_new_array(p->n_sources, sizeof *e->base);
+        double *shares = leat_new_array(p->n_sources, sizeof *shares);
+        if (!e->sums || !e->base || !shares) {
+            leat_free(shares);
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for %u shares", p->n_sources);
+        }
+        for (uint32_t k = 0; k < p->n_sources; k++)
+            shares[k] = p->n_sources == 1 ? 1 : spec->sources[k].share;
+        rc = leat_shares_set(shares, p->n_sources, e->sums, error);
+        leat_free(shares);
+        if (rc)
+            return rc;
+    }
+    return leat_log_resolve(p, p->log, 1, error);
+}
+
+static int check_spec(const struct leat_plan_spec *s, struct leat_error *error)
+{
+    if (!s->sources || !s->n_sources || s->n_sources > LEAT_PLAN_MAX_SOURCES)
+        return leat_fail(error, LEAT_E_INVALID, "a plan has 1 to %d sources, not %u", LEAT_PLAN_MAX_SOURCES, s->n_sources);
+    if (!s->world_size || s->rank >= s->world_size)
+        return leat_fail(error, LEAT_E_INVALID, "rank %u of %u: ranks are 0 to world_size - 1", s->rank, s->world_size);
+    if (!s->global_batch)
+        return leat_fail(error, LEAT_E_INVALID, "the batch size must be above 0");
+    if (s->tail != LEAT_TAIL_PAD && s->tail != LEAT_TAIL_DROP && s->tail != LEAT_TAIL_UNEVEN)
+        return leat_fail(error, LEAT_E_INVALID, "there is no tail number %d", (int)s->tail);
+    if (s->n_sources > 1 && !s->epoch_rows)
+        return leat_fail(error, LEAT_E_INVALID, "a plan of several sources needs epoch_rows: how many rows an epoch has");
+    if (s->epoch_rows >= LEAT_PLAN_MAX_ROWS)
+        return leat_fail(error, LEAT_E_RANGE, "an epoch of %llu rows: at most 2^63 - 1", (unsigned long long)s->epoch_rows);
+    return LEAT_OK;
+}
+
+int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, struct leat_error *error)
+{
+    *out = NULL;
+    int rc = check_spec(spec, error);
+    if (rc)
+        return rc;
+    struct leat_plan *p = leat_new(struct leat_plan);
+    if (!p)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
+    p->sources = leat_new_array(spec->n_sources, sizeof *p->sources);
+    if (!p->sources) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
+        goto out;
+    }
+    p->seed = spec->seed;
+    p->mixed = spec->n_sources > 1 || spec->epoch_rows;
+    p->epoch_rows = spec->epoch_rows;
+    p->rank = spec->rank;
+    p->opened_global_batch = spec->global_batch;
+    p->opened_world_size = spec->world_size;
+    p->opened_tail = spec->tail;
+    for (; p->n_sources < spec->n_sources; p->n_sources++) {
+        uint32_t k = p->n_sources;
+        rc = make_source(&spec->sources[k], k, spec->seed, &p->sources[k], error);
+        if (rc)
+            goto out;
+        if (p->mixed && !p->sources[k].rows && (spec->n_sources == 1 || spec->sources[k].share > 0)) {
+            p->n_sources++;
+            rc = leat_fail(error, LEAT_E_INVALID, "source %u is empty but has a share: leave it out", k);
+            goto out;
+        }
+    }
+    rc = make_first_entry(p, spec, error);
+    if (rc)
+        goto out;
+    *out = p;
+    return LEAT_OK;
+out:
+    leat_plan_free(p);
+    return rc;
+}
+
+void leat_plan_free(struct leat_plan *plan)
+{
+    if (!plan)
+        return;
+    for (uint32_t k = 0; plan->sources && k < plan->n_sources; k++) {
+        leat_weights_free(plan->sources[k].weights);
+        leat_list_free(plan->sources[k].list);
+    }
+    leat_free(plan->sources);
+    leat_log_free(plan->log, plan->n_log);
+    leat_free(plan->opened_facts);
+    leat_free(plan);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+#define CURSORS 4
+
+static struct leat_piece piece_at(const struct leat_plan *plan, struct leat_order_cursor *cursors, uint64_t epoch, uint64_t row)
+{
+    const struct leat_entry *e = leat_log_entry(plan, (struct leat_position){epoch, row});
+    struct leat_piece piece = {.count = UINT64_MAX};
+    if (!plan->mixed) {
+        piece.position = leat_order_at(plan->sources, e->now.list, cursors, epoch, row);
+        return piece;
+    }
+    const struct leat_entry *phase = &plan->log[e->now.phase];
+    uint64_t ordinal;
+    piece.source = leat_shares_pick(phase->sums, plan->n_sources, epoch * plan->epoch_rows + row - phase->stream, &ordinal);
+    const struct leat_source_order *o = &plan->sources[piece.source];
+    ordinal += phase->base[piece.source];
+    piece.position = leat_order_at(o, o->list, &cursors[piece.source % CURSORS], ordinal / o->rows, ordinal % o->rows);
+    return piece;
+}
+
+static void fill(struct leat_plan_row *row, uint64_t number, uint64_t key, bool valid, struct leat_piece piece)
+{
+    *row = (struct leat_plan_row){.row = number, .key = key, .valid = valid, .piece = piece};
+}
+
+void leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,
+                    struct leat_plan_row *rows)
+{
+    assert(first + n <= batch->rows);
+    uint64_t at = batch->begin + first, real_end = batch->at.row + batch->global_rows, k = 0;
+    uint64_t real = at >= real_end ? 0 : real_end - at < n ? real_end - at : n;
+    uint64_t key = leat_key_mix(plan->seed, batch->epoch);
+    struct leat_order_cursor cursors[CURSORS] = {0};
+    if (!plan->mixed && plan->sources->order == LEAT_ORDER_SHUFFLED) { /* the loop that records run at full speed through */
+        struct leat_permutation order = leat_permutation_init(plan->sources->count, leat_order_pass_key(plan->sources, batch->epoch));
+        for (; k < real; k++)
+            fill(&rows[k], at + k, leat_key_mix(key, at + k), true,
+                 (struct leat_piece){.position = leat_permute(&order, at + k), .count = UINT64_MAX});
+    }
+    for (; k < real; k++)
+        fill(&rows[k], at + k, leat_key_mix(key, at + k), true, piece_at(plan, cursors, batch->epoch, at + k));
+    /* Padding: row N + i repeats row i, under its own key. */
+    uint64_t epoch_rows = k < n ? leat_plan_epoch_rows(plan, batch->epoch) : 0;
+    for (; k < n; k++) {
+        uint64_t i = at + k - real_end, number = epoch_rows + i;
+        fill(&rows[k], number, leat_key_mix(key, number), false, piece_at(plan, cursors, batch->epoch, i % epoch_rows));
+    }
+}
+
+/* Another entry of what the order draws from: a list's own, a weighted order's by weight, else any sample. */
+static uint64_t another(const struct leat_source_order *o, const struct leat_list *list, uint64_t key, unsigned attempt, uint64_t broken)
+{
+    if (o->order == LEAT_ORDER_LIST) {
+        uint64_t i = leat_draw_below(key, attempt, list->n);
+        for (uint64_t k = 0; k < list->n; k++, i = i + 1 == list->n ? 0 : i + 1)
+            if ((uint64_t)list->positions[i] != broken)
+                return (uint64_t)list->positions[i];
+        return broken;
+    }
+    if (o->order == LEAT_ORDER_WEIGHTED) {
+        if (o->weights->positive == 1)
+            return broken;
+        for (uint64_t k = 0; k < 64; k++) {
+            uint64_t position = leat_weights_draw(o->weights, key, attempt * UINT64_C(64) + k);
+            if (position != broken)
+                return position;
+        }
+        const double *sums = o->weights->cumulative; /* the broken one has nearly all the weight: take a neighbour of it */
+        for (uint64_t i = broken + 1 == o->count ? 0 : broken + 1; i != broken; i = i + 1 == o->count ? 0 : i + 1)
+            if (sums[i] > (i ? sums[i - 1] : 0))
+                return i;
+        return broken;
+    }
+    if (o->count < 2)
+        return broken;
+    uint64_t position = leat_draw_below(key, attempt, o->count - 1);
+    return position + (position >= broken);
+}
+
+struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned attempt)
+{
+    uint64_t epoch_rows = leat_plan_epoch_rows(plan, epoch);
+    struct leat_order_cursor cursors[CURSORS] = {0};
+    uint64_t planned = row < epoch_rows ? row : (row - epoch_rows) % epoch_rows; /* padding */
+    struct leat_piece piece = piece_at(plan, cursors, epoch, planned);
+    const struct leat_source_order *o = &plan->sources[piece.source];
+    const struct leat_list *list = plan->mixed ? o->list : leat_log_entry(plan, (struct leat_position){epoch, planned})->now.list;
+    uint64_t key = leat_key_mix(leat_plan_key(plan->seed, epoch, row), LEAT_TAG_SUBSTITUTE);
+    piece.position = another(o, list, key, attempt, piece.position);
+    return piece;
+}

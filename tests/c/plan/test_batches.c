@@ -1,0 +1,255 @@
+#include "base/alloc.h"
+#include "common.h"
+
+enum { MAX_ROWS = 600, MAX_RANKS = 9 };
+
+static void every_rank_together_gets_the_global_order_exactly_once(void **state)
+{
+    (void)state;
+    for (uint64_t t = 0; t < 400; t++) {
+        uint64_t n = draw(t, 0, 0, 300);
+        uint32_t world = (uint32_t)draw(t, 1, 1, MAX_RANKS);
+        uint64_t global = draw(t, 2, world, 64);
+        enum leat_tail tail = (enum leat_tail)draw(t, 3, 0, 2);
+        struct leat_plan *plans[MAX_RANKS];
+        for (uint32_t r = 0; r < world; r++)
+            plans[r] = simple_plan(LEAT_ORDER_SHUFFLED, n, t, global, r, world, tail);
+        struct leat_plan_row rows[MAX_ROWS];
+        uint8_t seen[MAX_ROWS] = {0};
+        uint64_t got = walk(plans, world, (struct leat_position){t, 0}, rows, MAX_ROWS);
+        assert_int_equal(got, tail == LEAT_TAIL_DROP ? n / global * global : n);
+        for (uint64_t i = 0; i < got; i++) {
+            assert_int_equal(rows[i].row, i);
+            assert_int_equal(rows[i].key, leat_plan_key(t, t, i));
+            assert_true(rows[i].piece.position < n && !seen[rows[i].piece.position]);
+            seen[rows[i].piece.position] = 1;
+        }
+        for (uint32_t r = 0; r < world; r++)
+            leat_plan_free(plans[r]);
+    }
+}
+
+static void the_order_depends_neither_on_ranks_nor_on_batch_size_nor_on_where_it_resumes(void **state)
+{
+    (void)state;
+    const enum leat_order orders[] = {LEAT_ORDER_SEQUENTIAL, LEAT_ORDER_SHUFFLED, LEAT_ORDER_BLOCKS};
+    for (uint64_t t = 0; t < 150; t++) {
+        enum leat_order order = orders[t % 3];
+        uint64_t n = draw(t, 0, 1, 300), from = draw(t, 4, 0, n - 1);
+        struct leat_plan *one = simple_plan(order, n, 5, n, 0, 1, LEAT_TAIL_PAD), *plans[MAX_RANKS];
+        struct leat_plan_row all[MAX_ROWS], rows[MAX_ROWS];
+        assert_int_equal(walk(&one, 1, (struct leat_position){3, 0}, all, MAX_ROWS), n);
+        uint32_t world = (uint32_t)draw(t, 1, 1, MAX_RANKS);
+        uint64_t global = draw(t, 2, world, 64);
+        for (uint32_t r = 0; r < world; r++) {
+            plans[r] = simple_plan(order, n, 5, 16, r, world, t % 2 ? LEAT_TAIL_PAD : LEAT_TAIL_UNEVEN);
+            struct leat_decision decision = {.at = {3, from}, .global_batch = global};
+            struct leat_error error = {0};
+            assert_ok(leat_plan_decide(plans[r], &decision, &error));
+        }
+        assert_int_equal(walk(plans, world, (struct leat_position){3, from}, rows, MAX_ROWS), n - from);
+        for (uint64_t i = 0; i < n - from; i++)
+            assert_true(same_row(&rows[i], &all[from + i]));
+        assert_int_equal(walk(plans, world, (struct leat_position){3, 0}, rows, MAX_ROWS), n);
+        for (uint64_t i = 0; i < n; i++)
+            assert_true(same_row(&rows[i], &all[i]));
+        for (uint32_t r = 0; r < world; r++)
+            leat_plan_free(plans[r]);
+        leat_plan_free(one);
+    }
+}
+
+static void padding_makes_the_last_parts_equal_and_repeats_the_first_rows_under_keys_of_their_own(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1; n <= 40; n++)
+        for (uint32_t world = 1; world <= 6; world++) {
+            uint64_t global = world * 2u, padded = 0, part = UINT64_MAX;
+            for (uint32_t r = 0; r < world; r++) {
+                struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, n, 9, global, r, world, LEAT_TAIL_PAD);
+                struct leat_plan_batch batch, first;
+                struct leat_position at;
+                assert_int_equal(leat_plan_seek(plan, 0, leat_plan_steps(plan, 0) - 1, &at), LEAT_OK);
+                assert_int_equal(leat_plan_batch(plan, at, &batch), LEAT_OK);
+                assert_int_equal(leat_plan_batch(plan, (struct leat_position){0, 0}, &first), LEAT_OK);
+                assert_true(batch.last && batch.next.row == n);
+                assert_true(part == UINT64_MAX || part == batch.rows);
+                assert_true(batch.rows <= leat_plan_max_rows(plan));
+                part = batch.rows;
+                struct leat_plan_row rows[16], whole;
+                leat_plan_rows(plan, &batch, 0, batch.rows, rows);
+                for (uint64_t i = 0; i < batch.rows; i++) {
+                    assert_int_equal(rows[i].row, batch.begin + i);
+                    assert_int_equal(rows[i].key, leat_plan_key(9, 0, batch.begin + i));
+                    assert_int_equal(rows[i].valid, batch.begin + i < n);
+                    if (rows[i].valid)
+                        continue;
+                    padded++;
+                    uint64_t of = (batch.begin + i - n) % n;
+                    struct leat_plan *one = simple_plan(LEAT_ORDER_SHUFFLED, n, 9, n, 0, 1, LEAT_TAIL_PAD);
+                    struct leat_plan_batch everything;
+                    assert_int_equal(leat_plan_batch(one, (struct leat_position){0, 0}, &everything), LEAT_OK);
+                    leat_plan_rows(one, &everything, of, 1, &whole);
+                    assert_int_equal(whole.piece.position, rows[i].piece.position);
+                    leat_plan_free(one);
+                }
+                leat_plan_free(plan);
+            }
+            assert_true(padded <= world - 1);
+        }
+}
+
+static void steps_count_through_the_log_and_seek_inverts_them(void **state)
+{
+    (void)state;
+    for (uint64_t t = 0; t < 200; t++) {
+        uint64_t n = draw(t, 0, 1, 200), at = 0;
+        struct leat_plan *plan = simple_plan(LEAT_ORDER_SEQUENTIAL, n, 0, draw(t, 1, 1, 20), 0, 1, (enum leat_tail)draw(t, 2, 0, 2));
+        struct leat_error error = {0};
+        for (uint64_t d = 0; d < 4; d++) {
+            at = draw(t, 10 + d, at, n - 1);
+            struct leat_decision decision = {.at = {1, at}, .global_batch = draw(t, 20 + d, 1, 20)};
+            assert_ok(leat_plan_decide(plan, &decision, &error));
+        }
+        for (uint64_t epoch = 0; epoch < 3; epoch++) {
+            struct leat_position p = {epoch, 0}, sought;
+            struct leat_plan_batch batch;
+            uint64_t steps = 0;
+            int rc;
+            for (; (rc = leat_plan_batch(plan, p, &batch)) == LEAT_OK; p = batch.next, steps++) {
+                assert_int_equal(batch.step, steps);
+                assert_int_equal(leat_plan_seek(plan, epoch, steps, &sought), LEAT_OK);
+                assert_int_equal(sought.row, p.row);
+                assert_int_equal(batch.begin, p.row);
+                assert_int_equal(batch.rows, batch.global_rows);
+            }
+            assert_int_equal(rc, LEAT_E_END);
+            assert_int_equal(steps, leat_plan_steps(plan, epoch));
+            assert_int_equal(leat_plan_seek(plan, epoch, steps, &sought), LEAT_E_RANGE);
+        }
+        leat_plan_free(plan);
+    }
+}
+
+static void a_batch_never_spans_a_decision_and_the_next_one_begins_at_it(void **state)
+{
+    (void)state;
+    struct leat_plan *plan = simple_plan(LEAT_ORDER_SEQUENTIAL, 19, 0, 4, 0, 1, LEAT_TAIL_DROP);
+    struct leat_decision decision = {.at = {0, 10}, .global_batch = 6};
+    struct leat_error error = {0};
+    assert_ok(leat_plan_decide(plan, &decision, &error));
+    const uint64_t begins[] = {0, 4, 8, 10}, sizes[] = {4, 4, 2, 6}; /* 16 to 18 are the dropped tail */
+    struct leat_position at = {0, 0};
+    struct leat_plan_batch batch;
+    for (size_t i = 0; i < 4; i++, at = batch.next) {
+        assert_int_equal(leat_plan_batch(plan, at, &batch), LEAT_OK);
+        assert_int_equal(batch.begin, begins[i]);
+        assert_int_equal(batch.rows, sizes[i]);
+    }
+    assert_true(batch.last);
+    assert_int_equal(at.row, 19);
+    assert_int_equal(leat_plan_batch(plan, at, &batch), LEAT_E_END);
+    assert_int_equal(leat_plan_batch(plan, (struct leat_position){0, 5}, &batch), LEAT_E_INVALID);
+    leat_plan_free(plan);
+}
+
+static void an_uneven_tail_leaves_ranks_without_a_row_without_a_batch(void **state)
+{
+    (void)state;
+    uint64_t total = 0;
+    for (uint32_t r = 0; r < 4; r++) {
+        struct leat_plan *plan = simple_plan(LEAT_ORDER_SEQUENTIAL, 10, 0, 8, r, 4, LEAT_TAIL_UNEVEN);
+        struct leat_plan_batch batch;
+        assert_int_equal(leat_plan_batch(plan, (struct leat_position){0, 8}, &batch), LEAT_OK);
+        assert_int_equal(leat_plan_steps(plan, 0), 2);
+        assert_int_equal(leat_plan_rank_steps(plan, 0), 1 + (batch.rows > 0));
+        total += batch.rows;
+        leat_plan_free(plan);
+    }
+    assert_int_equal(total, 2);
+}
+
+static void what_cannot_be_planned_is_refused(void **state)
+{
+    (void)state;
+    const double weights[] = {1, 0, 2}, negative[] = {1, -1, 2}, zero[] = {0, 0, 0};
+    const int64_t outside[] = {0, 3};
+    struct leat_plan_source good = {.count = 3}, s = good;
+    struct leat_plan_spec base = {.sources = &good, .n_sources = 1, .global_batch = 4, .world_size = 1}, spec;
+    struct leat_plan *plan;
+    struct leat_error error;
+#define REFUSED(change, rc)                                                                                                                \
+    do {                                                                                                                                   \
+        spec = base;                                                                                                                       \
+        s = good;                                                                                                                          \
+        change;                                                                                                                            \
+        assert_int_equal(leat_plan_new(&spec, &plan, &error), rc);                                                                         \
+        assert_null(plan);                                                                                                                 \
+        assert_true(strlen(error.message) > 10);                                                                                           \
+    } while (0)
+    REFUSED(spec.n_sources = 0, LEAT_E_INVALID);
+    REFUSED(spec.global_batch = 0, LEAT_E_INVALID);
+    REFUSED(spec.world_size = 0, LEAT_E_INVALID);
+    REFUSED(spec.rank = 1, LEAT_E_INVALID);
+    REFUSED(spec.world_size = 5, LEAT_E_INVALID); /* fewer rows than ranks */
+    REFUSED(spec.tail = (enum leat_tail)9, LEAT_E_INVALID);
+    REFUSED(spec.facts = "[]", LEAT_E_INVALID);
+    REFUSED(spec.facts = "{", LEAT_E_INVALID);
+    REFUSED((spec.sources = &s, s.order.order = (enum leat_order)77), LEAT_E_INVALID);
+    REFUSED((spec.sources = &s, s.order.order = LEAT_ORDER_BLOCKS), LEAT_E_INVALID);
+    REFUSED((spec.sources = &s, s.count = UINT64_C(1) << 63), LEAT_E_RANGE);
+    REFUSED((spec.sources = &s, s.order = (struct leat_order_spec){.order = LEAT_ORDER_WEIGHTED, .num_samples = 1}), LEAT_E_INVALID);
+#define WEIGHTED(w, n, with) (spec.sources = &s, s.order = (struct leat_order_spec){LEAT_ORDER_WEIGHTED, 0, w, n, with, NULL, 0})
+    REFUSED(WEIGHTED(weights, 0, true), LEAT_E_INVALID);
+    REFUSED(WEIGHTED(negative, 1, true), LEAT_E_INVALID);
+    REFUSED(WEIGHTED(zero, 1, true), LEAT_E_INVALID);
+    REFUSED(WEIGHTED(((const double[]){1, 0.0 / 0.0, 1}), 1, true), LEAT_E_INVALID);
+    REFUSED(WEIGHTED(weights, 3, false), LEAT_E_INVALID); /* two weights are above 0 */
+    REFUSED((spec.sources = &s, s.order = (struct leat_order_spec){LEAT_ORDER_LIST, 0, NULL, 0, false, outside, 2}), LEAT_E_RANGE);
+    REFUSED((spec.sources = (struct leat_plan_source[]){good, good}, spec.n_sources = 2), LEAT_E_INVALID); /* epoch_rows */
+}
+
+static void a_decision_that_does_not_fit_is_refused_and_changes_nothing(void **state)
+{
+    (void)state;
+    struct leat_plan *plan = simple_plan(LEAT_ORDER_SEQUENTIAL, 100, 0, 10, 0, 4, LEAT_TAIL_PAD);
+    struct leat_error error = {0};
+    const double shares[] = {1};
+    const int64_t positions[] = {1};
+    struct leat_decision good = {.at = {1, 10}, .global_batch = 20};
+    assert_ok(leat_plan_decide(plan, &good, &error));
+    const struct {
+        struct leat_decision decision;
+        int code;
+    } bad[] = {
+        {{.at = {1, 20}}, LEAT_E_INVALID},
+        {{.at = {1, 9}, .global_batch = 4}, LEAT_E_INVALID},
+        {{.at = {1, 101}, .global_batch = 4}, LEAT_E_RANGE},
+        {{.at = {UINT64_MAX, 0}, .global_batch = 4}, LEAT_E_RANGE},
+        {{.at = {1, 20}, .global_batch = 3}, LEAT_E_INVALID},
+        {{.at = {1, 20}, .global_batch = UINT64_MAX}, LEAT_E_INVALID},
+        {{.at = {1, 20}, .shares = shares}, LEAT_E_INVALID},
+        {{.at = {2, 0}, .positions = positions, .n_positions = 1}, LEAT_E_INVALID},
+    };
+    uint64_t hash = leat_plan_hash(plan);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(leat_plan_decide(plan, &bad[i].decision, &error), bad[i].code);
+        assert_int_equal(leat_plan_hash(plan), hash);
+    }
+    leat_plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rank_together_gets_the_global_order_exactly_once),
+        cmocka_unit_test(the_order_depends_neither_on_ranks_nor_on_batch_size_nor_on_where_it_resumes),
+        cmocka_unit_test(padding_makes_the_last_parts_equal_and_repeats_the_first_rows_under_keys_of_their_own),
+        cmocka_unit_test(steps_count_through_the_log_and_seek_inverts_them),
+        cmocka_unit_test(a_batch_never_spans_a_decision_and_the_next_one_begins_at_it),
+        cmocka_unit_test(an_uneven_tail_leaves_ranks_without_a_row_without_a_batch),
+        cmocka_unit_test(what_cannot_be_planned_is_refused),
+        cmocka_unit_test(a_decision_that_does_not_fit_is_refused_and_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
