@@ -1,0 +1,94 @@
+/*
+ * What the fuzz targets of the photo decoders share: the bytes are decoded in several ways, and what must hold for any
+ * bytes is checked, not only that nothing crashes:
+ *
+ *     a box equals that part of all of the image
+ *     a photo that scans clean decodes clean, in every box
+ */
+#ifndef LEAT_FUZZ_PHOTO_H
+#define LEAT_FUZZ_PHOTO_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "op/decode.h"
+#include "op/program.h"
+
+/* Larger ones say nothing new and take long. */
+#define FUZZ_MAX_PIXELS (1u << 18)
+
+#define FUZZ_ASSERT(condition)                                                                                                             \
+    do {                                                                                                                                   \
+        if (!(condition))                                                                                                                  \
+            __builtin_trap();                                                                                                              \
+    } while (0)
+
+/* 0 and the pixels of the box at `out`, or the code of the first failure. */
+static inline int fuzz_decode(struct leat_decoder *d, const struct leat_decode_request *request, unsigned denominator,
+                              const uint32_t box[4], uint8_t *out)
+{
+    struct leat_error error;
+    uint32_t w, h;
+    int rc = leat_decoder_open(d, request, &w, &h, &error);
+    if (rc)
+        return rc;
+    size_t stride = box[2] * (request->gray ? 1u : 4u);
+    rc = leat_decoder_begin(d, denominator, box[0], box[1], box[2], box[3], &error);
+    for (uint32_t i = 0; !rc && i < box[3]; i++) {
+        const uint8_t *row;
+        rc = leat_decoder_row(d, &row, &error);
+        if (!rc)
+            memcpy(out + i * stride, row, stride);
+    }
+    int end = leat_decoder_end(d, &error);
+    FUZZ_ASSERT(rc != LEAT_E_INVALID && end != LEAT_E_INVALID);
+    return rc ? rc : end;
+}
+
+static inline int fuzz_photo(const uint8_t *data, size_t length)
+{
+    static struct leat_decoder *d;
+    static struct leat_photo_checker *checker;
+    static uint8_t *all, *part;
+    struct leat_error error;
+    if (!d) {
+        d = leat_decoder_new();
+        checker = leat_photo_checker_new();
+        all = malloc(4 * FUZZ_MAX_PIXELS);
+        part = malloc(4 * FUZZ_MAX_PIXELS);
+    }
+    struct leat_photo_info info;
+    (void)leat_photo_probe(data, length, &info, &error);
+
+    uint64_t draw = leat_hash64(data, length);
+    struct leat_decode_request request = {.data = data, .length = length, .gray = draw & 1, .exif = draw & 2};
+    unsigned denominator = 1u << (draw >> 2 & 3);
+    uint32_t w, h;
+    if (leat_decoder_open(d, &request, &w, &h, &error))
+        return 0;
+    denominator = leat_decoder_scaled_size(d, denominator, &w, &h);
+    uint32_t full_w, full_h;
+    leat_decoder_scaled_size(d, 1, &full_w, &full_h);
+    FUZZ_ASSERT(leat_decoder_end(d, &error) == LEAT_OK);
+    if ((uint64_t)full_w * full_h > FUZZ_MAX_PIXELS)
+        return 0;
+
+    bool whole = leat_photo_check(checker, data, length, &error) == LEAT_OK;
+    const uint32_t full[4] = {0, 0, w, h};
+    request.scan_to_end = true;
+    bool decodes = fuzz_decode(d, &request, denominator, full, all) == LEAT_OK;
+    FUZZ_ASSERT(decodes == whole);
+    request.scan_to_end = draw & 16;
+    uint32_t x = (uint32_t)(draw >> 8) % w, y = (uint32_t)(draw >> 16) % h;
+    const uint32_t box[4] = {x, y, 1 + (uint32_t)(draw >> 32) % (w - x), 1 + (uint32_t)(draw >> 48) % (h - y)};
+    bool box_decodes = fuzz_decode(d, &request, denominator, box, part) == LEAT_OK;
+    if (request.scan_to_end || decodes)
+        FUZZ_ASSERT(box_decodes == decodes);
+    size_t pixel = request.gray ? 1 : 4;
+    for (uint32_t i = 0; decodes && i < box[3]; i++)
+        FUZZ_ASSERT(!memcmp(part + i * box[2] * pixel, all + ((size_t)(y + i) * w + x) * pixel, box[2] * pixel));
+    return 0;
+}
+
+#endif
