@@ -12,6 +12,7 @@
 
 const struct leat_source_vtable *const leat_formats[] = {
     &leat_format_native,
+    &leat_format_folder,
     NULL,
 };
 
