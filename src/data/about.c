@@ -1,0 +1,71 @@
+/*
+ * leat_dataset_about: the containers behind a data set, as JSON for people and programs.
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "data/internal.h"
+
+/* The sources of a base in their order, those of joined bases included. */
+static int add_sources(const struct leat_base *base, json_t *shards, const char **format, struct leat_source_about *total,
+                       struct leat_error *error)
+{
+    for (size_t i = 0; i < base->n_joined; i++) {
+        int rc = add_sources(base->joined[i], shards, format, total, error);
+        if (rc)
+            return rc;
+    }
+    for (size_t i = 0; i < base->n_owned; i++) {
+        struct leat_source *source = base->owned[i];
+        struct leat_source_about about = {.broken = UINT64_MAX};
+        json_t *shard = json_pack("{s:s, s:I}", "path", source->path, "count", (json_int_t)source->count);
+        if (!shard)
+            shard = json_pack("{s:I}", "count", (json_int_t)source->count); /* a path that is not UTF-8 */
+        if (source->v->about) {
+            int rc = source->v->about(source, &about, error);
+            if (rc) {
+                json_decref(shard);
+                return rc;
+            }
+            json_object_set_new(shard, "bytes", json_integer((json_int_t)about.bytes));
+        }
+        if (json_array_append_new(shards, shard))
+            return leat_fail(error, LEAT_E_NOMEM, "no memory to describe the data set");
+        bool first = !*format;
+        total->bytes += about.bytes;
+        total->broken = total->broken == UINT64_MAX || about.broken == UINT64_MAX ? UINT64_MAX : total->broken + about.broken;
+        total->version = first || total->version == about.version ? about.version : 0;
+        *format = first || strcmp(*format, source->v->name) == 0 ? source->v->name : "mixed";
+    }
+    return LEAT_OK;
+}
+
+int leat_dataset_about(const struct leat_dataset *d, char **out, struct leat_error *error)
+{
+    struct leat_source_about total = {0};
+    const char *format = NULL;
+    char *text = NULL;
+    json_t *about = json_object(), *shards = json_array();
+    *out = NULL;
+    int rc = add_sources(d->base, shards, &format, &total, error);
+    if (rc)
+        goto out;
+    json_object_set_new(about, "format", json_string(format));
+    if (total.version)
+        json_object_set_new(about, "format_version", json_integer((json_int_t)total.version));
+    json_object_set_new(about, "bytes", json_integer((json_int_t)total.bytes));
+    if (total.broken != UINT64_MAX)
+        json_object_set_new(about, "broken", json_integer((json_int_t)total.broken));
+    json_object_set(about, "shards", shards);
+    text = json_dumps(about, JSON_COMPACT);
+    if (!text || !(*out = leat_strdup(text)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory to describe the data set");
+out:
+    free(text);
+    json_decref(shards);
+    json_decref(about);
+    return rc;
+}

@@ -1,0 +1,329 @@
+/*
+ * Data sets from open to release: opening paths, joining, and what is known of them as a whole. Views are made in
+ * selection.c, values read in read.c.
+ */
+#include "data/dataset.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "data/internal.h"
+#include "format/fingerprint.h"
+
+/* ---- bases ------------------------------------------------------------------------------------------------------- */
+
+struct leat_base *leat_base_retain(struct leat_base *base)
+{
+    atomic_fetch_add_explicit(&base->references, 1, memory_order_relaxed);
+    return base;
+}
+
+void leat_base_release(struct leat_base *base)
+{
+    if (!base || atomic_fetch_sub_explicit(&base->references, 1, memory_order_acq_rel) != 1)
+        return;
+    for (size_t i = 0; i < base->n_owned; i++)
+        leat_source_close(base->owned[i]);
+    for (size_t i = 0; i < base->n_joined; i++)
+        leat_base_release(base->joined[i]);
+    leat_free(base->owned);
+    leat_free(base->joined);
+    leat_free(base->parts);
+    leat_free(base->notice);
+    leat_free(base);
+}
+
+/* A base with room for so many parts, sources and joined bases, none of which is there yet. */
+static struct leat_base *base_new(size_t parts, size_t owned, size_t joined)
+{
+    struct leat_base *base = leat_new(struct leat_base);
+    if (!base)
+        return NULL;
+    base->references = 1;
+    base->parts = leat_new_array(parts, sizeof *base->parts);
+    base->owned = leat_new_array(owned, sizeof *base->owned);
+    base->joined = leat_new_array(joined, sizeof *base->joined);
+    if (base->parts && base->owned && base->joined)
+        return base;
+    leat_base_release(base);
+    return NULL;
+}
+
+static void add_part(struct leat_base *base, struct leat_source *source, uint64_t first_id)
+{
+    if (source->count || !base->n_parts) {
+        /* A first part without samples gives way to the first that has some: locate searches by id. */
+        if (base->n_parts == 1 && !base->parts[0].source->count)
+            base->n_parts = 0;
+        base->parts[base->n_parts++] = (struct leat_part){source, first_id};
+    }
+}
+
+static bool same_field(const struct leat_field *a, const struct leat_field *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->kind != b->kind || a->dtype != b->dtype || a->layout != b->layout || a->flags != b->flags ||
+        a->ndim != b->ndim)
+        return false;
+    for (unsigned d = 0; d < a->ndim; d++)
+        if (a->shape[d] != b->shape[d])
+            return false;
+    return true;
+}
+
+/* Checks that samples with these fields can follow those of `base`, and leaves out derived fields that not all have. */
+static int match(struct leat_base *base, const struct leat_field *fields, size_t n_fields, const char *const *classes, size_t n_classes,
+                 size_t number, struct leat_error *error)
+{
+    size_t n = 0;
+    while (n < base->n_fields && n < n_fields && same_field(&base->fields[n], &fields[n]))
+        n++;
+    const struct leat_field *differs = n < base->n_fields && !(base->fields[n].flags & LEAT_FIELD_DERIVED) ? &base->fields[n]
+                                       : n < n_fields && !(fields[n].flags & LEAT_FIELD_DERIVED)           ? &fields[n]
+                                                                                                           : NULL;
+    if (differs)
+        return leat_fail(
+            error, LEAT_E_INVALID,
+            "data set %zu cannot be joined to those before it: field \"%s\" (number %zu) is not the same in both; all need the "
+            "same fields in the same order",
+            number, differs->name, n);
+    base->n_fields = n;
+    bool same = n_classes == base->n_classes;
+    for (size_t c = 0; c < n_classes && same; c++)
+        same = strcmp(classes[c], base->classes[c]) == 0;
+    if (!same)
+        return leat_fail(
+            error, LEAT_E_INVALID,
+            "data set %zu cannot be joined to those before it: it has %zu classes, not the same %zu, so that equal labels would "
+            "mean different things",
+            number, n_classes, base->n_classes);
+    return LEAT_OK;
+}
+
+static void describe(struct leat_base *base, const struct leat_field *fields, size_t n_fields, const char *const *classes, size_t n_classes,
+                     const char *metadata)
+{
+    base->fields = fields;
+    base->n_fields = n_fields;
+    base->classes = classes;
+    base->n_classes = n_classes;
+    base->metadata = metadata;
+}
+
+static int append_notice(struct leat_base *base, const char *text)
+{
+    size_t used = base->notice ? strlen(base->notice) : 0, more = strlen(text);
+    if (!more && base->notice)
+        return LEAT_OK;
+    char *notice = leat_realloc_array(base->notice, used + more + 2, 1);
+    if (!notice)
+        return LEAT_E_NOMEM;
+    snprintf(notice + used, more + 2, "%s%s", used ? "\n" : "", text);
+    base->notice = notice;
+    return LEAT_OK;
+}
+
+/* ---- data sets --------------------------------------------------------------------------------------------------- */
+
+/* Of a view: the hash of (base, selection). */
+static void fingerprint(struct leat_dataset *d)
+{
+    const struct leat_base *b = d->base;
+    leat_fingerprint_finish(b->fields, b->n_fields, b->classes, b->n_classes, b->count, b->sums, d->fingerprint);
+    if (!d->selected)
+        return;
+    uint64_t hash[2] = {leat_get_u64(d->fingerprint), leat_get_u64(d->fingerprint + 8)};
+    leat_fingerprint_value(hash, d->selection.n_runs);
+    for (size_t i = 0; i < d->selection.n_runs; i++) {
+        leat_fingerprint_value(hash, d->selection.runs[i].begin);
+        leat_fingerprint_value(hash, leat_selection_end(&d->selection, i) - d->selection.runs[i].at);
+    }
+    leat_put_u64(d->fingerprint, hash[0]);
+    leat_put_u64(d->fingerprint + 8, hash[1]);
+}
+
+int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, struct leat_dataset **out, struct leat_error *error)
+{
+    struct leat_dataset *d = leat_new(struct leat_dataset);
+    *out = NULL;
+    if (!d) {
+        leat_base_release(base);
+        if (selection)
+            leat_selection_destroy(selection);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
+    }
+    d->references = 1;
+    d->base = base;
+    d->count = base->count;
+    /* A view of everything in its order is the base itself: same fingerprint, same speed. */
+    if (selection && selection->count == base->count && (!base->count || (selection->n_runs == 1 && !selection->runs[0].begin))) {
+        leat_selection_destroy(selection);
+    } else if (selection) {
+        leat_selection_seal(selection);
+        d->selected = true;
+        d->selection = *selection;
+        d->count = selection->count;
+        memset(selection, 0, sizeof *selection);
+    }
+    fingerprint(d);
+    *out = d;
+    return LEAT_OK;
+}
+
+struct leat_dataset *leat_dataset_retain(struct leat_dataset *d)
+{
+    atomic_fetch_add_explicit(&d->references, 1, memory_order_relaxed);
+    return d;
+}
+
+void leat_dataset_release(struct leat_dataset *d)
+{
+    if (!d || atomic_fetch_sub_explicit(&d->references, 1, memory_order_acq_rel) != 1)
+        return;
+    leat_selection_destroy(&d->selection);
+    leat_base_release(d->base);
+    leat_free(d);
+}
+
+/* Options of a program that was compiled against an older header are shorter: the rest has its defaults. */
+static int complete(const struct leat_open_options *given, struct leat_open_options *options, struct leat_error *error)
+{
+    *options = (struct leat_open_options)LEAT_OPEN_OPTIONS_INIT;
+    if (!given)
+        return LEAT_OK;
+    if (given->struct_size < sizeof given->struct_size)
+        return leat_fail(error, LEAT_E_INVALID, "struct leat_open_options was not initialised: begin with LEAT_OPEN_OPTIONS_INIT");
+    memcpy(options, given, given->struct_size < sizeof *options ? given->struct_size : sizeof *options);
+    options->struct_size = sizeof *options;
+    if (options->labels > LEAT_LABELS_NONE || options->recheck > LEAT_RECHECK_NEVER)
+        return leat_fail(error, LEAT_E_INVALID, "labels or recheck has a value that this version does not know");
+    return LEAT_OK;
+}
+
+static int explain_missing(const char *path, int rc, struct leat_error *error)
+{
+    char partial[4096 + 16];
+    struct stat st;
+    if (rc != LEAT_E_NOT_FOUND || stat(path, &st) == 0)
+        return rc;
+    if (snprintf(partial, sizeof partial, "%s.partial", path) < (int)sizeof partial && stat(partial, &st) == 0) {
+        rc = leat_fail(error, LEAT_E_UNFINISHED,
+                       "%s was never finished: there is only %s; pack again, with --resume to go on from what is whole", path, partial);
+        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+    }
+    return rc;
+}
+
+int leat_dataset_open(const char *path, const struct leat_open_options *given, struct leat_dataset **out, struct leat_error *error)
+{
+    struct leat_open_options options;
+    *out = NULL;
+    int rc = complete(given, &options, error);
+    if (rc)
+        return rc;
+    struct leat_base *base = base_new(1, 1, 0);
+    if (!base)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
+    struct leat_source *source;
+    if ((rc = leat_source_open(path, &options, &source, error))) {
+        rc = explain_missing(path, rc, error);
+        goto out;
+    }
+    base->owned[base->n_owned++] = source;
+    add_part(base, source, 0);
+    base->count = source->count;
+    describe(base, source->fields, source->n_fields, source->classes, source->n_classes, source->metadata);
+    memcpy(base->sums, source->fingerprint, sizeof base->sums);
+    if (append_notice(base, source->notice)) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
+        goto out;
+    }
+    return leat_dataset_make(base, NULL, out, error);
+out:
+    leat_base_release(base);
+    return rc;
+}
+
+int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out, struct leat_error *error)
+{
+    size_t parts = 0;
+    bool selected = false;
+    struct leat_selection s = {0};
+    int rc = LEAT_OK;
+    *out = NULL;
+    if (!n)
+        return leat_fail(error, LEAT_E_INVALID, "nothing to join: give at least one data set");
+    for (size_t i = 0; i < n; i++) {
+        parts += datasets[i]->base->n_parts;
+        selected |= datasets[i]->selected;
+    }
+    struct leat_base *base = base_new(parts, 0, n);
+    if (!base)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to join %zu data sets", n);
+    const struct leat_base *first = datasets[0]->base;
+    describe(base, first->fields, first->n_fields, first->classes, first->n_classes, first->metadata);
+    for (size_t i = 0; i < n && !rc; i++) {
+        struct leat_base *from = datasets[i]->base;
+        uint64_t offset = base->count;
+        if ((rc = match(base, from->fields, from->n_fields, from->classes, from->n_classes, i, error)))
+            break;
+        if (!leat_add_u64(offset, from->count, &base->count) || base->count > INT64_MAX)
+            rc = leat_fail(error, LEAT_E_RANGE, "the data sets have more than 2^63 samples together");
+        base->joined[base->n_joined++] = leat_base_retain(from);
+        for (size_t p = 0; p < from->n_parts; p++)
+            add_part(base, from->parts[p].source, offset + from->parts[p].first_id);
+        leat_fingerprint_join(base->sums, from->sums, from->count);
+        if (strcmp(base->metadata, from->metadata) != 0)
+            base->metadata = "{}";
+        if (!rc &&
+            (append_notice(base, from->notice) || (selected && leat_selection_push_view(&s, datasets[i], 0, datasets[i]->count, offset))))
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory to join %zu data sets", n);
+    }
+    if (rc) {
+        leat_selection_destroy(&s);
+        leat_base_release(base);
+        return rc;
+    }
+    return leat_dataset_make(base, selected ? &s : NULL, out, error);
+}
+
+/* ---- what is known of the whole ---------------------------------------------------------------------------------- */
+
+uint64_t leat_dataset_count(const struct leat_dataset *d)
+{
+    return d->count;
+}
+
+const struct leat_field *leat_dataset_fields(const struct leat_dataset *d, size_t *n)
+{
+    *n = d->base->n_fields;
+    return d->base->fields;
+}
+
+const char *const *leat_dataset_classes(const struct leat_dataset *d, size_t *n)
+{
+    *n = d->base->n_classes;
+    return d->base->classes;
+}
+
+const char *leat_dataset_metadata(const struct leat_dataset *d)
+{
+    return d->base->metadata;
+}
+
+void leat_dataset_fingerprint(const struct leat_dataset *d, uint8_t out[16])
+{
+    memcpy(out, d->fingerprint, 16);
+}
+
+const char *leat_dataset_notice(const struct leat_dataset *d)
+{
+    return d->base->notice;
+}

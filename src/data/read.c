@@ -1,0 +1,374 @@
+/*
+ * From positions to bytes: where a sample lies, and reading its values, each error with the sample it is about.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "data/dataset.h"
+#include "data/internal.h"
+#include "io/guard.h"
+
+/* ---- locating ---------------------------------------------------------------------------------------------------- */
+
+static const struct leat_part *part_of(const struct leat_base *base, uint64_t id)
+{
+    size_t low = 0, high = base->n_parts - 1;
+    while (low < high) {
+        size_t middle = high - (high - low) / 2;
+        if (base->parts[middle].first_id <= id)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return &base->parts[low];
+}
+
+void leat_dataset_locate(const struct leat_dataset *d, const uint64_t *positions, size_t n, struct leat_sample_ref *refs)
+{
+    const struct leat_base *base = d->base;
+    if (!d->selected && base->n_parts == 1 && base->parts[0].first_id == 0) {
+        struct leat_source *source = base->parts[0].source;
+        for (size_t i = 0; i < n; i++)
+            refs[i] = (struct leat_sample_ref){source, positions[i], (int64_t)positions[i]};
+        return;
+    }
+    const struct leat_part *part = &base->parts[0];
+    for (size_t i = 0; i < n; i++) {
+        uint64_t id = (uint64_t)leat_dataset_id(d, positions[i]);
+        if (id < part->first_id || id - part->first_id >= part->source->count) /* neighbours mostly lie in one part */
+            part = part_of(base, id);
+        refs[i] = (struct leat_sample_ref){part->source, id - part->first_id, (int64_t)id};
+    }
+}
+
+/* ---- many values ------------------------------------------------------------------------------------------------- */
+
+enum { CHUNK = 256 };
+
+/* The next references of one source, at most CHUNK, their samples in one array. */
+static size_t same_source(const struct leat_sample_ref *refs, size_t n, uint64_t samples[CHUNK])
+{
+    size_t run = 0;
+    for (; run < n && run < CHUNK && refs[run].source == refs[0].source; run++)
+        samples[run] = refs[run].sample;
+    return run;
+}
+
+static int at_sample(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, int rc, struct leat_error *error)
+{
+    leat_error_at_sample(error, ref->id, d->base->fields[field].name);
+    return rc;
+}
+
+int leat_dataset_rows(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *refs, size_t n, const void **rows,
+                      size_t *failed, struct leat_error *error)
+{
+    uint64_t samples[CHUNK];
+    for (size_t i = 0; i < n;) {
+        size_t run = same_source(refs + i, n - i, samples), bad = 0;
+        int rc = refs[i].source->v->rows(refs[i].source, field, samples, run, rows + i, &bad, error);
+        if (rc) {
+            *failed = i + bad;
+            return at_sample(d, field, &refs[*failed], rc, error);
+        }
+        i += run;
+    }
+    return LEAT_OK;
+}
+
+int leat_dataset_extents(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *refs, size_t n,
+                         struct leat_extent *extents, size_t *failed, struct leat_error *error)
+{
+    uint64_t samples[CHUNK];
+    for (size_t i = 0; i < n;) {
+        size_t run = same_source(refs + i, n - i, samples), bad = 0;
+        int rc = refs[i].source->v->extents(refs[i].source, field, samples, run, extents + i, &bad, error);
+        if (rc) {
+            *failed = i + bad;
+            return at_sample(d, field, &refs[*failed], rc, error);
+        }
+        i += run;
+    }
+    return LEAT_OK;
+}
+
+/* ---- one value of varying size ----------------------------------------------------------------------------------- */
+
+static int at_fetch(const struct leat_fetch *fetch, int rc, struct leat_error *error)
+{
+    leat_error_at_sample(error, fetch->ref.id, fetch->ref.source->fields[fetch->field].name);
+    return rc;
+}
+
+static int open_for(struct leat_fetch *fetch, struct leat_error *error)
+{
+    struct leat_source *source = fetch->ref.source;
+    int rc = source->v->file(source, fetch->extent.file, &fetch->request.file, error);
+    if (rc) {
+        fetch->request.file = NULL;
+        return at_fetch(fetch, rc, error);
+    }
+    fetch->request.offset = fetch->extent.offset;
+    fetch->request.length = fetch->extent.length;
+    fetch->request.buffer = fetch->buffer;
+    return LEAT_OK;
+}
+
+int leat_fetch_submit(struct leat_fetch *fetch, struct leat_error *error)
+{
+    int rc = open_for(fetch, error);
+    return rc ? rc : leat_io_submit(&fetch->request);
+}
+
+int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
+{
+    const struct leat_extent *extent = &fetch->extent;
+    struct leat_source *source = fetch->ref.source;
+    struct leat_io_file *file = fetch->request.file;
+    int rc = fetch->request.status;
+    if (rc) {
+        if (error)
+            *error = fetch->request.error;
+        at_fetch(fetch, rc, error);
+    } else if (extent->verify && leat_hash64(fetch->buffer, (size_t)extent->length) != extent->checksum) {
+        rc = leat_fail(error, LEAT_E_CORRUPT,
+                       "%s: sample %" PRId64 ", field \"%s\": the %" PRIu64 " bytes at %" PRIu64
+                       " are not what was written (their checksum differs); run leat verify, and restore the file or pack it again",
+                       file->path, fetch->ref.id, source->fields[fetch->field].name, extent->length, extent->offset);
+        leat_error_at_file(error, file->path, (int64_t)extent->offset);
+        at_fetch(fetch, rc, error);
+    } else if (extent->verify) {
+        source->v->mark(source, fetch->field, fetch->ref.sample, true, LEAT_HEALTH_UNCHECKED);
+    }
+    leat_io_release(file);
+    fetch->request.file = NULL;
+    return rc;
+}
+
+void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health)
+{
+    struct leat_source *source = fetch->ref.source;
+    source->v->mark(source, fetch->field, fetch->ref.sample, false, health);
+}
+
+/* ---- values for people ------------------------------------------------------------------------------------------- */
+
+static bool is_fixed(const struct leat_field *field)
+{
+    return field->kind == LEAT_KIND_ARRAY && (field->ndim == 0 || field->shape[0] >= 0);
+}
+
+/* Bytes of a value of fixed size, or of one step of the first dimension of a varying one. The schema was validated
+ * when it was read, but its sizes come from a file. */
+static int row_bytes(const struct leat_field *field, uint64_t *bytes, struct leat_error *error)
+{
+    *bytes = leat_dtype_size(field->dtype);
+    for (unsigned d = is_fixed(field) ? 0 : 1; d < field->ndim; d++)
+        if (field->shape[d] < 0 || !leat_mul_u64(*bytes, (uint64_t)field->shape[d], bytes))
+            return leat_fail(error, LEAT_E_CORRUPT, "field \"%s\" has an impossible shape", field->name);
+    return *bytes || !field->ndim || is_fixed(field)
+               ? LEAT_OK
+               : leat_fail(error, LEAT_E_CORRUPT, "field \"%s\" has an impossible shape", field->name);
+}
+
+struct copy {
+    uint8_t *to;
+    const void *const *rows;
+    size_t n, each;
+};
+
+static int copy_rows(void *arg)
+{
+    const struct copy *c = arg;
+    for (size_t i = 0; i < c->n; i++)
+        memcpy(c->to + i * c->each, c->rows[i], c->each);
+    return LEAT_OK;
+}
+
+static int read_fixed(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, uint64_t bytes, struct leat_value *out,
+                      struct leat_error *error)
+{
+    const void *row;
+    size_t failed;
+    int rc = leat_dataset_rows(d, field, ref, 1, &row, &failed, error);
+    if (rc)
+        return rc;
+    struct copy copy = {leat_alloc((size_t)bytes), &row, 1, (size_t)bytes};
+    if (!copy.to)
+        return at_sample(d, field, ref, leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", bytes), error);
+    out->data = out->owned = copy.to;
+    out->length = bytes;
+    rc = leat_guarded(copy_rows, &copy, error);
+    return rc ? at_sample(d, field, ref, rc, error) : LEAT_OK;
+}
+
+static int read_varying(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, struct leat_value *out,
+                        struct leat_error *error)
+{
+    struct leat_fetch fetch = {.ref = *ref, .field = field};
+    size_t failed;
+    int rc = leat_dataset_extents(d, field, ref, 1, &fetch.extent, &failed, error);
+    if (rc)
+        return rc;
+    if (!(out->owned = leat_alloc((size_t)fetch.extent.length)))
+        return at_sample(d, field, ref, leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", fetch.extent.length),
+                         error);
+    fetch.buffer = out->owned;
+    out->data = out->owned;
+    out->length = fetch.extent.length;
+    if ((rc = open_for(&fetch, error)))
+        return rc;
+    leat_io_wait(&fetch.request);
+    return leat_fetch_check(&fetch, error);
+}
+
+static int check_field(const struct leat_dataset *d, size_t field, struct leat_error *error)
+{
+    return field < d->base->n_fields
+               ? LEAT_OK
+               : leat_fail(error, LEAT_E_RANGE, "field %zu is not below the %zu fields of the data set", field, d->base->n_fields);
+}
+
+int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t field, struct leat_value *out, struct leat_error *error)
+{
+    struct leat_sample_ref ref;
+    uint64_t bytes;
+    memset(out, 0, sizeof *out);
+    int rc = check_field(d, field, error);
+    if (rc)
+        return rc;
+    if (position >= d->count)
+        return leat_fail(error, LEAT_E_RANGE, "position %" PRIu64 " is not below the %" PRIu64 " samples of the data set", position,
+                         d->count);
+    const struct leat_field *f = &d->base->fields[field];
+    leat_dataset_locate(d, &position, 1, &ref);
+    if ((rc = row_bytes(f, &bytes, error)))
+        return at_sample(d, field, &ref, rc, error);
+    out->dtype = f->dtype;
+    out->ndim = f->ndim;
+    memcpy(out->shape, f->shape, sizeof out->shape);
+    if (is_fixed(f)) {
+        rc = read_fixed(d, field, &ref, bytes, out, error);
+    } else {
+        rc = read_varying(d, field, &ref, out, error);
+        if (f->kind != LEAT_KIND_ARRAY) {
+            out->dtype = LEAT_U8;
+            out->ndim = 1;
+            bytes = 1;
+        }
+        out->shape[0] = (int64_t)(out->length / bytes);
+        if (!rc && out->length % bytes)
+            rc = at_sample(d, field, &ref,
+                           leat_fail(error, LEAT_E_CORRUPT,
+                                     "a value of %" PRIu64 " bytes is not a whole number of rows of %" PRIu64 " bytes", out->length, bytes),
+                           error);
+    }
+    if (rc)
+        leat_value_clear(out);
+    return rc;
+}
+
+void leat_value_clear(struct leat_value *value)
+{
+    leat_free(value->owned);
+    memset(value, 0, sizeof *value);
+}
+
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
+
+static int gather(const struct leat_dataset *d, size_t field, uint64_t bytes, uint8_t *to, struct leat_error *error)
+{
+    uint64_t positions[CHUNK];
+    struct leat_sample_ref refs[CHUNK];
+    const void *rows[CHUNK];
+    for (uint64_t at = 0; at < d->count; at += CHUNK) {
+        size_t n = d->count - at < CHUNK ? (size_t)(d->count - at) : CHUNK, failed = 0;
+        for (size_t i = 0; i < n; i++)
+            positions[i] = at + i;
+        leat_dataset_locate(d, positions, n, refs);
+        int rc = leat_dataset_rows(d, field, refs, n, rows, &failed, error);
+        if (rc)
+            return rc;
+        struct copy copy = {to + at * bytes, rows, n, (size_t)bytes};
+        if ((rc = leat_guarded(copy_rows, &copy, error)))
+            return at_sample(d, field, &refs[0], rc, error);
+    }
+    return LEAT_OK;
+}
+
+static int gather_lengths(const struct leat_dataset *d, size_t field, uint64_t *to, struct leat_error *error)
+{
+    uint64_t positions[CHUNK];
+    struct leat_sample_ref refs[CHUNK];
+    struct leat_extent extents[CHUNK];
+    for (uint64_t at = 0; at < d->count; at += CHUNK) {
+        size_t n = d->count - at < CHUNK ? (size_t)(d->count - at) : CHUNK, failed = 0;
+        for (size_t i = 0; i < n; i++)
+            positions[i] = at + i;
+        leat_dataset_locate(d, positions, n, refs);
+        int rc = leat_dataset_extents(d, field, refs, n, extents, &failed, error);
+        if (rc)
+            return rc;
+        for (size_t i = 0; i < n; i++)
+            to[at + i] = extents[i].length;
+    }
+    return LEAT_OK;
+}
+
+/* The base's memory where the whole column lies in one piece. */
+static int in_place(const struct leat_dataset *d, size_t field, const void **data, struct leat_error *error)
+{
+    const struct leat_base *base = d->base;
+    *data = NULL;
+    if (d->selected || base->n_parts != 1 || !base->parts[0].source->v->column)
+        return LEAT_OK;
+    int rc = base->parts[0].source->v->column(base->parts[0].source, field, data, error);
+    leat_error_at_sample(rc ? error : NULL, LEAT_NO_SAMPLE, base->fields[field].name);
+    return rc;
+}
+
+int leat_dataset_column(const struct leat_dataset *d, size_t field, bool lengths, bool copy, struct leat_value *out,
+                        struct leat_error *error)
+{
+    uint64_t each, bytes;
+    memset(out, 0, sizeof *out);
+    int rc = check_field(d, field, error);
+    if (rc)
+        return rc;
+    const struct leat_field *f = &d->base->fields[field];
+    if (lengths == is_fixed(f))
+        return leat_fail(error, LEAT_E_TYPE,
+                         lengths ? "field \"%s\" has values of one size: ask for the column itself, not for lengths"
+                                 : "field \"%s\" has values of varying size: only its lengths are a column",
+                         f->name);
+    if (!lengths && f->ndim == LEAT_MAX_DIMS)
+        return leat_fail(error, LEAT_E_TYPE, "field \"%s\" has %d dimensions already: its column would have one more", f->name,
+                         LEAT_MAX_DIMS);
+    each = sizeof(uint64_t);
+    if (!lengths && (rc = row_bytes(f, &each, error)))
+        return rc;
+    out->dtype = lengths ? LEAT_U64 : f->dtype;
+    out->ndim = lengths ? 1 : f->ndim + 1;
+    out->shape[0] = (int64_t)d->count;
+    for (unsigned i = 1; i < out->ndim; i++)
+        out->shape[i] = f->shape[i - 1];
+    if (!leat_mul_u64(d->count, each, &bytes) || bytes > SIZE_MAX)
+        return leat_fail(error, LEAT_E_NOMEM, "the column \"%s\" is larger than memory can be", f->name);
+    out->length = bytes;
+    const void *data = NULL;
+    if (!lengths && !copy && (rc = in_place(d, field, &data, error)))
+        return rc;
+    out->data = data;
+    if (data)
+        return LEAT_OK;
+    if (!(out->owned = leat_alloc((size_t)bytes)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the column \"%s\" of %" PRIu64 " bytes", f->name, bytes);
+    out->data = out->owned;
+    rc = lengths ? gather_lengths(d, field, out->owned, error) : gather(d, field, each, out->owned, error);
+    if (rc)
+        leat_value_clear(out);
+    return rc;
+}

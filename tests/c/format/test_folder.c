@@ -1,0 +1,369 @@
+#include <sys/time.h>
+
+#include "../files.h"
+#include "base/hash.h"
+#include "format/fingerprint.h"
+#include "format/source.h"
+
+static char folder[PATH_MAX];
+
+static int set_up(void **state)
+{
+    (void)state;
+    files_folder(folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    files_remove(folder);
+    return 0;
+}
+
+static struct leat_source *open_folder(enum leat_labels labels)
+{
+    struct leat_error error;
+    struct leat_source *source;
+    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    options.labels = labels;
+    assert_ok(leat_source_open(folder, &options, &source, &error));
+    assert_string_equal(source->v->name, "folder");
+    return source;
+}
+
+static int open_error(enum leat_labels labels, struct leat_error *error)
+{
+    struct leat_source *source;
+    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    options.labels = labels;
+    int rc = leat_source_open(folder, &options, &source, error);
+    assert_null(source);
+    return rc;
+}
+
+static size_t field_named(const struct leat_source *source, const char *name)
+{
+    for (size_t f = 0; f < source->n_fields; f++)
+        if (strcmp(source->fields[f].name, name) == 0)
+            return f;
+    return SIZE_MAX;
+}
+
+/* The value of a varying field, read as src/data does it. */
+static void read_text(struct leat_source *source, const char *field, uint64_t sample, char *text, size_t room)
+{
+    struct leat_error error;
+    struct leat_extent extent;
+    struct leat_io_file *file;
+    size_t failed;
+    assert_ok(source->v->extents(source, field_named(source, field), &sample, 1, &extent, &failed, &error));
+    assert_ok(source->v->file(source, extent.file, &file, &error));
+    assert_true(extent.length < room);
+    assert_ok(leat_io_read(file, extent.offset, extent.length, text, &error));
+    text[extent.length] = 0;
+    leat_io_release(file);
+}
+
+static int64_t label_of(struct leat_source *source, uint64_t sample)
+{
+    struct leat_error error;
+    const void *row;
+    size_t failed;
+    assert_ok(source->v->rows(source, field_named(source, "label"), &sample, 1, &row, &failed, &error));
+    return *(const int64_t *)row;
+}
+
+static void assert_sample(struct leat_source *source, uint64_t sample, const char *name, const char *content, int64_t label)
+{
+    char text[256];
+    read_text(source, "name", sample, text, sizeof text);
+    assert_string_equal(text, name);
+    read_text(source, "image", sample, text, sizeof text);
+    assert_string_equal(text, content);
+    if (label >= 0)
+        assert_int_equal(label_of(source, sample), label);
+}
+
+static void sub_folders_are_classes_in_bytewise_order(void **state)
+{
+    (void)state;
+    files_write_text(folder, "bee/3.JPEG", "three");
+    files_write_text(folder, "ant/2.png", "two");
+    files_write_text(folder, "ant/1.jpg", "one");
+    files_write_text(folder, "ant-like/deep/er/4.WebP", "four");
+    struct leat_source *source = open_folder(LEAT_LABELS_AUTO);
+    assert_int_equal(source->count, 4);
+    assert_int_equal(source->n_fields, 3);
+    assert_int_equal(source->n_classes, 3);
+    assert_string_equal(source->classes[0], "ant");
+    assert_string_equal(source->classes[1], "ant-like");
+    assert_string_equal(source->classes[2], "bee");
+    /* of the whole path: '-' stands before '/' */
+    assert_sample(source, 0, "ant-like/deep/er/4.WebP", "four", 1);
+    assert_sample(source, 1, "ant/1.jpg", "one", 0);
+    assert_sample(source, 2, "ant/2.png", "two", 0);
+    assert_sample(source, 3, "bee/3.JPEG", "three", 2);
+    assert_string_equal(source->notice, "");
+    leat_source_close(source);
+}
+
+static void a_flat_folder_has_no_labels(void **state)
+{
+    (void)state;
+    files_write_text(folder, "b.jpg", "b");
+    files_write_text(folder, "a.jpg", "a");
+    files_write_text(folder, "notes/readme.txt", "no photo, so no class");
+    struct leat_source *source = open_folder(LEAT_LABELS_AUTO);
+    assert_int_equal(source->count, 2);
+    assert_int_equal(source->n_fields, 2);
+    assert_int_equal(source->n_classes, 0);
+    assert_sample(source, 0, "a.jpg", "a", -1);
+    assert_sample(source, 1, "b.jpg", "b", -1);
+    leat_source_close(source);
+}
+
+static void labels_can_be_refused_and_demanded(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    files_write_text(folder, "x/1.jpg", "1");
+    files_write_text(folder, "0.jpg", "0");
+    struct leat_source *source = open_folder(LEAT_LABELS_NONE);
+    assert_int_equal(source->count, 2);
+    assert_int_equal(source->n_fields, 2);
+    leat_source_close(source);
+    source = open_folder(LEAT_LABELS_FOLDERS);
+    assert_int_equal(source->count, 1);
+    assert_non_null(strstr(source->notice, "1 photos beside"));
+    leat_source_close(source);
+    files_remove(folder);
+    assert_int_equal(mkdir(folder, 0777), 0);
+    files_write_text(folder, "0.jpg", "0");
+    assert_int_equal(open_error(LEAT_LABELS_FOLDERS, &error), LEAT_E_NOT_FOUND);
+}
+
+static void what_is_left_out_is_counted_in_the_notice(void **state)
+{
+    (void)state;
+    files_write_text(folder, "a/1.jpg", "1");
+    files_write_text(folder, "a/.hidden.jpg", "h");
+    files_write_text(folder, ".git/x.jpg", "h");
+    files_write_text(folder, "a/list.txt", "t");
+    files_write_text(folder, "a/bad\xff.jpg", "u");
+    files_write_text(folder, "empty/readme", "t");
+    struct leat_source *source = open_folder(LEAT_LABELS_AUTO);
+    assert_int_equal(source->count, 1);
+    assert_int_equal(source->n_classes, 2); /* a class without photos keeps its number */
+    assert_non_null(strstr(source->notice, "1 of the 2 classes hold no photo: empty/"));
+    assert_non_null(strstr(source->notice, "2 entries with a name that begins with a dot"));
+    assert_non_null(strstr(source->notice, "2 entries without the extension of a photo"));
+    assert_non_null(strstr(source->notice, "1 entry with a name that is not UTF-8"));
+    leat_source_close(source);
+}
+
+static void folders_of_training_and_validation_are_pointed_out_not_guessed(void **state)
+{
+    (void)state;
+    files_write_text(folder, "train/a/1.jpg", "1");
+    files_write_text(folder, "Val2017/a/2.jpg", "2");
+    struct leat_source *source = open_folder(LEAT_LABELS_AUTO);
+    assert_int_equal(source->n_classes, 0);
+    assert_int_equal(source->count, 2);
+    assert_non_null(strstr(source->notice, "holds train/ and Val2017/: open one of them"));
+    leat_source_close(source);
+    source = open_folder(LEAT_LABELS_FOLDERS);
+    assert_int_equal(source->n_classes, 2);
+    assert_non_null(strstr(source->notice, "as asked"));
+    leat_source_close(source);
+}
+
+static void a_class_may_be_called_train_or_valley(void **state)
+{
+    (void)state;
+    files_write_text(folder, "train/1.jpg", "1");
+    files_write_text(folder, "valley/2.jpg", "2");
+    files_write_text(folder, "testudo/3.jpg", "3");
+    struct leat_source *source = open_folder(LEAT_LABELS_AUTO);
+    assert_int_equal(source->n_classes, 3);
+    leat_source_close(source);
+}
+
+static void a_folder_without_photos_says_what_was_looked_for(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    files_write_text(folder, "a/x.gif", "1");
+    assert_int_equal(open_error(LEAT_LABELS_AUTO, &error), LEAT_E_NOT_FOUND);
+    assert_non_null(strstr(error.message, ".jpg, .jpeg, .png and .webp"));
+    assert_non_null(strstr(error.message, "1 entry without the extension"));
+    assert_string_equal(error.file, folder);
+    files_remove(folder);
+    assert_int_equal(open_error(LEAT_LABELS_AUTO, &error), LEAT_E_NOT_FOUND);
+}
+
+static void links_to_files_are_followed_and_loops_are_not(void **state)
+{
+    (void)state;
+    char from[PATH_MAX + 256];
+    files_write_text(folder, "a/1.jpg", "1");
+    files_write_text(folder, "a/below/2.jpg", "2");
+    const struct {
+        const char *name, *target;
+    } links[] = {{"a/link.jpg", "1.jpg"}, {"a/up", ".."}, {"self", "."}, {"b", "a/below"}, {"a/dangling.jpg", "nothing"}};
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+        snprintf(from, sizeof from, "%s/%s", folder, links[i].name);
+        assert_int_equal(symlink(links[i].target, from), 0);
+    }
+    struct leat_source *source = open_folder(LEAT_LABELS_AUTO);
+    assert_int_equal(source->count, 4);
+    assert_sample(source, 0, "a/1.jpg", "1", 0);
+    assert_sample(source, 1, "a/below/2.jpg", "2", 0);
+    assert_sample(source, 2, "a/link.jpg", "1", 0);
+    assert_sample(source, 3, "b/2.jpg", "2", 1); /* a link may stand for a class */
+    assert_non_null(strstr(source->notice, "2 entries that are links to folders"));
+    assert_non_null(strstr(source->notice, "1 entry that are links to nothing"));
+    leat_source_close(source);
+}
+
+static void a_file_that_changed_or_vanished_is_noticed(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file;
+    char path[PATH_MAX + 256];
+    files_write_text(folder, "1.jpg", "1");
+    files_write_text(folder, "2.jpg", "2");
+    files_write_text(folder, "3.jpg", "3");
+    struct leat_source *source = open_folder(LEAT_LABELS_AUTO);
+    files_write_text(folder, "1.jpg", "longer");
+    snprintf(path, sizeof path, "%s/2.jpg", folder);
+    struct timeval times[2] = {{1000, 0}, {1000, 0}};
+    assert_int_equal(utimes(path, times), 0);
+    assert_int_equal(source->v->file(source, 0, &file, &error), LEAT_E_CHANGED);
+    assert_null(file);
+    assert_int_equal(source->v->file(source, 1, &file, &error), LEAT_E_CHANGED);
+    assert_string_equal(error.file, path);
+    snprintf(path, sizeof path, "%s/3.jpg", folder);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(source->v->file(source, 2, &file, &error), LEAT_E_CHANGED);
+    assert_non_null(strstr(error.message, "removed"));
+    leat_source_close(source);
+}
+
+static void marks_are_remembered_per_sample(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    size_t failed;
+    char name[32];
+    for (int i = 0; i < 130; i++) {
+        snprintf(name, sizeof name, "%03d.jpg", i);
+        files_write_text(folder, name, "x");
+    }
+    struct leat_source *source = open_folder(LEAT_LABELS_AUTO);
+    source->v->mark(source, 0, 64, false, LEAT_HEALTH_GOOD);
+    source->v->mark(source, 0, 129, false, LEAT_HEALTH_BROKEN);
+    source->v->mark(source, 0, 3, true, LEAT_HEALTH_UNCHECKED);
+    for (uint64_t i = 0; i < 130; i++) {
+        struct leat_extent extent;
+        assert_ok(source->v->extents(source, 0, &i, 1, &extent, &failed, &error));
+        assert_int_equal(extent.health, i == 64 ? LEAT_HEALTH_GOOD : i == 129 ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_UNCHECKED);
+        assert_int_equal(extent.length, 1);
+        assert_false(extent.verify);
+    }
+    leat_source_close(source);
+}
+
+static void the_fingerprint_depends_on_names_lengths_and_labels_only(void **state)
+{
+    (void)state;
+    files_write_text(folder, "a/1.jpg", "one");
+    files_write_text(folder, "b/2.jpg", "two");
+    struct leat_source *source = open_folder(LEAT_LABELS_AUTO);
+    uint64_t want[2] = {0, 0};
+    const char *names[] = {"a/1.jpg", "b/2.jpg"};
+    for (int64_t label = 0; label < 2; label++) {
+        uint64_t sample[2] = {0, 0};
+        leat_fingerprint_file(sample, names[label], 3);
+        leat_fingerprint_value(sample, leat_hash64(&label, 8));
+        leat_fingerprint_append(want, sample);
+    }
+    assert_memory_equal(want, source->fingerprint, sizeof want);
+    leat_source_close(source);
+    files_write_text(folder, "a/1.jpg", "two"); /* same name, same length */
+    source = open_folder(LEAT_LABELS_AUTO);
+    assert_memory_equal(want, source->fingerprint, sizeof want);
+    leat_source_close(source);
+    files_write_text(folder, "a/1.jpg", "longer");
+    source = open_folder(LEAT_LABELS_AUTO);
+    assert_memory_not_equal(want, source->fingerprint, sizeof want);
+    leat_source_close(source);
+}
+
+static void unknown_formats_are_errors_that_list_the_known_ones(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_source *source;
+    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    char path[PATH_MAX + 256];
+    files_write_text(folder, "text", "what is this");
+    files_write_text(folder, "nothing", "");
+    snprintf(path, sizeof path, "%s/text", folder);
+    assert_int_equal(leat_source_open(path, &options, &source, &error), LEAT_E_FORMAT);
+    assert_non_null(strstr(error.message, "\"folder\""));
+    snprintf(path, sizeof path, "%s/nothing", folder);
+    assert_int_equal(leat_source_open(path, &options, &source, &error), LEAT_E_FORMAT);
+    assert_non_null(strstr(error.message, "empty"));
+    options.format = "tar";
+    assert_int_equal(leat_source_open(path, &options, &source, &error), LEAT_E_INVALID);
+    assert_non_null(strstr(error.message, "\"folder\""));
+    options.format = "folder";
+    assert_int_equal(leat_source_open(path, &options, &source, &error), LEAT_E_INVALID);
+    assert_non_null(strstr(error.message, "is a file"));
+}
+
+static void real_folders_of_photos_open(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_source *source;
+    char path[PATH_MAX];
+    const char *data = test_data();
+    snprintf(path, sizeof path, "%s/imagenet", data);
+    assert_ok(leat_source_open(path, NULL, &source, &error));
+    assert_int_equal(source->count, 580);
+    assert_int_equal(source->n_classes, 0);
+    leat_source_close(source);
+    snprintf(path, sizeof path, "%s/ants2bees", data);
+    assert_ok(leat_source_open(path, NULL, &source, &error));
+    assert_non_null(strstr(source->notice, "trainA/ and testA/"));
+    assert_int_equal(source->n_classes, 0);
+    leat_source_close(source);
+    snprintf(path, sizeof path, "%s/odd-images", data);
+    assert_ok(leat_source_open(path, NULL, &source, &error));
+    assert_true(source->count > 400 && source->n_classes > 3);
+    leat_source_close(source);
+}
+
+int main(void)
+{
+#define EACH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        EACH(sub_folders_are_classes_in_bytewise_order),
+        EACH(a_flat_folder_has_no_labels),
+        EACH(labels_can_be_refused_and_demanded),
+        EACH(what_is_left_out_is_counted_in_the_notice),
+        EACH(folders_of_training_and_validation_are_pointed_out_not_guessed),
+        EACH(a_class_may_be_called_train_or_valley),
+        EACH(a_folder_without_photos_says_what_was_looked_for),
+        EACH(links_to_files_are_followed_and_loops_are_not),
+        EACH(a_file_that_changed_or_vanished_is_noticed),
+        EACH(marks_are_remembered_per_sample),
+        EACH(the_fingerprint_depends_on_names_lengths_and_labels_only),
+        EACH(unknown_formats_are_errors_that_list_the_known_ones),
+        cmocka_unit_test(real_folders_of_photos_open),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
