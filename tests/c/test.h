@@ -23,12 +23,15 @@
             fail_msg("%s: %s: %s", #call, leat_status_name(rc_), error.message);                                                           \
     } while (0)
 
-/* The folder of real data, or skips the test by name where LEAT_DATA names none. */
+/* The folder of real data. A program of such tests calls this first in main: where LEAT_DATA names no folder it ends the
+ * program as skipped (cmocka's own skip() prints "not ok", which is counted as a failure). */
 static inline const char *test_data(void)
 {
     const char *path = getenv("LEAT_DATA");
-    if (!path || !*path)
-        skip();
+    if (!path || !*path) {
+        printf("1..0 # SKIP LEAT_DATA names no folder of real data\n");
+        exit(0);
+    }
     return path;
 }
 

@@ -324,29 +324,6 @@ static void unknown_formats_are_errors_that_list_the_known_ones(void **state)
     assert_non_null(strstr(error.message, "is a file"));
 }
 
-static void real_folders_of_photos_open(void **state)
-{
-    (void)state;
-    struct leat_error error;
-    struct leat_source *source;
-    char path[PATH_MAX];
-    const char *data = test_data();
-    snprintf(path, sizeof path, "%s/imagenet", data);
-    assert_ok(leat_source_open(path, NULL, &source, &error));
-    assert_int_equal(source->count, 580);
-    assert_int_equal(source->n_classes, 0);
-    leat_source_close(source);
-    snprintf(path, sizeof path, "%s/ants2bees", data);
-    assert_ok(leat_source_open(path, NULL, &source, &error));
-    assert_non_null(strstr(source->notice, "trainA/ and testA/"));
-    assert_int_equal(source->n_classes, 0);
-    leat_source_close(source);
-    snprintf(path, sizeof path, "%s/odd-images", data);
-    assert_ok(leat_source_open(path, NULL, &source, &error));
-    assert_true(source->count > 400 && source->n_classes > 3);
-    leat_source_close(source);
-}
-
 int main(void)
 {
 #define EACH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -363,7 +340,6 @@ int main(void)
         EACH(marks_are_remembered_per_sample),
         EACH(the_fingerprint_depends_on_names_lengths_and_labels_only),
         EACH(unknown_formats_are_errors_that_list_the_known_ones),
-        cmocka_unit_test(real_folders_of_photos_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,36 @@
+#include <limits.h>
+
+#include "../test.h"
+#include "format/source.h"
+
+static void real_folders_of_photos_open(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_source *source;
+    char path[PATH_MAX];
+    const char *data = test_data();
+    snprintf(path, sizeof path, "%s/imagenet", data);
+    assert_ok(leat_source_open(path, NULL, &source, &error));
+    assert_int_equal(source->count, 580);
+    assert_int_equal(source->n_classes, 0);
+    leat_source_close(source);
+    snprintf(path, sizeof path, "%s/ants2bees", data);
+    assert_ok(leat_source_open(path, NULL, &source, &error));
+    assert_non_null(strstr(source->notice, "trainA/ and testA/"));
+    assert_int_equal(source->n_classes, 0);
+    leat_source_close(source);
+    snprintf(path, sizeof path, "%s/odd-images", data);
+    assert_ok(leat_source_open(path, NULL, &source, &error));
+    assert_true(source->count > 400 && source->n_classes > 3);
+    leat_source_close(source);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(real_folders_of_photos_open),
+    };
+    test_data();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
