@@ -30,19 +30,30 @@ struct leat_decode_codec {
     struct leat_decode_buffer image; /* one row; of an interlaced image, all */
 };
 
+/* zlib, behind libspng, reports some refused allocations as a corrupt stream. A codec is used by one thread at a time, and
+ * libspng's functions have no argument that would say for whom they allocate. */
+static _Thread_local bool memory_was_out;
+
+static void *noted(void *p)
+{
+    if (!p)
+        memory_was_out = true;
+    return p;
+}
+
 static void *zeroed(size_t count, size_t bytes)
 {
-    return leat_new_array(count, bytes);
+    return noted(leat_new_array(count, bytes));
 }
 
 static void *allocate(size_t bytes)
 {
-    return leat_alloc(bytes);
+    return noted(leat_alloc(bytes));
 }
 
 static void *resize(void *p, size_t bytes)
 {
-    return p ? leat_realloc_array(p, 1, bytes) : leat_alloc(bytes);
+    return noted(p ? leat_realloc_array(p, 1, bytes) : leat_alloc(bytes));
 }
 
 static int read_bytes(spng_ctx *spng, void *user, void *dst, size_t n)
@@ -58,7 +69,7 @@ static int read_bytes(spng_ctx *spng, void *user, void *dst, size_t n)
 
 static int failed(const struct leat_decode_codec *p, int code, struct leat_error *error)
 {
-    if (code == SPNG_EMEM)
+    if (code == SPNG_EMEM || memory_was_out)
         return leat_fail(error, LEAT_E_NOMEM, "PNG: memory to decode a photo of %u x %u could not be had", p->header.width,
                          p->header.height);
     return leat_decode_fail(error, "PNG", (int64_t)p->position, p->length,
@@ -97,7 +108,7 @@ static int png_open(struct leat_decode_codec *p, const struct leat_decode_reques
     p->data = request->data;
     p->length = request->length;
     p->position = 0;
-    p->started = p->finished = false;
+    p->started = p->finished = memory_was_out = false;
     memset(&p->header, 0, sizeof p->header);
     struct spng_alloc alloc = {allocate, resize, zeroed, leat_free};
     p->spng = spng_ctx_new2(&alloc, 0);
@@ -186,6 +197,20 @@ static int png_row(struct leat_decode_codec *p, const uint8_t **row, struct leat
     return LEAT_OK;
 }
 
+/* libspng stops after the name of the last chunk, IEND: its checksum, the last four bytes of the photo, is ours to read. */
+static int check_end(const struct leat_decode_codec *p, struct leat_error *error)
+{
+    static const uint8_t end[] = {'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};
+    size_t name = p->position;
+    while (name >= 4 && memcmp(p->data + name - 4, end, 4) && p->position - name < 4)
+        name--;
+    if (name < 4 || memcmp(p->data + name - 4, end, 4))
+        return leat_decode_fail(error, "PNG", (int64_t)p->position, p->length, "no last chunk (IEND) where one should be");
+    if (p->length - name < 4)
+        return failed(p, SPNG_IO_EOF, error);
+    return memcmp(p->data + name, end + 4, 4) ? failed(p, SPNG_ECHUNK_CRC, error) : LEAT_OK;
+}
+
 static int png_scan(struct leat_decode_codec *p, struct leat_error *error)
 {
     int rc = p->started ? LEAT_OK : start(p, SPNG_FMT_PNG, error);
@@ -194,7 +219,7 @@ static int png_scan(struct leat_decode_codec *p, struct leat_error *error)
     if (rc)
         return rc;
     int code = spng_decode_chunks(p->spng); /* the rest, to IEND */
-    return code ? failed(p, code, error) : LEAT_OK;
+    return code ? failed(p, code, error) : check_end(p, error);
 }
 
 const struct leat_decode_backend leat_decode_png = {

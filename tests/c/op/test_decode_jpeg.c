@@ -3,6 +3,9 @@
 
 #include <dirent.h>
 
+#include <jerror.h>
+
+#include "base/alloc.h"
 #include "op/decode.h"
 #include "op/program.h"
 
@@ -116,11 +119,372 @@ static void every_box_of_a_scaled_photo_equals_a_scaled_full_decode_cropped(void
                 check_all_offsets(&styles[s], sizes[i][0], sizes[i][1], denominator);
 }
 
+static void boxes_of_real_photos_equal_a_full_decode_cropped(void **state)
+{
+    (void)state;
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/imagenet", test_data());
+    DIR *dir = opendir(folder);
+    if (!dir)
+        skip();
+    uint64_t n = 0;
+    for (struct dirent *entry; (entry = readdir(dir)); n++) {
+        if (entry->d_name[0] == '.')
+            continue;
+        size_t length;
+        uint8_t *data = photo_file(folder, entry->d_name, &length);
+        struct leat_photo_info info;
+        assert_ok(leat_photo_probe(data, length, &info, &error));
+        struct photo_full full = photo_reference(data, length, info.channels == 1, 1);
+        for (uint64_t i = 0; i < 2; i++) {
+            uint32_t x = (uint32_t)leat_draw_below(n, 4 * i, full.width), y = (uint32_t)leat_draw_below(n, 4 * i + 1, full.height);
+            uint32_t w = 1 + (uint32_t)leat_draw_below(n, 4 * i + 2, full.width - x);
+            uint32_t h = 1 + (uint32_t)leat_draw_below(n, 4 * i + 3, full.height - y);
+            check_box(entry->d_name, data, length, &full, 1, x, y, w, h, i & 1);
+        }
+        free(full.pixels);
+        free(data);
+    }
+    closedir(dir);
+    assert_true(n > 2);
+}
+
+/* ---- colours ------------------------------------------------------------------------------------------------------ */
+
+static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false};
+
+/* Decodes all of a photo. The result is ended with free(). */
+static uint8_t *decode_all(const uint8_t *data, size_t length, bool gray, uint32_t *w, uint32_t *h)
+{
+    struct leat_decode_request request = {.data = data, .length = length, .gray = gray};
+    assert_ok(leat_decoder_open(decoder, &request, w, h, &error));
+    assert_ok(leat_decoder_begin(decoder, 1, 0, 0, *w, *h, &error));
+    size_t stride = *w * (gray ? 1u : 4u);
+    uint8_t *out = malloc(stride * *h);
+    assert_non_null(out);
+    for (uint32_t i = 0; i < *h; i++) {
+        const uint8_t *row;
+        assert_ok(leat_decoder_row(decoder, &row, &error));
+        memcpy(out + i * stride, row, stride);
+    }
+    assert_ok(leat_decoder_end(decoder, &error));
+    return out;
+}
+
+static void grey_of_a_colour_photo_is_the_luma_of_its_rgb(void **state)
+{
+    (void)state;
+    uint32_t w = 61, h = 43;
+    size_t length;
+    uint8_t *pixels = photo_pixels(w, h, 3, 5), *data = photo_encode(&color, pixels, w, h, 90, &length);
+    struct photo_full full = photo_reference(data, length, false, 1);
+    uint8_t *gray = decode_all(data, length, true, &w, &h);
+    for (size_t i = 0; i < (size_t)w * h; i++) {
+        const uint8_t *p = full.pixels + 4 * i;
+        assert_int_equal(gray[i], (p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 32768) >> 16);
+    }
+    free(gray);
+    free(full.pixels);
+    free(data);
+    free(pixels);
+}
+
+static void cmyk_is_read_as_adobe_writes_it(void **state)
+{
+    (void)state;
+    static const struct photo_style inks[] = {
+        {"CMYK", JCS_CMYK, JCS_CMYK, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, false, false},
+        {"YCCK", JCS_CMYK, JCS_YCCK, {2, 1, 1, 2}, {2, 1, 1, 2}, 0, false, false, false},
+    };
+    for (size_t s = 0; s < 2; s++) {
+        uint32_t w = 37, h = 29;
+        size_t length;
+        uint8_t *pixels = photo_pixels(w, h, 4, 6), *data = photo_encode(&inks[s], pixels, w, h, 90, &length);
+        struct photo_full full = photo_reference(data, length, false, 1);
+        uint8_t *rgbx = decode_all(data, length, false, &w, &h);
+        for (size_t i = 0; i < (size_t)w * h; i++) {
+            const uint8_t *ink = full.pixels + 4 * i;
+            for (int c = 0; c < 3; c++) {
+                /* stored inverted: 255 is no ink. Rounded to nearest. */
+                int expected = ink[3] - (int)(((255 - ink[c]) * ink[3] * 2 + 255) / 510);
+                assert_int_equal(rgbx[4 * i + (size_t)c], expected);
+            }
+            assert_int_equal(rgbx[4 * i + 3], 255);
+        }
+        free(rgbx);
+        free(full.pixels);
+        free(data);
+        free(pixels);
+    }
+}
+
+/* ---- damage ------------------------------------------------------------------------------------------------------- */
+
+static struct leat_photo_checker *checker;
+
+static int make_checker(void **state)
+{
+    checker = leat_photo_checker_new();
+    return checker ? make_decoder(state) : -1;
+}
+
+static int free_checker(void **state)
+{
+    leat_photo_checker_free(checker);
+    return free_decoder(state);
+}
+
+static jmp_buf reference_jump;
+
+static void reference_error(j_common_ptr cinfo)
+{
+    (void)cinfo;
+    longjmp(reference_jump, 1);
+}
+
+static void reference_message(j_common_ptr cinfo, int level)
+{
+    if (level < 0 && cinfo->err->msg_code != JWRN_JFIF_MAJOR)
+        reference_error(cinfo);
+}
+
+static boolean reference_fill(j_decompress_ptr cinfo)
+{
+    reference_error((j_common_ptr)cinfo);
+    return FALSE;
+}
+
+/* Whether libjpeg decodes the whole photo without an error, a warning, or asking for more bytes. */
+static bool reference_is_whole(const uint8_t *data, size_t length)
+{
+    static struct jpeg_decompress_struct d;
+    static struct jpeg_error_mgr errors;
+    static uint8_t line[4 * 65500];
+    d.err = jpeg_std_error(&errors);
+    errors.error_exit = reference_error;
+    errors.emit_message = reference_message;
+    jpeg_create_decompress(&d);
+    bool whole = false;
+    if (!setjmp(reference_jump)) {
+        jpeg_mem_src(&d, data, length);
+        d.src->fill_input_buffer = reference_fill;
+        jpeg_read_header(&d, TRUE);
+        if (d.num_components != 2 && d.num_components <= 4 && (uint64_t)d.image_width * d.image_height < 1 << 22) {
+            jpeg_start_decompress(&d);
+            while (d.output_scanline < d.output_height) {
+                JSAMPROW row = line;
+                jpeg_read_scanlines(&d, &row, 1);
+            }
+            jpeg_finish_decompress(&d);
+            whole = true;
+        }
+    }
+    jpeg_destroy_decompress(&d);
+    return whole;
+}
+
+/* Decodes the middle pixel, then reads on to the end. */
+static int decode_a_pixel_and_scan(const uint8_t *data, size_t length)
+{
+    uint32_t w, h;
+    const uint8_t *row;
+    struct leat_decode_request request = {.data = data, .length = length, .scan_to_end = true};
+    int rc = leat_decoder_open(decoder, &request, &w, &h, &error);
+    if (rc)
+        return rc;
+    rc = leat_decoder_begin(decoder, 1, w / 2, h / 2, 1, 1, &error);
+    if (!rc)
+        rc = leat_decoder_row(decoder, &row, &error);
+    if (rc) {
+        leat_decoder_end(decoder, NULL);
+        return rc;
+    }
+    return leat_decoder_end(decoder, &error);
+}
+
+static void a_photo_cut_anywhere_is_broken(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < STYLES; s++) {
+        unsigned channels = styles[s].in == JCS_GRAYSCALE ? 1 : 3;
+        size_t length;
+        uint8_t *pixels = photo_pixels(41, 37, channels, s), *data = photo_encode(&styles[s], pixels, 41, 37, 80, &length);
+        assert_ok(leat_photo_check(checker, data, length, &error));
+        for (size_t cut = 0; cut < length; cut++) {
+            /* the bytes lie at the end of their own memory, so that a sanitizer sees reads beyond them */
+            uint8_t *part = malloc(cut + !cut);
+            assert_non_null(part);
+            memcpy(part, data, cut);
+            assert_int_equal(leat_photo_check(checker, part, cut, &error), LEAT_E_DECODE);
+            assert_true(error.offset <= (int64_t)cut);
+            assert_int_equal(decode_a_pixel_and_scan(part, cut), LEAT_E_DECODE);
+            free(part);
+        }
+        free(data);
+        free(pixels);
+    }
+}
+
+static void checking_finds_what_a_full_decode_finds(void **state)
+{
+    (void)state;
+    unsigned broken = 0;
+    for (size_t s = 0; s < STYLES; s++) {
+        unsigned channels = styles[s].in == JCS_GRAYSCALE ? 1 : 3;
+        size_t length;
+        uint8_t *pixels = photo_pixels(75, 66, channels, s), *data = photo_encode(&styles[s], pixels, 75, 66, 80, &length);
+        for (uint64_t i = 0; i < 400; i++) {
+            size_t at = (size_t)leat_draw_below(s, 2 * i, length);
+            uint8_t was = data[at];
+            data[at] = (uint8_t)(was ^ 1u << leat_draw_below(s, 2 * i + 1, 8));
+            bool whole = reference_is_whole(data, length);
+            broken += !whole;
+            int rc = leat_photo_check(checker, data, length, &error);
+            if ((rc == LEAT_OK) != whole)
+                fail_msg("%s, bit flipped in byte %zu: %s, but a full decode is %s", styles[s].name, at, rc ? error.message : "good",
+                         whole ? "good" : "broken");
+            int again = decode_a_pixel_and_scan(data, length);
+            if (again != rc)
+                fail_msg("%s, bit flipped in byte %zu: the check gives %d, decoding and scanning %d (%s)", styles[s].name, at, rc, again,
+                         error.message);
+            data[at] = was;
+        }
+        free(data);
+        free(pixels);
+    }
+    assert_true(broken > STYLES * 100);
+}
+
+static void bytes_after_the_end_are_no_damage(void **state)
+{
+    (void)state;
+    size_t length;
+    uint8_t *pixels = photo_pixels(20, 20, 3, 1), *data = photo_encode(&color, pixels, 20, 20, 80, &length);
+    uint8_t *more = calloc(1, length + 1000);
+    assert_non_null(more);
+    memcpy(more, data, length);
+    assert_ok(leat_photo_check(checker, more, length + 1000, &error));
+    free(more);
+    free(data);
+    free(pixels);
+}
+
+/* Where the segment with this marker begins; the file must have it. */
+static size_t segment(const uint8_t *data, size_t length, uint8_t marker)
+{
+    for (size_t at = 2; at + 4 < length; at += 2u + (size_t)(data[at + 2] << 8 | data[at + 3])) {
+        assert_int_equal(data[at], 0xff);
+        if (data[at + 1] == marker)
+            return at;
+    }
+    fail_msg("no segment %x", marker);
+    return 0;
+}
+
+static void a_photo_without_tables_does_not_borrow_those_of_the_photo_before(void **state)
+{
+    (void)state;
+    /* a progressive photo has tables of its own; without any, libjpeg takes the standard's */
+    static const struct photo_style progressive = {"p", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, true, false, false};
+    size_t length, first_length;
+    uint8_t *pixels = photo_pixels(40, 40, 3, 1), *data = photo_encode(&color, pixels, 40, 40, 80, &length);
+    uint8_t *first = photo_encode(&progressive, pixels, 40, 40, 80, &first_length);
+    uint32_t w, h;
+    uint8_t *expected = decode_all(data, length, false, &w, &h);
+    for (int i = 0; i < 4; i++) {
+        size_t at = segment(data, length, 0xc4), bytes = 2u + (size_t)(data[at + 2] << 8 | data[at + 3]);
+        memmove(data + at, data + at + bytes, length - at - bytes);
+        length -= bytes;
+    }
+    free(decode_all(first, first_length, false, &w, &h));
+    uint8_t *got = decode_all(data, length, false, &w, &h);
+    assert_memory_equal(got, expected, (size_t)w * h * 4);
+    size_t at = segment(data, length, 0xdb), bytes = 2u + (size_t)(data[at + 2] << 8 | data[at + 3]);
+    memmove(data + at, data + at + bytes, length - at - bytes);
+    assert_int_equal(leat_photo_check(checker, data, length - bytes, &error), LEAT_E_DECODE);
+    free(got);
+    free(expected);
+    free(first);
+    free(data);
+    free(pixels);
+}
+
+static void a_header_that_promises_too_much_is_refused_before_memory_is_spent(void **state)
+{
+    (void)state;
+    static const uint8_t sizes[][4] = {{0xff, 0x00, 0xff, 0x00}, {0x3f, 0x00, 0x3f, 0x00}, {0, 0, 0, 16}, {0, 16, 0, 0}};
+    size_t length;
+    uint8_t *pixels = photo_pixels(40, 40, 3, 1);
+    for (size_t s = 0; s < STYLES; s++) {
+        if (styles[s].in == JCS_GRAYSCALE || styles[s].arithmetic)
+            continue;
+        uint8_t *data = photo_encode(&styles[s], pixels, 40, 40, 80, &length);
+        size_t at = segment(data, length, styles[s].progressive ? 0xc2 : 0xc0);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            memcpy(data + at + 5, sizes[i], 4);
+            assert_int_equal(leat_photo_check(checker, data, length, &error), LEAT_E_DECODE);
+        }
+        free(data);
+    }
+    free(pixels);
+}
+
+static void thousands_of_scans_are_refused(void **state)
+{
+    (void)state;
+    static const struct photo_style apart = {"apart", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, true};
+    size_t length;
+    uint8_t *pixels = photo_pixels(16, 16, 3, 1), *data = photo_encode(&apart, pixels, 16, 16, 50, &length);
+    size_t begin = segment(data, length, 0xda), end = begin + 2;
+    while (data[end] != 0xff || data[end + 1] == 0)
+        end++;
+    size_t scan = end - begin, n = 2000;
+    uint8_t *bomb = malloc(length + n * scan);
+    assert_non_null(bomb);
+    memcpy(bomb, data, begin);
+    for (size_t i = 0; i < n; i++)
+        memcpy(bomb + begin + i * scan, data + begin, scan);
+    memcpy(bomb + begin + n * scan, data + begin, length - begin);
+    assert_int_equal(leat_photo_check(checker, bomb, length + n * scan, &error), LEAT_E_DECODE);
+    assert_non_null(strstr(error.message, "scans"));
+    free(bomb);
+    free(data);
+    free(pixels);
+}
+
+static void steady_state_allocates_nothing_of_ours(void **state)
+{
+    (void)state;
+    size_t length;
+    uint32_t w = 300, h = 200;
+    uint8_t *pixels = photo_pixels(w, h, 3, 1), *data = photo_encode(&color, pixels, w, h, 80, &length);
+    free(decode_all(data, length, true, &w, &h));
+    assert_ok(leat_photo_check(checker, data, length, &error));
+    uint64_t before = leat_alloc_count();
+    for (int i = 0; i < 20; i++) {
+        free(decode_all(data, length, i & 1, &w, &h));
+        assert_ok(leat_photo_check(checker, data, length, &error));
+    }
+    assert_int_equal(leat_alloc_count(), before);
+    free(data);
+    free(pixels);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_box_of_every_kind_equals_a_full_decode_cropped),
         cmocka_unit_test(every_box_of_a_scaled_photo_equals_a_scaled_full_decode_cropped),
+        cmocka_unit_test(boxes_of_real_photos_equal_a_full_decode_cropped),
+        cmocka_unit_test(grey_of_a_colour_photo_is_the_luma_of_its_rgb),
+        cmocka_unit_test(cmyk_is_read_as_adobe_writes_it),
+        cmocka_unit_test(a_photo_cut_anywhere_is_broken),
+        cmocka_unit_test(checking_finds_what_a_full_decode_finds),
+        cmocka_unit_test(bytes_after_the_end_are_no_damage),
+        cmocka_unit_test(a_photo_without_tables_does_not_borrow_those_of_the_photo_before),
+        cmocka_unit_test(a_header_that_promises_too_much_is_refused_before_memory_is_spent),
+        cmocka_unit_test(thousands_of_scans_are_refused),
+        cmocka_unit_test(steady_state_allocates_nothing_of_ours),
     };
-    return cmocka_run_group_tests(tests, make_decoder, free_decoder);
+    return cmocka_run_group_tests(tests, make_checker, free_checker);
 }
