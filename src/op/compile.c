@@ -1,0 +1,396 @@
+/*
+ * Compiling a program: JSON to operators, chains to types, types to the path by which rows are made.
+ *
+ * Everything about a program that can be wrong is found here, and said with the names of output and operator; what
+ * remains for the rows themselves is a photo that does not decode or is too small for its crop.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "op/program_internal.h"
+
+#define MAX_OUTPUTS 4096
+#define MAX_OPERATORS 65536
+#define MAX_NAME 255
+
+static int fail_nomem(struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_NOMEM, "No memory to compile the program.");
+}
+
+/* ---- operators ---- */
+
+static int parse_operator(struct leat_op *op, const char *id, const json_t *object, struct leat_error *error)
+{
+    const char *type = json_string_value(json_object_get(object, "type"));
+    if (!type)
+        return leat_fail(error, LEAT_E_INVALID, "Operator \"%.64s\" of the program needs a \"type\", such as \"Decode\".", id);
+    for (size_t i = 0; leat_operators[i]; i++)
+        if (!strcmp(leat_operators[i]->type, type))
+            op->class = leat_operators[i];
+    if (!op->class)
+        return leat_fail(error, LEAT_E_INVALID, "Operator \"%.64s\" of the program has an unknown type, \"%.64s\".", id, type);
+    const json_t *name = json_object_get(object, "name");
+    op->id = id;
+    op->name = json_string_value(name);
+    if (name && !json_is_null(name) && (!op->name || !*op->name || strlen(op->name) > MAX_NAME))
+        return leat_fail(error, LEAT_E_INVALID, "%s: name must be text of 1 to %d bytes.", type, MAX_NAME);
+    op->args = leat_new_array(1, op->class->args_bytes);
+    if (!op->args)
+        return fail_nomem(error);
+    struct leat_args args = {.object = object, .operator_type = type, .error = error};
+    op->class->parse(op->args, &args);
+    return leat_args_end(&args);
+}
+
+static int parse_operators(struct leat_program *program, struct leat_error *error)
+{
+    json_t *table = json_object_get(program->json, "operators"), *object;
+    if (table && !json_is_object(table))
+        return leat_fail(error, LEAT_E_INVALID, "\"operators\" of the program must be an object of operators by id.");
+    size_t n = json_object_size(table);
+    if (n > MAX_OPERATORS)
+        return leat_fail(error, LEAT_E_INVALID, "The program has %zu operators; %d are allowed.", n, MAX_OPERATORS);
+    program->ops = leat_new_array(n ? n : 1, sizeof *program->ops);
+    if (!program->ops)
+        return fail_nomem(error);
+    const char *id;
+    json_object_foreach(table, id, object)
+    {
+        int rc = parse_operator(&program->ops[program->n_ops++], id, object, error);
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+static struct leat_op *find_op(const struct leat_program *program, const char *id)
+{
+    for (size_t i = 0; id && i < program->n_ops; i++)
+        if (!strcmp(program->ops[i].id, id))
+            return &program->ops[i];
+    return NULL;
+}
+
+/*
+ * Names the instances: name=, or "<output>/<type>/<ordinal of the type in that chain>" in the alphabetically first
+ * output that uses the operator. So a Normalize more or less changes no crop, and an operator in two chains draws once.
+ */
+static int name_instances(struct leat_program *program, struct leat_error *error)
+{
+    for (size_t o = 0; o < program->n_ops; o++) {
+        struct leat_op *op = &program->ops[o];
+        const char *best = NULL;
+        unsigned ordinal = 0;
+        for (size_t i = 0; i < program->n_outputs; i++) {
+            const struct leat_compiled *c = &program->outputs[i];
+            unsigned before = 0;
+            for (size_t k = 0; k < c->n_uses; k++) {
+                if (c->uses[k].op == op && (!best || strcmp(c->face.name, best) < 0)) {
+                    best = c->face.name;
+                    ordinal = before;
+                    break;
+                }
+                before += c->uses[k].op->class == op->class;
+            }
+        }
+        char name[2 * MAX_NAME + 64];
+        if (op->name)
+            snprintf(name, sizeof name, "%s", op->name);
+        else
+            snprintf(name, sizeof name, "%s/%s/%u", best ? best : "", op->class->type, ordinal);
+        op->instance = leat_hash64(name, strlen(name));
+        for (size_t k = 0; k < o && (best || op->name); k++)
+            if (program->ops[k].instance == op->instance && program->ops[k].name)
+                return leat_fail(error, LEAT_E_INVALID, "Two operators of the program are both named \"%.128s\"; they would draw the same.",
+                                 name);
+    }
+    return LEAT_OK;
+}
+
+/* ---- types ---- */
+
+static void type_of_field(const struct leat_field *field, struct leat_type *type)
+{
+    memset(type, 0, sizeof *type);
+    type->kind = field->kind;
+    type->dtype = field->kind == LEAT_KIND_ARRAY ? field->dtype : LEAT_U8;
+    if (field->kind != LEAT_KIND_ARRAY) {
+        type->ndim = 1;
+        type->shape[0] = -1;
+        return;
+    }
+    type->ndim = field->ndim;
+    bool fixed = true;
+    for (unsigned i = 0; i < field->ndim; i++) {
+        type->shape[i] = field->shape[i];
+        fixed = fixed && field->shape[i] > 0 && field->shape[i] <= INT32_MAX;
+    }
+    bool whole = type->dtype <= LEAT_I64; /* the integers stand first in the enumeration */
+    if (field->layout != LEAT_LAYOUT_NONE && whole)
+        type->range = LEAT_RANGE_MAX;
+    type->layout = field->layout;
+    if (type->layout != LEAT_LAYOUT_NONE && (field->ndim != 3 || !fixed || leat_type_channels(type) > LEAT_MAX_CHANNELS))
+        type->layout = LEAT_LAYOUT_NONE;
+}
+
+static int infer_chain(struct leat_compiled *c, struct leat_error *error)
+{
+    struct leat_type type = c->in;
+    for (size_t i = 0; i < c->n_uses; i++) {
+        struct leat_use *use = &c->uses[i];
+        const struct leat_place place = {c->face.name, use->op->class->type};
+        use->in = type;
+        int rc = use->op->class->infer(use->op->args, &place, &type, &use->effect, error);
+        if (rc)
+            return rc;
+        use->out = type;
+        c->face.keyed |= use->op->class->random;
+        c->face.decodes |= type.decoded;
+    }
+    c->out = type;
+    if (leat_type_is_image(&type) && (leat_type_height(&type) < 0 || leat_type_width(&type) < 0)) {
+        int rc = leat_fail(
+            error, LEAT_E_TYPE,
+            "Output '%s' ends in images of open size, which do not stack into a batch: put Resize([height, width]), CenterCrop or "
+            "another crop after %s.",
+            c->face.name, c->uses[c->n_uses - 1].op->class->type);
+        leat_error_at_sample(error, LEAT_NO_SAMPLE, c->face.name);
+        return rc;
+    }
+    return LEAT_OK;
+}
+
+/* Shape, strides and bytes of a row, and the path by which it is made. */
+static int finish_face(struct leat_compiled *c, struct leat_error *error)
+{
+    struct leat_output *face = &c->face;
+    struct leat_type *t = &c->out;
+    face->kind = t->kind;
+    face->dtype = t->dtype;
+    face->ndim = t->ndim;
+    memcpy(face->shape, t->shape, sizeof face->shape);
+    face->ragged = t->ndim && t->shape[0] < 0;
+    face->in_place = c->in.kind == LEAT_KIND_ARRAY && !face->ragged;
+    bool image = c->n_uses && leat_type_is_image(t), planar = t->ask == LEAT_ASK_NOTHING || t->ask == LEAT_ASK_NCHW;
+    int64_t h = 0, w = 0, channels = 0;
+    if (image) {
+        h = leat_type_height(t);
+        w = leat_type_width(t);
+        channels = leat_type_channels(t);
+        bool last = t->ask == LEAT_ASK_NHWC;
+        face->shape[0] = last ? h : channels;
+        face->shape[1] = last ? w : h;
+        face->shape[2] = last ? channels : w;
+    }
+    uint64_t elements = 1;
+    for (unsigned i = face->ndim; i-- > 0;) {
+        face->strides[i] = (int64_t)elements;
+        if ((face->shape[i] >= 0 && !leat_mul_u64(elements, (uint64_t)face->shape[i], &elements)) || elements > UINT64_C(1) << 40)
+            return leat_fail(error, LEAT_E_INVALID, "A row of output '%s' has more than 2^40 numbers.", face->name);
+    }
+    if (image && t->ask == LEAT_ASK_CHANNELS_LAST) {
+        face->strides[0] = 1;
+        face->strides[1] = w * channels;
+        face->strides[2] = channels;
+    }
+    c->elements = elements;
+    c->in_bytes = elements * leat_dtype_size(c->in.dtype); /* used where the number of elements does not change */
+    face->row_bytes = elements * leat_dtype_size(t->dtype);
+    if (!c->n_uses) {
+        c->path = LEAT_PATH_COPY;
+        return LEAT_OK;
+    }
+    c->path = image ? LEAT_PATH_IMAGE : LEAT_PATH_MAP;
+    const struct leat_kernels *kernels = leat_kernels(leat_cpu_isa());
+    if (leat_stages_compile(c->uses, c->n_uses, &c->in, planar, kernels, &c->stages, &c->n_stages))
+        return fail_nomem(error);
+    if (c->path == LEAT_PATH_MAP && c->n_uses == 1 && c->uses[0].out.range == c->uses[0].in.range &&
+        !strcmp(c->uses[0].op->class->type, "ToDtype") && c->in.range == LEAT_RANGE_PLAIN) {
+        c->path = LEAT_PATH_CONVERT;
+        c->convert = kernels->convert(c->in.dtype, t->dtype);
+    }
+    return LEAT_OK;
+}
+
+/* ---- outputs ---- */
+
+static int parse_output(struct leat_program *program, const struct leat_field *fields, size_t n_fields, const char *name,
+                        const json_t *object, struct leat_error *error)
+{
+    struct leat_compiled *c = &program->outputs[program->n_outputs++];
+    c->face.name = name;
+    if (!*name || strlen(name) > MAX_NAME)
+        return leat_fail(error, LEAT_E_INVALID, "The name of an output must have 1 to %d bytes.", MAX_NAME);
+    const char *field = json_string_value(json_object_get(object, "field"));
+    const json_t *chain = json_object_get(object, "chain");
+    if (!field || !json_is_array(chain))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "Output '%s' of the program needs \"field\" (a name) and \"chain\" (a list of operator ids).", name);
+    size_t f = 0;
+    while (f < n_fields && strcmp(fields[f].name, field))
+        f++;
+    if (f == n_fields) {
+        char list[512] = "";
+        for (size_t i = 0; i < n_fields && strlen(list) + strlen(fields[i].name) + 3 < sizeof list; i++) {
+            strcat(list, i ? ", " : "");
+            strcat(list, fields[i].name);
+        }
+        return leat_fail(error, LEAT_E_NOT_FOUND, "Output '%s' is made of field '%.64s', which the data set does not have; it has: %s.",
+                         name, field, list);
+    }
+    c->face.field = f;
+    type_of_field(&fields[f], &c->in);
+    size_t n = json_array_size(chain);
+    if (n > MAX_OPERATORS)
+        return leat_fail(error, LEAT_E_INVALID, "The chain of output '%s' is too long.", name);
+    c->uses = leat_new_array(n ? n : 1, sizeof *c->uses);
+    if (!c->uses)
+        return fail_nomem(error);
+    for (size_t i = 0; i < n; i++) {
+        const char *id = json_string_value(json_array_get(chain, i));
+        c->uses[i].op = find_op(program, id);
+        if (!c->uses[i].op)
+            return leat_fail(error, LEAT_E_INVALID,
+                             "The chain of output '%s' refers to operator \"%.64s\", which the program does not list.", name,
+                             id ? id : "(not text)");
+        c->n_uses++;
+    }
+    return LEAT_OK;
+}
+
+static int parse_outputs(struct leat_program *program, const struct leat_field *fields, size_t n_fields, struct leat_error *error)
+{
+    json_t *table = json_object_get(program->json, "outputs"), *object;
+    if (!json_is_object(table) || !json_object_size(table) || json_object_size(table) > MAX_OUTPUTS)
+        return leat_fail(error, LEAT_E_INVALID, "The program needs \"outputs\", an object of 1 to %d outputs by name.", MAX_OUTPUTS);
+    program->outputs = leat_new_array(json_object_size(table), sizeof *program->outputs);
+    if (!program->outputs)
+        return fail_nomem(error);
+    const char *name;
+    json_object_foreach(table, name, object)
+    {
+        int rc = parse_output(program, fields, n_fields, name, object, error);
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+/* Without JSON: every field that is not derived, as stored. */
+static int all_fields(struct leat_program *program, const struct leat_field *fields, size_t n_fields, struct leat_error *error)
+{
+    program->outputs = leat_new_array(n_fields ? n_fields : 1, sizeof *program->outputs);
+    program->names = leat_new_array(n_fields + 1, sizeof *program->names);
+    if (!program->outputs || !program->names)
+        return fail_nomem(error);
+    for (size_t i = 0; i < n_fields; i++) {
+        if (fields[i].flags & LEAT_FIELD_DERIVED)
+            continue;
+        struct leat_compiled *c = &program->outputs[program->n_outputs];
+        c->face.name = program->names[program->n_outputs] = leat_strdup(fields[i].name);
+        if (!c->face.name)
+            return fail_nomem(error);
+        program->n_outputs++;
+        c->face.field = i;
+        type_of_field(&fields[i], &c->in);
+    }
+    if (!program->n_outputs)
+        return leat_fail(error, LEAT_E_INVALID, "The data set has no field to deliver.");
+    return LEAT_OK;
+}
+
+/* ---- the whole ---- */
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    return leat_key_mix(hash, leat_hash64(text, strlen(text)));
+}
+
+static uint64_t hash_program(const struct leat_program *program, const struct leat_field *fields)
+{
+    uint64_t hash = leat_key_mix(0, 1); /* of what operators compute: to be changed when that changes */
+    for (size_t i = 0; i < program->n_outputs; i++) {
+        const struct leat_compiled *c = &program->outputs[i];
+        hash = hash_text(hash_text(hash, c->face.name), fields[c->face.field].name);
+        uint64_t numbers[4 + LEAT_MAX_DIMS] = {c->in.kind, c->in.dtype, fields[c->face.field].layout, c->in.ndim};
+        for (unsigned d = 0; d < c->in.ndim; d++)
+            numbers[4 + d] = (uint64_t)c->in.shape[d];
+        hash = leat_key_mix(hash, leat_hash64(numbers, sizeof numbers));
+        for (size_t k = 0; k < c->n_uses; k++) {
+            const struct leat_op *op = c->uses[k].op;
+            hash = leat_key_mix(hash_text(hash, op->class->type), op->instance);
+            hash = leat_key_mix(hash, leat_hash64(op->args, op->class->args_bytes));
+        }
+    }
+    return hash;
+}
+
+static int compile(struct leat_program *program, const struct leat_field *fields, size_t n_fields, const char *text,
+                   struct leat_error *error)
+{
+    int rc;
+    if (text) {
+        json_error_t where;
+        program->json = json_loads(text, JSON_REJECT_DUPLICATES, &where);
+        if (!json_is_object(program->json))
+            return leat_fail(error, LEAT_E_INVALID, "The program is not a JSON object: line %d, column %d: %s.", where.line, where.column,
+                             program->json ? "not an object" : where.text);
+        rc = parse_operators(program, error);
+        rc = rc ? rc : parse_outputs(program, fields, n_fields, error);
+    } else {
+        rc = all_fields(program, fields, n_fields, error);
+    }
+    rc = rc ? rc : name_instances(program, error);
+    for (size_t i = 0; !rc && i < program->n_outputs; i++) {
+        struct leat_compiled *c = &program->outputs[i];
+        rc = infer_chain(c, error);
+        rc = rc ? rc : finish_face(c, error);
+        program->decodes |= c->face.decodes;
+        c->first_time = program->n_times;
+        program->n_times += (c->n_stages ? c->n_stages : 1) + c->face.decodes;
+    }
+    if (!rc)
+        program->hash = hash_program(program, fields);
+    return rc;
+}
+
+int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *json, struct leat_program **out,
+                         struct leat_error *error)
+{
+    *out = NULL;
+    struct leat_program *program = leat_new(struct leat_program);
+    if (!program)
+        return fail_nomem(error);
+    program->kernels = leat_kernels(leat_cpu_isa());
+    int rc = compile(program, fields, n_fields, json, error);
+    if (rc)
+        leat_program_free(program);
+    else
+        *out = program;
+    return rc;
+}
+
+void leat_program_free(struct leat_program *program)
+{
+    if (!program)
+        return;
+    for (size_t i = 0; i < program->n_outputs; i++) {
+        leat_stages_free(program->outputs[i].stages, program->outputs[i].n_stages);
+        leat_free(program->outputs[i].uses);
+    }
+    for (size_t i = 0; i < program->n_ops; i++)
+        leat_free(program->ops[i].args);
+    for (size_t i = 0; program->names && program->names[i]; i++)
+        leat_free(program->names[i]);
+    leat_free(program->names);
+    leat_free(program->outputs);
+    leat_free(program->ops);
+    json_decref(program->json);
+    leat_free(program);
+}

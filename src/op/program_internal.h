@@ -1,0 +1,41 @@
+/* What compiling (compile.c) hands to applying (program.c). */
+#ifndef LEAT_OP_PROGRAM_INTERNAL_H
+#define LEAT_OP_PROGRAM_INTERNAL_H
+
+#include "op/kernels.h"
+#include "op/program.h"
+#include "op/stage.h"
+
+enum leat_path {
+    LEAT_PATH_COPY,    /* as stored */
+    LEAT_PATH_CONVERT, /* an array through one conversion between types */
+    LEAT_PATH_MAP,     /* an array through other functions of single values */
+    LEAT_PATH_IMAGE    /* through stages */
+};
+
+struct leat_compiled {
+    struct leat_output face;
+    enum leat_path path;
+    struct leat_use *uses;
+    size_t n_uses;
+    struct leat_type in, out;
+    uint64_t in_bytes, elements; /* of a row (ragged: of one step of its first dimension) */
+    leat_convert_fn convert;     /* CONVERT; NULL: leat_values_convert */
+    struct leat_stage *stages;   /* IMAGE; of MAP one, for its maps and label */
+    size_t n_stages;
+    size_t first_time; /* index of its first step in a scratch's times */
+};
+
+struct leat_program {
+    json_t *json; /* keeps names alive */
+    const struct leat_kernels *kernels;
+    struct leat_op *ops;
+    size_t n_ops;
+    struct leat_compiled *outputs;
+    size_t n_outputs, n_times;
+    char **names; /* of fields, where the program came without JSON */
+    uint64_t hash, scratch_bytes;
+    bool decodes;
+};
+
+#endif

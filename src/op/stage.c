@@ -1,0 +1,211 @@
+/* Composing movements into a view, and cutting a chain into stages. Running them: stage_run.c. */
+#include "op/stage.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "op/values.h"
+
+/* ---- views ---- */
+
+static struct leat_rect intersect(struct leat_rect a, struct leat_rect b)
+{
+    int64_t x0 = a.x > b.x ? a.x : b.x, y0 = a.y > b.y ? a.y : b.y;
+    int64_t x1 = a.x + a.w < b.x + b.w ? a.x + a.w : b.x + b.w, y1 = a.y + a.h < b.y + b.h ? a.y + a.h : b.y + b.h;
+    return (struct leat_rect){x0, y0, x1 > x0 ? x1 - x0 : 0, y1 > y0 ? y1 - y0 : 0};
+}
+
+void leat_view_begin(struct leat_view *view, uint32_t w, uint32_t h)
+{
+    struct leat_rect all = {0, 0, w, h};
+    *view = (struct leat_view){.source = all, .grid_w = w, .grid_h = h, .window = all, .valid = all};
+}
+
+void leat_view_move(struct leat_view *view, const struct leat_move *move)
+{
+    struct leat_rect *win = &view->window;
+    int64_t x = view->flip ? win->w - move->x - move->w : move->x; /* the box in a mirrored view is the mirrored box */
+    *win = (struct leat_rect){win->x + x, win->y + move->y, move->w, move->h};
+    view->valid = intersect(view->valid, *win);
+    if (move->out_w != move->w || move->out_h != move->h) {
+        /* the stage was cut so that the view is not yet resized, mirrored or padded here */
+        view->source = *win;
+        view->resized = true;
+        view->filter = move->filter;
+        view->grid_w = move->out_w;
+        view->grid_h = move->out_h;
+        *win = view->valid = (struct leat_rect){0, 0, move->out_w, move->out_h};
+    }
+    view->flip ^= move->flip;
+}
+
+void leat_image_packed(struct leat_image *image, const struct leat_type *type, bool planar, uint32_t w, uint32_t h, void *base)
+{
+    size_t size = leat_dtype_size(type->dtype), channels = (size_t)leat_type_channels(type);
+    *image = (struct leat_image){.base = base, .dtype = type->dtype, .w = w, .h = h, .channels = (uint32_t)channels};
+    image->column = planar ? size : size * channels;
+    image->row = image->column * w;
+    image->plane = planar ? image->row * h : size;
+}
+
+/* ---- cutting ---- */
+
+/* Whether `use` can join the stage that holds [begin, i) already. */
+static bool joins(const struct leat_stage *stage, const struct leat_use *use)
+{
+    const struct leat_effect *e = &use->effect;
+    if (!use->op->class->draw)
+        return true; /* values come last in a stage, so they always can */
+    if (e->resizes)
+        return !stage->resizes && !stage->flips && !stage->pads && !stage->n_maps;
+    if (e->pads)
+        return !stage->n_maps && (!stage->pads || !memcmp(stage->fill, e->fill, sizeof e->fill));
+    return true; /* moving pixels and mapping values commute */
+}
+
+static void add(struct leat_stage *stage, const struct leat_use *use)
+{
+    if (use->op->class->draw)
+        stage->moves[stage->n_moves++] = use;
+    if (use->op->class->map)
+        stage->maps[stage->n_maps++] = use;
+    if (!strcmp(use->op->class->type, "Decode"))
+        stage->decode = true;
+    stage->resizes |= use->effect.resizes;
+    stage->flips |= use->effect.flips;
+    if (use->effect.pads && !stage->pads) {
+        stage->pads = true;
+        memcpy(stage->fill, use->effect.fill, sizeof stage->fill);
+    }
+    if (stage->decode && use->in.kind != LEAT_KIND_ARRAY)
+        stage->in = use->out; /* the stage's input is the decoder's rows */
+    enum leat_layout layout = stage->in.layout;
+    stage->out = use->out;
+    stage->out.layout = layout;
+    size_t used = strlen(stage->label);
+    if (use->in.kind == LEAT_KIND_ARRAY && used + strlen(use->op->class->type) + 2 < sizeof stage->label)
+        snprintf(stage->label + used, sizeof stage->label - used, "%s%s", used ? "+" : "", use->op->class->type);
+}
+
+const void *leat_stage_map(const struct leat_stage *stage, unsigned channel, const void *src, size_t n, void *a, void *b)
+{
+    for (size_t i = 0; i < stage->n_maps; i++) {
+        const struct leat_use *use = stage->maps[i];
+        void *dst = src == a ? b : a;
+        use->op->class->map(use->op->args, &use->in, channel, src, dst, n);
+        src = dst;
+    }
+    return src;
+}
+
+/* Tries arithmetic in place of the table, where the stage is one Normalize (or scaling to float32) of bytes. */
+static void find_affine(struct leat_store *store, const struct leat_stage *stage)
+{
+    if (stage->out.dtype != LEAT_F32 || !stage->n_maps)
+        return;
+    double mean[4], std[4];
+    for (unsigned c = 0; c < store->channels; c++) { /* read back from the table: entry v is v A + B */
+        const float *t = store->table[c];
+        const struct leat_use *use = stage->maps[0];
+        double a = ((double)t[255] - (double)t[0]) / 255.0;
+        if (!(a > 0) || use->in.dtype != LEAT_U8)
+            return;
+        mean[c] = -(double)t[0];
+        std[c] = a;
+    }
+    leat_store_find_affine(store, mean, std);
+}
+
+static int make_tables(struct leat_stage *stage, const struct leat_kernels *kernels)
+{
+    size_t channels = (size_t)leat_type_channels(&stage->in), size = leat_dtype_size(stage->out.dtype);
+    bool planes = stage->in.layout == LEAT_LAYOUT_CHW;
+    stage->fast = stage->in.dtype == LEAT_U8 && (planes ? stage->planar : channels <= 4);
+    stage->passes = stage->fast && planes ? (unsigned)channels : 1;
+    stage->fills = leat_new_array(channels, size);
+    if (!stage->fills)
+        return LEAT_E_NOMEM;
+    uint8_t block[2][256 * 8], bytes[256];
+    for (unsigned c = 0; c < channels; c++) {
+        uint64_t fill = 0;
+        leat_values_convert(LEAT_F64, stage->in.dtype, &stage->fill[c], &fill, 1);
+        memcpy(stage->fills + c * size, leat_stage_map(stage, c, &fill, 1, block[0], block[1]), size);
+    }
+    if (!stage->fast)
+        return LEAT_OK;
+    stage->tables = leat_new_array(channels * 256, size);
+    stage->stores = leat_new_array(stage->passes, sizeof *stage->stores);
+    if (!stage->tables || !stage->stores)
+        return LEAT_E_NOMEM;
+    for (unsigned v = 0; v < 256; v++)
+        bytes[v] = (uint8_t)v;
+    bool identity = size == 1;
+    for (unsigned c = 0; c < channels; c++) {
+        uint8_t *table = (uint8_t *)stage->tables + c * 256 * size;
+        memcpy(table, leat_stage_map(stage, c, bytes, 256, block[0], block[1]), 256 * size);
+        identity = identity && !memcmp(table, bytes, 256);
+    }
+    for (unsigned p = 0; p < stage->passes; p++) {
+        struct leat_store *s = &stage->stores[p];
+        s->channels = planes ? 1 : (unsigned)channels;
+        s->pixel = s->channels == 1 ? 1 : stage->decode || stage->resizes ? 4 : s->channels;
+        s->size = (unsigned)size;
+        s->planar = stage->planar;
+        s->identity = identity;
+        for (unsigned c = 0; c < s->channels; c++)
+            s->table[c] = (const uint8_t *)stage->tables + (p + c) * 256 * size;
+        find_affine(s, stage);
+    }
+    stage->store = kernels->store(&stage->stores[0]);
+    for (unsigned p = 1; p < stage->passes; p++)
+        if (!stage->stores[p].affine)
+            stage->stores[0].affine = false;
+    stage->store = kernels->store(&stage->stores[0]);
+    return LEAT_OK;
+}
+
+int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat_type *first, bool planar_at_end,
+                        const struct leat_kernels *kernels, struct leat_stage **out, size_t *n_out)
+{
+    struct leat_stage *stages = leat_new_array(n ? n : 1, sizeof *stages);
+    size_t used = 0;
+    *out = stages;
+    *n_out = 0;
+    if (!stages)
+        return LEAT_E_NOMEM;
+    for (size_t i = 0; i < n || !used; i++) {
+        const struct leat_use *use = i < n ? &uses[i] : NULL;
+        if (!used || !joins(&stages[used - 1], use)) {
+            struct leat_stage *stage = &stages[used++];
+            *n_out = used;
+            stage->in = stage->out = used > 1 ? stages[used - 2].out : *first;
+            stage->moves = leat_new_array(n ? n : 1, sizeof *stage->moves);
+            stage->maps = leat_new_array(n ? n : 1, sizeof *stage->maps);
+            if (!stage->moves || !stage->maps)
+                return LEAT_E_NOMEM;
+        }
+        if (use)
+            add(&stages[used - 1], use);
+    }
+    for (size_t i = 0; i < used; i++) {
+        stages[i].last = i + 1 == used;
+        stages[i].planar = stages[i].last ? planar_at_end : stages[i].in.layout == LEAT_LAYOUT_CHW;
+        if (make_tables(&stages[i], kernels))
+            return LEAT_E_NOMEM;
+    }
+    return LEAT_OK;
+}
+
+void leat_stages_free(struct leat_stage *stages, size_t n)
+{
+    for (size_t i = 0; stages && i < n; i++) {
+        leat_free(stages[i].moves);
+        leat_free(stages[i].maps);
+        leat_free(stages[i].stores);
+        leat_free(stages[i].tables);
+        leat_free(stages[i].fills);
+    }
+    leat_free(stages);
+}

@@ -1,0 +1,375 @@
+/* Programs: what compiles, what a compiled program says of itself, and that its rows are what simple code makes. */
+#include "program_helpers.h"
+
+#include "base/alloc.h"
+
+static struct leat_field photo_field(void)
+{
+    return field_of("x", LEAT_KIND_IMAGE, LEAT_U8, LEAT_LAYOUT_NONE, 0, NULL);
+}
+
+static struct leat_field raw_field(int64_t h, int64_t w, int64_t c)
+{
+    return field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){h, w, c});
+}
+
+#define TRAIN                                                                                                                              \
+    "{\"type\": \"Decode\"}, {\"type\": \"RandomResizedCrop\", \"size\": 96}, {\"type\": \"RandomHorizontalFlip\"}, "                      \
+    "{\"type\": \"Normalize\", \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}"
+
+static const double MEAN[3] = {0.485, 0.456, 0.406}, STD[3] = {0.229, 0.224, 0.225};
+
+static void the_training_chain_equals_simple_code(void **state)
+{
+    (void)state;
+    enum { W = 233, H = 171, OUT = 96 };
+    uint8_t *pixels = malloc(W * H * 3), *crop = malloc(W * H * 3), *small = malloc(OUT * OUT * 3);
+    float *got = malloc(3 * OUT * OUT * sizeof(float));
+    unsigned char *jpeg;
+    unsigned long length;
+    paint(pixels, W, H, 3, 1);
+    encode_jpeg(pixels, W, H, 3, &jpeg, &length);
+    decode_jpeg_plain(jpeg, length, false, pixels);
+    struct leat_field field = photo_field();
+    struct leat_program *program = must_compile(&field, TRAIN);
+    for (uint64_t key = 0; key < 20; key++) {
+        must_apply(program, jpeg, length, key, got);
+        struct leat_move box, flip;
+        assert_int_equal(draw_of(&leat_op_random_resized_crop, "{\"size\": 96}", "x/RandomResizedCrop/0", key, W, H, &box), 0);
+        assert_int_equal(draw_of(&leat_op_random_horizontal_flip, "{}", "x/RandomHorizontalFlip/0", key, OUT, OUT, &flip), 0);
+        for (int64_t y = 0; y < box.h; y++)
+            memcpy(crop + y * box.w * 3, pixels + ((box.y + y) * W + box.x) * 3, (size_t)box.w * 3);
+        reference_resize(crop, (size_t)box.w, (size_t)box.h, 3, small, OUT, OUT);
+        for (int y = 0; y < OUT; y++)
+            for (int x = 0; x < OUT; x++)
+                for (int c = 0; c < 3; c++) {
+                    int v = small[(y * OUT + (flip.flip ? OUT - 1 - x : x)) * 3 + c];
+                    float want = (float)((v / 255.0 - MEAN[c]) / STD[c]), value = got[(c * OUT + y) * OUT + x];
+                    if (value != want)
+                        fail_msg("key %d, y %d, x %d, channel %d: %f, but simple code gives %f", (int)key, y, x, c, value, want);
+                }
+    }
+    leat_program_free(program);
+    free(pixels);
+    free(crop);
+    free(small);
+    free(got);
+    free(jpeg);
+}
+
+static void values_as_stored_keep_their_layout(void **state)
+{
+    (void)state;
+    struct leat_field fields[] = {raw_field(4, 5, 3), field_of("text", LEAT_KIND_STR, LEAT_U8, 0, 0, NULL),
+                                  field_of("boxes", LEAT_KIND_ARRAY, LEAT_F32, 0, 2, (const int64_t[]){-1, 4}),
+                                  field_of("name", LEAT_KIND_STR, LEAT_U8, 0, 0, NULL)};
+    fields[3].flags = LEAT_FIELD_DERIVED;
+    struct leat_error error;
+    struct leat_program *program;
+    assert_ok(leat_program_compile(fields, 4, NULL, &program, &error));
+    assert_int_equal(leat_program_outputs(program), 3);
+    const struct leat_output *o = leat_program_output(program, 0);
+    assert_true(o->in_place && !o->ragged && !o->keyed && !o->decodes);
+    assert_int_equal(o->row_bytes, 60);
+    assert_int_equal(o->shape[2], 3);
+    o = leat_program_output(program, 1);
+    assert_true(o->ragged && !o->in_place && o->kind == LEAT_KIND_STR && o->ndim == 1 && o->shape[0] == -1 && o->row_bytes == 1);
+    o = leat_program_output(program, 2);
+    assert_true(o->ragged && !o->in_place && o->kind == LEAT_KIND_ARRAY && o->shape[1] == 4 && o->row_bytes == 16);
+    assert_int_equal(leat_program_ragged_bytes(program, 2, 48), 48);
+    float boxes[8] = {1, 2, 3, 4, 5, 6, 7, 8}, out[8];
+    struct leat_scratch *scratch = leat_scratch_new(program);
+    struct leat_row row = {.data = boxes, .length = sizeof boxes};
+    assert_ok(leat_program_apply_ragged(program, 2, scratch, &row, out, &error));
+    assert_memory_equal(boxes, out, sizeof boxes);
+    row.length = 31;
+    assert_int_equal(leat_program_apply_ragged(program, 2, scratch, &row, out, &error), LEAT_E_DECODE);
+    leat_scratch_free(scratch);
+    leat_program_free(program);
+}
+
+static void an_image_ends_in_nchw_unless_asked(void **state)
+{
+    (void)state;
+    struct leat_field field = raw_field(6, 5, 3);
+    uint8_t pixels[90], out[90];
+    paint(pixels, 5, 6, 3, 7);
+    static const char *const chains[] = {"{\"type\": \"ToDtype\", \"dtype\": \"uint8\"}", "{\"type\": \"ToLayout\", \"layout\": \"NHWC\"}",
+                                         "{\"type\": \"ToLayout\", \"layout\": \"channels_last\"}"};
+    for (int i = 0; i < 3; i++) {
+        struct leat_program *program = must_compile(&field, chains[i]);
+        const struct leat_output *o = leat_program_output(program, 0);
+        int64_t shapes[3][3] = {{3, 6, 5}, {6, 5, 3}, {3, 6, 5}}, strides[3][3] = {{30, 5, 1}, {15, 3, 1}, {1, 15, 3}};
+        assert_memory_equal(o->shape, shapes[i], sizeof shapes[i]);
+        assert_memory_equal(o->strides, strides[i], sizeof strides[i]);
+        must_apply(program, pixels, 90, 0, out);
+        for (int y = 0; y < 6; y++)
+            for (int x = 0; x < 5; x++)
+                for (int c = 0; c < 3; c++) {
+                    int64_t at = i == 1 ? y * strides[i][0] + x * strides[i][1] + c * strides[i][2]
+                                        : c * strides[i][0] + y * strides[i][1] + x * strides[i][2];
+                    assert_int_equal(out[at], pixels[(y * 5 + x) * 3 + c]);
+                }
+        leat_program_free(program);
+    }
+}
+
+/* Crops with padding, centre crops and flips in any order, against code that moves one pixel at a time. */
+static void crops_pads_and_flips_equal_simple_code(void **state)
+{
+    (void)state;
+    enum { H = 13, W = 9 };
+    static const struct {
+        enum leat_dtype dtype;
+        enum leat_layout layout;
+        int channels;
+    } kinds[] = {{LEAT_U8, LEAT_LAYOUT_HWC, 3}, {LEAT_U8, LEAT_LAYOUT_HWC, 1},  {LEAT_U8, LEAT_LAYOUT_CHW, 3},
+                 {LEAT_U8, LEAT_LAYOUT_HWC, 4}, {LEAT_U16, LEAT_LAYOUT_HWC, 3}, {LEAT_F32, LEAT_LAYOUT_CHW, 2},
+                 {LEAT_U8, LEAT_LAYOUT_HWC, 7}, {LEAT_U8, LEAT_LAYOUT_HWC, 2}};
+    static const char *const layouts[] = {"NCHW", "NHWC"};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (int layout = 0; layout < 2; layout++)
+            for (uint64_t key = 0; key < 12; key++) {
+                int channels = kinds[k].channels;
+                size_t size = leat_dtype_size(kinds[k].dtype);
+                bool chw = kinds[k].layout == LEAT_LAYOUT_CHW;
+                struct leat_field field = field_of("x", LEAT_KIND_ARRAY, kinds[k].dtype, kinds[k].layout, 3,
+                                                   chw ? (const int64_t[]){channels, H, W} : (const int64_t[]){H, W, channels});
+                char chain[600];
+                snprintf(chain, sizeof chain,
+                         "{\"type\": \"RandomCrop\", \"size\": [10, 11], \"padding\": [1, 2], \"pad_if_needed\": true, \"fill\": 9}, "
+                         "{\"type\": \"RandomHorizontalFlip\"}, {\"type\": \"RandomCrop\", \"size\": 7}, "
+                         "{\"type\": \"CenterCrop\", \"size\": [5, 10]}, {\"type\": \"ToLayout\", \"layout\": \"%s\"}",
+                         layouts[layout]);
+                struct leat_program *program = must_compile(&field, chain);
+                assert_true(leat_program_output(program, 0)->keyed && leat_program_output(program, 0)->in_place);
+                uint8_t image[H * W * 7 * 4], out[5 * 10 * 7 * 4];
+                for (size_t i = 0; i < H * W * (size_t)channels; i++) {
+                    float f = (float)(i * 37 % 251);
+                    uint16_t u = (uint16_t)(i * 37 % 65521);
+                    uint8_t b = (uint8_t)(i * 37 % 251);
+                    memcpy(image + i * size, size == 4 ? (void *)&f : size == 2 ? (void *)&u : (void *)&b, size);
+                }
+                memset(out, 0xee, sizeof out);
+                must_apply(program, image, H * W * (size_t)channels * size, key, out);
+                struct leat_move first, flip, second;
+                draw_of(&leat_op_random_crop, "{\"size\": [10, 11], \"padding\": [1, 2], \"pad_if_needed\": true}", "x/RandomCrop/0", key,
+                        W, H, &first);
+                draw_of(&leat_op_random_horizontal_flip, "{}", "x/RandomHorizontalFlip/0", key, 11, 10, &flip);
+                draw_of(&leat_op_random_crop, "{\"size\": 7}", "x/RandomCrop/1", key, 11, 10, &second);
+                for (int y = 0; y < 5; y++)
+                    for (int x = 0; x < 10; x++)
+                        for (int c = 0; c < channels; c++) {
+                            double want = 0; /* the padding of CenterCrop: one column at the left, two at the right */
+                            int64_t sx = x - 1, sy = y + 1;
+                            if (sx >= 0 && sx < 7) {
+                                sx += second.x, sy += second.y;
+                                sx = (flip.flip ? 10 - sx : sx) + first.x, sy += first.y;
+                                int64_t at = chw ? (c * H + sy) * W + sx : (sy * W + sx) * channels + c;
+                                want = sx < 0 || sx >= W || sy < 0 || sy >= H ? 9 : (double)(at * 37 % (size == 2 ? 65521 : 251));
+                            }
+                            const uint8_t *p = out + size * (size_t)(layout ? (y * 10 + x) * channels + c : (c * 5 + y) * 10 + x);
+                            float f;
+                            uint16_t u;
+                            memcpy(&f, p, size == 4 ? 4 : 0);
+                            memcpy(&u, p, size == 2 ? 2 : 0);
+                            double got = size == 4 ? (double)f : size == 2 ? u : *p;
+                            if (got != want)
+                                fail_msg("kind %d, layout %d, key %d, y %d x %d c %d: %g, not %g", (int)k, layout, (int)key, y, x, c, got,
+                                         want);
+                        }
+                leat_program_free(program);
+            }
+}
+
+static void errors_name_output_operator_and_what_fits(void **state)
+{
+    (void)state;
+    struct leat_field photo = photo_field(), bytes = field_of("x", LEAT_KIND_BYTES, LEAT_U8, 0, 0, NULL),
+                      text = field_of("x", LEAT_KIND_STR, LEAT_U8, 0, 0, NULL), raw = raw_field(32, 32, 3),
+                      ints = field_of("x", LEAT_KIND_ARRAY, LEAT_I32, 0, 1, (const int64_t[]){13});
+    const struct {
+        const struct leat_field *field;
+        const char *chain;
+        int code;
+        const char *says;
+    } cases[] = {
+        {&bytes, "{\"type\": \"Normalize\", \"mean\": [0.5], \"std\": [0.5]}", LEAT_E_TYPE,
+         "Normalize in output 'x' takes a uint8 image or a float array, but gets bytes: put Decode() before it"},
+        {&photo, "{\"type\": \"Resize\", \"size\": 8}", LEAT_E_TYPE, "but gets an encoded photo: put Decode() before it"},
+        {&text, "{\"type\": \"Decode\"}", LEAT_E_TYPE,
+         "Decode in output 'x' takes an encoded photo, as the first operator of its chain, but gets text."},
+        {&photo, "{\"type\": \"Decode\"}", LEAT_E_TYPE, "put Resize([height, width])"},
+        {&photo, "{\"type\": \"Decode\"}, {\"type\": \"Resize\", \"size\": 8}", LEAT_E_TYPE, "open size"},
+        {&photo, "{\"type\": \"Decode\"}, {\"type\": \"Decode\"}", LEAT_E_TYPE, "as the first operator"},
+        {&raw, "{\"type\": \"RandomCrop\", \"size\": 33}", LEAT_E_TYPE, "pad_if_needed"},
+        {&raw, "{\"type\": \"Normalize\", \"mean\": [127, 127, 127], \"std\": [1, 1, 1]}", LEAT_E_TYPE, "counts as 0 to 1"},
+        {&raw, "{\"type\": \"Normalize\", \"mean\": [0.1, 0.2], \"std\": [1, 1]}", LEAT_E_TYPE, "as many channels as mean"},
+        {&raw, "{\"type\": \"ToDtype\", \"dtype\": \"float32\"}, {\"type\": \"Resize\", \"size\": 8}", LEAT_E_TYPE,
+         "before Normalize and ToDtype"},
+        {&ints, "{\"type\": \"RandomHorizontalFlip\"}", LEAT_E_TYPE, "a int32 array [13]"},
+        {&ints, "{\"type\": \"Normalize\", \"mean\": [0.1], \"std\": [1]}", LEAT_E_TYPE, "a uint8 image or a float array"},
+        {&raw, "{\"type\": \"RandomCrop\", \"size\": 8, \"sizes\": 3}", LEAT_E_INVALID, "RandomCrop has no argument \"sizes\""},
+        {&raw, "{\"type\": \"RandomCrop\"}", LEAT_E_INVALID, "RandomCrop: size must be given"},
+        {&raw, "{\"type\": \"RandomCrop\", \"size\": 0}", LEAT_E_INVALID, "RandomCrop: size must be"},
+        {&raw, "{\"type\": \"RandomCrop\", \"size\": 8, \"padding_mode\": \"edge\"}", LEAT_E_INVALID, "one of \"constant\""},
+        {&raw, "{\"type\": \"RandomHorizontalFlip\", \"p\": 1.5}", LEAT_E_INVALID, "between 0 and 1"},
+        {&raw, "{\"type\": \"Rotate\"}", LEAT_E_INVALID, "unknown type, \"Rotate\""},
+        {&raw, "{\"type\": \"ToDtype\", \"dtype\": \"float8\"}", LEAT_E_INVALID, "dtype must be"},
+        {&raw, "{\"type\": \"Normalize\", \"mean\": [0.5], \"std\": [0]}", LEAT_E_INVALID, "std must be above 0"},
+        {&raw, "{\"type\": \"Resize\", \"size\": 9, \"max_size\": 8}", LEAT_E_INVALID, "max_size must be above size"},
+        {&raw, "{\"type\": \"ToLayout\", \"layout\": \"HWC\"}", LEAT_E_INVALID, "\"channels_last\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct leat_error error = {0};
+        struct leat_program *program;
+        int rc = compile_chain(cases[i].field, cases[i].chain, &program, &error);
+        if (rc != cases[i].code || !strstr(error.message, cases[i].says))
+            fail_msg("case %d: %d: %s", (int)i, rc, error.message);
+        assert_null(program);
+    }
+}
+
+static void json_that_is_no_program_is_an_error(void **state)
+{
+    (void)state;
+    struct leat_field field = raw_field(8, 8, 3);
+    static const struct {
+        const char *json;
+        int code;
+    } cases[] = {{"", LEAT_E_INVALID},
+                 {"[]", LEAT_E_INVALID},
+                 {"{}", LEAT_E_INVALID},
+                 {"{\"outputs\": {}}", LEAT_E_INVALID},
+                 {"{\"outputs\": {\"a\": 3}}", LEAT_E_INVALID},
+                 {"{\"outputs\": {\"a\": {\"field\": \"nothing\", \"chain\": []}}}", LEAT_E_NOT_FOUND},
+                 {"{\"outputs\": {\"a\": {\"field\": \"x\", \"chain\": [\"o\"]}}}", LEAT_E_INVALID},
+                 {"{\"outputs\": {\"a\": {\"field\": \"x\", \"chain\": [3]}}}", LEAT_E_INVALID},
+                 {"{\"operators\": 3, \"outputs\": {\"a\": {\"field\": \"x\", \"chain\": []}}}", LEAT_E_INVALID},
+                 {"{\"operators\": {\"o\": 3}, \"outputs\": {\"a\": {\"field\": \"x\", \"chain\": []}}}", LEAT_E_INVALID},
+                 {"{\"outputs\": {\"a\": {\"field\": \"x\", \"chain\": []}, \"a\": {\"field\": \"x\", \"chain\": []}}}", LEAT_E_INVALID}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct leat_error error = {0};
+        struct leat_program *program;
+        int rc = leat_program_compile(&field, 1, cases[i].json, &program, &error);
+        if (rc != cases[i].code)
+            fail_msg("case %d: %d: %s", (int)i, rc, error.message);
+    }
+}
+
+static void inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_once(void **state)
+{
+    (void)state;
+    struct leat_field field = raw_field(40, 40, 3);
+    static const char *const texts[] = {
+        "{\"operators\": {\"c\": {\"type\": \"RandomCrop\", \"size\": 8}}, \"outputs\": {\"b\": {\"field\": \"x\", \"chain\": [\"c\"]}, "
+        "\"a\": {\"field\": \"x\", \"chain\": [\"c\"]}}}",
+        "{\"operators\": {\"c\": {\"type\": \"RandomCrop\", \"size\": 8}, \"d\": {\"type\": \"ToDtype\", \"dtype\": \"uint8\"}}, "
+        "\"outputs\": {\"b\": "
+        "{\"field\": \"x\", \"chain\": [\"d\", \"c\"]}, \"a\": {\"field\": \"x\", \"chain\": [\"d\", \"c\"]}}}",
+        "{\"operators\": {\"c\": {\"type\": \"RandomCrop\", \"size\": 8}, \"e\": {\"type\": \"RandomCrop\", \"size\": 8}}, \"outputs\": "
+        "{\"b\": "
+        "{\"field\": \"x\", \"chain\": [\"c\"]}, \"a\": {\"field\": \"x\", \"chain\": [\"e\"]}}}"};
+    uint8_t image[40 * 40 * 3], out[3][2][8 * 8 * 3];
+    paint(image, 40, 40, 3, 3);
+    uint64_t hashes[3];
+    for (int t = 0; t < 3; t++) {
+        struct leat_program *program;
+        struct leat_error error;
+        assert_ok(leat_program_compile(&field, 1, texts[t], &program, &error));
+        hashes[t] = leat_program_hash(program);
+        assert_string_equal(leat_program_output(program, 0)->name, "b");
+        struct leat_scratch *scratch = leat_scratch_new(program);
+        struct leat_row row = {.data = image, .length = sizeof image, .key = 77};
+        for (size_t o = 0; o < 2; o++)
+            assert_int_equal(leat_program_apply(program, o, scratch, &row, 1, out[t][o], &error), 1);
+        leat_scratch_free(scratch);
+        leat_program_free(program);
+    }
+    assert_memory_equal(out[0][0], out[0][1], sizeof out[0][0]);
+    assert_memory_equal(out[0][0], out[1][0], sizeof out[0][0]);
+    assert_memory_equal(out[0][0], out[2][1], sizeof out[0][0]); /* 'a' comes first in the alphabet */
+    assert_memory_not_equal(out[2][0], out[2][1], sizeof out[0][0]);
+    assert_true(hashes[0] != hashes[1] && hashes[0] != hashes[2]);
+}
+
+static void steady_state_allocates_nothing(void **state)
+{
+    (void)state;
+    enum { W = 300, H = 200 };
+    uint8_t *pixels = malloc(W * H * 3);
+    float *out = malloc(3 * 96 * 96 * sizeof(float));
+    unsigned char *jpeg;
+    unsigned long length;
+    paint(pixels, W, H, 3, 1);
+    encode_jpeg(pixels, W, H, 3, &jpeg, &length);
+    struct leat_field field = photo_field();
+    struct leat_program *program = must_compile(&field, TRAIN);
+    struct leat_scratch *scratch = leat_scratch_new(program);
+    struct leat_error error;
+    uint64_t before = 0;
+    for (uint64_t key = 0; key < 200; key++) {
+        if (key == 100)
+            before = leat_alloc_count();
+        struct leat_row row = {.data = jpeg, .length = length, .key = key % 100};
+        assert_int_equal(leat_program_apply(program, 0, scratch, &row, 1, out, &error), 1);
+    }
+    assert_int_equal(leat_alloc_count(), before);
+    struct leat_step_time times[8];
+    assert_int_equal(leat_scratch_times(scratch, times, 8), 2);
+    assert_string_equal(times[0].step, "Decode");
+    assert_string_equal(times[1].step, "RandomResizedCrop+RandomHorizontalFlip+Normalize");
+    assert_true(times[0].rows == 200 && times[0].ns > 0 && times[1].ns > 0);
+    leat_scratch_free(scratch);
+    leat_program_free(program);
+    free(pixels);
+    free(out);
+    free(jpeg);
+}
+
+/* Outputs made in place run under leat_guarded: from the first row on, nothing may be allocated. */
+static void rows_made_in_place_never_allocate(void **state)
+{
+    (void)state;
+    struct leat_field field = raw_field(64, 48, 3);
+    static const char *const chains[] = {
+        "{\"type\": \"RandomCrop\", \"size\": 40}, {\"type\": \"RandomHorizontalFlip\"}, {\"type\": \"ToLayout\", \"layout\": \"NHWC\"}",
+        "{\"type\": \"RandomResizedCrop\", \"size\": 32, \"scale\": [0.01, 1]}, {\"type\": \"ToDtype\", \"dtype\": \"float16\"}",
+        "{\"type\": \"RandomHorizontalFlip\"}, {\"type\": \"Resize\", \"size\": 7}, {\"type\": \"RandomCrop\", \"size\": 9, \"padding\": "
+        "3}, {\"type\": \"Resize\", \"size\": 50}",
+        "{\"type\": \"ToDtype\", \"dtype\": \"float32\"}, {\"type\": \"RandomCrop\", \"size\": 50, \"padding\": 3}, {\"type\": "
+        "\"Normalize\", \"mean\": [0.5], \"std\": [0.1]}"};
+    uint8_t *image = malloc(64 * 48 * 3), *out = malloc(64 * 64 * 3 * 4);
+    paint(image, 48, 64, 3, 3);
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+        struct leat_program *program = must_compile(&field, chains[i]);
+        struct leat_scratch *scratch = leat_scratch_new(program);
+        struct leat_error error;
+        uint64_t before = leat_alloc_count();
+        for (uint64_t key = 0; key < 50; key++) {
+            struct leat_row row = {.data = image, .length = 64 * 48 * 3, .key = key};
+            assert_int_equal(leat_program_apply(program, 0, scratch, &row, 1, out, &error), 1);
+        }
+        assert_int_equal(leat_alloc_count(), before);
+        leat_scratch_free(scratch);
+        leat_program_free(program);
+    }
+    free(image);
+    free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_training_chain_equals_simple_code),
+        cmocka_unit_test(values_as_stored_keep_their_layout),
+        cmocka_unit_test(an_image_ends_in_nchw_unless_asked),
+        cmocka_unit_test(crops_pads_and_flips_equal_simple_code),
+        cmocka_unit_test(errors_name_output_operator_and_what_fits),
+        cmocka_unit_test(json_that_is_no_program_is_an_error),
+        cmocka_unit_test(inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_once),
+        cmocka_unit_test(steady_state_allocates_nothing),
+        cmocka_unit_test(rows_made_in_place_never_allocate),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
