@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -56,25 +57,25 @@ int leat_part_write(int fd, const char *path, const void *data, size_t bytes, ui
     return LEAT_OK;
 }
 
+/* Allocates nothing: it comes after the rename, where only the disk may still fail. */
 int leat_part_sync_folder(const char *path, struct leat_error *error)
 {
     int rc = LEAT_OK;
-    char *folder = leat_strdup(path);
-    if (!folder)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a path");
-    char *slash = strrchr(folder, '/');
-    if (slash)
-        slash[slash == folder] = 0;
-    const char *name = slash ? folder : ".";
-    int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char folder[PATH_MAX] = ".";
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 1;
+    if (slash && n < sizeof folder) {
+        memcpy(folder, path, n ? n : 1);
+        folder[n ? n : 1] = 0;
+    }
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Some file systems cannot sync a folder (EINVAL) or open it for that (EACCES): then there is nothing to do. */
     if (fd >= 0 && leat_store_calls.sync(fd) && errno != EINVAL) {
         rc = leat_fail_errno(error, LEAT_E_IO, "syncing the folder failed: check the disk");
-        leat_error_at_file(error, name, LEAT_NO_OFFSET);
+        leat_error_at_file(error, folder, LEAT_NO_OFFSET);
     }
     if (fd >= 0)
         close(fd);
-    leat_free(folder);
     return rc;
 }
 

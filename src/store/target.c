@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "format/fingerprint.h"
 
@@ -41,35 +42,45 @@ static char *shard_path(const char *path, size_t number)
 
 /* ---- resume -------------------------------------------------------------------------------------------------------- */
 
-static bool read_all(int fd, void *to, uint64_t length, uint64_t offset)
+static int read_all(int fd, void *to, uint64_t length, uint64_t offset, struct leat_error *error)
 {
     for (uint64_t done = 0; done < length;) {
         uint64_t want = length - done < (1u << 30) ? length - done : 1u << 30;
         ssize_t n = pread(fd, (uint8_t *)to + done, want, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            return false;
+        if (n < 0)
+            return leat_fail_errno(error, LEAT_E_IO, "cannot read the unfinished file at byte %" PRIu64, offset + done);
+        if (n == 0)
+            return leat_fail(error, LEAT_E_IO, "the unfinished file became shorter while it was read: stop what cuts it");
         done += (uint64_t)n;
     }
-    return true;
+    return LEAT_OK;
 }
 
-bool leat_target_read_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *l, uint64_t first_row,
-                            uint64_t first_input, struct leat_growing *buffer, struct leat_store_group *g, struct leat_store_shape *shape)
+int leat_target_read_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *l, uint64_t first_row,
+                           uint64_t first_input, struct leat_growing *buffer, struct leat_store_group *g, struct leat_store_shape *shape,
+                           struct leat_error *error)
 {
     uint8_t header[LEAT_STORE_GROUP_HEADER];
-    if (size - offset < sizeof header || !read_all(fd, header, sizeof header, offset) || !leat_store_group_get(header, g))
-        return false;
-    if (g->first_row != first_row || g->first_input != first_input || g->n_inputs < g->n_rows || g->n_inputs == 0 ||
-        !leat_store_group_shape(l, g->n_rows, g->payload_bytes, g->directory_bytes, shape) || shape->bytes > size - offset)
-        return false;
+    if (size < offset || size - offset < sizeof header)
+        return LEAT_E_END;
+    int rc = read_all(fd, header, sizeof header, offset, error);
+    if (rc)
+        return rc;
+    if (!leat_store_group_get(header, g) || g->first_row != first_row || g->first_input != first_input || g->n_inputs < g->n_rows ||
+        g->n_inputs == 0 || !leat_store_group_shape(l, g->n_rows, g->payload_bytes, g->directory_bytes, shape) ||
+        shape->bytes > size - offset)
+        return LEAT_E_END;
     buffer->length = 0;
-    if (!leat_growing_extend(buffer, shape->bytes) || !read_all(fd, buffer->data, shape->bytes, offset))
-        return false;
+    if (!leat_growing_extend(buffer, shape->bytes))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a group of %" PRIu64 " bytes", shape->bytes);
+    rc = read_all(fd, buffer->data, shape->bytes, offset, error);
+    if (rc)
+        return rc;
     struct leat_store_faults faults = {.n = 0};
     leat_store_check_group(l, buffer->data, g, shape, &faults);
-    return faults.n == 0;
+    return faults.n ? LEAT_E_END : LEAT_OK;
 }
 
 /* Says what differs between the header that stands in the file and ours. */
@@ -105,6 +116,31 @@ static int take_notes(struct leat_target *t, const uint8_t *group, const struct 
     return LEAT_OK;
 }
 
+/* Compares the header that stands there with ours. LEAT_E_END: none is whole, nothing behind it counts. */
+static int resume_header(struct leat_target *t, int fd, uint64_t size, struct leat_growing *buffer, struct leat_error *error)
+{
+    uint8_t fixed[LEAT_STORE_HEADER_FIXED] = {0};
+    if (size < sizeof fixed)
+        return LEAT_E_END;
+    int rc = read_all(fd, fixed, sizeof fixed, 0, error);
+    if (rc)
+        return rc;
+    uint64_t length = memcmp(fixed, LEAT_STORE_MAGIC, 8) ? 0 : leat_get_u64(fixed + 16);
+    if (length < sizeof fixed || length > size || length > leat_store_header_bytes(LEAT_STORE_MAX_FIELDS))
+        return LEAT_E_END;
+    uint64_t room = length > t->header_bytes ? length : t->header_bytes;
+    uint8_t *there = leat_growing_extend(buffer, room);
+    if (!there)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a header");
+    memset(there, 0, room);
+    rc = read_all(fd, there, length, 0, error);
+    if (rc)
+        return rc;
+    if (leat_hash64(there, length - 8) != leat_store_header_checksum(there, length))
+        return LEAT_E_END;
+    return compare_headers(t, there, error);
+}
+
 /* Takes over what is whole of a part and cuts off the rest. A part without a whole header is started anew. */
 static int resume_part(struct leat_target *t, struct leat_part *part, struct leat_error *error)
 {
@@ -112,43 +148,35 @@ static int resume_part(struct leat_target *t, struct leat_part *part, struct lea
     struct leat_store_group g;
     struct leat_store_shape shape;
     struct stat st;
-    int rc = LEAT_OK;
-    if (fstat(part->fd, &st))
-        return leat_fail_errno(error, LEAT_E_IO, "cannot look at the unfinished file");
-    uint64_t size = (uint64_t)st.st_size, length = 0;
-    uint8_t fixed[LEAT_STORE_HEADER_FIXED];
-    bool header = size >= sizeof fixed && read_all(part->fd, fixed, sizeof fixed, 0);
-    bool known = header && !memcmp(fixed, LEAT_STORE_MAGIC, 8) && (length = leat_get_u64(fixed + 16)) <= size && length <= (1u << 20) &&
-                 length >= sizeof fixed;
-    if (!known)
-        return leat_part_start(part, t->header, t->header_bytes, error);
-    length = length > t->header_bytes ? length : t->header_bytes;
-    uint8_t *there = leat_growing_extend(&buffer, length);
-    if (!there) {
-        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a header");
-        goto out;
+    int rc = fstat(part->fd, &st) ? leat_fail_errno(error, LEAT_E_IO, "cannot look at the unfinished file") : LEAT_OK;
+    uint64_t size = rc ? 0 : (uint64_t)st.st_size;
+    if (!rc)
+        rc = resume_header(t, part->fd, size, &buffer, error);
+    if (rc == LEAT_E_END) {
+        size = 0;
+        rc = leat_part_start(part, t->header, t->header_bytes, error);
     }
-    memset(there, 0, length);
-    if (!read_all(part->fd, there, length < size ? length : size, 0))
-        rc = leat_fail_errno(error, LEAT_E_IO, "cannot read the unfinished file");
-    else
-        rc = compare_headers(t, there, error);
     if (rc)
         goto out;
     part->bytes = t->header_bytes;
     part->header_checksum = leat_store_header_checksum(t->header, t->header_bytes);
-    while (leat_target_read_group(part->fd, size, part->bytes, t->layout, part->summary.count, t->inputs, &buffer, &g, &shape)) {
-        rc = leat_part_count(part, t->layout, buffer.data, part->bytes, error);
+    for (;;) {
+        rc = leat_target_read_group(part->fd, size, part->bytes, t->layout, part->summary.count, t->inputs, &buffer, &g, &shape, error);
+        if (!rc)
+            rc = leat_part_count(part, t->layout, buffer.data, part->bytes, error);
         if (!rc)
             rc = take_notes(t, buffer.data, &g, &shape, error);
         if (rc)
-            goto out;
+            break;
         t->inputs += g.n_inputs;
     }
+    if (rc != LEAT_E_END)
+        goto out;
+    rc = LEAT_OK;
     if (leat_store_calls.truncate(part->fd, (off_t)part->bytes))
         rc = leat_fail_errno(error, LEAT_E_IO, "cannot cut the unfinished file behind its last whole group");
-    leat_log(LEAT_LOG_INFO, "%s: %" PRIu64 " samples are whole, %" PRIu64 " bytes behind them are written again", part->partial,
-             part->summary.count, size - part->bytes);
+    leat_log(LEAT_LOG_INFO, "%s: %" PRIu64 " samples are whole; what is behind byte %" PRIu64 " is written again", part->partial,
+             part->summary.count, part->bytes);
 out:
     if (rc)
         leat_error_at_file(error, part->partial, LEAT_NO_OFFSET);
@@ -235,6 +263,12 @@ static bool partial_exists(const struct leat_target *t, size_t number)
 
 static int resume_shards(struct leat_target *t, struct leat_error *error)
 {
+    char mark[8] = {0};
+    if (pread(t->main.fd, mark, sizeof mark, 0) == sizeof mark && !memcmp(mark, LEAT_STORE_MAGIC, sizeof mark)) {
+        leat_fail(error, LEAT_E_CHANGED, "the unfinished target was begun as one file, without shard_bytes: start again without resume");
+        leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
+        return LEAT_E_CHANGED;
+    }
     for (;;) {
         bool exists = partial_exists(t, t->manifest.n_shards);
         int rc = open_shard(t, error);

@@ -1,0 +1,552 @@
+/* Writers that are killed, that run out of disk or memory, and that go on from what is whole: the finished file has the
+ * bytes of an uninterrupted one. */
+#include "made.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "io/faulty.h"
+#include "store/part.h"
+
+static char folder[PATH_MAX], whole[PATH_MAX + 16], path[PATH_MAX + 16], partial[PATH_MAX + 32];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    files_folder(folder);
+    snprintf(whole, sizeof whole, "%s/whole.leat", folder);
+    snprintf(path, sizeof path, "%s/a.leat", folder);
+    snprintf(partial, sizeof partial, "%s/a.leat.partial", folder);
+    return 0;
+}
+
+static struct leat_store_calls plain_calls;
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    leat_store_calls = plain_calls;
+    files_remove(folder);
+    return 0;
+}
+
+/* Small records and an image now and then: groups close at 8 MiB or at 65536 rows, so both kinds are here. */
+enum { PHOTO_SAMPLES = 14000, ROWS = 65536 * 3 + 1000 };
+
+static struct leat_writer_options options(void)
+{
+    struct leat_writer_options o = made_options();
+    o.resume = true;
+    return o;
+}
+
+static int write_photos(const char *to, const struct leat_writer_options *o, struct leat_error *error)
+{
+    return made_file(to, PHOTO_SAMPLES, o, error);
+}
+
+static int write_rows(const char *to, const struct leat_writer_options *o, struct leat_error *error)
+{
+    static const struct leat_field fields[2] = {{.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8},
+                                                {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16}};
+    static uint8_t x[ROWS];
+    static uint16_t y[ROWS];
+    struct leat_writer *w;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        x[i] = (uint8_t)leat_mix64(i);
+        y[i] = (uint16_t)i;
+    }
+    int rc = leat_store_writer_open(to, fields, 2, o, NULL, &w, error);
+    if (rc)
+        return rc;
+    uint64_t done = leat_writer_count(w);
+    const void *columns[2] = {x + done, y + done};
+    rc = leat_writer_add_columns(w, columns, ROWS - done, error);
+    if (!rc)
+        rc = leat_writer_finish(w, error);
+    leat_writer_free(w, true);
+    return rc;
+}
+
+/* ---- failing calls -------------------------------------------------------------------------------------------------- */
+
+static atomic_int calls_left; /* 0: the next one fails */
+static int call_errno;
+static bool dies; /* instead of failing, half way through */
+
+static bool fails(void)
+{
+    return atomic_fetch_sub(&calls_left, 1) == 0;
+}
+
+static ssize_t disturbed_write(int fd, const void *data, size_t bytes, off_t offset)
+{
+    if (!fails())
+        return plain_calls.write(fd, data, bytes, offset);
+    ssize_t half = plain_calls.write(fd, data, bytes / 2 ? bytes / 2 : 1, offset);
+    if (dies)
+        kill(getpid(), SIGKILL);
+    if (half > 1 && call_errno == ENOSPC) { /* a full disk takes what it can first */
+        atomic_store(&calls_left, 0);
+        return half;
+    }
+    errno = call_errno;
+    return -1;
+}
+
+static int disturbed(void)
+{
+    if (!fails())
+        return 0;
+    if (dies)
+        kill(getpid(), SIGKILL);
+    errno = call_errno;
+    return -1;
+}
+
+static int disturbed_truncate(int fd, off_t bytes)
+{
+    return disturbed() ? -1 : plain_calls.truncate(fd, bytes);
+}
+static int disturbed_sync(int fd)
+{
+    return disturbed(); /* the real one takes long and shows nothing */
+}
+static int disturbed_rename(const char *from, const char *to, bool replace)
+{
+    return disturbed() ? -1 : plain_calls.rename(from, to, replace);
+}
+
+static void disturb(int n, int number, bool kill_instead)
+{
+    atomic_store(&calls_left, n);
+    call_errno = number;
+    dies = kill_instead;
+    leat_store_calls = (struct leat_store_calls){disturbed_write, disturbed_truncate, disturbed_sync, disturbed_rename};
+}
+
+typedef int write_fn(const char *to, const struct leat_writer_options *o, struct leat_error *error);
+
+/* The n-th call fails, for every n; then a resume finishes. */
+static void fail_each_call(write_fn *write_it, struct leat_writer_options o, int number)
+{
+    struct leat_error error;
+    assert_ok(write_it(whole, &o, &error));
+    for (int n = 0;; n++) {
+        disturb(n, number, false);
+        int rc = write_it(path, &o, &error);
+        bool reached = atomic_load(&calls_left) < 0;
+        leat_store_calls = plain_calls;
+        if (!rc && !reached)
+            break;
+        if (rc) {
+            assert_int_equal(rc, LEAT_E_IO);
+            assert_int_equal(error.sys_errno, number);
+            assert_true(error.file[0] != 0);
+            if (access(path, F_OK) == 0) /* only the last sync of the folder comes after the rename */
+                assert_int_equal(access(partial, F_OK), -1);
+            else
+                assert_ok(write_it(path, &o, &error));
+        }
+        if (!o.shard_bytes)
+            assert_same_files(whole, path);
+        struct leat_verify_options v = {.struct_size = sizeof v};
+        assert_ok(leat_verify(path, &v, &error));
+        assert_int_equal(unlink(path), 0);
+        for (int i = 0; i < 9; i++) {
+            char shard[PATH_MAX + 64];
+            snprintf(shard, sizeof shard, "%s/a.%05d.leat", folder, i);
+            unlink(shard);
+        }
+    }
+}
+
+static void after_any_failing_call_a_resume_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    fail_each_call(write_rows, options(), EIO);
+}
+
+static void after_any_failing_call_photos_resume_too(void **state)
+{
+    (void)state;
+    fail_each_call(write_photos, options(), EIO);
+}
+
+static void after_any_failing_call_shards_resume_too(void **state)
+{
+    (void)state;
+    struct leat_writer_options o = options();
+    o.shard_bytes = 200000;
+    fail_each_call(write_rows, o, EIO);
+}
+
+static void a_full_disk_is_an_error_that_names_the_byte_and_says_what_to_do(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer_options o = options();
+    assert_ok(write_rows(whole, &o, &error));
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    limit = before;
+    limit.rlim_cur = 300000;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    int rc = write_rows(path, &o, &error);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(rc, LEAT_E_IO);
+    assert_int_equal(error.offset, 300000);
+    assert_string_equal(error.file, partial);
+    assert_non_null(strstr(error.message, "300000"));
+    assert_non_null(strstr(error.message, "make room"));
+    assert_non_null(strstr(error.message, "resume"));
+    assert_int_equal(access(path, F_OK), -1);
+    assert_ok(write_rows(path, &o, &error));
+    assert_same_files(whole, path);
+    files_remove(path);
+    disturb(3, ENOSPC, false);
+    assert_int_equal(write_rows(path, &o, &error), LEAT_E_IO);
+    assert_int_equal(error.sys_errno, ENOSPC);
+    leat_store_calls = plain_calls;
+    assert_ok(write_rows(path, &o, &error));
+    assert_same_files(whole, path);
+}
+
+/* ---- kill -9 -------------------------------------------------------------------------------------------------------- */
+
+/* Runs the writer in a process that is killed at its n-th call, half way through it. Returns whether it was. */
+static bool killed_at(write_fn *write_it, const struct leat_writer_options *o, int n)
+{
+    struct leat_error error;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        disturb(n, EIO, true);
+        _exit(write_it(path, o, &error) ? 1 : 0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFSIGNALED(status))
+        return true;
+    assert_int_equal(WEXITSTATUS(status), 0);
+    return false;
+}
+
+static void kill_at_each_call(write_fn *write_it, struct leat_writer_options o)
+{
+    struct leat_error error;
+    assert_ok(write_it(whole, &o, &error));
+    for (int n = 0; killed_at(write_it, &o, n); n++) {
+        if (access(path, F_OK) == 0) { /* killed after the rename */
+            assert_same_files(whole, path);
+        } else {
+            if (n % 2) /* and killed once more, in the resume */
+                killed_at(write_it, &o, 2);
+            if (access(path, F_OK))
+                assert_ok(write_it(path, &o, &error));
+            assert_same_files(whole, path);
+        }
+        assert_int_equal(access(partial, F_OK), -1);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+static void killed_at_any_call_and_resumed_the_file_has_the_same_bytes(void **state)
+{
+    (void)state;
+    kill_at_each_call(write_rows, options());
+}
+
+static void killed_while_packing_photos_and_resumed_the_file_has_the_same_bytes(void **state)
+{
+    (void)state;
+    kill_at_each_call(write_photos, options());
+}
+
+static void killed_at_any_time_and_resumed_the_file_has_the_same_bytes(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer_options o = options();
+    assert_ok(write_photos(whole, &o, &error));
+    for (int round = 0; round < 6; round++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            _exit(write_photos(path, &o, &error) ? 1 : 0);
+        usleep((useconds_t)(round * 15000));
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+    if (access(path, F_OK))
+        assert_ok(write_photos(path, &o, &error));
+    assert_same_files(whole, path);
+}
+
+/* ---- what a resume refuses and repairs ------------------------------------------------------------------------------ */
+
+static void leave_unfinished(uint64_t n)
+{
+    struct leat_error error;
+    struct leat_writer_options o = options();
+    struct leat_writer *w;
+    assert_ok(made_open(path, &o, &w, &error));
+    for (uint64_t i = 0; i < n; i++)
+        assert_ok(made_add(w, i, &error));
+    leat_writer_free(w, true);
+}
+
+static void a_resume_of_another_source_schema_or_options_is_refused(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w;
+    leave_unfinished(PHOTO_SAMPLES);
+    struct leat_writer_options o = options();
+    o.source_id = "another";
+    assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
+    assert_non_null(strstr(error.message, "source"));
+    o = options();
+    o.max_side = 8;
+    assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
+    o = options();
+    o.check = false;
+    assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
+    assert_non_null(strstr(error.message, "options"));
+    o = options();
+    o.n_classes = 2;
+    assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
+    assert_non_null(strstr(error.message, "classes"));
+    o = options();
+    assert_int_equal(leat_store_writer_open(path, made_fields + 1, 3, &o, &toy_hooks, &w, &error), LEAT_E_CHANGED);
+    assert_non_null(strstr(error.message, "schema"));
+    assert_ok(made_open(path, &o, &w, &error)); /* none of them did any harm */
+    assert_true(leat_writer_count(w) > 0);
+    leat_writer_free(w, false);
+    assert_int_equal(access(partial, F_OK), -1);
+}
+
+static void a_damaged_group_is_written_again(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer_options o = options();
+    assert_ok(made_file(whole, PHOTO_SAMPLES, &o, &error));
+    leave_unfinished(PHOTO_SAMPLES);
+    size_t n;
+    uint8_t *bytes = made_bytes(partial, &n);
+    for (size_t at = 0; at < n; at += n / 5) {
+        made_write(partial, bytes, n);
+        int fd = open(partial, O_RDWR);
+        uint8_t flipped = bytes[at] ^ 16;
+        assert_int_equal(pwrite(fd, &flipped, 1, (off_t)at), 1);
+        close(fd);
+        assert_ok(made_file(path, PHOTO_SAMPLES, &o, &error));
+        assert_same_files(whole, path);
+        assert_int_equal(rename(path, partial), 0); /* a finished file under the old name resumes, too */
+        assert_ok(made_file(path, PHOTO_SAMPLES, &o, &error));
+        assert_same_files(whole, path);
+        unlink(path);
+    }
+    free(bytes);
+}
+
+static void an_unfinished_file_never_opens_as_finished(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_source *s;
+    leave_unfinished(PHOTO_SAMPLES);
+    assert_int_equal(leat_source_open(path, NULL, &s, &error), LEAT_E_NOT_FOUND);
+    assert_int_equal(leat_source_open(partial, NULL, &s, &error), LEAT_E_UNFINISHED);
+    assert_non_null(strstr(error.message, "resume"));
+}
+
+/* ---- who may write --------------------------------------------------------------------------------------------------- */
+
+static void two_writers_of_one_target_exclude_each_other(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w, *other;
+    struct leat_writer_options o = options();
+    assert_ok(made_open(path, &o, &w, &error));
+    assert_int_equal(made_open(path, &o, &other, &error), LEAT_E_BUSY);
+    assert_null(other);
+    assert_string_equal(error.file, partial);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(made_open(path, &o, &other, &error) == LEAT_E_BUSY ? 0 : 1);
+    int status;
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_ok(made_add(w, 0, &error));
+    assert_ok(leat_writer_finish(w, &error));
+    leat_writer_free(w, false);
+    assert_int_equal(access(path, F_OK), 0);
+}
+
+static void an_existing_target_is_kept_until_the_new_one_is_whole(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_writer_options o = made_options();
+    assert_ok(made_file(path, 10, &o, &error));
+    assert_ok(made_file(whole, 20, &o, &error));
+    assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_EXISTS);
+    assert_string_equal(error.file, path);
+    assert_int_equal(access(partial, F_OK), -1);
+    o.overwrite = true;
+    assert_ok(made_open(path, &o, &w, &error));
+    for (uint64_t i = 0; i < 20; i++)
+        assert_ok(made_add(w, i, &error));
+    struct leat_source *s;
+    assert_ok(leat_source_open(path, NULL, &s, &error));
+    assert_int_equal(s->count, 10);
+    assert_ok(leat_writer_finish(w, &error));
+    leat_writer_free(w, false);
+    assert_made(s, 9, 9); /* who had it open goes on with it */
+    leat_source_close(s);
+    assert_same_files(whole, path);
+}
+
+static void a_target_that_appears_meanwhile_is_not_overwritten(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_writer_options o = made_options();
+    assert_ok(made_open(path, &o, &w, &error));
+    assert_ok(made_add(w, 0, &error));
+    made_write(path, "mine", 4);
+    assert_int_equal(leat_writer_finish(w, &error), LEAT_E_EXISTS);
+    leat_writer_free(w, true);
+    size_t n;
+    uint8_t *bytes = made_bytes(path, &n);
+    assert_int_equal(n, 4);
+    free(bytes);
+}
+
+/* ---- memory and reading --------------------------------------------------------------------------------------------- */
+
+static atomic_int allocations_left;
+static void *failing_alloc(size_t bytes)
+{
+    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : malloc(bytes);
+}
+static void *failing_resize(void *p, size_t bytes)
+{
+    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : realloc(p, bytes);
+}
+
+static void without_memory_writing_fails_cleanly_and_resumes(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer_options o = options();
+    o.num_threads = 1;
+    const struct leat_allocator plain = leat_allocator;
+    for (int sharded = 0; sharded < 2; sharded++) {
+        o.shard_bytes = sharded ? 1000 : 0;
+        snprintf(whole, sizeof whole, "%s/whole%d.leat", folder, sharded);
+        assert_ok(made_file(whole, 30, &o, &error));
+        for (int n = 0;; n++) {
+            atomic_store(&allocations_left, n);
+            leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+            int rc = made_file(path, 30, &o, &error);
+            bool reached = atomic_load(&allocations_left) < 0;
+            leat_allocator = plain;
+            if (rc) {
+                assert_int_equal(rc, LEAT_E_NOMEM);
+                assert_ok(made_file(path, 30, &o, &error));
+            }
+            if (!sharded)
+                assert_same_files(whole, path);
+            assert_int_equal(unlink(path), 0);
+            char shard[PATH_MAX + 64];
+            snprintf(shard, sizeof shard, "%s/a.00000.leat", folder);
+            unlink(shard);
+            if (!reached)
+                break;
+        }
+    }
+}
+
+static void without_memory_opening_and_verifying_fail_cleanly(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer_options o = options();
+    struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 1};
+    struct leat_source *s;
+    const struct leat_allocator plain = leat_allocator;
+    assert_ok(made_file(path, 30, &o, &error));
+    for (int n = 0;; n++) {
+        atomic_store(&allocations_left, n);
+        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        int rc = leat_source_open(path, NULL, &s, &error), rc2 = leat_verify(path, &v, NULL);
+        bool reached = atomic_load(&allocations_left) < 0;
+        leat_allocator = plain;
+        if (!rc) { /* marks are only forgotten when there is no memory for them */
+            assert_made(s, 7, 7);
+            leat_source_close(s);
+        }
+        assert_true(rc == LEAT_OK || rc == LEAT_E_NOMEM);
+        assert_true(rc2 == LEAT_OK || rc2 == LEAT_E_NOMEM);
+        if (!reached)
+            break;
+        assert_true(rc || rc2);
+    }
+}
+
+static void any_failing_read_while_opening_is_an_error(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer_options o = options();
+    struct leat_source *s;
+    assert_ok(made_file(path, 30, &o, &error));
+    for (int kind = 0; kind < 3; kind++)
+        for (uint64_t n = 1;; n++) {
+            leat_faulty_start(
+                &(struct leat_faulty){.fail_open = kind == 0 ? n : 0, .fail_read = kind == 1 ? n : 0, .fail_map = kind == 2 ? n : 0});
+            int rc = leat_source_open(path, NULL, &s, &error);
+            struct leat_faulty_counts counts = leat_faulty_stop();
+            uint64_t reached = kind == 0 ? counts.opens : kind == 1 ? counts.reads : counts.maps;
+            if (!rc)
+                leat_source_close(s);
+            if (reached < n)
+                break;
+            assert_int_equal(rc, LEAT_E_IO);
+            assert_string_equal(error.file, path);
+        }
+}
+
+int main(void)
+{
+    plain_calls = leat_store_calls;
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        TEST(after_any_failing_call_a_resume_gives_the_same_bytes),
+        TEST(after_any_failing_call_photos_resume_too),
+        TEST(after_any_failing_call_shards_resume_too),
+        TEST(a_full_disk_is_an_error_that_names_the_byte_and_says_what_to_do),
+        TEST(killed_at_any_call_and_resumed_the_file_has_the_same_bytes),
+        TEST(killed_while_packing_photos_and_resumed_the_file_has_the_same_bytes),
+        TEST(killed_at_any_time_and_resumed_the_file_has_the_same_bytes),
+        TEST(a_resume_of_another_source_schema_or_options_is_refused),
+        TEST(a_damaged_group_is_written_again),
+        TEST(an_unfinished_file_never_opens_as_finished),
+        TEST(two_writers_of_one_target_exclude_each_other),
+        TEST(an_existing_target_is_kept_until_the_new_one_is_whole),
+        TEST(a_target_that_appears_meanwhile_is_not_overwritten),
+        TEST(without_memory_writing_fails_cleanly_and_resumes),
+        TEST(without_memory_opening_and_verifying_fail_cleanly),
+        TEST(any_failing_read_while_opening_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
