@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "data/internal.h"
 #include "format/fingerprint.h"
+#include "store/manifest.h"
 
 /* ---- bases ------------------------------------------------------------------------------------------------------- */
 
@@ -221,34 +222,94 @@ static int explain_missing(const char *path, int rc, struct leat_error *error)
     return rc;
 }
 
+/* Opens a source that follows what `base` has, which must have room for it. */
+static int append_source(struct leat_base *base, const char *path, const struct leat_open_options *options,
+                         const struct leat_manifest_shard *shard, struct leat_error *error)
+{
+    struct leat_source *source;
+    int rc = leat_source_open(path, options, &source, error);
+    if (rc)
+        return rc;
+    size_t number = base->n_owned;
+    base->owned[base->n_owned++] = source;
+    if (shard && (rc = leat_manifest_check_shard(shard, source, error)))
+        return rc;
+    if (number == 0) {
+        describe(base, source->fields, source->n_fields, source->classes, source->n_classes, source->metadata);
+    } else if ((rc = match(base, source->fields, source->n_fields, source->classes, source->n_classes, number, error))) {
+        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+        return rc;
+    }
+    uint64_t first_id = base->count;
+    if (!leat_add_u64(first_id, source->count, &base->count) || base->count > INT64_MAX)
+        return leat_fail(error, LEAT_E_CORRUPT, "%s: the data set has more than 2^63 samples, which cannot be", path);
+    add_part(base, source, first_id);
+    leat_fingerprint_join(base->sums, source->fingerprint, source->count);
+    return append_notice(base, source->notice) ? leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path) : LEAT_OK;
+}
+
+/* Sets *out also when it fails; the caller releases it. */
+static int open_manifest(const char *path, const struct leat_open_options *options, struct leat_base **out, struct leat_error *error)
+{
+    struct leat_manifest manifest;
+    struct leat_open_options native = *options;
+    struct leat_base *base = NULL;
+    int rc = leat_manifest_read(path, &manifest, error);
+    if (rc)
+        return rc;
+    native.format = leat_format_native.name; /* a shard that is something else is an error, not another data set */
+    if (!manifest.n_shards) {
+        rc = leat_fail(error, LEAT_E_CORRUPT, "%s names no shard", path);
+        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+    } else if (!(base = base_new(manifest.n_shards, manifest.n_shards, 0))) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s (%zu shards)", path, manifest.n_shards);
+    }
+    for (size_t i = 0; i < manifest.n_shards && !rc; i++) {
+        char *shard = leat_manifest_shard_path(path, manifest.shards[i].file);
+        rc = shard ? append_source(base, shard, &native, &manifest.shards[i], error)
+                   : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
+        leat_free(shard);
+        if (rc == LEAT_E_NOT_FOUND) {
+            rc = leat_fail(error, rc, "shard %zu of %zu of %s is missing: %s", i + 1, manifest.n_shards, path, error ? error->message : "");
+            leat_error_at_file(error, path, LEAT_NO_OFFSET);
+        }
+    }
+    leat_manifest_destroy(&manifest);
+    *out = base;
+    return rc;
+}
+
+/* The file's content tells; format may name leat's own or nothing. */
+static bool is_manifest(const char *path, const struct leat_open_options *options)
+{
+    uint8_t head[256];
+    size_t n;
+    bool folder;
+    if (options->format && strcmp(options->format, "auto") != 0 && strcmp(options->format, leat_format_native.name) != 0)
+        return false;
+    /* What goes wrong here goes wrong again, with its error, when the path is opened. */
+    return leat_source_look(path, &folder, head, sizeof head, &n, NULL) == LEAT_OK && !folder && leat_manifest_recognise(head, n);
+}
+
 int leat_dataset_open(const char *path, const struct leat_open_options *given, struct leat_dataset **out, struct leat_error *error)
 {
     struct leat_open_options options;
+    struct leat_base *base = NULL;
     *out = NULL;
     int rc = complete(given, &options, error);
     if (rc)
         return rc;
-    struct leat_base *base = base_new(1, 1, 0);
-    if (!base)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
-    struct leat_source *source;
-    if ((rc = leat_source_open(path, &options, &source, error))) {
-        rc = explain_missing(path, rc, error);
-        goto out;
-    }
-    base->owned[base->n_owned++] = source;
-    add_part(base, source, 0);
-    base->count = source->count;
-    describe(base, source->fields, source->n_fields, source->classes, source->n_classes, source->metadata);
-    memcpy(base->sums, source->fingerprint, sizeof base->sums);
-    if (append_notice(base, source->notice)) {
+    if (is_manifest(path, &options)) {
+        rc = open_manifest(path, &options, &base, error);
+    } else if ((base = base_new(1, 1, 0))) {
+        rc = append_source(base, path, &options, NULL, error);
+    } else {
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
-        goto out;
     }
-    return leat_dataset_make(base, NULL, out, error);
-out:
+    if (!rc)
+        return leat_dataset_make(base, NULL, out, error);
     leat_base_release(base);
-    return rc;
+    return explain_missing(path, rc, error);
 }
 
 int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out, struct leat_error *error)
