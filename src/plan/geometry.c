@@ -64,6 +64,10 @@ uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch)
 static void part(const struct leat_plan *plan, const struct leat_entry *e, uint64_t real, uint64_t *begin, uint64_t *rows)
 {
     uint64_t w = e->now.world_size, with_padding = real;
+    *begin = real;
+    *rows = 0;
+    if (plan->rank >= w) /* before a resume on more ranks this one had no part */
+        return;
     if (real < e->now.global_batch && e->now.tail != LEAT_TAIL_UNEVEN)
         with_padding = (real + w - 1) / w * w;
     *begin = (uint64_t)((unsigned __int128)with_padding * plan->rank / w);

@@ -7,6 +7,7 @@
  *     geometry.c  the log's segments of an epoch -> batches and parts of ranks
  *     log.c       the entries of the log and decisions
  *     state.c     the log and a position as text, and back
+ *     blob.c      a list of positions as text, and back
  *     plan.c      a plan from its specification; rows
  */
 #ifndef LEAT_PLAN_INTERNAL_H
@@ -34,6 +35,9 @@ struct leat_list {
 };
 int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out, struct leat_error *error);
 void leat_list_free(struct leat_list *list);
+/* *out stays NULL where the text would be longer than `room` or the positions were given up. Ended with leat_free. */
+int leat_list_to_text(const struct leat_list *list, uint64_t room, char **out);
+int leat_list_from_text(const char *text, uint64_t count, struct leat_list **out, struct leat_error *error);
 
 struct leat_weights {
     uint64_t n, hash, positive; /* how many are above 0 */

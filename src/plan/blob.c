@@ -1,0 +1,121 @@
+/*
+ * A list of positions as text: differences of neighbours, zigzag-coded, as base-128 varints, in base64. Reading checks every byte.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "plan/internal.h"
+
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+static uint64_t varints(const struct leat_list *list, uint8_t *out)
+{
+    uint64_t n = 0;
+    int64_t before = 0;
+    for (uint64_t i = 0; i < list->n; i++) {
+        int64_t d = list->positions[i] - before;
+        uint64_t z = ((uint64_t)d << 1) ^ (d < 0 ? UINT64_MAX : 0);
+        before = list->positions[i];
+        for (; z >= 128; z >>= 7)
+            out[n++] = (uint8_t)(z | 128);
+        out[n++] = (uint8_t)z;
+    }
+    return n;
+}
+
+static char *to_base64(const uint8_t *bytes, uint64_t n)
+{
+    char *text = leat_alloc((n + 2) / 3 * 4 + 1), *t = text;
+    if (!text)
+        return NULL;
+    for (uint64_t i = 0; i < n; i += 3) {
+        uint32_t v = (uint32_t)bytes[i] << 16 | (i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0u) | (i + 2 < n ? bytes[i + 2] : 0u);
+        *t++ = digits[v >> 18];
+        *t++ = digits[v >> 12 & 63];
+        *t++ = i + 1 < n ? digits[v >> 6 & 63] : '=';
+        *t++ = i + 2 < n ? digits[v & 63] : '=';
+    }
+    *t = '\0';
+    return text;
+}
+
+int leat_list_to_text(const struct leat_list *list, uint64_t room, char **out)
+{
+    *out = NULL;
+    if (list->n > room || (list->n && !list->positions))
+        return LEAT_OK;
+    uint8_t *bytes = leat_new_array(list->n, 10);
+    if (!bytes)
+        return LEAT_E_NOMEM;
+    uint64_t n = varints(list, bytes);
+    int rc = LEAT_OK;
+    if ((n + 2) / 3 * 4 <= room && !(*out = to_base64(bytes, n)))
+        rc = LEAT_E_NOMEM;
+    leat_free(bytes);
+    return rc;
+}
+
+/* The bytes of base64 text, decoded in place; false if it is none. */
+static bool from_base64(const char *text, uint8_t *out, uint64_t *n)
+{
+    uint64_t length = strlen(text), k = 0;
+    if (length % 4)
+        return false;
+    for (uint64_t i = 0; i < length; i += 4) {
+        unsigned pad = i + 4 < length || text[i + 3] != '=' ? 0 : text[i + 2] != '=' ? 1 : 2;
+        uint32_t v = 0;
+        for (unsigned j = 0; j < 4; j++) {
+            const char *d = j < 4 - pad ? memchr(digits, text[i + j], 64) : digits;
+            if (!d)
+                return false;
+            v = v << 6 | (uint32_t)(d - digits);
+        }
+        for (unsigned j = 0; j < 3 - pad; j++)
+            out[k++] = (uint8_t)(v >> (16 - 8 * j));
+    }
+    *n = k;
+    return true;
+}
+
+static bool read_varint(const uint8_t *bytes, uint64_t n, uint64_t *at, uint64_t *out)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; *at < n && shift < 64; shift += 7) {
+        uint8_t b = bytes[(*at)++];
+        if (shift == 63 && b > 1)
+            return false;
+        v |= (uint64_t)(b & 127) << shift;
+        if (b < 128) {
+            *out = v;
+            return true;
+        }
+    }
+    return false;
+}
+
+int leat_list_from_text(const char *text, uint64_t count, struct leat_list **out, struct leat_error *error)
+{
+    *out = NULL;
+    uint64_t length = strlen(text), n = 0, at = 0, found = 0, before = 0, z;
+    uint8_t *bytes = leat_alloc(length);
+    int64_t *positions = leat_new_array(length, sizeof *positions);
+    int rc = LEAT_OK;
+    if (!bytes || !positions)
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a list of positions");
+    else if (!from_base64(text, bytes, &n))
+        rc = leat_fail(error, LEAT_E_INVALID, "the state's list of positions is not base64: the state was cut or changed");
+    while (!rc && at < n) {
+        if (read_varint(bytes, n, &at, &z)) {
+            before += (z >> 1) ^ (0 - (z & 1));
+            positions[found++] = (int64_t)before;
+        } else {
+            rc = leat_fail(error, LEAT_E_INVALID, "the state's list of positions ends inside a number: the state was cut or changed");
+        }
+    }
+    if (!rc)
+        rc = leat_list_new(positions, found, count, out, error);
+    leat_free(bytes);
+    leat_free(positions);
+    return rc;
+}

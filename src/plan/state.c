@@ -1,0 +1,458 @@
+/*
+ * The state: a position and the log as JSON, and back. docs/order.md has its keys. Reading trusts nothing: a state may
+ * come from another data set, another version, or an attacker.
+ *
+ * What a plan was opened with now may differ from what the state says in sizes, ranks, tail and facts: a "resume" entry at the
+ * state's position then says so. It is compared with the state's last "open" or "resume" entry, not with what decisions made
+ * of it: a script that is started again with its old options keeps the decisions.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "plan/internal.h"
+
+#define STATE_VERSION 1
+#define MAX_STATE 65536 /* bytes of a state that we write */
+#define MAX_READ (UINT64_C(4) * MAX_STATE)
+#define MAX_LISTS 45056 /* bytes of lists in it */
+
+static const char *const order_names[] = {"sequential", "shuffled", "blocks", "weighted", "list"};
+static const char *const tail_names[] = {"pad", "drop", "uneven"};
+static const char *const kind_names[] = {"open", "resume", "decide"};
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+static json_t *hex64(uint64_t v)
+{
+    return json_sprintf("%016" PRIx64, v);
+}
+
+/* Gives up `o` if a part of it could not be made: json_object_set_new refuses a NULL value. */
+static json_t *whole(json_t *o, int failed)
+{
+    if (!failed)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+static json_t *source_json(const struct leat_source_order *s)
+{
+    json_t *o = json_object();
+    int bad = json_object_set_new(o, "count", json_integer((json_int_t)s->count));
+    bad |= json_object_set_new(o, "order", json_string(order_names[s->order]));
+    if (s->order == LEAT_ORDER_BLOCKS)
+        bad |= json_object_set_new(o, "block_rows", json_integer((json_int_t)s->block_rows));
+    if (s->order == LEAT_ORDER_WEIGHTED) {
+        bad |= json_object_set_new(o, "num_samples", json_integer((json_int_t)s->rows));
+        bad |= json_object_set_new(o, "replacement", json_boolean(s->replacement));
+        bad |= json_object_set_new(o, "hash", hex64(s->weights->hash));
+    }
+    if (s->order == LEAT_ORDER_LIST) {
+        bad |= json_object_set_new(o, "n", json_integer((json_int_t)s->list->n));
+        bad |= json_object_set_new(o, "hash", hex64(s->list->hash));
+    }
+    return whole(o, bad);
+}
+
+static json_t *order_json(const struct leat_plan *p)
+{
+    json_t *o = json_object(), *sources = json_array();
+    int bad = 0;
+    for (uint32_t k = 0; k < p->n_sources; k++)
+        bad |= json_array_append_new(sources, source_json(&p->sources[k]));
+    bad |= json_object_set_new(o, "sources", sources);
+    if (p->mixed)
+        bad |= json_object_set_new(o, "epoch_rows", json_integer((json_int_t)p->epoch_rows));
+    return whole(o, bad);
+}
+
+static json_t *list_json(const struct leat_list *list, uint64_t *room)
+{
+    char *text;
+    if (leat_list_to_text(list, *room, &text))
+        return NULL;
+    json_t *o = json_object();
+    int bad = json_object_set_new(o, "n", json_integer((json_int_t)list->n));
+    bad |= json_object_set_new(o, "hash", hex64(list->hash));
+    if (text) {
+        *room -= strlen(text);
+        bad |= json_object_set_new(o, "positions", json_string(text));
+    }
+    leat_free(text);
+    return whole(o, bad);
+}
+
+static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e, bool with_list, uint64_t *room)
+{
+    json_t *o = json_object();
+    int bad = json_object_set_new(o, "kind", json_string(kind_names[e->kind]));
+    bad |= json_object_set_new(o, "epoch", json_integer((json_int_t)e->at.epoch));
+    bad |= json_object_set_new(o, "row", json_integer((json_int_t)e->at.row));
+    if (e->global_batch)
+        bad |= json_object_set_new(o, "global_batch", json_integer((json_int_t)e->global_batch));
+    if (e->world_size)
+        bad |= json_object_set_new(o, "world_size", json_integer(e->world_size));
+    if (e->tail >= 0)
+        bad |= json_object_set_new(o, "tail", json_string(tail_names[e->tail]));
+    if (e->facts)
+        bad |= json_object_set_new(o, "facts", json_loads(e->facts, 0, NULL));
+    if (e->sums) {
+        json_t *shares = json_array();
+        for (uint32_t k = 0; k < p->n_sources; k++)
+            bad |= json_array_append_new(shares, json_integer((json_int_t)(e->sums[k + 1] - e->sums[k])));
+        bad |= json_object_set_new(o, "shares", shares);
+    }
+    if (with_list)
+        bad |= json_object_set_new(o, "list", list_json(e->list, room));
+    return whole(o, bad);
+}
+
+/* Lists that a later one has replaced by `at` decide nothing any more: a run of many epochs keeps a small state. */
+static json_t *log_json(const struct leat_plan *p, struct leat_position at)
+{
+    json_t *log = json_array();
+    const struct leat_list *now = leat_log_entry(p, at)->now.list;
+    uint64_t room = MAX_LISTS;
+    int bad = 0;
+    for (uint32_t i = 0; i < p->n_log; i++) {
+        const struct leat_entry *e = &p->log[i];
+        bool keep = e->list && (e->list == now || leat_position_before(at, e->at));
+        if (keep || !e->list || e->global_batch)
+            bad |= json_array_append_new(log, entry_json(p, e, keep, &room));
+    }
+    return whole(log, bad);
+}
+
+int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, char **json,
+                    struct leat_error *error)
+{
+    *json = NULL;
+    char print[33], seed[24];
+    if (at.epoch >> 63 || at.row >> 63)
+        return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " row %" PRIu64 " is no position", at.epoch, at.row);
+    if (at.row && at.row >= leat_plan_epoch_rows(plan, at.epoch)) /* after the last batch: the next epoch's start */
+        at = (struct leat_position){at.epoch + 1, 0};
+    for (int i = 0; i < 16; i++)
+        snprintf(print + 2 * i, 3, "%02x", fingerprint[i]);
+    snprintf(seed, sizeof seed, "%" PRIu64, plan->seed);
+    json_t *o = json_object(), *where = json_object();
+    int bad = json_object_set_new(where, "epoch", json_integer((json_int_t)at.epoch));
+    bad |= json_object_set_new(where, "row", json_integer((json_int_t)at.row));
+    bad |= json_object_set_new(o, "at", where);
+    bad |= json_object_set_new(o, "state", json_integer(STATE_VERSION));
+    bad |= json_object_set_new(o, "plan", json_integer(LEAT_PLAN_VERSION));
+    bad |= json_object_set_new(o, "leat", json_string(LEAT_VERSION));
+    bad |= json_object_set_new(o, "fingerprint", json_string(print));
+    bad |= json_object_set_new(o, "seed", json_string(seed));
+    bad |= json_object_set_new(o, "order", order_json(plan));
+    bad |= json_object_set_new(o, "log", log_json(plan, at));
+    char *text = bad ? NULL : json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(o);
+    int rc = LEAT_OK;
+    if (text && strlen(text) > MAX_STATE)
+        rc = leat_fail(error, LEAT_E_RANGE, "the state would have %zu bytes, above 64 KiB: the log has %u entries; decide less often",
+                       strlen(text), plan->n_log);
+    else if (!text || !(*json = leat_strdup(text)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
+    free(text);
+    return rc;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static int not_a_state(struct leat_error *error, const char *what)
+{
+    return leat_fail(error, LEAT_E_INVALID, "not a state of leat: %s. Give the text that state_dict() gave, unchanged", what);
+}
+
+/* A number in [0, most]; what is absent leaves *out as it is. */
+static bool get_number(const json_t *o, const char *key, uint64_t most, uint64_t *out)
+{
+    const json_t *v = json_object_get(o, key);
+    if (!v)
+        return true;
+    if (!json_is_integer(v) || json_integer_value(v) < 0 || (uint64_t)json_integer_value(v) > most)
+        return false;
+    *out = (uint64_t)json_integer_value(v);
+    return true;
+}
+
+static bool get_name(const json_t *o, const char *key, const char *const *names, int n, int *out)
+{
+    const json_t *v = json_object_get(o, key);
+    if (!v)
+        return true;
+    for (int i = 0; json_is_string(v) && i < n; i++)
+        if (!strcmp(json_string_value(v), names[i])) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+static int read_shares(const struct leat_plan *p, const json_t *shares, struct leat_entry *e, struct leat_error *error)
+{
+    if (!p->mixed || !json_is_array(shares) || json_array_size(shares) != p->n_sources)
+        return not_a_state(error, "an entry of its log has shares that do not fit the sources");
+    e->sums = leat_new_array(p->n_sources + 1u, sizeof *e->sums);
+    e->base = leat_new_array(p->n_sources, sizeof *e->base);
+    if (!e->sums || !e->base)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
+    for (uint32_t k = 0; k < p->n_sources; k++) {
+        const json_t *v = json_array_get(shares, k);
+        json_int_t share = json_is_integer(v) ? json_integer_value(v) : -1;
+        if (share < 0 || share > INT64_C(1) << LEAT_SHARE_BITS || (share && !p->sources[k].rows))
+            return not_a_state(error, "a share in its log is out of range");
+        e->sums[k + 1] = e->sums[k] + (uint64_t)share;
+    }
+    if (e->sums[p->n_sources] != UINT64_C(1) << LEAT_SHARE_BITS)
+        return not_a_state(error, "the shares of an entry of its log do not sum to 2^32");
+    return LEAT_OK;
+}
+
+/* A list that is not in the state may be known to this plan. */
+static int known_list(const struct leat_plan *p, uint64_t n, const char *hash, struct leat_list **out, struct leat_error *error)
+{
+    char text[17];
+    for (uint32_t i = 0; i <= p->n_log; i++) {
+        const struct leat_list *l = i ? p->log[i - 1].list : p->sources->list;
+        if (!l || l->n != n || (n && !l->positions))
+            continue;
+        snprintf(text, sizeof text, "%016" PRIx64, l->hash);
+        if (!strcmp(text, hash))
+            return leat_list_new(l->positions, n, p->sources->count, out, error);
+    }
+    return leat_fail(error, LEAT_E_STATE,
+                     "the state names a list of %" PRIu64 " positions (hash %.16s) that is too large to stand in it: "
+                     "give this list to the loader before loading the state",
+                     n, hash);
+}
+
+static int read_list(const struct leat_plan *p, const json_t *list, struct leat_entry *e, struct leat_error *error)
+{
+    const char *hash = json_string_value(json_object_get(list, "hash")), *text = json_string_value(json_object_get(list, "positions"));
+    uint64_t n = UINT64_MAX;
+    if (p->mixed || p->sources->order != LEAT_ORDER_LIST || e->at.row || !hash || !get_number(list, "n", INT64_MAX, &n) || n == UINT64_MAX)
+        return not_a_state(error, "an entry of its log has a list that does not fit the order");
+    if (!text)
+        return known_list(p, n, hash, &e->list, error);
+    int rc = leat_list_from_text(text, p->sources->count, &e->list, error);
+    if (rc == LEAT_E_RANGE)
+        return not_a_state(error, "a list of positions in its log leaves the data set");
+    if (rc)
+        return rc;
+    char own[17];
+    snprintf(own, sizeof own, "%016" PRIx64, e->list->hash);
+    return e->list->n != n || strcmp(own, hash) ? not_a_state(error, "a list of positions in its log has another hash") : LEAT_OK;
+}
+
+static int read_facts(const json_t *facts, struct leat_entry *e, struct leat_error *error)
+{
+    char *text = json_is_object(facts) ? json_dumps(facts, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    int rc = LEAT_OK;
+    if (!text || strlen(text) > LEAT_PLAN_MAX_FACTS)
+        rc = not_a_state(error, "the facts of an entry of its log are no small object");
+    else if (!(e->facts = leat_strdup(text)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
+    free(text);
+    return rc;
+}
+
+static int read_entry(const struct leat_plan *p, const json_t *o, bool first, struct leat_entry *e, struct leat_error *error)
+{
+    int kind = -1;
+    uint64_t world = 0;
+    *e = (struct leat_entry){.tail = -1, .at = {UINT64_MAX, UINT64_MAX}};
+    if (!get_name(o, "kind", kind_names, 3, &kind) || !get_name(o, "tail", tail_names, 3, &e->tail) ||
+        !get_number(o, "epoch", INT64_MAX, &e->at.epoch) || !get_number(o, "row", INT64_MAX, &e->at.row) ||
+        !get_number(o, "global_batch", LEAT_PLAN_MAX_GLOBAL, &e->global_batch) || !get_number(o, "world_size", UINT32_MAX, &world) ||
+        kind < 0 || e->at.epoch == UINT64_MAX || e->at.row == UINT64_MAX)
+        return not_a_state(error, "an entry of its log is malformed");
+    e->kind = (enum leat_entry_kind)kind;
+    e->world_size = (uint32_t)world;
+    const json_t *shares = json_object_get(o, "shares"), *list = json_object_get(o, "list"), *facts = json_object_get(o, "facts");
+    if (first != (e->kind == LEAT_ENTRY_OPEN) ||
+        (first && (e->at.epoch || e->at.row || !e->global_batch || !world || e->tail < 0 || list || p->mixed != !!shares)))
+        return not_a_state(error, "its log does not begin with the opening");
+    int rc = shares ? read_shares(p, shares, e, error) : LEAT_OK;
+    if (!rc && list)
+        rc = read_list(p, list, e, error);
+    if (!rc && facts)
+        rc = read_facts(facts, e, error);
+    if (first)
+        e->now.list = p->sources->list;
+    return rc;
+}
+
+static int read_log(const struct leat_plan *p, const json_t *log, struct leat_entry **out, uint32_t *n, struct leat_error *error)
+{
+    size_t size = json_array_size(log);
+    *n = 0;
+    if (!json_is_array(log) || !size || size > LEAT_PLAN_MAX_LOG)
+        return not_a_state(error, "its log is missing or too long");
+    *out = leat_new_array(size + 1, sizeof **out); /* room for a resume entry */
+    if (!*out)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
+    for (size_t i = 0; i < size; i++) {
+        (*n)++;
+        int rc = read_entry(p, json_array_get(log, i), !i, &(*out)[i], error);
+        if (rc)
+            return rc;
+        if (i && leat_position_before((*out)[i].at, (*out)[i - 1].at))
+            return not_a_state(error, "the entries of its log are not in order");
+    }
+    if (p->mixed && memcmp((*out)->sums, p->log->sums, (p->n_sources + 1u) * sizeof *p->log->sums))
+        return leat_fail(error, LEAT_E_STATE,
+                         "the state's run was opened with other shares of its sources: open with the same shares, load, and change "
+                         "them by a decision");
+    return leat_log_resolve(p, *out, *n, error) ? not_a_state(error, "the sizes in its log do not fit each other") : LEAT_OK;
+}
+
+/* What differs from the state's own opening, as an entry at `at`, put in place. */
+static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_t *n, struct leat_position at, struct leat_error *error)
+{
+    struct leat_entry opened = {0}, e = {.kind = LEAT_ENTRY_RESUME, .at = at, .tail = -1};
+    for (uint32_t i = 0; i < *n; i++) {
+        if (log[i].kind == LEAT_ENTRY_DECIDE)
+            continue;
+        opened.global_batch = log[i].global_batch ? log[i].global_batch : opened.global_batch;
+        opened.world_size = log[i].world_size ? log[i].world_size : opened.world_size;
+        opened.tail = log[i].tail >= 0 ? log[i].tail : opened.tail;
+        opened.facts = log[i].facts ? log[i].facts : opened.facts;
+    }
+    if (p->opened_global_batch != opened.global_batch)
+        e.global_batch = p->opened_global_batch;
+    if (p->opened_world_size != opened.world_size)
+        e.world_size = p->opened_world_size;
+    if ((int)p->opened_tail != opened.tail)
+        e.tail = (int)p->opened_tail;
+    if (p->opened_facts && (!opened.facts || strcmp(p->opened_facts, opened.facts))) {
+        leat_log(LEAT_LOG_WARNING, "the state's run had other facts: %.200s, now %.200s", opened.facts ? opened.facts : "{}",
+                 p->opened_facts);
+        if (!(e.facts = leat_strdup(p->opened_facts)))
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
+    }
+    if (!e.global_batch && !e.world_size && e.tail < 0 && !e.facts)
+        return LEAT_OK;
+    uint32_t i = *n;
+    for (; leat_position_before(at, log[i - 1].at); i--)
+        log[i] = log[i - 1];
+    log[i] = e;
+    (*n)++;
+    return leat_log_resolve(p, log, *n, error);
+}
+
+/* Fingerprint, seed and order are this plan's. */
+static int check_belongs(const struct leat_plan *p, const uint8_t fingerprint[16], const json_t *o, struct leat_error *error)
+{
+    const char *print = json_string_value(json_object_get(o, "fingerprint")), *seed = json_string_value(json_object_get(o, "seed"));
+    const json_t *order = json_object_get(o, "order");
+    char own[33], text[24];
+    for (int i = 0; i < 16; i++)
+        snprintf(own + 2 * i, 3, "%02x", fingerprint[i]);
+    snprintf(text, sizeof text, "%" PRIu64, p->seed);
+    if (!print || !seed || !json_is_object(order))
+        return not_a_state(error, "it has no fingerprint, seed or order");
+    if (strcmp(print, own))
+        return leat_fail(error, LEAT_E_STATE,
+                         "the state belongs to another data set: its fingerprint is %.32s, this one's %s. Open the data set that the run "
+                         "was started with",
+                         print, own);
+    if (strcmp(seed, text))
+        return leat_fail(error, LEAT_E_STATE, "the state's run has seed %.20s, this loader %s: open the loader with seed=%.20s", seed, text,
+                         seed);
+    json_t *mine = order_json(p);
+    if (!mine)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
+    int rc = LEAT_OK;
+    if (!json_equal(mine, order)) {
+        char *theirs = json_dumps(order, JSON_COMPACT | JSON_SORT_KEYS), *ours = json_dumps(mine, JSON_COMPACT | JSON_SORT_KEYS);
+        rc =
+            leat_fail(error, LEAT_E_STATE, "the state's run has another order: %.350s, this loader %.350s. Open the loader with that order",
+                      theirs ? theirs : "?", ours ? ours : "?");
+        free(theirs);
+        free(ours);
+    }
+    json_decref(mine);
+    return rc;
+}
+
+static int check_versions(const json_t *o, struct leat_error *error)
+{
+    uint64_t state = 0, plan = 0;
+    if (!json_is_object(o) || !get_number(o, "state", INT64_MAX, &state) || !get_number(o, "plan", INT64_MAX, &plan) || !state || !plan)
+        return not_a_state(error, "it is no JSON object with the versions of state and plan");
+    const char *leat = json_string_value(json_object_get(o, "leat"));
+    if (state != STATE_VERSION || plan != LEAT_PLAN_VERSION)
+        return leat_fail(error, LEAT_E_STATE,
+                         "the state has version %" PRIu64 " and plan version %" PRIu64 " (of leat %.32s), this leat %s knows %d and %d: "
+                         "load it with the leat that wrote it",
+                         state, plan, leat ? leat : "?", LEAT_VERSION, STATE_VERSION, LEAT_PLAN_VERSION);
+    return LEAT_OK;
+}
+
+/* The position of a state, as it stands after the log of `trial` is in force. */
+static int check_position(const struct leat_plan *trial, struct leat_position *at, struct leat_error *error)
+{
+    struct leat_plan_batch batch;
+    if (at->row && at->row >= leat_plan_epoch_rows(trial, at->epoch))
+        return not_a_state(error, "its position lies outside its epoch");
+    int rc = leat_plan_batch(trial, *at, &batch);
+    if (rc && rc != LEAT_E_END)
+        return not_a_state(error, rc == LEAT_E_INVALID ? "its position is not where a batch begins" : "its position is out of range");
+    return LEAT_OK;
+}
+
+int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
+                   struct leat_error *error)
+{
+    struct leat_entry *log = NULL;
+    struct leat_position where = {UINT64_MAX, UINT64_MAX};
+    uint32_t n = 0;
+    if (strnlen(json, MAX_READ) == MAX_READ)
+        return not_a_state(error, "it is too long");
+    json_error_t syntax;
+    json_t *o = json_loads(json, JSON_REJECT_DUPLICATES, &syntax);
+    if (!o)
+        return leat_fail(error, LEAT_E_INVALID, "not a state of leat: %s at byte %d. Give the text that state_dict() gave, unchanged",
+                         syntax.text, syntax.position);
+    int rc = check_versions(o, error);
+    if (!rc)
+        rc = check_belongs(plan, fingerprint, o, error);
+    if (rc)
+        goto out;
+    const json_t *position = json_object_get(o, "at");
+    if (!get_number(position, "epoch", INT64_MAX, &where.epoch) || !get_number(position, "row", INT64_MAX, &where.row) ||
+        where.epoch == UINT64_MAX || where.row == UINT64_MAX) {
+        rc = not_a_state(error, "it has no position");
+        goto out;
+    }
+    rc = read_log(plan, json_object_get(o, "log"), &log, &n, error);
+    if (rc)
+        goto out;
+    struct leat_plan trial = *plan;
+    trial.log = log;
+    trial.n_log = n;
+    rc = check_position(&trial, &where, error);
+    if (!rc)
+        rc = add_resume(plan, log, &n, where, error);
+    if (!rc && plan->rank >= leat_log_entry(&(struct leat_plan){.log = log, .n_log = n}, where)->now.world_size)
+        rc = not_a_state(error, "it has fewer ranks than this loader");
+    if (rc)
+        goto out;
+    leat_log_free(plan->log, plan->n_log);
+    plan->log = log;
+    plan->n_log = n;
+    log = NULL;
+    *at = where;
+out:
+    json_decref(o);
+    if (log)
+        leat_log_free(log, n);
+    return rc;
+}

@@ -1,0 +1,315 @@
+#include "base/alloc.h"
+#include "common.h"
+
+static const uint8_t print[16] = {1, 2, 3, 250};
+
+static void free_plan_and(struct leat_plan *plan, char *text)
+{
+    leat_plan_free(plan);
+    leat_free(text);
+}
+
+/* A plan that has everything a state can say: two sources, changed shares and sizes. */
+static struct leat_plan *mixture(uint64_t seed, uint64_t global, uint32_t rank, uint32_t world)
+{
+    const double weights[] = {1, 2, 3, 4, 5};
+    struct leat_plan_source sources[2] = {
+        {.count = 70, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
+        {.count = 5, .share = 1, .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 4, .replacement = true}}};
+    struct leat_plan_spec spec = {.sources = sources,
+                                  .n_sources = 2,
+                                  .epoch_rows = 200,
+                                  .seed = seed,
+                                  .global_batch = global,
+                                  .rank = rank,
+                                  .world_size = world,
+                                  .facts = "{\"program\": \"00ff\", \"on_error\": \"raise\"}"};
+    struct leat_plan *plan;
+    struct leat_error error = {0};
+    assert_ok(leat_plan_new(&spec, &plan, &error));
+    return plan;
+}
+
+static void decide_two(struct leat_plan *plan)
+{
+    const double shares[] = {1, 4};
+    struct leat_decision d[] = {{.at = {0, 64}, .global_batch = 24}, {.at = {1, 96}, .global_batch = 10, .shares = shares}};
+    struct leat_error error = {0};
+    for (int i = 0; i < 2; i++)
+        assert_ok(leat_plan_decide(plan, &d[i], &error));
+}
+
+static char *state_of(const struct leat_plan *plan, struct leat_position at)
+{
+    char *text;
+    struct leat_error error = {0};
+    assert_ok(leat_plan_state(plan, print, at, &text, &error));
+    return text;
+}
+
+static void a_state_comes_back_as_it_was_and_is_the_same_text_on_every_rank(void **state)
+{
+    (void)state;
+    struct leat_plan *plan = mixture(UINT64_MAX, 16, 0, 2), *other = mixture(UINT64_MAX, 16, 1, 2), *fresh = mixture(UINT64_MAX, 16, 1, 2);
+    struct leat_error error = {0};
+    struct leat_position at;
+    decide_two(plan);
+    decide_two(other);
+    char *text = state_of(plan, (struct leat_position){1, 116}), *same = state_of(other, (struct leat_position){1, 116});
+    assert_string_equal(text, same);
+    assert_ok(leat_plan_load(fresh, print, text, &at, &error));
+    assert_int_equal(at.epoch, 1);
+    assert_int_equal(at.row, 116);
+    assert_int_equal(leat_plan_hash(fresh), leat_plan_hash(plan));
+    char *again = state_of(fresh, at);
+    assert_string_equal(again, text);
+    assert_true(strlen(text) < 65536);
+    leat_free(again);
+    free_plan_and(plan, text);
+    free_plan_and(other, same);
+    leat_plan_free(fresh);
+}
+
+static void a_run_goes_on_exactly_with_other_sizes_and_ranks(void **state)
+{
+    (void)state;
+    static struct leat_plan_row all[400], rest[400];
+    struct leat_plan *plan = mixture(3, 16, 0, 1), *ranks[3];
+    struct leat_error error = {0};
+    struct leat_position at;
+    struct leat_plan_batch batch;
+    decide_two(plan);
+    assert_int_equal(walk(&plan, 1, (struct leat_position){1, 0}, all, 400), 200);
+    char *text = state_of(plan, (struct leat_position){1, 116});
+    for (uint32_t r = 0; r < 3; r++) {
+        ranks[r] = mixture(3, 9, r, 3);
+        assert_ok(leat_plan_load(ranks[r], print, text, &at, &error));
+    }
+    assert_int_equal(walk(ranks, 3, at, rest, 400), 84);
+    for (int i = 0; i < 84; i++)
+        assert_true(same_row(&rest[i], &all[116 + i]));
+    assert_int_equal(leat_plan_batch(ranks[2], at, &batch), LEAT_OK);
+    assert_int_equal(batch.rows, 3);
+    struct leat_plan_batch old;
+    assert_int_equal(leat_plan_batch(plan, at, &old), LEAT_OK);
+    assert_int_equal(batch.step, old.step); /* steps count through the log */
+    for (int r = 0; r < 3; r++)
+        leat_plan_free(ranks[r]);
+    free_plan_and(plan, text);
+}
+
+static void the_same_options_keep_what_a_decision_made_of_them(void **state)
+{
+    (void)state;
+    struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, 100, 1, 4, 0, 1, LEAT_TAIL_PAD);
+    struct leat_decision d = {.at = {0, 8}, .global_batch = 10};
+    struct leat_error error = {0};
+    struct leat_position at;
+    struct leat_plan_batch batch;
+    assert_ok(leat_plan_decide(plan, &d, &error));
+    char *text = state_of(plan, (struct leat_position){0, 28});
+    struct leat_plan *again = simple_plan(LEAT_ORDER_SHUFFLED, 100, 1, 4, 0, 1, LEAT_TAIL_PAD);
+    assert_ok(leat_plan_load(again, print, text, &at, &error));
+    assert_int_equal(leat_plan_batch(again, at, &batch), LEAT_OK);
+    assert_int_equal(batch.rows, 10);
+    leat_plan_free(again);
+    free_plan_and(plan, text);
+}
+
+static void a_state_after_the_last_batch_is_the_next_epochs_start(void **state)
+{
+    (void)state;
+    struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, 10, 1, 4, 0, 1, LEAT_TAIL_DROP);
+    struct leat_error error = {0};
+    struct leat_position at;
+    char *text = state_of(plan, (struct leat_position){2, 10});
+    assert_ok(leat_plan_load(plan, print, text, &at, &error));
+    assert_int_equal(at.epoch, 3);
+    assert_int_equal(at.row, 0);
+    free_plan_and(plan, text);
+}
+
+static void small_lists_stand_in_the_state_and_large_ones_are_named_by_hash(void **state)
+{
+    (void)state;
+    enum { LARGE = 100000 };
+    static int64_t large[LARGE];
+    const int64_t small[] = {7, 0, 99999, 3};
+    for (int64_t i = 0; i < LARGE; i++)
+        large[i] = i * 7919 % LARGE;
+    struct leat_plan_source source = {.count = LARGE, .order = {.order = LEAT_ORDER_LIST}};
+    struct leat_plan *plan = make_plan(&source, 1, 0, 1, 2, 0, 1, LEAT_TAIL_PAD),
+                     *fresh = make_plan(&source, 1, 0, 1, 2, 0, 1, LEAT_TAIL_PAD);
+    struct leat_decision one = {.at = {0, 0}, .positions = small, .n_positions = 4},
+                         two = {.at = {1, 0}, .positions = large, .n_positions = LARGE};
+    struct leat_error error = {0};
+    struct leat_position at;
+    struct leat_plan_row rows[4];
+    assert_ok(leat_plan_decide(plan, &one, &error));
+    char *text = state_of(plan, (struct leat_position){0, 2});
+    assert_ok(leat_plan_load(fresh, print, text, &at, &error));
+    assert_int_equal(walk(&fresh, 1, at, rows, 4), 2);
+    assert_int_equal(rows[0].piece.position, 99999);
+    assert_int_equal(rows[1].piece.position, 3);
+    leat_free(text);
+    assert_ok(leat_plan_decide(plan, &two, &error));
+    text = state_of(plan, (struct leat_position){1, 2});
+    assert_true(strlen(text) < 65536);
+    assert_int_equal(leat_plan_load(fresh, print, text, &at, &error), LEAT_E_STATE);
+    assert_non_null(strstr(error.message, "list"));
+    assert_ok(leat_plan_decide(fresh, &two, &error));
+    assert_ok(leat_plan_load(fresh, print, text, &at, &error));
+    assert_int_equal(leat_plan_epoch_rows(fresh, 1), LARGE);
+    leat_plan_free(fresh);
+    free_plan_and(plan, text);
+}
+
+static void a_new_list_every_epoch_keeps_the_state_small(void **state)
+{
+    (void)state;
+    struct leat_plan_source source = {.count = 9, .order = {.order = LEAT_ORDER_LIST}};
+    struct leat_plan *plan = make_plan(&source, 1, 0, 1, 2, 0, 1, LEAT_TAIL_PAD);
+    struct leat_error error = {0};
+    for (uint64_t epoch = 0; epoch < 3000; epoch++) {
+        const int64_t list[] = {(int64_t)epoch % 9, 3};
+        struct leat_decision d = {.at = {epoch, 0}, .positions = list, .n_positions = 2};
+        assert_ok(leat_plan_decide(plan, &d, &error));
+    }
+    char *text = state_of(plan, (struct leat_position){2999, 0});
+    assert_true(strlen(text) < 1000);
+    struct leat_plan_batch batch;
+    assert_int_equal(leat_plan_batch(plan, (struct leat_position){10, 0}, &batch), LEAT_E_RANGE);
+    assert_int_equal(leat_plan_batch(plan, (struct leat_position){2997, 0}, &batch), LEAT_OK);
+    free_plan_and(plan, text);
+}
+
+static void a_state_of_something_else_says_what_differs(void **state)
+{
+    (void)state;
+    struct leat_plan *plan = mixture(5, 16, 0, 2);
+    char *text = state_of(plan, (struct leat_position){0, 16});
+    struct leat_error error;
+    struct leat_position at;
+    const uint8_t another[16] = {9};
+    struct leat_plan *seed = mixture(6, 16, 0, 2), *order = simple_plan(LEAT_ORDER_SHUFFLED, 70, 5, 16, 0, 2, LEAT_TAIL_PAD);
+    assert_int_equal(leat_plan_load(plan, another, text, &at, &error), LEAT_E_STATE);
+    assert_non_null(strstr(error.message, "another data set"));
+    assert_int_equal(leat_plan_load(seed, print, text, &at, &error), LEAT_E_STATE);
+    assert_non_null(strstr(error.message, "seed=5"));
+    assert_int_equal(leat_plan_load(order, print, text, &at, &error), LEAT_E_STATE);
+    assert_non_null(strstr(error.message, "order"));
+    char *version = strstr(text, "\"plan\":1");
+    assert_non_null(version);
+    version[7] = '9';
+    assert_int_equal(leat_plan_load(plan, print, text, &at, &error), LEAT_E_STATE);
+    assert_non_null(strstr(error.message, "version 9"));
+    leat_plan_free(seed);
+    leat_plan_free(order);
+    free_plan_and(plan, text);
+}
+
+static void a_damaged_state_is_refused_and_the_plan_stays_as_it_is(void **state)
+{
+    (void)state;
+    const char *const swaps[][2] = {{"\"row\":116", "\"row\":117"},
+                                    {"\"row\":116", "\"row\":-16"},
+                                    {"\"row\":116", "\"row\":999"},
+                                    {"\"row\":116", "\"row\":1e2"},
+                                    {"\"row\":96", "\"row\":-6"},
+                                    {"\"kind\":\"open\"", "\"kind\":\"opeN\""},
+                                    {"\"tail\":\"pad\"", "\"tail\":\"paD\""},
+                                    {"\"global_batch\":10", "\"global_batch\":-1"},
+                                    {"\"shares\":[", "\"sharez\":["},
+                                    {"\"state\":1", "\"state\":0"},
+                                    {"\"world_size\":2", "\"world_size\":0"},
+                                    {"[3221225472,", "[4294967296,"},
+                                    {"\"epoch\":1", "\"epoch\":{"},
+                                    {"\"log\":", "\"log\":9,\"x\":"}};
+    struct leat_plan *plan = mixture(5, 16, 0, 2);
+    decide_two(plan);
+    char *text = state_of(plan, (struct leat_position){1, 116});
+    uint64_t hash = leat_plan_hash(plan);
+    struct leat_error error;
+    struct leat_position at;
+    for (size_t i = 0; i < sizeof swaps / sizeof *swaps; i++) {
+        char *bad = calloc(1, strlen(text) + 100), *place = strstr(text, swaps[i][0]);
+        assert_non_null(bad);
+        if (!place)
+            fail_msg("the state has no %s: %s", swaps[i][0], text);
+        sprintf(bad, "%.*s%s%s", (int)(place - text), text, swaps[i][1], place + strlen(swaps[i][0]));
+        if (leat_plan_load(plan, print, bad, &at, &error) != LEAT_E_INVALID)
+            fail_msg("%s instead of %s was not refused as no state: %s", swaps[i][1], swaps[i][0], error.message);
+        assert_int_equal(leat_plan_hash(plan), hash);
+        free(bad);
+    }
+    for (size_t cut = 0; cut < strlen(text); cut++) {
+        char *bad = strndup(text, cut);
+        assert_int_equal(leat_plan_load(plan, print, bad, &at, &error), LEAT_E_INVALID);
+        free(bad);
+    }
+    assert_int_equal(leat_plan_hash(plan), hash);
+    free_plan_and(plan, text);
+}
+
+/* ---- memory that runs out ---------------------------------------------------------------------------------------- */
+
+static int countdown;
+static void *failing_malloc(size_t bytes)
+{
+    return countdown-- == 0 ? NULL : malloc(bytes);
+}
+
+static void every_allocation_may_fail_once(void **state)
+{
+    (void)state;
+    struct leat_plan *reference = mixture(5, 16, 0, 2);
+    decide_two(reference);
+    char *text = state_of(reference, (struct leat_position){1, 116});
+    const double shares[] = {2, 1}, weights[] = {1, 2, 3};
+    struct leat_error error = {0};
+    struct leat_allocator whole = leat_allocator;
+    int n = 0;
+    for (bool done = false; !done; n++) {
+        struct leat_plan_source sources[2] = {
+            {.count = 70, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
+            {.count = 3, .share = 1, .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 2}}};
+        struct leat_plan_spec spec = {
+            .sources = sources, .n_sources = 2, .epoch_rows = 50, .global_batch = 4, .world_size = 1, .facts = "{}"};
+        struct leat_decision d = {.at = {0, 4}, .shares = shares};
+        struct leat_plan *plan = NULL, *loaded = mixture(5, 12, 0, 3);
+        struct leat_position at;
+        char *out = NULL;
+        leat_allocator.allocate = failing_malloc;
+        countdown = n;
+        int rc = leat_plan_new(&spec, &plan, &error);
+        if (!rc)
+            rc = leat_plan_decide(plan, &d, &error);
+        if (!rc)
+            rc = leat_plan_state(plan, print, (struct leat_position){0, 4}, &out, &error);
+        if (!rc)
+            rc = leat_plan_load(loaded, print, text, &at, &error);
+        leat_allocator = whole;
+        done = countdown >= 0;
+        assert_int_equal(rc, done ? LEAT_OK : LEAT_E_NOMEM);
+        leat_plan_free(loaded);
+        free_plan_and(plan, out);
+    }
+    assert_true(n > 20);
+    free_plan_and(reference, text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_state_comes_back_as_it_was_and_is_the_same_text_on_every_rank),
+        cmocka_unit_test(a_run_goes_on_exactly_with_other_sizes_and_ranks),
+        cmocka_unit_test(the_same_options_keep_what_a_decision_made_of_them),
+        cmocka_unit_test(a_state_after_the_last_batch_is_the_next_epochs_start),
+        cmocka_unit_test(small_lists_stand_in_the_state_and_large_ones_are_named_by_hash),
+        cmocka_unit_test(a_new_list_every_epoch_keeps_the_state_small),
+        cmocka_unit_test(a_state_of_something_else_says_what_differs),
+        cmocka_unit_test(a_damaged_state_is_refused_and_the_plan_stays_as_it_is),
+        cmocka_unit_test(every_allocation_may_fail_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
