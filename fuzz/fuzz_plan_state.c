@@ -1,0 +1,73 @@
+/* Any bytes as a state: it is refused, or the plan then has batches whose rows lie in the data set, and its own state loads again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/plan.h"
+
+#define FUZZ_ASSERT(what)                                                                                                                  \
+    do {                                                                                                                                   \
+        if (!(what))                                                                                                                       \
+            abort();                                                                                                                       \
+    } while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
+
+static struct leat_plan *open_plan(int which)
+{
+    static const int64_t positions[] = {4, 2, 0};
+    static const struct leat_plan_source sources[] = {{.count = 70, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
+                                                      {.count = 50, .share = 1, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}}};
+    static const struct leat_plan_source list = {.count = 70,
+                                                 .order = {.order = LEAT_ORDER_LIST, .positions = positions, .n_positions = 3}};
+    struct leat_plan_spec spec = {.sources = which ? sources : &list,
+                                  .n_sources = which ? 2 : 1,
+                                  .epoch_rows = which ? 200 : 0,
+                                  .seed = 3,
+                                  .global_batch = 8,
+                                  .rank = 1,
+                                  .world_size = 3};
+    struct leat_plan *plan;
+    FUZZ_ASSERT(leat_plan_new(&spec, &plan, NULL) == LEAT_OK);
+    return plan;
+}
+
+static void use(struct leat_plan *plan, const uint8_t print[16], struct leat_position at)
+{
+    struct leat_plan_batch batch;
+    struct leat_plan_row rows[16];
+    (void)leat_plan_steps(plan, at.epoch);
+    for (int i = 0; i < 4 && leat_plan_batch(plan, at, &batch) == LEAT_OK; i++, at = batch.next) {
+        FUZZ_ASSERT(batch.next.row > at.row);
+        uint64_t n = batch.rows < 16 ? batch.rows : 16;
+        leat_plan_rows(plan, &batch, batch.rows - n, n, rows);
+        for (uint64_t k = 0; k < n; k++)
+            FUZZ_ASSERT(rows[k].piece.position < 70);
+    }
+    char *again;
+    struct leat_position back;
+    if (leat_plan_state(plan, print, at, &again, NULL))
+        return;
+    int rc = leat_plan_load(plan, print, again, &back, NULL);
+    FUZZ_ASSERT(rc == LEAT_OK);
+    leat_free(again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+{
+    static const uint8_t print[16] = {1, 2, 3};
+    char *text = malloc(length + 1);
+    FUZZ_ASSERT(text);
+    memcpy(text, data, length);
+    text[length] = '\0';
+    for (int which = 0; which < 2; which++) {
+        struct leat_plan *plan = open_plan(which);
+        struct leat_position at;
+        int rc = leat_plan_load(plan, print, text, &at, NULL);
+        FUZZ_ASSERT(rc == LEAT_OK || rc == LEAT_E_INVALID || rc == LEAT_E_STATE);
+        if (!rc)
+            use(plan, print, at);
+        leat_plan_free(plan);
+    }
+    free(text);
+    return 0;
+}
