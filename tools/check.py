@@ -60,6 +60,8 @@ def c_tests(folder: Path, **environment: str) -> Count:
         out = test.get("stdout", "")
         good = len(re.findall(r"^ok (?!.*# SKIP)", out, re.M))
         skip = len(re.findall(r"^ok .*# SKIP", out, re.M))
+        silent = len(re.findall(r"^# SKIP ", out, re.M))  # tests that returned at once: see test_data in tests/c/test.h
+        good, skip = good - silent, skip + silent
         bad = len(re.findall(r"^not ok ", out, re.M))
         if not good + skip + bad:  # a test without TAP output
             good, skip, bad = (int(test["result"] == r) for r in ("OK", "SKIP", "FAIL"))

@@ -31,6 +31,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(real_folders_of_photos_open),
     };
-    test_data();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
