@@ -280,6 +280,56 @@ static void rows_are_the_same_in_any_order_of_calls(void **state)
     leat_plan_free(plan);
 }
 
+/* A hash over the ids and keys of epochs 0 and 5 under one order. */
+static uint64_t order_hash(int which, uint64_t n, uint64_t seed)
+{
+    static double weights[3000];
+    static int64_t list[3000];
+    static struct leat_plan_row rows[MAX_ROWS];
+    for (uint64_t i = 0; i < n; i++) {
+        weights[i] = (double)(i % 7);
+        list[i] = (int64_t)(i * i % n);
+    }
+    struct leat_plan_source s[3] = {{.count = n, .share = 5}, {.count = n / 2 + 1, .share = 2}, {.count = 3, .share = 1}};
+    if (which < 3)
+        s[0].order = (struct leat_order_spec){.order = (enum leat_order)which, .block_rows = 7};
+    else if (which < 5)
+        s[0].order = (struct leat_order_spec){LEAT_ORDER_WEIGHTED, 0, weights, n / 2, which == 3, NULL, 0};
+    else if (which == 5)
+        s[0].order = (struct leat_order_spec){LEAT_ORDER_LIST, 0, NULL, 0, false, list, n};
+    else
+        s[0].order.order = s[1].order.order = LEAT_ORDER_SHUFFLED;
+    struct leat_plan *plan = make_plan(s, which == 6 ? 3 : 1, which == 6 ? n : 0, seed, 16, 0, 1, LEAT_TAIL_PAD);
+    uint64_t hash = 0;
+    for (uint64_t epoch = 0; epoch <= 5; epoch += 5) {
+        uint64_t got = walk(&plan, 1, (struct leat_position){epoch, 0}, rows, MAX_ROWS);
+        for (uint64_t i = 0; i < got; i++) {
+            hash = leat_key_mix(hash, rows[i].piece.position);
+            hash = leat_key_mix(hash, rows[i].key + rows[i].piece.source);
+        }
+        for (unsigned a = 0; a < 3; a++)
+            hash = leat_key_mix(hash, leat_plan_substitute(plan, epoch, got / 2, a).position);
+    }
+    leat_plan_free(plan);
+    return hash;
+}
+
+static void the_orders_of_this_plan_version_never_change(void **state)
+{
+    (void)state;
+    static const uint64_t golden[7][2] = {
+        {UINT64_C(0xfc1192b421f59ab9), UINT64_C(0xc3aa3afcddc19e77)}, {UINT64_C(0x0d58d137401b73b8), UINT64_C(0x196e989247cab9fb)},
+        {UINT64_C(0x6708ee182b31febf), UINT64_C(0xfc7906220951932e)}, {UINT64_C(0xb89ee41f2cf4926b), UINT64_C(0x49a2a2fbdd773d62)},
+        {UINT64_C(0x24e3268fc9f44993), UINT64_C(0xdd74cf7cd6e33e03)}, {UINT64_C(0xba2c196e9796975d), UINT64_C(0x182a40580fccf27c)},
+        {UINT64_C(0x83fb9eb4b25c0277), UINT64_C(0x20b659832835c2dd)},
+    };
+    for (int which = 0; which < 7; which++) {
+        uint64_t small = order_hash(which, 10, 1), large = order_hash(which, 2999, 42);
+        if (small != golden[which][0] || large != golden[which][1])
+            fail_msg("order %d: {UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 ")},", which, small, large);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +344,7 @@ int main(void)
         cmocka_unit_test(every_prefix_of_a_mixture_keeps_each_share_within_the_bound),
         cmocka_unit_test(a_change_of_shares_and_batch_size_in_mid_epoch_loses_and_repeats_nothing),
         cmocka_unit_test(rows_are_the_same_in_any_order_of_calls),
+        cmocka_unit_test(the_orders_of_this_plan_version_never_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
