@@ -2,6 +2,7 @@
 #include "photos.h"
 
 #include <dirent.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <spng.h>
@@ -490,6 +491,68 @@ static void a_decoder_survives_misuse(void **state)
     free(pixels);
 }
 
+/* ---- real oddities -------------------------------------------------------------------------------------------------- */
+
+/* Every file below a folder. */
+static unsigned for_each_file(const char *folder, unsigned (*visit)(const char *path, const uint8_t *data, size_t length))
+{
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return 0;
+    unsigned n = 0;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        char path[8192];
+        struct stat st;
+        if (entry->d_name[0] == '.')
+            continue;
+        assert_true(snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path);
+        assert_int_equal(stat(path, &st), 0);
+        if (S_ISDIR(st.st_mode)) {
+            n += for_each_file(path, visit);
+            continue;
+        }
+        size_t length;
+        uint8_t *data = photo_file(folder, entry->d_name, &length);
+        n += visit(path, data, length);
+        free(data);
+    }
+    closedir(dir);
+    return n;
+}
+
+/* 1 if the file is a photo that is whole. */
+static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
+{
+    struct leat_decode_request request = {.data = data, .length = length, .scan_to_end = true};
+    uint32_t w, h;
+    memset(&error, 0, sizeof error);
+    int rc = leat_photo_check(checker, data, length, &error);
+    if (rc) {
+        assert_int_equal(rc, LEAT_E_DECODE);
+        assert_true(strlen(error.message) > 20);
+        return 0;
+    }
+    struct leat_photo_info info;
+    assert_ok(leat_photo_probe(data, length, &info, &error));
+    uint8_t *full = decode(&request, NULL, &w, &h);
+    assert_int_equal(info.width, w);
+    assert_int_equal(info.height, h);
+    if ((uint64_t)w * h < 1 << 18)
+        check_boxes(path, data, length, false, full, w, h);
+    free(full);
+    return 1;
+}
+
+static void odd_photos_are_refused_in_words_or_decode_in_every_box(void **state)
+{
+    (void)state;
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/odd-images", test_data());
+    if (access(folder, R_OK))
+        skip();
+    assert_true(for_each_file(folder, visit_odd) > 300);
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
 static struct leat_allocator plain;
@@ -574,6 +637,7 @@ int main(void)
         cmocka_unit_test(what_leat_does_not_read_is_named),
         cmocka_unit_test(a_probe_tells_size_and_kind_of_a_jpeg_from_its_header),
         cmocka_unit_test(a_decoder_survives_misuse),
+        cmocka_unit_test(odd_photos_are_refused_in_words_or_decode_in_every_box),
         cmocka_unit_test(every_failing_allocation_is_an_error_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, make, unmake);
