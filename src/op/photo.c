@@ -1,5 +1,5 @@
 /*
- * Photos outside a program: is this one whole, and make it smaller. Both are the decoder with another ending.
+ * Is this photo whole? The decoder, with nothing between its beginning and its end.
  */
 #include "base/alloc.h"
 #include "base/error.h"
