@@ -1,0 +1,213 @@
+"""Batches: what a loader gives.
+
+A Batch is light: it refers to the memory that the library filled, and makes an array or tensor when it is asked for,
+without a copy. A tensor keeps the memory of its own output and nothing else, so a label that is kept keeps no images.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _leat
+from .ragged import Ragged
+from .schema import JSON, STR
+
+
+class RowError(NamedTuple):
+    """A row that the error policy touched."""
+
+    row: int  #: in the planned batch
+    planned: int  #: sample id
+    delivered: int | None  #: sample id of the substitute, or None: the row was left out
+    reason: str
+
+
+class Form:
+    """What the batches of one loader have in common: names of outputs and how each becomes a value."""
+
+    __slots__ = ("framework", "numbers", "outputs", "small", "tensor")
+
+    def __init__(self, framework: str) -> None:
+        self.framework = framework
+        self.outputs: list[Callable[[_leat.Batch], Any]] = []
+        self.numbers: dict[str, int] = {}
+        self.tensor: Callable[[Any], Any] | None = None
+        self.small: Callable[[_leat.Memory], Any] = np.asarray
+        if framework == "torch":
+            import torch
+
+            self.tensor = getattr(torch._C, "_from_dlpack", None) or torch.utils.dlpack.from_dlpack
+            self.small = lambda memory: torch.from_numpy(np.asarray(memory))
+
+    def learn(self, core: _leat.Batch) -> None:
+        """Takes over names and kinds from the first batch; all batches of a loader have the same."""
+        for i, (name, kind, dtype, ragged) in enumerate(core.outputs()):
+            self.outputs.append(self._maker(i, name, kind, dtype, ragged))
+            self.numbers[name] = i
+
+    def _maker(self, i: int, name: str, kind: int, dtype: str, ragged: bool) -> Callable[[_leat.Batch], Any]:
+        if kind == STR:
+            return lambda core: core.text(i)
+        if kind == JSON:
+            return lambda core: [json.loads(text) for text in core.text(i)]
+        tensor = self.tensor
+        if tensor is None:
+            if dtype == "bfloat16":
+                raise TypeError(f"output {name!r} is bfloat16, which numpy lacks: open the Loader with framework='torch'")
+            if ragged:
+                return lambda core: Ragged(np.asarray(core.memory(i)), np.asarray(core.memory_offsets(i)))
+            return lambda core: np.asarray(core.memory(i))
+        if ragged:
+            return lambda core: Ragged(tensor(core.dlpack(i)), tensor(core.dlpack_offsets(i)))
+        return lambda core: tensor(core.dlpack(i))
+
+
+class Batch(Mapping[str, Any]):
+    """One batch: a mapping from the names of outputs to tensors (or arrays, with ``framework="numpy"``).
+
+    A dense output is a tensor whose first dimension is the row; one of variable length is a :class:`leat.Ragged`; text
+    and JSON are lists. Tensors are made without a copy, are yours to write into, and stay valid as long as you keep them.
+
+    >>> batch = next(iter(leat.Loader(leat.open(path), batch_size=4)))
+    >>> batch.size, list(batch), batch["x"].shape, batch.ids.tolist()
+    (4, ['x', 'label'], torch.Size([4, 3]), [0, 1, 2, 3])
+    """
+
+    __slots__ = ("__weakref__", "_core", "_form", "_values")
+
+    def __init__(self, core: _leat.Batch | None, form: Form, values: dict[str, Any] | None = None) -> None:
+        self._core = core
+        self._form = form
+        self._values: dict[str, Any] = {} if values is None else values
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            pass
+        form = self._form
+        try:
+            make = form.outputs[form.numbers[name]]
+        except KeyError:
+            raise KeyError(f"no output {name!r}: this batch has {', '.join(form.numbers)}") from None
+        assert self._core is not None
+        value = self._values[name] = make(self._core)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._form.numbers)
+
+    def __len__(self) -> int:
+        return len(self._form.numbers)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._form.numbers
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<leat.Batch of {self.size} rows ({', '.join(self)}), epoch {self.epoch}, step {self.step}>"
+
+    def _small(self, name: str, make: Callable[[_leat.Batch], Any]) -> Any:
+        """Ids and the like: made once, and kept under a name that no output can have."""
+        key = "." + name
+        if key not in self._values:
+            assert self._core is not None
+            self._values[key] = make(self._core)
+        return self._values[key]
+
+    @property
+    def ids(self) -> Any:
+        """Sample ids: int64, shape (size,)."""
+        return self._small("ids", lambda core: self._form.small(core.ids()))
+
+    @property
+    def row_keys(self) -> Any:
+        """The random key of each row, from which its augmentations are drawn: uint64, shape (size,)."""
+        return self._small("row_keys", lambda core: self._form.small(core.row_keys()))
+
+    @property
+    def valid(self) -> Any:
+        """Whether a row is real, not padding: bool, shape (size,)."""
+        return self._small("valid", lambda core: self._form.small(core.valid()))
+
+    @property
+    def errors(self) -> list[RowError]:
+        """Rows that ``on_error="skip"`` or ``"substitute"`` touched."""
+        made = self._small(
+            "errors",
+            lambda core: [
+                RowError(row, planned, None if delivered < 0 else delivered, reason) for row, planned, delivered, reason in core.errors()
+            ],
+        )
+        return list(made)
+
+    @property
+    def epoch(self) -> int:
+        """In which epoch the batch is."""
+        epoch: int = self._small("epoch", lambda core: core.epoch())
+        return epoch
+
+    @property
+    def step(self) -> int:
+        """Its number in the epoch."""
+        step: int = self._small("step", lambda core: core.step())
+        return step
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        size: int = self._small("size", lambda core: core.rows())
+        return size
+
+    def tuple(self, *names: str) -> tuple[Any, ...]:
+        """The outputs of these names, or all, as a tuple.
+
+        >>> x, y = next(iter(leat.Loader(leat.open(path), batch_size=4))).tuple("x", "label")
+        """
+        return tuple([self[name] for name in (names or self._form.numbers)])
+
+    def _map(self, function: Callable[[Any], Any]) -> Batch:
+        """A batch of its own: `function` of each tensor."""
+        values: dict[str, Any] = {}
+        for name in self:
+            value = self[name]
+            values[name] = (
+                value._map(function) if isinstance(value, Ragged) else value.copy() if isinstance(value, list) else function(value)
+            )
+        for name in ("ids", "row_keys", "valid"):
+            values["." + name] = function(getattr(self, name))
+        for name in ("errors", "epoch", "step", "size"):
+            values["." + name] = getattr(self, name)
+        return Batch(None, self._form, values)
+
+    def _torch(self, what: str) -> None:
+        if self._form.framework != "torch":
+            raise TypeError(f"{what} works on tensors: open the Loader with framework='torch'")
+
+    def to(self, device: Any, non_blocking: bool = True) -> Batch:
+        """The batch on a device: every tensor moved by ``Tensor.to``; lists stay. Needs ``framework="torch"``."""
+        self._torch("to()")
+        return self._map(lambda t: t.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Batch:
+        """A copy in PyTorch's pinned memory, from which copies to a GPU can run by the side."""
+        self._torch("pin_memory()")
+        return self._map(lambda t: t.pin_memory())
+
+    def clone(self) -> Batch:
+        """A copy, which does not count against ``max_held_bytes``."""
+        return self._map(lambda t: t.copy() if isinstance(t, np.ndarray) else t.clone())
+
+
+def framework_of(name: str) -> str:
+    """``"torch"`` or ``"numpy"``; ``"auto"`` is torch if it is imported."""
+    if name not in ("auto", "torch", "numpy"):
+        raise ValueError(f"framework is 'torch', 'numpy' or 'auto', not {name!r}")
+    return ("torch" if "torch" in sys.modules else "numpy") if name == "auto" else name

@@ -1,0 +1,288 @@
+"""Data sets: samples at rest, by position."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+
+from . import _leat
+from . import schema as _schema
+from .errors import ChangedError
+from .schema import Field
+
+LABELS = {"auto": 0, "folders": 1, "none": 2}
+RECHECK = {"first": 0, "always": 1, "never": 2}
+
+
+class Dataset:
+    """Samples with a schema, by position; made by :func:`leat.open` and by selecting from another one.
+
+    ``ds[7]`` is a dict of the stored values of one sample: a scalar as a Python number, an array as a numpy array, text
+    as str, JSON parsed, a photo as its encoded bytes. ``ds[10:20]``, ``ds[mask]`` and ``ds[positions]`` are views:
+    data sets that share the files of this one, in O(intervals) of memory.
+
+    Data sets are immutable; any thread may use one, they survive ``fork`` and pickle cheaply: path, options and
+    selection; on unpickling the fingerprint is compared.
+
+    >>> ds = leat.open(path)
+    >>> len(ds), ds[-1]["label"], len(ds[::2])
+    (100, 9, 50)
+    """
+
+    def __init__(self, handle: _leat.Dataset, recipe: tuple[Any, ...]) -> None:
+        self._handle = handle
+        self._recipe = recipe
+        self._count = handle.count()
+        self._fields: list[tuple[str, Field]] = [_schema.from_raw(raw) for raw in handle.fields()]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        fields = ", ".join(
+            f"{name}: {f.kind if f.kind != 'array' else f.dtype}{list(f.shape) if f.shape else ''}"
+            for name, f in self.schema.items()
+            if not f.derived
+        )
+        return f"<leat.Dataset of {self._count} samples ({fields})>"
+
+    @property
+    def schema(self) -> dict[str, Field]:
+        """Name and type of each field, those derived by leat last."""
+        return dict(self._fields)
+
+    @cached_property
+    def classes(self) -> list[str]:
+        """Names of the classes of the field ``label``, by number; empty if there are none."""
+        return self._handle.classes()
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """What was given to the Writer as ``metadata``."""
+        value: dict[str, Any] = json.loads(self._handle.metadata())
+        return value
+
+    @property
+    def fingerprint(self) -> str:
+        """128 bits over schema and contents, in hex; the same for a folder and its pack. Of a view: over its base's and the selection."""
+        return self._handle.fingerprint().hex()
+
+    @property
+    def ids(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Sample ids by position: int64, shape (len,). Views keep the ids of the data set that was opened."""
+        return np.frombuffer(self._handle.ids(0, self._count), np.int64)
+
+    def column(self, name: str, copy: bool = False) -> np.ndarray[Any, Any]:
+        """All values of a field of fixed size: an array of shape ``(len, *shape)``.
+
+        Read-only and without a copy where the values lie in one piece; gathered otherwise. The checksums of what is
+        read are verified. With ``copy=True`` the array is a writable copy. bfloat16, which numpy lacks, comes as a copy in float32.
+
+        Raises:
+            KeyError: there is no such field.
+            TypeError: the values vary in size (bytes, text, photos, a first dimension of None).
+
+        >>> leat.open(path).column("label")[:3].tolist()
+        [0, 1, 2]
+        """
+        index, field = self._find(name)
+        if field.kind != "array" or (field.shape and field.shape[0] is None):
+            raise TypeError(f"field {name!r} varies in size ({field}): it has no column; read single samples with ds[i][{name!r}]")
+        memory = self._handle.column(index, copy)
+        if field.dtype == "bfloat16":
+            return _widen(memory)
+        array = np.asarray(memory)
+        return array.copy() if copy else array
+
+    def _find(self, name: str) -> tuple[int, Field]:
+        for i, (n, field) in enumerate(self._fields):
+            if n == name:
+                return i, field
+        raise KeyError(f"no field {name!r}: this data set has {', '.join(n for n, _ in self._fields)}")
+
+    def _sample(self, position: int) -> dict[str, Any]:
+        read = self._handle.read
+        sample: dict[str, Any] = {}
+        for i, (name, field) in enumerate(self._fields):
+            kind = field.kind
+            if kind != "array":
+                raw: Any = read(position, i, True)
+                sample[name] = raw if kind in ("bytes", "image") else raw.decode() if kind == "str" else json.loads(raw)
+                continue
+            memory = read(position, i, False)
+            array = _widen(memory) if field.dtype == "bfloat16" else np.array(memory)
+            sample[name] = array if field.shape else array.item()
+        return sample
+
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: slice | Sequence[int] | np.ndarray[Any, Any]) -> Dataset: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            begin, end, step = key.indices(self._count)
+            if step < 0:
+                return self.select(np.arange(begin, end, step))
+            recipe = (self, "slice", begin, max(begin, end), step)
+            return Dataset(self._handle.slice(*recipe[2:]), recipe)
+        if hasattr(key, "__index__") and getattr(key, "ndim", 0) == 0:
+            position = key.__index__()
+            if not -self._count <= position < self._count:
+                raise IndexError(f"position {position} is out of range: the data set has {self._count} samples")
+            return self._sample(position % self._count)
+        if isinstance(key, str):
+            raise TypeError(f"a Dataset is indexed by position: for a column, ds.column({key!r})")
+        array = np.asarray(key)
+        if array.dtype == np.bool_:
+            if array.shape != (self._count,):
+                raise IndexError(f"the mask has shape {array.shape}: it must be ({self._count},), one bool per sample")
+            array = np.flatnonzero(array)
+        return self.select(array)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self._sample(i) for i in range(self._count))
+
+    def select(self, positions: Any) -> Dataset:
+        """The samples at these positions, in this order; a position may come several times, negative ones count from the end.
+
+        Raises:
+            IndexError: a position is out of range.
+
+        >>> leat.open(path).select([5, 3]).ids.tolist()
+        [5, 3]
+        """
+        array = positions_array(positions)
+        if array.size and (array.min() < -self._count or array.max() >= self._count):
+            bad = array[(array < -self._count) | (array >= self._count)][0]
+            raise IndexError(f"position {bad} is out of range: the data set has {self._count} samples")
+        if array.size and array.min() < 0:
+            array = np.where(array < 0, array + self._count, array)
+        return Dataset(self._handle.select(array), (self, "select", array))
+
+    def split(self, fractions: Sequence[float], seed: int = 0) -> list[Dataset]:
+        """Disjoint parts of about these fractions of the samples, drawn by a permutation keyed with `seed`.
+
+        Each part is in ascending order of positions. The fractions sum to at most 1.
+
+        >>> [len(part) for part in leat.open(path).split([0.9, 0.1], seed=0)]
+        [90, 10]
+        """
+        weights = np.asarray(fractions, np.float64)
+        if weights.ndim != 1 or not weights.size:
+            raise ValueError("fractions is a list of numbers, one per part")
+        parts = self._handle.split(weights, check_seed(seed))
+        return [Dataset(part, (self, "split", weights.tolist(), seed, i)) for i, part in enumerate(parts)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._recipe[0] == "open":
+            return (_unpickle_open, (*self._recipe[1:], self.fingerprint))
+        if self._recipe[0] == "concat":
+            return (concat, tuple(self._recipe[1]))
+        return (_unpickle_view, self._recipe)
+
+
+def _widen(memory: _leat.Memory) -> np.ndarray[Any, Any]:
+    """bfloat16 as float32, which holds the same numbers."""
+    bits = np.asarray(memory).astype(np.uint32) << 16
+    return bits.view(np.float32)
+
+
+def positions_array(positions: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Integers as a contiguous array of int64."""
+    array = np.asarray(positions if hasattr(positions, "__len__") else list(positions))
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError(f"positions are a list of integers, not an array of {array.dtype} with shape {array.shape}")
+    return np.ascontiguousarray(array, np.int64)
+
+
+def check_seed(seed: int) -> int:
+    if not 0 <= seed < 1 << 64:
+        raise ValueError(f"seed is an integer from 0 to 2**64 - 1, not {seed}")
+    return int(seed)
+
+
+def _choice(name: str, value: Any, choices: dict[str, int]) -> int:
+    if value not in choices:
+        raise ValueError(f"{name} is one of {', '.join(map(repr, choices))}, not {value!r}")
+    return choices[value]
+
+
+def _open_one(path: str, format: str, labels: str, index_dir: str | None, recheck: str) -> Dataset:
+    handle = _leat.Dataset.open(path, format, _choice("labels", labels, LABELS), _choice("recheck", recheck, RECHECK), index_dir)
+    return Dataset(handle, ("open", path, format, labels, index_dir, recheck))
+
+
+def _unpickle_open(path: str, format: str, labels: str, index_dir: str | None, recheck: str, fingerprint: str) -> Dataset:
+    dataset = _open_one(path, format, labels, index_dir, recheck)
+    if dataset.fingerprint != fingerprint:
+        raise ChangedError(f"{path} is not the data set that was pickled: its contents changed; open it again with leat.open")
+    return dataset
+
+
+def _unpickle_view(base: Dataset, kind: str, *args: Any) -> Dataset:
+    if kind == "slice":
+        return Dataset(base._handle.slice(*args), (base, kind, *args))
+    if kind == "select":
+        return Dataset(base._handle.select(args[0]), (base, kind, *args))
+    fractions, seed, part = args
+    return base.split(fractions, seed)[int(part)]
+
+
+def open(  # noqa: A001
+    src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    format: str = "auto",  # noqa: A002
+    labels: str | None = "auto",
+    index_dir: str | os.PathLike[str] | None = None,
+    recheck: str = "first",
+) -> Dataset:
+    """Opens a data set in place. Only headers and directories are read.
+
+    Args:
+        src: a file of leat, a manifest of its shards, a folder of photos (a sub-folder per class, or flat), or a list
+            of these, which are joined as by :func:`leat.concat`.
+        format: ``"auto"``, ``"leat"`` or ``"folder"``.
+        labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
+        index_dir: where indexes of foreign formats may be kept.
+        recheck: payload checksums are verified on ``"first"`` read in a process, ``"always"`` or ``"never"``.
+
+    Raises:
+        FileNotFoundError: there is no such file or folder.
+        ValueError: not a format that leat reads (:class:`leat.FormatError`), never finished
+            (:class:`leat.UnfinishedError`) or damaged (:class:`leat.CorruptError`).
+
+    >>> leat.open(path)
+    <leat.Dataset of 100 samples (x: float32[3], label: int64)>
+    """
+    labels = "none" if labels is None else labels
+    index = None if index_dir is None else os.path.abspath(os.fspath(index_dir))
+    if not isinstance(src, (str, os.PathLike)):
+        if isinstance(src, bytes) or not isinstance(src, Sequence):
+            raise TypeError(f"src is a path or a list of paths, not {builtins.type(src).__name__}")
+        return concat(*(open(p, format=format, labels=labels, index_dir=index, recheck=recheck) for p in src))
+    dataset = _open_one(os.path.abspath(os.fspath(src)), format, labels, index, recheck)
+    if notice := dataset._handle.notice():
+        warnings.warn(notice, stacklevel=2)
+    return dataset
+
+
+def concat(*datasets: Dataset) -> Dataset:
+    """Data sets of the same schema, one after the other. Ids of each are offset by the counts of those before it.
+
+    >>> len(leat.concat(leat.open(path), leat.open(path)))
+    200
+    """
+    for d in datasets:
+        if not isinstance(d, Dataset):
+            raise TypeError(f"concat takes data sets, not {type(d).__name__}: leat.concat(a, b)")
+    if not datasets:
+        raise ValueError("concat needs at least one data set")
+    return Dataset(_leat.concat([d._handle for d in datasets]), ("concat", datasets))

@@ -1,0 +1,347 @@
+"""The loader: samples at rest to batches, in a declared order, resumable at any batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+import weakref
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+
+from . import _leat, ranks
+from .batch import Batch, Form, framework_of
+from .dataset import Dataset, _choice, check_seed, positions_array
+from .ops import Outputs, program_to_json
+from .ranks import short_hash
+from .samplers import Blocks, Weighted
+
+# Numbers of the library's enumerations.
+SEQUENTIAL, SHUFFLED, BLOCKS, WEIGHTED, LIST = range(5)
+TAILS = {"pad": 0, "drop": 1, "uneven": 2}
+ON_ERROR = {"raise": 0, "skip": 1, "substitute": 2}
+
+
+class Loader:
+    """Gives batch after batch of a data set. Iterating once is one epoch; again, the next one.
+
+    The order of samples, and every byte of every tensor, is a function of the data set, `seed` and the position alone:
+    the same for any number of threads, any budget and any number of ranks.
+
+    Args:
+        dataset: what to load.
+        batch_size: rows per batch and rank.
+        shuffle: True, False, or ``leat.Blocks(rows)``.
+        outputs: ``{name: chain}``: each name is a field and the list of operators that its values go through;
+            ``leat.Out(field, chain)`` names the field. ``[]`` delivers the value as stored. None: every field as stored.
+        global_batch_size: instead of `batch_size`: rows per batch of all ranks together.
+        sampler: instead of `shuffle`: ``leat.Weighted(...)``, a list of positions, or a PyTorch Sampler, which is
+            read once per epoch.
+        seed: of order and augmentations.
+        epochs: how many will be asked for; None: at most one window is prefetched into the next one.
+        drop_last: the same as ``tail="drop"``.
+        tail: what becomes of the last rows of an epoch: ``"pad"``, ``"drop"``, ``"uneven"``.
+        rank, world_size: the data-parallel ones; None: from ``torch.distributed``, else RANK and WORLD_SIZE, else 0 of 1.
+        in_order: True.
+        on_error: of a broken sample: ``"raise"``, ``"skip"`` (its row is left out), ``"substitute"``.
+        error_report: a file to which broken samples are appended as JSON lines.
+        num_threads: at most so many threads work for this loader.
+        budget_bytes: bound of batches in flight. None: the smaller of a quarter of the memory and 24 batches.
+        max_held_bytes: bound of outputs whose memory a tensor still refers to. None: as much again.
+        weight: share of the threads beside other loaders.
+        framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
+        yields: ``"dict"`` (a :class:`leat.Batch`) or ``"tuple"`` (its outputs, with `valid` appended where padding is possible).
+        log_dir: where large decisions are kept.
+
+    Raises:
+        ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
+        TypeError: a chain does not fit its field (:class:`leat.ProgramError`); the text says what would.
+
+    >>> loader = leat.Loader(leat.open(path), batch_size=32, shuffle=True, seed=1, drop_last=True)
+    >>> [batch["x"].shape[0] for batch in loader]
+    [32, 32, 32]
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        batch_size: int | None = None,
+        shuffle: bool | Blocks = False,
+        *,
+        outputs: Outputs | None = None,
+        global_batch_size: int | None = None,
+        sampler: Any = None,
+        seed: int = 0,
+        epochs: int | None = None,
+        drop_last: bool = False,
+        tail: Literal["pad", "drop", "uneven"] = "pad",
+        rank: int | None = None,
+        world_size: int | None = None,
+        in_order: bool = True,
+        on_error: Literal["raise", "skip", "substitute"] = "raise",
+        error_report: str | os.PathLike[str] | None = None,
+        num_threads: int | Literal["auto"] = "auto",
+        budget_bytes: int | None = None,
+        max_held_bytes: int | None = None,
+        weight: float = 1.0,
+        framework: Literal["torch", "numpy", "auto"] = "auto",
+        yields: Literal["dict", "tuple"] = "dict",
+        log_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"dataset is a leat.Dataset, not {type(dataset).__name__}: leat.open(path) gives one")
+        if in_order is not True:
+            raise ValueError("in_order is True: batches are delivered in the order of the plan")
+        if (batch_size is None) == (global_batch_size is None):
+            raise ValueError("give batch_size (rows per rank) or global_batch_size (rows of all ranks), one of them")
+        if yields not in ("dict", "tuple"):
+            raise ValueError(f"yields is 'dict' or 'tuple', not {yields!r}")
+        for name, value in {
+            "batch_size": batch_size,
+            "global_batch_size": global_batch_size,
+            "epochs": epochs,
+            "budget_bytes": budget_bytes,
+            "max_held_bytes": max_held_bytes,
+        }.items():
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is above 0, not {value}")
+        if num_threads != "auto" and num_threads < 1:
+            raise ValueError(f"num_threads is 'auto' or at least 1, not {num_threads}")
+        tail = "drop" if drop_last else tail
+        self.dataset = dataset
+        self.rank, self.world_size, self._distributed = ranks.find(rank, world_size)
+        self._global = global_batch_size or (batch_size or 0) * self.world_size
+        self._tail = tail
+        self._yields = yields
+        self._form = Form(framework_of(framework))
+        self._sampler: Any = None
+        self._resuming = False
+        order, arrays = self._order(shuffle, sampler)
+        program = None if outputs is None else program_to_json(outputs)
+        self._facts = {
+            "the data set": dataset.fingerprint,
+            "seed": str(check_seed(seed)),
+            "outputs": program or "",
+            "order, sizes and error policy": repr(
+                (self._global, order, sorted((k, np.asarray(v).tobytes()) for k, v in arrays.items()), tail, on_error, self.world_size)
+            ),
+        }
+        self._agreed = not self._distributed
+        options: dict[str, Any] = {
+            "dataset": dataset._handle,
+            "batch_size": batch_size or 0,
+            "global_batch_size": global_batch_size or 0,
+            "order": order,
+            "block_rows": arrays.get("block_rows", 0),
+            "weights": arrays.get("weights"),
+            "num_samples": arrays.get("num_samples", 0),
+            "replacement": arrays.get("replacement", True),
+            "positions": arrays.get("positions"),
+            "seed": seed,
+            "epochs": -1 if epochs is None else epochs,
+            "tail": _choice("tail", tail, TAILS),
+            "rank": self.rank,
+            "world_size": self.world_size,
+            "local_ranks": ranks.local(self.world_size),
+            "on_error": _choice("on_error", on_error, ON_ERROR),
+            "error_report": error_report,
+            "num_threads": 0 if num_threads == "auto" else num_threads,
+            "budget_bytes": budget_bytes or 0,
+            "max_held_bytes": max_held_bytes or 0,
+            "weight": weight,
+            "program": program,
+            "region": 0,
+            "log_dir": log_dir,
+        }
+        self._core = _leat.Loader.open(**options)
+        # Ends the engine's work for this loader when it is no longer referred to, and at the latest when Python exits.
+        self._finalizer = weakref.finalize(self, self._core.close)
+
+    def _order(self, shuffle: bool | Blocks, sampler: Any) -> tuple[int, dict[str, Any]]:
+        if sampler is None:
+            if isinstance(shuffle, Blocks):
+                return BLOCKS, {"block_rows": shuffle.rows}
+            return (SHUFFLED if shuffle else SEQUENTIAL), {}
+        if shuffle:
+            raise ValueError("sampler and shuffle exclude each other: the sampler says the order")
+        n = len(self.dataset)
+        if isinstance(sampler, Weighted):
+            if len(sampler.weights) != n:
+                raise ValueError(f"Weighted has {len(sampler.weights)} weights, the data set {n} samples: one per sample is needed")
+            return WEIGHTED, {"weights": sampler.weights, "num_samples": sampler.num_samples, "replacement": sampler.replacement}
+        if any(c.__name__ == "DistributedSampler" for c in type(sampler).__mro__):
+            raise ValueError(
+                "a DistributedSampler would share the data out twice: leat.Loader does it by itself; leave the sampler out and say shuffle=True"
+            )
+        if isinstance(sampler, (list, tuple, range, np.ndarray)) or type(sampler).__name__ == "Tensor":
+            return LIST, {"positions": self._positions(sampler)}
+        if not hasattr(sampler, "__iter__"):
+            raise TypeError(f"sampler is leat.Weighted, a list of positions or a PyTorch Sampler, not {type(sampler).__name__}")
+        self._sampler = sampler
+        return LIST, {}
+
+    def _positions(self, values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+        array = positions_array(values)
+        n = len(self.dataset)
+        if array.size and (array.min() < -n or array.max() >= n):
+            raise IndexError(f"the sampler gave position {array[(array < -n) | (array >= n)][0]}: the data set has {n} samples")
+        return np.where(array < 0, array + n, array)
+
+    # ---- iterating ---------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._agreed:
+            ranks.agree(self._facts)
+            self._agreed = True
+        if self._sampler is not None:
+            self._read_sampler()
+        return _Iteration(self, self._core.start())
+
+    def _read_sampler(self) -> None:
+        """Reads the PyTorch Sampler for the epoch that begins: on rank 0 where torch.distributed is up."""
+        if self._resuming:  # within an epoch, with the positions that it began with
+            self._resuming = False
+            return
+        if not self._distributed:
+            self._core.set_positions(self._positions(list(self._sampler)))
+            return
+        positions = None
+        try:
+            if self.rank == 0:
+                positions = self._positions(list(self._sampler))
+        finally:
+            positions = ranks.broadcast(positions)
+        self._core.set_positions(positions)
+
+    def __len__(self) -> int:
+        """Batches of this rank in an epoch."""
+        if self._sampler is None:
+            return self._core.steps()
+        n = len(self._sampler)
+        whole, rest = divmod(n, self._global)
+        if not rest or self._tail == "drop":
+            return whole
+        if self._tail == "pad":
+            return whole + 1
+        mine = (self.rank + 1) * rest // self.world_size > self.rank * rest // self.world_size
+        return whole + mine
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is being iterated, or that begins next."""
+        return self._core.epoch()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Says which epoch begins next. That of a loaded position keeps the position; another one drops it with a warning."""
+        if epoch < 0:
+            raise ValueError(f"epoch is 0 or above, not {epoch}")
+        if hasattr(self._sampler, "set_epoch"):
+            self._sampler.set_epoch(epoch)
+        if self._core.set_epoch(epoch):
+            self._resuming = False
+            warnings.warn(f"set_epoch({epoch}) drops the loaded position, which is in another epoch", stacklevel=2)
+
+    # ---- state -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where training is: a small dict of plain values, which counts the batches handed out and fits every rank."""
+        state: dict[str, Any] = json.loads(self._core.state())
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state: the next iteration begins with the batch after the last one that was handed out.
+
+        Sizes and the number of ranks may differ from those of the saving run.
+
+        Raises:
+            ValueError: the state is of another data set, order or version (:class:`leat.StateError`), or is none.
+
+        >>> loader = leat.Loader(leat.open(path), batch_size=32)
+        >>> first = next(iter(loader))
+        >>> again = leat.Loader(leat.open(path), batch_size=32)
+        >>> again.load_state_dict(loader.state_dict())
+        >>> next(iter(again)).ids[0].item()
+        32
+        """
+        self._core.load_state(json.dumps(dict(state)))
+        self._resuming = self._sampler is not None and state["at"]["row"] > 0
+
+    def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The sample ids planned for this rank's batch `step` of `epoch`, without reading anything: int64.
+
+        >>> leat.Loader(leat.open(path), batch_size=4).plan(0, 2).tolist()
+        [8, 9, 10, 11]
+        """
+        return np.asarray(self._core.plan(epoch, step))
+
+    def batch_at(self, epoch: int, step: int) -> Batch:
+        """That batch, computed again. The loader's position does not move."""
+        return self._batch(self._core.batch_at(epoch, step))
+
+    def _batch(self, core: _leat.Batch) -> Batch:
+        if not self._form.numbers:
+            self._form.learn(core)
+        return Batch(core, self._form)
+
+    def stats(self) -> dict[str, Any]:
+        """Statistics since the loader was opened: samples and bytes per second, time per operator, bytes in use and held.
+
+        ``stats()["agreement"]`` is a hash of what all ranks must have in common.
+        """
+        found: dict[str, Any] = json.loads(self._core.stats())
+        found["agreement"] = f"{short_hash(repr(self._facts)):016x}"
+        return found
+
+    # ---- end ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Ends the loader; batches and tensors that are held stay valid."""
+        self._finalizer()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Loader cannot be pickled: pickle its data set and its state_dict(), and open a Loader in the other process")
+
+    def __repr__(self) -> str:
+        return f"<leat.Loader of {self.dataset!r}, global batch {self._global}, rank {self.rank} of {self.world_size}>"
+
+
+class _Iteration:
+    """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
+
+    __slots__ = ("_core", "_done", "_form", "_loader", "_next", "_number")
+
+    def __init__(self, loader: Loader, number: int) -> None:
+        self._loader = loader  # keeps it open
+        self._next = loader._core.next
+        self._form = loader._form
+        self._number = number
+        self._done = False
+
+    def __iter__(self) -> _Iteration:
+        return self
+
+    def __next__(self) -> Any:
+        if self._done:
+            raise StopIteration
+        core = self._next(self._number)
+        if core is None:
+            self._done = True
+            raise StopIteration
+        form = self._form
+        if not form.numbers:
+            form.learn(core)
+        batch = Batch(core, form)
+        loader = self._loader
+        if loader._yields == "dict":
+            return batch
+        found = batch.tuple()
+        return (*found, batch.valid) if loader._tail == "pad" and loader.world_size > 1 else found

@@ -1,0 +1,349 @@
+"""Operators: what happens to a sample's value on its way into a batch.
+
+An operator has the signature, the defaults and the distribution of the one of the same name in
+``torchvision.transforms.v2``, and takes `name`. It is a description: it holds arguments, is compared by value and
+computes nothing itself. A chain of operators is a list; the same operator *object* in two chains of a loader draws once, so
+that both get the same crop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .schema import dtype_name
+
+Chain = Sequence["Operator"]
+
+
+class Operator:
+    """What all operators share: arguments as attributes, ``repr``, equality by value, and a JSON form."""
+
+    _arguments: ClassVar[tuple[str, ...]] = ()
+    name: str | None
+    __slots__ = ("_values", "name")
+
+    def __init__(self, name: str | None, **values: Any) -> None:
+        if name is not None and not (isinstance(name, str) and name):
+            raise TypeError(f"name is a text or None, not {name!r}")
+        self.name = name
+        self._values = values
+
+    def __getattr__(self, key: str) -> Any:
+        if not key.startswith("_") and key in self._values:
+            return self._values[key]
+        raise AttributeError(f"{type(self).__name__} has no attribute {key!r}")
+
+    def __repr__(self) -> str:
+        shown = [f"{k}={v!r}" for k, v in self._values.items()] + ([f"name={self.name!r}"] if self.name else [])
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Operator):
+            return NotImplemented
+        return type(self) is type(other) and self._values == other._values and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self.name, tuple(self._values.items())))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_from_json, (self.to_json(),))
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of plain values: the type, the arguments and the name."""
+        found = {k: list(v) if isinstance(v, tuple) else v for k, v in self._values.items() if v is not None}
+        return {"type": type(self).__name__, **found} | ({"name": self.name} if self.name else {})
+
+
+def _size(size: Any) -> int | tuple[int, int]:
+    """A side, or (height, width)."""
+    if hasattr(size, "__index__"):
+        sides: tuple[int, ...] = (size.__index__(),)
+    else:
+        sides = tuple(int(s) for s in size)
+    if len(sides) not in (1, 2) or any(s < 1 for s in sides):
+        raise ValueError(f"size is a number of pixels above 0, or (height, width), not {size!r}")
+    return sides[0] if len(sides) == 1 else (sides[0], sides[1])
+
+
+def _square(size: Any) -> tuple[int, int]:
+    sides = _size(size)
+    return (sides, sides) if isinstance(sides, int) else sides
+
+
+def _interpolation(mode: Any) -> str:
+    """A name, torchvision's InterpolationMode, or Pillow's number."""
+    name = {0: "nearest", 2: "bilinear"}.get(mode, mode) if isinstance(mode, int) else getattr(mode, "value", mode)
+    if name not in ("bilinear", "nearest", "nearest-exact"):
+        raise ValueError(f"interpolation is 'bilinear', 'nearest' or 'nearest-exact', not {mode!r}")
+    return str(name)
+
+
+def _numbers(what: str, values: Any) -> tuple[float, ...]:
+    """Numbers, of a list, an array or a tensor."""
+    try:
+        found = tuple(float(v) for v in (values if hasattr(values, "__len__") else [values]))
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} is a list of numbers, not {values!r}") from None
+    return found
+
+
+def _pair(what: str, values: Any) -> tuple[float, float]:
+    found = _numbers(what, values)
+    if len(found) != 2 or found[0] > found[1]:
+        raise ValueError(f"{what} is (low, high), not {values!r}")
+    return found[0], found[1]
+
+
+class Decode(Operator):
+    """Decodes an encoded photo (JPEG, PNG or WebP) to pixels: uint8, HWC.
+
+    Args:
+        mode: ``"RGB"``, or ``"GRAY"`` for one channel.
+        exif: turn the photo as its EXIF orientation says.
+        dct_scaling: large JPEGs may be decoded at 1/2, 1/4 or 1/8 while the scaled crop still covers what the next resize
+            makes of it: faster, and other pixels than exact decoding gives.
+
+    Source: torchvision's ``decode_image``; libjpeg-turbo, libspng and libwebp decode.
+    """
+
+    def __init__(self, mode: str = "RGB", *, exif: bool = False, dct_scaling: bool = False, name: str | None = None) -> None:
+        if mode not in ("RGB", "GRAY"):
+            raise ValueError(f"mode is 'RGB' or 'GRAY', not {mode!r}")
+        super().__init__(name, mode=mode, exif=bool(exif), dct_scaling=bool(dct_scaling))
+
+
+class Resize(Operator):
+    """Resizes to (height, width), or so that the shorter side is `size`, keeping the ratio of the sides.
+
+    Args:
+        size: one number for the shorter side, or (height, width).
+        interpolation: ``"bilinear"``, ``"nearest"``, ``"nearest-exact"``; torchvision's enum is taken too.
+        max_size: with one number as `size`: the longer side is at most this.
+        antialias: of ``"bilinear"``; without it only the 4 nearest pixels count.
+
+    Antialiased bilinear equals Pillow's ``Image.resize``: 8-bit fixed point.
+    """
+
+    def __init__(
+        self,
+        size: Any,
+        interpolation: Any = "bilinear",
+        max_size: int | None = None,
+        antialias: bool | None = True,
+        *,
+        name: str | None = None,
+    ) -> None:
+        sides = _size(size)
+        if max_size is not None and not isinstance(sides, int):
+            raise ValueError("max_size goes with one number as size")
+        super().__init__(
+            name, size=sides, interpolation=_interpolation(interpolation), max_size=max_size, antialias=antialias is None or bool(antialias)
+        )
+
+
+class CenterCrop(Operator):
+    """Cuts (height, width), or a square, out of the middle. Where the image is smaller, black is added around it."""
+
+    def __init__(self, size: Any, *, name: str | None = None) -> None:
+        super().__init__(name, size=_square(size))
+
+
+class RandomCrop(Operator):
+    """Cuts (height, width), or a square, at a random place.
+
+    Args:
+        size: what is cut out.
+        padding: added around first: one number, (left and right, top and bottom), or (left, top, right, bottom).
+        pad_if_needed: pad an image that is too small.
+        fill: value of padding, one number or one per channel.
+        padding_mode: ``"constant"``.
+    """
+
+    def __init__(
+        self,
+        size: Any,
+        padding: Any = None,
+        pad_if_needed: bool = False,
+        fill: Any = 0,
+        padding_mode: str = "constant",
+        *,
+        name: str | None = None,
+    ) -> None:
+        if padding_mode != "constant":
+            raise ValueError(f"padding_mode is 'constant', not {padding_mode!r}")
+        if padding is not None:
+            padding = tuple(int(p) for p in padding) if hasattr(padding, "__len__") else (int(padding),)
+            if len(padding) not in (1, 2, 4) or min(padding) < 0:
+                raise ValueError("padding is one, two or four numbers, none below 0")
+        super().__init__(
+            name,
+            size=_square(size),
+            padding=padding,
+            pad_if_needed=bool(pad_if_needed),
+            fill=_numbers("fill", fill),
+            padding_mode=padding_mode,
+        )
+
+
+class RandomResizedCrop(Operator):
+    """Cuts a part of random area and ratio of sides at a random place, and resizes it to `size`.
+
+    Args:
+        size: (height, width), or one number for a square.
+        scale: lower and upper bound of the part's area, as a fraction of the image's.
+        ratio: lower and upper bound of width / height, drawn log-uniformly.
+        interpolation: as of :class:`Resize`.
+        antialias: as of :class:`Resize`.
+
+    Source: Szegedy et al., "Going deeper with convolutions", 2015. The result equals Pillow's ``crop(box).resize(size)``.
+    """
+
+    def __init__(
+        self,
+        size: Any,
+        scale: Any = (0.08, 1.0),
+        ratio: Any = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: Any = "bilinear",
+        antialias: bool | None = True,
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            name,
+            size=_square(size),
+            scale=_pair("scale", scale),
+            ratio=_pair("ratio", ratio),
+            interpolation=_interpolation(interpolation),
+            antialias=antialias is None or bool(antialias),
+        )
+
+
+class RandomHorizontalFlip(Operator):
+    """Mirrors left and right with probability `p`."""
+
+    def __init__(self, p: float = 0.5, *, name: str | None = None) -> None:
+        if not 0 <= p <= 1:
+            raise ValueError(f"p is a probability, from 0 to 1, not {p}")
+        super().__init__(name, p=float(p))
+
+
+class Normalize(Operator):
+    """``(x - mean) / std`` per channel, as float32. Integers of decoded images and of fields with a layout count as 0 to 1.
+
+    Args:
+        mean: one number per channel (or one for all), in units of 0 to 1 for images.
+        std: the same, above 0.
+        inplace: accepted for torchvision's sake; makes no difference.
+    """
+
+    def __init__(self, mean: Any, std: Any, inplace: bool = False, *, name: str | None = None) -> None:
+        means, stds = _numbers("mean", mean), _numbers("std", std)
+        if len(means) != len(stds):
+            raise ValueError(f"mean has {len(means)} numbers and std {len(stds)}: one per channel in both")
+        if any(not s > 0 for s in stds):
+            raise ValueError(f"std is above 0, not {stds}")
+        super().__init__(name, mean=means, std=stds)
+
+
+class ToDtype(Operator):
+    """Converts to `dtype`.
+
+    Args:
+        dtype: ``"uint8"``, ``"float16"``, ``"bfloat16"``, ``"float32"``, ``"int64"`` ..., also as numpy or torch dtype.
+        scale: True maps an integer's 0..max to 0..1 and back; False converts numbers as they are; None means True for
+            decoded images and fields with a layout that become floats, else False.
+    """
+
+    def __init__(self, dtype: Any, scale: bool | None = None, *, name: str | None = None) -> None:
+        super().__init__(name, dtype=dtype_name(dtype), scale=None if scale is None else bool(scale))
+
+
+class ToLayout(Operator):
+    """Says how the batch lies in memory: ``"NCHW"`` (the default of images), ``"NHWC"``, or ``"channels_last"`` (shape NCHW, strides of NHWC)."""
+
+    def __init__(self, layout: str, *, name: str | None = None) -> None:
+        if layout not in ("NCHW", "NHWC", "channels_last"):
+            raise ValueError(f"layout is 'NCHW', 'NHWC' or 'channels_last', not {layout!r}")
+        super().__init__(name, layout=layout)
+
+
+_TYPES: dict[str, type[Operator]] = {
+    c.__name__: c for c in (Decode, Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip, Normalize, ToDtype, ToLayout)
+}  # fmt: skip
+
+
+def _from_json(value: Mapping[str, Any]) -> Operator:
+    """The operator of a dict that :meth:`Operator.to_json` made."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):
+        raise ValueError(f"an operator is an object with a type, not {value!r}")
+    arguments = {str(k): v for k, v in value.items() if k != "type"}
+    if value["type"] not in _TYPES:
+        raise ValueError(f"no operator {value['type']!r}: there are {', '.join(_TYPES)}")
+    try:
+        return _TYPES[value["type"]](**arguments)
+    except TypeError as e:
+        raise ValueError(f"{value['type']}: {e}") from None
+
+
+@dataclass(frozen=True)
+class Out:
+    """An output that is not named like its field: ``{"view2": leat.Out("image", chain)}``."""
+
+    field: str
+    chain: Chain | Operator = ()
+
+
+Outputs = Mapping[str, "Chain | Operator | Out"]
+
+
+def _chain(output: str, chain: Any) -> list[Operator]:
+    found = [chain] if isinstance(chain, Operator) else list(chain) if isinstance(chain, Sequence) and not isinstance(chain, str) else None
+    if found is None or not all(isinstance(op, Operator) for op in found):
+        wrong = chain if found is None else next(op for op in found if not isinstance(op, Operator))
+        raise TypeError(f"the chain of output {output!r} is a list of leat.ops operators; {wrong!r} is none")
+    return found
+
+
+def program_to_json(outputs: Outputs) -> str:
+    """A program as JSON text: operators listed once, chains referring to them.
+
+    >>> crop = leat.ops.RandomCrop(24)
+    >>> text = leat.program_to_json({"a": leat.Out("image", [crop]), "b": leat.Out("image", [crop])})
+    >>> again = leat.program_from_json(text)
+    >>> again["a"].chain[0] is again["b"].chain[0]
+    True
+    """
+    if not isinstance(outputs, Mapping) or not outputs:
+        raise TypeError("outputs is a dict of name: chain, with at least one entry")
+    operators: dict[str, dict[str, Any]] = {}
+    known: dict[int, str] = {}
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in outputs.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name of an output is a str, not {name!r}")
+        field, chain = (value.field, value.chain) if isinstance(value, Out) else (name, value)
+        keys = []
+        for op in _chain(name, chain):
+            if id(op) not in known:
+                known[id(op)] = f"op{len(known)}"
+                operators[known[id(op)]] = op.to_json()
+            keys.append(known[id(op)])
+        found[name] = {"field": field, "chain": keys}
+    return json.dumps({"operators": operators, "outputs": found})
+
+
+def program_from_json(text: str) -> dict[str, Out]:
+    """The outputs of a program that :func:`leat.program_to_json` wrote, for ``Loader(outputs=...)``.
+
+    Raises:
+        ValueError: the text is not a program; it says why.
+    """
+    program = json.loads(text)
+    try:
+        operators = {key: _from_json(value) for key, value in program["operators"].items()}
+        return {name: Out(str(o["field"]), [operators[key] for key in o["chain"]]) for name, o in program["outputs"].items()}
+    except (KeyError, TypeError, AttributeError) as e:
+        raise ValueError(f"not a program of leat: {type(e).__name__}: {e}") from None

@@ -1,0 +1,100 @@
+"""Which data-parallel rank this process is, and what ranks say to each other.
+
+Nothing is communicated unless ``torch.distributed`` is initialised and the ranks were taken from it. Ranks exchange plain
+tensors of integers: nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+from .errors import StateError
+
+
+def distributed() -> Any:
+    """torch.distributed if it is initialised, else None. Never imports torch."""
+    torch = sys.modules.get("torch")
+    dist = getattr(torch, "distributed", None)
+    return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
+
+
+def _environment(name: str) -> int | None:
+    text = os.environ.get(name)
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"the environment variable {name} is {text!r}: it should be a number") from None
+
+
+def find(rank: int | None, world_size: int | None) -> tuple[int, int, bool]:
+    """(rank, world size, whether they come from torch.distributed)."""
+    if (rank is None) != (world_size is None):
+        raise ValueError("rank and world_size go together: give both or neither")
+    if rank is not None and world_size is not None:
+        found = (rank, world_size, False)
+    elif dist := distributed():
+        found = (dist.get_rank(), dist.get_world_size(), True)
+    else:
+        found = (_environment("RANK") or 0, _environment("WORLD_SIZE") or 1, False)
+    if not 0 <= found[0] < found[1]:
+        raise ValueError(f"rank {found[0]} of {found[1]}: ranks are numbered from 0 to world_size - 1")
+    return found
+
+
+def local(world_size: int) -> int:
+    """Processes of this job on this host."""
+    return max(1, min(_environment("LOCAL_WORLD_SIZE") or 1, world_size))
+
+
+def _device(dist: Any) -> str:
+    """Where the backend takes tensors from."""
+    return "cuda" if "nccl" in str(dist.get_backend()) else "cpu"
+
+
+def agree(facts: dict[str, str]) -> None:
+    """Checks that all ranks have the same facts.
+
+    Raises:
+        StateError: they differ; the text says in what.
+    """
+    dist = distributed()
+    if dist is None:
+        return
+    import torch
+
+    mine = torch.tensor([short_hash(value) for value in facts.values()], dtype=torch.int64, device=_device(dist))
+    every = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(every, mine)
+    table = torch.stack(every).cpu()
+    different = [name for i, name in enumerate(facts) if len(set(table[:, i].tolist())) > 1]
+    if different:
+        raise StateError(
+            f"the ranks differ in {' and '.join(different)}: give every rank the same data set and the same arguments of the Loader"
+        )
+
+
+def broadcast(positions: np.ndarray[Any, np.dtype[np.int64]] | None) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The positions of rank 0 on every rank; the others give None. A failure of rank 0 is raised everywhere."""
+    import torch
+
+    dist = distributed()
+    device = _device(dist)
+    count = torch.tensor([-1 if positions is None else len(positions)], dtype=torch.int64, device=device)
+    dist.broadcast(count, 0)
+    if int(count) < 0:
+        raise RuntimeError("the sampler failed on rank 0: see its error")
+    data = torch.empty(int(count), dtype=torch.int64, device=device) if positions is None else torch.from_numpy(positions).to(device)
+    dist.broadcast(data, 0)
+    return np.ascontiguousarray(data.cpu().numpy())
+
+
+def short_hash(text: str) -> int:
+    """63 bits of SHA-256."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1

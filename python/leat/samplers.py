@@ -1,0 +1,54 @@
+"""Orders that a Loader takes beside ``shuffle=True``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Blocks:
+    """``shuffle=leat.Blocks(rows)``: shuffles blocks of `rows` consecutive samples, and the samples of a few blocks among each
+    other: long reads for disks that are slow at short ones."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: int) -> None:
+        if rows < 1:
+            raise ValueError(f"a block has at least one row, not {rows}")
+        self.rows = int(rows)
+
+    def __repr__(self) -> str:
+        return f"Blocks({self.rows})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Blocks) and other.rows == self.rows
+
+    def __hash__(self) -> int:
+        return hash(("Blocks", self.rows))
+
+
+class Weighted:
+    """``sampler=leat.Weighted(weights, num_samples)``: draws positions with these probabilities, up to a factor.
+
+    Args:
+        weights: one number per sample, none below 0.
+        num_samples: rows of an epoch, of all ranks together.
+        replacement: a position may come several times in an epoch.
+    """
+
+    __slots__ = ("num_samples", "replacement", "weights")
+
+    def __init__(self, weights: Any, num_samples: int, replacement: bool = True) -> None:
+        self.weights = np.ascontiguousarray(weights, np.float64)
+        if self.weights.ndim != 1 or not np.isfinite(self.weights).all() or (self.weights < 0).any() or not (self.weights > 0).any():
+            raise ValueError("weights is a list of numbers, none below 0 and one above it")
+        if num_samples < 1:
+            raise ValueError(f"num_samples is above 0, not {num_samples}")
+        if not replacement and num_samples > np.count_nonzero(self.weights):
+            raise ValueError(f"without replacement num_samples is at most {np.count_nonzero(self.weights)}, the number of weights above 0")
+        self.num_samples = int(num_samples)
+        self.replacement = bool(replacement)
+
+    def __repr__(self) -> str:
+        return f"Weighted({len(self.weights)} weights, num_samples={self.num_samples}, replacement={self.replacement})"

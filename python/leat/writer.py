@@ -1,0 +1,295 @@
+"""Writing data sets."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+
+from . import _leat
+from . import schema as _schema
+from .schema import Field
+
+_INT_RANGES = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _schema.DTYPES if "int" in name}
+
+
+class Writer:
+    """Writes a file of samples (or shards with a manifest). A context manager: leaving it finishes the file.
+
+    The file appears under `path` only when it is whole. An exception inside the ``with`` leaves no finished file; what
+    was written stays beside it as ``path.partial`` for ``resume=True``.
+
+    Args:
+        path: the file to make.
+        schema: name and type of each field: a dtype name or :func:`leat.field`.
+        check: scan every photo to its end and mark broken ones.
+        photos: ``"original"``: JPEG, PNG and WebP bytes stay as they came.
+        shard_bytes: start a new shard once a file has this many bytes; `path` is then a manifest.
+        metadata: a dict, kept as JSON.
+        num_threads: of the writer, or ``"auto"``.
+        overwrite: replace an existing file when finished.
+        resume: go on from what is whole of an unfinished file: ``len(w)`` samples.
+        classes: names of the classes of the field ``label``, by number.
+
+    Raises:
+        FileExistsError: `path` exists and `overwrite` is False.
+        OSError: another process writes it (:class:`leat.BusyError`), or the system refuses.
+        ValueError: the schema is not valid.
+
+    >>> with leat.Writer(tmp / "a.leat", {"image": "image", "label": "int64", "boxes": leat.field("float32", (None, 4))}) as w:
+    ...     w.add(image=jpeg, label=3, boxes=[[0, 0, 10, 10]])
+    0
+    >>> leat.open(tmp / "a.leat")[0]["boxes"]
+    array([[ 0.,  0., 10., 10.]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        schema: Mapping[str, Any],
+        check: bool = True,
+        photos: Literal["original"] = "original",
+        shard_bytes: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        num_threads: int | Literal["auto"] = "auto",
+        overwrite: bool = False,
+        resume: bool = False,
+        *,
+        classes: Sequence[str] | None = None,
+    ) -> None:
+        if photos != "original":
+            raise ValueError(f"photos is 'original', not {photos!r}")
+        if num_threads != "auto" and num_threads < 1:
+            raise ValueError(f"num_threads is 'auto' or at least 1, not {num_threads}")
+        if shard_bytes is not None and shard_bytes < 1:
+            raise ValueError(f"shard_bytes is above 0, not {shard_bytes}")
+        self._fields: dict[str, Field] = {str(name): _schema.as_field(f) for name, f in schema.items()}
+        self._encode: list[tuple[str, Callable[[Any], Any]]] = [(name, _encoder(name, f)) for name, f in self._fields.items()]
+        self._path = os.fspath(path)
+        self._closed = True
+        self._handle = _leat.Writer.open(
+            os.path.abspath(self._path),
+            _schema.to_raw(self._fields),
+            check,
+            overwrite,
+            resume,
+            shard_bytes or 0,
+            0 if num_threads == "auto" else num_threads,
+            None if metadata is None else json.dumps(dict(metadata)),
+            [] if classes is None else [str(c) for c in classes],
+        )
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Samples so far; after ``resume=True``, those that are whole."""
+        return self._handle.count()
+
+    @property
+    def schema(self) -> dict[str, Field]:
+        """Name and type of each field."""
+        return dict(self._fields)
+
+    def add(self, /, **values: Any) -> int:
+        """Adds one sample, a value for each field by name, and returns its id.
+
+        A scalar or array is anything that numpy or torch has as an array of the field's dtype and shape, or Python
+        numbers, which are converted if they fit. Photos and bytes are any object with the buffer protocol.
+
+        Raises:
+            TypeError, ValueError: a value does not fit its field; the text names it. The writer goes on.
+            OSError: the disk is full, or the like. The writer is then of no further use.
+        """
+        return self.write(values)
+
+    def write(self, sample: Mapping[str, Any]) -> int:
+        """Adds one sample given as a dict; see :meth:`add`."""
+        try:
+            row = [encode(sample[name]) for name, encode in self._encode]
+        except KeyError:
+            raise ValueError(_names(self._fields, sample)) from None
+        if len(sample) != len(row):
+            raise ValueError(_names(self._fields, sample))
+        return self._handle.add(row)
+
+    def write_batch(self, columns: Mapping[str, Any]) -> None:
+        """Adds many samples: for each field an array of shape ``(n, *shape)``, or a sequence of n values.
+
+        >>> with leat.Writer(tmp / "b.leat", {"x": leat.field("float32", (2,)), "name": "str"}) as w:
+        ...     w.write_batch({"x": np.zeros((3, 2), np.float32), "name": ["a", "b", "c"]})
+        ...     len(w)
+        3
+        """
+        if columns.keys() != self._fields.keys():
+            raise ValueError(_names(self._fields, columns))
+        sizes = {name: len(column) for name, column in columns.items()}
+        if len(set(sizes.values())) > 1:
+            raise ValueError("columns differ in length: " + ", ".join(f"{name} has {n}" for name, n in sizes.items()))
+        n = next(iter(sizes.values()), 0)
+        if all(f.kind == "array" and None not in f.shape for f in self._fields.values()):
+            arrays = [_array(name, _rows(f), columns[name], (n, *f.shape)) for name, f in self._fields.items()]
+            self._handle.add_columns(arrays, n)
+            return
+        rows = [[encode(value) for value in columns[name]] for name, encode in self._encode]
+        for row in zip(*rows, strict=True):
+            self._handle.add(list(row))
+
+    def close(self) -> None:
+        """Finishes the file and makes it visible. Further calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._handle.finish()
+            self.broken = self._handle.bad()
+        finally:
+            self._handle.free(True)
+
+    def abort(self) -> None:
+        """Ends writing without a finished file; what was written stays as ``path.partial`` for ``resume=True``."""
+        self._closed = True
+        self._handle.free(True)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            warnings.warn(
+                f"the Writer of {self._path} was never closed: there is no finished file", ResourceWarning, stacklevel=2, source=self
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Writer cannot be pickled: write from one process, or one file per process")
+
+
+def _names(fields: Mapping[str, Field], given: Mapping[str, Any]) -> str:
+    missing, unknown = [n for n in fields if n not in given], [n for n in given if n not in fields]
+    parts = [f"no value for {', '.join(map(repr, missing))}"] * bool(missing) + [f"no field {', '.join(map(repr, unknown))}"] * bool(
+        unknown
+    )
+    return f"{'; '.join(parts)}: the fields are {', '.join(fields)}"
+
+
+def _rows(field: Field) -> Field:
+    return Field("array", field.dtype, (None, *field.shape))
+
+
+def _encoder(name: str, field: Field) -> Callable[[Any], Any]:
+    """What turns a value of this field into a buffer."""
+    if field.kind in ("bytes", "image"):
+        return lambda value: _bytes(name, field, value)
+    if field.kind == "str":
+        return lambda value: _text(name, value)
+    if field.kind == "json":
+        return lambda value: _json(name, value)
+    return lambda value: _array(name, field, value, field.shape)
+
+
+def _bytes(name: str, field: Field, value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value
+    try:
+        view = memoryview(value)
+    except TypeError:
+        raise TypeError(f"field {name!r} ({field.kind}) takes bytes, not {type(value).__name__}") from None
+    if not view.c_contiguous or view.itemsize != 1:
+        raise TypeError(f"field {name!r} ({field.kind}) takes contiguous bytes: give bytes(value)")
+    return view
+
+
+def _text(name: str, value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"field {name!r} takes str, not {type(value).__name__}")
+    try:
+        return value.encode()
+    except UnicodeEncodeError as e:
+        raise ValueError(f"field {name!r}: the text cannot be written as UTF-8: {e}") from None
+
+
+def _json(name: str, value: Any) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as e:
+        raise type(e)(f"field {name!r} takes what json.dumps takes: {e}") from None
+
+
+def _array(name: str, field: Field, value: Any, shape: tuple[int | None, ...]) -> np.ndarray[Any, Any]:
+    """The value as a contiguous array of the field's dtype and of `shape`, whose first dimension may be None."""
+    array = _convert(name, field, value)
+    if array.ndim != len(shape) or any(want is not None and got != want for got, want in zip(array.shape, shape, strict=True)):
+        wanted = str(tuple(shape)).replace("None", "any") if shape else "() (a scalar)"
+        raise ValueError(f"field {name!r} has shape {wanted}, the value has {array.shape}")
+    return np.ascontiguousarray(array) if array.ndim else array
+
+
+def _convert(name: str, field: Field, value: Any) -> np.ndarray[Any, Any]:
+    if type(value).__module__.partition(".")[0] == "torch":
+        value = value.detach()
+        if str(value.dtype) == "torch.bfloat16":
+            import torch
+
+            if field.dtype == "bfloat16":
+                bits: np.ndarray[Any, Any] = value.cpu().contiguous().view(torch.int16).numpy()
+                return bits
+            value = value.float()
+        value = value.cpu().numpy()
+    if isinstance(value, np.ndarray) and value.ndim:
+        return _cast(name, field, value)
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim):
+        value = value.item()
+    return _from_python(name, field, value)
+
+
+def _cast(name: str, field: Field, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if field.dtype == "bfloat16":
+        if array.dtype.name == "bfloat16":
+            return array.view(np.int16)
+        raise TypeError(f"field {name!r} takes bfloat16, which numpy lacks: give a torch tensor, not an array of {array.dtype}")
+    dtype = np.dtype(field.dtype)
+    if array.dtype == dtype:
+        return array
+    if not np.can_cast(array.dtype, dtype, "safe"):
+        raise TypeError(
+            f"field {name!r} takes {field.dtype}, not {array.dtype}: convert it with .astype({field.dtype!r}) if nothing is lost"
+        )
+    return array.astype(dtype)
+
+
+def _from_python(name: str, field: Field, value: Any) -> np.ndarray[Any, Any]:
+    """Python numbers and nested lists of them (arrays may be among them): converted if every number fits."""
+    try:
+        array = np.asarray(value)
+    except ValueError as e:
+        raise ValueError(f"field {name!r}: {e}") from None
+    kind, target = array.dtype.kind, "f" if field.dtype == "bfloat16" else np.dtype(field.dtype).kind
+    if not array.size:
+        return array.astype(np.int16 if field.dtype == "bfloat16" else field.dtype).reshape(
+            (0, *(n or 0 for n in field.shape[1:])) if field.shape and array.ndim == 1 else array.shape
+        )
+    if kind not in "biuf" or (target == "b") != (kind == "b") or (kind == "f" and target in "iu"):
+        raise TypeError(f"field {name!r} takes {field.dtype}, not {value!r:.60}")
+    if target in "iu":
+        low, high = _INT_RANGES[field.dtype]
+        if int(array.min()) < low or int(array.max()) > high:
+            raise ValueError(f"field {name!r} takes {field.dtype}, from {low} to {high}: {value!r:.60} does not fit")
+    if field.dtype == "bfloat16":
+        return _round_to_bfloat16(array.astype(np.float32))
+    return array.astype(field.dtype)
+
+
+def _round_to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """float32 to the bits of bfloat16, to nearest even; NaN stays NaN."""
+    bits = array.view(np.uint32)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
+    return np.where(np.isnan(array), (bits >> 16) | 0x40, rounded).astype(np.uint16).view(np.int16)

@@ -1,0 +1,191 @@
+/*
+ * Batches: what one step of a loader gave. Arrays and tensors are made when they are asked for.
+ */
+#include "leat_py.h"
+
+struct batch {
+    PyObject_HEAD struct leat_batch *handle;
+};
+
+static struct leat_batch *handle_of(PyObject *self)
+{
+    return ((struct batch *)self)->handle;
+}
+
+PyObject *py_batch_new(struct leat_batch *handle)
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(py_batch_type, Py_tp_alloc);
+    struct batch *b = (struct batch *)allocate(py_batch_type, 0);
+    if (!b) {
+        leat_batch_free(handle);
+        return NULL;
+    }
+    b->handle = handle;
+    return (PyObject *)b;
+}
+
+static void batch_dealloc(PyObject *self)
+{
+    leat_batch_free(handle_of(self));
+    py_object_free(self);
+}
+
+/* The output of a number given as a Python int. */
+static int tensor_of(PyObject *self, PyObject *number, struct leat_tensor *out)
+{
+    size_t i = PyLong_AsSize_t(number);
+    if (i == (size_t)-1 && PyErr_Occurred())
+        return -1;
+    if (i >= leat_batch_outputs(handle_of(self)) || leat_batch_tensor(handle_of(self), i, out)) {
+        PyErr_SetString(PyExc_IndexError, "no such output");
+        return -1;
+    }
+    return 0;
+}
+
+/* outputs() -> [(name, kind, dtype, ragged)] */
+static PyObject *batch_outputs(PyObject *self, PyObject *none)
+{
+    size_t n = leat_batch_outputs(handle_of(self));
+    struct leat_tensor t;
+    PyObject *list = PyList_New(0);
+    (void)none;
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *item = NULL;
+        if (!leat_batch_tensor(handle_of(self), i, &t))
+            item = Py_BuildValue("(sisN)", t.name, (int)t.kind, leat_dtype_name(t.dtype), PyBool_FromLong(t.offsets != NULL));
+        if (!item || PyList_Append(list, item))
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *batch_dlpack(PyObject *self, PyObject *number)
+{
+    struct leat_tensor t;
+    return tensor_of(self, number, &t) ? NULL : py_dlpack_of_tensor(&t, false, 0);
+}
+
+static PyObject *batch_dlpack_offsets(PyObject *self, PyObject *number)
+{
+    struct leat_tensor t;
+    return tensor_of(self, number, &t) ? NULL : py_dlpack_of_tensor(&t, true, leat_batch_rows(handle_of(self)));
+}
+
+static PyObject *batch_memory(PyObject *self, PyObject *number)
+{
+    struct leat_tensor t;
+    return tensor_of(self, number, &t) ? NULL : py_memory_of_tensor(&t, false, 0);
+}
+
+static PyObject *batch_memory_offsets(PyObject *self, PyObject *number)
+{
+    struct leat_tensor t;
+    return tensor_of(self, number, &t) ? NULL : py_memory_of_tensor(&t, true, leat_batch_rows(handle_of(self)));
+}
+
+/* text(output) -> [str] */
+static PyObject *batch_text(PyObject *self, PyObject *number)
+{
+    struct leat_tensor t;
+    uint64_t rows = leat_batch_rows(handle_of(self));
+    if (tensor_of(self, number, &t))
+        return NULL;
+    if (!t.offsets || t.dtype != LEAT_U8) {
+        PyErr_SetString(PyExc_TypeError, "not an output of text");
+        return NULL;
+    }
+    PyObject *list = PyList_New((Py_ssize_t)rows);
+    for (uint64_t i = 0; list && i < rows; i++) {
+        PyObject *s = PyUnicode_DecodeUTF8((const char *)t.data + t.offsets[i], (Py_ssize_t)(t.offsets[i + 1] - t.offsets[i]), NULL);
+        if (!s || PyList_SetItem(list, (Py_ssize_t)i, s))
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *batch_errors(PyObject *self, PyObject *none)
+{
+    size_t n = leat_batch_errors(handle_of(self));
+    struct leat_row_error e;
+    PyObject *list = PyList_New(0);
+    (void)none;
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *item = NULL;
+        if (!leat_batch_error(handle_of(self), i, &e))
+            item = Py_BuildValue("(KLLs)", (unsigned long long)e.row, (long long)e.planned, (long long)e.delivered, e.reason);
+        if (!item || PyList_Append(list, item))
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+/* Small arrays that live with the batch are copied, so that keeping one keeps no images. */
+static PyObject *batch_ids(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return py_memory_copy(leat_batch_ids(handle_of(self)), LEAT_I64, leat_batch_rows(handle_of(self)));
+}
+
+static PyObject *batch_row_keys(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return py_memory_copy(leat_batch_row_keys(handle_of(self)), LEAT_U64, leat_batch_rows(handle_of(self)));
+}
+
+static PyObject *batch_valid(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return py_memory_copy(leat_batch_valid(handle_of(self)), LEAT_BOOL, leat_batch_rows(handle_of(self)));
+}
+
+static PyObject *batch_rows(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLongLong(leat_batch_rows(handle_of(self)));
+}
+
+static PyObject *batch_epoch(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLongLong(leat_batch_epoch(handle_of(self)));
+}
+
+static PyObject *batch_step(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLongLong(leat_batch_step(handle_of(self)));
+}
+
+static PyMethodDef batch_methods[] = {
+    {"outputs", batch_outputs, METH_NOARGS, "outputs(): (name, kind, dtype, ragged) of each"},
+    {"dlpack", batch_dlpack, METH_O, "dlpack(output): a DLPack capsule"},
+    {"dlpack_offsets", batch_dlpack_offsets, METH_O, "dlpack_offsets(output): of a ragged one"},
+    {"memory", batch_memory, METH_O, "memory(output): Memory"},
+    {"memory_offsets", batch_memory_offsets, METH_O, "memory_offsets(output): of a ragged one"},
+    {"text", batch_text, METH_O, "text(output): list of str"},
+    {"errors", batch_errors, METH_NOARGS, "errors(): (row, planned, delivered, reason) of each"},
+    {"ids", batch_ids, METH_NOARGS, "ids(): Memory of int64"},
+    {"row_keys", batch_row_keys, METH_NOARGS, "row_keys(): Memory of uint64"},
+    {"valid", batch_valid, METH_NOARGS, "valid(): Memory of bool"},
+    {"rows", batch_rows, METH_NOARGS, "rows(): their number"},
+    {"epoch", batch_epoch, METH_NOARGS, "epoch()"},
+    {"step", batch_step, METH_NOARGS, "step()"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot batch_slots[] = {
+    {Py_tp_doc, (void *)"A handle of a batch."},
+    {Py_tp_dealloc, (void *)batch_dealloc},
+    {Py_tp_methods, batch_methods},
+    {0, NULL},
+};
+
+PyType_Spec py_batch_spec = {
+    .name = "leat._leat.Batch",
+    .basicsize = sizeof(struct batch),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = batch_slots,
+};

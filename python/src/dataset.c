@@ -1,0 +1,311 @@
+/*
+ * Data sets: immutable handles that any thread may use, so nothing here is locked. Calls that may read from disk run
+ * without the GIL.
+ */
+#include "leat_py.h"
+
+#include <stdlib.h>
+
+struct dataset {
+    PyObject_HEAD struct leat_dataset *handle;
+};
+
+struct leat_dataset *py_dataset_handle(PyObject *object)
+{
+    return ((struct dataset *)object)->handle;
+}
+
+/* Takes the handle over. */
+static PyObject *dataset_new(struct leat_dataset *handle)
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(py_dataset_type, Py_tp_alloc);
+    struct dataset *d = (struct dataset *)allocate(py_dataset_type, 0);
+    if (!d) {
+        leat_dataset_release(handle);
+        return NULL;
+    }
+    d->handle = handle;
+    return (PyObject *)d;
+}
+
+static void dataset_dealloc(PyObject *self)
+{
+    leat_dataset_release(((struct dataset *)self)->handle);
+    py_object_free(self);
+}
+
+static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
+{
+    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    struct leat_dataset *handle = NULL;
+    struct leat_error error;
+    PyObject *path = NULL, *index_dir = NULL;
+    int labels, recheck, rc;
+    (void)type;
+    if (!PyArg_ParseTuple(args, "O&siiO&:open", py_path_or_none, &path, &options.format, &labels, &recheck, py_path_or_none, &index_dir))
+        return NULL;
+    options.labels = (enum leat_labels)labels;
+    options.recheck = (enum leat_recheck)recheck;
+    options.index_dir = index_dir ? PyBytes_AsString(index_dir) : NULL;
+    const char *name = path ? PyBytes_AsString(path) : "";
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_dataset_open(name, &options, &handle, &error);
+    Py_END_ALLOW_THREADS;
+    Py_XDECREF(path);
+    Py_XDECREF(index_dir);
+    return rc ? py_raise(&error) : dataset_new(handle);
+}
+
+static PyObject *dataset_count(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLongLong(leat_dataset_count(py_dataset_handle(self)));
+}
+
+/* (name, kind, dtype, layout, flags, shape) of one field. */
+static PyObject *describe_field(const struct leat_field *f)
+{
+    PyObject *shape = PyTuple_New((Py_ssize_t)f->ndim);
+    if (!shape)
+        return NULL;
+    for (unsigned i = 0; i < f->ndim; i++) {
+        PyObject *n = PyLong_FromLongLong(f->shape[i]);
+        if (!n || PyTuple_SetItem(shape, (Py_ssize_t)i, n)) {
+            Py_DECREF(shape);
+            return NULL;
+        }
+    }
+    return Py_BuildValue("(sisiIN)", f->name, (int)f->kind, leat_dtype_name(f->dtype), (int)f->layout, f->flags, shape);
+}
+
+static PyObject *dataset_fields(PyObject *self, PyObject *none)
+{
+    size_t n = 0;
+    const struct leat_field *fields = leat_dataset_fields(py_dataset_handle(self), &n);
+    PyObject *list = PyList_New(0);
+    (void)none;
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *field = describe_field(&fields[i]);
+        if (!field || PyList_Append(list, field))
+            Py_CLEAR(list);
+        Py_XDECREF(field);
+    }
+    return list;
+}
+
+static PyObject *dataset_classes(PyObject *self, PyObject *none)
+{
+    size_t n = 0;
+    const char *const *names = leat_dataset_classes(py_dataset_handle(self), &n);
+    PyObject *list = PyList_New(0);
+    (void)none;
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *name = PyUnicode_DecodeFSDefault(names[i]);
+        if (!name || PyList_Append(list, name))
+            Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    return list;
+}
+
+static PyObject *dataset_metadata(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyUnicode_FromString(leat_dataset_metadata(py_dataset_handle(self)));
+}
+
+static PyObject *dataset_notice(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyUnicode_DecodeFSDefault(leat_dataset_notice(py_dataset_handle(self)));
+}
+
+static PyObject *dataset_fingerprint(PyObject *self, PyObject *none)
+{
+    uint8_t bytes[16];
+    (void)none;
+    leat_dataset_fingerprint(py_dataset_handle(self), bytes);
+    return PyBytes_FromStringAndSize((const char *)bytes, sizeof bytes);
+}
+
+static PyObject *dataset_select(PyObject *self, PyObject *positions)
+{
+    struct leat_dataset *handle = NULL;
+    struct leat_error error;
+    Py_buffer view;
+    int rc;
+    if (PyObject_GetBuffer(positions, &view, PyBUF_SIMPLE))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_dataset_select(py_dataset_handle(self), view.buf, (uint64_t)view.len / sizeof(int64_t), &handle, &error);
+    Py_END_ALLOW_THREADS;
+    PyBuffer_Release(&view);
+    return rc ? py_raise(&error) : dataset_new(handle);
+}
+
+static PyObject *dataset_slice(PyObject *self, PyObject *args)
+{
+    unsigned long long begin, end, step;
+    struct leat_dataset *handle = NULL;
+    struct leat_error error;
+    int rc;
+    if (!PyArg_ParseTuple(args, "KKK:slice", &begin, &end, &step))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_dataset_slice(py_dataset_handle(self), begin, end, step, &handle, &error);
+    Py_END_ALLOW_THREADS;
+    return rc ? py_raise(&error) : dataset_new(handle);
+}
+
+static PyObject *dataset_split(PyObject *self, PyObject *args)
+{
+    struct leat_dataset **parts = NULL;
+    struct leat_error error;
+    Py_buffer fractions;
+    unsigned long long seed;
+    PyObject *list = NULL;
+    if (!PyArg_ParseTuple(args, "y*K:split", &fractions, &seed))
+        return NULL;
+    size_t n = (size_t)fractions.len / sizeof(double);
+    parts = calloc(n ? n : 1, sizeof(struct leat_dataset *));
+    if (!parts) {
+        PyErr_NoMemory();
+        goto out;
+    }
+    int rc;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_dataset_split(py_dataset_handle(self), fractions.buf, n, seed, parts, &error);
+    Py_END_ALLOW_THREADS;
+    if (rc) {
+        py_raise(&error);
+        goto out;
+    }
+    list = PyList_New(0);
+    for (size_t i = 0; i < n; i++) {
+        PyObject *part = list ? dataset_new(parts[i]) : NULL;
+        if (!part && !list)
+            leat_dataset_release(parts[i]);
+        else if (!part || PyList_Append(list, part))
+            Py_CLEAR(list);
+        Py_XDECREF(part);
+    }
+out:
+    free(parts);
+    PyBuffer_Release(&fractions);
+    return list;
+}
+
+PyObject *py_dataset_concat(PyObject *module, PyObject *list)
+{
+    struct leat_dataset *handle = NULL;
+    struct leat_error error;
+    Py_ssize_t n = PyList_Size(list);
+    (void)module;
+    if (n < 0)
+        return NULL;
+    struct leat_dataset **parts = calloc((size_t)n + 1, sizeof(struct leat_dataset *));
+    if (!parts)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *part = PyList_GetItem(list, i);
+        if (!part || Py_TYPE(part) != py_dataset_type) {
+            free(parts);
+            PyErr_SetString(PyExc_TypeError, "concat takes data sets");
+            return NULL;
+        }
+        parts[i] = py_dataset_handle(part);
+    }
+    int rc = leat_dataset_concat(parts, (size_t)n, &handle, &error);
+    free(parts);
+    return rc ? py_raise(&error) : dataset_new(handle);
+}
+
+static PyObject *dataset_ids(PyObject *self, PyObject *args)
+{
+    unsigned long long position, n;
+    struct leat_error error;
+    int rc;
+    if (!PyArg_ParseTuple(args, "KK:ids", &position, &n))
+        return NULL;
+    if (n > (unsigned long long)PY_SSIZE_T_MAX / sizeof(int64_t))
+        return PyErr_NoMemory();
+    PyObject *bytes = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(n * sizeof(int64_t)));
+    if (!bytes)
+        return NULL;
+    int64_t *ids = (int64_t *)(void *)PyByteArray_AsString(bytes);
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_dataset_ids(py_dataset_handle(self), position, n, ids, &error);
+    Py_END_ALLOW_THREADS;
+    if (rc) {
+        Py_DECREF(bytes);
+        return py_raise(&error);
+    }
+    return bytes;
+}
+
+/* One stored value: bytes of a value without a shape of its own, else Memory. */
+static PyObject *dataset_read(PyObject *self, PyObject *args)
+{
+    unsigned long long position;
+    Py_ssize_t field;
+    int as_bytes, rc;
+    struct leat_value value;
+    struct leat_error error;
+    if (!PyArg_ParseTuple(args, "Knp:read", &position, &field, &as_bytes))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_dataset_read(py_dataset_handle(self), position, (size_t)field, &value, &error);
+    Py_END_ALLOW_THREADS;
+    if (rc)
+        return py_raise(&error);
+    if (!as_bytes)
+        return py_memory_of_value(&value, self);
+    PyObject *bytes = PyBytes_FromStringAndSize(value.data, (Py_ssize_t)value.length);
+    leat_value_clear(&value);
+    return bytes;
+}
+
+static PyObject *dataset_column(PyObject *self, PyObject *args)
+{
+    Py_ssize_t field;
+    int copy, rc;
+    struct leat_value value;
+    struct leat_error error;
+    if (!PyArg_ParseTuple(args, "np:column", &field, &copy))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_dataset_column(py_dataset_handle(self), (size_t)field, false, copy, &value, &error);
+    Py_END_ALLOW_THREADS;
+    return rc ? py_raise(&error) : py_memory_of_value(&value, self);
+}
+
+static PyMethodDef dataset_methods[] = {
+    {"open", (PyCFunction)(void (*)(void))dataset_open, METH_VARARGS | METH_CLASS, "open(path, format, labels, recheck, index_dir)"},
+    {"count", dataset_count, METH_NOARGS, "count(): number of samples"},
+    {"fields", dataset_fields, METH_NOARGS, "fields(): (name, kind, dtype, layout, flags, shape) of each"},
+    {"classes", dataset_classes, METH_NOARGS, "classes(): names"},
+    {"metadata", dataset_metadata, METH_NOARGS, "metadata(): JSON text"},
+    {"notice", dataset_notice, METH_NOARGS, "notice(): a text for a person"},
+    {"fingerprint", dataset_fingerprint, METH_NOARGS, "fingerprint(): 16 bytes"},
+    {"select", dataset_select, METH_O, "select(int64 positions): a view"},
+    {"slice", dataset_slice, METH_VARARGS, "slice(begin, end, step): a view"},
+    {"split", dataset_split, METH_VARARGS, "split(float64 fractions, seed): views"},
+    {"ids", dataset_ids, METH_VARARGS, "ids(position, n): int64 values"},
+    {"read", dataset_read, METH_VARARGS, "read(position, field, as_bytes): one stored value"},
+    {"column", dataset_column, METH_VARARGS, "column(field, copy): all values of a field of fixed size"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot dataset_slots[] = {
+    {Py_tp_doc, (void *)"A handle of a data set."},
+    {Py_tp_dealloc, (void *)dataset_dealloc},
+    {Py_tp_methods, dataset_methods},
+    {0, NULL},
+};
+
+PyType_Spec py_dataset_spec = {
+    .name = "leat._leat.Dataset",
+    .basicsize = sizeof(struct dataset),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = dataset_slots,
+};

@@ -1,0 +1,78 @@
+/*
+ * The extension module leat._leat: what its files share.
+ *
+ * The module is thin: objects around the handles of leat/leat.h, and memory given to NumPy and PyTorch without copying.
+ * Everything that a user sees is written in Python beside it. It is built over CPython's limited API, so that one
+ * binary serves every version from 3.11 on.
+ *
+ * State is in static variables: the module refuses to be imported by a second interpreter of a process.
+ *
+ * Locks. The handles of the library are for one thread at a time, and calls that may wait run without the GIL: each
+ * object that can change therefore has a mutex (struct py_guard). It is taken only with py_guard_lock, which never
+ * waits for it while holding the GIL.
+ */
+#ifndef LEAT_PY_H
+#define LEAT_PY_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "leat/leat.h"
+
+#if !defined(Py_LIMITED_API)
+#error "build with Py_LIMITED_API"
+#endif
+
+/* Types, made when the module is imported. */
+extern PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type;
+extern PyType_Spec py_memory_spec, py_dataset_spec, py_writer_spec, py_loader_spec, py_batch_spec;
+
+/* Sets the Python exception that belongs to the error and returns NULL. */
+PyObject *py_raise(const struct leat_error *error);
+/* The same with a text and no place. */
+PyObject *py_raise_text(int code, const char *message);
+
+/* Free the memory of an object of a heap type. */
+void py_object_free(PyObject *self);
+
+/* A converter for PyArg_Parse ("O&"): a path to bytes; None to NULL. The result is a new reference. */
+int py_path_or_none(PyObject *object, void *out);
+/* JSON or other text that the library allocated: to str, and freed. */
+PyObject *py_text_take(char *text);
+
+struct py_guard {
+    pthread_mutex_t mutex;
+    atomic_int waiting; /* threads that wait for the mutex: a thread that takes it again and again lets them pass */
+    pid_t pid;          /* the process that made it: a forked child finds the mutex in an unknown state */
+};
+void py_guard_init(struct py_guard *guard);
+void py_guard_destroy(struct py_guard *guard);
+bool py_guard_here(const struct py_guard *guard); /* false in a forked child */
+bool py_guard_try(struct py_guard *guard);
+void py_guard_lock(struct py_guard *guard); /* with the GIL held; it is let go while waiting */
+void py_guard_unlock(struct py_guard *guard);
+
+/*
+ * Memory: a piece of memory that Python can see through the buffer protocol. Exactly one of these keeps it alive:
+ * a reference to a buffer of a batch, a value read from a data set (with the data set), a block of our own.
+ */
+PyObject *py_memory_of_tensor(const struct leat_tensor *tensor, bool offsets, uint64_t rows);
+PyObject *py_memory_of_value(struct leat_value *value, PyObject *dataset); /* takes the value over */
+PyObject *py_memory_copy(const void *data, enum leat_dtype dtype, uint64_t count);
+
+/* A DLPack capsule ("dltensor") over one output of a batch, or over its offsets. */
+PyObject *py_dlpack_of_tensor(const struct leat_tensor *tensor, bool offsets, uint64_t rows);
+
+/* Takes the batch over. */
+PyObject *py_batch_new(struct leat_batch *batch);
+/* The handle of a data set object, borrowed. */
+struct leat_dataset *py_dataset_handle(PyObject *object);
+PyObject *py_dataset_concat(PyObject *module, PyObject *list);
+
+#endif

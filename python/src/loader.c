@@ -1,0 +1,419 @@
+/*
+ * Loaders. The one hot call is next(): a batch that is ready is taken at once, with the GIL held, because giving the
+ * GIL away and asking for it back can cost more than the batch did; only where there is none does it wait, in slices, without the
+ * GIL, and looks for signals in between, so that Ctrl-C works however long a batch takes.
+ */
+#include "leat_py.h"
+
+#include <time.h>
+
+enum { SLICE_MS = 100 };
+
+struct loader {
+    PyObject_HEAD struct py_guard guard;
+    struct leat_loader *handle; /* NULL: closed */
+    atomic_bool closing;
+};
+
+static const char *const keywords[] = {"dataset",
+                                       "batch_size",
+                                       "global_batch_size",
+                                       "order",
+                                       "block_rows",
+                                       "weights",
+                                       "num_samples",
+                                       "replacement",
+                                       "positions",
+                                       "seed",
+                                       "epochs",
+                                       "tail",
+                                       "rank",
+                                       "world_size",
+                                       "local_ranks",
+                                       "on_error",
+                                       "error_report",
+                                       "num_threads",
+                                       "budget_bytes",
+                                       "max_held_bytes",
+                                       "weight",
+                                       "program",
+                                       "region",
+                                       "log_dir",
+                                       NULL};
+
+static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    struct leat_loader_options o = LEAT_LOADER_OPTIONS_INIT;
+    struct loader *l = NULL;
+    struct leat_error error;
+    PyObject *dataset, *report = NULL, *log_dir = NULL;
+    Py_buffer weights = {0}, positions = {0};
+    int order, replacement, tail, on_error, rc;
+    unsigned long long batch, global, block, samples, seed, budget, held;
+    long long epochs;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&:open", (char **)(uintptr_t)keywords, py_dataset_type,
+                                     &dataset, &batch, &global, &order, &block, &weights, &samples, &replacement, &positions, &seed,
+                                     &epochs, &tail, &o.rank, &o.world_size, &o.local_ranks, &on_error, py_path_or_none, &report,
+                                     &o.num_threads, &budget, &held, &o.weight, &o.program, &o.region, py_path_or_none, &log_dir))
+        return NULL;
+    o.batch_size = batch;
+    o.global_batch_size = global;
+    o.order = (enum leat_order)order;
+    o.block_rows = block;
+    o.weights = weights.buf;
+    o.n_weights = (uint64_t)weights.len / sizeof(double);
+    o.num_samples = samples;
+    o.replacement = replacement;
+    o.positions = positions.buf;
+    o.n_positions = (uint64_t)positions.len / sizeof(int64_t);
+    o.seed = seed;
+    o.epochs = epochs;
+    o.tail = (enum leat_tail)tail;
+    o.on_error = (enum leat_on_error)on_error;
+    o.error_report = report ? PyBytes_AsString(report) : NULL;
+    o.budget_bytes = budget;
+    o.max_held_bytes = held;
+    o.log_dir = log_dir ? PyBytes_AsString(log_dir) : NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    l = (struct loader *)allocate(type, 0);
+    if (!l)
+        goto out;
+    py_guard_init(&l->guard);
+    struct leat_dataset *data = py_dataset_handle(dataset);
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_open(data, &o, &l->handle, &error);
+    Py_END_ALLOW_THREADS;
+    if (rc) {
+        l->handle = NULL;
+        Py_CLEAR(l);
+        py_raise(&error);
+    }
+out:
+    if (weights.obj)
+        PyBuffer_Release(&weights);
+    if (positions.obj)
+        PyBuffer_Release(&positions);
+    Py_XDECREF(report);
+    Py_XDECREF(log_dir);
+    return (PyObject *)l;
+}
+
+static void loader_dealloc(PyObject *self)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_loader *handle = l->handle;
+    l->handle = NULL;
+    if (handle) {
+        Py_BEGIN_ALLOW_THREADS;
+        leat_loader_close(handle); /* does nothing in a forked child */
+        Py_END_ALLOW_THREADS;
+    }
+    py_object_free(self);
+}
+
+static struct leat_loader *raise_closed(void)
+{
+    py_raise_text(LEAT_E_CLOSED, "the Loader is closed: open another one");
+    return NULL;
+}
+
+static struct leat_loader *raise_forked(void)
+{
+    py_raise_text(LEAT_E_FORKED, "a Loader works only in the process that opened it: open one after the fork; the data set may be shared");
+    return NULL;
+}
+
+/* The handle with the guard taken, or NULL with an exception. */
+static struct leat_loader *loader_enter(struct loader *l)
+{
+    if (!py_guard_here(&l->guard))
+        return raise_forked();
+    py_guard_lock(&l->guard);
+    if (l->handle)
+        return l->handle;
+    py_guard_unlock(&l->guard);
+    return raise_closed();
+}
+
+static void loader_leave(struct loader *l)
+{
+    py_guard_unlock(&l->guard);
+}
+
+/* The batch if it is ready, else LEAT_E_TIMEOUT. */
+static int next_ready(struct loader *l, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
+{
+    int rc = LEAT_E_TIMEOUT;
+    if (atomic_load_explicit(&l->guard.waiting, memory_order_relaxed) || !py_guard_try(&l->guard))
+        return rc;
+    if (l->handle)
+        rc = leat_loader_next(l->handle, iteration, 0, batch, error);
+    py_guard_unlock(&l->guard);
+    return rc;
+}
+
+/* Without the GIL: waits for one slice. */
+static int next_wait(struct loader *l, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
+{
+    int rc = LEAT_E_TIMEOUT;
+    if (atomic_load(&l->guard.waiting)) {
+        struct timespec ms = {.tv_nsec = 1000000};
+        nanosleep(&ms, NULL);
+    }
+    pthread_mutex_lock(&l->guard.mutex);
+    if (l->handle)
+        rc = leat_loader_next(l->handle, iteration, SLICE_MS, batch, error);
+    pthread_mutex_unlock(&l->guard.mutex);
+    return rc;
+}
+
+/* next(iteration) -> Batch, or None at the end of the epoch */
+static PyObject *loader_next(PyObject *self, PyObject *number)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_batch *batch = NULL;
+    struct leat_error error;
+    uint64_t iteration = PyLong_AsUnsignedLongLong(number);
+    if (iteration == UINT64_MAX && PyErr_Occurred())
+        return NULL;
+    if (!py_guard_here(&l->guard))
+        return (PyObject *)raise_forked();
+    int rc = next_ready(l, iteration, &batch, &error);
+    while (rc == LEAT_E_TIMEOUT) {
+        if (atomic_load(&l->closing))
+            return (PyObject *)raise_closed();
+        Py_BEGIN_ALLOW_THREADS;
+        rc = next_wait(l, iteration, &batch, &error);
+        Py_END_ALLOW_THREADS;
+        if (rc == LEAT_E_TIMEOUT && PyErr_CheckSignals())
+            return NULL;
+    }
+    if (rc == LEAT_OK)
+        return py_batch_new(batch);
+    if (rc == LEAT_E_END)
+        Py_RETURN_NONE;
+    if (rc == LEAT_E_CANCELLED && atomic_load(&l->closing))
+        return (PyObject *)raise_closed();
+    return py_raise(&error);
+}
+
+static PyObject *loader_close(PyObject *self, PyObject *none)
+{
+    struct loader *l = (struct loader *)self;
+    (void)none;
+    if (!py_guard_here(&l->guard))
+        Py_RETURN_NONE;
+    atomic_store(&l->closing, true);
+    if (l->handle)
+        leat_loader_interrupt(l->handle);
+    py_guard_lock(&l->guard);
+    struct leat_loader *handle = l->handle;
+    l->handle = NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    leat_loader_close(handle);
+    Py_END_ALLOW_THREADS;
+    py_guard_unlock(&l->guard);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_start(PyObject *self, PyObject *none)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_loader *handle = loader_enter(l);
+    struct leat_error error;
+    uint64_t iteration = 0;
+    int rc;
+    (void)none;
+    if (!handle)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_start(handle, &iteration, &error);
+    Py_END_ALLOW_THREADS;
+    loader_leave(l);
+    return rc ? py_raise(&error) : PyLong_FromUnsignedLongLong(iteration);
+}
+
+static PyObject *loader_set_epoch(PyObject *self, PyObject *number)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_error error;
+    bool dropped = false;
+    unsigned long long epoch = PyLong_AsUnsignedLongLong(number);
+    if (epoch == ULLONG_MAX && PyErr_Occurred())
+        return NULL;
+    struct leat_loader *handle = loader_enter(l);
+    if (!handle)
+        return NULL;
+    int rc;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_set_epoch(handle, epoch, &dropped, &error);
+    Py_END_ALLOW_THREADS;
+    loader_leave(l);
+    return rc ? py_raise(&error) : PyBool_FromLong(dropped);
+}
+
+static PyObject *loader_epoch(PyObject *self, PyObject *none)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_loader *handle = loader_enter(l);
+    (void)none;
+    if (!handle)
+        return NULL;
+    uint64_t n = leat_loader_epoch(handle);
+    loader_leave(l);
+    return PyLong_FromUnsignedLongLong(n);
+}
+
+static PyObject *loader_steps(PyObject *self, PyObject *none)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_loader *handle = loader_enter(l);
+    (void)none;
+    if (!handle)
+        return NULL;
+    uint64_t n = leat_loader_steps(handle);
+    loader_leave(l);
+    return PyLong_FromUnsignedLongLong(n);
+}
+
+static PyObject *loader_set_positions(PyObject *self, PyObject *positions)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_error error;
+    Py_buffer view;
+    if (PyObject_GetBuffer(positions, &view, PyBUF_SIMPLE))
+        return NULL;
+    struct leat_loader *handle = loader_enter(l);
+    int rc = -1;
+    if (handle) {
+        Py_BEGIN_ALLOW_THREADS;
+        rc = leat_loader_set_positions(handle, view.buf, (uint64_t)view.len / sizeof(int64_t), &error);
+        Py_END_ALLOW_THREADS;
+        loader_leave(l);
+        if (rc)
+            py_raise(&error);
+    }
+    PyBuffer_Release(&view);
+    if (rc)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_state(PyObject *self, PyObject *none)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_loader *handle = loader_enter(l);
+    struct leat_error error;
+    char *json = NULL;
+    (void)none;
+    if (!handle)
+        return NULL;
+    int rc = leat_loader_state(handle, &json, &error);
+    loader_leave(l);
+    return rc ? py_raise(&error) : py_text_take(json);
+}
+
+static PyObject *loader_load_state(PyObject *self, PyObject *text)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_error error;
+    const char *json = PyUnicode_AsUTF8AndSize(text, NULL);
+    if (!json)
+        return NULL;
+    struct leat_loader *handle = loader_enter(l);
+    if (!handle)
+        return NULL;
+    int rc;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_load_state(handle, json, &error);
+    Py_END_ALLOW_THREADS;
+    loader_leave(l);
+    if (rc)
+        return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_plan(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_error error;
+    unsigned long long epoch, step;
+    int64_t *ids = NULL;
+    uint64_t n = 0;
+    if (!PyArg_ParseTuple(args, "KK:plan", &epoch, &step))
+        return NULL;
+    struct leat_loader *handle = loader_enter(l);
+    if (!handle)
+        return NULL;
+    int rc = leat_loader_plan(handle, epoch, step, &ids, &n, &error);
+    loader_leave(l);
+    if (rc)
+        return py_raise(&error);
+    PyObject *memory = py_memory_copy(ids, LEAT_I64, n);
+    leat_free(ids);
+    return memory;
+}
+
+static PyObject *loader_batch_at(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_batch *batch = NULL;
+    struct leat_error error;
+    unsigned long long epoch, step;
+    if (!PyArg_ParseTuple(args, "KK:batch_at", &epoch, &step))
+        return NULL;
+    struct leat_loader *handle = loader_enter(l);
+    if (!handle)
+        return NULL;
+    int rc;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_batch_at(handle, epoch, step, &batch, &error);
+    Py_END_ALLOW_THREADS;
+    loader_leave(l);
+    return rc ? py_raise(&error) : py_batch_new(batch);
+}
+
+static PyObject *loader_stats(PyObject *self, PyObject *none)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_loader *handle = loader_enter(l);
+    struct leat_error error;
+    char *json = NULL;
+    (void)none;
+    if (!handle)
+        return NULL;
+    int rc = leat_loader_stats(handle, &json, &error);
+    loader_leave(l);
+    return rc ? py_raise(&error) : py_text_take(json);
+}
+
+static PyMethodDef loader_methods[] = {
+    {"open", (PyCFunction)(void (*)(void))loader_open, METH_VARARGS | METH_KEYWORDS | METH_CLASS, "open(dataset, ...): see leat.Loader"},
+    {"start", loader_start, METH_NOARGS, "start(): begins an epoch; the iteration's number"},
+    {"next", loader_next, METH_O, "next(iteration): a Batch, or None at the end of the epoch"},
+    {"close", loader_close, METH_NOARGS, "close()"},
+    {"set_epoch", loader_set_epoch, METH_O, "set_epoch(epoch): whether a loaded position was dropped"},
+    {"epoch", loader_epoch, METH_NOARGS, "epoch()"},
+    {"steps", loader_steps, METH_NOARGS, "steps(): batches of an epoch"},
+    {"set_positions", loader_set_positions, METH_O, "set_positions(int64 positions)"},
+    {"state", loader_state, METH_NOARGS, "state(): JSON text"},
+    {"load_state", loader_load_state, METH_O, "load_state(JSON text)"},
+    {"plan", loader_plan, METH_VARARGS, "plan(epoch, step): Memory of int64 ids"},
+    {"batch_at", loader_batch_at, METH_VARARGS, "batch_at(epoch, step): that Batch, computed again"},
+    {"stats", loader_stats, METH_NOARGS, "stats(): JSON text"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot loader_slots[] = {
+    {Py_tp_doc, (void *)"A handle of a loader."},
+    {Py_tp_dealloc, (void *)loader_dealloc},
+    {Py_tp_methods, loader_methods},
+    {0, NULL},
+};
+
+PyType_Spec py_loader_spec = {
+    .name = "leat._leat.Loader",
+    .basicsize = sizeof(struct loader),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = loader_slots,
+};

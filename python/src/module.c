@@ -1,0 +1,176 @@
+/*
+ * The module itself: its types, its functions, and how an error of the library becomes a Python exception: the classes are
+ * written in Python (leat/errors.py), which hands over a function that makes the exception.
+ */
+#include "leat_py.h"
+
+#include <string.h>
+#include <unistd.h>
+
+PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type;
+static PyObject *error_factory; /* leat.errors.from_status */
+
+PyObject *py_raise(const struct leat_error *e)
+{
+    PyObject *file = NULL, *message = NULL, *exception = NULL;
+    if (!error_factory) {
+        PyErr_Format(PyExc_RuntimeError, "%s: %s", leat_status_name(e->code), e->message);
+        return NULL;
+    }
+    file = PyUnicode_DecodeFSDefault(e->file);
+    message = PyUnicode_DecodeUTF8(e->message, (Py_ssize_t)strlen(e->message), "replace");
+    if (!file || !message)
+        goto out;
+    exception = PyObject_CallFunction(error_factory, "iiLLOsO", e->code, e->sys_errno, (long long)e->sample, (long long)e->offset, file,
+                                      e->field, message);
+    if (exception)
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+out:
+    Py_XDECREF(file);
+    Py_XDECREF(message);
+    Py_XDECREF(exception);
+    return NULL;
+}
+
+PyObject *py_raise_text(int code, const char *message)
+{
+    struct leat_error e = {.code = code, .sample = LEAT_NO_SAMPLE, .offset = LEAT_NO_OFFSET};
+    PyOS_snprintf(e.message, sizeof e.message, "%s", message);
+    return py_raise(&e);
+}
+
+void py_object_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+int py_path_or_none(PyObject *object, void *out)
+{
+    if (object == Py_None) {
+        *(PyObject **)out = NULL;
+        return 1;
+    }
+    return PyUnicode_FSConverter(object, out);
+}
+
+PyObject *py_text_take(char *text)
+{
+    PyObject *s = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    leat_free(text);
+    return s;
+}
+
+/* ---- the guard ----------------------------------------------------------------------------------------------------- */
+
+void py_guard_init(struct py_guard *guard)
+{
+    pthread_mutex_init(&guard->mutex, NULL);
+    atomic_init(&guard->waiting, 0);
+    guard->pid = getpid();
+}
+
+void py_guard_destroy(struct py_guard *guard)
+{
+    pthread_mutex_destroy(&guard->mutex);
+}
+
+bool py_guard_here(const struct py_guard *guard)
+{
+    return guard->pid == getpid();
+}
+
+bool py_guard_try(struct py_guard *guard)
+{
+    return pthread_mutex_trylock(&guard->mutex) == 0;
+}
+
+void py_guard_lock(struct py_guard *guard)
+{
+    if (py_guard_try(guard))
+        return;
+    atomic_fetch_add(&guard->waiting, 1);
+    Py_BEGIN_ALLOW_THREADS;
+    pthread_mutex_lock(&guard->mutex);
+    Py_END_ALLOW_THREADS;
+    atomic_fetch_sub(&guard->waiting, 1);
+}
+
+void py_guard_unlock(struct py_guard *guard)
+{
+    pthread_mutex_unlock(&guard->mutex);
+}
+
+/* ---- functions ----------------------------------------------------------------------------------------------------- */
+
+static PyObject *set_error_factory(PyObject *module, PyObject *factory)
+{
+    (void)module;
+    PyObject *old = error_factory;
+    error_factory = Py_NewRef(factory);
+    Py_XDECREF(old);
+    Py_RETURN_NONE;
+}
+
+static PyObject *version(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    return PyUnicode_FromString(leat_version());
+}
+
+static PyObject *status_name(PyObject *module, PyObject *code)
+{
+    long n = PyLong_AsLong(code);
+    (void)module;
+    if (n == -1 && PyErr_Occurred())
+        return NULL;
+    return PyUnicode_FromString(leat_status_name((int)n));
+}
+
+static PyMethodDef functions[] = {
+    {"set_error_factory", set_error_factory, METH_O, "set_error_factory(function, /): what makes the exceptions"},
+    {"version", version, METH_NOARGS, "version(): of the library"},
+    {"status_name", status_name, METH_O, "status_name(code, /): 'LEAT_E_IO' and so on"},
+    {"concat", py_dataset_concat, METH_O, "concat(datasets, /): several data sets as one"},
+    {NULL, NULL, 0, NULL},
+};
+
+static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **out)
+{
+    *out = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
+    return *out ? PyModule_AddType(module, *out) : -1;
+}
+
+static int module_exec(PyObject *module)
+{
+    static bool imported;
+    if (imported) {
+        PyErr_SetString(PyExc_ImportError, "leat works in one interpreter of a process only");
+        return -1;
+    }
+    imported = true;
+    if (add_type(module, &py_memory_spec, &py_memory_type) || add_type(module, &py_dataset_spec, &py_dataset_type) ||
+        add_type(module, &py_writer_spec, &py_writer_type) || add_type(module, &py_loader_spec, &py_loader_type) ||
+        add_type(module, &py_batch_spec, &py_batch_type))
+        return -1;
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)module_exec}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "leat._leat",
+    .m_doc = "Handles of the leat library.",
+    .m_size = 0,
+    .m_methods = functions,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__leat(void);
+PyMODINIT_FUNC PyInit__leat(void)
+{
+    return PyModuleDef_Init(&definition);
+}

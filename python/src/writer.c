@@ -1,0 +1,342 @@
+/*
+ * Writers. leat/writer.py turns values into buffers; here they are handed to the library, whose threads take it from
+ * there: a call may wait for room in their queue, so it runs without the GIL.
+ */
+#include "leat_py.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct writer {
+    PyObject_HEAD struct py_guard guard;
+    struct leat_writer *handle; /* NULL: closed */
+    size_t n_fields;
+};
+
+/* A field from (name, kind, dtype, layout, shape); the strings stay those of the tuple. */
+static int parse_field(PyObject *tuple, struct leat_field *f)
+{
+    const char *dtype;
+    int kind, layout;
+    PyObject *shape;
+    if (!PyArg_ParseTuple(tuple, "sisiO", &f->name, &kind, &dtype, &layout, &shape))
+        return -1;
+    Py_ssize_t ndim = PyTuple_Size(shape);
+    if (ndim < 0)
+        return -1;
+    if (ndim > LEAT_MAX_DIMS) {
+        PyErr_Format(PyExc_ValueError, "field %s has %zd dimensions: at most %d are possible", f->name, ndim, LEAT_MAX_DIMS);
+        return -1;
+    }
+    f->kind = (enum leat_kind)kind;
+    f->dtype = leat_dtype_from_name(dtype);
+    f->layout = (enum leat_layout)layout;
+    f->ndim = (unsigned)ndim;
+    for (Py_ssize_t i = 0; i < ndim; i++) {
+        f->shape[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
+        if (f->shape[i] == -1 && PyErr_Occurred())
+            return -1;
+    }
+    return 0;
+}
+
+/* A list of str as C strings that live as long as the list's items. NULL with an exception on failure. */
+static const char **strings_of(PyObject *list, size_t *n)
+{
+    Py_ssize_t count = PyList_Size(list);
+    if (count < 0)
+        return NULL;
+    const char **out = calloc((size_t)count + 1, sizeof(char *));
+    if (!out) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        out[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL);
+        if (!out[i]) {
+            free(out);
+            return NULL;
+        }
+    }
+    *n = (size_t)count;
+    return out;
+}
+
+/* open(path, fields, check, overwrite, resume, shard_bytes, num_threads, metadata, classes) */
+static PyObject *writer_open(PyTypeObject *type, PyObject *args)
+{
+    struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
+    struct leat_field *fields = NULL;
+    const char **classes = NULL;
+    struct writer *w = NULL;
+    struct leat_error error;
+    PyObject *path = NULL, *field_list, *class_list;
+    int check, overwrite, resume, rc;
+    unsigned long long shard_bytes;
+    if (!PyArg_ParseTuple(args, "O&O!pppKIzO!:open", py_path_or_none, &path, &PyList_Type, &field_list, &check, &overwrite, &resume,
+                          &shard_bytes, &options.num_threads, &options.metadata, &PyList_Type, &class_list))
+        return NULL;
+    options.check = check;
+    options.overwrite = overwrite;
+    options.resume = resume;
+    options.shard_bytes = shard_bytes;
+    Py_ssize_t n = PyList_Size(field_list);
+    fields = calloc((size_t)n + 1, sizeof *fields);
+    classes = strings_of(class_list, &options.n_classes);
+    if (!fields || !classes) {
+        if (!PyErr_Occurred())
+            PyErr_NoMemory();
+        goto out;
+    }
+    options.classes = options.n_classes ? classes : NULL;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (parse_field(PyList_GetItem(field_list, i), &fields[i]))
+            goto out;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    w = (struct writer *)allocate(type, 0);
+    if (!w)
+        goto out;
+    py_guard_init(&w->guard);
+    w->n_fields = (size_t)n;
+    const char *name = path ? PyBytes_AsString(path) : "";
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_writer_open(name, fields, (size_t)n, &options, &w->handle, &error);
+    Py_END_ALLOW_THREADS;
+    if (rc) {
+        w->handle = NULL;
+        Py_CLEAR(w);
+        py_raise(&error);
+    }
+out:
+    Py_XDECREF(path);
+    free(fields);
+    free(classes);
+    return (PyObject *)w;
+}
+
+/* A writer of the parent has no threads in a forked child: there it is left alone, so that the parent's file stays. */
+static void writer_dealloc(PyObject *self)
+{
+    struct writer *w = (struct writer *)self;
+    if (w->handle && py_guard_here(&w->guard)) {
+        Py_BEGIN_ALLOW_THREADS;
+        leat_writer_free(w->handle, true);
+        Py_END_ALLOW_THREADS;
+        py_guard_destroy(&w->guard);
+    }
+    py_object_free(self);
+}
+
+/* The handle with the guard taken, or NULL with an exception. */
+static struct leat_writer *writer_enter(struct writer *w)
+{
+    if (!py_guard_here(&w->guard)) {
+        py_raise_text(LEAT_E_FORKED, "a Writer works only in the process that opened it: open one in this process");
+        return NULL;
+    }
+    py_guard_lock(&w->guard);
+    if (w->handle)
+        return w->handle;
+    py_guard_unlock(&w->guard);
+    py_raise_text(LEAT_E_CLOSED, "the Writer is closed: open another one");
+    return NULL;
+}
+
+static PyObject *writer_count(PyObject *self, PyObject *none)
+{
+    struct leat_writer *handle = writer_enter((struct writer *)self);
+    (void)none;
+    if (!handle)
+        return NULL;
+    uint64_t n = leat_writer_count(handle);
+    py_guard_unlock(&((struct writer *)self)->guard);
+    return PyLong_FromUnsignedLongLong(n);
+}
+
+enum { FEW_FIELDS = 16 };
+
+/* The buffers of a sequence of objects; on failure those taken are given back. */
+static int buffers_get(PyObject *list, size_t n, Py_buffer *views)
+{
+    if ((size_t)PyList_Size(list) != n) {
+        PyErr_SetString(PyExc_ValueError, "one value per field is needed");
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        PyObject *item = PyList_GetItem(list, (Py_ssize_t)i);
+        if (!item || PyObject_GetBuffer(item, &views[i], PyBUF_SIMPLE)) {
+            while (i > 0)
+                PyBuffer_Release(&views[--i]);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* add(list of buffers in the order of the fields) -> id */
+static PyObject *writer_add(PyObject *self, PyObject *list)
+{
+    struct writer *w = (struct writer *)self;
+    struct leat_value_ref few_values[FEW_FIELDS], *values = few_values;
+    Py_buffer few_views[FEW_FIELDS], *views = few_views;
+    struct leat_error error;
+    uint64_t id = 0;
+    int rc = -1;
+    size_t n = w->n_fields;
+    if (!PyList_Check(list)) {
+        PyErr_SetString(PyExc_TypeError, "add takes a list of buffers");
+        return NULL;
+    }
+    if (n > FEW_FIELDS) {
+        values = malloc(n * sizeof *values);
+        views = malloc(n * sizeof *views);
+    }
+    if (!values || !views) {
+        PyErr_NoMemory();
+        goto out;
+    }
+    if (buffers_get(list, n, views))
+        goto out;
+    for (size_t i = 0; i < n; i++)
+        values[i] = (struct leat_value_ref){.data = views[i].buf, .length = (uint64_t)views[i].len};
+    struct leat_writer *handle = writer_enter(w);
+    if (handle) {
+        Py_BEGIN_ALLOW_THREADS;
+        rc = leat_writer_add(handle, values, &id, &error);
+        Py_END_ALLOW_THREADS;
+        py_guard_unlock(&w->guard);
+        if (rc)
+            py_raise(&error);
+    }
+    for (size_t i = 0; i < n; i++)
+        PyBuffer_Release(&views[i]);
+out:
+    if (values != few_values)
+        free(values);
+    if (views != few_views)
+        free(views);
+    return rc ? NULL : PyLong_FromUnsignedLongLong(id);
+}
+
+/* add_columns(list of buffers in the order of the fields, n) */
+static PyObject *writer_add_columns(PyObject *self, PyObject *args)
+{
+    struct writer *w = (struct writer *)self;
+    struct leat_error error;
+    PyObject *list;
+    unsigned long long rows;
+    int rc = -1;
+    if (!PyArg_ParseTuple(args, "O!K:add_columns", &PyList_Type, &list, &rows))
+        return NULL;
+    size_t n = w->n_fields;
+    Py_buffer *views = malloc((n + 1) * sizeof *views);
+    const void **columns = malloc((n + 1) * sizeof *columns);
+    if (!views || !columns) {
+        PyErr_NoMemory();
+        goto out;
+    }
+    if (buffers_get(list, n, views))
+        goto out;
+    for (size_t i = 0; i < n; i++)
+        columns[i] = views[i].buf;
+    struct leat_writer *handle = writer_enter(w);
+    if (handle) {
+        Py_BEGIN_ALLOW_THREADS;
+        rc = leat_writer_add_columns(handle, columns, rows, &error);
+        Py_END_ALLOW_THREADS;
+        py_guard_unlock(&w->guard);
+        if (rc)
+            py_raise(&error);
+    }
+    for (size_t i = 0; i < n; i++)
+        PyBuffer_Release(&views[i]);
+out:
+    free(views);
+    free(columns);
+    if (rc)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *writer_finish(PyObject *self, PyObject *none)
+{
+    struct writer *w = (struct writer *)self;
+    struct leat_writer *handle = writer_enter(w);
+    struct leat_error error;
+    int rc;
+    (void)none;
+    if (!handle)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_writer_finish(handle, &error);
+    Py_END_ALLOW_THREADS;
+    py_guard_unlock(&w->guard);
+    if (rc)
+        return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
+/* free(keep_partial) */
+static PyObject *writer_free(PyObject *self, PyObject *keep)
+{
+    struct writer *w = (struct writer *)self;
+    int keep_partial = PyObject_IsTrue(keep);
+    if (keep_partial < 0)
+        return NULL;
+    if (!py_guard_here(&w->guard))
+        Py_RETURN_NONE;
+    py_guard_lock(&w->guard);
+    struct leat_writer *handle = w->handle;
+    w->handle = NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    leat_writer_free(handle, keep_partial);
+    Py_END_ALLOW_THREADS;
+    py_guard_unlock(&w->guard);
+    Py_RETURN_NONE;
+}
+
+/* bad() -> [(index, skipped, name, reason)] */
+static PyObject *writer_bad(PyObject *self, PyObject *none)
+{
+    struct writer *w = (struct writer *)self;
+    struct leat_writer *handle = writer_enter(w);
+    struct leat_bad_sample bad;
+    (void)none;
+    if (!handle)
+        return NULL;
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && leat_writer_bad(handle, i, &bad); i++) {
+        PyObject *item = Py_BuildValue("(KNss)", (unsigned long long)bad.index, PyBool_FromLong(bad.skipped), bad.name, bad.reason);
+        if (!item || PyList_Append(list, item))
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    py_guard_unlock(&w->guard);
+    return list;
+}
+
+static PyMethodDef writer_methods[] = {
+    {"open", (PyCFunction)(void (*)(void))writer_open, METH_VARARGS | METH_CLASS,
+     "open(path, fields, check, overwrite, resume, shard_bytes, num_threads, metadata, classes)"},
+    {"count", writer_count, METH_NOARGS, "count(): samples so far"},
+    {"add", writer_add, METH_O, "add(buffers): one sample; its id"},
+    {"add_columns", writer_add_columns, METH_VARARGS, "add_columns(buffers, n): n samples"},
+    {"bad", writer_bad, METH_NOARGS, "bad(): (index, skipped, name, reason) of each broken sample"},
+    {"finish", writer_finish, METH_NOARGS, "finish(): makes the file visible"},
+    {"free", writer_free, METH_O, "free(keep_partial): ends the writer"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot writer_slots[] = {
+    {Py_tp_doc, (void *)"A handle of a writer."},
+    {Py_tp_dealloc, (void *)writer_dealloc},
+    {Py_tp_methods, writer_methods},
+    {0, NULL},
+};
+
+PyType_Spec py_writer_spec = {
+    .name = "leat._leat.Writer",
+    .basicsize = sizeof(struct writer),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = writer_slots,
+};
