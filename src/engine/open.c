@@ -1,0 +1,450 @@
+/*
+ * Opening and closing a loader: options, program, plan, budget, region; then it joins the engine.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "engine/engine.h"
+#include "engine/loader.h"
+#include "engine/task.h"
+
+#define WINDOW_BATCHES 24
+#define LEAST_BATCHES 3
+#define MAX_WINDOW 256
+#define CHUNK_IN_PLACE 256
+#define CHUNK_FETCHED 32
+#define PROBES 64
+
+static int take_options(const struct leat_loader_options *given, struct leat_loader_options *o, struct leat_error *error)
+{
+    static const struct leat_loader_options defaults = LEAT_LOADER_OPTIONS_INIT;
+    *o = defaults;
+    if (!given || given->struct_size < sizeof(size_t))
+        return leat_fail(error, LEAT_E_INVALID, "options must be given and begun with LEAT_LOADER_OPTIONS_INIT");
+    memcpy(o, given, given->struct_size < sizeof *o ? given->struct_size : sizeof *o);
+    if (!o->batch_size == !o->global_batch_size)
+        return leat_fail(error, LEAT_E_INVALID, "give either batch_size (rows per rank) or global_batch_size (rows of all ranks)");
+    if (!o->world_size || o->rank >= o->world_size)
+        return leat_fail(error, LEAT_E_INVALID, "rank %" PRIu32 " of %" PRIu32 " does not exist: ranks count from 0", o->rank,
+                         o->world_size);
+    if (o->batch_size && !leat_mul_u64(o->batch_size, o->world_size, &o->global_batch_size))
+        return leat_fail(error, LEAT_E_INVALID, "batch_size is too large");
+    if (o->global_batch_size > (UINT64_C(1) << 40))
+        return leat_fail(error, LEAT_E_INVALID, "a batch of %" PRIu64 " rows is too large", o->global_batch_size);
+    if (!(o->weight > 0) || o->weight > 1e9)
+        return leat_fail(error, LEAT_E_INVALID, "weight must be above 0, not %g", o->weight);
+    if (o->on_error < LEAT_ON_ERROR_RAISE || o->on_error > LEAT_ON_ERROR_SUBSTITUTE)
+        return leat_fail(error, LEAT_E_INVALID, "on_error must be raise, skip or substitute");
+    if (o->epochs < -1)
+        return leat_fail(error, LEAT_E_INVALID, "epochs must be -1 (unknown) or a number");
+    return LEAT_OK;
+}
+
+/* ---- program ------------------------------------------------------------------------------------------------------ */
+
+static int add_to_group(struct leat_loader *l, size_t o, struct leat_error *error)
+{
+    const struct leat_output *output = leat_program_output(l->program, o);
+    struct leat_fetch_group *group = NULL;
+    for (size_t g = 0; g < l->n_groups; g++)
+        if (l->groups[g].field == output->field)
+            group = &l->groups[g];
+    if (!group) {
+        group = &l->groups[l->n_groups];
+        group->outputs = leat_new_array(l->n_outputs, sizeof *group->outputs);
+        if (!group->outputs)
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
+        group->field = output->field;
+        l->n_groups++;
+    }
+    group->outputs[group->n_outputs++] = o;
+    group->decodes |= output->decodes;
+    return LEAT_OK;
+}
+
+static int compile(struct leat_loader *l, const struct leat_loader_options *o, struct leat_error *error)
+{
+    size_t n_fields;
+    l->fields = leat_dataset_fields(l->dataset, &n_fields);
+    int rc = leat_program_compile(l->fields, n_fields, o->program, &l->program, error);
+    if (rc)
+        return rc;
+    l->n_outputs = leat_program_outputs(l->program);
+    l->in_place = leat_new_array(l->n_outputs + 1, sizeof *l->in_place);
+    l->groups = leat_new_array(l->n_outputs + 1, sizeof *l->groups);
+    l->live = leat_new_array(l->n_outputs + 1, sizeof *l->live);
+    if (!l->in_place || !l->groups || !l->live)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
+    double guess = 0;
+    for (size_t i = 0; i < l->n_outputs; i++) {
+        const struct leat_output *output = leat_program_output(l->program, i);
+        if (output->ndim + 1 > LEAT_MAX_DIMS)
+            return leat_fail(error, LEAT_E_TYPE, "output %s has %u dimensions, and a batch of it one more: at most %d are possible",
+                             output->name, output->ndim, LEAT_MAX_DIMS);
+        if (output->ragged && o->on_error == LEAT_ON_ERROR_SUBSTITUTE)
+            return leat_fail(error, LEAT_E_INVALID,
+                             "on_error substitute needs outputs of fixed shape, and %s varies from row to row; use skip", output->name);
+        l->ragged |= output->ragged;
+        if (!output->ragged && !leat_add_u64(l->row_bytes, output->row_bytes, &l->row_bytes))
+            return leat_fail(error, LEAT_E_TYPE, "a row of output %s is too large", output->name);
+        guess += output->decodes ? 1e6 : output->in_place ? 20 + (double)output->row_bytes / 20 : 2000;
+        if (output->in_place)
+            l->in_place[l->n_in_place++] = i;
+        else if ((rc = add_to_group(l, i, error)))
+            return rc;
+    }
+    l->ns_per_row = guess > 1 ? guess : 1;
+    l->chunk = l->n_groups ? CHUNK_FETCHED : CHUNK_IN_PLACE;
+    return LEAT_OK;
+}
+
+/* ---- plan --------------------------------------------------------------------------------------------------------- */
+
+static int make_plan(struct leat_loader *l, const struct leat_loader_source *sources, uint32_t n, uint64_t epoch_rows,
+                     const struct leat_loader_options *o, struct leat_error *error)
+{
+    static const char *const policies[] = {"raise", "skip", "substitute"};
+    struct leat_plan_source *parts = leat_new_array(n, sizeof *parts);
+    l->source_begin = leat_new_array(n, sizeof *l->source_begin);
+    if (!parts || !l->source_begin) {
+        leat_free(parts);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
+    }
+    uint64_t begin = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        parts[i] = (struct leat_plan_source){leat_dataset_count(sources[i].dataset), sources[i].share, sources[i].order};
+        l->source_begin[i] = begin;
+        begin += parts[i].count;
+    }
+    char facts[128];
+    snprintf(facts, sizeof facts, "{\"on_error\": \"%s\", \"program\": \"%016" PRIx64 "\"}", policies[o->on_error],
+             leat_program_hash(l->program));
+    struct leat_plan_spec spec = {.sources = parts,
+                                  .n_sources = n,
+                                  .epoch_rows = epoch_rows,
+                                  .seed = o->seed,
+                                  .global_batch = o->global_batch_size,
+                                  .rank = o->rank,
+                                  .world_size = o->world_size,
+                                  .tail = o->tail,
+                                  .facts = facts};
+    int rc = leat_plan_new(&spec, &l->plan, error);
+    leat_free(parts);
+    return rc;
+}
+
+static int join_sources(struct leat_loader *l, const struct leat_loader_source *sources, uint32_t n, struct leat_error *error)
+{
+    if (n == 1) {
+        l->dataset = leat_dataset_retain(sources[0].dataset);
+        return LEAT_OK;
+    }
+    struct leat_dataset **all = leat_new_array(n, sizeof *all);
+    if (!all)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = sources[i].dataset;
+    int rc = leat_dataset_concat(all, n, &l->dataset, error);
+    leat_free(all);
+    return rc;
+}
+
+/* What ranks compare: everything that decides content and order, but which rank this is. */
+static uint64_t hash_plan(const struct leat_loader *l, const struct leat_loader_source *sources, uint32_t n,
+                          const struct leat_loader_options *o)
+{
+    uint64_t facts[6] = {leat_hash64(l->fingerprint, sizeof l->fingerprint),
+                         o->seed,
+                         leat_program_hash(l->program),
+                         o->global_batch_size,
+                         (uint64_t)o->tail,
+                         (uint64_t)o->on_error};
+    uint64_t hash = leat_hash64(facts, sizeof facts);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct leat_order_spec *order = &sources[i].order;
+        uint64_t weights = order->weights ? leat_hash64(order->weights, leat_dataset_count(sources[i].dataset) * sizeof(double)) : 0;
+        uint64_t positions = order->positions ? leat_hash64(order->positions, order->n_positions * sizeof(int64_t)) : 0;
+        hash = leat_key_mix(leat_key_mix(hash, (uint64_t)order->order), order->block_rows);
+        hash = leat_key_mix(leat_key_mix(leat_key_mix(hash, weights), positions), order->num_samples);
+    }
+    return hash;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+/* What values of varying size need, learned from a few samples: the bytes of a row in ragged outputs, and the largest
+ * value. Where a sample cannot be asked, it is passed over: its row will say why. */
+static void probe(struct leat_loader *l, uint64_t *ragged_row, uint64_t *largest)
+{
+    uint64_t count = leat_dataset_count(l->dataset), n = count < PROBES ? count : PROBES, sum = 0, seen = 0;
+    *ragged_row = *largest = 0;
+    for (size_t g = 0; g < l->n_groups; g++)
+        for (uint64_t i = 0; i < n; i++) {
+            uint64_t position = n > 1 ? (uint64_t)((unsigned __int128)i * (count - 1) / (n - 1)) : 0;
+            struct leat_sample_ref ref;
+            struct leat_extent extent;
+            size_t failed;
+            leat_dataset_locate(l->dataset, &position, 1, &ref);
+            if (leat_dataset_extents(l->dataset, l->groups[g].field, &ref, 1, &extent, &failed, NULL))
+                continue;
+            *largest = extent.length > *largest ? extent.length : *largest;
+            seen += g == 0;
+            for (size_t k = 0; k < l->groups[g].n_outputs; k++)
+                if (leat_program_output(l->program, l->groups[g].outputs[k])->ragged)
+                    sum += leat_program_ragged_bytes(l->program, l->groups[g].outputs[k], extent.length);
+        }
+    *ragged_row = seen ? sum / seen : 0;
+}
+
+static uint64_t rows_of_batch(const struct leat_loader *l, const struct leat_loader_options *o)
+{
+    uint64_t rows = (o->global_batch_size + o->world_size - 1) / o->world_size, most = leat_plan_epoch_rows(l->plan, 0) + 1;
+    if (l->lists_later)
+        most = leat_dataset_count(l->dataset) + 1;
+    return rows < most ? rows : most;
+}
+
+static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows, uint64_t ragged_row)
+{
+    uint64_t sum = leat_region_round(rows * 18 + sizeof(struct leat_batch)), values;
+    for (size_t o = 0; o < l->n_outputs; o++) {
+        const struct leat_output *output = leat_program_output(l->program, o);
+        if (!leat_add_u64(sum, leat_output_bytes(output, rows, 0), &sum))
+            return UINT64_C(1) << 60;
+    }
+    if (!leat_mul_u64(rows, ragged_row + ragged_row / 4, &values) || !leat_add_u64(sum, values, &sum))
+        return UINT64_C(1) << 60;
+    return sum;
+}
+
+static int make_budget(struct leat_loader *l, const struct leat_loader_options *o, struct leat_error *error)
+{
+    uint64_t ragged_row, largest, batch, task, allowed = leat_memory_allowed();
+    probe(l, &ragged_row, &largest);
+    batch = batch_bytes(l, rows_of_batch(l, o), ragged_row);
+    l->estimate = batch;
+    l->scratch_bytes = leat_program_scratch_bytes(l->program);
+    task = leat_task_size(l) + leat_region_round(2 * largest);
+    unsigned cores = leat_cpu_count() / (o->local_ranks ? o->local_ranks : 1);
+    l->one_core = leat_cpu_count() == 1;
+    l->num_threads = o->num_threads ? o->num_threads : cores ? cores : 1;
+    if (l->num_threads > 1024)
+        l->num_threads = 1024;
+    if (batch >= UINT64_C(1) << 50)
+        return leat_fail(error, LEAT_E_BUDGET, "a batch of that size needs more memory than any machine has; make batch_size smaller");
+    uint64_t each = l->scratch_bytes + task, least = LEAST_BATCHES * batch + 2 * each;
+    uint64_t budget = o->budget_bytes;
+    if (budget && budget < least)
+        return leat_fail(error, LEAT_E_BUDGET,
+                         "budget_bytes = %" PRIu64 " is too small: three batches of %" PRIu64 " bytes and scratch need %" PRIu64, budget,
+                         batch, least);
+    if (!budget) { /* one more than the threads: a consumer that waits helps */
+        budget = WINDOW_BATCHES * batch + (l->num_threads + 1) * each;
+        budget = budget < allowed / 4 ? budget : allowed / 4;
+        budget = budget > least ? budget : least;
+    }
+    while (l->num_threads > 1 && (l->num_threads + 1) * each + LEAST_BATCHES * batch > budget)
+        l->num_threads--; /* better fewer threads than a window that starves them */
+    l->fixed = (l->num_threads + 1) * l->scratch_bytes;
+    l->task_reserve = (l->num_threads + 1) * task;
+    l->budget = budget;
+    l->max_held = o->max_held_bytes ? o->max_held_bytes : budget;
+    if (l->max_held < batch)
+        return leat_fail(error, LEAT_E_BUDGET, "max_held_bytes = %" PRIu64 " is too small: one batch needs %" PRIu64, l->max_held, batch);
+    uint64_t room = (budget - l->fixed - l->task_reserve) / batch;
+    room = l->ragged ? 2 * room : room;
+    l->window_room = room < LEAST_BATCHES ? LEAST_BATCHES : room > MAX_WINDOW ? MAX_WINDOW : (size_t)room;
+    l->window = leat_new_array(l->window_room, sizeof *l->window);
+    if (!l->window)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
+    return leat_region_open(&l->region, o->region, budget - l->fixed - l->task_reserve + l->max_held, error);
+}
+
+static int open_report(struct leat_loader *l, const char *path, struct leat_error *error)
+{
+    if (!path)
+        return LEAT_OK;
+    l->report_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (l->report_fd >= 0)
+        return LEAT_OK;
+    int rc = leat_fail_errno(error, LEAT_E_IO, "cannot open the error report");
+    leat_error_at_file(error, path, LEAT_NO_OFFSET);
+    return rc;
+}
+
+/* ---- open and close ------------------------------------------------------------------------------------------------- */
+
+static int join_engine(struct leat_loader *l, struct leat_error *error)
+{
+    leat_engine_lock();
+    int rc = leat_engine_prepare(error);
+    if (!rc)
+        rc = leat_engine_grow(l->num_threads, error);
+    if (!rc) {
+        leat_engine_add(l);
+        l->generation = atomic_load_explicit(&leat_engine.generation, memory_order_relaxed);
+        l->vtime = leat_engine.vclock;
+        leat_engine.used += l->fixed + l->task_reserve;
+        struct leat_task *list = NULL, *t; /* so that no thread can fail to get one later */
+        for (unsigned i = 0; i < l->num_threads + 2 && (t = leat_task_new(l)); i++) {
+            t->next = list;
+            list = t;
+        }
+        l->free_tasks = list;
+    }
+    leat_engine_unlock();
+    return rc;
+}
+
+int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t n, uint64_t epoch_rows,
+                             const struct leat_loader_options *options, struct leat_loader **out, struct leat_error *error)
+{
+    *out = NULL;
+    struct leat_loader_options o;
+    int rc = take_options(options, &o, error);
+    if (rc)
+        return rc;
+    struct leat_loader *l = leat_new(struct leat_loader);
+    if (!l)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
+    l->references = 1;
+    l->report_fd = l->region.fd = -1;
+    l->resumed_tail = &l->resumed;
+    l->on_error = o.on_error;
+    l->epochs = o.epochs;
+    l->weight = o.weight;
+    l->list_epoch = -1;
+    l->order = sources[0].order.order;
+    l->lists_later = n == 1 && l->order == LEAT_ORDER_LIST && !sources[0].order.positions;
+    l->opened_ns = l->last_next_ns = leat_clock_ns();
+    rc = join_sources(l, sources, n, error);
+    if (!rc)
+        rc = compile(l, &o, error);
+    if (!rc)
+        rc = make_plan(l, sources, n, epoch_rows, &o, error);
+    if (!rc)
+        rc = make_budget(l, &o, error);
+    if (!rc)
+        rc = open_report(l, o.error_report, error);
+    if (!rc)
+        rc = join_engine(l, error);
+    if (rc) {
+        leat_dataset_release(l->dataset);
+        leat_loader_destroy(l);
+        return rc;
+    }
+    leat_dataset_fingerprint(l->dataset, l->fingerprint);
+    l->plan_hash = hash_plan(l, sources, n, &o);
+    *out = l;
+    return LEAT_OK;
+}
+
+int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_options *options, struct leat_loader **out,
+                     struct leat_error *error)
+{
+    *out = NULL;
+    struct leat_loader_options o;
+    int rc = take_options(options, &o, error);
+    if (rc)
+        return rc;
+    struct leat_loader_source source = {.dataset = dataset,
+                                        .share = 1,
+                                        .order = {.order = o.order,
+                                                  .block_rows = o.block_rows,
+                                                  .weights = o.weights,
+                                                  .num_samples = o.num_samples,
+                                                  .replacement = o.replacement,
+                                                  .positions = o.positions,
+                                                  .n_positions = o.n_positions}};
+    if (o.order == LEAT_ORDER_WEIGHTED && o.n_weights != leat_dataset_count(dataset))
+        return leat_fail(error, LEAT_E_INVALID, "weights must be %" PRIu64 ", one per sample, not %" PRIu64, leat_dataset_count(dataset),
+                         o.n_weights);
+    return leat_loader_open_sources(&source, 1, 0, options, out, error);
+}
+
+bool leat_loader_unref(struct leat_loader *l)
+{
+    return --l->references == 0;
+}
+
+void leat_loader_destroy(struct leat_loader *l)
+{
+    leat_plan_free(l->plan);
+    for (struct leat_task *t; (t = l->free_tasks);) {
+        l->free_tasks = t->next;
+        leat_task_destroy(t);
+    }
+    for (struct leat_work *w; (w = l->all_work);) {
+        l->all_work = w->all;
+        leat_scratch_free(w->scratch);
+        leat_free(w);
+    }
+    for (struct leat_batch *b; (b = l->free_batches);) {
+        l->free_batches = b->next;
+        leat_batch_destroy(b);
+    }
+    for (struct leat_buffer *b; (b = l->free_buffers);) {
+        l->free_buffers = b->next;
+        leat_free(b);
+    }
+    leat_region_close(&l->region);
+    for (size_t g = 0; g < l->n_groups; g++)
+        leat_free(l->groups[g].outputs);
+    leat_program_free(l->program);
+    leat_free(l->groups);
+    leat_free(l->in_place);
+    leat_free(l->live);
+    leat_free(l->window);
+    leat_free(l->source_begin);
+    if (l->report_fd >= 0)
+        close(l->report_fd);
+    leat_free(l);
+}
+
+void leat_loader_close(struct leat_loader *l)
+{
+    if (!l || l->generation != atomic_load_explicit(&leat_engine.generation, memory_order_relaxed))
+        return;
+    leat_engine_lock();
+    l->closed = true;
+    leat_engine_notify(l);
+    leat_engine_deactivate(l);
+    leat_window_cancel(l, 0);
+    while (l->running || l->in_next)
+        leat_engine_wait(l, INT64_MAX);
+    leat_engine_remove(l);
+    struct leat_task *resumed = l->resumed;
+    l->resumed = NULL;
+    for (struct leat_task *t = resumed; t; t = t->next) { /* as if their reads were pending still: one way to end them */
+        t->parked = true;
+        l->parked++;
+        l->references++;
+    }
+    l->detached = true;
+    struct leat_dataset *dataset = NULL;
+    if (!l->parked) {
+        dataset = l->dataset;
+        l->dataset = NULL;
+    }
+    leat_engine.used -= l->fixed + l->task_reserve;
+    leat_region_trim(&l->region);
+    bool last = leat_loader_unref(l);
+    leat_engine_unlock();
+    leat_dataset_release(dataset);
+    for (struct leat_task *t = resumed, *next; t; t = next) {
+        next = t->next;
+        leat_task_orphan(t);
+    }
+    if (last)
+        leat_loader_destroy(l);
+}

@@ -1,0 +1,80 @@
+/*
+ * A region: the memory that the batches of one loader live in. Address space is reserved when the loader opens; pages
+ * are committed when they are first written, and given back when the loader is idle or its limit would be passed.
+ *
+ *     base                                                  base + bytes
+ *     +------------------------+------------------------------------+
+ *     | small: plain pages     | large: huge pages where possible   |
+ *     +------------------------+------------------------------------+
+ *     labels, lengths ...        images, token rows ... (>= 1 MiB)
+ *
+ * Each area is cut first-fit, lowest address first, so that what is written next was in use a moment ago and is still
+ * in the caches. Small outputs lie apart from large ones, so that a label kept for an hour pins no huge page.
+ *
+ * Not safe for several threads: the engine's lock protects it.
+ */
+#ifndef LEAT_ENGINE_REGION_H
+#define LEAT_ENGINE_REGION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leat/leat.h"
+
+#define LEAT_REGION_PAGE UINT64_C(4096)
+#define LEAT_REGION_LARGE (UINT64_C(1) << 20) /* extents from here on lie in the large area */
+
+/* A free piece of an area. `dirty` is an upper bound of its bytes that may be resident. */
+struct leat_region_extent {
+    uint64_t offset, bytes, dirty;
+};
+
+struct leat_region_area {
+    struct leat_region_extent *free; /* by offset, never two adjacent */
+    size_t n_free, room;
+    uint64_t begin, end;
+    uint64_t committed; /* [begin, committed) may be written */
+    bool huge;
+};
+
+struct leat_region_kind;
+
+struct leat_region {
+    const struct leat_region_kind *kind;
+    uint8_t *base;
+    uint64_t bytes; /* reserved */
+    uint64_t limit; /* used + dirty stays at or below it */
+    uint64_t used;  /* in extents that were handed out */
+    uint64_t dirty; /* free, but may be resident */
+    int fd;
+    struct leat_region_area areas[2]; /* small, large */
+};
+
+/* How memory is made. One line per kind in region.c; leat_loader_options.region is the index. */
+struct leat_region_kind {
+    const char *name;
+    int (*reserve)(uint64_t bytes, uint8_t **base, int *fd, struct leat_error *error);
+    bool (*commit)(uint8_t *at, uint64_t bytes, bool huge);
+    void (*give_back)(uint8_t *at, uint64_t bytes); /* pages go back to the system; they read as zero afterwards */
+};
+extern const struct leat_region_kind leat_region_kinds[];
+extern const int leat_region_n_kinds;
+
+/* Errors: INVALID (unknown kind), NOMEM. */
+int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struct leat_error *error);
+void leat_region_close(struct leat_region *region);
+
+/* What an extent of `bytes` occupies. */
+static inline uint64_t leat_region_round(uint64_t bytes)
+{
+    return (bytes + LEAT_REGION_PAGE - 1) & ~(LEAT_REGION_PAGE - 1);
+}
+
+/* `bytes` as leat_region_round gives them, above 0. False if there is no room (or no memory): nothing happened. */
+bool leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset);
+void leat_region_free(struct leat_region *region, uint64_t offset, uint64_t bytes);
+/* Gives all free pages back; how many bytes at most. */
+uint64_t leat_region_trim(struct leat_region *region);
+
+#endif

@@ -1,0 +1,517 @@
+/*
+ * What a task does, without the engine's lock: from positions to rows of the batch's buffers. Nothing here knows the time
+ * or how many threads there are: the same rows come out of the same plan, whoever runs it.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/task.h"
+#include "io/guard.h"
+
+#define READ_TRIES 4
+
+static const struct leat_output *output_of(const struct leat_task *t, size_t o)
+{
+    return leat_program_output(t->loader->program, o);
+}
+
+static uint8_t *buffer_of(const struct leat_task *t, size_t o)
+{
+    return t->loader->region.base + t->batch->buffers[o]->offset;
+}
+
+static uint64_t position_of(const struct leat_loader *l, const struct leat_piece *piece)
+{
+    return l->source_begin[piece->source] + piece->position;
+}
+
+static const char *field_name(const struct leat_task *t, size_t field)
+{
+    return t->loader->fields[field].name;
+}
+
+/* ---- the policy --------------------------------------------------------------------------------------------------- */
+
+/* A sample whose bytes do not decode, or are not those that were written, is broken, and the policy says what becomes of
+ * it. Everything else that can fail says nothing about the sample: it is raised. */
+static bool is_broken(int code)
+{
+    return code == LEAT_E_DECODE || code == LEAT_E_CORRUPT;
+}
+
+/* Row i of the chunk has failed with `code` and task->error. */
+static void row_failed(struct leat_task *t, size_t i, int code, bool broken)
+{
+    uint64_t row = t->first + t->cursor + i;
+    leat_error_at_sample(&t->error, t->refs[i].id, NULL);
+    if (t->marks[i] == LEAT_ROW_DONE)
+        return;
+    if (!broken || t->loader->on_error == LEAT_ON_ERROR_RAISE) {
+        leat_task_raise(t, row);
+        t->marks[i] = LEAT_ROW_DONE;
+        return;
+    }
+    if (!leat_task_note(t, row, t->refs[i].id, code)) {
+        leat_fail(&t->error, LEAT_E_NOMEM, "no memory to record a broken sample");
+        leat_task_raise(t, row);
+        t->marks[i] = LEAT_ROW_DONE;
+        return;
+    }
+    if (t->loader->on_error == LEAT_ON_ERROR_SUBSTITUTE) {
+        t->marks[i] = LEAT_ROW_BROKEN;
+        return;
+    }
+    t->batch->left_out[row] = true;
+    t->marks[i] = LEAT_ROW_DONE;
+}
+
+/* ---- in-place outputs ----------------------------------------------------------------------------------------------- */
+
+struct apply {
+    const struct leat_program *program;
+    size_t output;
+    struct leat_scratch *scratch;
+    const struct leat_row *rows;
+    size_t n, made;
+    void *dst;
+    struct leat_error *error;
+};
+
+static int apply_guarded(void *arg)
+{
+    struct apply *a = arg;
+    a->made = leat_program_apply(a->program, a->output, a->scratch, a->rows, a->n, a->dst, a->error);
+    return LEAT_OK;
+}
+
+/* Makes rows [i, i + n) of an in-place output whose stored values stand in task->data. Stops at the first that fails, and
+ * returns its code; *made counts those before it. */
+static int apply_in_place(struct leat_task *t, size_t o, size_t i, size_t n, size_t *made)
+{
+    const struct leat_output *output = output_of(t, o);
+    uint64_t first = t->first + t->cursor + i;
+    struct apply a = {t->loader->program, o, t->work->scratch, t->args + i, n, 0, buffer_of(t, o) + first * output->row_bytes, &t->error};
+    for (size_t k = i; k < i + n; k++)
+        t->args[k].data = t->data[k];
+    int rc = leat_guarded(apply_guarded, &a, &t->error);
+    if (rc && n > 1) { /* a mapping faulted: go row by row, so that the sample has a name */
+        for (size_t k = 0; k < n; k++) {
+            size_t one = 0;
+            rc = apply_in_place(t, o, i + k, 1, &one);
+            if (rc) {
+                *made = k;
+                return rc;
+            }
+        }
+        *made = n;
+        return LEAT_OK;
+    }
+    *made = rc ? 0 : a.made;
+    return rc ? rc : a.made < n ? LEAT_E_DECODE : LEAT_OK;
+}
+
+static void set_length(struct leat_task *t, size_t o)
+{
+    const struct leat_field *field = &t->loader->fields[output_of(t, o)->field];
+    uint64_t length = leat_dtype_size(field->dtype);
+    for (unsigned d = 0; d < field->ndim; d++)
+        length *= (uint64_t)field->shape[d];
+    for (size_t k = 0; k < t->count; k++)
+        t->args[k].length = length;
+}
+
+/* Rows [i, n) of one in-place output; rows that fail are handled and passed over. */
+static void make_in_place(struct leat_task *t, size_t o)
+{
+    set_length(t, o);
+    for (size_t i = 0; i < t->count;) {
+        size_t n = t->count - i, failed = 0;
+        int rc = leat_dataset_rows(t->loader->dataset, output_of(t, o)->field, t->refs + i, n, t->data + i, &failed, &t->error);
+        struct leat_error found = {0};
+        if (rc) {
+            found = t->error;
+            n = failed;
+        }
+        for (size_t made = 0; made < n;) {
+            size_t part = 0;
+            int bad = apply_in_place(t, o, i + made, n - made, &part);
+            made += part;
+            if (bad) {
+                leat_error_at_sample(&t->error, LEAT_NO_SAMPLE, field_name(t, output_of(t, o)->field));
+                row_failed(t, i + made, bad, is_broken(bad));
+                made++;
+            }
+        }
+        i += n;
+        if (rc) {
+            t->error = found;
+            row_failed(t, i, rc, is_broken(rc));
+            i++;
+        }
+    }
+}
+
+/* All in-place outputs of one row, for a substitute. The code of the first that fails. */
+static int remake_in_place(struct leat_task *t, size_t i)
+{
+    for (size_t k = 0; k < t->loader->n_in_place; k++) {
+        size_t o = t->loader->in_place[k], failed = 0, made = 0;
+        set_length(t, o);
+        int rc = leat_dataset_rows(t->loader->dataset, output_of(t, o)->field, t->refs + i, 1, t->data + i, &failed, &t->error);
+        if (!rc)
+            rc = apply_in_place(t, o, i, 1, &made);
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+/* ---- fetched outputs ------------------------------------------------------------------------------------------------ */
+
+/* Gives row i of the chunk the next substitute whose in-place outputs can be made. False: the row has failed for good. */
+static bool substitute(struct leat_task *t, size_t i)
+{
+    struct leat_loader *l = t->loader;
+    uint64_t row = t->first + t->cursor + i;
+    while (t->attempt < LEAT_MAX_SUBSTITUTES) {
+        struct leat_piece piece = leat_plan_substitute(l->plan, t->batch->plan.epoch, t->rows[i].row, t->attempt++);
+        t->positions[i] = position_of(l, &piece);
+        leat_dataset_locate(l->dataset, t->positions + i, 1, t->refs + i);
+        int rc = remake_in_place(t, i);
+        if (rc == LEAT_OK) {
+            t->marks[i] = LEAT_ROW_GOOD;
+            t->batch->ids[row] = t->refs[i].id;
+            leat_task_note_delivered(t, row, t->refs[i].id);
+            return true;
+        }
+        if (!is_broken(rc)) {
+            row_failed(t, i, rc, false);
+            return false;
+        }
+    }
+    char text[sizeof t->error.message];
+    memcpy(text, t->error.message, sizeof text);
+    text[900] = 0;
+    leat_fail(&t->error, LEAT_E_DECODE, "row %" PRIu64 " is broken, and so are %d samples that could stand in for it; the last: %s", row,
+              LEAT_MAX_SUBSTITUTES, text);
+    row_failed(t, i, LEAT_E_DECODE, false);
+    return false;
+}
+
+static void describe(struct leat_task *t, size_t i)
+{
+    struct leat_row *row = &t->args[i];
+    const struct leat_extent *extent = &t->fetch.extent;
+    row->data = t->buffer;
+    row->length = extent->length;
+    row->width = extent->width;
+    row->height = extent->height;
+    row->image_kind = extent->image_kind;
+}
+
+/* The outputs of a group from the bytes that were read. */
+static int make_group(struct leat_task *t, size_t i, const struct leat_fetch_group *group)
+{
+    struct leat_loader *l = t->loader;
+    uint64_t row = t->first + t->cursor + i;
+    bool scan = group->decodes && t->fetch.extent.health == LEAT_HEALTH_UNCHECKED, scanned = false;
+    describe(t, i);
+    for (size_t k = 0; k < group->n_outputs; k++) {
+        size_t o = group->outputs[k];
+        const struct leat_output *output = output_of(t, o);
+        t->args[i].scan_to_end = scan && !scanned && output->decodes;
+        int rc = LEAT_OK;
+        if (output->ragged) {
+            const int64_t *offsets = (const int64_t *)(const void *)buffer_of(t, o);
+            uint64_t room = (uint64_t)(offsets[row + 1] - offsets[row]) * output->row_bytes;
+            uint8_t *dst = buffer_of(t, o) + leat_output_values(output, t->batch->plan.rows) + (uint64_t)offsets[row] * output->row_bytes;
+            if (leat_program_ragged_bytes(l->program, o, t->args[i].length) != room)
+                return leat_fail(&t->error, LEAT_E_CHANGED, "a value changed its length while its batch was made; open the data set again");
+            rc = leat_program_apply_ragged(l->program, o, t->work->scratch, &t->args[i], dst, &t->error);
+        } else {
+            uint8_t *dst = buffer_of(t, o) + row * output->row_bytes;
+            if (leat_program_apply(l->program, o, t->work->scratch, &t->args[i], 1, dst, &t->error) < 1)
+                rc = t->error.code ? t->error.code : LEAT_E_DECODE;
+        }
+        if (scan && output->decodes && (rc == LEAT_E_DECODE || !scanned))
+            leat_fetch_mark(&t->fetch, rc == LEAT_E_DECODE ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
+        scanned |= output->decodes;
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+static int submit(struct leat_task *t, size_t i, size_t field)
+{
+    struct leat_extent extent = t->fetch.extent;
+    memset(&t->fetch, 0, sizeof t->fetch);
+    t->fetch.ref = t->refs[i];
+    t->fetch.field = field;
+    t->fetch.extent = extent;
+    t->fetch.buffer = t->buffer;
+    t->fetch.request.done = leat_task_read_done;
+    t->fetch.request.user = t;
+    t->fetching = true;
+    t->completed = false;
+    return leat_fetch_submit(&t->fetch, &t->error);
+}
+
+/* Finds the value of row i and makes place for it. */
+static int prepare_read(struct leat_task *t, size_t i, const struct leat_fetch_group *group)
+{
+    size_t failed = 0;
+    int rc = leat_dataset_extents(t->loader->dataset, group->field, t->refs + i, 1, &t->fetch.extent, &failed, &t->error);
+    if (rc)
+        return rc;
+    if (group->decodes && t->fetch.extent.health == LEAT_HEALTH_BROKEN)
+        return leat_fail(&t->error, LEAT_E_DECODE,
+                         "the photo was found broken when it was packed or first used; replace it, or choose "
+                         "on_error skip or substitute");
+    return leat_task_reserve(t, t->fetch.extent.length, &t->error);
+}
+
+/* One field of row i: LEAT_OK, LEAT_IO_PENDING, or the error; *broken says whether that is the sample's fault. */
+static int fetch_group(struct leat_task *t, size_t i, const struct leat_fetch_group *group, bool *broken)
+{
+    int rc = LEAT_OK;
+    int64_t begun = leat_clock_ns();
+    *broken = false;
+    if (!t->fetching) {
+        t->tries = 0;
+        rc = prepare_read(t, i, group);
+        if (rc) {
+            *broken = is_broken(rc);
+            return rc;
+        }
+        rc = submit(t, i, group->field);
+    }
+    for (;;) {
+        if (rc == LEAT_IO_PENDING)
+            break;
+        t->fetching = false;
+        int io = rc;
+        if (!rc) {
+            rc = leat_fetch_check(&t->fetch, &t->error);
+            io = t->fetch.request.status;
+        }
+        if (rc != LEAT_E_IO || ++t->tries >= READ_TRIES) {
+            *broken = is_broken(rc) && !io; /* bytes that came but are not those that were written */
+            break;
+        }
+        rc = submit(t, i, group->field);
+    }
+    t->fetch_ns += leat_clock_ns() - begun;
+    if (rc)
+        return rc;
+    t->fetches++;
+    t->fetched_bytes += t->fetch.extent.length;
+    rc = make_group(t, i, group);
+    *broken = is_broken(rc);
+    return rc;
+}
+
+/* The fetched outputs of the chunk, and its broken rows. LEAT_IO_PENDING: the task is to be parked, and goes on here. */
+static int make_fetched(struct leat_task *t)
+{
+    struct leat_loader *l = t->loader;
+    for (; t->row < t->count; t->row++, t->group = 0, t->attempt = 0) {
+        size_t i = t->row;
+        while (t->marks[i] == LEAT_ROW_BROKEN || (t->marks[i] == LEAT_ROW_GOOD && t->group < l->n_groups)) {
+            if (t->marks[i] == LEAT_ROW_BROKEN) {
+                t->group = 0;
+                substitute(t, i);
+                continue;
+            }
+            bool broken;
+            int rc = fetch_group(t, i, &l->groups[t->group], &broken);
+            if (rc == LEAT_IO_PENDING)
+                return rc;
+            if (rc) {
+                leat_error_at_sample(&t->error, LEAT_NO_SAMPLE, field_name(t, l->groups[t->group].field));
+                row_failed(t, i, rc, broken);
+            } else {
+                t->group++;
+            }
+        }
+    }
+    return LEAT_OK;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------------------ */
+
+static void prepare_chunk(struct leat_task *t, uint64_t first, uint64_t left)
+{
+    struct leat_loader *l = t->loader;
+    t->count = left < l->chunk ? (size_t)left : l->chunk;
+    leat_plan_rows(l->plan, &t->batch->plan, first, t->count, t->rows);
+    for (size_t i = 0; i < t->count; i++)
+        t->positions[i] = position_of(l, &t->rows[i].piece);
+    leat_dataset_locate(l->dataset, t->positions, t->count, t->refs);
+}
+
+static void start_chunk(struct leat_task *t)
+{
+    struct leat_loader *l = t->loader;
+    struct leat_batch *b = t->batch;
+    uint64_t first = t->first + t->cursor;
+    prepare_chunk(t, first, t->n - t->cursor);
+    for (size_t i = 0; i < t->count; i++) {
+        b->ids[first + i] = t->refs[i].id;
+        b->keys[first + i] = t->rows[i].key;
+        b->valid[first + i] = t->rows[i].valid;
+        t->args[i] = (struct leat_row){.key = t->rows[i].key};
+    }
+    memset(t->marks, LEAT_ROW_GOOD, t->count);
+    t->row = t->group = 0;
+    t->attempt = 0;
+    for (size_t k = 0; k < l->n_in_place; k++)
+        make_in_place(t, l->in_place[k]);
+}
+
+/* Lengths of all ragged outputs, summed. A value whose length cannot be learned counts as empty: its row will fail with
+ * the same error when it is made. */
+static void size_batch(struct leat_task *t)
+{
+    struct leat_loader *l = t->loader;
+    struct leat_batch *b = t->batch;
+    for (uint64_t first = 0; first < b->plan.rows; first += t->count) {
+        prepare_chunk(t, first, b->plan.rows - first);
+        for (size_t g = 0; g < l->n_groups; g++) {
+            const struct leat_fetch_group *group = &l->groups[g];
+            for (size_t i = 0; i < t->count;) {
+                size_t failed = 0;
+                int rc = leat_dataset_extents(l->dataset, group->field, t->refs + i, t->count - i, t->extents + i, &failed, NULL);
+                if (!rc)
+                    break;
+                i += failed;
+                t->extents[i++].length = 0;
+            }
+            for (size_t k = 0; k < group->n_outputs; k++) {
+                const struct leat_output *output = output_of(t, group->outputs[k]);
+                int64_t *offsets = b->offsets[group->outputs[k]];
+                for (size_t i = 0; offsets && i < t->count; i++) {
+                    uint64_t bytes = leat_program_ragged_bytes(l->program, group->outputs[k], t->extents[i].length);
+                    uint64_t steps = output->row_bytes ? bytes / output->row_bytes : 0, sum = 0;
+                    if (!leat_add_u64((uint64_t)offsets[first + i], steps, &sum) || sum > (UINT64_C(1) << 60))
+                        sum = UINT64_C(1) << 60; /* more than any budget: the batch is refused when its buffers are cut */
+                    offsets[first + i + 1] = (int64_t)sum;
+                }
+            }
+        }
+    }
+}
+
+/* Rows of the run that are not made for nothing: their batch is wanted, and no earlier row of it has failed. */
+static bool is_futile(const struct leat_task *t)
+{
+    return atomic_load_explicit(&t->batch->cancelled, memory_order_relaxed) ||
+           atomic_load_explicit(&t->batch->failed_row, memory_order_relaxed) < t->first + t->cursor;
+}
+
+static void make_rows(struct leat_task *t)
+{
+    while (t->cursor < t->n && (t->fetching || !is_futile(t))) {
+        if (!t->prepared) {
+            start_chunk(t);
+            t->prepared = true;
+        }
+        if ((t->loader->n_groups || t->loader->on_error == LEAT_ON_ERROR_SUBSTITUTE) && make_fetched(t) == LEAT_IO_PENDING) {
+            t->pending = true;
+            return;
+        }
+        t->cursor += t->count;
+        t->prepared = false;
+    }
+}
+
+static bool has_scratch(struct leat_task *t)
+{
+    if (t->work)
+        return true;
+    t->work = leat_new(struct leat_work);
+    if (t->work)
+        t->work->scratch = leat_scratch_new(t->loader->program);
+    if (t->work && t->work->scratch)
+        return true;
+    leat_free(t->work);
+    t->work = NULL;
+    leat_fail(&t->error, LEAT_E_NOMEM, "no memory for a thread's scratch");
+    leat_task_raise(t, t->first + t->cursor);
+    if (t->fetching) { /* resumed, but nothing can be made of what was read */
+        leat_fetch_check(&t->fetch, NULL);
+        t->fetching = false;
+    }
+    return false;
+}
+
+void leat_task_run(struct leat_task *t)
+{
+    int64_t begun = leat_clock_ns();
+    struct leat_batch *b = t->batch;
+    if (t->sizing)
+        size_batch(t);
+    else if (has_scratch(t))
+        make_rows(t);
+    if (!t->sizing && !t->pending && atomic_fetch_add_explicit(&b->done, t->n, memory_order_acq_rel) + t->n == b->plan.rows && b->n_broken)
+        leat_batch_compact(b); /* whoever makes the last row */
+    t->ns = leat_clock_ns() - begun;
+}
+
+/* ---- rows left out -------------------------------------------------------------------------------------------------- */
+
+static void compact_dense(struct leat_batch *b, uint8_t *data, uint64_t row_bytes)
+{
+    uint64_t to = 0;
+    for (uint64_t row = 0; row < b->plan.rows; row++) {
+        if (b->left_out[row])
+            continue;
+        if (to != row)
+            memmove(data + to * row_bytes, data + row * row_bytes, row_bytes);
+        to++;
+    }
+}
+
+static void compact_ragged(struct leat_batch *b, int64_t *offsets, uint8_t *values, uint64_t step_bytes)
+{
+    uint64_t to = 0;
+    int64_t at = 0, begin = 0;
+    for (uint64_t row = 0; row < b->plan.rows; row++) {
+        int64_t end = offsets[row + 1], n = end - begin;
+        if (!b->left_out[row]) {
+            memmove(values + (uint64_t)at * step_bytes, values + (uint64_t)begin * step_bytes, (uint64_t)n * step_bytes);
+            at += n;
+            offsets[++to] = at;
+        }
+        begin = end;
+    }
+}
+
+void leat_batch_compact(struct leat_batch *b)
+{
+    struct leat_loader *l = b->loader;
+    uint64_t to = 0;
+    for (uint64_t row = 0; row < b->plan.rows; row++)
+        to += !b->left_out[row];
+    if (to == b->plan.rows)
+        return;
+    for (size_t o = 0; o < l->n_outputs; o++) {
+        const struct leat_output *output = leat_program_output(l->program, o);
+        uint8_t *buffer = l->region.base + b->buffers[o]->offset;
+        if (output->ragged)
+            compact_ragged(b, (int64_t *)(void *)buffer, buffer + leat_output_values(output, b->plan.rows), output->row_bytes);
+        else
+            compact_dense(b, buffer, output->row_bytes);
+    }
+    to = 0;
+    for (uint64_t row = 0; row < b->plan.rows; row++)
+        if (!b->left_out[row]) {
+            b->ids[to] = b->ids[row];
+            b->keys[to] = b->keys[row];
+            b->valid[to++] = b->valid[row];
+        }
+    b->rows = to;
+}

@@ -1,0 +1,193 @@
+/*
+ * What a loader says about itself: statistics as JSON, and the report of broken samples, one JSON object per line, each
+ * written with one write(2) to a file opened for appending, so that several loaders may share it.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+
+static json_t *number(uint64_t n)
+{
+    return json_integer((json_int_t)n);
+}
+
+static json_t *seconds(int64_t ns)
+{
+    return json_real((double)ns * 1e-9);
+}
+
+/* JSON text is UTF-8; paths and decoders' words need not be. */
+static json_t *words(const char *text)
+{
+    json_t *string = json_string(text);
+    char *copy = string ? NULL : leat_strdup(text);
+    for (char *c = copy; c && *c; c++)
+        if (*c & 0x80)
+            *c = '?';
+    if (copy)
+        string = json_string(copy);
+    leat_free(copy);
+    return string;
+}
+
+static double rate(uint64_t n, int64_t ns)
+{
+    return ns > 0 ? (double)n * 1e9 / (double)ns : 0;
+}
+
+struct step_sum {
+    struct leat_step_time times[LEAT_MAX_STEPS];
+    size_t n;
+};
+
+static void add_times(struct step_sum *sum, const struct leat_step_time *times, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < sum->n && (strcmp(sum->times[k].output, times[i].output) || strcmp(sum->times[k].step, times[i].step)))
+            k++;
+        if (k == LEAT_MAX_STEPS)
+            return;
+        if (k == sum->n) {
+            sum->times[sum->n++] = times[i];
+        } else {
+            sum->times[k].ns += times[i].ns;
+            sum->times[k].rows += times[i].rows;
+        }
+    }
+}
+
+/* Scratches at rest are asked; of those at work the last snapshot counts. */
+static json_t *operators(const struct leat_loader *l)
+{
+    struct step_sum sum = {.n = 0};
+    for (const struct leat_work *w = l->all_work; w; w = w->all) {
+        struct leat_step_time times[LEAT_MAX_STEPS];
+        bool rests = false;
+        for (const struct leat_work *f = l->free_work; f; f = f->next)
+            rests |= f == w;
+        if (rests)
+            add_times(&sum, times, leat_scratch_times(w->scratch, times, LEAT_MAX_STEPS));
+        else
+            add_times(&sum, w->times, w->n_times);
+    }
+    json_t *list = json_array();
+    for (size_t i = 0; i < sum.n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "output", sum.times[i].output, "step", sum.times[i].step, "s",
+                                              seconds((int64_t)sum.times[i].ns), "rows", number(sum.times[i].rows)));
+    return list;
+}
+
+static json_t *totals(const struct leat_loader *l, int64_t now)
+{
+    const struct leat_counters *c = &l->count;
+    int64_t open_ns = now - l->opened_ns, recent_ns = now - (l->recent_ns[0] ? l->recent_ns[0] : l->opened_ns);
+    return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:o}", "samples", number(c->samples), "batches", number(c->batches), "bytes",
+                     number(c->bytes), "samples_per_s", rate(c->samples, open_ns), "bytes_per_s", rate(c->bytes, open_ns),
+                     "recent_samples_per_s", rate(l->recent_samples[0] + l->recent_samples[1], recent_ns), "recent_bytes_per_s",
+                     rate(l->recent_bytes[0] + l->recent_bytes[1], recent_ns), "open_s", seconds(open_ns));
+}
+
+static void add_running(json_t *root, const struct leat_loader *l)
+{
+    const struct leat_counters *c = &l->count;
+    json_object_set_new(root, "operators", operators(l));
+    json_object_set_new(
+        root, "fetch",
+        json_pack("{s:o, s:o, s:o}", "s", seconds(c->fetch_ns), "values", number(c->fetches), "bytes", number(c->fetched_bytes)));
+    json_object_set_new(root, "native_s", seconds(c->native_ns));
+    size_t ready = 0;
+    for (size_t i = 0; i < l->n_window; i++)
+        ready += leat_window_at(l, i)->state == LEAT_BATCH_READY;
+    json_object_set_new(
+        root, "window",
+        json_pack("{s:o, s:o, s:o}", "depth", number(l->n_window), "ready", number(ready), "capacity", number(l->window_room)));
+    json_object_set_new(root, "consumer_wait_s", seconds(c->wait_ns));
+    json_object_set_new(root, "consumer_waits", number(c->waits));
+    json_object_set_new(root, "tasks",
+                        json_pack("{s:o, s:o, s:i, s:i}", "done", number(c->tasks), "helped", number(c->helped_tasks), "running",
+                                  (int)l->running, "parked", (int)l->parked));
+    json_object_set_new(root, "threads", number(l->num_threads));
+}
+
+static void add_memory(json_t *root, const struct leat_loader *l)
+{
+    uint64_t tasks = l->task_bytes > l->task_reserve ? l->task_bytes : l->task_reserve, held = 0;
+    for (size_t o = 0; o < l->n_outputs; o++)
+        held = l->live[o] > held ? l->live[o] : held;
+    json_object_set_new(root, "memory",
+                        json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "in_use_bytes", number(l->in_flight + l->fixed + tasks), "budget_bytes",
+                                  number(l->budget), "held_bytes", number(l->held), "max_held_bytes", number(l->max_held), "held_batches",
+                                  number(held), "region", l->region.kind->name));
+}
+
+int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error *error)
+{
+    *out = NULL;
+    if (l->generation != atomic_load_explicit(&leat_engine.generation, memory_order_relaxed))
+        return leat_fail(error, LEAT_E_FORKED, "this loader belongs to the process that opened it");
+    leat_engine_lock();
+    json_t *root = totals(l, leat_clock_ns());
+    if (root) {
+        add_running(root, l);
+        add_memory(root, l);
+        json_object_set_new(root, "broken",
+                            json_pack("{s:o, s:o, s:o}", "skipped", number(l->count.skipped), "substituted", number(l->count.substituted),
+                                      "raised", number(l->count.raised)));
+        json_object_set_new(root, "epoch", number(l->at.epoch));
+        json_object_set_new(root, "row", number(l->at.row));
+        json_object_set_new(root, "step", number(l->step));
+        char hash[17];
+        snprintf(hash, sizeof hash, "%016" PRIx64, l->plan_hash);
+        json_object_set_new(root, "plan_hash", json_string(hash));
+    }
+    leat_engine_unlock();
+    char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    *out = text ? leat_strdup(text) : NULL;
+    free(text);
+    return *out ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for statistics");
+}
+
+/* ---- the report ----------------------------------------------------------------------------------------------------- */
+
+static void write_line(int fd, json_t *object)
+{
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    if (text) {
+        size_t n = strlen(text);
+        text[n] = '\n'; /* in the place of the terminator: one write, one line */
+        ssize_t written = write(fd, text, n + 1);
+        (void)written; /* the report is a by-product; the batch itself says the same */
+    }
+    free(text);
+    json_decref(object);
+}
+
+void leat_report_broken(struct leat_loader *l, const struct leat_batch *b)
+{
+    for (size_t i = 0; l->report_fd >= 0 && i < b->n_broken; i++) {
+        const struct leat_broken_row *row = &b->broken[i];
+        write_line(l->report_fd, json_pack("{s:o, s:o, s:o, s:I, s:o, s:s, s:o}", "epoch", number(b->plan.epoch), "step",
+                                           number(b->plan.step), "row", number(row->row), "planned", (json_int_t)row->planned, "delivered",
+                                           row->delivered < 0 ? json_null() : json_integer(row->delivered), "code",
+                                           leat_status_name(row->code), "reason", words(row->reason)));
+    }
+}
+
+void leat_report_raised(struct leat_loader *l, const struct leat_batch *b)
+{
+    if (l->report_fd < 0)
+        return;
+    const struct leat_error *e = &b->failure;
+    write_line(l->report_fd,
+               json_pack("{s:o, s:o, s:I, s:s, s:o, s:o}", "epoch", number(b->plan.epoch), "step", number(b->plan.step), "planned",
+                         (json_int_t)e->sample, "code", leat_status_name(e->code), "file", words(e->file), "reason", words(e->message)));
+}

@@ -1,0 +1,434 @@
+/*
+ * Taking tasks and booking them. How long a run is follows from what a row was measured to cost: some 100 us, so that
+ * taking a task (a microsecond) vanishes beside it, and one row where a row costs more than that.
+ */
+#include "engine/task.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#define TARGET_NS 100000.0
+#define LEAST_NS 20000.0 /* a run is not cut shorter than this to keep threads busy at the end of a batch */
+#define MAX_PARKED 64
+#define SNAPSHOT_NS 200000
+
+static uint64_t align64(uint64_t n)
+{
+    return (n + 63) & ~UINT64_C(63);
+}
+
+uint64_t leat_task_size(const struct leat_loader *l)
+{
+    uint64_t each = sizeof(struct leat_plan_row) + sizeof(uint64_t) + sizeof(struct leat_sample_ref) + sizeof(void *) +
+                    sizeof(struct leat_row) + sizeof(struct leat_extent) + 1;
+    return align64(sizeof(struct leat_task)) + l->chunk * each + 7 * 64;
+}
+
+static void *carve(uint8_t **at, size_t bytes)
+{
+    void *p = *at;
+    *at += align64(bytes);
+    return p;
+}
+
+struct leat_task *leat_task_new(struct leat_loader *l)
+{
+    struct leat_task *t = l->free_tasks;
+    if (t) {
+        l->free_tasks = t->next;
+        t->next = NULL;
+        return t;
+    }
+    uint8_t *block = leat_alloc(leat_task_size(l));
+    if (!block)
+        return NULL;
+    t = (struct leat_task *)(void *)block;
+    memset(t, 0, sizeof *t);
+    block += align64(sizeof *t);
+    t->loader = l;
+    t->rows = carve(&block, l->chunk * sizeof *t->rows);
+    t->positions = carve(&block, l->chunk * sizeof *t->positions);
+    t->refs = carve(&block, l->chunk * sizeof *t->refs);
+    t->data = carve(&block, l->chunk * sizeof *t->data);
+    t->args = carve(&block, l->chunk * sizeof *t->args);
+    t->extents = carve(&block, l->chunk * sizeof *t->extents);
+    t->marks = carve(&block, l->chunk);
+    l->task_bytes += leat_task_size(l);
+    return t;
+}
+
+void leat_task_recycle(struct leat_task *t)
+{
+    t->batch = NULL;
+    t->next = t->loader->free_tasks;
+    t->loader->free_tasks = t;
+}
+
+void leat_task_destroy(struct leat_task *t)
+{
+    leat_free(t->buffer);
+    leat_free(t);
+}
+
+/* ---- taking ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t run_length(const struct leat_loader *l, const struct leat_batch *b)
+{
+    uint64_t left = b->plan.rows - b->taken;
+    if (l->pends)
+        return 1;
+    double rows = TARGET_NS / l->ns_per_row;
+    if (l->waiting && l->num_threads > 1) { /* somebody waits for this batch: share what is left of it */
+        double share = (double)left / l->num_threads, least = LEAST_NS / l->ns_per_row;
+        share = share > least ? share : least;
+        rows = rows < share ? rows : share;
+    }
+    uint64_t n = rows < 1 ? 1 : rows >= (double)left ? left : (uint64_t)rows;
+    return left - n < n / 2 ? left : n;
+}
+
+static bool batch_has_work(const struct leat_batch *b)
+{
+    return (b->state == LEAT_BATCH_SIZING && !b->taken) || (b->state == LEAT_BATCH_FILLING && b->taken < b->plan.rows);
+}
+
+static struct leat_batch *batch_with_work(struct leat_loader *l, bool ahead)
+{
+    if (l->side && batch_has_work(l->side))
+        return l->side;
+    if (ahead && l->pends && l->parked >= MAX_PARKED)
+        return NULL;
+    size_t n = ahead || !l->n_window ? l->n_window : 1;
+    for (size_t i = 0; i < n; i++)
+        if (batch_has_work(leat_window_at(l, i)))
+            return leat_window_at(l, i);
+    if (!ahead || l->full || !l->started)
+        return NULL;
+    int rc = leat_window_plan(l, NULL);
+    if (rc == LEAT_OK)
+        return leat_window_at(l, l->n_window - 1);
+    l->full = rc != LEAT_E_END; /* errors come again, with their text, when the consumer asks and nothing is in flight */
+    return NULL;
+}
+
+static void begin(struct leat_task *t)
+{
+    struct leat_loader *l = t->loader;
+    t->ns = 0;
+    t->estimate_ns = l->ns_per_row * (double)t->n;
+    l->vtime += t->estimate_ns / l->weight;
+    t->work = l->free_work;
+    if (t->work)
+        l->free_work = t->work->next;
+    l->running++;
+}
+
+struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
+{
+    if (l->paused || l->closed)
+        return NULL;
+    struct leat_task *t = l->resumed;
+    if (t) {
+        l->resumed = t->next;
+        if (!l->resumed)
+            l->resumed_tail = &l->resumed;
+        t->next = NULL;
+        begin(t);
+        return t;
+    }
+    struct leat_batch *b = batch_with_work(l, ahead);
+    t = b ? leat_task_new(l) : NULL;
+    if (!t)
+        return NULL;
+    t->batch = b;
+    t->sizing = b->state == LEAT_BATCH_SIZING;
+    t->first = b->taken;
+    t->n = t->sizing ? 1 : run_length(l, b);
+    t->cursor = 0;
+    t->fetch_ns = 0;
+    t->fetches = t->fetched_bytes = 0;
+    t->prepared = t->fetching = t->pending = t->parked = t->completed = false;
+    b->taken += t->n;
+    b->tasks++;
+    begin(t);
+    return t;
+}
+
+/* ---- booking ------------------------------------------------------------------------------------------------------ */
+
+static void give_work_back(struct leat_task *t)
+{
+    struct leat_loader *l = t->loader;
+    struct leat_work *work = t->work;
+    t->work = NULL;
+    if (!work)
+        return;
+    if (!work->known) {
+        work->known = true;
+        work->all = l->all_work;
+        l->all_work = work;
+    }
+    if (t->ns >= SNAPSHOT_NS / 10)
+        work->n_times = leat_scratch_times(work->scratch, work->times, LEAT_MAX_STEPS);
+    work->next = l->free_work;
+    l->free_work = work;
+}
+
+static void queue_resumed(struct leat_task *t)
+{
+    struct leat_loader *l = t->loader;
+    t->next = NULL;
+    *l->resumed_tail = t;
+    l->resumed_tail = &t->next;
+    leat_engine_activate(l);
+    leat_engine_notify(l);
+}
+
+static void unpark(struct leat_task *t)
+{
+    t->parked = false;
+    t->loader->parked--;
+    t->loader->references--; /* never the last: the loader is open, or its closing waits */
+}
+
+void leat_task_read_done(struct leat_io_request *request, void *user)
+{
+    struct leat_task *t = user;
+    struct leat_loader *l = t->loader;
+    leat_engine_lock();
+    t->completed = true;
+    if (!t->parked) { /* its thread still has it, and will see */
+        leat_engine_unlock();
+        return;
+    }
+    bool orphan = l->closed;
+    if (!orphan) {
+        unpark(t);
+        queue_resumed(t);
+    }
+    leat_engine_unlock();
+    if (orphan)
+        leat_task_orphan(t);
+}
+
+void leat_task_orphan(struct leat_task *t)
+{
+    struct leat_loader *l = t->loader;
+    leat_fetch_check(&t->fetch, NULL); /* closes the file */
+    leat_engine_lock();
+    struct leat_batch *b = t->batch;
+    if (!--b->tasks)
+        leat_batch_recycle(b);
+    leat_task_recycle(t);
+    struct leat_dataset *dataset = NULL;
+    bool last = false;
+    if (t->parked) {
+        t->parked = false;
+        if (!--l->parked && l->detached) {
+            dataset = l->dataset;
+            l->dataset = NULL;
+        }
+        last = leat_loader_unref(l);
+    }
+    leat_engine_unlock();
+    leat_dataset_release(dataset);
+    if (last)
+        leat_loader_destroy(l);
+}
+
+static void park(struct leat_task *t)
+{
+    struct leat_loader *l = t->loader;
+    l->pends = true;
+    t->pending = false;
+    if (t->completed) {
+        t->completed = false;
+        queue_resumed(t);
+        return;
+    }
+    t->parked = true;
+    l->parked++;
+    l->references++;
+}
+
+static void book(struct leat_task *t)
+{
+    struct leat_loader *l = t->loader;
+    double ns = (double)t->ns;
+    l->vtime += (ns - t->estimate_ns) / l->weight;
+    l->count.tasks++;
+    l->count.native_ns += t->ns - t->fetch_ns;
+    l->count.fetch_ns += t->fetch_ns;
+    l->count.fetches += t->fetches;
+    l->count.fetched_bytes += t->fetched_bytes;
+    t->fetch_ns = 0;
+    t->fetches = t->fetched_bytes = 0;
+    if (!t->sizing && t->n && !l->pends)
+        l->ns_per_row += 0.125 * (ns / (double)t->n - l->ns_per_row);
+    if (l->ns_per_row < 1)
+        l->ns_per_row = 1;
+}
+
+static void finish_batch(struct leat_batch *b)
+{
+    struct leat_loader *l = b->loader;
+    b->state = atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX ? LEAT_BATCH_READY : LEAT_BATCH_FAILED;
+    if (l->waiting && (b == l->side || (l->n_window && b == leat_window_at(l, 0))))
+        leat_engine_notify(l);
+}
+
+static void finish_sizing(struct leat_batch *b)
+{
+    struct leat_loader *l = b->loader;
+    b->taken = 0;
+    if (atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX) {
+        finish_batch(b);
+        return;
+    }
+    b->state = LEAT_BATCH_SIZED;
+    if (b->side) {
+        b->state = leat_window_cut(l, b, &b->failure) ? LEAT_BATCH_FAILED : LEAT_BATCH_FILLING;
+        leat_engine_notify(l);
+    } else {
+        leat_window_assign(l);
+        leat_engine_notify(l); /* a consumer that waits may help */
+    }
+}
+
+void leat_task_finish(struct leat_task *t)
+{
+    struct leat_loader *l = t->loader;
+    struct leat_batch *b = t->batch;
+    l->running--;
+    book(t);
+    give_work_back(t);
+    if (l->paused || l->closed)
+        leat_engine_notify(l);
+    if (t->pending) {
+        park(t);
+        return;
+    }
+    b->tasks--;
+    if (atomic_load_explicit(&b->cancelled, memory_order_relaxed)) {
+        if (!b->tasks) {
+            leat_batch_recycle(b);
+            if (l->ragged)
+                leat_window_assign(l);
+            leat_engine_notify(l); /* there is memory again */
+        }
+    } else if (t->sizing) {
+        finish_sizing(b);
+    } else if (!b->tasks && atomic_load_explicit(&b->done, memory_order_relaxed) == b->plan.rows) {
+        finish_batch(b); /* not before the last task has let go of it: the consumer may recycle it at once */
+    }
+    leat_task_recycle(t);
+}
+
+/* ---- what a running task asks of the loader ------------------------------------------------------------------------- */
+
+int leat_task_reserve(struct leat_task *t, uint64_t bytes, struct leat_error *error)
+{
+    struct leat_loader *l = t->loader;
+    if (bytes <= t->room)
+        return LEAT_OK;
+    uint64_t room = leat_region_round(bytes + bytes / 4);
+    int rc = LEAT_OK;
+    leat_engine_lock();
+    uint64_t grown = l->task_bytes + room - t->room;
+    /* What is prefetched beyond the first batch makes place: it is planned again. */
+    while (room > t->room && l->n_window > 1 && l->fixed + grown + l->in_flight > l->budget && (grown > l->task_reserve) &&
+           leat_window_at(l, l->n_window - 1) != t->batch)
+        leat_window_cancel(l, l->n_window - 1);
+    if (bytes > l->budget || l->fixed + grown > l->budget)
+        rc = leat_fail(error, LEAT_E_BUDGET, "a value of %" PRIu64 " bytes does not fit into budget_bytes = %" PRIu64 "; raise it", bytes,
+                       l->budget);
+    else
+        l->task_bytes = grown;
+    leat_engine_unlock();
+    if (rc)
+        return rc;
+    leat_free(t->buffer);
+    t->buffer = leat_alloc(room);
+    if (t->buffer) {
+        t->room = room;
+        return LEAT_OK;
+    }
+    leat_engine_lock();
+    l->task_bytes -= room;
+    leat_engine_unlock();
+    t->room = 0;
+    return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", bytes);
+}
+
+void leat_task_raise(struct leat_task *t, uint64_t row)
+{
+    leat_engine_lock();
+    if (row < atomic_load_explicit(&t->batch->failed_row, memory_order_relaxed)) {
+        atomic_store_explicit(&t->batch->failed_row, row, memory_order_relaxed);
+        t->batch->failure = t->error;
+    }
+    leat_engine_unlock();
+}
+
+static struct leat_broken_row *find_note(struct leat_batch *b, uint64_t row)
+{
+    for (size_t i = 0; i < b->n_broken; i++)
+        if (b->broken[i].row == row)
+            return &b->broken[i];
+    return NULL;
+}
+
+/* The place of the error stands in the reason: a batch keeps text, not errors. */
+static char *reason_of(const struct leat_error *e)
+{
+    char text[sizeof e->message + sizeof e->file + sizeof e->field + 64];
+    int n = snprintf(text, sizeof text, "%s", e->message);
+    if (*e->field)
+        n += snprintf(text + n, sizeof text - (size_t)n, "; field %s", e->field);
+    if (*e->file)
+        n += snprintf(text + n, sizeof text - (size_t)n, "; file %s", e->file);
+    if (e->offset != LEAT_NO_OFFSET)
+        snprintf(text + n, sizeof text - (size_t)n, "; byte %" PRId64, e->offset);
+    return leat_strdup(text);
+}
+
+bool leat_task_note(struct leat_task *t, uint64_t row, int64_t planned, int code)
+{
+    struct leat_batch *b = t->batch;
+    char *reason = reason_of(&t->error);
+    leat_engine_lock();
+    bool known = find_note(b, row) != NULL, ok = reason && !known;
+    if (ok && b->n_broken == b->broken_room) {
+        size_t room = b->broken_room ? 2 * b->broken_room : 8;
+        struct leat_broken_row *grown = leat_realloc_array(b->broken, room, sizeof *grown);
+        ok = grown != NULL;
+        if (grown) {
+            b->broken = grown;
+            b->broken_room = room;
+        }
+    }
+    if (ok) {
+        size_t i = b->n_broken++;
+        for (; i && b->broken[i - 1].row > row; i--) /* in the order of rows, whoever came first */
+            b->broken[i] = b->broken[i - 1];
+        b->broken[i] = (struct leat_broken_row){row, planned, -1, code, reason};
+        reason = NULL;
+    }
+    leat_engine_unlock();
+    leat_free(reason);
+    return ok || known;
+}
+
+void leat_task_note_delivered(struct leat_task *t, uint64_t row, int64_t delivered)
+{
+    leat_engine_lock();
+    struct leat_broken_row *note = find_note(t->batch, row);
+    if (note)
+        note->delivered = delivered;
+    leat_engine_unlock();
+}

@@ -1,0 +1,199 @@
+/* A loader from open to close: what the interface says of iterations, positions and single batches. */
+#include "support.h"
+
+static void an_epoch_delivers_each_sample_once_with_its_own_bytes(void **state)
+{
+    (void)state;
+    for (int text = 0; text < 2; text++) {
+        struct leat_dataset *dataset = test_dataset("once", 1000, text);
+        struct leat_loader_options options = test_options(64);
+        struct leat_loader *loader = test_loader(dataset, &options);
+        for (int epoch = 0; epoch < 3; epoch++) {
+            uint8_t seen[1000] = {0};
+            uint64_t iteration = test_start(loader), steps = 0;
+            for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b), steps++) {
+                test_check_batch(b);
+                assert_int_equal(leat_batch_epoch(b), epoch);
+                assert_int_equal(leat_batch_step(b), steps);
+                for (uint64_t row = 0; row < leat_batch_rows(b); row++)
+                    seen[leat_batch_ids(b)[row]]++;
+            }
+            assert_int_equal(steps, leat_loader_steps(loader));
+            for (int i = 0; i < 1000; i++)
+                assert_int_equal(seen[i], 1);
+        }
+        leat_loader_close(loader);
+        leat_dataset_release(dataset);
+    }
+}
+
+static void the_end_of_an_epoch_is_said_again_and_again(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("end", 10, false);
+    struct leat_loader_options options = test_options(4);
+    struct leat_loader *loader = test_loader(dataset, &options);
+    uint64_t iteration = test_start(loader);
+    for (int i = 0; i < 3; i++)
+        leat_batch_free(test_next(loader, iteration));
+    for (int i = 0; i < 3; i++)
+        assert_null(test_next(loader, iteration));
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+static void a_newer_iteration_ends_the_older_one(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("newer", 100, false);
+    struct leat_loader_options options = test_options(4);
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_error error;
+    struct leat_batch *batch;
+    uint64_t older = test_start(loader);
+    leat_batch_free(test_next(loader, older));
+    uint64_t newer = test_start(loader);
+    assert_int_equal(leat_loader_next(loader, older, -1, &batch, &error), LEAT_E_CLOSED);
+    batch = test_next(loader, newer);
+    assert_int_equal(leat_batch_epoch(batch), 1);
+    leat_batch_free(batch);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+static void leaving_an_epoch_early_changes_nothing_of_the_next(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("early", 300, true);
+    struct leat_loader_options options = test_options(16);
+    struct leat_loader *loader = test_loader(dataset, &options), *other = test_loader(dataset, &options);
+    leat_batch_free(test_next(loader, test_start(loader)));
+    test_hash_epochs(other, 1);
+    assert_int_equal(test_hash_epochs(loader, 1), test_hash_epochs(other, 1));
+    leat_loader_close(loader);
+    leat_loader_close(other);
+    leat_dataset_release(dataset);
+}
+
+static void set_epoch_says_which_epoch_comes_next(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("set", 100, false);
+    struct leat_loader_options options = test_options(16);
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_error error;
+    assert_ok(leat_loader_set_epoch(loader, 5, NULL, &error));
+    assert_int_equal(leat_loader_epoch(loader), 5);
+    for (uint64_t epoch = 5; epoch < 7; epoch++) {
+        struct leat_batch *b = test_next(loader, test_start(loader));
+        assert_int_equal(leat_batch_epoch(b), epoch);
+        leat_batch_free(b);
+    }
+    assert_ok(leat_loader_set_epoch(loader, 2, NULL, &error));
+    struct leat_batch *b = test_next(loader, test_start(loader));
+    assert_int_equal(leat_batch_epoch(b), 2);
+    leat_batch_free(b);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+static void batch_at_computes_any_batch_again(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("at", 500, true);
+    struct leat_loader_options options = test_options(32);
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_error error;
+    uint64_t hashes[64], n = 0;
+    for (int epoch = 0; epoch < 2; epoch++) {
+        uint64_t iteration = test_start(loader);
+        for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b))
+            hashes[n++] = test_hash_batch(b);
+    }
+    uint64_t iteration = test_start(loader), steps = leat_loader_steps(loader);
+    for (uint64_t i = n; i--;) {
+        struct leat_batch *b;
+        assert_ok(leat_loader_batch_at(loader, i / steps, i % steps, &b, &error));
+        assert_int_equal(test_hash_batch(b), hashes[i]);
+        int64_t *ids;
+        uint64_t rows;
+        assert_ok(leat_loader_plan(loader, i / steps, i % steps, &ids, &rows, &error));
+        assert_int_equal(rows, leat_batch_rows(b));
+        assert_memory_equal(ids, leat_batch_ids(b), rows * sizeof *ids);
+        leat_free(ids);
+        leat_batch_free(b);
+    }
+    struct leat_batch *b = test_next(loader, iteration); /* the position has not moved */
+    assert_int_equal(leat_batch_step(b), 0);
+    assert_int_equal(leat_batch_epoch(b), 2);
+    leat_batch_free(b);
+    assert_int_equal(leat_loader_batch_at(loader, 0, steps, &b, &error), LEAT_E_RANGE);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+static void statistics_count_what_was_delivered(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("stats", 100, true);
+    struct leat_loader_options options = test_options(10);
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_error error;
+    char *json;
+    test_hash_epochs(loader, 2);
+    assert_ok(leat_loader_stats(loader, &json, &error));
+    assert_non_null(strstr(json, "\"samples\":200"));
+    assert_non_null(strstr(json, "\"batches\":20"));
+    assert_non_null(strstr(json, "\"held_bytes\":0"));
+    static const char *const keys[] = {"samples_per_s",   "recent_samples_per_s", "operators", "fetch", "window",
+                                       "consumer_wait_s", "budget_bytes",         "broken",    "epoch", "plan_hash",
+                                       "threads"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        assert_non_null(strstr(json, keys[i]));
+    leat_free(json);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+static void options_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("options", 10, false);
+    struct leat_error error;
+    struct leat_loader *loader;
+    struct leat_loader_options options = test_options(0);
+    assert_int_equal(leat_loader_open(dataset, &options, &loader, &error), LEAT_E_INVALID);
+    options = test_options(4);
+    options.global_batch_size = 4;
+    assert_int_equal(leat_loader_open(dataset, &options, &loader, &error), LEAT_E_INVALID);
+    options = test_options(4);
+    options.rank = 1;
+    assert_int_equal(leat_loader_open(dataset, &options, &loader, &error), LEAT_E_INVALID);
+    options = test_options(UINT64_C(1) << 60);
+    assert_int_equal(leat_loader_open(dataset, &options, &loader, &error), LEAT_E_INVALID);
+    options = test_options(4);
+    options.weight = 0;
+    assert_int_equal(leat_loader_open(dataset, &options, &loader, &error), LEAT_E_INVALID);
+    options = test_options(4);
+    options.region = 9;
+    assert_int_equal(leat_loader_open(dataset, &options, &loader, &error), LEAT_E_INVALID);
+    assert_null(loader);
+    assert_int_equal(leat_loader_open(dataset, NULL, &loader, &error), LEAT_E_INVALID);
+    leat_loader_close(NULL);
+    leat_dataset_release(dataset);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_epoch_delivers_each_sample_once_with_its_own_bytes),
+        cmocka_unit_test(the_end_of_an_epoch_is_said_again_and_again),
+        cmocka_unit_test(a_newer_iteration_ends_the_older_one),
+        cmocka_unit_test(leaving_an_epoch_early_changes_nothing_of_the_next),
+        cmocka_unit_test(set_epoch_says_which_epoch_comes_next),
+        cmocka_unit_test(batch_at_computes_any_batch_again),
+        cmocka_unit_test(statistics_count_what_was_delivered),
+        cmocka_unit_test(options_that_cannot_be_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_clean);
+}

@@ -1,0 +1,141 @@
+/* Regions: what the memory of batches promises, on every kind. */
+#include "../test.h"
+#include "base/random.h"
+#include "engine/region.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+/* Resident bytes of this process's anonymous and shared memory. */
+static uint64_t resident(void)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    assert_non_null(f);
+    char line[256];
+    unsigned long long kib, sum = 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "RssAnon: %llu", &kib) == 1 || sscanf(line, "RssShmem: %llu", &kib) == 1)
+            sum += kib;
+    fclose(f);
+    return sum * 1024;
+}
+
+static void extents_never_overlap_and_come_back_whole(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < leat_region_n_kinds; kind++) {
+        struct leat_region region;
+        struct leat_error error;
+        assert_ok(leat_region_open(&region, kind, 64 * MIB, &error));
+        enum { N = 64 };
+        struct {
+            uint64_t offset, bytes;
+        } live[N] = {{0, 0}};
+        for (uint64_t step = 0; step < 4000; step++) {
+            size_t i = leat_draw_below(1, step, N);
+            if (live[i].bytes) {
+                uint64_t *p = (void *)(region.base + live[i].offset), *last = (void *)(region.base + live[i].offset + live[i].bytes - 8);
+                assert_int_equal(*p, i);
+                assert_int_equal(*last, i);
+                leat_region_free(&region, live[i].offset, live[i].bytes);
+                live[i].bytes = 0;
+            } else {
+                uint64_t bytes = leat_region_round(1 + leat_draw_below(2, step, step % 7 ? 20000 : 3 * MIB));
+                if (region.used + bytes > region.limit)
+                    continue;
+                assert_true(leat_region_alloc(&region, bytes, &live[i].offset));
+                live[i].bytes = bytes;
+                uint64_t *p = (void *)(region.base + live[i].offset), *last = (void *)(region.base + live[i].offset + bytes - 8);
+                *p = *last = i;
+            }
+            assert_true(region.used + region.dirty <= region.limit);
+        }
+        for (size_t i = 0; i < N; i++)
+            if (live[i].bytes)
+                leat_region_free(&region, live[i].offset, live[i].bytes);
+        assert_int_equal(region.used, 0);
+        for (int a = 0; a < 2; a++) {
+            assert_int_equal(region.areas[a].n_free, 1);
+            assert_int_equal(region.areas[a].free[0].bytes, region.areas[a].end - region.areas[a].begin);
+        }
+        leat_region_close(&region);
+    }
+}
+
+static void the_lowest_free_address_is_used_first(void **state)
+{
+    (void)state;
+    struct leat_region region;
+    struct leat_error error;
+    assert_ok(leat_region_open(&region, 0, MIB, &error));
+    uint64_t a, b, c;
+    assert_true(leat_region_alloc(&region, 4096, &a));
+    assert_true(leat_region_alloc(&region, 4096, &b));
+    leat_region_free(&region, a, 4096);
+    assert_true(leat_region_alloc(&region, 4096, &c));
+    assert_int_equal(a, c);
+    leat_region_close(&region);
+}
+
+static void small_extents_lie_apart_from_large_ones(void **state)
+{
+    (void)state;
+    struct leat_region region;
+    struct leat_error error;
+    assert_ok(leat_region_open(&region, 0, 64 * MIB, &error));
+    uint64_t small, large;
+    assert_true(leat_region_alloc(&region, 4096, &small));
+    assert_true(leat_region_alloc(&region, 8 * MIB, &large));
+    assert_true(small < region.areas[0].end && large >= region.areas[1].begin);
+    assert_int_equal((uintptr_t)(region.base + large) % (2 * MIB), 0);
+    leat_region_close(&region);
+}
+
+static void resident_memory_stays_below_the_limit_however_holes_lie(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < leat_region_n_kinds; kind++) {
+        struct leat_region region;
+        struct leat_error error;
+        assert_ok(leat_region_open(&region, kind, 32 * MIB, &error));
+        uint64_t before = resident(), offsets[8], wide;
+        for (int round = 0; round < 3; round++) {
+            for (int i = 0; i < 8; i++) {
+                assert_true(leat_region_alloc(&region, 4 * MIB, &offsets[i]));
+                memset(region.base + offsets[i], 1, 4 * MIB);
+            }
+            for (int i = 0; i < 8; i += 2) /* four holes of 4 MiB: what is wider must go behind them */
+                leat_region_free(&region, offsets[i], 4 * MIB);
+            assert_true(leat_region_alloc(&region, 12 * MIB, &wide));
+            memset(region.base + wide, 1, 12 * MIB);
+            assert_true(resident() <= before + 32 * MIB + 3 * MIB); /* a huge page at each edge, and the stack */
+            leat_region_free(&region, wide, 12 * MIB);
+            for (int i = 1; i < 8; i += 2)
+                leat_region_free(&region, offsets[i], 4 * MIB);
+        }
+        assert_true(leat_region_trim(&region) > 0);
+        assert_true(resident() <= before + 3 * MIB);
+        leat_region_close(&region);
+    }
+}
+
+static void an_unknown_kind_is_an_error(void **state)
+{
+    (void)state;
+    struct leat_region region;
+    struct leat_error error;
+    assert_int_equal(leat_region_open(&region, 2, MIB, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_region_open(&region, -1, MIB, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_region_open(&region, 0, UINT64_C(1) << 60, &error), LEAT_E_NOMEM);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(extents_never_overlap_and_come_back_whole),
+        cmocka_unit_test(the_lowest_free_address_is_used_first),
+        cmocka_unit_test(small_extents_lie_apart_from_large_ones),
+        cmocka_unit_test(resident_memory_stays_below_the_limit_however_holes_lie),
+        cmocka_unit_test(an_unknown_kind_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
