@@ -146,7 +146,7 @@ static void promise_3_exact_resume_at_every_cut(void **state)
     leat_dataset_release(dataset);
 }
 
-static uint64_t resident(void)
+static inline uint64_t resident(void)
 {
     FILE *f = fopen("/proc/self/status", "re");
     assert_non_null(f);
@@ -180,11 +180,9 @@ static struct leat_dataset *wide_dataset(const char *name)
     return test_open(test_path(name));
 }
 
-static void promise_4_resident_memory_stays_within_budget_and_held(void **state)
+static inline void promise_4_resident_memory_stays_within_budget_and_held(void **state)
 {
     (void)state;
-    if (TEST_SANITIZED)
-        skip(); /* a sanitizer's own memory would be counted */
     struct leat_dataset *dataset = wide_dataset("wide");
     for (int region = 0; region < 2; region++) {
         struct leat_loader_options options = test_options(256); /* 1 MiB a batch */
@@ -481,14 +479,7 @@ static void promise_7_a_buffer_waits_for_its_release_hook(void **state)
     leat_dataset_release(dataset);
 }
 
-/* ThreadSanitizer cannot start threads in the child of a process that has some. */
-static void skip_where_forks_have_no_threads(void)
-{
-    if (TEST_THREAD_SANITIZED)
-        skip();
-}
-
-static int in_child(struct leat_loader *parents, struct leat_batch *held, uint64_t iteration, struct leat_dataset *dataset)
+static inline int in_child(struct leat_loader *parents, struct leat_batch *held, uint64_t iteration, struct leat_dataset *dataset)
 {
     struct leat_error error;
     struct leat_batch *b;
@@ -509,10 +500,9 @@ static int in_child(struct leat_loader *parents, struct leat_batch *held, uint64
     return 0;
 }
 
-static void promise_9_fork_is_safe_while_everything_works(void **state)
+static inline void promise_9_fork_is_safe_while_everything_works(void **state)
 {
     (void)state;
-    skip_where_forks_have_no_threads();
     struct leat_dataset *dataset = test_dataset("fork", 2000, true);
     struct leat_loader_options options = test_options(10);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -534,10 +524,9 @@ static void promise_9_fork_is_safe_while_everything_works(void **state)
     leat_dataset_release(dataset);
 }
 
-static void promise_9_exit_with_a_live_loader_is_clean(void **state)
+static inline void promise_9_exit_with_a_live_loader_is_clean(void **state)
 {
     (void)state;
-    skip_where_forks_have_no_threads();
     struct leat_dataset *dataset = test_dataset("exit", 2000, true);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -589,7 +578,9 @@ int main(void)
         cmocka_unit_test(promise_1_same_order_for_any_number_of_ranks),
         cmocka_unit_test(promise_2_each_row_exactly_once_with_padding_marked),
         cmocka_unit_test(promise_3_exact_resume_at_every_cut),
+#if !TEST_SANITIZED /* whose own memory would be counted */
         cmocka_unit_test(promise_4_resident_memory_stays_within_budget_and_held),
+#endif
         cmocka_unit_test(promise_4_no_allocation_per_sample_in_steady_state),
         cmocka_unit_test(promise_4_a_budget_too_small_for_three_batches_says_what_is_needed),
         cmocka_unit_test(promise_4_holding_too_much_is_an_error_that_ends_when_batches_are_let_go),
@@ -599,8 +590,10 @@ int main(void)
         cmocka_unit_test(promise_7_a_batch_is_yours_while_you_hold_it_even_after_close),
         cmocka_unit_test(promise_7_a_kept_label_keeps_no_images),
         cmocka_unit_test(promise_7_a_buffer_waits_for_its_release_hook),
+#if !TEST_THREAD_SANITIZED /* which cannot start threads in the child of a process that has some */
         cmocka_unit_test(promise_9_fork_is_safe_while_everything_works),
         cmocka_unit_test(promise_9_exit_with_a_live_loader_is_clean),
+#endif
         cmocka_unit_test(promise_9_a_thousand_open_loaders_share_the_threads),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);
