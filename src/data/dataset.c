@@ -280,15 +280,17 @@ static int open_manifest(const char *path, const struct leat_open_options *optio
 }
 
 /* The file's content tells; format may name leat's own or nothing. */
-static bool is_manifest(const char *path, const struct leat_open_options *options)
+static int is_manifest(const char *path, const struct leat_open_options *options, bool *yes, struct leat_error *error)
 {
     uint8_t head[256];
     size_t n;
     bool folder;
+    *yes = false;
     if (options->format && strcmp(options->format, "auto") != 0 && strcmp(options->format, leat_format_native.name) != 0)
-        return false;
-    /* What goes wrong here goes wrong again, with its error, when the path is opened. */
-    return leat_source_look(path, &folder, head, sizeof head, &n, NULL) == LEAT_OK && !folder && leat_manifest_recognise(head, n);
+        return LEAT_OK;
+    int rc = leat_source_look(path, &folder, head, sizeof head, &n, error);
+    *yes = !rc && !folder && leat_manifest_recognise(head, n);
+    return rc;
 }
 
 int leat_dataset_open(const char *path, const struct leat_open_options *given, struct leat_dataset **out, struct leat_error *error)
@@ -299,7 +301,10 @@ int leat_dataset_open(const char *path, const struct leat_open_options *given, s
     int rc = complete(given, &options, error);
     if (rc)
         return rc;
-    if (is_manifest(path, &options)) {
+    bool manifest;
+    if ((rc = is_manifest(path, &options, &manifest, error)))
+        return explain_missing(path, rc, error);
+    if (manifest) {
         rc = open_manifest(path, &options, &base, error);
     } else if ((base = base_new(1, 1, 0))) {
         rc = append_source(base, path, &options, NULL, error);
