@@ -261,7 +261,8 @@ static uint64_t hash_text(uint64_t seed, const char *text)
 static void identify(struct leat_writer *w)
 {
     const struct leat_writer_options *o = &w->options;
-    const uint64_t numbers[5] = {o->check, (uint64_t)o->on_bad, o->shard_bytes, o->max_side, o->max_side ? o->quality : 0};
+    /* RAISE and MARK write the same, so that what RAISE has stopped can go on with MARK. */
+    const uint64_t numbers[5] = {o->check, o->on_bad == LEAT_BAD_SKIP, o->shard_bytes, o->max_side, o->max_side ? o->quality : 0};
     struct leat_store_identity *id = &w->target.identity;
     id->options = leat_hash64(numbers, sizeof numbers);
     id->source = o->source_id ? hash_text(1, o->source_id) : 0;
