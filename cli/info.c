@@ -1,0 +1,212 @@
+/*
+ * leat info: what is in a data set, for a person or as JSON.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "commands.h"
+#include "print.h"
+
+#define SHOWN_CLASSES 10
+#define SHOWN_SHARDS 10
+
+enum { JSON };
+static const struct cli_option options[] = {
+    [JSON] = {"json", NULL, "one JSON object, complete; the keys are in docs/cli.md"},
+};
+
+static void fingerprint_text(const struct leat_dataset *dataset, char out[33])
+{
+    uint8_t bytes[16];
+    leat_dataset_fingerprint(dataset, bytes);
+    for (size_t i = 0; i < 16; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static json_t *field_json(const struct leat_field *field)
+{
+    static const char *const kinds[] = {"", "array", "bytes", "str", "json", "image"}, *const layouts[] = {"", "HWC", "CHW"};
+    json_t *object = json_pack("{ss sb}", "name", field->name, "derived", (field->flags & LEAT_FIELD_DERIVED) != 0);
+    json_object_set_new(object, "kind", json_string(kinds[field->kind]));
+    if (field->kind == LEAT_KIND_ARRAY) {
+        json_t *shape = json_array();
+        for (unsigned d = 0; d < field->ndim; d++)
+            json_array_append_new(shape, field->shape[d] < 0 ? json_null() : json_integer(field->shape[d]));
+        json_object_set_new(object, "dtype", json_string(leat_dtype_name(field->dtype)));
+        json_object_set_new(object, "shape", shape);
+        if (field->layout)
+            json_object_set_new(object, "layout", json_string(layouts[field->layout]));
+    }
+    return object;
+}
+
+/* Everything there is to say, as one object; the text for a person is made from it. */
+static json_t *collect(const struct leat_dataset *dataset, const char *path, json_t *about)
+{
+    size_t n_fields, n_classes;
+    const struct leat_field *fields = leat_dataset_fields(dataset, &n_fields);
+    const char *const *classes = leat_dataset_classes(dataset, &n_classes);
+    char fingerprint[33];
+    fingerprint_text(dataset, fingerprint);
+    json_t *info = json_object(), *field_list = json_array(), *class_list = json_array();
+    json_t *name = json_string(path);
+    json_object_set_new(info, "path", name ? name : json_null());
+    json_object_set_new(info, "count", json_integer((json_int_t)leat_dataset_count(dataset)));
+    for (size_t i = 0; i < n_fields; i++)
+        json_array_append_new(field_list, field_json(&fields[i]));
+    for (size_t i = 0; i < n_classes; i++) {
+        json_t *class = json_string(classes[i]);
+        json_array_append_new(class_list, class ? class : json_null());
+    }
+    json_object_set_new(info, "fields", field_list);
+    json_object_set_new(info, "classes", class_list);
+    json_t *metadata = json_loads(leat_dataset_metadata(dataset), JSON_DECODE_ANY, NULL);
+    json_object_set_new(info, "metadata", metadata ? metadata : json_object());
+    json_object_set_new(info, "fingerprint", json_string(fingerprint));
+    json_object_set_new(info, "notice", json_string(leat_dataset_notice(dataset)));
+    json_object_update_missing(info, about);
+    return info;
+}
+
+static uint64_t number(const json_t *object, const char *key)
+{
+    json_int_t value = json_integer_value(json_object_get(object, key));
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+static void print_fields(const struct leat_dataset *dataset)
+{
+    size_t n;
+    const struct leat_field *fields = leat_dataset_fields(dataset, &n);
+    char type[128];
+    int width = 0;
+    for (size_t i = 0; i < n; i++)
+        if ((int)strlen(fields[i].name) > width)
+            width = (int)strlen(fields[i].name);
+    printf("fields\n");
+    for (size_t i = 0; i < n; i++)
+        printf("  %-*s  %s%s\n", width, fields[i].name, cli_field_type(&fields[i], type, sizeof type),
+               fields[i].flags & LEAT_FIELD_DERIVED ? "  (derived)" : "");
+}
+
+static void print_classes(const struct leat_dataset *dataset)
+{
+    size_t n;
+    const char *const *classes = leat_dataset_classes(dataset, &n);
+    char clean[256];
+    if (!n)
+        return;
+    printf("classes        %zu:", n);
+    for (size_t i = 0; i < n && i < SHOWN_CLASSES; i++)
+        printf("%s %s", i ? "," : "", cli_clean(classes[i], clean, sizeof clean));
+    printf("%s\n", n > SHOWN_CLASSES ? ", ..." : "");
+}
+
+static void print_shards(const json_t *shards)
+{
+    size_t i, n = json_array_size(shards);
+    json_t *shard;
+    char a[32], b[32], clean[1200];
+    if (n < 2)
+        return;
+    printf("shards         %zu\n", n);
+    json_array_foreach(shards, i, shard)
+    {
+        if (i == SHOWN_SHARDS) {
+            printf("  ... %zu more (--json lists all)\n", n - i);
+            break;
+        }
+        printf("  %s  %s samples  %s\n", cli_clean(json_string_value(json_object_get(shard, "path")), clean, sizeof clean),
+               cli_count(number(shard, "count"), a), cli_bytes(number(shard, "bytes"), b));
+    }
+}
+
+static void print_person(const struct leat_dataset *dataset, const json_t *info)
+{
+    char a[32];
+    const char *format = json_string_value(json_object_get(info, "format"));
+    printf("%s\n", json_string_value(json_object_get(info, "path")));
+    if (format && number(info, "format_version"))
+        printf("format         %s, version %" PRIu64 "\n", format, number(info, "format_version"));
+    else if (format)
+        printf("format         %s\n", format);
+    printf("samples        %s\n", cli_count(leat_dataset_count(dataset), a));
+    if (json_is_integer(json_object_get(info, "broken")))
+        printf("broken         %s\n", cli_count(number(info, "broken"), a));
+    if (json_is_integer(json_object_get(info, "bytes")))
+        printf("size           %s\n", cli_bytes(number(info, "bytes"), a));
+    print_fields(dataset);
+    print_classes(dataset);
+    print_shards(json_object_get(info, "shards"));
+    if (json_object_size(json_object_get(info, "metadata"))) {
+        char *text = json_dumps(json_object_get(info, "metadata"), JSON_SORT_KEYS);
+        printf("metadata       %s\n", text ? text : "");
+        free(text);
+    }
+    printf("fingerprint    %s\n", json_string_value(json_object_get(info, "fingerprint")));
+    if (leat_dataset_notice(dataset)[0])
+        printf("note           %s\n", leat_dataset_notice(dataset));
+}
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+    static const char *const names[] = {"FILE"};
+    struct cli_args args;
+    const char *value, *path = NULL;
+    size_t positional = 0;
+    bool json = false;
+    int what, exit_code = CLI_EXIT_FAILED;
+    cli_args_init(&args, command, argc, argv);
+    while ((what = cli_args_next(&args, &value)) != CLI_ARG_END) {
+        if (what == CLI_ARG_POSITIONAL)
+            path = positional++ ? path : value;
+        else if (what == JSON)
+            json = true;
+        else
+            return cli_args_exit(what);
+    }
+    if (cli_args_positional(command, names, 1, positional))
+        return CLI_EXIT_FAILED;
+    struct leat_dataset *dataset = cli_open(command, path, LEAT_LABELS_AUTO, &exit_code);
+    if (!dataset)
+        return exit_code;
+    char *text = NULL;
+    struct leat_error error;
+    if (leat_dataset_about(dataset, &text, &error)) {
+        exit_code = cli_fail(command, &error, NULL);
+        leat_dataset_release(dataset);
+        return exit_code;
+    }
+    json_t *about = json_loads(text, 0, NULL);
+    json_t *info = collect(dataset, path, about);
+    if (json) {
+        json_dumpf(info, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else {
+        print_person(dataset, info);
+    }
+    json_decref(info);
+    json_decref(about);
+    leat_free(text);
+    leat_dataset_release(dataset);
+    return CLI_EXIT_OK;
+}
+
+const struct cli_command cli_info = {
+    .name = "info",
+    .usage = "FILE [--json]",
+    .summary = "what is in a file",
+    .about = "FILE is a file of leat, a manifest of shards or a folder of photos. Only headers and directories are read, so\n"
+             "this is quick however large the data are; leat verify reads every byte.\n",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .more = "Examples:\n"
+            "  leat info train.leat\n"
+            "  leat info train.leat --json | jq .count\n"
+            "\nExit codes: 0 printed; 1 the file is damaged; 2 could not run.\n",
+    .run = run,
+};

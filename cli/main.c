@@ -1,0 +1,105 @@
+/*
+ * The command line of leat: finds the command and runs it. Everything is done through include/leat/leat.h, so that
+ * whatever the command can do, a program in C can do too.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "leat/leat.h"
+
+static const struct cli_command *const commands[] = {&cli_pack, &cli_info, &cli_verify, &cli_cat};
+#define N_COMMANDS (sizeof commands / sizeof *commands)
+
+static void print_overview(void)
+{
+    printf("leat feeds training: it packs samples into a file and delivers batches of them.\n\n"
+           "Usage: leat COMMAND [arguments] [options]\n\nCommands:\n");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        printf("  %-10s%s\n", commands[i]->name, commands[i]->summary);
+    printf("\nOptions:\n"
+           "  --help     this text; leat COMMAND --help explains one command\n"
+           "  --version  the version\n"
+           "\nThe first steps:\n"
+           "  leat pack photos/ photos.leat     a folder of photos becomes one file\n"
+           "  leat info photos.leat             what is in it\n"
+           "\nExit codes:\n"
+           "  0    done\n"
+           "  1    the data are at fault: verify found faults, a sample is broken or a checksum does not hold\n"
+           "  2    it could not be done: a wrong option, a missing file, a full disk; the message says what to do\n"
+           "  130  interrupted with Ctrl-C\n"
+           "\nEnvironment:\n"
+           "  LEAT_LOG       error, warning, info or debug: what the library does, on standard error\n"
+           "  LEAT_LOG_FILE  a file that gets the log instead\n");
+}
+
+static const struct cli_command *find(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(name, commands[i]->name))
+            return commands[i];
+    return NULL;
+}
+
+static int unknown(const char *name)
+{
+    const char *names[N_COMMANDS];
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        names[i] = commands[i]->name;
+    const char *near = cli_nearest(name, names, N_COMMANDS);
+    if (name[0] == '-')
+        fprintf(stderr, "leat: there is no option %s before the command.", name);
+    else
+        fprintf(stderr, "leat: there is no command \"%s\"", name);
+    if (near && name[0] != '-')
+        fprintf(stderr, "; did you mean %s?", near);
+    else if (name[0] != '-')
+        fputc('.', stderr);
+    fprintf(stderr, "\nHelp: leat --help\n");
+    return CLI_EXIT_FAILED;
+}
+
+static bool is_help(const char *word)
+{
+    return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
+}
+
+/* What was printed must have arrived: `leat info > /full/disk` is a failure. */
+static int leave(int code)
+{
+    if (fflush(stdout) || ferror(stdout)) {
+        fprintf(stderr, "leat: the output could not be written.\n");
+        return code ? code : CLI_EXIT_FAILED;
+    }
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    /* A limit on file size shall be an error of a write, as a full disk is, not a signal that kills. */
+    signal(SIGXFSZ, SIG_IGN);
+    if (argc < 2) {
+        fprintf(stderr, "leat: a command is missing: pack, info, verify or cat.\nHelp: leat --help\n");
+        return CLI_EXIT_FAILED;
+    }
+    const char *name = argv[1];
+    if (is_help(name)) {
+        const struct cli_command *about = argc > 2 ? find(argv[2]) : NULL;
+        if (argc > 2 && !about)
+            return unknown(argv[2]);
+        if (about)
+            cli_print_help(about);
+        else
+            print_overview();
+        return leave(CLI_EXIT_OK);
+    }
+    if (!strcmp(name, "--version") || !strcmp(name, "version")) {
+        printf("leat %s\n", leat_version());
+        return leave(CLI_EXIT_OK);
+    }
+    const struct cli_command *command = find(name);
+    if (!command)
+        return unknown(name);
+    return leave(command->run(command, argc - 1, argv + 1));
+}

@@ -1,0 +1,372 @@
+/*
+ * leat pack: a data set (a folder of photos, usually) is opened and handed to the writer sample by sample.
+ *
+ *     folder --open--> data set --name, size--> leat_writer_add(path) --its threads--> read, probe, check --> DST.partial --> DST
+ *
+ * A photo is handed over by its path, so that it is read by the writer's threads and never passes through this one. Any
+ * other value is read here and handed over as bytes.
+ */
+#include "pack.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "commands.h"
+#include "print.h"
+#include "progress.h"
+
+enum { THREADS, SHARD_BYTES, MAX_SIDE, QUALITY, OVERWRITE, RESUME, NO_CHECK, ON_ERROR, LABELS, METADATA, QUIET };
+static const struct cli_option options[] = {
+    [THREADS] = {"num-threads", "N", "threads that read and check; default: as many as this process may use"},
+    [SHARD_BYTES] = {"shard-bytes", "SIZE",
+                     "begin a new file when one has this many bytes (K, M, G: 1024s); DST is then a\n"
+                     "manifest that opens as one data set; default: one file"},
+    [MAX_SIDE] = {"max-side", "N", "resize photos whose longer side is above N and store them as JPEG; default: all\nstay as they came"},
+    [QUALITY] = {"quality", "N", "of the photos that --max-side resizes, 1 to 100; default: 90"},
+    [OVERWRITE] = {"overwrite", NULL, "replace DST if it exists; the old one stays until the new one is whole"},
+    [RESUME] = {"resume", NULL, "go on from what an interrupted run has left in DST.partial"},
+    [NO_CHECK] = {"no-check", NULL, "do not decode each photo to find broken ones: faster, they then show in training"},
+    [ON_ERROR] = {"on-error", "WHAT",
+                  "of a broken photo: mark (keeps its place; the loader's on_error applies), skip\n"
+                  "(leave it out) or raise (stop); default: mark"},
+    [LABELS] = {"labels", "WHAT",
+                "auto (by sub-folder, where there are any), folders (by sub-folder, else an error)\n"
+                "or none; default: auto"},
+    [METADATA] = {"metadata", "JSON", "an object to keep in the file, such as '{\"licence\": \"CC0\"}'"},
+    [QUIET] = {"quiet", NULL, "no progress and no report; errors and DST.bad.jsonl remain"},
+};
+
+static bool parse(struct cli_pack *pack, struct cli_args *args, int *exit_code)
+{
+    static const char *const on_error[] = {"mark", "skip", "raise"}, *const labels[] = {"auto", "folders", "none"},
+                             *const names[] = {"SRC", "DST"};
+    const struct cli_command *command = args->command;
+    struct leat_writer_options *o = &pack->options;
+    const char *value;
+    size_t positional = 0;
+    int what, choice;
+    bool good = true, quality = false;
+    *exit_code = CLI_EXIT_FAILED;
+    while (good && (what = cli_args_next(args, &value)) != CLI_ARG_END) {
+        switch (what) {
+        case CLI_ARG_POSITIONAL:
+            if (positional < 2)
+                *(positional ? &pack->dst : &pack->src) = value;
+            positional++;
+            break;
+        case THREADS:
+            good = cli_parse_unsigned(command, "num-threads", value, 1, 4096, &o->num_threads);
+            break;
+        case SHARD_BYTES:
+            good = cli_parse_bytes(command, "shard-bytes", value, &o->shard_bytes);
+            break;
+        case MAX_SIDE:
+            good = cli_parse_unsigned(command, "max-side", value, 1, 65535, &o->max_side);
+            break;
+        case QUALITY:
+            good = quality = cli_parse_unsigned(command, "quality", value, 1, 100, &o->quality);
+            break;
+        case OVERWRITE:
+            o->overwrite = true;
+            break;
+        case RESUME:
+            o->resume = true;
+            break;
+        case NO_CHECK:
+            o->check = false;
+            break;
+        case ON_ERROR:
+            good = cli_parse_choice(command, "on-error", value, on_error, 3, &choice);
+            o->on_bad = good ? (enum leat_on_bad)choice : o->on_bad;
+            break;
+        case LABELS:
+            good = cli_parse_choice(command, "labels", value, labels, 3, &choice);
+            pack->labels = good ? (enum leat_labels)choice : pack->labels;
+            break;
+        case METADATA:
+            o->metadata = value;
+            break;
+        case QUIET:
+            pack->quiet = true;
+            break;
+        default:
+            *exit_code = cli_args_exit(what);
+            return false;
+        }
+    }
+    if (!good || cli_args_positional(command, names, 2, positional))
+        return false;
+    if (quality && !o->max_side) {
+        cli_usage_error(command, "--quality is of photos that --max-side resizes; without it they stay as they came.");
+        return false;
+    }
+    return true;
+}
+
+/* Names the source for a resume: what the listing said (names, lengths, classes: the fingerprint) and when each file was
+ * last written. Options that change what is stored are compared by the writer. */
+static bool name_source(struct cli_pack *pack, char *out, size_t room, int *exit_code)
+{
+    uint8_t fingerprint[16];
+    uint64_t times = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    const int name_field = cli_field(pack->dataset, "name");
+    leat_dataset_fingerprint(pack->dataset, fingerprint);
+    for (uint64_t i = 0; pack->by_path && i < pack->count; i++) {
+        struct leat_value name;
+        struct leat_error error;
+        struct stat st;
+        char *path;
+        if (leat_dataset_read(pack->dataset, i, (size_t)name_field, &name, &error)) {
+            *exit_code = cli_fail(pack->command, &error, NULL);
+            return false;
+        }
+        int n = asprintf(&path, "%s/%.*s", pack->src, (int)name.length, (const char *)name.data);
+        leat_value_clear(&name);
+        if (n < 0)
+            return false;
+        /* A file that has gone is found when it is read; here it only makes the name another one. */
+        const uint64_t seconds = stat(path, &st) ? 0 : (uint64_t)st.st_mtim.tv_sec;
+        const uint64_t stamp = seconds * 1000000000u + (seconds ? (uint64_t)st.st_mtim.tv_nsec : 0);
+        free(path);
+        for (unsigned b = 0; b < 8; b++)
+            times = (times ^ (stamp >> (8 * b) & 255)) * UINT64_C(0x100000001b3);
+    }
+    size_t used = 0;
+    for (unsigned i = 0; i < 16; i++)
+        used += (size_t)snprintf(out + used, room - used, "%02x", fingerprint[i]);
+    snprintf(out + used, room - used, ":%016" PRIx64, times);
+    return true;
+}
+
+static bool field_varies(const struct leat_field *field)
+{
+    return field->kind != LEAT_KIND_ARRAY || (field->ndim && field->shape[0] < 0);
+}
+
+/* Chooses the fields that are written: the user's, and the derived `name`; the writer makes the other derived ones
+ * itself. Takes the columns that are needed, and sums up the bytes for the progress. */
+static int choose_fields(struct cli_pack *pack, struct leat_error *error)
+{
+    size_t n;
+    const struct leat_field *all = leat_dataset_fields(pack->dataset, &n);
+    for (size_t i = 0; i < n; i++) {
+        if ((all[i].flags & LEAT_FIELD_DERIVED) && strcmp(all[i].name, "name") != 0)
+            continue;
+        if (pack->n_fields == CLI_PACK_FIELDS) {
+            *error = (struct leat_error){.code = LEAT_E_UNSUPPORTED, .sample = LEAT_NO_SAMPLE, .offset = LEAT_NO_OFFSET};
+            snprintf(error->message, sizeof error->message, "%s has more than %d fields; pack it with the C or Python writer.", pack->src,
+                     CLI_PACK_FIELDS);
+            return error->code;
+        }
+        pack->fields[pack->n_fields] = all[i];
+        pack->indices[pack->n_fields++] = i;
+        if (!strcmp(all[i].name, "label") && all[i].kind == LEAT_KIND_ARRAY && all[i].dtype == LEAT_I64 && !all[i].ndim) {
+            int rc = leat_dataset_column(pack->dataset, i, false, false, &pack->labels_column, error);
+            if (rc)
+                return rc;
+        }
+        if (!field_varies(&all[i]) || (all[i].flags & LEAT_FIELD_DERIVED))
+            continue;
+        struct leat_value lengths;
+        int rc = leat_dataset_column(pack->dataset, i, true, false, &lengths, error);
+        if (rc)
+            return rc;
+        for (uint64_t s = 0; s < pack->count; s++)
+            pack->source_bytes += ((const uint64_t *)lengths.data)[s];
+        if (pack->by_path && !pack->lengths.data && (all[i].flags & LEAT_FIELD_FILES))
+            pack->lengths = lengths;
+        else
+            leat_value_clear(&lengths);
+    }
+    return LEAT_OK;
+}
+
+/* Hands sample `i` over. The writer has read the values when it returns. */
+static int add_sample(struct cli_pack *pack, uint64_t i, struct leat_error *error)
+{
+    struct leat_value_ref refs[CLI_PACK_FIELDS];
+    struct leat_value values[CLI_PACK_FIELDS];
+    char *path = NULL;
+    size_t read = 0;
+    int rc = LEAT_OK;
+    for (; read < pack->n_fields; read++) {
+        const struct leat_field *field = &pack->fields[read];
+        if (pack->by_path && (field->flags & LEAT_FIELD_FILES)) {
+            values[read] = (struct leat_value){0}; /* the name, and with it the path, stands further on in the schema */
+            continue;
+        }
+        rc = leat_dataset_read(pack->dataset, i, pack->indices[read], &values[read], error);
+        if (rc)
+            goto out;
+        refs[read] = (struct leat_value_ref){.data = values[read].data, .length = values[read].length};
+        if (pack->by_path && !strcmp(field->name, "name") &&
+            asprintf(&path, "%s/%.*s", pack->src, (int)values[read].length, (const char *)values[read].data) < 0) {
+            path = NULL;
+            *error = (struct leat_error){.code = LEAT_E_NOMEM, .sample = LEAT_NO_SAMPLE, .offset = LEAT_NO_OFFSET};
+            rc = LEAT_E_NOMEM;
+            read++;
+            goto out;
+        }
+    }
+    for (size_t f = 0; pack->by_path && f < pack->n_fields; f++)
+        if (pack->fields[f].flags & LEAT_FIELD_FILES)
+            refs[f] = (struct leat_value_ref){.path = path, .length = ((const uint64_t *)pack->lengths.data)[i]};
+    rc = leat_writer_add(pack->writer, refs, NULL, error);
+out:
+    free(path);
+    for (size_t f = 0; f < read; f++)
+        leat_value_clear(&values[f]);
+    return rc;
+}
+
+static void read_progress(void *user, struct cli_progress_state *state)
+{
+    const struct cli_pack *pack = user;
+    struct leat_writer_progress progress;
+    leat_writer_progress(pack->writer, &progress);
+    state->samples = progress.samples + progress.skipped;
+    state->bytes = progress.bytes;
+    if (progress.broken || progress.skipped)
+        snprintf(state->note, sizeof state->note, "%" PRIu64 " broken", progress.broken + progress.skipped);
+}
+
+/* The command that goes on from here: the same one with --resume, without a --overwrite that has done its part. */
+static void print_resume(const struct cli_args *args)
+{
+    bool has_resume = false;
+    fprintf(stderr, "To go on from there: leat");
+    for (int i = 0; i < args->argc; i++) {
+        fputc(' ', stderr);
+        cli_print_shell(stderr, args->argv[i]);
+        has_resume |= !strcmp(args->argv[i], "--resume");
+    }
+    fprintf(stderr, "%s\n", has_resume ? "" : " --resume");
+}
+
+/* Says what a failure of the writer means on the command line. */
+static int fail(const struct cli_pack *pack, const struct cli_args *args, const struct leat_error *error)
+{
+    const char *hint = NULL;
+    if (error->code == LEAT_E_EXISTS)
+        hint = "--overwrite replaces it when the new one is whole.";
+    else if (error->code == LEAT_E_DECODE)
+        hint = "With --on-error mark --resume it keeps its place, marked as broken, and packing goes on from there.";
+    int exit_code = cli_fail(pack->command, error, hint);
+    if (error->code == LEAT_E_IO && pack->writer)
+        print_resume(args);
+    return exit_code;
+}
+
+static int write_samples(struct cli_pack *pack, const struct cli_args *args)
+{
+    struct leat_error error;
+    struct leat_writer_progress before;
+    leat_writer_progress(pack->writer, &before);
+    pack->begin = before.samples + before.skipped;
+    pack->resumed = pack->begin > 0;
+    struct cli_progress_options drawing = {.verb = pack->options.check ? "packing" : "packing unchecked",
+                                           .total_samples = pack->count,
+                                           .total_bytes = pack->options.max_side ? 0 : pack->source_bytes,
+                                           .first_samples = pack->begin,
+                                           .first_bytes = before.bytes,
+                                           .read = read_progress,
+                                           .user = pack,
+                                           .quiet = pack->quiet};
+    if (pack->resumed && !pack->quiet)
+        cli_say(pack->command, "%" PRIu64 " of %" PRIu64 " samples are already in %s.partial; going on.", pack->begin, pack->count,
+                pack->dst);
+    struct cli_progress *progress = cli_progress_start(&drawing);
+    const double begin = cli_now();
+    int rc = LEAT_OK;
+    cli_catch_interrupts();
+    for (uint64_t i = pack->begin; i < pack->count && !rc && !cli_interrupted(); i++)
+        rc = add_sample(pack, i, &error);
+    const bool stopped = !rc && cli_interrupted();
+    if (!rc && !stopped)
+        rc = leat_writer_finish(pack->writer, &error);
+    pack->seconds = cli_now() - begin;
+    cli_progress_stop(progress);
+    if (rc)
+        return fail(pack, args, &error);
+    if (stopped) {
+        leat_writer_free(pack->writer, true); /* writes out what is in hand */
+        pack->writer = NULL;
+        cli_say(pack->command, "interrupted; what is whole stays in %s.partial.", pack->dst);
+        print_resume(args);
+        return CLI_EXIT_INTERRUPTED;
+    }
+    return cli_pack_report(pack);
+}
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+    struct cli_pack *pack = calloc(1, sizeof *pack);
+    struct cli_args args;
+    struct leat_error error;
+    struct stat st;
+    char source_id[128];
+    int exit_code = CLI_EXIT_FAILED;
+    if (!pack) {
+        cli_say(command, "memory could not be allocated.");
+        return CLI_EXIT_FAILED;
+    }
+    pack->command = command;
+    pack->options = (struct leat_writer_options)LEAT_WRITER_OPTIONS_INIT;
+    cli_args_init(&args, command, argc, argv);
+    if (!parse(pack, &args, &exit_code))
+        goto out;
+    pack->dataset = cli_open(command, pack->src, pack->labels, &exit_code);
+    if (!pack->dataset)
+        goto out;
+    exit_code = CLI_EXIT_FAILED;
+    if (leat_dataset_notice(pack->dataset)[0] && !pack->quiet)
+        cli_say(command, "note: %s", leat_dataset_notice(pack->dataset));
+    pack->count = leat_dataset_count(pack->dataset);
+    pack->by_path = !stat(pack->src, &st) && S_ISDIR(st.st_mode) && cli_field(pack->dataset, "name") >= 0;
+    if (choose_fields(pack, &error)) {
+        exit_code = cli_fail(command, &error, NULL);
+        goto out;
+    }
+    if (!name_source(pack, source_id, sizeof source_id, &exit_code))
+        goto out;
+    pack->options.source_id = source_id;
+    pack->options.classes = leat_dataset_classes(pack->dataset, &pack->options.n_classes);
+    if (!pack->options.metadata)
+        pack->options.metadata = leat_dataset_metadata(pack->dataset);
+    if (leat_writer_open(pack->dst, pack->fields, pack->n_fields, &pack->options, &pack->writer, &error)) {
+        exit_code = fail(pack, &args, &error);
+        goto out;
+    }
+    exit_code = write_samples(pack, &args);
+out:
+    leat_writer_free(pack->writer, exit_code != CLI_EXIT_OK);
+    leat_value_clear(&pack->lengths);
+    leat_value_clear(&pack->labels_column);
+    leat_dataset_release(pack->dataset);
+    free(pack);
+    return exit_code;
+}
+
+const struct cli_command cli_pack = {
+    .name = "pack",
+    .usage = "SRC DST [options]",
+    .summary = "make one file (or shards) of a folder of photos",
+    .about = "SRC is a folder of photos (JPEG, PNG, WebP): the sub-folders are the classes, or there are none. It may also\n"
+             "be a file of leat, which is then written again with other options. DST appears only when it is whole; until\n"
+             "then the work is in DST.partial, so that an interrupted run can be resumed and is never mistaken for a\n"
+             "finished file. Photos are stored byte for byte as they came. Each is decoded to its end to find broken\n"
+             "ones; they are listed at the end and, all of them, in DST.bad.jsonl.\n",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .more = "Examples:\n"
+            "  leat pack photos/train train.leat\n"
+            "  leat pack photos/train train.leat --resume          after an interruption\n"
+            "  leat pack photos/train train.leat --max-side 512 --shard-bytes 4G\n"
+            "\nExit codes: 0 packed (broken photos are marked or skipped); 1 a photo is broken and --on-error is raise;\n"
+            "2 could not pack; 130 interrupted, DST.partial can be resumed.\n",
+    .run = run,
+};

@@ -1,0 +1,37 @@
+/* What the packing command and its report share. */
+#ifndef LEAT_CLI_PACK_H
+#define LEAT_CLI_PACK_H
+
+#include <stdbool.h>
+
+#include "args.h"
+#include "leat/leat.h"
+
+#define CLI_PACK_FIELDS 256
+
+struct cli_pack {
+    const struct cli_command *command;
+    const char *src, *dst;
+    struct leat_writer_options options;
+    enum leat_labels labels;
+    bool quiet;
+
+    struct leat_dataset *dataset;
+    struct leat_writer *writer;
+    bool by_path;          /* the samples are files of the folder `src` */
+    bool resumed;          /* an earlier run had written something */
+    uint64_t count, begin; /* samples of the source; the first one that this run adds */
+    uint64_t source_bytes; /* of the values of varying size */
+    double seconds;        /* that this run took */
+
+    struct leat_field fields[CLI_PACK_FIELDS]; /* what is written */
+    size_t indices[CLI_PACK_FIELDS];           /* the same fields in the data set */
+    size_t n_fields;
+    struct leat_value lengths;       /* of the files, if by_path: the column of u64 */
+    struct leat_value labels_column; /* `label`, if it is int64; else data is NULL */
+};
+
+/* Writes DST.bad.jsonl if there are bad samples, and prints what was done. Returns an exit code. */
+int cli_pack_report(const struct cli_pack *pack);
+
+#endif

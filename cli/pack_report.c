@@ -1,0 +1,147 @@
+/*
+ * What leat pack says at the end: counts per class, what is broken and why, sizes and rates.
+ */
+#include "pack.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "print.h"
+
+#define SHOWN_BAD 20
+#define SHOWN_CLASSES 24 /* more than these are cut to the largest and smallest ones */
+#define SHOWN_ENDS 5
+
+struct tally {
+    size_t class;
+    uint64_t samples, bad;
+};
+
+/* The path of a bad sample, or its number where it did not come by path. */
+static const char *bad_name(const struct leat_bad_sample *bad, char *out, size_t room)
+{
+    if (bad->name[0])
+        return cli_clean(bad->name, out, room);
+    snprintf(out, room, "sample %" PRIu64, bad->index);
+    return out;
+}
+
+/* All bad samples as JSON lines beside the target; a list left by an earlier pack of this target is removed. */
+static bool write_bad_list(const struct cli_pack *pack, const char *path, size_t *n)
+{
+    struct leat_bad_sample bad;
+    FILE *file = NULL;
+    *n = 0;
+    if (!leat_writer_bad(pack->writer, 0, &bad)) {
+        remove(path);
+        return true;
+    }
+    file = fopen(path, "w");
+    for (; file && leat_writer_bad(pack->writer, *n, &bad); ++*n) {
+        json_t *line = json_pack("{sI sb}", "index", (json_int_t)bad.index, "skipped", (int)bad.skipped);
+        /* A name or reason that is not UTF-8 is kept as far as JSON can hold it. */
+        char clean[4096];
+        json_t *name = json_string(bad.name), *reason = json_string(bad.reason);
+        json_object_set_new(line, "path", name ? name : json_string(cli_clean(bad.name, clean, sizeof clean)));
+        json_object_set_new(line, "reason", reason ? reason : json_string(cli_clean(bad.reason, clean, sizeof clean)));
+        json_dumpf(line, file, JSON_COMPACT);
+        fputc('\n', file);
+        json_decref(line);
+    }
+    if (file && !(fflush(file) | ferror(file)) && !fclose(file))
+        return true;
+    cli_say(pack->command, "%s is packed, but the list of broken photos could not be written to %s: %s.", pack->dst, path, strerror(errno));
+    return false;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct tally *x = a, *y = b;
+    if (x->samples != y->samples)
+        return x->samples < y->samples ? 1 : -1;
+    return x->class < y->class ? -1 : 1;
+}
+
+static void print_class(const char *name, const struct tally *tally, int width)
+{
+    char clean[256], count[32];
+    printf("  %-*s %12s", width, cli_clean(name, clean, sizeof clean), cli_count(tally->samples, count));
+    if (tally->bad)
+        printf("  (%" PRIu64 " broken)", tally->bad);
+    putchar('\n');
+}
+
+static void print_classes(const struct cli_pack *pack)
+{
+    size_t n;
+    const char *const *names = leat_dataset_classes(pack->dataset, &n);
+    const int64_t *labels = pack->labels_column.data;
+    struct tally *tallies = n && labels ? calloc(n, sizeof *tallies) : NULL;
+    struct leat_bad_sample bad;
+    if (!tallies)
+        return;
+    int width = 5;
+    for (size_t c = 0; c < n; c++) {
+        tallies[c].class = c;
+        size_t length = strlen(names[c]);
+        if (length > (size_t)width)
+            width = length < 60 ? (int)length : 60;
+    }
+    for (uint64_t i = 0; i < pack->count; i++)
+        if (labels[i] >= 0 && (uint64_t)labels[i] < n)
+            tallies[labels[i]].samples++;
+    for (size_t i = 0; leat_writer_bad(pack->writer, i, &bad); i++)
+        if (bad.index < pack->count && labels[bad.index] >= 0 && (uint64_t)labels[bad.index] < n) {
+            tallies[labels[bad.index]].bad++;
+            tallies[labels[bad.index]].samples -= bad.skipped;
+        }
+    printf("  %-*s %12s\n", width, "class", "samples");
+    if (n <= SHOWN_CLASSES) {
+        for (size_t c = 0; c < n; c++)
+            print_class(names[c], &tallies[c], width);
+    } else {
+        qsort(tallies, n, sizeof *tallies, by_size);
+        for (size_t c = 0; c < SHOWN_ENDS; c++)
+            print_class(names[tallies[c].class], &tallies[c], width);
+        printf("  ... %zu more classes of %" PRIu64 " to %" PRIu64 " samples ...\n", n - 2 * SHOWN_ENDS,
+               tallies[n - SHOWN_ENDS - 1].samples, tallies[SHOWN_ENDS].samples);
+        for (size_t c = n - SHOWN_ENDS; c < n; c++)
+            print_class(names[tallies[c].class], &tallies[c], width);
+    }
+    free(tallies);
+}
+
+int cli_pack_report(const struct cli_pack *pack)
+{
+    struct leat_writer_progress total;
+    char a[32], b[32], c[32], name[1200], reason[600], path[4200];
+    size_t n_bad;
+    leat_writer_progress(pack->writer, &total);
+    snprintf(path, sizeof path, "%s.bad.jsonl", pack->dst);
+    const bool listed = write_bad_list(pack, path, &n_bad);
+    if (pack->quiet)
+        return listed ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+
+    const uint64_t now = total.samples + total.skipped - pack->begin;
+    printf("%s: %s samples, %s, in %s", pack->dst, cli_count(total.samples, a), cli_bytes(total.bytes, b), cli_duration(pack->seconds, c));
+    if (now && pack->seconds > 0)
+        printf(" (%s samples/s)", cli_count((uint64_t)((double)now / pack->seconds), a));
+    printf("%s\n", pack->resumed ? ", resumed" : "");
+    print_classes(pack);
+    if (!n_bad)
+        return CLI_EXIT_OK;
+
+    printf("%s broken: %s marked, %s left out. All of them: %s\n", cli_count(n_bad, a), cli_count(total.broken, b),
+           cli_count(total.skipped, c), path);
+    struct leat_bad_sample bad;
+    for (size_t i = 0; i < SHOWN_BAD && leat_writer_bad(pack->writer, i, &bad); i++)
+        printf("  %s: %s\n", bad_name(&bad, name, sizeof name), cli_clean(bad.reason, reason, sizeof reason));
+    if (n_bad > SHOWN_BAD)
+        printf("  ... %zu more\n", n_bad - SHOWN_BAD);
+    return listed ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+}

@@ -1,0 +1,317 @@
+/*
+ * Text for a person. Names of files and fields come from outside, so whatever is printed to a terminal is cleaned of
+ * control characters first.
+ */
+#include "print.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void cli_say(const struct cli_command *command, const char *format, ...)
+{
+    va_list list;
+    fflush(stdout);
+    fprintf(stderr, "leat %s: ", command->name);
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fputc('\n', stderr);
+}
+
+const char *cli_clean(const char *text, char *out, size_t room)
+{
+    size_t used = 0;
+    for (; *text && used + 5 < room; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < 0x20 || c == 0x7f)
+            used += (size_t)snprintf(out + used, room - used, "\\x%02x", c);
+        else
+            out[used++] = *text;
+    }
+    out[used] = 0;
+    return out;
+}
+
+void cli_place(const struct leat_error *error, char *out, size_t room)
+{
+    char name[1200] = "";
+    size_t used = 0;
+    const char *separator = "";
+    if (!room)
+        return;
+    out[0] = 0;
+    if (error->file[0]) {
+        used += (size_t)snprintf(out, room, "%s: ", cli_clean(error->file, name, sizeof name));
+        if (used >= room)
+            return;
+    }
+    size_t start = used;
+    if (error->sample != LEAT_NO_SAMPLE) {
+        used += (size_t)snprintf(out + used, room - used, "sample %" PRId64, error->sample);
+        separator = ", ";
+    }
+    if (error->field[0] && used < room) {
+        used += (size_t)snprintf(out + used, room - used, "%sfield %s", separator, cli_clean(error->field, name, sizeof name));
+        separator = ", ";
+    }
+    if (error->offset != LEAT_NO_OFFSET && used < room)
+        used += (size_t)snprintf(out + used, room - used, "%sbyte %" PRId64, separator, error->offset);
+    if (used > start && used < room)
+        snprintf(out + used, room - used, ": ");
+}
+
+int cli_fail(const struct cli_command *command, const struct leat_error *error, const char *hint)
+{
+    char place[2048], message[2048];
+    cli_place(error, place, sizeof place);
+    cli_clean(error->message, message, sizeof message);
+    /* The message often names the file itself; the place is then said once. */
+    bool named = error->file[0] && strstr(error->message, error->file);
+    if (named && error->sample == LEAT_NO_SAMPLE && error->offset == LEAT_NO_OFFSET)
+        place[0] = 0;
+    cli_say(command, "%s%s", place, message[0] ? message : leat_status_text(error->code));
+    if (hint)
+        fprintf(stderr, "%s\n", hint);
+    if (error->code == LEAT_E_CANCELLED)
+        return CLI_EXIT_INTERRUPTED;
+    return error->code == LEAT_E_CORRUPT || error->code == LEAT_E_DECODE ? CLI_EXIT_FAULTS : CLI_EXIT_FAILED;
+}
+
+const char *cli_bytes(uint64_t bytes, char out[32])
+{
+    static const char *const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+    if (bytes < 1000) {
+        snprintf(out, 32, "%" PRIu64 " bytes", bytes);
+        return out;
+    }
+    double number = (double)bytes;
+    size_t unit = 0;
+    for (number /= 1000; number >= 999.95 && unit + 1 < sizeof units / sizeof *units; unit++)
+        number /= 1000;
+    snprintf(out, 32, "%.1f %s", number, units[unit]);
+    return out;
+}
+
+const char *cli_duration(double seconds, char out[32])
+{
+    if (!(seconds >= 0) || seconds > 359999999)
+        snprintf(out, 32, "?");
+    else if (seconds < 9.95)
+        snprintf(out, 32, "%.1f s", seconds);
+    else if (seconds < 90)
+        snprintf(out, 32, "%.0f s", seconds);
+    else if (seconds < 3600)
+        snprintf(out, 32, "%d min %02d s", (int)seconds / 60, (int)seconds % 60);
+    else
+        snprintf(out, 32, "%d h %02d min", (int)(seconds / 3600), (int)(seconds / 60) % 60);
+    return out;
+}
+
+const char *cli_count(uint64_t n, char out[32])
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRIu64, n);
+    size_t used = 0;
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            out[used++] = ',';
+        out[used++] = digits[i];
+    }
+    out[used] = 0;
+    return out;
+}
+
+const char *cli_field_type(const struct leat_field *field, char *out, size_t room)
+{
+    static const char *const kinds[] = {"", "array", "bytes", "str", "json", "image"};
+    if (field->kind != LEAT_KIND_ARRAY) {
+        bool known = (unsigned)field->kind < sizeof kinds / sizeof *kinds;
+        snprintf(out, room, "%s", known ? kinds[field->kind] : "?");
+        return out;
+    }
+    size_t used = (size_t)snprintf(out, room, "%s", leat_dtype_name(field->dtype));
+    for (unsigned d = 0; d < field->ndim && d < LEAT_MAX_DIMS && used < room; d++) {
+        const char *before = d ? ", " : "[";
+        if (field->shape[d] < 0)
+            used += (size_t)snprintf(out + used, room - used, "%s?", before);
+        else
+            used += (size_t)snprintf(out + used, room - used, "%s%" PRId64, before, field->shape[d]);
+    }
+    if (field->ndim && used < room)
+        used += (size_t)snprintf(out + used, room - used, "]");
+    if (field->layout && used < room)
+        snprintf(out + used, room - used, " %s", field->layout == LEAT_LAYOUT_HWC ? "HWC" : "CHW");
+    return out;
+}
+
+static float from_half(uint16_t bits)
+{
+    unsigned exponent = bits >> 10 & 31, fraction = bits & 1023;
+    float sign = bits & 0x8000 ? -1.0f : 1.0f;
+    if (exponent == 31)
+        return fraction ? NAN : sign * INFINITY;
+    return exponent ? sign * ldexpf((float)(fraction + 1024), (int)exponent - 25) : sign * ldexpf((float)fraction, -24);
+}
+
+static float from_bfloat(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+/* Reads one element without assuming alignment. */
+#define ELEMENT(type, name)                                                                                                                \
+    type name;                                                                                                                             \
+    memcpy(&name, (const char *)data + i * sizeof name, sizeof name)
+
+double cli_element(enum leat_dtype dtype, const void *data, size_t i)
+{
+    switch (dtype) {
+    case LEAT_U8:
+    case LEAT_BOOL:
+        return ((const uint8_t *)data)[i];
+    case LEAT_I8:
+        return ((const int8_t *)data)[i];
+    case LEAT_U16: {
+        ELEMENT(uint16_t, v);
+        return v;
+    }
+    case LEAT_I16: {
+        ELEMENT(int16_t, v);
+        return v;
+    }
+    case LEAT_U32: {
+        ELEMENT(uint32_t, v);
+        return v;
+    }
+    case LEAT_I32: {
+        ELEMENT(int32_t, v);
+        return v;
+    }
+    case LEAT_U64: {
+        ELEMENT(uint64_t, v);
+        return (double)v;
+    }
+    case LEAT_I64: {
+        ELEMENT(int64_t, v);
+        return (double)v;
+    }
+    case LEAT_F16: {
+        ELEMENT(uint16_t, v);
+        return (double)from_half(v);
+    }
+    case LEAT_BF16: {
+        ELEMENT(uint16_t, v);
+        return (double)from_bfloat(v);
+    }
+    case LEAT_F32: {
+        ELEMENT(float, v);
+        return (double)v;
+    }
+    case LEAT_F64: {
+        ELEMENT(double, v);
+        return v;
+    }
+    }
+    return 0;
+}
+
+void cli_print_element(FILE *out, enum leat_dtype dtype, const void *data, size_t i)
+{
+    if (dtype == LEAT_U64) {
+        ELEMENT(uint64_t, v);
+        fprintf(out, "%" PRIu64, v);
+    } else if (dtype == LEAT_I64) {
+        ELEMENT(int64_t, v);
+        fprintf(out, "%" PRId64, v);
+    } else if (dtype == LEAT_BOOL) {
+        fputs(((const uint8_t *)data)[i] ? "true" : "false", out);
+    } else {
+        /* Digits enough to give the same number back. */
+        int digits = dtype == LEAT_F64 ? 17 : dtype == LEAT_F32 ? 9 : dtype == LEAT_BF16 ? 4 : dtype == LEAT_F16 ? 5 : 10;
+        fprintf(out, "%.*g", digits, cli_element(dtype, data, i));
+    }
+}
+
+void cli_print_shell(FILE *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,+@%";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        fputs(word, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*word, out);
+    fputc('\'', out);
+}
+
+int cli_field(const struct leat_dataset *dataset, const char *name)
+{
+    size_t n;
+    const struct leat_field *fields = leat_dataset_fields(dataset, &n);
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(fields[i].name, name))
+            return (int)i;
+    return -1;
+}
+
+char *cli_read_text(const struct cli_command *command, const char *path, size_t *length)
+{
+    char *text = NULL;
+    size_t used = 0, room = 0;
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        cli_say(command, "%s: %s.", path, strerror(errno));
+        return NULL;
+    }
+    for (;;) {
+        if (used + 1 >= room) {
+            room = room ? room * 2 : 65536;
+            char *more = room <= (size_t)1 << 30 ? realloc(text, room) : NULL;
+            if (!more) {
+                cli_say(command, "%s is larger than a file of this kind can be.", path);
+                goto fail;
+            }
+            text = more;
+        }
+        size_t n = fread(text + used, 1, room - used - 1, file);
+        used += n;
+        if (!n)
+            break;
+    }
+    if (ferror(file)) {
+        cli_say(command, "%s cannot be read: %s.", path, strerror(errno));
+        goto fail;
+    }
+    fclose(file);
+    text[used] = 0;
+    if (length)
+        *length = used;
+    return text;
+fail:
+    fclose(file);
+    free(text);
+    return NULL;
+}
+
+struct leat_dataset *cli_open(const struct cli_command *command, const char *path, enum leat_labels labels, int *exit_code)
+{
+    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    struct leat_dataset *dataset = NULL;
+    struct leat_error error;
+    options.labels = labels;
+    if (!leat_dataset_open(path, &options, &dataset, &error))
+        return dataset;
+    *exit_code = cli_fail(command, &error, NULL);
+    return NULL;
+}

@@ -1,0 +1,49 @@
+/*
+ * What a person reads: errors, sizes, durations, values as text.
+ */
+#ifndef LEAT_CLI_PRINT_H
+#define LEAT_CLI_PRINT_H
+
+#include <stdio.h>
+
+#include "args.h"
+#include "leat/leat.h"
+
+/* One line on standard error, "leat COMMAND: ...". */
+void cli_say(const struct cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints an error of the library with its place. `hint` (may be NULL) is a second line. Returns the exit code that fits:
+ * CLI_EXIT_FAULTS if data at rest are at fault, CLI_EXIT_INTERRUPTED, else CLI_EXIT_FAILED. */
+int cli_fail(const struct cli_command *command, const struct leat_error *error, const char *hint);
+
+/* The place of an error, as "FILE: sample 3, field image, byte 77: " or as much of it as there is. */
+void cli_place(const struct leat_error *error, char *out, size_t room);
+
+/* `text` with bytes that would steer a terminal written as \xNN. Cut to fit. Returns `out`. */
+const char *cli_clean(const char *text, char *out, size_t room);
+
+/* "1.4 GB", decimal; "2 h 05 min"; "1,234,567". Each returns `out`. */
+const char *cli_bytes(uint64_t bytes, char out[32]);
+const char *cli_duration(double seconds, char out[32]);
+const char *cli_count(uint64_t n, char out[32]);
+
+/* "float32[?, 4]", "image", "int64". */
+const char *cli_field_type(const struct leat_field *field, char *out, size_t room);
+
+/* Element `i` of an array as a double; *text is set instead where a double would lose digits (64-bit integers). */
+void cli_print_element(FILE *out, enum leat_dtype dtype, const void *data, size_t i);
+double cli_element(enum leat_dtype dtype, const void *data, size_t i);
+
+/* A word as a shell needs it: quoted where it must be. */
+void cli_print_shell(FILE *out, const char *word);
+
+/* The index of a field by its name, or -1. */
+int cli_field(const struct leat_dataset *dataset, const char *name);
+
+/* A whole file as text, NUL-terminated and ended with free; NULL after a message. */
+char *cli_read_text(const struct cli_command *command, const char *path, size_t *length);
+
+/* Opens a data set, with hints that name options of the command line. */
+struct leat_dataset *cli_open(const struct cli_command *command, const char *path, enum leat_labels labels, int *exit_code);
+
+#endif

@@ -1,0 +1,127 @@
+/*
+ * leat verify: reads every byte of a file, of all shards of a manifest or of a folder, and names each fault.
+ */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "print.h"
+#include "progress.h"
+
+enum { THREADS, QUIET };
+static const struct cli_option options[] = {
+    [THREADS] = {"num-threads", "N", "threads that read; default: as many as this process may use"},
+    [QUIET] = {"quiet", NULL, "print the faults only: no progress, no last line"},
+};
+
+struct verify {
+    const struct cli_command *command;
+    const char *path;
+    uint64_t faults;
+    atomic_ullong bytes, total;
+};
+
+static int on_fault(void *user, const struct leat_error *fault)
+{
+    struct verify *verify = user;
+    char place[2048], message[2048];
+    cli_place(fault, place, sizeof place);
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr); /* the line of progress, which is drawn again below */
+    printf("%s%s\n", place, cli_clean(fault->message, message, sizeof message));
+    fflush(stdout);
+    verify->faults++;
+    return cli_interrupted();
+}
+
+static int on_progress(void *user, uint64_t bytes, uint64_t total)
+{
+    struct verify *verify = user;
+    atomic_store(&verify->bytes, bytes);
+    atomic_store(&verify->total, total);
+    return cli_interrupted();
+}
+
+static void read_progress(void *user, struct cli_progress_state *state)
+{
+    struct verify *verify = user;
+    char a[32], b[32];
+    state->bytes = atomic_load(&verify->bytes);
+    state->total_bytes = atomic_load(&verify->total);
+    snprintf(state->note, sizeof state->note, "%s of %s", cli_bytes(state->bytes, a), cli_bytes(state->total_bytes, b));
+}
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+    static const char *const names[] = {"FILE"};
+    struct verify verify = {.command = command};
+    struct leat_verify_options wish = {sizeof wish, 0, on_fault, on_progress, &verify};
+    struct cli_args args;
+    struct leat_error error;
+    const char *value;
+    size_t positional = 0;
+    bool quiet = false;
+    int what;
+    cli_args_init(&args, command, argc, argv);
+    while ((what = cli_args_next(&args, &value)) != CLI_ARG_END) {
+        if (what == CLI_ARG_POSITIONAL)
+            verify.path = positional++ ? verify.path : value;
+        else if (what == THREADS && !cli_parse_unsigned(command, "num-threads", value, 1, 4096, &wish.num_threads))
+            return CLI_EXIT_FAILED;
+        else if (what == QUIET)
+            quiet = true;
+        else if (what < 0)
+            return cli_args_exit(what);
+    }
+    if (cli_args_positional(command, names, 1, positional))
+        return CLI_EXIT_FAILED;
+    cli_catch_interrupts();
+    struct cli_progress_options drawing = {.verb = "verifying", .read = read_progress, .user = &verify, .quiet = quiet};
+    struct cli_progress *progress = cli_progress_start(&drawing);
+    const double begin = cli_now();
+    int rc = leat_verify(verify.path, &wish, &error);
+    const double seconds = cli_now() - begin;
+    cli_progress_stop(progress);
+    if (cli_interrupted()) {
+        cli_say(command, "interrupted; %" PRIu64 " faults until then.", verify.faults);
+        return CLI_EXIT_INTERRUPTED;
+    }
+    if (rc && !verify.faults) {
+        /* A file that does not even open as a whole one is a fault that was found, where its bytes are to blame. */
+        cli_fail(command, &error, NULL);
+        return rc == LEAT_E_CORRUPT || rc == LEAT_E_UNFINISHED ? CLI_EXIT_FAULTS : CLI_EXIT_FAILED;
+    }
+    if (rc && rc != LEAT_E_CORRUPT) {
+        cli_fail(command, &error, NULL);
+        return CLI_EXIT_FAILED;
+    }
+    if (!quiet) {
+        char a[32], b[32], c[32];
+        const uint64_t bytes = atomic_load(&verify.bytes);
+        if (verify.faults)
+            printf("%s: %" PRIu64 " fault%s found.\n", verify.path, verify.faults, verify.faults == 1 ? "" : "s");
+        else
+            printf("%s: whole; %s in %s (%s/s)\n", verify.path, cli_bytes(bytes, a), cli_duration(seconds, b),
+                   cli_bytes(seconds > 0 ? (uint64_t)((double)bytes / seconds) : 0, c));
+    }
+    return verify.faults ? CLI_EXIT_FAULTS : CLI_EXIT_OK;
+}
+
+const struct cli_command cli_verify = {
+    .name = "verify",
+    .usage = "FILE [options]",
+    .summary = "read every byte and name each fault",
+    .about = "FILE is a file of leat or a manifest of shards (all are read). Each fault is one line: the file, the sample\n"
+             "and field, the byte, and what is wrong. A flipped bit and a missing byte are found wherever they are. A\n"
+             "folder of photos has no checksums: each file is read, and leat pack finds the photos that do not decode.\n",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .more = "Examples:\n"
+            "  leat verify train.leat\n"
+            "  leat verify train.leat --quiet && echo whole\n"
+            "\nExit codes: 0 whole; 1 faults found; 2 could not run; 130 interrupted.\n",
+    .run = run,
+};

@@ -1,0 +1,88 @@
+"""What the tests of the command line share: the command, and folders of photos made on the spot.
+
+The executable is the one that LEAT_CLI names, else `leat` on the PATH. Nothing here imports the package.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import shutil
+import struct
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).resolve().parent.parent / "cli" / "golden"
+
+
+def command() -> str:
+    found = os.environ.get("LEAT_CLI") or shutil.which("leat")
+    if not found:
+        pytest.skip("no command leat: LEAT_CLI names it, or it is on the PATH")
+    return found
+
+
+def leat(*arguments: object, code: int | None = 0, **options: object) -> subprocess.CompletedProcess[str]:
+    """Runs the command; fails with everything that it said if it does not end with `code`."""
+    done = subprocess.run([command(), *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=120, **options)  # type: ignore[call-overload]
+    if code is not None and done.returncode != code:
+        pytest.fail(f"leat {' '.join(map(str, arguments))}\nended with {done.returncode}, not {code}\n{done.stdout}\n{done.stderr}")
+    return done  # type: ignore[no-any-return]
+
+
+def leat_bytes(*arguments: object) -> bytes:
+    done = subprocess.run([command(), *map(str, arguments)], capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def golden(name: str, text: str) -> None:
+    """Compares with tests/cli/golden/NAME; LEAT_GOLDEN=write writes it."""
+    path = GOLDEN / name
+    if os.environ.get("LEAT_GOLDEN") == "write":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def png(width: int, height: int, seed: int = 0) -> bytes:
+    """An RGB photo of noise, which does not compress: about 3 * width * height bytes."""
+    noise = random.Random(seed)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + noise.randbytes(3 * width) for _ in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
+
+
+def jpeg(width: int, height: int, seed: int = 0) -> bytes:
+    image = pytest.importorskip("PIL.Image", reason="Pillow makes the JPEGs")
+    noise = random.Random(seed).randbytes(3 * (width // 8 + 1) * (height // 8 + 1))
+    small = image.frombytes("RGB", (width // 8 + 1, height // 8 + 1), noise)
+    out = io.BytesIO()
+    small.resize((width, height)).save(out, "JPEG", quality=85)
+    return out.getvalue()
+
+
+def make_folder(root: Path, classes: dict[str, int], size: tuple[int, int] = (40, 30), make=png) -> Path:  # type: ignore[no-untyped-def]
+    """`classes`: photos per sub-folder. Each photo is another one."""
+    seed = 0
+    for name, count in classes.items():
+        (root / name).mkdir(parents=True, exist_ok=True)
+        for i in range(count):
+            (root / name / f"{i:04d}{'.png' if make is png else '.jpg'}").write_bytes(make(*size, seed))
+            seed += 1
+    return root
+
+
+def real_data(folder: str) -> Path:
+    root = os.environ.get("LEAT_DATA")
+    if not root or not (Path(root) / folder).is_dir():
+        pytest.skip(f"real data: LEAT_DATA names no folder with {folder}")
+    return Path(root) / folder

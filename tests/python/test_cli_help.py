@@ -1,0 +1,85 @@
+"""The command's own texts: help, version, and what it says to a mistyped line."""
+
+from __future__ import annotations
+
+import pytest
+from cli_support import golden, leat
+
+COMMANDS = ["pack", "info", "verify", "cat"]
+
+
+def test_the_overview_is_the_golden_one() -> None:
+    done = leat("--help")
+    golden("help/leat.txt", done.stdout)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_is_the_golden_one(command: str) -> None:
+    done = leat(command, "--help")
+    golden(f"help/{command}.txt", done.stdout)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_a_terminal(command: str) -> None:
+    assert max(map(len, leat(command, "--help").stdout.splitlines())) <= 116
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_examples_and_exit_codes(command: str) -> None:
+    text = leat("help", command).stdout
+    assert "Examples:\n  leat " + command in text
+    assert "Exit codes: 0 " in text
+
+
+def test_the_version_is_printed() -> None:
+    name, version = leat("--version").stdout.split()
+    assert name == "leat" and version[0].isdigit()
+
+
+def test_without_a_command_it_says_which_there_are() -> None:
+    done = leat(code=2)
+    assert done.stdout == ""
+    assert "pack, info, verify or cat" in done.stderr
+
+
+@pytest.mark.parametrize(("line", "meant"), [
+    (["pakc"], "did you mean pack?"),
+    (["verfy", "x"], "did you mean verify?"),
+    (["pack", "a", "b", "--threads", "3"], "did you mean --num-threads?"),
+    (["pack", "a", "b", "--overwrit"], "did you mean --overwrite?"),
+    (["cat", "x", "--idd", "3"], "did you mean --id?"),
+])
+def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(line: list[str], meant: str) -> None:
+    assert meant in leat(*line, code=2).stderr
+
+
+@pytest.mark.parametrize("line", [
+    ["pakc"], ["pack"], ["pack", "a"], ["pack", "a", "b", "c"], ["pack", "a", "b", "--quality"], ["pack", "a", "b", "--quality", "5"],
+    ["pack", "a", "b", "--num-threads", "-1"], ["pack", "a", "b", "--num-threads", "0"], ["pack", "a", "b", "--shard-bytes", "4X"],
+    ["pack", "a", "b", "--on-error", "ignore"], ["pack", "a", "b", "--resume=yes"], ["pack", "-q", "a", "b"], ["info"], ["verify"],
+    ["cat", "x"], ["cat", "x", "--id", "1.5"],
+])
+def test_a_wrong_line_is_answered_in_two_lines_and_exit_code_2(line: list[str]) -> None:
+    done = leat(*line, code=2)
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2 and lines[0].startswith("leat") and lines[1].startswith("Help: leat ")
+
+
+@pytest.mark.parametrize(("value", "said"), [("4X", "such as 1000000, 512M or 4G"), ("", "such as"), ("99999999999G", "such as")])
+def test_a_wrong_size_is_answered_with_what_would_be_right(value: str, said: str) -> None:
+    assert said in leat("pack", "a", "b", f"--shard-bytes={value}", code=2).stderr
+
+
+def test_options_may_stand_between_the_arguments_and_two_dashes_end_them() -> None:
+    assert "there is one argument too many" in leat("pack", "--quiet", "a", "--resume", "b", "--", "--overwrite", code=2).stderr
+
+
+@pytest.mark.parametrize("command", [["info"], ["verify"], ["cat", "--id", "0"], ["pack", "target.leat"]])
+def test_a_file_that_is_not_there_is_named(command: list[str], tmp_path) -> None:  # type: ignore[no-untyped-def]
+    missing = tmp_path / "missing"
+    done = leat(command[0], missing, *command[1:], code=2, cwd=tmp_path)
+    assert "missing" in done.stderr and done.stdout == ""
+    assert not (tmp_path / "target.leat").exists()

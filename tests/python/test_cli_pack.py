@@ -1,0 +1,327 @@
+"""leat pack: what it stores, what it says, and what is left when it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from cli_support import command, golden, jpeg, leat, leat_bytes, make_folder, png
+
+
+def without_numbers_that_change(text: str) -> str:
+    """Seconds and rates differ from run to run."""
+    lines = []
+    for line in text.splitlines():
+        if " samples, " in line and " in " in line:
+            line = line.split(", ")[0].split(": ", 1)[1]
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def info(path: Path) -> dict:  # type: ignore[type-arg]
+    return json.loads(leat("info", "--json", path).stdout)  # type: ignore[no-any-return]
+
+
+def test_a_folder_with_classes_is_packed_and_counted(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {"ant": 3, "bee": 4, "cat": 2})
+    done = leat("pack", "photos", "photos.leat", cwd=tmp_path)
+    golden("pack/classes.txt", without_numbers_that_change(done.stdout))
+    about = info(tmp_path / "photos.leat")
+    assert about["count"] == 9 and about["classes"] == ["ant", "bee", "cat"]
+    labels = [leat("cat", tmp_path / "photos.leat", "--id", i, "--field", "label").stdout for i in range(9)]
+    assert labels == ["0\n"] * 3 + ["1\n"] * 4 + ["2\n"] * 2
+    assert not (tmp_path / "photos.leat.partial").exists() and not (tmp_path / "photos.leat.bad.jsonl").exists()
+
+
+def test_photos_and_names_are_stored_as_they_came(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "photos", {"ant": 3, "bee": 2})
+    leat("pack", folder, tmp_path / "p.leat")
+    for i, path in enumerate(sorted(folder.rglob("*.png"))):
+        assert leat_bytes("cat", tmp_path / "p.leat", "--id", i, "--field", "image") == path.read_bytes()
+        assert leat_bytes("cat", tmp_path / "p.leat", "--id", i, "--field", "name").decode() == str(path.relative_to(folder))
+
+
+def test_a_flat_folder_has_no_labels(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {"": 4})
+    leat("pack", tmp_path / "photos", tmp_path / "p.leat")
+    about = info(tmp_path / "p.leat")
+    assert about["count"] == 4 and about["classes"] == [] and "label" not in [f["name"] for f in about["fields"]]
+
+
+def test_labels_none_leaves_the_folders_out(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {"a": 2, "b": 2})
+    leat("pack", tmp_path / "photos", tmp_path / "p.leat", "--labels", "none")
+    assert "label" not in [f["name"] for f in info(tmp_path / "p.leat")["fields"]]
+
+
+def test_many_classes_are_cut_to_the_largest_and_smallest(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {f"class{i:02d}": 1 + i % 4 for i in range(40)}, size=(4, 4))
+    done = leat("pack", tmp_path / "photos", tmp_path / "p.leat")
+    assert "... 30 more classes of 1 to 4 samples ..." in done.stdout
+    assert len(done.stdout.splitlines()) == 13
+
+
+def test_train_and_val_are_pointed_out(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos" / "train", {"a": 2, "b": 2})
+    make_folder(tmp_path / "photos" / "val", {"a": 1, "b": 1})
+    done = leat("pack", tmp_path / "photos", tmp_path / "p.leat")
+    assert "note: " in done.stderr and "train" in done.stderr and "val" in done.stderr
+
+
+def test_the_fingerprint_of_a_pack_is_that_of_its_folder(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {"a": 2, "b": 2})
+    leat("pack", tmp_path / "photos", tmp_path / "p.leat", "--quiet")
+    assert info(tmp_path / "p.leat")["fingerprint"] == info(tmp_path / "photos")["fingerprint"]
+
+
+def test_the_same_bytes_come_of_any_number_of_threads(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {"a": 40, "b": 30})
+    for n in (1, 2, 5):
+        leat("pack", tmp_path / "photos", tmp_path / f"{n}.leat", "--num-threads", n, "--quiet")
+    assert (tmp_path / "1.leat").read_bytes() == (tmp_path / "2.leat").read_bytes() == (tmp_path / "5.leat").read_bytes()
+
+
+def test_quiet_prints_nothing(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {"a": 2})
+    done = leat("pack", tmp_path / "photos", tmp_path / "p.leat", "--quiet")
+    assert done.stdout == "" and done.stderr == ""
+
+
+def test_metadata_is_kept_and_wrong_metadata_is_an_error(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {"a": 2})
+    leat("pack", tmp_path / "photos", tmp_path / "p.leat", "--metadata", '{"licence": "CC0"}')
+    assert info(tmp_path / "p.leat")["metadata"] == {"licence": "CC0"}
+    leat("pack", tmp_path / "photos", tmp_path / "q.leat", "--metadata", "CC0", code=2)
+    assert not (tmp_path / "q.leat").exists()
+
+
+def test_an_existing_target_is_kept_unless_overwrite_is_given(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {"a": 2})
+    leat("pack", tmp_path / "photos", tmp_path / "p.leat")
+    before = (tmp_path / "p.leat").read_bytes()
+    (tmp_path / "photos" / "a" / "9.png").write_bytes(png(8, 8, 99))
+    done = leat("pack", tmp_path / "photos", tmp_path / "p.leat", code=2)
+    assert "--overwrite" in done.stderr and (tmp_path / "p.leat").read_bytes() == before
+    leat("pack", tmp_path / "photos", tmp_path / "p.leat", "--overwrite")
+    assert info(tmp_path / "p.leat")["count"] == 3
+
+
+def test_a_file_of_leat_can_be_packed_again(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "photos", {"a": 3, "b": 3})
+    leat("pack", folder, tmp_path / "p.leat")
+    leat("pack", tmp_path / "p.leat", tmp_path / "q.leat")
+    one, two = info(tmp_path / "p.leat"), info(tmp_path / "q.leat")
+    assert one["fingerprint"] == two["fingerprint"] and one["fields"] == two["fields"] and one["classes"] == two["classes"]
+    assert leat_bytes("cat", tmp_path / "q.leat", "--id", 5, "--field", "image") == (folder / "b" / "0002.png").read_bytes()
+
+
+def test_max_side_shrinks_large_photos_only(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow makes the JPEGs")
+    folder = tmp_path / "photos" / "a"
+    folder.mkdir(parents=True)
+    (folder / "large.jpg").write_bytes(jpeg(400, 200, 1))
+    (folder / "small.jpg").write_bytes(jpeg(90, 60, 2))
+    leat("pack", tmp_path / "photos", tmp_path / "p.leat", "--max-side", 100)
+    leat("cat", tmp_path / "p.leat", "--id", 0, "--field", "image", "--out", tmp_path / "0.jpg")
+    assert image.open(tmp_path / "0.jpg").size == (100, 50)
+    assert leat_bytes("cat", tmp_path / "p.leat", "--id", 1, "--field", "image") == (folder / "small.jpg").read_bytes()
+
+
+# ---- bad photos ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bad_folder(tmp_path: Path) -> Path:
+    """Nine good PNGs and JPEG-less trouble: cut, empty, misnamed and text."""
+    folder = make_folder(tmp_path / "photos", {"a": 4, "b": 5})
+    (folder / "a" / "cut.png").write_bytes(png(60, 60, 1)[:5000])
+    (folder / "b" / "empty.png").write_bytes(b"")
+    (folder / "b" / "really_a_png.jpg").write_bytes(png(20, 20, 2))
+    (folder / "b" / "text.jpg").write_text("this is not a photo")
+    return folder
+
+
+def bad_list(path: Path) -> list[dict]:  # type: ignore[type-arg]
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_bad_photos_are_marked_listed_and_keep_their_places(bad_folder: Path, tmp_path: Path) -> None:
+    done = leat("pack", "photos", "p.leat", cwd=tmp_path)
+    assert "3 broken: 3 marked, 0 left out. All of them: p.leat.bad.jsonl" in done.stdout
+    bad = bad_list(tmp_path / "p.leat.bad.jsonl")
+    assert [Path(b["path"]).name for b in bad] == ["cut.png", "empty.png", "text.jpg"]
+    assert [b["index"] for b in bad] == [4, 10, 12] and not any(b["skipped"] for b in bad)
+    assert all(b["reason"] for b in bad)
+    about = info(tmp_path / "p.leat")
+    assert about["count"] == 13 and about["broken"] == 3
+    assert leat_bytes("cat", tmp_path / "p.leat", "--id", 4, "--field", "image") == (bad_folder / "a" / "cut.png").read_bytes()
+    leat("verify", tmp_path / "p.leat")
+
+
+def test_on_error_skip_leaves_bad_photos_out(bad_folder: Path, tmp_path: Path) -> None:
+    done = leat("pack", "photos", "p.leat", "--on-error", "skip", cwd=tmp_path)
+    assert "3 broken: 0 marked, 3 left out" in done.stdout
+    assert all(b["skipped"] for b in bad_list(tmp_path / "p.leat.bad.jsonl"))
+    assert info(tmp_path / "p.leat")["count"] == 10
+
+
+def test_on_error_raise_stops_at_the_first_one_and_names_it(bad_folder: Path, tmp_path: Path) -> None:
+    done = leat("pack", "photos", "p.leat", "--on-error", "raise", cwd=tmp_path, code=1)
+    assert "cut.png" in done.stderr and "--on-error mark --resume" in done.stderr
+    assert not (tmp_path / "p.leat").exists()
+
+
+def test_what_raise_has_stopped_goes_on_with_mark(bad_folder: Path, tmp_path: Path) -> None:
+    leat("pack", "photos", "p.leat", "--on-error", "raise", cwd=tmp_path, code=1)
+    leat("pack", "photos", "p.leat", "--on-error", "mark", "--resume", cwd=tmp_path)
+    leat("pack", "photos", "q.leat", cwd=tmp_path)
+    assert (tmp_path / "p.leat").read_bytes() == (tmp_path / "q.leat").read_bytes()
+
+
+def test_a_clean_pack_removes_the_list_of_an_earlier_one(bad_folder: Path, tmp_path: Path) -> None:
+    leat("pack", "photos", "p.leat", cwd=tmp_path)
+    for name in ("a/cut.png", "b/empty.png", "b/text.jpg"):
+        (bad_folder / name).unlink()
+    leat("pack", "photos", "p.leat", "--overwrite", cwd=tmp_path)
+    assert not (tmp_path / "p.leat.bad.jsonl").exists()
+
+
+def test_no_check_finds_only_what_the_headers_show(bad_folder: Path, tmp_path: Path) -> None:
+    leat("pack", "photos", "p.leat", "--no-check", cwd=tmp_path)
+    names = [Path(b["path"]).name for b in bad_list(tmp_path / "p.leat.bad.jsonl")]
+    assert "cut.png" not in names and info(tmp_path / "p.leat")["count"] == 13
+
+
+def test_a_damaged_jpeg_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    good = jpeg(320, 240, 5)
+    (folder / "0.jpg").write_bytes(good)
+    (folder / "1.jpg").write_bytes(good[: len(good) // 2])
+    leat("pack", "photos", "p.leat", cwd=tmp_path)
+    assert [b["index"] for b in bad_list(tmp_path / "p.leat.bad.jsonl")] == [1]
+
+
+def test_a_name_that_would_steer_the_terminal_is_printed_harmless(tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    (folder / "a\x1b[31m.png").write_bytes(b"no photo")
+    (folder / "b.png").write_bytes(png(8, 8))
+    done = leat("pack", "photos", "p.leat", cwd=tmp_path)
+    assert "\x1b" not in done.stdout + done.stderr and "a\\x1b[31m.png" in done.stdout
+
+
+# ---- stopped, resumed, refused ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def large_folder(tmp_path: Path) -> Path:
+    """About 60 MB: packing takes long enough to be stopped in the middle."""
+    folder = make_folder(tmp_path / "large", {"a": 4}, size=(280, 240))
+    originals = sorted((folder / "a").iterdir())
+    for i in range(300):
+        shutil.copyfile(originals[i % 4], folder / "a" / f"copy{i:04d}.png")
+    return folder
+
+
+def pack_until_it_has_written(source: Path, target: Path, how: signal.Signals, least: int) -> subprocess.CompletedProcess[str]:
+    """Starts a pack, waits until `least` bytes are in the partial file, sends the signal and gives what the command said."""
+    partial = Path(f"{target}.partial")
+    process = subprocess.Popen([command(), "pack", source, target, "--num-threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < end:
+        if sum(p.stat().st_size for p in ([partial] if partial.is_file() else partial.rglob("*"))) >= least:
+            break
+        time.sleep(0.001)
+    process.send_signal(how)
+    out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess([], process.returncode, out, err)
+
+
+def test_kill_in_the_middle_then_resume_gives_the_same_file(large_folder: Path, tmp_path: Path) -> None:
+    done = pack_until_it_has_written(large_folder, tmp_path / "p.leat", signal.SIGKILL, 8 << 20)
+    assert done.returncode == -signal.SIGKILL, "the pack was over before it could be killed"
+    assert not (tmp_path / "p.leat").exists()
+    leat("info", tmp_path / "p.leat", code=2)
+    resumed = leat("pack", large_folder, tmp_path / "p.leat", "--resume")
+    assert "are already in" in resumed.stderr and "resumed" in resumed.stdout
+    leat("pack", large_folder, tmp_path / "q.leat")
+    assert (tmp_path / "p.leat").read_bytes() == (tmp_path / "q.leat").read_bytes()
+    assert not (tmp_path / "p.leat.partial").exists()
+
+
+def test_ctrl_c_leaves_what_is_whole_and_says_how_to_go_on(large_folder: Path, tmp_path: Path) -> None:
+    done = pack_until_it_has_written(large_folder, tmp_path / "p.leat", signal.SIGINT, 4 << 20)
+    assert done.returncode == 130, done.stderr
+    assert f"leat pack {large_folder} {tmp_path}/p.leat --num-threads 1 --resume" in done.stderr
+    assert not (tmp_path / "p.leat").exists()
+    leat("pack", large_folder, tmp_path / "p.leat", "--num-threads", 1, "--resume")
+    leat("verify", tmp_path / "p.leat")
+
+
+def test_resume_refuses_a_source_that_has_changed(large_folder: Path, tmp_path: Path) -> None:
+    done = pack_until_it_has_written(large_folder, tmp_path / "p.leat", signal.SIGKILL, 4 << 20)
+    assert done.returncode == -signal.SIGKILL
+    os.utime(large_folder / "a" / "0001.png", (1, 1))
+    refused = leat("pack", large_folder, tmp_path / "p.leat", "--resume", code=2)
+    assert "changed" in refused.stderr and "without resume" in refused.stderr
+
+
+def test_two_packers_of_one_target_exclude_each_other(large_folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "p.leat"
+    first = subprocess.Popen([command(), "pack", large_folder, target, "--num-threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 30
+        while not Path(f"{target}.partial").exists() and time.monotonic() < end:
+            time.sleep(0.001)
+        first.send_signal(signal.SIGSTOP)
+        second = leat("pack", large_folder, target, code=2)
+        assert "p.leat" in second.stderr
+    finally:
+        first.send_signal(signal.SIGCONT)
+    out, err = first.communicate(timeout=60)
+    assert first.returncode == 0, err
+    leat("verify", target)
+
+
+def test_a_full_disk_is_said_and_packing_can_go_on_afterwards(large_folder: Path, tmp_path: Path) -> None:
+    def little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20, 5 << 20))
+
+    done = leat("pack", large_folder, tmp_path / "p.leat", code=2, preexec_fn=little_room)
+    assert "p.leat" in done.stderr and "--resume" in done.stderr
+    assert not (tmp_path / "p.leat").exists()
+    leat("pack", large_folder, tmp_path / "p.leat", "--resume")
+    leat("pack", large_folder, tmp_path / "q.leat")
+    assert (tmp_path / "p.leat").read_bytes() == (tmp_path / "q.leat").read_bytes()
+
+
+def test_shards_open_as_one(large_folder: Path, tmp_path: Path) -> None:
+    """A shard ends with a group of samples, so it takes tens of MB to have several."""
+    leat("pack", large_folder, tmp_path / "p.leat", "--shard-bytes", "16M")
+    about = info(tmp_path / "p.leat")
+    assert about["count"] == 304 and len(about["shards"]) > 1
+    assert sum(s["count"] for s in about["shards"]) == 304
+    assert about["fingerprint"] == info(large_folder)["fingerprint"]
+    assert leat_bytes("cat", tmp_path / "p.leat", "--id", 303, "--field", "image") == max(large_folder.rglob("*.png")).read_bytes()
+    leat("verify", tmp_path / "p.leat")
+    shown = leat("info", tmp_path / "p.leat").stdout
+    assert f"shards         {len(about['shards'])}" in shown
+
+
+def test_a_target_in_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {"a": 1})
+    assert "nowhere" in leat("pack", tmp_path / "photos", tmp_path / "nowhere" / "p.leat", code=2).stderr
+
+
+def test_an_empty_folder_is_an_error_or_an_empty_file_but_never_silent(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    done = leat("pack", tmp_path / "photos", tmp_path / "p.leat", code=None)
+    assert done.returncode == 2 and "photos" in done.stderr

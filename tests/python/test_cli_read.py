@@ -1,0 +1,134 @@
+"""leat info, verify and cat, on small files made here."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from cli_support import command, golden, leat, leat_bytes, make_folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("read") / "photos", {"ant": 12, "bee": 20})
+
+
+@pytest.fixture(scope="module")
+def packed(folder: Path) -> Path:
+    leat("pack", folder, folder.parent / "p.leat", "--quiet", "--metadata", '{"licence": "CC0"}')
+    return folder.parent / "p.leat"
+
+
+def test_info_prints_what_is_in_a_file(packed: Path) -> None:
+    golden("info/photos.txt", leat("info", "p.leat", cwd=packed.parent).stdout)
+
+
+def test_info_of_a_folder_prints_the_same_samples(folder: Path, packed: Path) -> None:
+    one, two = (json.loads(leat("info", "--json", p).stdout) for p in (folder, packed))
+    for key in ("count", "classes", "fingerprint"):
+        assert one[key] == two[key]
+    assert one["format"] == "folder" and two["format"] == "leat" and two["format_version"] == 1
+    assert two["bytes"] == packed.stat().st_size and two["broken"] == 0 and two["metadata"] == {"licence": "CC0"}
+
+
+def test_info_refuses_what_is_no_data_set(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("hello")
+    done = leat("info", tmp_path / "x.txt", code=2)
+    assert "x.txt" in done.stderr and done.stdout == ""
+
+
+# ---- verify ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_file_verifies(packed: Path) -> None:
+    done = leat("verify", packed)
+    assert "p.leat: whole; " in done.stdout
+    assert leat("verify", packed, "--quiet").stdout == ""
+
+
+def test_a_flipped_bit_in_a_photo_is_found_and_named(folder: Path, packed: Path, tmp_path: Path) -> None:
+    data = bytearray(packed.read_bytes())
+    photo = (folder / "bee" / "0007.png").read_bytes()
+    at = data.index(photo) + len(photo) // 2
+    data[at] ^= 4
+    (tmp_path / "q.leat").write_bytes(data)
+    done = leat("verify", tmp_path / "q.leat", code=1)
+    faults = [line for line in done.stdout.splitlines() if "sample" in line]
+    assert len(faults) == 1 and faults[0].startswith(f"{tmp_path}/q.leat: sample 19, field image, byte ")
+    assert done.stdout.splitlines()[-1].endswith("1 fault found.")
+
+
+def test_any_flipped_bit_is_found(packed: Path, tmp_path: Path) -> None:
+    """A bit in every 509th byte, and in some of the first and last 64."""
+    whole = packed.read_bytes()
+    places = sorted({*range(0, len(whole), 509), *range(0, 64, 7), *range(len(whole) - 64, len(whole), 7)})
+    target = tmp_path / "q.leat"
+    missed = []
+    for at in places:
+        data = bytearray(whole)
+        data[at] ^= 1 << at % 8
+        target.write_bytes(data)
+        if leat("verify", target, "--quiet", code=None).returncode not in (1, 2):
+            missed.append(at)
+    assert missed == []
+
+
+def test_a_cut_file_is_found(packed: Path, tmp_path: Path) -> None:
+    whole = packed.read_bytes()
+    for length in (len(whole) - 1, len(whole) // 2, 100, 1):
+        (tmp_path / "q.leat").write_bytes(whole[:length])
+        done = leat("verify", tmp_path / "q.leat", code=None)
+        assert done.returncode in (1, 2) and "q.leat" in done.stdout + done.stderr, length
+
+
+def test_the_files_of_a_folder_are_read(tmp_path: Path) -> None:
+    assert "whole" in leat("verify", make_folder(tmp_path / "photos", {"a": 3})).stdout
+
+
+# ---- cat -------------------------------------------------------------------------------------------------------------
+
+
+def test_cat_gives_values_as_text_and_as_bytes(packed: Path) -> None:
+    assert leat("cat", packed, "--id", 13, "--field", "label").stdout == "1\n"
+    assert leat_bytes("cat", packed, "--id", 13, "--field", "label", "--raw") == struct.pack("<q", 1)
+    assert leat("cat", packed, "--id", 13, "--field", "name").stdout == "bee/0001.png"
+
+
+def test_cat_writes_to_a_path(folder: Path, packed: Path, tmp_path: Path) -> None:
+    leat("cat", packed, "--id", 2, "--field", "image", "--out", tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes() == (folder / "ant" / "0002.png").read_bytes()
+
+
+def test_cat_reads_a_folder_too(folder: Path) -> None:
+    assert leat_bytes("cat", folder, "--id", 2, "--field", "image") == (folder / "ant" / "0002.png").read_bytes()
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["--id", "32", "--field", "image"], "it has 32, numbered from 0"),
+    (["--id", "0", "--field", "photo"], 'has no field "photo"; it has image, label, name'),
+    (["--id", "0"], "--field is missing"),
+])
+def test_cat_says_what_there_is(packed: Path, arguments: list[str], said: str) -> None:
+    done = leat("cat", packed, *arguments, code=2)
+    assert said in done.stderr and done.stdout == ""
+
+
+def test_cat_keeps_binary_bytes_off_a_terminal(packed: Path) -> None:
+    master, slave = pty.openpty()
+    done = subprocess.run([command(), "cat", packed, "--id", "0", "--field", "image"], stdout=slave, stderr=subprocess.PIPE, text=True)
+    os.close(slave)
+    os.close(master)
+    assert done.returncode == 2 and "--out PATH, or --force" in done.stderr
+
+
+def test_output_that_cannot_be_written_is_a_failure(packed: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([command(), "info", packed], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and "could not be written" in done.stderr
