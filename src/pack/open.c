@@ -27,7 +27,7 @@ static int check(void *checker, const void *data, size_t length, struct leat_err
     return leat_photo_check(checker, data, length, error);
 }
 
-static const struct leat_photo_hooks hooks = {probe, checker_new, checker_free, check, NULL};
+static const struct leat_photo_hooks hooks = {probe, checker_new, checker_free, check, leat_photo_shrink};
 
 int leat_writer_open(const char *path, const struct leat_field *fields, size_t n_fields, const struct leat_writer_options *options,
                      struct leat_writer **out, struct leat_error *error)
