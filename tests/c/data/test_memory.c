@@ -1,0 +1,127 @@
+#include "base/alloc.h"
+#include "data/dataset.h"
+#include "native.h"
+
+static char folder[PATH_MAX], path[PATH_MAX + 16], photos[PATH_MAX + 16];
+enum { N = 300 };
+
+static int set_up(void **state)
+{
+    (void)state;
+    files_folder(folder);
+    snprintf(path, sizeof path, "%s/data.leat", folder);
+    native_write(path, 0, N, 0);
+    for (int i = 0; i < 300; i++) { /* more than the listing's first room */
+        char name[32];
+        snprintf(name, sizeof name, "photos/%c/%03d.jpg", 'a' + i % 2, i);
+        files_write_text(folder, name, "x");
+    }
+    files_write_text(folder, "photos/readme", "makes a notice");
+    snprintf(photos, sizeof photos, "%s/photos", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    files_remove(folder);
+    return 0;
+}
+
+static uint64_t calls, failing;
+
+static void *allocate(size_t bytes)
+{
+    return ++calls == failing ? NULL : malloc(bytes);
+}
+static void *resize(void *p, size_t bytes)
+{
+    return ++calls == failing ? NULL : realloc(p, bytes);
+}
+
+/* Everything that a data set is asked for. Outputs of what failed must be NULL or empty. */
+static int use(const char *which, size_t varying, size_t fixed, struct leat_error *error)
+{
+    struct leat_dataset *d = NULL, *joined = NULL, *selected = NULL, *sliced = NULL, *parts[2] = {NULL, NULL};
+    struct leat_value value = {0};
+    char *about = NULL;
+    int64_t positions[200];
+    for (int i = 0; i < 200; i++)
+        positions[i] = (i * 7) % N;
+    int rc = leat_dataset_open(which, NULL, &d, error);
+    if (!rc)
+        rc = leat_dataset_select(d, positions, 200, &selected, error);
+    if (!rc)
+        rc = leat_dataset_slice(selected, 3, 190, 2, &sliced, error);
+    if (!rc)
+        rc = leat_dataset_split(d, (double[]){0.5, 0.25}, 2, 9, parts, error);
+    if (!rc)
+        rc = leat_dataset_concat((struct leat_dataset *[]){d, sliced, parts[1]}, 3, &joined, error);
+    if (!rc)
+        rc = leat_dataset_read(joined, 20, varying, &value, error);
+    leat_value_clear(&value);
+    if (!rc)
+        rc = leat_dataset_read(joined, 20, fixed, &value, error);
+    leat_value_clear(&value);
+    if (!rc)
+        rc = leat_dataset_column(joined, varying, true, false, &value, error);
+    leat_value_clear(&value);
+    if (!rc)
+        rc = leat_dataset_column(joined, fixed, false, false, &value, error);
+    leat_value_clear(&value);
+    if (!rc)
+        rc = leat_dataset_about(joined, &about, error);
+    assert_true(!rc == (about != NULL));
+    leat_free(about);
+    leat_dataset_release(joined);
+    leat_dataset_release(parts[0]);
+    leat_dataset_release(parts[1]);
+    leat_dataset_release(sliced);
+    leat_dataset_release(selected);
+    leat_dataset_release(d);
+    return rc;
+}
+
+static void each_fails_once(const char *which, size_t varying, size_t fixed)
+{
+    leat_allocator = (struct leat_allocator){allocate, resize, free};
+    for (uint64_t n = 1;; n++) {
+        struct leat_error error = {.code = 0};
+        calls = 0;
+        failing = n;
+        int rc = use(which, varying, fixed, &error);
+        if (calls < n) {
+            assert_ok(rc);
+            assert_true(n > 10);
+            break;
+        }
+        /* Without memory for an index or a notice one goes on without. */
+        if (rc) {
+            assert_int_equal(rc, LEAT_E_NOMEM);
+            assert_int_equal(error.code, LEAT_E_NOMEM);
+            assert_true(strlen(error.message) > 0);
+        }
+    }
+    leat_allocator = (struct leat_allocator){malloc, realloc, free};
+}
+
+static void any_allocation_for_a_folder_may_fail(void **state)
+{
+    (void)state;
+    each_fails_once(photos, 0, 1);
+}
+
+static void any_allocation_for_a_file_may_fail(void **state)
+{
+    (void)state;
+    each_fails_once(path, TEXT, X);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_allocation_for_a_folder_may_fail),
+        cmocka_unit_test(any_allocation_for_a_file_may_fail),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
