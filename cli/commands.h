@@ -4,6 +4,6 @@
 
 #include "args.h"
 
-extern const struct cli_command cli_pack, cli_info, cli_verify, cli_cat;
+extern const struct cli_command cli_pack, cli_info, cli_verify, cli_cat, cli_replay, cli_bench;
 
 #endif

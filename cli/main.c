@@ -9,7 +9,7 @@
 #include "commands.h"
 #include "leat/leat.h"
 
-static const struct cli_command *const commands[] = {&cli_pack, &cli_info, &cli_verify, &cli_cat};
+static const struct cli_command *const commands[] = {&cli_pack, &cli_info, &cli_verify, &cli_cat, &cli_replay, &cli_bench};
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
 static void print_overview(void)
@@ -24,6 +24,7 @@ static void print_overview(void)
            "\nThe first steps:\n"
            "  leat pack photos/ photos.leat     a folder of photos becomes one file\n"
            "  leat info photos.leat             what is in it\n"
+           "  leat bench photos.leat            how fast this machine can be fed from it\n"
            "\nExit codes:\n"
            "  0    done\n"
            "  1    the data are at fault: verify found faults, a sample is broken or a checksum does not hold\n"
@@ -80,7 +81,7 @@ int main(int argc, char **argv)
     /* A limit on file size shall be an error of a write, as a full disk is, not a signal that kills. */
     signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {
-        fprintf(stderr, "leat: a command is missing: pack, info, verify or cat.\nHelp: leat --help\n");
+        fprintf(stderr, "leat: a command is missing: pack, info, verify, cat, replay or bench.\nHelp: leat --help\n");
         return CLI_EXIT_FAILED;
     }
     const char *name = argv[1];

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cli_support import golden, leat
 
-COMMANDS = ["pack", "info", "verify", "cat"]
+COMMANDS = ["pack", "info", "verify", "cat", "replay", "bench"]
 
 
 def test_the_overview_is_the_golden_one() -> None:
@@ -41,7 +41,7 @@ def test_the_version_is_printed() -> None:
 def test_without_a_command_it_says_which_there_are() -> None:
     done = leat(code=2)
     assert done.stdout == ""
-    assert "pack, info, verify or cat" in done.stderr
+    assert "pack, info, verify, cat, replay or bench" in done.stderr
 
 
 @pytest.mark.parametrize(("line", "meant"), [
@@ -59,7 +59,8 @@ def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(line: list[str]
     ["pakc"], ["pack"], ["pack", "a"], ["pack", "a", "b", "c"], ["pack", "a", "b", "--quality"], ["pack", "a", "b", "--quality", "5"],
     ["pack", "a", "b", "--num-threads", "-1"], ["pack", "a", "b", "--num-threads", "0"], ["pack", "a", "b", "--shard-bytes", "4X"],
     ["pack", "a", "b", "--on-error", "ignore"], ["pack", "a", "b", "--resume=yes"], ["pack", "-q", "a", "b"], ["info"], ["verify"],
-    ["cat", "x"], ["cat", "x", "--id", "1.5"],
+    ["cat", "x"], ["cat", "x", "--id", "1.5"], ["replay", "a", "b"], ["replay", "a", "b", "--out", "c", "--epoch", "1"],
+    ["bench", "x", "--seconds", "0"], ["bench", "x", "--batch-size", "0"], ["bench", "x", "--order", "random"],
 ])
 def test_a_wrong_line_is_answered_in_two_lines_and_exit_code_2(line: list[str]) -> None:
     done = leat(*line, code=2)
@@ -77,7 +78,7 @@ def test_options_may_stand_between_the_arguments_and_two_dashes_end_them() -> No
     assert "there is one argument too many" in leat("pack", "--quiet", "a", "--resume", "b", "--", "--overwrite", code=2).stderr
 
 
-@pytest.mark.parametrize("command", [["info"], ["verify"], ["cat", "--id", "0"], ["pack", "target.leat"]])
+@pytest.mark.parametrize("command", [["info"], ["verify"], ["cat", "--id", "0"], ["bench"], ["pack", "target.leat"]])
 def test_a_file_that_is_not_there_is_named(command: list[str], tmp_path) -> None:  # type: ignore[no-untyped-def]
     missing = tmp_path / "missing"
     done = leat(command[0], missing, *command[1:], code=2, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""leat info, verify and cat, on small files made here."""
+"""leat info, verify, cat, replay and bench, on small files made here."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from pathlib import Path
 
 import pytest
 from cli_support import command, golden, leat, leat_bytes, make_folder
+
+PROGRAM = {
+    "operators": {"a": {"type": "Decode", "mode": "RGB"}, "b": {"type": "Resize", "size": [16, 16]},
+                  "c": {"type": "ToDtype", "dtype": "float32"}},
+    "outputs": {"image": {"field": "image", "chain": ["a", "b"]}, "small": {"field": "image", "chain": ["a", "b", "c"]},
+                "label": {"field": "label", "chain": []}},
+}
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +139,25 @@ def test_output_that_cannot_be_written_is_a_failure(packed: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([command(), "info", packed], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2 and "could not be written" in done.stderr
+
+
+# ---- bench -----------------------------------------------------------------------------------------------------------
+
+
+def test_bench_counts_samples_for_each_number_of_threads(packed: Path) -> None:
+    report = json.loads(leat("bench", packed, "--json", "--seconds", 0.2, "--batch-size", 8).stdout)
+    assert [run["threads"] for run in report["runs"]][0] == 1
+    for run in report["runs"]:
+        assert run["samples"] > 0 and run["samples_per_second"] > 0
+        assert "reading" in run["thread_seconds"] and any("Decode" in name for name in run["thread_seconds"])
+
+
+def test_bench_runs_a_program_from_a_file(packed: Path, tmp_path: Path) -> None:
+    (tmp_path / "program.json").write_text(json.dumps(PROGRAM))
+    done = leat("bench", packed, "--seconds", 0.2, "--num-threads", 1, "--program", tmp_path / "program.json")
+    assert "samples/s" in done.stdout and "Resize" in done.stdout
+
+
+def test_bench_names_what_does_not_fit_in_a_program(packed: Path, tmp_path: Path) -> None:
+    (tmp_path / "program.json").write_text('{"operators": {}, "outputs": {"x": {"field": "nothing", "chain": []}}}')
+    assert "nothing" in leat("bench", packed, "--program", tmp_path / "program.json", code=2).stderr

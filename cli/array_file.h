@@ -1,0 +1,31 @@
+/*
+ * Arrays as files that other programs open: .npy (numpy) and .png. Both writers are small enough to be here whole, and
+ * need no library.
+ */
+#ifndef LEAT_CLI_ARRAY_FILE_H
+#define LEAT_CLI_ARRAY_FILE_H
+
+#include "args.h"
+#include "leat/leat.h"
+
+struct cli_array {
+    enum leat_dtype dtype;
+    unsigned ndim;
+    int64_t shape[LEAT_MAX_DIMS];
+    int64_t strides[LEAT_MAX_DIMS]; /* in elements */
+    const void *data;
+};
+
+/* A dense array of the shape, whose strides follow from it. */
+struct cli_array cli_array_dense(enum leat_dtype dtype, unsigned ndim, const int64_t *shape, const void *data);
+
+/* Writes `path` as .npy, version 1.0, in C order whatever the strides are. bfloat16, which numpy has not, is widened to
+ * float32. False after a message. */
+bool cli_write_npy(const struct cli_command *command, const char *path, const struct cli_array *array);
+
+/* If the array is a batch of images (N x 1 or 3 x H x W, or N x H x W x 1 or 3), writes them side by side as a PNG: u8
+ * as it is, other types stretched from the least to the largest value of each channel. *written says whether it was
+ * one. False after a message. */
+bool cli_write_contact_sheet(const struct cli_command *command, const char *path, const struct cli_array *array, bool *written);
+
+#endif

@@ -1,0 +1,381 @@
+/*
+ * leat bench: how many samples per second this machine makes of a file, for 1 to n threads, and where the time goes.
+ * The batches are taken and dropped at once, so this is what a training that needs no time could get.
+ */
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "commands.h"
+#include "print.h"
+#include "progress.h"
+
+#define MAX_STEPS 32
+#define MAX_RUNS 16
+#define WARM_BATCHES 4
+
+enum { JSON, PROGRAM, SECONDS, BATCH_SIZE, THREADS, ORDER };
+static const struct cli_option options[] = {
+    [JSON] = {"json", NULL, "one JSON object instead of a table"},
+    [PROGRAM] = {"program", "FILE",
+                 "a program as JSON; default: for photos Decode, RandomResizedCrop(224),\n"
+                 "RandomHorizontalFlip, Normalize to float32; for other data every field as stored"},
+    [SECONDS] = {"seconds", "S", "how long each number of threads is measured; default: 3"},
+    [BATCH_SIZE] = {"batch-size", "B", "samples per batch; default: 64 for photos, 1024 for other data"},
+    [THREADS] = {"num-threads", "N", "measure this number of threads only; default: 1, 2, 4 ... all"},
+    [ORDER] = {"order", "WHAT", "shuffled or sequential; default: shuffled"},
+};
+
+/* What a person would train an ImageNet model with. */
+static const char photo_operators[] =
+    "\"decode\": {\"type\": \"Decode\", \"mode\": \"RGB\"}, \"crop\": {\"type\": \"RandomResizedCrop\", \"size\": [224, 224]}, "
+    "\"flip\": {\"type\": \"RandomHorizontalFlip\"}, "
+    "\"normalize\": {\"type\": \"Normalize\", \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}";
+
+struct step {
+    char name[64];
+    double seconds;
+};
+
+struct result {
+    unsigned threads;
+    uint64_t samples, bytes;
+    double seconds, waited;
+    struct step steps[MAX_STEPS]; /* thread time of reading and of each step of the program */
+    size_t n_steps;
+};
+
+struct bench {
+    const struct cli_command *command;
+    const char *path, *program_path;
+    char *program; /* NULL: as stored */
+    const char *program_name;
+    double seconds;
+    uint64_t batch_size;
+    unsigned threads; /* 0: all */
+    int order;
+    bool json;
+    struct leat_dataset *dataset;
+    struct result results[MAX_RUNS];
+    size_t n_results;
+};
+
+static unsigned allowed_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set))
+        return 1;
+    const int n = CPU_COUNT(&set);
+    return n > 0 ? (unsigned)n : 1;
+}
+
+/* The program for photos: the standard chain for the first image field, every other field of fixed size as it is. */
+static char *photo_program(const struct leat_dataset *dataset)
+{
+    size_t n, used;
+    const struct leat_field *fields = leat_dataset_fields(dataset, &n);
+    size_t image = n;
+    for (size_t i = 0; i < n && image == n; i++)
+        if (fields[i].kind == LEAT_KIND_IMAGE)
+            image = i;
+    if (image == n)
+        return NULL;
+    const size_t room = 1024 + n * 256;
+    char *text = malloc(room);
+    if (!text)
+        return NULL;
+    used = (size_t)snprintf(text, room,
+                            "{\"operators\": {%s}, \"outputs\": {\"%s\": {\"field\": \"%s\", \"chain\": "
+                            "[\"decode\", \"crop\", \"flip\", \"normalize\"]}",
+                            photo_operators, fields[image].name, fields[image].name);
+    for (size_t i = 0; i < n; i++) {
+        const bool fixed = fields[i].kind == LEAT_KIND_ARRAY && (!fields[i].ndim || fields[i].shape[0] >= 0);
+        if (fixed && !(fields[i].flags & LEAT_FIELD_DERIVED))
+            used +=
+                (size_t)snprintf(text + used, room - used, ", \"%s\": {\"field\": \"%s\", \"chain\": []}", fields[i].name, fields[i].name);
+    }
+    snprintf(text + used, room - used, "}}");
+    return text;
+}
+
+static void add_step(struct result *result, const char *name, double seconds)
+{
+    size_t i = 0;
+    while (i < result->n_steps && strcmp(result->steps[i].name, name) != 0)
+        i++;
+    if (i == MAX_STEPS)
+        return;
+    if (i == result->n_steps) {
+        result->n_steps++;
+        snprintf(result->steps[i].name, sizeof result->steps[i].name, "%s", name);
+    }
+    result->steps[i].seconds += seconds;
+}
+
+static double number_at(const json_t *object, const char *part, const char *key)
+{
+    return json_number_value(json_object_get(part ? json_object_get(object, part) : object, key));
+}
+
+/* The seconds of the step of that output in a list of statistics. */
+static double step_seconds(const json_t *steps, const json_t *like)
+{
+    size_t i;
+    json_t *step;
+    json_array_foreach(steps, i, step)
+    {
+        if (json_equal(json_object_get(step, "output"), json_object_get(like, "output")) &&
+            json_equal(json_object_get(step, "step"), json_object_get(like, "step")))
+            return number_at(step, NULL, "s");
+    }
+    return 0;
+}
+
+/* What was counted between two readings of the statistics. */
+static void read_stats(struct result *result, const char *before_text, const char *after_text)
+{
+    json_t *before = json_loads(before_text, 0, NULL), *after = json_loads(after_text, 0, NULL), *step;
+    const json_t *old = json_object_get(before, "operators");
+    size_t i;
+    result->bytes = (uint64_t)(number_at(after, "fetch", "bytes") - number_at(before, "fetch", "bytes"));
+    result->waited = number_at(after, NULL, "consumer_wait_s") - number_at(before, NULL, "consumer_wait_s");
+    add_step(result, "reading", number_at(after, "fetch", "s") - number_at(before, "fetch", "s"));
+    json_array_foreach(json_object_get(after, "operators"), i, step)
+    {
+        const char *name = json_string_value(json_object_get(step, "step"));
+        add_step(result, name ? name : "?", number_at(step, NULL, "s") - step_seconds(old, step));
+    }
+    json_decref(before);
+    json_decref(after);
+}
+
+/* One number of threads. Batches before the clock starts fill caches and the window. */
+static int measure(struct bench *bench, unsigned threads, struct leat_error *error)
+{
+    struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
+    struct leat_loader *loader = NULL;
+    struct leat_batch *batch = NULL;
+    struct result *result = &bench->results[bench->n_results];
+    uint64_t iteration = 0, taken = 0;
+    double begin = 0;
+    char *before = NULL, *after = NULL;
+    wish.batch_size = bench->batch_size;
+    wish.order = bench->order ? LEAT_ORDER_SEQUENTIAL : LEAT_ORDER_SHUFFLED;
+    wish.on_error = LEAT_ON_ERROR_SKIP; /* a broken photo is not what is measured */
+    wish.num_threads = threads;
+    wish.program = bench->program;
+    *result = (struct result){.threads = threads};
+    int rc = leat_loader_open(bench->dataset, &wish, &loader, error);
+    if (!rc)
+        rc = leat_loader_start(loader, &iteration, error);
+    while (!rc && !cli_interrupted()) {
+        rc = leat_loader_next(loader, iteration, -1, &batch, error);
+        if (rc == LEAT_E_END) {
+            rc = leat_loader_start(loader, &iteration, error);
+            continue;
+        }
+        if (rc)
+            break;
+        if (taken++ >= WARM_BATCHES)
+            result->samples += leat_batch_rows(batch);
+        leat_batch_free(batch);
+        batch = NULL;
+        if (taken == WARM_BATCHES) {
+            rc = leat_loader_stats(loader, &before, error);
+            begin = cli_now();
+        }
+        if (taken > WARM_BATCHES && cli_now() - begin >= bench->seconds)
+            break;
+    }
+    result->seconds = cli_now() - begin;
+    if (!rc && !cli_interrupted() && !(rc = leat_loader_stats(loader, &after, error)))
+        read_stats(result, before, after);
+    leat_free(before);
+    leat_free(after);
+    leat_loader_close(loader);
+    bench->n_results += !rc;
+    return rc;
+}
+
+static json_t *result_json(const struct result *result)
+{
+    json_t *object = json_object(), *steps = json_object();
+    json_object_set_new(object, "threads", json_integer(result->threads));
+    json_object_set_new(object, "samples", json_integer((json_int_t)result->samples));
+    json_object_set_new(object, "seconds", json_real(result->seconds));
+    json_object_set_new(object, "samples_per_second", json_real((double)result->samples / result->seconds));
+    json_object_set_new(object, "bytes_read_per_second", json_real((double)result->bytes / result->seconds));
+    json_object_set_new(object, "consumer_waited_seconds", json_real(result->waited));
+    for (size_t i = 0; i < result->n_steps; i++)
+        json_object_set_new(steps, result->steps[i].name, json_real(result->steps[i].seconds));
+    json_object_set_new(object, "thread_seconds", steps);
+    return object;
+}
+
+static void print_json(const struct bench *bench)
+{
+    json_t *report = json_object(), *runs = json_array(), *path = json_string(bench->path);
+    json_object_set_new(report, "path", path ? path : json_null());
+    json_object_set_new(report, "count", json_integer((json_int_t)leat_dataset_count(bench->dataset)));
+    json_object_set_new(report, "program", json_string(bench->program_name));
+    json_object_set_new(report, "batch_size", json_integer((json_int_t)bench->batch_size));
+    json_object_set_new(report, "order", json_string(bench->order ? "sequential" : "shuffled"));
+    json_object_set_new(report, "version", json_string(leat_version()));
+    for (size_t i = 0; i < bench->n_results; i++)
+        json_array_append_new(runs, result_json(&bench->results[i]));
+    json_object_set_new(report, "runs", runs);
+    json_dumpf(report, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(report);
+}
+
+static void print_heading(const struct bench *bench)
+{
+    char count[32];
+    printf("%s: %s samples, batches of %" PRIu64 ", %s, %s\n", bench->path, cli_count(leat_dataset_count(bench->dataset), count),
+           bench->batch_size, bench->order ? "sequential" : "shuffled", bench->program_name);
+    printf("%8s %12s %10s %8s   %s\n", "threads", "samples/s", "read", "x first", "where the threads' time went");
+}
+
+/* One line of the table. What is left of the threads' time is waiting: for work, for the consumer, for a core. */
+static void print_result(const struct bench *bench, const struct result *result)
+{
+    const struct result *first = &bench->results[0];
+    const double rate = (double)result->samples / result->seconds, total = result->seconds * result->threads;
+    char count[32], bytes[32];
+    double used = 0;
+    printf("%8u %12s %8s/s %8.2f  ", result->threads, cli_count((uint64_t)rate, count),
+           cli_bytes((uint64_t)((double)result->bytes / result->seconds), bytes), rate / ((double)first->samples / first->seconds));
+    for (size_t i = 0; i < result->n_steps; i++) {
+        used += result->steps[i].seconds;
+        printf("%s %s %.0f%%", i ? "," : "", result->steps[i].name, 100 * result->steps[i].seconds / total);
+    }
+    printf(", waiting and other %.0f%%\n", used < total ? 100 * (total - used) / total : 0);
+    fflush(stdout);
+}
+
+static int measure_all(struct bench *bench)
+{
+    struct leat_error error;
+    const unsigned all = allowed_cores();
+    unsigned threads = bench->threads ? bench->threads : 1;
+    cli_catch_interrupts();
+    if (!bench->json)
+        print_heading(bench);
+    for (;;) {
+        if (measure(bench, threads, &error))
+            return cli_fail(bench->command, &error, NULL);
+        if (cli_interrupted())
+            return CLI_EXIT_INTERRUPTED;
+        if (!bench->json)
+            print_result(bench, &bench->results[bench->n_results - 1]);
+        if (bench->threads || threads >= all || bench->n_results == MAX_RUNS)
+            break;
+        threads = threads * 2 < all ? threads * 2 : all;
+    }
+    if (bench->json)
+        print_json(bench);
+    return CLI_EXIT_OK;
+}
+
+static int choose_program(struct bench *bench)
+{
+    if (bench->program_path) {
+        bench->program_name = bench->program_path;
+        bench->program = cli_read_text(bench->command, bench->program_path, NULL);
+        if (!bench->program)
+            return CLI_EXIT_FAILED;
+    } else {
+        bench->program = photo_program(bench->dataset);
+        bench->program_name = bench->program ? "Decode, RandomResizedCrop(224), RandomHorizontalFlip, Normalize to float32" : "as stored";
+    }
+    if (!bench->batch_size)
+        bench->batch_size = bench->program ? 64 : 1024;
+    if (leat_dataset_count(bench->dataset))
+        return CLI_EXIT_OK;
+    cli_say(bench->command, "%s has no samples.", bench->path);
+    return CLI_EXIT_FAILED;
+}
+
+static bool parse(struct bench *bench, int argc, char **argv, int *exit_code)
+{
+    static const char *const names[] = {"FILE"}, *const orders[] = {"shuffled", "sequential"};
+    const struct cli_command *command = bench->command;
+    struct cli_args args;
+    const char *value;
+    size_t positional = 0;
+    int what;
+    bool good = true;
+    *exit_code = CLI_EXIT_FAILED;
+    cli_args_init(&args, command, argc, argv);
+    while (good && (what = cli_args_next(&args, &value)) != CLI_ARG_END) {
+        switch (what) {
+        case CLI_ARG_POSITIONAL:
+            bench->path = positional++ ? bench->path : value;
+            break;
+        case JSON:
+            bench->json = true;
+            break;
+        case PROGRAM:
+            bench->program_path = value;
+            break;
+        case SECONDS:
+            good = cli_parse_seconds(command, "seconds", value, &bench->seconds);
+            break;
+        case BATCH_SIZE:
+            good = cli_parse_u64(command, "batch-size", value, 1, INT32_MAX, &bench->batch_size);
+            break;
+        case THREADS:
+            good = cli_parse_unsigned(command, "num-threads", value, 1, 4096, &bench->threads);
+            break;
+        case ORDER:
+            good = cli_parse_choice(command, "order", value, orders, 2, &bench->order);
+            break;
+        default:
+            *exit_code = cli_args_exit(what);
+            return false;
+        }
+    }
+    return good && !cli_args_positional(command, names, 1, positional);
+}
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+    struct bench *bench = calloc(1, sizeof *bench);
+    int exit_code = CLI_EXIT_FAILED;
+    if (!bench) {
+        cli_say(command, "memory could not be allocated.");
+        return CLI_EXIT_FAILED;
+    }
+    bench->command = command;
+    bench->seconds = 3;
+    if (parse(bench, argc, argv, &exit_code) && (bench->dataset = cli_open(command, bench->path, LEAT_LABELS_AUTO, &exit_code))) {
+        exit_code = choose_program(bench);
+        if (!exit_code)
+            exit_code = measure_all(bench);
+    }
+    leat_dataset_release(bench->dataset);
+    free(bench->program);
+    free(bench);
+    return exit_code;
+}
+
+const struct cli_command cli_bench = {
+    .name = "bench",
+    .usage = "FILE [options]",
+    .summary = "how fast this machine can be fed from a file, and where the time goes",
+    .about = "Batches are made and dropped at once, for 1, 2, 4 ... threads up to all that this process may use. One line for\n"
+             "each: samples per second, bytes read, and how the threads' time divides into reading, decoding, resizing and\n"
+             "so on; what is left is waiting. Run it twice: the first run may read from the disk, the second from memory.\n",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .more = "Examples:\n"
+            "  leat bench train.leat\n"
+            "  leat bench train.leat --num-threads 8 --seconds 10 --json\n"
+            "\nExit codes: 0 measured; 1 the data are at fault; 2 could not run; 130 interrupted.\n",
+    .run = run,
+};

@@ -1,0 +1,371 @@
+/*
+ * leat replay: the batch that a saved state points at, computed again and written as files that other programs open.
+ *
+ * The state names everything that decides what the batch holds but the program and the data: seed, order, sizes, position.
+ *
+ *     OUT/batch.json            epoch, step, ids, random keys, which rows are padding, what was broken, the outputs
+ *     OUT/image.npy             a dense output; OUT/image.png beside it if it is a batch of images
+ *     OUT/boxes.values.npy      an output whose rows vary in length, one after the other, and
+ *     OUT/boxes.offsets.npy     where each row begins
+ *     OUT/photo/0003-id17.jpg   a value as it is stored, one file a row
+ *     OUT/caption.json          text, a list of strings
+ */
+#include "replay.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "array_file.h"
+#include "commands.h"
+#include "print.h"
+
+enum { OUT, RANK, WORLD_SIZE, PROGRAM, EPOCH, STEP };
+static const struct cli_option options[] = {
+    [OUT] = {"out", "DIR", "the folder that gets the files; it is made if it is not there"},
+    [RANK] = {"rank", "R", "the rank whose part of the batch is wanted; default: 0"},
+    [WORLD_SIZE] = {"world-size", "W", "ranks among which the batch was divided; default: what the state says"},
+    [PROGRAM] = {"program", "FILE",
+                 "the program of the loader as JSON (its outputs and operators); default: every\n"
+                 "field as it is stored"},
+    [EPOCH] = {"epoch", "E", "another batch of that run: its epoch; needs --step"},
+    [STEP] = {"step", "S", "another batch of that run: its step; default epoch: the state's"},
+};
+
+struct replay {
+    const struct cli_command *command;
+    const char *state_path, *data_path, *out, *program_path;
+    uint64_t rank, world_size, epoch, step; /* UINT64_MAX: not given */
+    struct leat_dataset *dataset;
+    struct leat_loader *loader;
+    struct leat_batch *batch;
+};
+
+static char *join(const struct replay *replay, const char *name, const char *suffix)
+{
+    char *path;
+    return asprintf(&path, "%s/%s%s", replay->out, name, suffix) < 0 ? NULL : path;
+}
+
+/* A name as part of a path: what is no letter, digit, dot, dash or underscore becomes an underscore. */
+static void file_name(const char *name, char out[128])
+{
+    size_t i = 0;
+    for (; name[i] && i < 127; i++) {
+        const char c = name[i];
+        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (i && (c == '.' || c == '-'));
+        out[i] = plain ? c : '_';
+    }
+    out[i] = 0;
+    if (!strcmp(out, "batch")) /* would take the place of batch.json */
+        strcpy(out, "batch_");
+}
+
+static const char *stored_suffix(const uint8_t *data, size_t length)
+{
+    if (length >= 3 && !memcmp(data, "\xff\xd8\xff", 3))
+        return ".jpg";
+    if (length >= 8 && !memcmp(data, "\x89PNG\r\n\x1a\n", 8))
+        return ".png";
+    if (length >= 12 && !memcmp(data, "RIFF", 4) && !memcmp(data + 8, "WEBP", 4))
+        return ".webp";
+    return ".bin";
+}
+
+static bool make_folder(const struct replay *replay, const char *path)
+{
+    struct stat st;
+    if (!mkdir(path, 0777) || (errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)))
+        return true;
+    cli_say(replay->command, "the folder %s cannot be made: %s.", path, strerror(errno == EEXIST ? ENOTDIR : errno));
+    return false;
+}
+
+static bool write_file(const struct replay *replay, const char *path, const void *data, size_t length)
+{
+    FILE *file = fopen(path, "wb");
+    bool good = file && (!length || fwrite(data, 1, length, file) == length);
+    if (file)
+        good = !fclose(file) && good;
+    if (!good)
+        cli_say(replay->command, "%s could not be written: %s.", path, strerror(errno));
+    return good;
+}
+
+static bool write_array(const struct replay *replay, const char *name, const char *suffix, const struct cli_array *array)
+{
+    char *path = join(replay, name, suffix);
+    bool good = path && cli_write_npy(replay->command, path, array);
+    free(path);
+    return good;
+}
+
+static bool write_dense(const struct replay *replay, const char *name, const struct leat_tensor *tensor, json_t *about)
+{
+    struct cli_array array = {.dtype = tensor->dtype, .ndim = tensor->ndim, .data = tensor->data};
+    bool sheet = false;
+    memcpy(array.shape, tensor->shape, sizeof array.shape);
+    memcpy(array.strides, tensor->strides, sizeof array.strides);
+    char *path = join(replay, name, ".png");
+    bool good = path && write_array(replay, name, ".npy", &array) && cli_write_contact_sheet(replay->command, path, &array, &sheet);
+    free(path);
+    json_object_set_new(about, "file", json_sprintf("%s.npy", name));
+    if (sheet)
+        json_object_set_new(about, "contact_sheet", json_sprintf("%s.png", name));
+    return good;
+}
+
+/* Rows of bytes: a folder with a file for each. */
+static bool write_stored(const struct replay *replay, const char *name, const struct leat_tensor *tensor, json_t *about)
+{
+    const uint64_t rows = leat_batch_rows(replay->batch);
+    const int64_t *ids = leat_batch_ids(replay->batch);
+    char *folder = join(replay, name, "");
+    bool good = folder && make_folder(replay, folder);
+    json_t *files = json_array();
+    for (uint64_t r = 0; good && r < rows; r++) {
+        const uint8_t *data = (const uint8_t *)tensor->data + tensor->offsets[r];
+        const size_t length = (size_t)(tensor->offsets[r + 1] - tensor->offsets[r]);
+        char *path, part[128];
+        snprintf(part, sizeof part, "%04" PRIu64 "-id%" PRId64 "%s", r, ids[r],
+                 tensor->kind == LEAT_KIND_IMAGE ? stored_suffix(data, length) : ".bin");
+        good = asprintf(&path, "%s/%s", folder, part) >= 0;
+        if (!good)
+            break;
+        good = write_file(replay, path, data, length);
+        free(path);
+        json_array_append_new(files, json_sprintf("%s/%s", name, part));
+    }
+    json_object_set_new(about, "files", files);
+    free(folder);
+    return good;
+}
+
+static bool write_text(const struct replay *replay, const char *name, const struct leat_tensor *tensor, json_t *about)
+{
+    json_t *list = json_array();
+    for (uint64_t r = 0; r < leat_batch_rows(replay->batch); r++) {
+        const char *data = (const char *)tensor->data + tensor->offsets[r];
+        json_t *text = json_stringn(data, (size_t)(tensor->offsets[r + 1] - tensor->offsets[r]));
+        json_array_append_new(list, text ? text : json_null());
+    }
+    char *path = join(replay, name, ".json");
+    char *text = json_dumps(list, JSON_INDENT(1));
+    bool good = path && text && write_file(replay, path, text, strlen(text));
+    json_object_set_new(about, "file", json_sprintf("%s.json", name));
+    free(text);
+    free(path);
+    json_decref(list);
+    return good;
+}
+
+static bool write_ragged(const struct replay *replay, const char *name, const struct leat_tensor *tensor, json_t *about)
+{
+    struct cli_array values = {.dtype = tensor->dtype, .ndim = tensor->ndim, .data = tensor->data};
+    const int64_t n = (int64_t)leat_batch_rows(replay->batch) + 1;
+    struct cli_array offsets = cli_array_dense(LEAT_I64, 1, &n, tensor->offsets);
+    memcpy(values.shape, tensor->shape, sizeof values.shape);
+    memcpy(values.strides, tensor->strides, sizeof values.strides);
+    json_object_set_new(about, "values", json_sprintf("%s.values.npy", name));
+    json_object_set_new(about, "offsets", json_sprintf("%s.offsets.npy", name));
+    return write_array(replay, name, ".values.npy", &values) && write_array(replay, name, ".offsets.npy", &offsets);
+}
+
+static bool write_output(const struct replay *replay, size_t i, json_t *outputs)
+{
+    struct leat_tensor tensor;
+    char name[128];
+    if (leat_batch_tensor(replay->batch, i, &tensor)) {
+        cli_say(replay->command, "output %zu of the batch cannot be read.", i);
+        return false;
+    }
+    file_name(tensor.name, name);
+    json_t *about = json_object(), *shape = json_array();
+    for (unsigned d = 0; d < tensor.ndim; d++)
+        json_array_append_new(shape, json_integer(tensor.shape[d]));
+    json_object_set_new(about, "dtype", json_string(leat_dtype_name(tensor.dtype)));
+    json_object_set_new(about, "shape", shape);
+    json_object_set_new(outputs, tensor.name, about);
+    if (!tensor.offsets)
+        return write_dense(replay, name, &tensor, about);
+    if (tensor.kind == LEAT_KIND_STR || tensor.kind == LEAT_KIND_JSON)
+        return write_text(replay, name, &tensor, about);
+    if (tensor.kind == LEAT_KIND_IMAGE || tensor.kind == LEAT_KIND_BYTES)
+        return write_stored(replay, name, &tensor, about);
+    return write_ragged(replay, name, &tensor, about);
+}
+
+static json_t *describe(const struct replay *replay)
+{
+    const struct leat_batch *batch = replay->batch;
+    json_t *about = json_object(), *ids = json_array(), *keys = json_array(), *valid = json_array(), *errors = json_array();
+    for (uint64_t r = 0; r < leat_batch_rows(batch); r++) {
+        json_array_append_new(ids, json_integer(leat_batch_ids(batch)[r]));
+        json_array_append_new(keys, json_sprintf("%016" PRIx64, leat_batch_row_keys(batch)[r])); /* above 2^53: not a number */
+        json_array_append_new(valid, json_boolean(leat_batch_valid(batch)[r]));
+    }
+    for (size_t i = 0; i < leat_batch_errors(batch); i++) {
+        struct leat_row_error error;
+        if (leat_batch_error(batch, i, &error))
+            continue;
+        json_t *one = json_pack("{sI sI}", "row", (json_int_t)error.row, "planned", (json_int_t)error.planned);
+        json_object_set_new(one, "delivered", error.delivered < 0 ? json_null() : json_integer(error.delivered));
+        json_t *reason = json_string(error.reason);
+        json_object_set_new(one, "reason", reason ? reason : json_null());
+        json_array_append_new(errors, one);
+    }
+    json_object_set_new(about, "epoch", json_integer((json_int_t)leat_batch_epoch(batch)));
+    json_object_set_new(about, "step", json_integer((json_int_t)leat_batch_step(batch)));
+    json_object_set_new(about, "ids", ids);
+    json_object_set_new(about, "row_keys", keys);
+    json_object_set_new(about, "valid", valid);
+    json_object_set_new(about, "errors", errors);
+    return about;
+}
+
+static bool write_batch(const struct replay *replay)
+{
+    json_t *about = describe(replay), *outputs = json_object();
+    bool good = make_folder(replay, replay->out);
+    json_object_set_new(about, "outputs", outputs);
+    for (size_t i = 0; good && i < leat_batch_outputs(replay->batch); i++)
+        good = write_output(replay, i, outputs);
+    char *path = join(replay, "batch", ".json"), *text = json_dumps(about, JSON_INDENT(1));
+    good = good && path && text && write_file(replay, path, text, strlen(text));
+    free(path);
+    free(text);
+    json_decref(about);
+    return good;
+}
+
+/* The batch at the state's position, or the one that --step names. */
+static int take_batch(struct replay *replay, const char *state, struct leat_error *error)
+{
+    int rc = leat_loader_load_state(replay->loader, state, error);
+    if (rc)
+        return rc;
+    if (replay->step != UINT64_MAX) {
+        const uint64_t epoch = replay->epoch != UINT64_MAX ? replay->epoch : leat_loader_epoch(replay->loader);
+        return leat_loader_batch_at(replay->loader, epoch, replay->step, &replay->batch, error);
+    }
+    uint64_t iteration;
+    rc = leat_loader_start(replay->loader, &iteration, error);
+    return rc ? rc : leat_loader_next(replay->loader, iteration, -1, &replay->batch, error);
+}
+
+static int replay_state(struct replay *replay)
+{
+    struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
+    struct leat_error error;
+    struct cli_saved_options saved = {0};
+    int exit_code = CLI_EXIT_FAILED;
+    char *program = NULL, *state = cli_read_text(replay->command, replay->state_path, NULL);
+    if (!state || !cli_options_of_state(replay->command, replay->state_path, state, &wish, &saved))
+        goto out;
+    if (replay->world_size != UINT64_MAX)
+        wish.world_size = (uint32_t)replay->world_size;
+    wish.rank = replay->rank != UINT64_MAX ? (uint32_t)replay->rank : 0;
+    if (wish.rank >= wish.world_size) {
+        cli_say(replay->command, "there is no rank %" PRIu32 " among %" PRIu32 "; ranks count from 0 (--world-size says how many).",
+                wish.rank, wish.world_size);
+        goto out;
+    }
+    if (replay->program_path && !(program = cli_read_text(replay->command, replay->program_path, NULL)))
+        goto out;
+    if (program)
+        wish.program = program;
+    replay->dataset = cli_open(replay->command, replay->data_path, LEAT_LABELS_AUTO, &exit_code);
+    if (!replay->dataset)
+        goto out;
+    wish.epochs = 1; /* nothing of the next epoch is prefetched */
+    int rc = leat_loader_open(replay->dataset, &wish, &replay->loader, &error);
+    if (!rc && program)
+        cli_check_program(replay->command, replay->loader, &saved);
+    if (rc || take_batch(replay, state, &error)) {
+        const char *hint = error.code == LEAT_E_TYPE && !program ? "Give the program of the loader with --program FILE." : NULL;
+        exit_code = cli_fail(replay->command, &error, hint);
+        goto out;
+    }
+    exit_code = write_batch(replay) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    if (exit_code == CLI_EXIT_OK)
+        printf("epoch %" PRIu64 ", step %" PRIu64 ", rank %" PRIu32 " of %" PRIu32 ": %" PRIu64 " rows in %s\n",
+               leat_batch_epoch(replay->batch), leat_batch_step(replay->batch), wish.rank, wish.world_size, leat_batch_rows(replay->batch),
+               replay->out);
+out:
+    leat_batch_free(replay->batch);
+    leat_loader_close(replay->loader);
+    leat_dataset_release(replay->dataset);
+    cli_saved_options_clear(&saved);
+    free(program);
+    free(state);
+    return exit_code;
+}
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+    static const char *const names[] = {"STATE", "DATA"};
+    struct replay replay = {.command = command, .rank = UINT64_MAX, .world_size = UINT64_MAX, .epoch = UINT64_MAX, .step = UINT64_MAX};
+    struct cli_args args;
+    const char *value;
+    size_t positional = 0;
+    int what;
+    bool good = true;
+    cli_args_init(&args, command, argc, argv);
+    while (good && (what = cli_args_next(&args, &value)) != CLI_ARG_END) {
+        switch (what) {
+        case CLI_ARG_POSITIONAL:
+            if (positional < 2)
+                *(positional ? &replay.data_path : &replay.state_path) = value;
+            positional++;
+            break;
+        case OUT:
+            replay.out = value;
+            break;
+        case RANK:
+            good = cli_parse_u64(command, "rank", value, 0, UINT32_MAX - 1, &replay.rank);
+            break;
+        case WORLD_SIZE:
+            good = cli_parse_u64(command, "world-size", value, 1, UINT32_MAX, &replay.world_size);
+            break;
+        case PROGRAM:
+            replay.program_path = value;
+            break;
+        case EPOCH:
+            good = cli_parse_u64(command, "epoch", value, 0, INT64_MAX, &replay.epoch);
+            break;
+        case STEP:
+            good = cli_parse_u64(command, "step", value, 0, INT64_MAX, &replay.step);
+            break;
+        default:
+            return cli_args_exit(what);
+        }
+    }
+    if (!good || cli_args_positional(command, names, 2, positional))
+        return CLI_EXIT_FAILED;
+    if (!replay.out)
+        return cli_usage_error(command, "--out is missing: the folder that gets the batch.");
+    if (replay.epoch != UINT64_MAX && replay.step == UINT64_MAX)
+        return cli_usage_error(command, "--epoch needs --step.");
+    return replay_state(&replay);
+}
+
+const struct cli_command cli_replay = {
+    .name = "replay",
+    .usage = "STATE DATA --out DIR [options]",
+    .summary = "write the batch that a saved state points at",
+    .about = "STATE is a JSON file with what loader.state_dict() gave; DATA is the data set that the loader had. A state\n"
+             "points at the batch that comes next: after an error in a training, the one that failed. The batch is computed\n"
+             "again, the same to the last bit, and written to DIR: batch.json with ids and random keys, each output as\n"
+             ".npy, batches of images also as a contact sheet (.png), stored photos byte for byte.\n",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .more = "Examples:\n"
+            "  leat replay state.json train.leat --out batch --program program.json\n"
+            "  leat replay state.json train.leat --out batch --rank 3 --world-size 8\n"
+            "  leat replay state.json train.leat --out batch --step 0        the first batch of that epoch\n"
+            "\nExit codes: 0 written; 1 a sample of the batch is broken; 2 could not run, or the state is of other data.\n",
+    .run = run,
+};
