@@ -141,7 +141,6 @@ struct leat_loader {
     struct leat_position at;      /* first batch not yet handed out */
     struct leat_position plan_at; /* first batch not yet planned */
     uint64_t step;                /* of the next batch */
-    uint64_t plan_hash;           /* of data set, program and plan, without rank: equal on all ranks */
     bool started, ended, loaded;
     bool has_next_epoch;
     uint64_t next_epoch; /* what set_epoch said */
@@ -162,7 +161,7 @@ struct leat_loader {
     bool full;   /* the window is full: no planning until it has drained to a half */
     bool paused; /* the plan is about to change: no task starts */
     bool closed, in_active;
-    bool detached; /* closing is done: the last parked task releases the data set */
+    bool detached;            /* closing is done: the last parked task releases the data set */
     unsigned running, parked; /* tasks that threads have, engine's or consumers'; that wait for a read */
     unsigned working;         /* engine's threads that work for it: at most num_threads */
     double vtime;

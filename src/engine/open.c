@@ -12,8 +12,6 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
-#include "base/hash.h"
-#include "base/random.h"
 #include "engine/engine.h"
 #include "engine/loader.h"
 #include "engine/task.h"
@@ -157,27 +155,6 @@ static int join_sources(struct leat_loader *l, const struct leat_loader_source *
     int rc = leat_dataset_concat(all, n, &l->dataset, error);
     leat_free(all);
     return rc;
-}
-
-/* What ranks compare: everything that decides content and order, but which rank this is. */
-static uint64_t hash_plan(const struct leat_loader *l, const struct leat_loader_source *sources, uint32_t n,
-                          const struct leat_loader_options *o)
-{
-    uint64_t facts[6] = {leat_hash64(l->fingerprint, sizeof l->fingerprint),
-                         o->seed,
-                         leat_program_hash(l->program),
-                         o->global_batch_size,
-                         (uint64_t)o->tail,
-                         (uint64_t)o->on_error};
-    uint64_t hash = leat_hash64(facts, sizeof facts);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct leat_order_spec *order = &sources[i].order;
-        uint64_t weights = order->weights ? leat_hash64(order->weights, leat_dataset_count(sources[i].dataset) * sizeof(double)) : 0;
-        uint64_t positions = order->positions ? leat_hash64(order->positions, order->n_positions * sizeof(int64_t)) : 0;
-        hash = leat_key_mix(leat_key_mix(hash, (uint64_t)order->order), order->block_rows);
-        hash = leat_key_mix(leat_key_mix(leat_key_mix(hash, weights), positions), order->num_samples);
-    }
-    return hash;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
@@ -344,7 +321,6 @@ int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t 
         return rc;
     }
     leat_dataset_fingerprint(l->dataset, l->fingerprint);
-    l->plan_hash = hash_plan(l, sources, n, &o);
     *out = l;
     return LEAT_OK;
 }

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "engine/engine.h"
 
 static json_t *number(uint64_t n)
@@ -145,7 +146,8 @@ int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error
         json_object_set_new(root, "row", number(l->at.row));
         json_object_set_new(root, "step", number(l->step));
         char hash[17];
-        snprintf(hash, sizeof hash, "%016" PRIx64, l->plan_hash);
+        uint64_t parts[3] = {leat_hash64(l->fingerprint, sizeof l->fingerprint), leat_program_hash(l->program), leat_plan_hash(l->plan)};
+        snprintf(hash, sizeof hash, "%016" PRIx64, leat_hash64(parts, sizeof parts)); /* what all ranks must agree on */
         json_object_set_new(root, "plan_hash", json_string(hash));
     }
     leat_engine_unlock();
