@@ -4,8 +4,16 @@
 #include <math.h>
 #include <string.h>
 
+#include "op/values.h"
+
 const struct leat_kernels *leat_kernels(enum leat_isa isa)
 {
+#if defined(__x86_64__)
+    if (isa == LEAT_ISA_AVX512)
+        return &leat_kernels_avx512;
+    if (isa == LEAT_ISA_AVX2)
+        return &leat_kernels_avx2;
+#endif
     return &leat_kernels_portable;
 }
 
@@ -14,13 +22,20 @@ const struct leat_kernels *leat_kernels(enum leat_isa isa)
  * fma(v, a, b) + fma(v, c, d) exact: a and b are multiples of g, and so is v a + b, below 2^24 g. The second is small,
  * so its rounding hardly ever shows in the sum: the comparison says when, and another g may do.
  */
-void leat_store_find_affine(struct leat_store *s, const double *mean, const double *std)
+static bool same(const struct leat_store *s, unsigned c, unsigned v, float x)
+{
+    uint16_t half = s->dtype == LEAT_F16 ? leat_float_to_half(x) : leat_float_to_bfloat(x);
+    const uint8_t *entry = (const uint8_t *)s->table[c] + v * s->size;
+    return !memcmp(entry, s->size == 4 ? (void *)&x : (void *)&half, s->size);
+}
+
+void leat_store_find_affine(struct leat_store *s, const double *scale, const double *offset)
 {
     s->affine = false;
+    if (!leat_dtype_is_float(s->dtype) || s->size > 4)
+        return;
     for (unsigned c = 0; c < s->channels; c++) {
-        const float *table = s->table[c];
-        double A = 1.0 / (255.0 * std[c]), B = -mean[c] / std[c];
-        double most = fabs(B) > fabs(255 * A + B) ? fabs(B) : fabs(255 * A + B);
+        double A = scale[c], B = offset[c], most = fabs(B) > fabs(255 * A + B) ? fabs(B) : fabs(255 * A + B);
         int top;
         frexp(most, &top);
         bool good = false;
@@ -31,10 +46,8 @@ void leat_store_find_affine(struct leat_store *s, const double *mean, const doub
             s->c[c] = (float)(A - (double)s->a[c]);
             s->d[c] = (float)(B - (double)s->b[c]);
             good = true;
-            for (int v = 0; v < 256 && good; v++) {
-                float x = fmaf((float)v, s->a[c], s->b[c]) + fmaf((float)v, s->c[c], s->d[c]);
-                good = !memcmp(&x, &table[v], sizeof x);
-            }
+            for (unsigned v = 0; v < 256 && good; v++)
+                good = same(s, c, v, fmaf((float)v, s->a[c], s->b[c]) + fmaf((float)v, s->c[c], s->d[c]));
         }
         if (!good)
             return;

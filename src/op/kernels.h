@@ -23,13 +23,14 @@ struct leat_row;
 
 /* How bytes of pixels become values of a row of the output. */
 struct leat_store {
-    unsigned pixel;       /* bytes per pixel of the source, 1 to 4 */
-    unsigned channels;    /* of them used, the first ones */
-    unsigned size;        /* bytes per value of the output: 1, 2, 4 or 8 */
+    unsigned pixel;    /* bytes per pixel of the source, 1 to 4 */
+    unsigned channels; /* of them used, the first ones */
+    unsigned size;     /* bytes per value of the output: 1, 2, 4 or 8 */
+    enum leat_dtype dtype;
     bool planar;          /* each channel to its own row, else interleaved in dst[0] */
     bool identity;        /* size 1, and the table changes nothing */
     const void *table[4]; /* per channel 256 values */
-    bool affine;          /* float32: value(v) == fma(v, a, b) + fma(v, c, d), compared for all v */
+    bool affine;          /* floats of at most 32 bits: value(v) == rounded (fma(v, a, b) + fma(v, c, d)), compared for all v */
     float a[4], b[4], c[4], d[4];
 };
 /* n pixels; with `flip` in reverse order. dst[c]: the row of channel c. */
@@ -38,11 +39,13 @@ typedef void (*leat_convert_fn)(const void *src, void *dst, size_t n);
 
 struct leat_kernels {
     enum leat_isa isa;
-    /* Makes axis->plan for rows of `pixel` bytes per pixel and output pixels [begin, begin + n). NOMEM. May be NULL. */
+    /* Makes axis->plan for a call of `horizontal` with these numbers: output pixels [begin, begin + n). NOMEM. May be NULL. */
     int (*reserve)(struct leat_axis *axis, uint32_t out, unsigned taps); /* room for the largest plan; NULL with prepare */
-    int (*prepare)(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel);
-    /* One row along the axis: output pixels [begin, begin + n) of a row of axis->in pixels of 1 or 4 bytes. */
-    void (*horizontal)(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, const uint8_t *src, uint8_t *dst);
+    int (*prepare)(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels);
+    /* One row along the axis: output pixels [begin, begin + n) of a row of axis->in pixels of 1 or 4 bytes; of each the
+     * first `channels` bytes (1 to 4) are made and packed. */
+    void (*horizontal)(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels, const uint8_t *src,
+                       uint8_t *dst);
     /* n bytes, each the weighted sum of the bytes of `taps` rows. Rows under weight 0 may be any readable row. */
     void (*vertical)(const uint8_t *const *rows, const int32_t *weights, unsigned taps, uint8_t *dst, size_t n);
     /* Pixels of 3 bytes (or 2) to pixels of 4, the rest of each 255. */
@@ -59,7 +62,7 @@ const struct leat_kernels *leat_kernels(enum leat_isa isa);
 
 extern const struct leat_kernels leat_kernels_portable, leat_kernels_avx2, leat_kernels_avx512;
 
-/* Tries to find a, b, c, d for a table of float32 that is (v / 255 - mean) / std; sets `affine`. */
-void leat_store_find_affine(struct leat_store *store, const double *mean, const double *std);
+/* Tries to find a, b, c, d for tables that are v * scale + offset, rounded; sets `affine`. */
+void leat_store_find_affine(struct leat_store *store, const double *scale, const double *offset);
 
 #endif

@@ -13,9 +13,10 @@ static inline uint8_t clip(int32_t sum)
     return (uint8_t)(v > 255 ? 255 : v);
 }
 
-static void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, const uint8_t *src, uint8_t *dst)
+static void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels, const uint8_t *src,
+                       uint8_t *dst)
 {
-    for (uint32_t i = begin; i < begin + n; i++, dst += pixel) {
+    for (uint32_t i = begin; i < begin + n; i++, dst += channels) {
         const uint8_t *s = src + (size_t)axis->first[i] * pixel;
         const int32_t *w = axis->weights + (size_t)i * axis->taps;
         uint32_t taps = axis->end[i] - axis->first[i];
@@ -30,7 +31,7 @@ static void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n,
         for (uint32_t k = 0; k < taps; k++)
             for (unsigned c = 0; c < 4; c++)
                 sum[c] += s[4 * k + c] * w[k];
-        for (unsigned c = 0; c < 4; c++)
+        for (unsigned c = 0; c < channels; c++)
             dst[c] = clip(sum[c]);
     }
 }

@@ -90,11 +90,22 @@ static void normalize_map(const void *from, const struct leat_type *in, unsigned
     }
 }
 
+static bool normalize_line(const void *from, const struct leat_type *in, unsigned channel, double *scale, double *offset)
+{
+    const struct normalize_args *args = from;
+    unsigned c = args->n > 1 ? channel : 0;
+    double max = leat_dtype_is_float(in->dtype) ? 1.0 : largest(in->dtype);
+    *scale = *scale / max / args->std[c];
+    *offset = (*offset / max - args->mean[c]) / args->std[c];
+    return true;
+}
+
 const struct leat_op_class leat_op_normalize = {.type = "Normalize",
                                                 .args_bytes = sizeof(struct normalize_args),
                                                 .parse = normalize_parse,
                                                 .infer = normalize_infer,
-                                                .map = normalize_map};
+                                                .map = normalize_map,
+                                                .line = normalize_line};
 
 /* ---- ToDtype ---- */
 
@@ -187,5 +198,21 @@ static void dtype_map(const void *from, const struct leat_type *in, unsigned cha
     }
 }
 
-const struct leat_op_class leat_op_to_dtype = {
-    .type = "ToDtype", .args_bytes = sizeof(struct dtype_args), .parse = dtype_parse, .infer = dtype_infer, .map = dtype_map};
+static bool dtype_line(const void *from, const struct leat_type *in, unsigned channel, double *scale, double *offset)
+{
+    const struct dtype_args *args = from;
+    if (!leat_dtype_is_float(args->dtype))
+        return false;
+    if (scales(args, in) && !leat_dtype_is_float(in->dtype)) {
+        *scale /= largest(in->dtype);
+        *offset /= largest(in->dtype);
+    }
+    return true;
+}
+
+const struct leat_op_class leat_op_to_dtype = {.type = "ToDtype",
+                                               .args_bytes = sizeof(struct dtype_args),
+                                               .parse = dtype_parse,
+                                               .infer = dtype_infer,
+                                               .map = dtype_map,
+                                               .line = dtype_line};

@@ -94,6 +94,9 @@ struct leat_op_class {
     int (*draw)(const void *args, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move, struct leat_error *error);
     /* Makes n values of the output type of n values of `in`, all of one channel. May be NULL. */
     void (*map)(const void *args, const struct leat_type *in, unsigned channel, const void *src, void *dst, size_t n);
+    /* Where `map` is a straight line but for rounding: turns v * scale + offset, the line so far, into the line after
+     * this operator. False where it is none. May be NULL. */
+    bool (*line)(const void *args, const struct leat_type *in, unsigned channel, double *scale, double *offset);
 };
 
 /* Every operator, ended by NULL: the only place that lists them. */

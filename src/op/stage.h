@@ -65,18 +65,19 @@ struct leat_stage {
     bool decode, last;
     bool fast;                     /* bytes through tables; else value by value */
     const struct leat_use **moves; /* operators with draw */
-    const struct leat_use **maps;  /* operators with map */
+    struct leat_use *maps;         /* operators with map */
     size_t n_moves, n_maps;
     struct leat_type in, out; /* out: also of what is handed over */
     bool planar;              /* how the result lies */
     bool resizes, flips, pads;
     double fill[LEAT_MAX_CHANNELS];
-    unsigned passes;           /* of an image in planes: one per channel */
-    struct leat_store *stores; /* [passes] */
-    leat_store_fn store;
-    void *tables;    /* [channels][256] values of the output's type */
-    uint8_t *fills;  /* [channels] one value of the output's type */
-    char label[256]; /* "RandomResizedCrop+Normalize", without Decode */
+    unsigned passes;             /* of an image in planes: one per channel */
+    struct leat_store *stores;   /* [passes] */
+    leat_store_fn store;         /* of pixels as they are read */
+    leat_store_fn store_resized; /* of resized pixels: as many bytes each as there are channels */
+    void *tables;                /* [channels][256] values of the output's type */
+    uint8_t *fills;              /* [channels] one value of the output's type */
+    char label[256];             /* "RandomResizedCrop+Normalize", without Decode */
 };
 
 /* Cuts a chain of n > 0 uses (layout operators left out) into stages. `*stages` is ended with leat_stages_free. NOMEM. */

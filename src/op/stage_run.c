@@ -92,6 +92,8 @@ static int begin_rows(struct reader *reader, const struct leat_stage *stage, str
 struct writer {
     const struct leat_stage *stage;
     const struct leat_image *target;
+    struct leat_store store;
+    leat_store_fn run;
     unsigned pass;
     bool flip;
     size_t before, n; /* columns that are filled, then columns of pixels; the rest is filled again */
@@ -112,6 +114,11 @@ static struct writer begin_write(const struct leat_stage *stage, const struct le
                                  unsigned pass)
 {
     struct writer w = {.stage = stage, .target = target, .pass = pass, .flip = view->flip, .n = (size_t)view->valid.w};
+    if (stage->fast) {
+        w.store = stage->stores[pass];
+        w.store.pixel = view->resized ? w.store.channels : w.store.pixel;
+        w.run = view->resized ? stage->store_resized : stage->store;
+    }
     int64_t left = view->valid.x - view->window.x;
     w.before = (size_t)(view->flip ? view->window.w - left - view->valid.w : left);
     w.above = (size_t)(view->valid.y - view->window.y);
@@ -131,7 +138,7 @@ static inline void write_row(const struct writer *w, const uint8_t *pixels, size
     const struct leat_image *t = w->target;
     uint8_t *base = t->base + (w->above + y) * t->row + w->before * t->column;
     uint8_t *const dst[4] = {base + w->pass * t->plane, base + t->plane, base + 2 * t->plane, base + 3 * t->plane};
-    w->stage->store(&w->stage->stores[w->pass], pixels, w->n, w->flip, dst);
+    w->run(&w->store, pixels, w->n, w->flip, dst);
     if (w->before)
         fill(w, w->above + y, 0, w->before);
     if (w->before + w->n < t->w)
@@ -203,7 +210,8 @@ static int prepare_resize(const struct leat_stage *stage, struct leat_work *work
     *box = view->source;
     if (make_axis(&work->across, &box->x, &box->w, d, scaled_w, view->grid_w, v->x, v->w, view->filter) ||
         make_axis(&work->down, &box->y, &box->h, d, scaled_h, view->grid_h, v->y, v->h, view->filter) ||
-        (work->kernels->prepare && work->kernels->prepare(&work->across, (uint32_t)v->x, (uint32_t)v->w, pixel)) ||
+        (work->kernels->prepare &&
+         work->kernels->prepare(&work->across, (uint32_t)v->x, (uint32_t)v->w, pixel, stage->stores[0].channels)) ||
         !reserve((void **)&work->ring, &work->room_ring, (work->down.taps + 1) * ((size_t)v->w * pixel + LEAT_ROW_PADDING), 1) ||
         !reserve((void **)&work->taps, &work->room_taps, work->down.taps, sizeof *work->taps))
         return leat_fail(error, LEAT_E_NOMEM, "No memory to resize a photo.");
@@ -224,7 +232,7 @@ static int resize_pass(const struct leat_stage *stage, struct leat_work *work, c
     if (!w.n)
         return LEAT_OK;
     const struct leat_kernels *k = work->kernels;
-    unsigned pixel = stage->stores[pass].pixel, denominator;
+    unsigned pixel = stage->stores[pass].pixel, channels = stage->stores[pass].channels, denominator;
     struct leat_rect box;
     struct reader reader;
     int rc = prepare_resize(stage, work, view, pixel, &box, &denominator, error);
@@ -232,7 +240,7 @@ static int resize_pass(const struct leat_stage *stage, struct leat_work *work, c
         rc = begin_rows(&reader, stage, work, image, pass, denominator, box, true, error);
     const struct leat_axis *across = &work->across, *down = &work->down;
     uint32_t column = (uint32_t)view->valid.x, columns = (uint32_t)view->valid.w, read = 0;
-    size_t slot = w.n * pixel + LEAT_ROW_PADDING;
+    size_t slot = w.n * channels + LEAT_ROW_PADDING;
     uint8_t *result = work->ring + down->taps * slot;
     for (size_t y = 0; !rc && y < (size_t)view->valid.h; y++) {
         size_t line = (size_t)view->valid.y + y;
@@ -241,7 +249,7 @@ static int resize_pass(const struct leat_stage *stage, struct leat_work *work, c
             const uint8_t *row;
             rc = read_row(&reader, &row, error);
             if (!rc && read >= first)
-                k->horizontal(across, column, columns, pixel, row, work->ring + (read % down->taps) * slot);
+                k->horizontal(across, column, columns, pixel, channels, row, work->ring + (read % down->taps) * slot);
         }
         if (rc)
             break;
@@ -251,7 +259,7 @@ static int resize_pass(const struct leat_stage *stage, struct leat_work *work, c
         for (uint32_t t = 0; t < down->taps; t++) /* rows of weight 0 point at one that is there */
             work->taps[t] = work->ring + ((first + t < end ? first + t : first) % down->taps) * slot;
         if (end - first > 1)
-            k->vertical(work->taps, down->weights + line * down->taps, down->taps, result, w.n * pixel);
+            k->vertical(work->taps, down->weights + line * down->taps, (end - first + 3) & ~3u, result, w.n * channels);
         write_row(&w, pixels, y);
     }
     return rc;

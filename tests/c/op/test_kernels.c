@@ -1,0 +1,238 @@
+/* Kernels of every instruction set of this machine against the portable ones, byte for byte, on buffers of exact size. */
+#include "program_helpers.h"
+
+#include "op/kernels.h"
+#include "op/values.h"
+
+static const struct leat_kernels *others[2];
+static size_t n_others;
+
+static int find_others(void **state)
+{
+    (void)state;
+    for (int isa = LEAT_ISA_AVX2; isa <= (int)leat_cpu_isa(); isa++)
+        others[n_others++] = leat_kernels((enum leat_isa)isa);
+    return 0;
+}
+
+static uint8_t *noise(size_t bytes, uint64_t seed)
+{
+    uint8_t *p = malloc(bytes + 1);
+    for (size_t i = 0; i < bytes; i++)
+        p[i] = (uint8_t)(leat_draw_u64(seed, i) >> 13);
+    return p;
+}
+
+static void across(uint32_t in, uint32_t out, enum leat_filter filter, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels)
+{
+    struct leat_axis axis = {0};
+    assert_int_equal(leat_axis_compute(&axis, in, 0, in, out, filter), 0);
+    uint8_t *src = noise((size_t)in * pixel + LEAT_ROW_PADDING, in * 7 + out);
+    size_t bytes = (size_t)n * channels;
+    uint8_t *want = malloc(bytes + LEAT_ROW_PADDING), *got = malloc(bytes + LEAT_ROW_PADDING);
+    leat_kernels_portable.horizontal(&axis, begin, n, pixel, channels, src, want);
+    for (size_t k = 0; k < n_others; k++) {
+        memset(got, 1, bytes);
+        assert_int_equal(others[k]->prepare(&axis, begin, n, pixel, channels), 0);
+        others[k]->horizontal(&axis, begin, n, pixel, channels, src, got);
+        if (memcmp(want, got, bytes))
+            fail_msg("isa %d: across %u -> %u, filter %d, from %u, %u of them, %u bytes to %u", (int)others[k]->isa, in, out, (int)filter,
+                     begin, n, pixel, channels);
+    }
+    leat_axis_destroy(&axis);
+    free(src);
+    free(want);
+    free(got);
+}
+
+static void resizing_across_is_equal_on_all_instruction_sets(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 1500; i++) {
+        uint32_t in = 1 + (uint32_t)leat_draw_below(1, i, i % 5 ? 700 : 40), out = 1 + (uint32_t)leat_draw_below(2, i, i % 3 ? 300 : 30);
+        uint32_t begin = (uint32_t)leat_draw_below(3, i, out), n = 1 + (uint32_t)leat_draw_below(4, i, out - begin);
+        if (i % 2)
+            begin = 0, n = out;
+        unsigned pixel = i % 7 ? 4 : 1;
+        across(in, out,
+               i % 11  ? LEAT_FILTER_ANTIALIAS
+               : i % 2 ? LEAT_FILTER_BILINEAR
+                       : LEAT_FILTER_NEAREST,
+               begin, n, pixel, pixel == 1 ? 1 : 2 + (unsigned)(i % 3));
+    }
+    across(20000, 3, LEAT_FILTER_ANTIALIAS, 0, 3, 4, 3);
+    across(1, 500, LEAT_FILTER_ANTIALIAS, 0, 500, 4, 3);
+    across(1200, 224, LEAT_FILTER_ANTIALIAS, 0, 224, 4, 3);
+}
+
+static void resizing_down_is_equal_on_all_instruction_sets(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 300; i++) {
+        unsigned taps = 4 * (1 + (unsigned)leat_draw_below(1, i, i % 9 ? 4 : 80));
+        size_t n = 1 + leat_draw_below(2, i, 900);
+        int32_t *weights = calloc(taps, sizeof *weights);
+        const uint8_t **rows = calloc(taps, sizeof *rows);
+        int32_t left = 1 << LEAT_WEIGHT_BITS;
+        for (unsigned t = 0; t < taps; t++) {
+            weights[t] = (int32_t)leat_draw_below(3, i * 1000 + t, (uint64_t)left + 1) & (i % 4 ? -1 : -2);
+            weights[t] = t + 1 == taps ? left : weights[t] / 2;
+            left -= weights[t];
+            rows[t] = noise(n + LEAT_ROW_PADDING, i * 1000 + t);
+        }
+        uint8_t *want = malloc(n + LEAT_ROW_PADDING), *got = malloc(n + LEAT_ROW_PADDING);
+        leat_kernels_portable.vertical(rows, weights, taps, want, n);
+        for (size_t k = 0; k < n_others; k++) {
+            others[k]->vertical(rows, weights, taps, got, n);
+            assert_memory_equal(want, got, n);
+        }
+        for (unsigned t = 0; t < taps; t++)
+            free((void *)(uintptr_t)rows[t]);
+        free(weights);
+        free(rows);
+        free(want);
+        free(got);
+    }
+}
+
+/* Every kind of store: sizes, layouts, mirrored or not, all lengths around a block. */
+static void storing_is_equal_on_all_instruction_sets(void **state)
+{
+    (void)state;
+    static const double mean[4] = {0.485, 0.456, 0.406, 0.5}, std[4] = {0.229, 0.224, 0.225, 0.1};
+    static const enum leat_dtype types[] = {LEAT_U8, LEAT_F32, LEAT_F16, LEAT_BF16, LEAT_I64};
+    for (unsigned type = 0; type < 6; type++)
+        for (unsigned pixel = 1; pixel <= 4; pixel++)
+            for (unsigned channels = 1; channels <= pixel; channels++)
+                for (int planar = 0; planar < 2; planar++) {
+                    struct leat_store s = {.pixel = pixel, .channels = channels, .planar = planar, .identity = type == 0};
+                    s.dtype = type == 5 ? LEAT_U8 : types[type];
+                    s.size = (unsigned)leat_dtype_size(s.dtype);
+                    uint8_t tables[4][256 * 8];
+                    double scale[4], offset[4];
+                    for (unsigned c = 0; c < 4; c++) {
+                        scale[c] = 1 / (255 * std[c]);
+                        offset[c] = -mean[c] / std[c];
+                        for (unsigned v = 0; v < 256; v++) {
+                            float value = (float)((v / 255.0 - mean[c]) / std[c]);
+                            uint8_t byte = (uint8_t)(type == 5 ? v * 7 + c : v);
+                            bool whole = s.dtype == LEAT_U8 || s.dtype == LEAT_I64;
+                            leat_values_convert(whole ? LEAT_U8 : LEAT_F32, s.dtype, whole ? (void *)&byte : (void *)&value,
+                                                tables[c] + v * s.size, 1);
+                        }
+                        s.table[c] = tables[c];
+                    }
+                    leat_store_find_affine(&s, scale, offset);
+                    assert_int_equal(s.affine, s.dtype == LEAT_F32 || s.dtype == LEAT_F16 || s.dtype == LEAT_BF16);
+                    for (size_t n = 1; n < 90; n++)
+                        for (int flip = 0; flip < 2; flip++) {
+                            /* pixels of 4 bytes, and resized ones, come with padding; others end where memory may end */
+                            uint8_t *src = noise(n * pixel + (pixel == 4 ? LEAT_ROW_PADDING : 0), n + pixel);
+                            size_t bytes = n * s.size * (planar ? 1 : channels);
+                            uint8_t *want[4], *got[4];
+                            for (unsigned c = 0; c < 4; c++) {
+                                want[c] = calloc(1, bytes);
+                                got[c] = calloc(1, bytes);
+                            }
+                            leat_kernels_portable.store (&s)(&s, src, n, flip, want);
+                            for (size_t k = 0; k < n_others; k++) {
+                                for (unsigned c = 0; c < 4; c++)
+                                    memset(got[c], 0, bytes);
+                                others[k]->store (&s)(&s, src, n, flip, got);
+                                for (unsigned c = 0; c < 4; c++)
+                                    if (memcmp(want[c], got[c], bytes))
+                                        fail_msg("isa %d: type %u, %u of %u bytes, planar %d, %zu pixels, flip %d", (int)others[k]->isa,
+                                                 type, channels, pixel, planar, n, flip);
+                            }
+                            for (unsigned c = 0; c < 4; c++) {
+                                free(want[c]);
+                                free(got[c]);
+                            }
+                            free(src);
+                        }
+                }
+}
+
+static void converting_is_equal_on_all_instruction_sets(void **state)
+{
+    (void)state;
+    size_t pairs = 0;
+    for (size_t k = 0; k < n_others; k++)
+        for (int from = LEAT_U8; from <= LEAT_BOOL; from++)
+            for (int to = LEAT_U8; to <= LEAT_BOOL; to++) {
+                leat_convert_fn convert = others[k]->convert((enum leat_dtype)from, (enum leat_dtype)to);
+                if (!convert)
+                    continue;
+                pairs++;
+                for (size_t n = 0; n < 200; n += 7) {
+                    size_t a = leat_dtype_size((enum leat_dtype)from) * n, b = leat_dtype_size((enum leat_dtype)to) * n;
+                    uint8_t *src = noise(a, n), *want = malloc(b + 1), *got = malloc(b + 1);
+                    leat_values_convert((enum leat_dtype)from, (enum leat_dtype)to, src, want, n);
+                    convert(src, got, n);
+                    assert_memory_equal(want, got, b);
+                    free(src);
+                    free(want);
+                    free(got);
+                }
+            }
+    assert_true(!n_others || pairs);
+}
+
+static void gathering_copies_rows_of_every_length(void **state)
+{
+    (void)state;
+    struct leat_row rows[100];
+    for (size_t bytes = 1; bytes < 300; bytes++) {
+        uint8_t *all = noise(bytes * 100, bytes), *got = malloc(bytes * 100);
+        for (size_t i = 0; i < 100; i++)
+            rows[i] = (struct leat_row){.data = all + (i * 37 % 100) * bytes};
+        for (size_t k = 0; k <= n_others; k++) {
+            memset(got, 0, bytes * 100);
+            (k ? others[k - 1] : &leat_kernels_portable)->gather(rows, 100, bytes, got);
+            for (size_t i = 0; i < 100; i++)
+                assert_memory_equal(got + i * bytes, all + (i * 37 % 100) * bytes, bytes);
+        }
+        free(all);
+        free(got);
+    }
+}
+
+static void a_resize_equals_pillows_arithmetic(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 60; i++) {
+        uint32_t w = 1 + (uint32_t)leat_draw_below(1, i, 150), h = 1 + (uint32_t)leat_draw_below(2, i, 150);
+        uint32_t out_w = 1 + (uint32_t)leat_draw_below(3, i, 120), out_h = 1 + (uint32_t)leat_draw_below(4, i, 120);
+        struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, i & 1 ? LEAT_LAYOUT_HWC : LEAT_LAYOUT_CHW, 3,
+                                           i & 1 ? (const int64_t[]){h, w, 3} : (const int64_t[]){1, h, w});
+        char chain[200];
+        snprintf(chain, sizeof chain, "{\"type\": \"Resize\", \"size\": [%u, %u]}, {\"type\": \"ToLayout\", \"layout\": \"%s\"}", out_h,
+                 out_w, i & 1 ? "NHWC" : "NCHW");
+        struct leat_program *program = must_compile(&field, chain);
+        size_t channels = i & 1 ? 3 : 1;
+        uint8_t *image = malloc((size_t)w * h * channels), *want = malloc((size_t)out_w * out_h * channels),
+                *got = malloc((size_t)out_w * out_h * channels);
+        paint(image, w, h, (uint32_t)channels, i);
+        reference_resize(image, w, h, channels, want, out_w, out_h);
+        must_apply(program, image, 0, 0, got);
+        if (memcmp(want, got, (size_t)out_w * out_h * channels))
+            fail_msg("%u x %u -> %u x %u", w, h, out_w, out_h);
+        leat_program_free(program);
+        free(image);
+        free(want);
+        free(got);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resizing_across_is_equal_on_all_instruction_sets),
+        cmocka_unit_test(resizing_down_is_equal_on_all_instruction_sets),
+        cmocka_unit_test(storing_is_equal_on_all_instruction_sets),
+        cmocka_unit_test(converting_is_equal_on_all_instruction_sets),
+        cmocka_unit_test(gathering_copies_rows_of_every_length),
+        cmocka_unit_test(a_resize_equals_pillows_arithmetic),
+    };
+    return cmocka_run_group_tests(tests, find_others, NULL);
+}
