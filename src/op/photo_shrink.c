@@ -151,7 +151,7 @@ static int prepare(struct shrinker *s, const struct leat_kernels *kernels, struc
     if (!rc)
         rc = leat_axis_compute(&s->down, s->height, 0, s->height, s->out_h, LEAT_FILTER_ANTIALIAS);
     if (!rc && kernels->prepare)
-        rc = kernels->prepare(&s->across, 0, s->out_w, s->pixel);
+        rc = kernels->prepare(&s->across, 0, s->out_w, s->pixel, s->pixel);
     s->slot = (size_t)s->out_w * s->pixel + LEAT_ROW_PADDING;
     if (!rc && leat_mul_u64(s->slot, (uint64_t)s->down.taps + 1, &ring) && ring <= SIZE_MAX) {
         s->ring = leat_new_array(1, (size_t)ring);
@@ -180,7 +180,7 @@ static int resize_and_encode(struct shrinker *s, const struct leat_kernels *kern
             int rc = leat_decoder_row(s->decoder, &row, error);
             if (rc)
                 return rc;
-            kernels->horizontal(&s->across, 0, s->out_w, s->pixel, row, s->ring + (read % s->down.taps) * s->slot);
+            kernels->horizontal(&s->across, 0, s->out_w, s->pixel, s->pixel, row, s->ring + (read % s->down.taps) * s->slot);
         }
         int rc = encode_row(s, make_row(s, kernels, y), error);
         if (rc)
