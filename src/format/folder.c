@@ -128,10 +128,10 @@ static void note_what_was_left_out(struct folder *f)
     } counts[] = {
         {l->others, "without the extension of a photo"},
         {l->hidden, "with a name that begins with a dot"},
-        {l->links, "that are links to folders below the first level"},
-        {l->missing, "that are links to nothing"},
+        {l->links, "that lead to folders by links, below the first level or back"},
+        {l->missing, "that cannot be followed (links to nothing)"},
         {l->unnamed, "with a name that is not UTF-8"},
-        {l->too_deep, "that are folders nested too deep"},
+        {l->too_deep, "nested too deep"},
     };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (counts[i].n)
@@ -172,7 +172,7 @@ static int choose(struct folder *f, enum leat_labels labels, bool *by_folder, st
              *by_folder ? "; as asked, they are taken as classes" : "; taken together here, without labels");
     if (*by_folder) {
         if (in_root)
-            note(f, "left out: %zu photos beside the folders of the classes", in_root);
+            note(f, "left out: %zu %s beside the folders of the classes", in_root, in_root == 1 ? "photo" : "photos");
         leat_listing_keep(l, 0);
         note_empty_classes(f);
     }

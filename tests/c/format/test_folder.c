@@ -135,7 +135,7 @@ static void labels_can_be_refused_and_demanded(void **state)
     leat_source_close(source);
     source = open_folder(LEAT_LABELS_FOLDERS);
     assert_int_equal(source->count, 1);
-    assert_non_null(strstr(source->notice, "1 photos beside"));
+    assert_non_null(strstr(source->notice, "1 photo beside"));
     leat_source_close(source);
     files_remove(folder);
     assert_int_equal(mkdir(folder, 0777), 0);
@@ -221,8 +221,8 @@ static void links_to_files_are_followed_and_loops_are_not(void **state)
     assert_sample(source, 1, "a/below/2.jpg", "2", 0);
     assert_sample(source, 2, "a/link.jpg", "1", 0);
     assert_sample(source, 3, "b/2.jpg", "2", 1); /* a link may stand for a class */
-    assert_non_null(strstr(source->notice, "2 entries that are links to folders"));
-    assert_non_null(strstr(source->notice, "1 entry that are links to nothing"));
+    assert_non_null(strstr(source->notice, "2 entries that lead to folders by links"));
+    assert_non_null(strstr(source->notice, "1 entry that cannot be followed"));
     leat_source_close(source);
 }
 
