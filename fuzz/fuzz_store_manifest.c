@@ -22,10 +22,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     memcpy(text, data + 1, n);
     size_t utf8 = leat_utf8_check(text, n), json = leat_json_check(text, n);
     FUZZ_ASSERT(utf8 <= n && json <= n && (json < n || utf8 == n || n == 0));
-    if (data[0] & 1 && n > 31) {
-        char tail[32];
-        snprintf(tail, sizeof tail, "\"checksum\": \"%016" PRIx64 "\"}\n", leat_hash64(text, n - 31));
-        memcpy(text + n - 31, tail, 31);
+    if (data[0] & 1 && n > 32) {
+        char tail[33];
+        snprintf(tail, sizeof tail, "\"checksum\": \"%016" PRIx64 "\"}\n", leat_hash64(text, n - 32));
+        memcpy(text + n - 32, tail, 32);
     }
     if (!leat_manifest_parse(text, n, &m, &error)) {
         for (size_t i = 0; i < m.n_shards; i++)

@@ -1,0 +1,179 @@
+/* leat_writer_open with the photo functions of leat: what a folder holds, packed. */
+#include "../files.h"
+#include "../op/photos.h"
+
+#include "format/source.h"
+
+enum { PHOTOS = 9 };
+static char folder[PATH_MAX], target[PATH_MAX + 32];
+static const char *const names[PHOTOS] = {"cat/0.jpg", "cat/1.jpg",    "cat/cut.jpg",  "cat/empty.jpg", "cat/text.jpg",
+                                          "dog/2.jpg", "dog/flip.jpg", "dog/gray.jpg", "dog/wide.jpg"};
+static const bool broken[PHOTOS] = {[2] = true, [3] = true, [4] = true};
+static const char *const classes[] = {"cat", "dog"};
+static const struct leat_field schema[] = {
+    {.name = "image", .kind = LEAT_KIND_IMAGE, .flags = LEAT_FIELD_FILES},
+    {.name = "label", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
+    {.name = "name", .kind = LEAT_KIND_STR, .flags = LEAT_FIELD_DERIVED},
+};
+
+static int make_folder(void **state)
+{
+    static const struct photo_style colour = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}};
+    static const struct photo_style progressive = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .progressive = true};
+    static const struct photo_style gray = {.in = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .h = {1}, .v = {1}};
+    (void)state;
+    char root[PATH_MAX];
+    files_folder(root);
+    snprintf(folder, sizeof folder, "%.4000s/photos", root);
+    snprintf(target, sizeof target, "%.4000s/photos.leat", root);
+    assert_int_equal(mkdir(folder, 0777), 0);
+    for (size_t i = 0; i < PHOTOS; i++) {
+        uint32_t w = i == 8 ? 900 : 60 + (uint32_t)i, h = 40;
+        bool is_gray = i == 7;
+        size_t n;
+        uint8_t *pixels = photo_pixels(w, h, is_gray ? 1 : 3, i);
+        uint8_t *jpeg = photo_encode(is_gray ? &gray : i == 5 ? &progressive : &colour, pixels, w, h, 85, &n);
+        if (i == 4)
+            files_write_text(folder, names[i], "this is no photo");
+        else
+            files_write(folder, names[i], jpeg, i == 2 ? n / 2 : i == 3 ? 0 : n);
+        free(pixels);
+        free(jpeg);
+    }
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    *strrchr(folder, '/') = 0;
+    files_remove(folder);
+    return 0;
+}
+
+static int pack(struct leat_writer_options *o, struct leat_writer **w, struct leat_error *error)
+{
+    o->classes = classes;
+    o->n_classes = 2;
+    int rc = leat_writer_open(target, schema, 3, o, w, error);
+    for (size_t i = 0; i < PHOTOS && !rc; i++) {
+        char path[PATH_MAX + 64];
+        struct stat st;
+        int64_t label = names[i][0] == 'd';
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        assert_int_equal(stat(path, &st), 0);
+        struct leat_value_ref values[3] = {{NULL, (uint64_t)st.st_size, path}, {&label, 8, NULL}, {names[i], strlen(names[i]), NULL}};
+        rc = leat_writer_add(*w, values, NULL, error);
+    }
+    return rc ? rc : leat_writer_finish(*w, error);
+}
+
+static void broken_photos_are_marked_and_named_and_the_rest_is_good(void **state)
+{
+    (void)state;
+    static const char *const bad_names[] = {"cat/cut.jpg", "cat/empty.jpg", "cat/text.jpg"};
+    struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_bad_sample bad;
+    struct leat_source *s;
+    assert_ok(pack(&o, &w, &error));
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(leat_writer_bad(w, i, &bad));
+        assert_string_equal(bad.name, bad_names[i]);
+        assert_int_equal(bad.index, i + 2);
+        assert_true(bad.reason[0] != 0);
+    }
+    assert_false(leat_writer_bad(w, 3, &bad));
+    leat_writer_free(w, false);
+    assert_ok(leat_source_open(target, NULL, &s, &error));
+    assert_int_equal(s->count, PHOTOS);
+    for (uint64_t i = 0; i < PHOTOS; i++) {
+        struct leat_extent e;
+        size_t failed;
+        assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
+        assert_int_equal(e.health, broken[i] ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
+        if (broken[i])
+            continue;
+        assert_int_equal(e.width, i == 8 ? 900 : 60 + i);
+        assert_int_equal(e.height, 40);
+        assert_int_equal(e.channels, i == 7 ? 1 : 3);
+        assert_int_equal(e.image_kind, i == 5 ? LEAT_IMAGE_JPEG_PROGRESSIVE : LEAT_IMAGE_JPEG_BASELINE);
+    }
+    leat_source_close(s);
+    assert_ok(leat_verify(target, NULL, &error));
+}
+
+static void a_folder_and_its_pack_have_one_fingerprint(void **state)
+{
+    (void)state;
+    struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_dataset *d;
+    uint8_t in_place[16], packed[16], sharded[16];
+    assert_ok(leat_dataset_open(folder, NULL, &d, &error));
+    assert_int_equal(leat_dataset_count(d), PHOTOS);
+    leat_dataset_fingerprint(d, in_place);
+    leat_dataset_release(d);
+    assert_ok(pack(&o, &w, &error));
+    leat_writer_free(w, false);
+    assert_ok(leat_dataset_open(target, NULL, &d, &error));
+    leat_dataset_fingerprint(d, packed);
+    leat_dataset_release(d);
+    assert_memory_equal(in_place, packed, 16);
+    o.overwrite = true;
+    o.shard_bytes = 1;
+    assert_ok(pack(&o, &w, &error));
+    leat_writer_free(w, false);
+    assert_ok(leat_dataset_open(target, NULL, &d, &error));
+    assert_int_equal(leat_dataset_count(d), PHOTOS);
+    leat_dataset_fingerprint(d, sharded);
+    leat_dataset_release(d);
+    assert_memory_equal(in_place, sharded, 16);
+}
+
+static void a_photo_above_max_side_is_stored_as_a_smaller_jpeg(void **state)
+{
+    (void)state;
+    struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_source *s;
+    o.max_side = 300;
+    assert_ok(pack(&o, &w, &error));
+    leat_writer_free(w, false);
+    assert_ok(leat_source_open(target, NULL, &s, &error));
+    for (uint64_t i = 0; i < PHOTOS; i++) {
+        struct leat_extent e;
+        size_t failed;
+        assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
+        assert_int_equal(e.health, broken[i] ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
+        assert_true(e.width <= 300);
+        if (i == 8) {
+            struct leat_io_file *file;
+            assert_int_equal(e.width, 300);
+            assert_int_equal(e.height, 13);
+            assert_ok(s->v->file(s, e.file, &file, &error));
+            uint8_t *bytes = malloc(e.length);
+            assert_ok(leat_io_read(file, e.offset, e.length, bytes, &error));
+            struct photo_full full = photo_reference(bytes, e.length, false, 1);
+            assert_int_equal(full.width, 300);
+            free(full.pixels);
+            free(bytes);
+            leat_io_release(file);
+        }
+    }
+    leat_source_close(s);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        TEST(broken_photos_are_marked_and_named_and_the_rest_is_good),
+        TEST(a_folder_and_its_pack_have_one_fingerprint),
+        TEST(a_photo_above_max_side_is_stored_as_a_smaller_jpeg),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
