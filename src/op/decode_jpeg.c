@@ -6,7 +6,8 @@
  * upsampling mixes each chroma sample with its neighbour, so the box that libjpeg is asked for is larger by MARGIN on
  * the left and right, from where the neighbours come; above and below libjpeg reads the context rows itself. This equals
  * a full decode byte for byte for the kinds that `decodes_in_part` names (tests/c/op/test_decode_jpeg.c holds it for
- * every offset); other kinds are decoded in full and the box is picked from the rows.
+ * every offset); other kinds are decoded in full and the box is picked from the rows. Photos in several scans, as
+ * progressive ones, are entropy-decoded in full in any case.
  *
  * A new decompressor is made for each photo: it costs a tenth of a microsecond, and an old one would lend its tables to
  * a photo that lacks its own.
@@ -116,12 +117,12 @@ static void watch_scans(j_common_ptr common)
 
 /* ---- kinds -------------------------------------------------------------------------------------------------------- */
 
-/* Kinds for which libjpeg's cropping and skipping give what a full decode gives: one scan, Huffman, and samplings whose
- * upsampling looks no further than MARGIN. */
+/* Kinds for which libjpeg's cropping and skipping give what a full decode gives: samplings whose upsampling looks no
+ * further than MARGIN. */
 static bool decodes_in_part(j_decompress_ptr cinfo)
 {
     const jpeg_component_info *c = cinfo->comp_info;
-    if (cinfo->progressive_mode || cinfo->arith_code || jpeg_has_multiple_scans(cinfo))
+    if (cinfo->arith_code)
         return false;
     if (cinfo->num_components == 1)
         return c[0].h_samp_factor == 1 && c[0].v_samp_factor == 1;
@@ -130,7 +131,20 @@ static bool decodes_in_part(j_decompress_ptr cinfo)
     for (int i = 1; i < 3; i++)
         if (c[i].h_samp_factor != 1 || c[i].v_samp_factor != 1)
             return false;
-    return c[0].h_samp_factor <= 2 && c[0].v_samp_factor <= c[0].h_samp_factor;
+    return c[0].h_samp_factor <= 2 && c[0].v_samp_factor <= 2;
+}
+
+/* Whether all scans of a progressive photo are there. Where some are not, libjpeg smooths blocks by their neighbours,
+ * also by those that cropping has left out. To be asked when the scans have been read. */
+static bool is_finished(j_decompress_ptr cinfo)
+{
+    if (!cinfo->coef_bits)
+        return true;
+    for (int i = 0; i < cinfo->num_components; i++)
+        for (int k = 0; k < DCTSIZE2; k++)
+            if (cinfo->coef_bits[i][k])
+                return false;
+    return true;
 }
 
 /* Each block of a Huffman-coded component costs at least one bit, so a header that promises more than the bytes can
@@ -231,7 +245,8 @@ static int jpeg_begin(struct leat_decode_codec *j, unsigned denominator, uint32_
     cinfo->do_fancy_upsampling = TRUE;
     cinfo->out_color_space = j->pixel_bytes == 1 ? JCS_GRAYSCALE : cinfo->num_components == 4 ? JCS_CMYK : JCS_EXT_RGBX;
     j->started = true;
-    jpeg_start_decompress(cinfo);
+    jpeg_start_decompress(cinfo); /* reads all scans, if there are several */
+    j->partial = j->partial && is_finished(cinfo);
     int rc = leat_decode_reserve(&j->line, cinfo->output_width, j->pixel_bytes, error);
     if (rc)
         return rc;
@@ -305,12 +320,12 @@ static int jpeg_scan(struct leat_decode_codec *j, struct leat_error *error)
     if (setjmp(j->jump))
         return failed(j, error);
     JSAMPROW line = j->line.p;
-    if (!j->started && !j->partial) {
+    if (!j->started && (!j->partial || jpeg_has_multiple_scans(cinfo))) {
         jpeg_read_coefficients(cinfo);
         return LEAT_OK;
     }
     if (jpeg_has_multiple_scans(cinfo))
-        return LEAT_OK; /* jpeg_start_decompress has read all of them */
+        return LEAT_OK;
     if (!j->started)
         start_scan(j);
     /* skipping to the very end would not read it: all but the last row */
