@@ -25,6 +25,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "op/decode_internal.h"
+#include "op/jpeg_scan.h"
 #include "op/program.h"
 
 /* Pixels of the scaled image, beside the box, that upsampling may look at. */
@@ -48,6 +49,7 @@ struct leat_decode_codec {
     uint32_t box_w, skip_pixels; /* pixels of libjpeg's row before the box */
     unsigned pixel_bytes;
     struct leat_decode_buffer line;
+    struct leat_jpeg_scanner *scanner; /* made when a photo is checked for the first time */
 };
 
 /* ---- errors and input --------------------------------------------------------------------------------------------- */
@@ -177,6 +179,7 @@ static void jpeg_destroy_codec(struct leat_decode_codec *j)
 {
     jpeg_close(j);
     leat_decode_buffer_free(&j->line);
+    leat_free(j->scanner);
     leat_free(j);
 }
 
@@ -314,6 +317,14 @@ static void start_scan(struct leat_decode_codec *j)
 static int jpeg_scan(struct leat_decode_codec *j, struct leat_error *error)
 {
     j_decompress_ptr cinfo = &j->cinfo;
+    if (!j->started && j->partial && !jpeg_has_multiple_scans(cinfo)) {
+        if (!j->scanner)
+            j->scanner = leat_new(struct leat_jpeg_scanner);
+        if (!j->scanner)
+            return leat_fail(error, LEAT_E_NOMEM, "memory to check a photo could not be had");
+        if (leat_jpeg_scan_is_clean(j->scanner, cinfo))
+            return LEAT_OK;
+    }
     int rc = leat_decode_reserve(&j->line, cinfo->image_width, 4, error);
     if (rc)
         return rc;
