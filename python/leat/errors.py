@@ -30,12 +30,16 @@ class Error(Exception):
         return str(self.args[0]) if self.args else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.args, dict(self.__dict__)))
+        attributes = dict(self.__dict__)
+        if isinstance(self, OSError):
+            attributes |= {"errno": self.errno, "strerror": self.strerror, "filename": self.filename}
+        return (_rebuild, (type(self), self.args, attributes))
 
 
 def _rebuild(kind: type[Error], args: tuple[Any, ...], attributes: dict[str, Any]) -> Error:
     error = kind(*args)
-    error.__dict__.update(attributes)
+    for name, value in attributes.items():
+        setattr(error, name, value)
     return error
 
 
@@ -160,7 +164,7 @@ def from_status(code: int, sys_errno: int, sample: int, offset: int, file: str, 
     kind = _CLASSES.get(code, Error)
     if code == _NOT_FOUND:
         kind = MissingFileError if file and not field else MissingNameError
-    error = kind(message)
+    error = kind(_with_place(message, sample, offset, file, field))
     error.code = _leat.status_name(code)
     error.file = file or None
     error.field = field or None
@@ -168,6 +172,15 @@ def from_status(code: int, sys_errno: int, sample: int, offset: int, file: str, 
     error.offset = offset if offset >= 0 else None
     if isinstance(error, OSError):
         error.errno = sys_errno or None
-        error.strerror = message
+        error.strerror = str(error.args[0])
         error.filename = file or None
     return error
+
+
+def _with_place(message: str, sample: int, offset: int, file: str, field: str) -> str:
+    """The message, with what it does not say of where."""
+    place = [f"sample {sample}"] if sample >= 0 and str(sample) not in message else []
+    place += [f"field {field!r}"] if field and field not in message else []
+    place += [f"byte {offset}"] if offset >= 0 and str(offset) not in message else []
+    place += [file] if file and file not in message else []
+    return f"{message} ({', '.join(place)})" if place else message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import warnings
@@ -157,8 +158,10 @@ class Loader:
             "log_dir": log_dir,
         }
         self._core = _leat.Loader.open(**options)
-        # Ends the engine's work for this loader when it is no longer referred to, and at the latest when Python exits.
+        # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's core. Not at
+        # exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing of Python.
         self._finalizer = weakref.finalize(self, self._core.close)
+        self._finalizer.atexit = False
 
     def _order(self, shuffle: bool | Blocks, sampler: Any) -> tuple[int, dict[str, Any]]:
         if sampler is None:
@@ -208,13 +211,16 @@ class Loader:
         if not self._distributed:
             self._core.set_positions(self._positions(list(self._sampler)))
             return
-        positions = None
+        if self.rank:
+            self._core.set_positions(ranks.broadcast(None))
+            return
         try:
-            if self.rank == 0:
-                positions = self._positions(list(self._sampler))
-        finally:
-            positions = ranks.broadcast(positions)
-        self._core.set_positions(positions)
+            positions = self._positions(list(self._sampler))
+        except BaseException:
+            with contextlib.suppress(RuntimeError):
+                ranks.broadcast(None)  # tells the others
+            raise
+        self._core.set_positions(ranks.broadcast(positions))
 
     def __len__(self) -> int:
         """Batches of this rank in an epoch."""

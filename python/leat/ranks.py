@@ -81,7 +81,7 @@ def agree(facts: dict[str, str]) -> None:
 
 
 def broadcast(positions: np.ndarray[Any, np.dtype[np.int64]] | None) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The positions of rank 0 on every rank; the others give None. A failure of rank 0 is raised everywhere."""
+    """The positions of rank 0 on every rank. The other ranks give None; if rank 0 does, it has failed, and the others raise."""
     import torch
 
     dist = distributed()
@@ -89,7 +89,7 @@ def broadcast(positions: np.ndarray[Any, np.dtype[np.int64]] | None) -> np.ndarr
     count = torch.tensor([-1 if positions is None else len(positions)], dtype=torch.int64, device=device)
     dist.broadcast(count, 0)
     if int(count) < 0:
-        raise RuntimeError("the sampler failed on rank 0: see its error")
+        raise RuntimeError("the sampler failed on rank 0: see the error there")
     data = torch.empty(int(count), dtype=torch.int64, device=device) if positions is None else torch.from_numpy(positions).to(device)
     dist.broadcast(data, 0)
     return np.ascontiguousarray(data.cpu().numpy())

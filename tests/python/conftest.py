@@ -1,0 +1,109 @@
+"""Small data sets that the tests share, written once."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+import leat
+
+# Examples are few, because each opens a loader; the deadline is off, because a test machine may be busy.
+settings.register_profile("leat", deadline=None, max_examples=25)
+settings.load_profile("leat")
+
+
+def jpeg(width: int, height: int, seed: int = 0, mode: str = "RGB", **options: object) -> bytes:
+    """A photo of smooth colours."""
+    from PIL import Image
+
+    rng = np.random.default_rng(seed)
+    small = rng.integers(0, 256, (4, 5, 3), np.uint8)
+    image = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC).convert(mode)
+    out = io.BytesIO()
+    image.save(out, "JPEG", **options)
+    return out.getvalue()
+
+
+@pytest.fixture(scope="session", name="jpeg")
+def jpeg_fixture() -> Callable[..., bytes]:
+    """jpeg(width, height, seed, mode, **options): an encoded photo."""
+    return jpeg
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("leat")
+
+
+@pytest.fixture(scope="session")
+def records(folder: Path) -> Path:
+    """100 samples: x = [i, i, i] as float32, label = i % 10."""
+    path = folder / "records.leat"
+    with leat.Writer(path, {"x": leat.field("float32", (3,)), "label": "int64"}, metadata={"made": "by a test"}) as w:
+        w.write_batch({"x": np.repeat(np.arange(100, dtype=np.float32)[:, None], 3, 1), "label": np.arange(100) % 10})
+    return path
+
+
+@pytest.fixture(scope="session")
+def mixed(folder: Path) -> Path:
+    """10 samples with a field of every kind."""
+    path = folder / "mixed.leat"
+    schema = {
+        "number": "float64",
+        "flag": "bool",
+        "vector": leat.field("int16", (2, 2)),
+        "boxes": leat.field("float32", (None, 4)),
+        "raw": "bytes",
+        "text": "str",
+        "meta": "json",
+        "image": "image",
+    }
+    with leat.Writer(path, schema) as w:
+        for i in range(10):
+            w.add(
+                number=i / 4,
+                flag=i % 2 == 0,
+                vector=[[i, -i], [1, 2]],
+                boxes=np.full((i % 4, 4), i, np.float32),
+                raw=bytes(range(i)),
+                text="ä" * i,
+                meta={"i": [i, None, "x"]},
+                image=jpeg(20 + i, 30, i),
+            )
+    return path
+
+
+@pytest.fixture(scope="session")
+def photos(folder: Path) -> Path:
+    """24 photos of different sizes with labels."""
+    path = folder / "photos.leat"
+    with leat.Writer(path, {"image": "image", "label": "int64"}, classes=["even", "odd"]) as w:
+        for i in range(24):
+            w.add(image=jpeg(60 + 3 * i, 90 - 2 * i, i), label=i % 2)
+    return path
+
+
+@pytest.fixture(scope="session")
+def broken(folder: Path) -> Path:
+    """20 photos, of which numbers 3 and 11 do not decode."""
+    path = folder / "broken.leat"
+    with leat.Writer(path, {"image": "image", "label": "int64"}) as w:
+        for i in range(20):
+            data = jpeg(40, 40, i)
+            w.add(image=data[: len(data) // 2] if i in (3, 11) else data, label=i)
+    return path
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real data."""
+    found = os.environ.get("LEAT_DATA")
+    if not found:
+        pytest.skip("LEAT_DATA does not name the folder of real data")
+    return Path(found)

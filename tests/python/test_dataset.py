@@ -1,0 +1,260 @@
+"""Data sets: values, views, columns, identity."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import leat
+
+
+def test_a_sample_is_a_dict_of_what_was_written(mixed: Path) -> None:
+    sample = leat.open(mixed)[3]
+    assert sample["number"] == 0.75 and isinstance(sample["number"], float)
+    assert sample["flag"] is False
+    assert sample["vector"].dtype == np.int16 and sample["vector"].tolist() == [[3, -3], [1, 2]]
+    assert sample["boxes"].shape == (3, 4) and sample["boxes"].flags.writeable
+    assert sample["raw"] == b"\0\1\2" and sample["text"] == "äää" and sample["meta"] == {"i": [3, None, "x"]}
+    assert sample["image"][:2] == b"\xff\xd8"
+
+
+def test_a_value_of_length_zero_comes_back_empty(mixed: Path) -> None:
+    sample = leat.open(mixed)[0]
+    assert sample["boxes"].shape == (0, 4) and sample["raw"] == b"" and sample["text"] == ""
+
+
+def test_the_schema_names_types_and_shapes(mixed: Path) -> None:
+    schema = leat.open(mixed).schema
+    assert schema["boxes"] == leat.field("float32", (None, 4))
+    assert schema["image"] == leat.field("image")
+    assert schema["image.width"].derived and not schema["image"].derived
+
+
+def test_sizes_of_photos_are_columns(photos: Path) -> None:
+    ds = leat.open(photos)
+    assert ds.column("image.width").tolist() == [60 + 3 * i for i in range(24)]
+
+
+def test_metadata_and_classes_come_back(records: Path, photos: Path) -> None:
+    assert leat.open(records).metadata == {"made": "by a test"}
+    assert leat.open(photos).classes == ["even", "odd"]
+    assert leat.open(records).classes == []
+
+
+def test_negative_positions_count_from_the_end(records: Path) -> None:
+    assert leat.open(records)[-1]["x"].tolist() == [99, 99, 99]
+
+
+@pytest.mark.parametrize("position", [100, -101, 1 << 70])
+def test_a_position_out_of_range_is_an_index_error(records: Path, position: int) -> None:
+    with pytest.raises(IndexError, match="100 samples"):
+        leat.open(records)[position]
+
+
+def test_a_name_as_index_points_to_column(records: Path) -> None:
+    ds: Any = leat.open(records)
+    with pytest.raises(TypeError, match="column"):
+        ds["label"]
+
+
+def test_iterating_gives_every_sample_once(records: Path) -> None:
+    assert [int(s["x"][0]) for s in leat.open(records)] == list(range(100))
+
+
+@given(data=st.data())
+def test_views_of_views_are_what_numpy_indexing_is(records: Path, data: st.DataObject) -> None:
+    ds, ids = leat.open(records), np.arange(100)
+    for _ in range(data.draw(st.integers(1, 3))):
+        kind = data.draw(st.sampled_from(["slice", "mask", "list"]))
+        if kind == "slice":
+            key: Any = data.draw(st.slices(len(ids)))
+        elif kind == "mask":
+            key = np.array(data.draw(st.lists(st.booleans(), min_size=len(ids), max_size=len(ids))), bool)
+        else:
+            key = data.draw(st.lists(st.integers(-len(ids), len(ids) - 1), max_size=50)) if len(ids) else []
+            key = np.array(key, np.int64)
+        ds, ids = ds[key], ids[key]
+        assert ds.ids.tolist() == ids.tolist()
+    assert [int(s["x"][0]) for s in ds] == ids.tolist()
+
+
+@given(fractions=st.lists(st.floats(0.01, 1), min_size=1, max_size=5), seed=st.integers(0, 2**64 - 1))
+def test_parts_of_a_split_are_disjoint_ascending_and_of_the_size_asked(records: Path, fractions: list[float], seed: int) -> None:
+    total = sum(fractions) * 1.001
+    parts = leat.open(records).split([f / total for f in fractions], seed=seed)
+    seen = [i for part in parts for i in part.ids.tolist()]
+    assert len(seen) == len(set(seen))
+    for part, fraction in zip(parts, fractions, strict=True):
+        assert part.ids.tolist() == sorted(part.ids.tolist())
+        assert abs(len(part) - 100 * fraction / total) <= 1
+
+
+def test_a_split_depends_on_its_seed_only(records: Path) -> None:
+    ds = leat.open(records)
+    a, b, c = ds.split([0.5, 0.5], seed=1), ds.split([0.5, 0.5], seed=1), ds.split([0.5, 0.5], seed=2)
+    assert a[0].ids.tolist() == b[0].ids.tolist() != c[0].ids.tolist()
+
+
+def test_concat_adds_offsets_to_ids(records: Path) -> None:
+    ds = leat.open(records)
+    both = leat.concat(ds[90:], ds)
+    assert len(both) == 110 and both[10]["x"][0] == 0
+    assert both.ids[:10].tolist() == list(range(90, 100))
+    assert len(set(both.ids.tolist())) == 110
+
+
+def test_a_list_of_paths_opens_as_one(records: Path) -> None:
+    assert len(leat.open([records, records])) == 200
+
+
+def test_concat_of_different_schemas_is_an_error(records: Path, photos: Path) -> None:
+    with pytest.raises(ValueError):
+        leat.concat(leat.open(records), leat.open(photos))
+
+
+def test_a_column_is_read_only_and_a_copy_is_not(records: Path) -> None:
+    ds = leat.open(records)
+    column = ds.column("x")
+    assert column.shape == (100, 3) and column[7].tolist() == [7, 7, 7]
+    with pytest.raises(ValueError):
+        column[0] = 1
+    copy = ds.column("x", copy=True)
+    copy[0] = 5
+    assert ds.column("x")[0].tolist() == [0, 0, 0]
+
+
+def test_a_column_of_a_view_is_that_of_its_samples(records: Path) -> None:
+    ds = leat.open(records)
+    assert ds[20:40:3].column("label").tolist() == (np.arange(20, 40, 3) % 10).tolist()
+
+
+def test_a_column_outlives_its_data_set(records: Path) -> None:
+    column = leat.open(records).column("label")
+    assert column.sum() == 450
+
+
+def test_a_column_of_varying_size_is_a_type_error(mixed: Path) -> None:
+    with pytest.raises(TypeError, match="'boxes'"):
+        leat.open(mixed).column("boxes")
+
+
+def test_a_column_that_is_not_there_is_a_key_error(records: Path) -> None:
+    with pytest.raises(KeyError, match="label"):
+        leat.open(records).column("nothing")
+
+
+def test_the_fingerprint_tells_contents_and_selections_apart(records: Path, photos: Path) -> None:
+    ds = leat.open(records)
+    prints = [ds.fingerprint, leat.open(photos).fingerprint, ds[1:].fingerprint, ds.select([0]).fingerprint]
+    assert len(set(prints)) == 4 and all(len(p) == 32 for p in prints)
+    assert leat.open(records)[1:].fingerprint == prints[2]
+
+
+@pytest.mark.parametrize("view", ["base", "slice", "select", "split", "concat", "nested"])
+def test_a_data_set_pickles_with_its_selection(records: Path, view: str) -> None:
+    ds = leat.open(records)
+    made = {
+        "base": ds,
+        "slice": ds[5:90:7],
+        "select": ds.select([9, -1, 9]),
+        "split": ds.split([0.2, 0.3], seed=4)[1],
+        "concat": leat.concat(ds[:3], ds),
+        "nested": ds[10:][::2].select([3, 4]),
+    }[view]
+    again = pickle.loads(pickle.dumps(made))
+    assert again.ids.tolist() == made.ids.tolist() and again.fingerprint == made.fingerprint
+    assert again[1]["x"].tolist() == made[1]["x"].tolist()
+
+
+def test_a_pickle_is_small(records: Path) -> None:
+    assert len(pickle.dumps(leat.open(records)[:50])) < 1000
+
+
+def test_unpickling_notices_that_the_file_was_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.leat"
+    for value in (1, 2):
+        with leat.Writer(path, {"n": "int64"}, overwrite=True) as w:
+            w.add(n=value)
+        if value == 1:
+            data = pickle.dumps(leat.open(path))
+    with pytest.raises(leat.ChangedError, match="a.leat"):
+        pickle.loads(data)
+
+
+def test_a_data_set_survives_fork(records: Path) -> None:
+    ds = leat.open(records)
+    assert ds[0]["label"] == 0
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        found = pool.map(lambda_free, [(ds, i) for i in range(10)])
+    assert found == [float(i) for i in range(10)]
+
+
+def lambda_free(arguments: tuple[leat.Dataset, int]) -> float:
+    ds, i = arguments
+    return float(ds[i]["x"][0])
+
+
+def test_a_file_that_is_not_there_is_file_not_found(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nothing.leat") as caught:
+        leat.open(tmp_path / "nothing.leat")
+    assert isinstance(caught.value, leat.Error) and caught.value.code == "LEAT_E_NOT_FOUND"
+
+
+def test_a_file_of_something_else_is_a_format_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.leat"
+    path.write_bytes(b"nothing that leat knows" * 10)
+    with pytest.raises(ValueError, match="a.leat"):
+        leat.open(path)
+
+
+def test_a_cut_file_is_an_error_that_names_it(records: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cut.leat"
+    path.write_bytes(records.read_bytes()[:-100])
+    with pytest.raises(leat.Error, match="cut.leat"):
+        leat.open(path)
+
+
+def test_a_flipped_byte_is_found_when_it_is_read(mixed: Path, tmp_path: Path) -> None:
+    data = bytearray(mixed.read_bytes())
+    at = data.index("äääääääää".encode())
+    data[at] ^= 1
+    path = tmp_path / "flipped.leat"
+    path.write_bytes(data)
+    ds = leat.open(path)
+    assert ds[0]["text"] == ""
+    with pytest.raises(leat.CorruptError, match="flipped.leat") as caught:
+        ds[9]
+    assert caught.value.sample == 9 and caught.value.file is not None
+
+
+@pytest.mark.parametrize("arguments", [{"labels": "perhaps"}, {"recheck": "sometimes"}, {"format": "elf"}])
+def test_an_unknown_option_is_a_value_error(records: Path, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        leat.open(records, **arguments)
+
+
+def test_a_folder_opens_in_place_with_classes_and_names(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    for k, name in enumerate(["bees", "ants"]):
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            (tmp_path / name / f"{i}.jpg").write_bytes(jpeg(20, 20, 10 * k + i))
+    ds = leat.open(tmp_path)
+    assert ds.classes == ["ants", "bees"] and len(ds) == 6
+    assert ds[0]["label"] == 0 and ds[0]["name"] == "ants/0.jpg"
+    assert ds[3]["image"] == (tmp_path / "bees" / "0.jpg").read_bytes()
+
+
+def test_a_folder_of_splits_is_pointed_out(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    for part in ("train", "val"):
+        (tmp_path / part / "a").mkdir(parents=True)
+        (tmp_path / part / "a" / "0.jpg").write_bytes(jpeg(20, 20))
+    with pytest.warns(UserWarning, match="train"):
+        leat.open(tmp_path)

@@ -1,0 +1,24 @@
+"""The examples of the docstrings run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import leat
+
+MODULES = sorted(m.name for m in pkgutil.iter_modules(leat.__path__, "leat.") if m.name != "leat._leat") + ["leat"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_run(name: str, records: Path, photos: Path, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    pytest.importorskip("torch")
+    given = {"leat": leat, "np": np, "path": records, "photos": leat.open(photos), "tmp": tmp_path, "jpeg": jpeg(20, 20)}
+    found = doctest.testmod(importlib.import_module(name), extraglobs=given, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    assert found.failed == 0

@@ -1,0 +1,505 @@
+"""Loaders: order, epochs, state, ranks, errors. The promises are named after DESIGN's."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import leat
+
+CHAIN = [leat.ops.Decode(), leat.ops.RandomResizedCrop(16), leat.ops.RandomHorizontalFlip(), leat.ops.Normalize(0.5, 0.5)]
+
+
+def loader(path: Path, batch_size: int | None = 7, *arguments: Any, **options: Any) -> leat.Loader:
+    options.setdefault("framework", "numpy")
+    return leat.Loader(leat.open(path), batch_size, *arguments, **options)
+
+
+def ids(batches: Any) -> list[list[int]]:
+    return [b.ids.tolist() for b in batches]
+
+
+def flat(batches: Any) -> list[int]:
+    return [i for b in batches for i in b.ids.tolist()]
+
+
+# ---- same order ------------------------------------------------------------------------------------------------------
+
+
+@given(threads=st.integers(1, 4), batches=st.integers(3, 12), seed=st.integers(0, 2**64 - 1))
+def test_same_order_and_bytes_for_any_threads_and_budget(photos: Path, threads: int, batches: int, seed: int) -> None:
+    outputs = {"image": CHAIN, "label": []}
+    want = [
+        (b.ids.tolist(), b["image"].tobytes(), b["label"].tobytes()) for b in loader(photos, 5, shuffle=True, seed=seed, outputs=outputs)
+    ]
+    rows = 5 * (3 * 16 * 16 * 4 + 8)
+    with loader(photos, 5, shuffle=True, seed=seed, outputs=outputs, num_threads=threads, budget_bytes=(1 << 24) + batches * rows) as other:
+        assert [(b.ids.tolist(), b["image"].tobytes(), b["label"].tobytes()) for b in other] == want
+
+
+@given(
+    world=st.integers(1, 5),
+    size=st.integers(1, 23),
+    seed=st.integers(0, 9),
+    shuffle=st.booleans(),
+    tail=st.sampled_from(["pad", "drop", "uneven"]),
+)
+def test_the_ranks_together_are_the_global_order(records: Path, world: int, size: int, seed: int, shuffle: bool, tail: Any) -> None:
+    size += world  # every rank has a row
+    whole = loader(records, None, shuffle, seed=seed, global_batch_size=size, tail=tail)
+    want = ids(whole)
+    parts = [loader(records, None, shuffle, seed=seed, global_batch_size=size, tail=tail, rank=r, world_size=world) for r in range(world)]
+    got = [[(b.ids[b.valid].tolist(), len(b.ids)) for b in part] for part in parts]
+    assert [len(part) for part in parts] == [len(g) for g in got]
+    for step, rows in enumerate(want):
+        assert [i for g in got if step < len(g) for i in g[step][0]] == rows
+        if tail == "pad":
+            assert len({g[step][1] for g in got if len(rows) < size}) <= 1
+
+
+@given(seed=st.integers(0, 2**64 - 1), size=st.integers(1, 40))
+def test_exactly_once_each_epoch_delivers_each_sample_once(records: Path, seed: int, size: int) -> None:
+    made = loader(records, size, True, seed=seed)
+    first, second = flat(made), flat(made)
+    assert sorted(first) == sorted(second) == list(range(100)) and (first != second)
+
+
+@given(rows=st.integers(1, 200))
+def test_a_block_shuffle_is_a_permutation(records: Path, rows: int) -> None:
+    assert sorted(flat(loader(records, 9, leat.Blocks(rows)))) == list(range(100))
+
+
+def test_without_shuffle_the_order_is_that_of_the_data_set(records: Path) -> None:
+    assert flat(loader(records)) == list(range(100))
+
+
+def test_ids_are_those_of_the_opened_data_set_in_views(records: Path) -> None:
+    ds = leat.open(records)
+    view = ds[50:][::-1].select([3, 1])
+    assert flat(leat.Loader(view, 2)) == [96, 98]
+
+
+# ---- exact resume ----------------------------------------------------------------------------------------------------
+
+
+@given(cut=st.integers(0, 30), shuffle=st.booleans(), seed=st.integers(0, 5), size=st.sampled_from([7, 10, 33]))
+def test_exact_resume_at_any_batch(records: Path, cut: int, shuffle: bool, seed: int, size: int) -> None:
+    def stream(made: leat.Loader) -> Any:
+        for _ in range(4):
+            for batch in made:
+                yield (batch.epoch, batch.step, batch.ids.tolist(), batch.row_keys.tolist())
+
+    whole = list(stream(loader(records, size, shuffle, seed=seed)))
+    first = loader(records, size, shuffle, seed=seed)
+    taken = stream(first)
+    for _ in range(cut):
+        next(taken, None)
+    state = json.loads(json.dumps(first.state_dict()))
+    again = loader(records, size, shuffle, seed=seed)
+    again.load_state_dict(state)
+    rest = whole[cut:]
+    assert [b for b, _ in zip(stream(again), rest, strict=False)] == rest
+
+
+@given(cut=st.integers(0, 9), world=st.integers(1, 4), size=st.sampled_from([5, 20]))
+def test_a_state_resumes_on_other_sizes_and_ranks(records: Path, cut: int, world: int, size: int) -> None:
+    first = loader(records, 10, True, seed=3)
+    taken = [i for _, b in zip(range(cut), first, strict=False) for i in b.ids.tolist()]
+    state = first.state_dict()
+    rest: list[list[list[int]]] = []
+    for rank in range(world):
+        part = loader(records, None, True, seed=3, global_batch_size=size, rank=rank, world_size=world)
+        part.load_state_dict(state)
+        rest.append([b.ids[b.valid].tolist() for b in part])
+    rows = [i for step in range(max(map(len, rest))) for part in rest if step < len(part) for i in part[step]]
+    want = flat(loader(records, 10, True, seed=3))
+    assert (taken + rows == want) if cut < 10 else (sorted(rows) == sorted(want))
+
+
+def test_a_state_counts_what_was_received_not_what_was_prefetched(records: Path) -> None:
+    made = loader(records, 5)
+    next(iter(made))
+    assert made.state_dict()["at"] == {"epoch": 0, "row": 5}
+
+
+def test_a_state_after_the_last_batch_means_the_next_epoch(records: Path) -> None:
+    made = loader(records, 50, True)
+    for _ in made:
+        pass
+    again = loader(records, 50, True)
+    again.load_state_dict(made.state_dict())
+    assert next(iter(again)).epoch == 1 == next(iter(made)).epoch
+
+
+def test_a_state_of_another_data_set_is_an_error_that_says_so(records: Path, photos: Path) -> None:
+    made = loader(photos)
+    with pytest.raises(leat.StateError, match="data set|fingerprint"):
+        made.load_state_dict(loader(records).state_dict())
+
+
+@pytest.mark.parametrize("state", [{}, {"at": 3}, {"state": 99}])
+def test_what_is_no_state_is_a_value_error(records: Path, state: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        loader(records).load_state_dict(state)
+
+
+# ---- epochs and iterators --------------------------------------------------------------------------------------------
+
+
+def test_iterating_again_is_the_next_epoch(records: Path) -> None:
+    made = loader(records, 50)
+    assert [b.epoch for _ in range(3) for b in made] == [0, 0, 1, 1, 2, 2]
+
+
+def test_set_epoch_says_which_epoch_comes_next(records: Path) -> None:
+    made = loader(records, 100, True)
+    made.set_epoch(5)
+    assert [b.epoch for b in made] == [5] and [b.epoch for b in made] == [6]
+
+
+def test_set_epoch_of_the_loaded_epoch_keeps_the_position_and_another_one_warns(records: Path) -> None:
+    made = loader(records, 10)
+    next(iter(made))
+    state = made.state_dict()
+    kept, dropped = loader(records, 10), loader(records, 10)
+    kept.load_state_dict(state)
+    kept.set_epoch(0)
+    assert next(iter(kept)).step == 1
+    dropped.load_state_dict(state)
+    with pytest.warns(UserWarning, match="position"):
+        dropped.set_epoch(3)
+    batch = next(iter(dropped))
+    assert (batch.epoch, batch.step) == (3, 0)
+
+
+def test_a_new_iterator_ends_the_older_one(records: Path) -> None:
+    made = loader(records)
+    old = iter(made)
+    next(old)
+    new = iter(made)
+    with pytest.raises(leat.ClosedError):
+        next(old)
+    assert next(new).epoch == 1
+
+
+def test_leaving_an_epoch_early_is_fine(records: Path) -> None:
+    made = loader(records, 10)
+    for _ in made:
+        break
+    assert flat(made) == list(range(100)) and made.epoch == 1
+
+
+def test_an_iterator_that_ended_stays_ended(records: Path) -> None:
+    it = iter(loader(records, 100))
+    next(it)
+    for _ in range(3):
+        with pytest.raises(StopIteration):
+            next(it)
+
+
+@given(n=st.integers(0, 30), size=st.integers(1, 12), world=st.integers(1, 3), tail=st.sampled_from(["pad", "drop", "uneven"]))
+def test_len_is_the_number_of_batches(records: Path, n: int, size: int, world: int, tail: Any) -> None:
+    for rank in range(world):
+        made = leat.Loader(leat.open(records)[:n], size, rank=rank, world_size=world, tail=tail)
+        assert len(made) == sum(1 for _ in made)
+
+
+def test_drop_last_leaves_out_the_short_batch(records: Path) -> None:
+    assert [b.size for b in loader(records, 30, drop_last=True)] == [30, 30, 30]
+
+
+# ---- plan and batch_at -----------------------------------------------------------------------------------------------
+
+
+def test_the_plan_is_what_is_delivered(records: Path) -> None:
+    made = loader(records, 9, True, rank=1, world_size=2)
+    plan = [made.plan(0, step).tolist() for step in range(len(made))]
+    assert plan == ids(made)
+
+
+def test_batch_at_computes_a_batch_again_and_moves_nothing(photos: Path) -> None:
+    made = loader(photos, 5, True, outputs={"image": CHAIN})
+    batches = list(made)
+    state = made.state_dict()
+    again = made.batch_at(0, 3)
+    assert again["image"].tobytes() == batches[3]["image"].tobytes() and again.ids.tolist() == batches[3].ids.tolist()
+    assert made.state_dict() == state
+
+
+def test_a_step_out_of_range_is_an_index_error(records: Path) -> None:
+    with pytest.raises(IndexError):
+        loader(records, 10).plan(0, 10)
+
+
+# ---- outputs ---------------------------------------------------------------------------------------------------------
+
+
+def test_without_outputs_every_field_comes_as_stored(mixed: Path) -> None:
+    ds = leat.open(mixed)
+    (batch,) = loader(mixed, 10)
+    assert list(batch) == ["number", "flag", "vector", "boxes", "raw", "text", "meta", "image"]
+    assert batch["number"].tolist() == [i / 4 for i in range(10)] and batch["flag"].dtype == bool
+    assert batch["text"] == ["ä" * i for i in range(10)] and batch["meta"][2] == {"i": [2, None, "x"]}
+    assert [v.tobytes() for v in batch["image"].unbind()] == [s["image"] for s in ds]
+    assert [v.tobytes() for v in batch["boxes"]] == [s["boxes"].tobytes() for s in ds]
+    assert batch["boxes"].values.shape == (sum(i % 4 for i in range(10)), 4)
+
+
+def test_a_field_that_is_not_named_is_not_there(mixed: Path) -> None:
+    (batch,) = loader(mixed, 10, outputs={"flag": []})
+    assert list(batch) == ["flag"]
+    with pytest.raises(KeyError, match="'number'"):
+        batch["number"]
+
+
+def test_the_same_operator_object_draws_once_for_two_outputs(photos: Path) -> None:
+    crop = leat.ops.RandomResizedCrop(16)
+    same = {"a": leat.Out("image", [leat.ops.Decode(), crop]), "b": leat.Out("image", [leat.ops.Decode(), crop])}
+    two = {
+        "a": leat.Out("image", [leat.ops.Decode(), leat.ops.RandomResizedCrop(16)]),
+        "b": leat.Out("image", [leat.ops.Decode(), leat.ops.RandomResizedCrop(16)]),
+    }
+    batch = next(iter(loader(photos, 8, outputs=same)))
+    assert batch["a"].tobytes() == batch["b"].tobytes()
+    batch = next(iter(loader(photos, 8, outputs=two)))
+    assert batch["a"].tobytes() != batch["b"].tobytes()
+
+
+def test_a_program_read_from_json_gives_the_same_bytes(photos: Path) -> None:
+    outputs: Any = {"image": CHAIN, "label": []}
+    again = leat.program_from_json(leat.program_to_json(outputs))
+    a, b = loader(photos, 8, True, outputs=outputs), loader(photos, 8, True, outputs=again)
+    assert [x["image"].tobytes() for x in a] == [x["image"].tobytes() for x in b]
+
+
+def test_a_photo_of_open_size_is_an_error_that_names_resize(photos: Path) -> None:
+    with pytest.raises(TypeError, match="Resize"):
+        loader(photos, outputs={"image": [leat.ops.Decode()]})
+
+
+def test_a_chain_that_does_not_fit_its_field_is_a_type_error(records: Path) -> None:
+    with pytest.raises(leat.ProgramError, match="Decode"):
+        loader(records, outputs={"x": [leat.ops.Decode()]})
+
+
+def test_an_output_of_a_field_that_is_not_there_is_a_key_error(records: Path) -> None:
+    with pytest.raises(KeyError, match="picture"):
+        loader(records, outputs={"picture": []})
+
+
+def test_layouts_have_the_shapes_and_strides_that_they_say(photos: Path) -> None:
+    outputs = {
+        name: leat.Out("image", [leat.ops.Decode(), leat.ops.Resize((16, 8)), *([leat.ops.ToLayout(name)] if name != "default" else [])])
+        for name in ("default", "NHWC", "channels_last")
+    }
+    batch = next(iter(loader(photos, 4, outputs=outputs)))
+    assert batch["default"].shape == (4, 3, 16, 8) and batch["default"].strides == (384, 128, 8, 1)
+    assert batch["NHWC"].shape == (4, 16, 8, 3) and batch["channels_last"].shape == (4, 3, 16, 8)
+    assert batch["channels_last"].strides == (384, 1, 24, 3)
+    assert np.array_equal(batch["NHWC"].transpose(0, 3, 1, 2), batch["channels_last"])
+    assert np.array_equal(batch["default"], batch["channels_last"])
+
+
+# ---- broken samples --------------------------------------------------------------------------------------------------
+
+PHOTO = {"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))], "label": []}
+
+
+def test_raise_names_the_sample_and_does_not_move(broken: Path) -> None:
+    made = loader(broken, 4, outputs=PHOTO)
+    it = iter(made)
+    for _ in range(2):
+        with pytest.raises(leat.BrokenSampleError, match="3") as caught:
+            next(it)
+        assert caught.value.sample == 3 and made.state_dict()["at"]["row"] == 0
+
+
+def test_skip_leaves_the_row_out_and_moves_nothing_else(broken: Path) -> None:
+    made = loader(broken, 4, outputs=PHOTO, on_error="skip")
+    batches = list(made)
+    assert ids(batches) == [[0, 1, 2], [4, 5, 6, 7], [8, 9, 10], [12, 13, 14, 15], [16, 17, 18, 19]]
+    assert [b["label"].tolist() for b in batches] == ids(batches)
+    assert [b["image"].shape[0] for b in batches] == [3, 4, 3, 4, 4]
+    (error,) = batches[0].errors
+    assert (error.row, error.planned, error.delivered) == (3, 3, None) and error.reason
+    assert made.stats()["broken"]["skipped"] == 2 and len(made) == 5
+
+
+def test_substitute_puts_another_sample_in_its_place_always_the_same(broken: Path) -> None:
+    def run() -> list[list[int]]:
+        return ids(loader(broken, 4, True, seed=5, outputs=PHOTO, on_error="substitute"))
+
+    first = run()
+    assert [len(x) for x in first] == [4] * 5 and not {3, 11} & {i for x in first for i in x}
+    assert run() == first
+
+
+def test_the_error_report_has_a_line_of_json_for_each(broken: Path, tmp_path: Path) -> None:
+    report = tmp_path / "errors.jsonl"
+    with loader(broken, 4, outputs=PHOTO, on_error="skip", error_report=report) as made:
+        for _ in made:
+            pass
+    lines = [json.loads(line) for line in report.read_text().splitlines()]
+    assert sorted(line["planned"] for line in lines) == [3, 11]
+
+
+# ---- samplers --------------------------------------------------------------------------------------------------------
+
+
+def test_a_list_of_positions_is_the_order(records: Path) -> None:
+    assert flat(loader(records, 2, sampler=[5, 3, -1, 5])) == [5, 3, 99, 5]
+
+
+def test_a_list_of_positions_out_of_range_is_an_index_error(records: Path) -> None:
+    with pytest.raises(IndexError, match="100"):
+        loader(records, 2, sampler=[5, 100])
+
+
+def test_weights_of_zero_are_never_drawn(records: Path) -> None:
+    weights = [1.0 if i % 10 == 4 else 0.0 for i in range(100)]
+    got = flat(loader(records, 25, sampler=leat.Weighted(weights, 200)))
+    assert len(got) == 200 and {i % 10 for i in got} == {4}
+
+
+def test_without_replacement_nothing_is_drawn_twice(records: Path) -> None:
+    weights = np.arange(1, 101)
+    got = flat(loader(records, 25, sampler=leat.Weighted(weights, 60, replacement=False)))
+    assert len(got) == len(set(got)) == 60
+
+
+class Sampler:
+    """As PyTorch's: read after iter(), a different list each time."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.reads = n, 0
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self) -> Any:
+        self.reads += 1
+        return iter(np.random.default_rng(self.reads).permutation(self.n).tolist())
+
+
+def test_a_sampler_is_read_once_per_epoch_after_iter(records: Path) -> None:
+    sampler = Sampler(100)
+    made = loader(records, 30, sampler=sampler)
+    assert sampler.reads == 0 and len(made) == 4
+    for epoch in (1, 2, 3):
+        assert flat(made) == np.random.default_rng(epoch).permutation(100).tolist()
+    assert sampler.reads == 3
+
+
+def test_a_sampler_of_torch_is_taken(records: Path) -> None:
+    torch = pytest.importorskip("torch")
+    ds = leat.open(records)
+    sampler = torch.utils.data.SubsetRandomSampler([1, 2, 3])
+    assert sorted(flat(leat.Loader(ds, 2, sampler=sampler))) == [1, 2, 3]
+    made = leat.Loader(ds, 10, sampler=torch.utils.data.RandomSampler(ds))
+    assert sorted(flat(made)) == sorted(flat(made)) == list(range(100))
+
+
+def test_a_sampler_resumes_in_mid_epoch_with_the_list_it_began_with(records: Path) -> None:
+    made = loader(records, 30, sampler=Sampler(100))
+    next(iter(made))
+    other = Sampler(100)
+    again = loader(records, 30, sampler=other)
+    again.load_state_dict(json.loads(json.dumps(made.state_dict())))
+    assert flat(again) == np.random.default_rng(1).permutation(100).tolist()[30:] and other.reads == 0
+    assert flat(again) == np.random.default_rng(1).permutation(100).tolist() and other.reads == 1
+
+
+def test_a_distributed_sampler_is_an_error(records: Path) -> None:
+    torch = pytest.importorskip("torch")
+    ds = leat.open(records)
+    sampler = torch.utils.data.distributed.DistributedSampler(ds, num_replicas=2, rank=0)
+    with pytest.raises(ValueError, match="twice"):
+        leat.Loader(ds, 2, sampler=sampler)
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"batch_size": 2, "global_batch_size": 2},
+        {"batch_size": 0},
+        {"batch_size": 2, "in_order": False},
+        {"batch_size": 2, "shuffle": True, "sampler": [1]},
+        {"batch_size": 2, "tail": "cut"},
+        {"batch_size": 2, "on_error": "ignore"},
+        {"batch_size": 2, "framework": "jax"},
+        {"batch_size": 2, "yields": "list"},
+        {"batch_size": 2, "rank": 1},
+        {"batch_size": 2, "rank": 2, "world_size": 2},
+        {"batch_size": 2, "num_threads": 0},
+        {"batch_size": 2, "seed": -1},
+        {"batch_size": 2, "epochs": 0},
+        {"batch_size": 2, "budget_bytes": 100},
+        {"batch_size": 2, "sampler": leat.Weighted([1.0, 2.0], 3)},
+    ],
+    ids=str,
+)
+def test_an_argument_that_cannot_be_is_a_value_error(records: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        leat.Loader(leat.open(records), **options)
+
+
+def test_a_path_instead_of_a_data_set_is_a_type_error(records: Path) -> None:
+    with pytest.raises(TypeError, match="leat.open"):
+        leat.Loader(str(records), 3)  # type: ignore[arg-type]
+
+
+def test_a_budget_too_small_says_how_much_is_needed(photos: Path) -> None:
+    with pytest.raises(leat.BudgetError, match=r"\d{4,}"):
+        loader(photos, 8, outputs={"image": CHAIN}, budget_bytes=1000)
+
+
+def test_ranks_come_from_the_environment(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    made = loader(records, 2)
+    assert (made.rank, made.world_size) == (1, 3) and next(iter(made)).ids.tolist() == [2, 3]
+
+
+def test_tuples_are_yielded_in_the_order_of_outputs(records: Path) -> None:
+    for x, label in loader(records, 10, outputs={"x": [], "label": []}, yields="tuple"):
+        assert x.shape == (10, 3) and label.shape == (10,)
+
+
+def test_with_padding_on_several_ranks_valid_is_appended_to_tuples(records: Path) -> None:
+    made = loader(records, 16, yields="tuple", rank=0, world_size=3)
+    assert all(len(values) == 3 and values[2].dtype == bool for values in made)
+
+
+def test_a_closed_loader_says_so_and_its_batches_stay(records: Path) -> None:
+    made = loader(records, 10)
+    batch = next(iter(made))
+    made.close()
+    made.close()
+    assert batch["label"].tolist() == list(range(10))
+    for call in (lambda: next(iter(made)), made.state_dict, lambda: len(made)):
+        with pytest.raises(leat.ClosedError):
+            call()
+
+
+def test_several_loaders_at_once_do_not_disturb_each_other(records: Path) -> None:
+    made = [loader(records, 7, True, seed=s) for s in range(5)]
+    want = [ids(loader(records, 7, True, seed=s)) for s in range(5)]
+    got = list(zip(*(ids_of for ids_of in ([b.ids.tolist() for b in m] for m in made)), strict=True))
+    assert [list(x) for x in zip(*got, strict=True)] == want
+    its = [iter(loader(records, 7, True, seed=s)) for s in range(5)]
+    mixed_up: list[list[list[int]]] = [[] for _ in its]
+    for _ in range(math.ceil(100 / 7)):
+        for i, it in enumerate(its):
+            mixed_up[i].append(next(it).ids.tolist())
+    assert mixed_up == want

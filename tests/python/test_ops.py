@@ -1,0 +1,124 @@
+"""Operators as descriptions: signatures, values, JSON."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import leat
+from leat import ops
+
+CHAIN = [
+    ops.Decode(exif=True),
+    ops.Resize(64, max_size=90),
+    ops.Resize((3, 4), "nearest", antialias=False),
+    ops.CenterCrop(48),
+    ops.RandomCrop((30, 40), padding=(1, 2), pad_if_needed=True, fill=7, name="second"),
+    ops.RandomResizedCrop(32, scale=(0.5, 1)),
+    ops.RandomHorizontalFlip(0.25),
+    ops.Normalize([0.5], [0.25]),
+    ops.ToDtype("float16"),
+    ops.ToLayout("channels_last"),
+]
+
+
+@pytest.mark.parametrize("op", CHAIN, ids=lambda op: type(op).__name__)
+def test_an_operator_comes_back_from_its_repr_its_json_and_its_pickle(op: ops.Operator) -> None:
+    assert eval(repr(op), vars(ops)) == op
+    assert ops._from_json(json.loads(json.dumps(op.to_json()))) == op
+    again = pickle.loads(pickle.dumps(op))
+    assert again == op and hash(again) == hash(op)
+
+
+def test_operators_are_equal_by_value_and_told_apart_by_name() -> None:
+    assert ops.RandomCrop(3) == ops.RandomCrop((3, 3)) != ops.RandomCrop(4)
+    assert ops.RandomCrop(3) != ops.RandomCrop(3, name="b")
+    assert ops.CenterCrop(3) != ops.Resize((3, 3))
+
+
+@pytest.mark.parametrize(
+    "name", ["Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomHorizontalFlip", "Normalize", "ToDtype"]
+)
+def test_signatures_are_those_of_torchvision(name: str) -> None:
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    theirs = inspect.signature(getattr(v2, name)).parameters
+    ours = inspect.signature(getattr(ops, name)).parameters
+    assert [p for p in ours if p != "name"] == list(theirs)
+
+
+def test_torch_dtypes_and_enums_are_taken() -> None:
+    torch = pytest.importorskip("torch")
+    assert ops.ToDtype(torch.bfloat16) == ops.ToDtype("bfloat16")
+    assert ops.Normalize(torch.tensor([0.5]), torch.tensor([0.5])) == ops.Normalize(0.5, 0.5)
+
+    class Mode:
+        value = "nearest"
+
+    assert ops.Resize(3, Mode()) == ops.Resize(3, "nearest") == ops.Resize(3, 0)
+
+
+@given(shared=st.booleans())
+def test_the_same_object_is_listed_once_in_the_json(shared: bool) -> None:
+    crop = ops.RandomCrop(8)
+    text = leat.program_to_json(
+        {"a": leat.Out("image", [ops.Decode(), crop]), "b": leat.Out("image", [ops.Decode(), crop if shared else ops.RandomCrop(8)])}
+    )
+    assert len(json.loads(text)["operators"]) == (3 if shared else 4)
+    again = leat.program_from_json(text)
+    assert (again["a"].chain[1] is again["b"].chain[1]) == shared
+    assert leat.program_to_json(again) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[]",
+        '{"operators": {"a": {"type": "Explode"}}, "outputs": {}}',
+        '{"operators": {}, "outputs": {"x": {"field": "x", "chain": ["a"]}}}',
+        '{"operators": {"a": {"type": "Resize", "pixels": 3}}, "outputs": {}}',
+    ],
+)
+def test_json_that_is_no_program_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError):
+        leat.program_from_json(text)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ops.Decode("CMYK"),
+        lambda: ops.Resize(0),
+        lambda: ops.Resize((1, 2, 3)),
+        lambda: ops.Resize((2, 3), max_size=4),
+        lambda: ops.Resize(3, "bicubic"),
+        lambda: ops.RandomCrop(3, padding=(1, 2, 3)),
+        lambda: ops.RandomCrop(3, padding_mode="reflect"),
+        lambda: ops.RandomResizedCrop(3, scale=(1, 0.5)),
+        lambda: ops.RandomHorizontalFlip(1.5),
+        lambda: ops.Normalize([1, 2], [1]),
+        lambda: ops.Normalize([1], [0]),
+        lambda: ops.ToDtype("complex64"),
+        lambda: ops.ToLayout("HWC"),
+    ],
+)
+def test_an_argument_that_makes_no_sense_is_a_value_error(make: object) -> None:
+    with pytest.raises(ValueError):
+        make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("outputs", [{}, {"x": [3]}, {"x": "Decode"}, {("a", "b"): []}, []])
+def test_outputs_of_another_form_are_a_type_error(outputs: object) -> None:
+    with pytest.raises(TypeError):
+        leat.program_to_json(outputs)  # type: ignore[arg-type]
+
+
+def test_presets_are_new_lists_each_time() -> None:
+    a, b = leat.presets.imagenet_train(), leat.presets.imagenet_train()
+    assert a == b and a is not b
+    assert leat.presets.imagenet_val(224)[1] == ops.Resize(256)

@@ -1,0 +1,301 @@
+"""Signals, fork, threads, exit, other processes: each in a process of its own where it has to be."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leat
+
+# What the children of the tests below begin with.
+SETUP = """
+import gc, os, pickle, signal, sys, threading, time, warnings
+import leat
+records, photos = sys.argv[1:3]
+def open_loader(path=records, size=7, **options):
+    return leat.Loader(leat.open(path), size, shuffle=True, **options)
+"""
+
+
+def run(records: Path, photos: Path, code: str, *, expect: int = 0, environment: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", SETUP + textwrap.dedent(code), str(records), str(photos)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False, env={**os.environ, **(environment or {})},
+    )  # fmt: skip
+    assert done.returncode == expect, f"exit code {done.returncode}\n{done.stdout}"
+    return done.stdout
+
+
+def test_importing_leat_imports_no_torch(records: Path, photos: Path) -> None:
+    run(records, photos, "assert 'torch' not in sys.modules; next(iter(open_loader())); assert 'torch' not in sys.modules")
+
+
+def test_the_extension_exports_its_init_only() -> None:
+    import leat._leat as module
+
+    assert module.__file__ is not None and module.__file__.endswith(".abi3.so")
+    names = subprocess.run(["nm", "-D", "--defined-only", module.__file__], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert [line.split()[-1] for line in names.splitlines()] == ["PyInit__leat"]
+
+
+@pytest.mark.parametrize("where", ["iterator", "batch", "generator", "module"])
+def test_exit_with_a_live_loader_is_clean(records: Path, photos: Path, where: str) -> None:
+    code = {
+        "iterator": "it = iter(open_loader(photos, 1)); next(it)",
+        "batch": "batch = next(iter(open_loader(photos, 1))); x = batch['image']",
+        "generator": "def g():\n    yield from open_loader(photos, 1)\nx = g(); next(x)",
+        "module": "sys.modules['keep'] = open_loader(photos, 1); it = iter(sys.modules['keep']); next(it)",
+    }[where]
+    assert run(records, photos, code) == ""
+
+
+def test_exit_with_live_tensors_is_clean(records: Path, photos: Path) -> None:
+    pytest.importorskip("torch")
+    assert (
+        run(records, photos, "import torch; kept = [b['x'] for b in open_loader(framework='torch')]; sys.modules['kept'] = kept[0]") == ""
+    )
+
+
+def test_exit_from_a_thread_that_waits_is_clean(records: Path, photos: Path) -> None:
+    code = """
+    def eat():
+        while True:
+            for batch in open_loader(photos, 1):
+                pass
+    threading.Thread(target=eat, daemon=True).start()
+    time.sleep(0.3)
+    """
+    assert run(records, photos, code) == ""
+
+
+def test_ctrl_c_stops_a_loop_over_a_loader(records: Path, photos: Path) -> None:
+    code = """
+    loader = open_loader(photos, 1, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((3000, 3000))]})
+    print("ready", flush=True)
+    try:
+        while True:
+            for batch in loader:
+                pass
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    print(loader.state_dict()["at"]["epoch"] >= 0)
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", SETUP + textwrap.dedent(code), str(records), str(photos)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=30)
+    assert out == "interrupted\nTrue\n" and child.returncode == 0
+
+
+def test_a_signal_handler_runs_while_next_waits(records: Path, photos: Path) -> None:
+    code = """
+    class Stop(Exception): pass
+    def stop(*_): raise Stop
+    signal.signal(signal.SIGALRM, stop)
+    loader = open_loader(photos, 24, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((6000, 6000))]}, num_threads=1)
+    it = iter(loader)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        next(it)
+    except Stop:
+        print("stopped")
+    """
+    assert run(records, photos, code) == "stopped\n"
+
+
+def test_closing_from_another_thread_ends_a_next_that_waits(photos: Path) -> None:
+    loader = leat.Loader(leat.open(photos), 24, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((4000, 4000))]}, framework="numpy")
+    it = iter(loader)
+    timer = threading.Timer(0.05, loader.close)
+    timer.start()
+    with pytest.raises(leat.ClosedError):
+        while True:
+            next(it, None)
+            it = iter(loader)
+    timer.join()
+
+
+def test_a_state_can_be_taken_while_another_thread_iterates(photos: Path) -> None:
+    loader = leat.Loader(leat.open(photos), 2, framework="numpy", outputs={"image": [leat.ops.Decode(), leat.ops.Resize((500, 500))]})
+    stop = threading.Event()
+
+    def eat() -> None:
+        while not stop.is_set():
+            for _ in loader:
+                pass
+
+    thread = threading.Thread(target=eat)
+    thread.start()
+    states = [loader.state_dict()["at"] for _ in range(50)]
+    assert loader.stats()["batches"] >= 0
+    stop.set()
+    thread.join()
+    rows = [(s["epoch"], s["row"]) for s in states]
+    assert rows == sorted(rows)
+
+
+def in_child(work: Any) -> str:
+    """What `work` returns in a forked child."""
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            text = repr(work())
+        except BaseException as e:
+            text = f"{type(e).__name__}: {e}"
+        os.write(w, text.encode())
+        os._exit(0)
+    os.close(w)
+    with os.fdopen(r) as f:
+        found = f.read()
+    os.waitpid(pid, 0)
+    return found
+
+
+def test_a_loader_used_after_fork_is_a_clear_error(records: Path) -> None:
+    loader = leat.Loader(leat.open(records), 7, framework="numpy")
+    it = iter(loader)
+    next(it)
+    for work in (lambda: next(it), lambda: iter(loader), loader.state_dict, loader.stats):
+        assert in_child(work).startswith("ForkedError: ")
+    assert next(it).step == 1
+
+
+def test_a_child_of_a_process_with_a_loader_can_open_its_own(records: Path) -> None:
+    ds = leat.open(records)
+    loader = leat.Loader(ds, 7, framework="numpy")
+    it = iter(loader)
+    next(it)
+    assert in_child(lambda: [b.ids.tolist()[0] for b in leat.Loader(ds, 50, framework="numpy")]) == "[0, 50]"
+    assert next(it).step == 1
+
+
+def test_batches_of_the_parent_can_be_read_and_given_up_in_a_child(records: Path) -> None:
+    held = [next(iter(leat.Loader(leat.open(records), 7, framework="numpy")))]
+
+    def work() -> Any:
+        found = held[0]["label"].tolist()
+        held.clear()
+        return found
+
+    assert in_child(work) == str(list(range(7)))
+
+
+def test_a_writer_left_in_a_child_does_no_harm(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"n": "int64"}) as w:
+        w.add(n=1)
+        assert in_child(lambda: w.add(n=2)).startswith("ForkedError: ")
+        assert in_child(w.abort) == "None"
+        w.add(n=3)
+    assert [s["n"] for s in leat.open(tmp_path / "a.leat")] == [1, 3]
+
+
+def test_pickling_a_loader_is_a_type_error_that_says_what_to_do(records: Path) -> None:
+    with pytest.raises(TypeError, match="state_dict"):
+        pickle.dumps(leat.Loader(leat.open(records), 7))
+
+
+def test_errors_can_be_pickled(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        leat.open(tmp_path / "no.leat")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is type(caught.value) and str(again) == str(caught.value)
+    assert (again.code, again.file, again.errno) == (caught.value.code, caught.value.file, caught.value.errno)
+
+
+def test_a_loader_that_is_dropped_gives_its_memory_back_at_once(records: Path) -> None:
+    import weakref
+
+    loader = leat.Loader(leat.open(records), 7, framework="numpy")
+    gone = weakref.ref(loader)
+    next(iter(loader))
+    del loader
+    assert gone() is None
+
+
+# Two ranks of torch.distributed; each prints a line per scenario.
+RANK = """
+import sys, leat, torch, torch.distributed as dist
+rank, store, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=2)
+ds = leat.open(path)
+RandomSampler = torch.utils.data.RandomSampler
+
+class Broken:
+    def __len__(self): return 100
+    def __iter__(self): raise OSError("no list")
+
+def ids(loader):
+    return [i for b in loader for i in b.ids.tolist()]
+
+for scenario in (
+    lambda: ids(leat.Loader(ds, 5, shuffle=True, seed=1)),
+    lambda: ids(leat.Loader(ds, 5, shuffle=True, seed=rank)),
+    lambda: ids(leat.Loader(ds, 5, sampler=RandomSampler(ds, generator=torch.Generator().manual_seed(rank)))),
+    lambda: ids(leat.Loader(ds, 5, sampler=Broken())),
+    lambda: ids(leat.Loader(ds, 5, rank=0, world_size=1)),
+):
+    try:
+        print(scenario())
+    except Exception as e:
+        print(type(e).__name__, e)
+dist.destroy_process_group()
+"""
+SHARED, DIFFERENT_SEEDS, SAMPLER, BROKEN_SAMPLER, GIVEN = range(5)
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory, records: Path) -> list[tuple[str, str]]:
+    """For each scenario what rank 0 and rank 1 printed."""
+    pytest.importorskip("torch")
+    store = tmp_path_factory.mktemp("ranks") / "store"
+    command = [sys.executable, "-c", RANK]
+    children = [
+        subprocess.Popen([*command, str(r), str(store), str(records)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for r in range(2)
+    ]
+    found = [c.communicate(timeout=120) for c in children]
+    assert [c.returncode for c in children] == [0, 0], found
+    return list(zip(*(out.splitlines() for out, _ in found), strict=True))
+
+
+def test_ranks_of_torch_distributed_share_each_epoch(two_ranks: list[tuple[str, str]]) -> None:
+    a, b = map(eval, two_ranks[SHARED])
+    assert len(a) == len(b) == 50 and sorted(a + b) == list(range(100))
+
+
+def test_ranks_that_differ_are_an_error_on_all_of_them(two_ranks: list[tuple[str, str]]) -> None:
+    for out in two_ranks[DIFFERENT_SEEDS]:
+        assert out.startswith("StateError ") and "seed" in out and "outputs" not in out
+
+
+def test_a_sampler_is_read_on_rank_0_for_all(two_ranks: list[tuple[str, str]]) -> None:
+    a, b = map(eval, two_ranks[SAMPLER])
+    assert sorted(a + b) == list(range(100))
+
+
+def test_a_sampler_that_fails_is_an_error_on_all_ranks(two_ranks: list[tuple[str, str]]) -> None:
+    a, b = two_ranks[BROKEN_SAMPLER]
+    assert a == "OSError no list" and b.startswith("RuntimeError ")
+
+
+def test_ranks_that_are_given_communicate_nothing(two_ranks: list[tuple[str, str]]) -> None:
+    a, b = map(eval, two_ranks[GIVEN])
+    assert a == b == list(range(100))

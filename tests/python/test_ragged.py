@@ -1,0 +1,63 @@
+"""Ragged: rows of different lengths, in numpy and torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import leat
+
+ROWS = st.lists(st.lists(st.integers(-9, 9), max_size=6), max_size=8)
+
+
+def ragged(rows: list[list[int]], framework: str) -> leat.Ragged:
+    values = np.array([v for row in rows for v in row], np.int64)
+    offsets = np.cumsum([0] + [len(row) for row in rows], dtype=np.int64)
+    if framework == "torch":
+        torch = pytest.importorskip("torch")
+        return leat.Ragged(torch.from_numpy(values), torch.from_numpy(offsets))
+    return leat.Ragged(values, offsets)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@given(rows=ROWS)
+def test_rows_come_back_by_unbind_by_index_and_by_iteration(framework: str, rows: list[list[int]]) -> None:
+    r = ragged(rows, framework)
+    assert len(r) == len(rows)
+    assert [x.tolist() for x in r.unbind()] == rows
+    assert [x.tolist() for x in r] == rows
+    assert [r[i].tolist() for i in range(-len(rows), len(rows))] == rows + rows
+    assert r.lengths.tolist() == [len(row) for row in rows]
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@given(rows=ROWS, data=st.data())
+def test_a_slice_is_a_ragged_of_those_rows(framework: str, rows: list[list[int]], data: st.DataObject) -> None:
+    key = data.draw(st.slices(len(rows)))
+    r = ragged(rows, framework)[key]
+    assert [x.tolist() for x in r] == rows[key] and int(r.offsets[0]) == 0
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@given(rows=ROWS)
+def test_padding_fills_up_to_the_longest_row(framework: str, rows: list[list[int]]) -> None:
+    longest = max((len(row) for row in rows), default=0)
+    assert ragged(rows, framework).to_padded(-1).tolist() == [row + [-1] * (longest - len(row)) for row in rows]
+
+
+def test_padding_to_a_length_cuts_longer_rows() -> None:
+    assert ragged([[1, 2, 3], [4]], "numpy").to_padded(0, 2).tolist() == [[1, 2], [4, 0]]
+
+
+def test_a_nested_tensor_has_the_same_rows() -> None:
+    nested: Any = ragged([[1, 2, 3], [4]], "torch").to_nested()
+    assert [t.tolist() for t in nested.unbind()] == [[1, 2, 3], [4]]
+
+
+def test_a_row_out_of_range_is_an_index_error() -> None:
+    with pytest.raises(IndexError):
+        ragged([[1]], "numpy")[1]
