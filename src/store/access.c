@@ -191,7 +191,7 @@ static bool place(const struct leat_store_source *s, uint64_t g, const struct le
 {
     uint64_t payload = s->groups[g].payload_bytes;
     if (r->offset < LEAT_STORE_GROUP_HEADER || r->offset - LEAT_STORE_GROUP_HEADER > payload ||
-        r->length > payload - (r->offset - LEAT_STORE_GROUP_HEADER) || r->length % info->unit)
+        r->length > payload - (r->offset - LEAT_STORE_GROUP_HEADER) || r->length % info->unit || r->health > LEAT_HEALTH_BROKEN)
         return false;
     *e = (struct leat_extent){.offset = s->groups[g].offset + r->offset,
                               .length = r->length,

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "format/source.h"
 
 static void found(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row, uint64_t rows, uint64_t offset)
 {
@@ -70,7 +71,7 @@ static void check_payloads(const struct leat_store_layout *l, const uint8_t *p, 
             uint64_t place = shape->columns_at + info->before * g->n_rows + row * info->width;
             struct leat_store_record r;
             leat_store_record_get(p + place, &r, l->fields[f].kind == LEAT_KIND_IMAGE);
-            if (r.offset != at || r.length > end - at || r.length % info->unit) {
+            if (r.offset != at || r.length > end - at || r.length % info->unit || r.health > LEAT_HEALTH_BROKEN) {
                 found(faults, LEAT_FAULT_RECORD, f, row, 1, place);
                 return; /* where the next one begins is no longer known */
             }
