@@ -3,7 +3,7 @@
  * thousands of samples a call, in any order, so that per sample it does a lookup of the group, one test of a bit (is
  * this page verified?) and an addition. All else is in functions that are called once per page.
  *
- * Columns are mapped memory. A page is read for its checksum inside leat_guarded; so is an index record.
+ * Columns are mapped memory; what is read from it here is read inside leat_guarded.
  */
 #include <inttypes.h>
 
@@ -41,71 +41,101 @@ static inline uint64_t group_of(const struct leat_store_source *s, uint64_t row)
 
 /* ---- verifying pages ------------------------------------------------------------------------------------------------ */
 
-struct page_check {
-    struct leat_store_source *s;
-    uint32_t field; /* stored */
-    uint64_t group, page, row;
-    uint64_t bad_offset; /* where it failed */
-    const char *what;
+/* Pages are read with pread into a buffer on the stack and not through the mapping: a page that is not in memory comes
+ * with one request instead of one fault per 4 KiB, and touching a mapping can make the kernel map two megabytes around,
+ * which counts as this process's memory. Only a value larger than a page is hashed where it is mapped. */
+#define SCRATCH LEAT_STORE_PAGE_BYTES
+
+struct stretch {
+    const uint8_t *p;
+    uint64_t length, checksum;
 };
 
-/* Runs inside leat_guarded. The group's header and directory come first: they hold the page's checksum. */
-static int check_page(void *arg)
+static int hash_stretch(void *arg)
 {
-    struct page_check *c = arg;
-    struct leat_store_source *s = c->s;
-    const struct leat_store_field *info = &s->layout.info[c->field];
-    struct leat_store_group want, header;
-    struct leat_store_shape shape;
-    leat_store_group_of(s, c->group, &want, &shape);
-    uint64_t at = s->groups[c->group].offset;
-    const uint8_t *group = s->map + at;
-    if (!bit_get(&s->groups_good, c->group)) {
-        c->bad_offset = at;
-        c->what = "the header of a group";
-        if (!leat_store_group_get(group, &header) || header.first_row != want.first_row || header.n_rows != want.n_rows ||
-            header.payload_bytes != want.payload_bytes || header.directory_bytes != want.directory_bytes ||
-            header.directory_checksum != want.directory_checksum)
-            return LEAT_E_CORRUPT;
-        c->bad_offset = at + shape.directory_at;
-        c->what = "the directory of a group";
-        if (leat_hash64(group + shape.directory_at, want.directory_bytes) != want.directory_checksum)
-            return LEAT_E_CORRUPT;
-        bit_set(&s->groups_good, c->group);
-    }
-    uint64_t row = c->page << info->page_shift, rows = UINT64_C(1) << info->page_shift;
-    if (rows > want.n_rows - row)
-        rows = want.n_rows - row;
-    uint64_t page_at = shape.columns_at + info->before * want.n_rows + row * info->width;
-    uint64_t number = leat_store_group_pages(&s->layout, want.n_rows, info->position) + c->page;
-    c->bad_offset = at + page_at;
-    c->what = "a page of the column";
-    if (leat_hash64(group + page_at, rows * info->width) != leat_get_u64(group + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * number))
-        return LEAT_E_CORRUPT;
+    struct stretch *x = arg;
+    x->checksum = leat_hash64(x->p, x->length);
     return LEAT_OK;
 }
 
-static int check_failed(const struct page_check *c, int rc, struct leat_error *error)
+/* The checksum of [at, at + length); bytes that fit are left in `scratch`. */
+static int checksum_of(const struct leat_store_source *s, uint64_t at, uint64_t length, uint8_t *scratch, uint64_t *checksum,
+                       struct leat_error *error)
 {
-    const struct leat_store_source *s = c->s;
-    if (rc == LEAT_E_CORRUPT) {
-        leat_fail(error, rc, "%s fails its checksum: restore the file, or pack it again", c->what);
-        leat_error_at_file(error, s->path, (int64_t)c->bad_offset);
+    struct stretch x = {.p = s->map + at, .length = length};
+    if (length > SCRATCH) {
+        int rc = leat_guarded(hash_stretch, &x, error);
+        *checksum = x.checksum;
+        return rc;
     }
-    leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[c->field]);
+    int rc = leat_io_read(s->file, at, length, scratch, error);
+    *checksum = rc ? 0 : leat_hash64(scratch, length);
     return rc;
 }
 
-/* Verifies one page unless that was done; `number` is its bit. */
-static int verify_page(struct leat_store_source *s, uint32_t field, uint64_t group, uint64_t page, uint64_t number,
+static int page_failed(const struct leat_store_source *s, int rc, const char *what, uint64_t offset, struct leat_error *error)
+{
+    if (rc)
+        return rc; /* of reading: it has its place */
+    leat_fail(error, LEAT_E_CORRUPT, "%s fails its checksum: restore the file, or pack it again", what);
+    leat_error_at_file(error, s->path, (int64_t)offset);
+    return LEAT_E_CORRUPT;
+}
+
+/* Header and directory of a group: they hold the checksums of its pages. */
+static int verify_group(struct leat_store_source *s, uint64_t group, const struct leat_store_group *want,
+                        const struct leat_store_shape *shape, uint8_t *scratch, struct leat_error *error)
+{
+    struct leat_store_group header;
+    uint64_t at = s->groups[group].offset, checksum;
+    int rc = leat_io_read(s->file, at, LEAT_STORE_GROUP_HEADER, scratch, error);
+    if (rc || !leat_store_group_get(scratch, &header) || header.first_row != want->first_row || header.n_rows != want->n_rows ||
+        header.payload_bytes != want->payload_bytes || header.directory_bytes != want->directory_bytes ||
+        header.directory_checksum != want->directory_checksum)
+        return page_failed(s, rc, "the header of a group", at, error);
+    at += shape->directory_at;
+    rc = checksum_of(s, at, want->directory_bytes, scratch, &checksum, error);
+    if (rc || checksum != want->directory_checksum)
+        return page_failed(s, rc, "the directory of a group", at, error);
+    bit_set(&s->groups_good, group);
+    return LEAT_OK;
+}
+
+/* Verifies one page; `number` is its bit. Its bytes are left in `scratch` if they fit. */
+static int verify_page(struct leat_store_source *s, uint32_t field, uint64_t group, uint64_t page, uint64_t number, uint8_t *scratch,
                        struct leat_error *error)
 {
-    struct page_check c = {.s = s, .field = field, .group = group, .page = page};
-    int rc = leat_guarded(check_page, &c, error);
+    const struct leat_store_field *info = &s->layout.info[field];
+    struct leat_store_group want;
+    struct leat_store_shape shape;
+    leat_store_group_of(s, group, &want, &shape);
+    int rc = bit_get(&s->groups_good, group) ? LEAT_OK : verify_group(s, group, &want, &shape, scratch, error);
     if (rc)
-        return check_failed(&c, rc, error);
-    bit_set(&s->pages_good[field], number);
-    return LEAT_OK;
+        goto out;
+    uint64_t row = page << info->page_shift, rows = UINT64_C(1) << info->page_shift, checksum;
+    rows = rows > want.n_rows - row ? want.n_rows - row : rows;
+    uint64_t in_group = leat_store_group_pages(&s->layout, want.n_rows, info->position) + page;
+    uint64_t at = s->columns_at[group] + info->before * want.n_rows + row * info->width;
+    uint8_t expected[8];
+    rc = leat_io_read(s->file, s->groups[group].offset + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * in_group, 8, expected, error);
+    if (!rc)
+        rc = checksum_of(s, at, rows * info->width, scratch, &checksum, error);
+    if (rc || checksum != leat_get_u64(expected))
+        rc = page_failed(s, rc, "a page of the column", at, error);
+    else
+        bit_set(&s->pages_good[field], number);
+out:
+    if (rc)
+        leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[field]);
+    return rc;
+}
+
+/* As verify_page, for who does not want the bytes. Apart, so that the buffer stands on the stack only here. */
+static __attribute__((noinline)) int verify_only(struct leat_store_source *s, uint32_t field, uint64_t group, uint64_t page,
+                                                 uint64_t number, struct leat_error *error)
+{
+    uint8_t scratch[SCRATCH];
+    return verify_page(s, field, group, page, number, scratch, error);
 }
 
 static int out_of_range(const struct leat_store_source *s, uint64_t sample, struct leat_error *error)
@@ -142,7 +172,7 @@ int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *sa
         uint64_t g = group_of(s, sample), first = s->first_rows[g], row = sample - first;
         uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
         if (!never && (always ? number != last : !bit_get(good, number))) {
-            int rc = verify_page(s, info.column, g, page, number, error);
+            int rc = verify_only(s, info.column, g, page, number, error);
             if (rc) {
                 *failed = i;
                 return rc;
@@ -166,7 +196,7 @@ int leat_store_column(struct leat_source *source, size_t field, const void **dat
     for (uint64_t page = 0; page < leat_store_pages(s->base.count, info->page_shift); page++) {
         if (s->recheck == LEAT_RECHECK_NEVER || (s->recheck == LEAT_RECHECK_FIRST && bit_get(&s->pages_good[info->column], page)))
             continue;
-        int rc = verify_page(s, info->column, 0, page, page, error);
+        int rc = verify_only(s, info->column, 0, page, page, error);
         if (rc)
             return rc;
     }
@@ -177,12 +207,11 @@ int leat_store_column(struct leat_source *source, size_t field, const void **dat
 /* ---- extents -------------------------------------------------------------------------------------------------------- */
 
 struct record_read {
-    struct leat_store_source *s;
+    const struct leat_store_source *s;
     size_t field, n;
     const uint64_t *samples;
     struct leat_extent *extents;
     volatile size_t i; /* how far it came, also when a read faults */
-    struct page_check check;
 };
 
 /* A record that passed its checksum is still bounded by its group: the file may have been made by anyone. */
@@ -204,37 +233,67 @@ static bool place(const struct leat_store_source *s, uint64_t g, const struct le
     return true;
 }
 
-/* Runs inside leat_guarded. */
+static uint64_t record_at(const struct leat_store_source *s, uint64_t group, const struct leat_store_field *info, uint64_t row)
+{
+    return s->columns_at[group] + info->before * s->groups[group].n_rows + row * info->width;
+}
+
+static int bad_record(const struct leat_store_source *s, size_t field, uint64_t at, struct leat_error *error)
+{
+    leat_fail(error, LEAT_E_CORRUPT, "the index of a value points outside its group: pack the file again");
+    leat_error_at_file(error, s->path, (int64_t)at);
+    leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[field]);
+    return LEAT_E_CORRUPT;
+}
+
+/* Verifies the pages that were not, and takes from each the record that led to it: in a large data set that is all of
+ * a shuffled batch, which so touches no mapping. Extents that are filled get `verify`. */
+static __attribute__((noinline)) int verify_records(struct leat_store_source *s, size_t field, const uint64_t *samples, size_t n,
+                                                    struct leat_extent *extents, size_t *failed, struct leat_error *error)
+{
+    const struct leat_store_field info = s->layout.info[field];
+    const bool image = s->layout.fields[field].kind == LEAT_KIND_IMAGE;
+    uint8_t scratch[SCRATCH];
+    uint64_t last = UINT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        *failed = i;
+        if (samples[i] >= s->base.count)
+            return out_of_range(s, samples[i], error);
+        uint64_t g = group_of(s, samples[i]), first = s->first_rows[g], row = samples[i] - first;
+        uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
+        extents[i].verify = s->recheck == LEAT_RECHECK_ALWAYS ? number != last
+                                                              : s->recheck != LEAT_RECHECK_NEVER && !bit_get(&s->pages_good[field], number);
+        if (!extents[i].verify)
+            continue;
+        int rc = verify_page(s, (uint32_t)field, g, page, number, scratch, error);
+        if (rc)
+            return rc;
+        struct leat_store_record r;
+        leat_store_record_get(scratch + (row - (page << info.page_shift)) * info.width, &r, image);
+        if (!place(s, g, &info, &r, &extents[i]))
+            return bad_record(s, field, record_at(s, g, &info, row), error);
+        extents[i].verify = true;
+        last = number;
+    }
+    return LEAT_OK;
+}
+
+/* The records of verified pages, where they are mapped. Runs inside leat_guarded. */
 static int read_records(void *arg)
 {
     struct record_read *x = arg;
-    struct leat_store_source *s = x->s;
+    const struct leat_store_source *s = x->s;
     const struct leat_store_field info = s->layout.info[x->field];
     const bool image = s->layout.fields[x->field].kind == LEAT_KIND_IMAGE;
-    struct leat_bits *good = &s->pages_good[x->field];
-    uint64_t last = UINT64_MAX;
     for (size_t i = 0; i < x->n; i++) {
+        if (x->extents[i].verify)
+            continue;
         x->i = i;
-        uint64_t sample = x->samples[i];
-        if (sample >= s->base.count)
-            return LEAT_E_RANGE;
-        uint64_t g = group_of(s, sample), first = s->first_rows[g], row = sample - first;
-        uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
-        if (s->recheck == LEAT_RECHECK_ALWAYS ? number != last : s->recheck != LEAT_RECHECK_NEVER && !bit_get(good, number)) {
-            x->check = (struct page_check){.s = s, .field = (uint32_t)x->field, .group = g, .page = page};
-            int rc = check_page(&x->check);
-            if (rc)
-                return rc;
-            bit_set(good, number);
-            last = number;
-        }
-        uint64_t at = s->columns_at[g] + info.before * s->groups[g].n_rows + row * info.width;
+        uint64_t g = group_of(s, x->samples[i]);
         struct leat_store_record r;
-        leat_store_record_get(s->map + at, &r, image);
-        if (!place(s, g, &info, &r, &x->extents[i])) {
-            x->check = (struct page_check){.s = s, .field = (uint32_t)x->field, .bad_offset = at, .what = "the index of a value"};
+        leat_store_record_get(s->map + record_at(s, g, &info, x->samples[i] - s->first_rows[g]), &r, image);
+        if (!place(s, g, &info, &r, &x->extents[i]))
             return LEAT_E_CORRUPT;
-        }
     }
     return LEAT_OK;
 }
@@ -246,12 +305,18 @@ int leat_store_extents(struct leat_source *source, size_t field, const uint64_t 
     *failed = 0;
     if (field >= s->layout.n_stored || !s->layout.info[field].varying)
         return wrong_field(s, field, "varying", error);
-    struct record_read x = {
-        .s = s, .field = field, .n = n, .samples = samples, .extents = extents, .check = {.s = s, .field = (uint32_t)field}};
-    int rc = leat_guarded(read_records, &x, error);
+    int rc = verify_records(s, field, samples, n, extents, failed, error);
+    if (rc)
+        return rc;
+    struct record_read x = {.s = s, .field = field, .n = n, .samples = samples, .extents = extents};
+    rc = leat_guarded(read_records, &x, error);
     if (rc) {
         *failed = x.i;
-        return rc == LEAT_E_RANGE ? out_of_range(s, samples[x.i], error) : check_failed(&x.check, rc, error);
+        uint64_t g = group_of(s, samples[x.i]);
+        if (rc == LEAT_E_CORRUPT)
+            return bad_record(s, field, record_at(s, g, &s->layout.info[field], samples[x.i] - s->first_rows[g]), error);
+        leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[field]);
+        return rc;
     }
     const struct leat_bits *read = atomic_load_explicit(&s->payloads_good[field], memory_order_acquire);
     const struct leat_bits *fine = atomic_load_explicit(&s->learnt[0][field], memory_order_acquire);
