@@ -100,6 +100,9 @@ static bool parse(struct cli_pack *pack, struct cli_args *args, int *exit_code)
     }
     if (!good || cli_args_positional(command, names, 2, positional))
         return false;
+    pack->src_length = (int)strnlen(pack->src, 65536);
+    while (pack->src_length > 1 && pack->src[pack->src_length - 1] == '/')
+        pack->src_length--;
     if (quality && !o->max_side) {
         cli_usage_error(command, "--quality is of photos that --max-side resizes; without it they stay as they came.");
         return false;
@@ -124,7 +127,7 @@ static bool name_source(struct cli_pack *pack, char *out, size_t room, int *exit
             *exit_code = cli_fail(pack->command, &error, NULL);
             return false;
         }
-        int n = asprintf(&path, "%s/%.*s", pack->src, (int)name.length, (const char *)name.data);
+        int n = asprintf(&path, "%.*s/%.*s", pack->src_length, pack->src, (int)name.length, (const char *)name.data);
         leat_value_clear(&name);
         if (n < 0)
             return false;
@@ -204,7 +207,7 @@ static int add_sample(struct cli_pack *pack, uint64_t i, struct leat_error *erro
             goto out;
         refs[read] = (struct leat_value_ref){.data = values[read].data, .length = values[read].length};
         if (pack->by_path && !strcmp(field->name, "name") &&
-            asprintf(&path, "%s/%.*s", pack->src, (int)values[read].length, (const char *)values[read].data) < 0) {
+            asprintf(&path, "%.*s/%.*s", pack->src_length, pack->src, (int)values[read].length, (const char *)values[read].data) < 0) {
             path = NULL;
             *error = (struct leat_error){.code = LEAT_E_NOMEM, .sample = LEAT_NO_SAMPLE, .offset = LEAT_NO_OFFSET};
             rc = LEAT_E_NOMEM;

@@ -12,6 +12,7 @@
 struct cli_pack {
     const struct cli_command *command;
     const char *src, *dst;
+    int src_length; /* without slashes at the end */
     struct leat_writer_options options;
     enum leat_labels labels;
     bool quiet;
