@@ -30,12 +30,11 @@ class RowError(NamedTuple):
 class Form:
     """What the batches of one loader have in common: names of outputs and how each becomes a value."""
 
-    __slots__ = ("framework", "numbers", "outputs", "small", "tensor")
+    __slots__ = ("framework", "makers", "small", "tensor")
 
     def __init__(self, framework: str) -> None:
         self.framework = framework
-        self.outputs: list[Callable[[_leat.Batch], Any]] = []
-        self.numbers: dict[str, int] = {}
+        self.makers: dict[str, Callable[[_leat.Batch], Any]] = {}
         self.tensor: Callable[[Any], Any] | None = None
         self.small: Callable[[_leat.Memory], Any] = np.asarray
         if framework == "torch":
@@ -47,8 +46,7 @@ class Form:
     def learn(self, core: _leat.Batch) -> None:
         """Takes over names and kinds from the first batch; all batches of a loader have the same."""
         for i, (name, kind, dtype, ragged) in enumerate(core.outputs()):
-            self.outputs.append(self._maker(i, name, kind, dtype, ragged))
-            self.numbers[name] = i
+            self.makers[name] = self._maker(i, name, kind, dtype, ragged)
 
     def _maker(self, i: int, name: str, kind: int, dtype: str, ragged: bool) -> Callable[[_leat.Batch], Any]:
         if kind == STR:
@@ -86,27 +84,24 @@ class Batch(Mapping[str, Any]):
         self._values: dict[str, Any] = {} if values is None else values
 
     def __getitem__(self, name: str) -> Any:
-        try:
-            return self._values[name]
-        except KeyError:
-            pass
-        form = self._form
-        try:
-            make = form.outputs[form.numbers[name]]
-        except KeyError:
-            raise KeyError(f"no output {name!r}: this batch has {', '.join(form.numbers)}") from None
+        values = self._values
+        if name in values:
+            return values[name]
+        make = self._form.makers.get(name)
+        if make is None:
+            raise KeyError(f"no output {name!r}: this batch has {', '.join(self._form.makers)}")
         assert self._core is not None
-        value = self._values[name] = make(self._core)
+        value = values[name] = make(self._core)
         return value
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._form.numbers)
+        return iter(self._form.makers)
 
     def __len__(self) -> int:
-        return len(self._form.numbers)
+        return len(self._form.makers)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._form.numbers
+        return name in self._form.makers
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
@@ -171,7 +166,7 @@ class Batch(Mapping[str, Any]):
 
         >>> x, y = next(iter(leat.Loader(leat.open(path), batch_size=4))).tuple("x", "label")
         """
-        return tuple([self[name] for name in (names or self._form.numbers)])
+        return tuple([self[name] for name in (names or self._form.makers)])
 
     def _map(self, function: Callable[[Any], Any]) -> Batch:
         """A batch of its own: `function` of each tensor."""

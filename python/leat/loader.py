@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from .batch import Batch, Form, framework_of
 from .dataset import Dataset, _choice, check_seed, positions_array
 from .ops import Outputs, program_to_json
 from .ranks import short_hash
-from .samplers import Blocks, Weighted
+from .samplers import Blocks, Weighted, digest, load_list, save_list
 
 # Numbers of the library's enumerations.
 SEQUENTIAL, SHUFFLED, BLOCKS, WEIGHTED, LIST = range(5)
@@ -55,7 +55,7 @@ class Loader:
         weight: share of the threads beside other loaders.
         framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
         yields: ``"dict"`` (a :class:`leat.Batch`) or ``"tuple"`` (its outputs, with `valid` appended where padding is possible).
-        log_dir: where large decisions are kept.
+        log_dir: a folder where decisions that are too large for a state are kept: the lists of a Sampler.
 
     Raises:
         ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
@@ -120,15 +120,14 @@ class Loader:
         self._form = Form(framework_of(framework))
         self._sampler: Any = None
         self._resuming = False
+        self._log_dir = None if log_dir is None else os.fspath(log_dir)
         order, arrays = self._order(shuffle, sampler)
         program = None if outputs is None else program_to_json(outputs)
         self._facts = {
             "the data set": dataset.fingerprint,
             "seed": str(check_seed(seed)),
             "outputs": program or "",
-            "order, sizes and error policy": repr(
-                (self._global, order, sorted((k, np.asarray(v).tobytes()) for k, v in arrays.items()), tail, on_error, self.world_size)
-            ),
+            "order, sizes and error policy": repr((self._global, order, digest(arrays), tail, on_error, self.world_size)),
         }
         self._agreed = not self._distributed
         options: dict[str, Any] = {
@@ -204,23 +203,29 @@ class Loader:
         return _Iteration(self, self._core.start())
 
     def _read_sampler(self) -> None:
-        """Reads the PyTorch Sampler for the epoch that begins: on rank 0 where torch.distributed is up."""
+        """Takes over the PyTorch Sampler's list for the epoch that begins."""
         if self._resuming:  # within an epoch, with the positions that it began with
             self._resuming = False
             return
+        positions = self._shared(lambda: self._positions(list(self._sampler)))
+        self._core.set_positions(positions)
+        if self._log_dir is not None and (self.rank == 0 or not self._distributed):
+            for entry in lists_elsewhere(self.state_dict()):
+                save_list(self._log_dir, entry["hash"], positions)
+
+    def _shared(self, make: Callable[[], np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        """What `make` gives; made on rank 0 for all where torch.distributed is up."""
         if not self._distributed:
-            self._core.set_positions(self._positions(list(self._sampler)))
-            return
+            return make()
         if self.rank:
-            self._core.set_positions(ranks.broadcast(None))
-            return
+            return ranks.broadcast(None)
         try:
-            positions = self._positions(list(self._sampler))
+            positions = make()
         except BaseException:
             with contextlib.suppress(RuntimeError):
                 ranks.broadcast(None)  # tells the others
             raise
-        self._core.set_positions(ranks.broadcast(positions))
+        return ranks.broadcast(positions)
 
     def __len__(self) -> int:
         """Batches of this rank in an epoch."""
@@ -272,8 +277,24 @@ class Loader:
         >>> next(iter(again)).ids[0].item()
         32
         """
-        self._core.load_state(json.dumps(dict(state)))
-        self._resuming = self._sampler is not None and state["at"]["row"] > 0
+        plain = json.loads(json.dumps(dict(state)))
+        if self._sampler is not None:
+            self._find_lists(plain)
+        self._core.load_state(json.dumps(plain))
+        self._resuming = self._sampler is not None and plain["at"]["row"] > 0
+
+    def _find_lists(self, state: dict[str, Any]) -> None:
+        """A Sampler's list that is too large for a state: from `log_dir`, else by reading the sampler again, which must then give
+        the same; the library compares hashes."""
+        missing = lists_elsewhere(state)
+        if not missing:
+            return
+        if state["at"]["row"] == 0:  # the next epoch reads a list of its own
+            state["log"] = [e for e in state["log"] if e.get("list") not in missing]
+            return
+        wanted = missing[-1]["hash"]
+        found = None if self._log_dir is None else load_list(self._log_dir, wanted)
+        self._core.set_positions(self._shared(lambda: self._positions(list(self._sampler) if found is None else found)))
 
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The sample ids planned for this rank's batch `step` of `epoch`, without reading anything: int64.
@@ -288,7 +309,7 @@ class Loader:
         return self._batch(self._core.batch_at(epoch, step))
 
     def _batch(self, core: _leat.Batch) -> Batch:
-        if not self._form.numbers:
+        if not self._form.makers:
             self._form.learn(core)
         return Batch(core, self._form)
 
@@ -320,10 +341,18 @@ class Loader:
         return f"<leat.Loader of {self.dataset!r}, global batch {self._global}, rank {self.rank} of {self.world_size}>"
 
 
+def lists_elsewhere(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lists of positions that a state names by their hash only."""
+    try:
+        return [e["list"] for e in state["log"] if e.get("list") and "positions" not in e["list"] and e["list"]["hash"]]
+    except (KeyError, TypeError, AttributeError):
+        return []  # not a state: the library says why
+
+
 class _Iteration:
     """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
 
-    __slots__ = ("_core", "_done", "_form", "_loader", "_next", "_number")
+    __slots__ = ("_done", "_form", "_loader", "_next", "_number", "_tuples")
 
     def __init__(self, loader: Loader, number: int) -> None:
         self._loader = loader  # keeps it open
@@ -331,23 +360,23 @@ class _Iteration:
         self._form = loader._form
         self._number = number
         self._done = False
+        self._tuples = loader._yields == "tuple"
 
     def __iter__(self) -> _Iteration:
         return self
 
     def __next__(self) -> Any:
-        if self._done:
-            raise StopIteration
-        core = self._next(self._number)
+        core = None if self._done else self._next(self._number)
         if core is None:
             self._done = True
             raise StopIteration
         form = self._form
-        if not form.numbers:
+        if not form.makers:
             form.learn(core)
         batch = Batch(core, form)
-        loader = self._loader
-        if loader._yields == "dict":
-            return batch
-        found = batch.tuple()
-        return (*found, batch.valid) if loader._tail == "pad" and loader.world_size > 1 else found
+        return self._tuple(batch) if self._tuples else batch
+
+    def _tuple(self, batch: Batch) -> tuple[Any, ...]:
+        """The outputs, with `valid` where there can be padding."""
+        padded = self._loader._tail == "pad" and self._loader.world_size > 1
+        return (*batch.tuple(), batch.valid) if padded else batch.tuple()

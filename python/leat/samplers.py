@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -52,3 +58,44 @@ class Weighted:
 
     def __repr__(self) -> str:
         return f"Weighted({len(self.weights)} weights, num_samples={self.num_samples}, replacement={self.replacement})"
+
+
+def digest(arguments: Mapping[str, Any]) -> str:
+    """A hash of numbers and arrays by name."""
+    found = hashlib.sha256()
+    for name, value in sorted(arguments.items()):
+        array = np.ascontiguousarray(value)
+        found.update(f"{name} {array.dtype} {array.shape} ".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
+
+
+def _list_path(folder: str, name: str) -> str:
+    return os.path.join(folder, f"positions-{name}.npy")
+
+
+def save_list(folder: str, name: str, positions: np.ndarray[Any, Any]) -> None:
+    """Keeps a list of positions under its hash; it appears whole or not at all."""
+    path = _list_path(folder, name)
+    if os.path.exists(path):
+        return
+    os.makedirs(folder, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=folder, suffix=".partial")
+    try:
+        with os.fdopen(handle, "wb") as f:
+            np.save(f, positions, allow_pickle=False)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise
+
+
+def load_list(folder: str, name: str) -> np.ndarray[Any, Any] | None:
+    """A list that was kept, or None. Nothing is unpickled."""
+    if not re.fullmatch("[0-9a-f]{16}", name) or not os.path.exists(_list_path(folder, name)):
+        return None
+    found: np.ndarray[Any, Any] = np.load(_list_path(folder, name), allow_pickle=False)
+    return found

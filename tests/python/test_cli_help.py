@@ -44,24 +44,46 @@ def test_without_a_command_it_says_which_there_are() -> None:
     assert "pack, info, verify, cat, replay or bench" in done.stderr
 
 
-@pytest.mark.parametrize(("line", "meant"), [
-    (["pakc"], "did you mean pack?"),
-    (["verfy", "x"], "did you mean verify?"),
-    (["pack", "a", "b", "--threads", "3"], "did you mean --num-threads?"),
-    (["pack", "a", "b", "--overwrit"], "did you mean --overwrite?"),
-    (["cat", "x", "--idd", "3"], "did you mean --id?"),
-])
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        (["pakc"], "did you mean pack?"),
+        (["verfy", "x"], "did you mean verify?"),
+        (["pack", "a", "b", "--threads", "3"], "did you mean --num-threads?"),
+        (["pack", "a", "b", "--overwrit"], "did you mean --overwrite?"),
+        (["cat", "x", "--idd", "3"], "did you mean --id?"),
+    ],
+)
 def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(line: list[str], meant: str) -> None:
     assert meant in leat(*line, code=2).stderr
 
 
-@pytest.mark.parametrize("line", [
-    ["pakc"], ["pack"], ["pack", "a"], ["pack", "a", "b", "c"], ["pack", "a", "b", "--quality"], ["pack", "a", "b", "--quality", "5"],
-    ["pack", "a", "b", "--num-threads", "-1"], ["pack", "a", "b", "--num-threads", "0"], ["pack", "a", "b", "--shard-bytes", "4X"],
-    ["pack", "a", "b", "--on-error", "ignore"], ["pack", "a", "b", "--resume=yes"], ["pack", "-q", "a", "b"], ["info"], ["verify"],
-    ["cat", "x"], ["cat", "x", "--id", "1.5"], ["replay", "a", "b"], ["replay", "a", "b", "--out", "c", "--epoch", "1"],
-    ["bench", "x", "--seconds", "0"], ["bench", "x", "--batch-size", "0"], ["bench", "x", "--order", "random"],
-])
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["pakc"],
+        ["pack"],
+        ["pack", "a"],
+        ["pack", "a", "b", "c"],
+        ["pack", "a", "b", "--quality"],
+        ["pack", "a", "b", "--quality", "5"],
+        ["pack", "a", "b", "--num-threads", "-1"],
+        ["pack", "a", "b", "--num-threads", "0"],
+        ["pack", "a", "b", "--shard-bytes", "4X"],
+        ["pack", "a", "b", "--on-error", "ignore"],
+        ["pack", "a", "b", "--resume=yes"],
+        ["pack", "-q", "a", "b"],
+        ["info"],
+        ["verify"],
+        ["cat", "x"],
+        ["cat", "x", "--id", "1.5"],
+        ["replay", "a", "b"],
+        ["replay", "a", "b", "--out", "c", "--epoch", "1"],
+        ["bench", "x", "--seconds", "0"],
+        ["bench", "x", "--batch-size", "0"],
+        ["bench", "x", "--order", "random"],
+    ],
+)
 def test_a_wrong_line_is_answered_in_two_lines_and_exit_code_2(line: list[str]) -> None:
     done = leat(*line, code=2)
     assert done.stdout == ""

@@ -236,7 +236,9 @@ def large_folder(tmp_path: Path) -> Path:
 def pack_until_it_has_written(source: Path, target: Path, how: signal.Signals, least: int) -> subprocess.CompletedProcess[str]:
     """Starts a pack, waits until `least` bytes are in the partial file, sends the signal and gives what the command said."""
     partial = Path(f"{target}.partial")
-    process = subprocess.Popen([command(), "pack", source, target, "--num-threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [command(), "pack", source, target, "--num-threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     end = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < end:
         if sum(p.stat().st_size for p in ([partial] if partial.is_file() else partial.rglob("*"))) >= least:
@@ -300,7 +302,9 @@ def test_progress_on_a_terminal_is_one_line_that_is_cleared(large_folder: Path, 
 
 def test_two_packers_of_one_target_exclude_each_other(large_folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "p.leat"
-    first = subprocess.Popen([command(), "pack", large_folder, target, "--num-threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    first = subprocess.Popen(
+        [command(), "pack", large_folder, target, "--num-threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         end = time.monotonic() + 30
         partial = Path(f"{target}.partial")  # it is locked before anything is written to it

@@ -13,10 +13,16 @@ import pytest
 from cli_support import command, golden, leat, leat_bytes, make_folder
 
 PROGRAM = {
-    "operators": {"a": {"type": "Decode", "mode": "RGB"}, "b": {"type": "Resize", "size": [16, 16]},
-                  "c": {"type": "ToDtype", "dtype": "float32"}},
-    "outputs": {"image": {"field": "image", "chain": ["a", "b"]}, "small": {"field": "image", "chain": ["a", "b", "c"]},
-                "label": {"field": "label", "chain": []}},
+    "operators": {
+        "a": {"type": "Decode", "mode": "RGB"},
+        "b": {"type": "Resize", "size": [16, 16]},
+        "c": {"type": "ToDtype", "dtype": "float32"},
+    },
+    "outputs": {
+        "image": {"field": "image", "chain": ["a", "b"]},
+        "small": {"field": "image", "chain": ["a", "b", "c"]},
+        "label": {"field": "label", "chain": []},
+    },
 }
 
 
@@ -122,11 +128,14 @@ def test_cat_reads_a_folder_too(folder: Path) -> None:
     assert leat_bytes("cat", folder, "--id", 2, "--field", "image") == (folder / "ant" / "0002.png").read_bytes()
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    (["--id", "32", "--field", "image"], "it has 32, numbered from 0"),
-    (["--id", "0", "--field", "photo"], 'has no field "photo"; it has image, label, name'),
-    (["--id", "0"], "--field is missing"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--id", "32", "--field", "image"], "it has 32, numbered from 0"),
+        (["--id", "0", "--field", "photo"], 'has no field "photo"; it has image, label, name'),
+        (["--id", "0"], "--field is missing"),
+    ],
+)
 def test_cat_says_what_there_is(packed: Path, arguments: list[str], said: str) -> None:
     done = leat("cat", packed, *arguments, code=2)
     assert said in done.stderr and done.stdout == ""

@@ -416,6 +416,56 @@ def test_a_sampler_resumes_in_mid_epoch_with_the_list_it_began_with(records: Pat
     assert flat(again) == np.random.default_rng(1).permutation(100).tolist() and other.reads == 1
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """20,000 samples: a list of their positions does not fit in a state."""
+    path = tmp_path_factory.mktemp("many") / "many.leat"
+    with leat.Writer(path, {"n": "int32"}) as w:
+        w.write_batch({"n": np.arange(20000, dtype=np.int32)})
+    return path
+
+
+def test_a_large_list_of_a_sampler_is_kept_in_log_dir(many: Path, tmp_path: Path) -> None:
+    made = loader(many, 3000, sampler=Sampler(20000), log_dir=tmp_path)
+    next(iter(made))
+    state = json.loads(json.dumps(made.state_dict()))
+    assert len(json.dumps(state)) < 2000
+    other = Sampler(20000)
+    other.reads = 7
+    again = loader(many, 3000, sampler=other, log_dir=tmp_path)
+    again.load_state_dict(state)
+    assert flat(again) == np.random.default_rng(1).permutation(20000).tolist()[3000:] and other.reads == 7
+
+
+def test_without_log_dir_a_sampler_that_gives_the_same_list_again_resumes(many: Path) -> None:
+    made = loader(many, 3000, sampler=Sampler(20000))
+    next(iter(made))
+    again = loader(many, 3000, sampler=Sampler(20000))
+    again.load_state_dict(made.state_dict())
+    assert flat(again) == np.random.default_rng(1).permutation(20000).tolist()[3000:]
+
+
+def test_without_log_dir_a_sampler_that_gives_another_list_is_a_state_error(many: Path) -> None:
+    made = loader(many, 3000, sampler=Sampler(20000))
+    next(iter(made))
+    other = Sampler(20000)
+    other.reads = 7
+    with pytest.raises(leat.StateError, match="list"):
+        loader(many, 3000, sampler=other).load_state_dict(made.state_dict())
+
+
+def test_a_large_list_is_not_needed_between_epochs(many: Path) -> None:
+    made = loader(many, 10000, sampler=Sampler(20000))
+    for _ in made:
+        pass
+    other = Sampler(20000)
+    other.reads = 7
+    again = loader(many, 10000, sampler=other)
+    again.load_state_dict(made.state_dict())
+    batches = list(again)
+    assert [b.epoch for b in batches] == [1, 1] and flat(batches) == np.random.default_rng(8).permutation(20000).tolist()
+
+
 def test_a_distributed_sampler_is_an_error(records: Path) -> None:
     torch = pytest.importorskip("torch")
     ds = leat.open(records)
