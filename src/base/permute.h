@@ -6,6 +6,7 @@
 #ifndef LEAT_BASE_PERMUTE_H
 #define LEAT_BASE_PERMUTE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define LEAT_PERMUTE_MAX_ROUNDS 20
@@ -20,7 +21,9 @@ struct leat_permutation {
 
 /* 1 <= n <= 2^63. */
 struct leat_permutation leat_permutation_init(uint64_t n, uint64_t key);
-/* The image of i < n. Any thread; some 10 ns. */
+/* The image of i < n. Any thread; some 15 ns, 30 below 256. */
 uint64_t leat_permute(const struct leat_permutation *p, uint64_t i);
+/* Replaces each of n values by its image: several times faster than one by one. */
+void leat_permute_many(const struct leat_permutation *p, uint64_t *values, size_t n);
 
 #endif

@@ -61,8 +61,8 @@ int leat_weights_new(const double *weights, uint64_t n, uint64_t num_samples, st
 void leat_weights_free(struct leat_weights *w);
 /* The i-th draw under a key, with replacement. */
 uint64_t leat_weights_draw(const struct leat_weights *w, uint64_t key, uint64_t i);
-/* The i-th of the num_samples draws under a key, without replacement. Any thread. */
-uint64_t leat_weights_take(struct leat_weights *w, uint64_t key, uint64_t i);
+/* n of the num_samples draws under a key, without replacement, from the first-th on. Any thread. */
+void leat_weights_take(struct leat_weights *w, uint64_t key, uint64_t first, size_t n, uint64_t *out);
 
 /* One source's order. */
 struct leat_source_order {
@@ -83,8 +83,10 @@ struct leat_order_cursor {
     uint64_t pass, key, window, slot;
     struct leat_permutation outer, inner;
 };
-uint64_t leat_order_at(const struct leat_source_order *order, const struct leat_list *list, struct leat_order_cursor *cursor, uint64_t pass,
-                       uint64_t i);
+#define LEAT_ORDER_RUN 256 /* rows that are worked out together */
+/* Positions of the rows [first, first + n) of a pass; n <= LEAT_ORDER_RUN. */
+void leat_order_run(const struct leat_source_order *order, const struct leat_list *list, struct leat_order_cursor *cursor, uint64_t pass,
+                    uint64_t first, size_t n, uint64_t *out);
 uint64_t leat_order_pass_key(const struct leat_source_order *order, uint64_t pass);
 
 /* Integers for shares: sums[0] = 0, sums[k + 1] - sums[k] that of source k, sums[n] = 2^32. */

@@ -70,43 +70,75 @@ static void start_pass(const struct leat_source_order *o, struct leat_order_curs
     }
 }
 
-static uint64_t block_at(const struct leat_source_order *o, struct leat_order_cursor *c, uint64_t i)
+/* Rows [begin + first, begin + first + n), which lie in the window of the cursor: one that begins at `begin`. */
+static void window_run(const struct leat_source_order *o, const struct leat_order_cursor *c, uint64_t begin, uint64_t first, size_t n,
+                       uint64_t *out)
 {
-    uint64_t rows = o->block_rows, window_rows;
-    if (!leat_mul_u64(rows, WINDOW_BLOCKS, &window_rows) || window_rows > o->count)
-        window_rows = o->count;
-    uint64_t window = i / window_rows, begin = window * window_rows;
-    if (!c->window_set || c->window != window) {
-        uint64_t n = o->count - begin < window_rows ? o->count - begin : window_rows;
-        c->inner = leat_permutation_init(n, leat_key_mix(c->key, window));
-        c->window = window;
-        c->window_set = true;
+    uint64_t rows = o->block_rows, reciprocal = UINT64_MAX / rows, block[LEAT_ORDER_RUN], offset[LEAT_ORDER_RUN];
+    uint64_t left = o->count % rows, full_rows = o->count - left, before = c->slot * rows;
+    for (size_t k = 0; k < n; k++)
+        out[k] = first + k;
+    leat_permute_many(&c->inner, out, n);
+    for (size_t k = 0; k < n; k++) {
+        uint64_t j = out[k] += begin;
+        bool in_short = j - before < left; /* the difference wraps where j lies before it */
+        j = in_short ? 0 : j < before ? j : j - left;
+        block[k] = (uint64_t)(((unsigned __int128)j * reciprocal) >> 64); /* j / rows or one less */
+        offset[k] = j - block[k] * rows;
+        if (offset[k] >= rows) {
+            block[k]++;
+            offset[k] -= rows;
+        }
     }
-    uint64_t j = begin + leat_permute(&c->inner, i - begin);
-    uint64_t full = o->count / rows, left = o->count % rows, before = c->slot * rows;
-    if (j >= before && j - before < left)
-        return full * rows + (j - before);
-    if (j >= before)
-        j -= left;
-    return leat_permute(&c->outer, j / rows) * rows + j % rows;
+    leat_permute_many(&c->outer, block, n);
+    for (size_t k = 0; k < n; k++)
+        out[k] = out[k] - before < left ? full_rows + (out[k] - before) : block[k] * rows + offset[k];
 }
 
-uint64_t leat_order_at(const struct leat_source_order *o, const struct leat_list *list, struct leat_order_cursor *c, uint64_t pass,
-                       uint64_t i)
+static void block_run(const struct leat_source_order *o, struct leat_order_cursor *c, uint64_t first, size_t n, uint64_t *out)
 {
+    uint64_t window_rows;
+    if (!leat_mul_u64(o->block_rows, WINDOW_BLOCKS, &window_rows) || window_rows > o->count)
+        window_rows = o->count;
+    while (n) {
+        uint64_t window = first / window_rows, begin = window * window_rows;
+        uint64_t size = o->count - begin < window_rows ? o->count - begin : window_rows;
+        if (!c->window_set || c->window != window) {
+            c->inner = leat_permutation_init(size, leat_key_mix(c->key, window));
+            c->window = window;
+            c->window_set = true;
+        }
+        size_t run = begin + size - first < n ? (size_t)(begin + size - first) : n;
+        window_run(o, c, begin, first - begin, run, out);
+        first += run;
+        out += run;
+        n -= run;
+    }
+}
+
+void leat_order_run(const struct leat_source_order *o, const struct leat_list *list, struct leat_order_cursor *c, uint64_t pass,
+                    uint64_t first, size_t n, uint64_t *out)
+{
+    assert(n <= LEAT_ORDER_RUN);
     if (!c->pass_set || c->pass != pass || c->order != o)
         start_pass(o, c, pass);
     switch (o->order) {
-    case LEAT_ORDER_SHUFFLED:
-        return leat_permute(&c->outer, i);
     case LEAT_ORDER_BLOCKS:
-        return block_at(o, c, i);
+        block_run(o, c, first, n, out);
+        break;
     case LEAT_ORDER_WEIGHTED:
-        return o->replacement ? leat_weights_draw(o->weights, c->key, i) : leat_weights_take(o->weights, c->key, i);
+        if (!o->replacement)
+            leat_weights_take(o->weights, c->key, first, n, out);
+        for (size_t k = 0; o->replacement && k < n; k++)
+            out[k] = leat_weights_draw(o->weights, c->key, first + k);
+        break;
     case LEAT_ORDER_LIST:
-        assert(list && list->positions && i < list->n);
-        return (uint64_t)list->positions[i];
+        memcpy(out, list->positions + first, n * sizeof *out);
+        break;
     default:
-        return i;
+        for (size_t k = 0; k < n; k++)
+            out[k] = first + k;
+        if (o->order == LEAT_ORDER_SHUFFLED)
+            leat_permute_many(&c->outer, out, n);
     }
 }

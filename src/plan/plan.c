@@ -177,49 +177,111 @@ void leat_plan_free(struct leat_plan *plan)
 
 #define CURSORS 4
 
-static struct leat_piece piece_at(const struct leat_plan *plan, struct leat_order_cursor *cursors, uint64_t epoch, uint64_t row)
+/* What the runs of one call share. */
+struct reader {
+    const struct leat_plan *plan;
+    uint64_t epoch;
+    struct leat_order_cursor cursors[CURSORS];
+    uint64_t positions[LEAT_ORDER_RUN];
+    uint32_t sources[LEAT_ORDER_RUN];
+};
+
+static void start_reader(struct reader *r, const struct leat_plan *plan, uint64_t epoch)
 {
-    const struct leat_entry *e = leat_log_entry(plan, (struct leat_position){epoch, row});
-    struct leat_piece piece = {.count = UINT64_MAX};
-    if (!plan->mixed) {
-        piece.position = leat_order_at(plan->sources, e->now.list, cursors, epoch, row);
-        return piece;
-    }
-    const struct leat_entry *phase = &plan->log[e->now.phase];
-    uint64_t ordinal;
-    piece.source = leat_shares_pick(phase->sums, plan->n_sources, epoch * plan->epoch_rows + row - phase->stream, &ordinal);
-    const struct leat_source_order *o = &plan->sources[piece.source];
-    ordinal += phase->base[piece.source];
-    piece.position = leat_order_at(o, o->list, &cursors[piece.source % CURSORS], ordinal / o->rows, ordinal % o->rows);
-    return piece;
+    r->plan = plan;
+    r->epoch = epoch;
+    for (int i = 0; i < CURSORS; i++)
+        r->cursors[i].pass_set = false;
 }
 
-static void fill(struct leat_plan_row *row, uint64_t number, uint64_t key, bool valid, struct leat_piece piece)
+/* `n` rows of source k, the first one being its `ordinal`-th row over all passes. */
+static void source_run(struct reader *r, uint32_t k, uint64_t ordinal, size_t n, uint64_t *out)
 {
-    *row = (struct leat_plan_row){.row = number, .key = key, .valid = valid, .piece = piece};
+    const struct leat_source_order *o = &r->plan->sources[k];
+    while (n) {
+        uint64_t pass = ordinal / o->rows, first = ordinal % o->rows;
+        size_t run = o->rows - first < n ? (size_t)(o->rows - first) : n;
+        leat_order_run(o, o->list, &r->cursors[k % CURSORS], pass, first, run, out);
+        ordinal += run;
+        out += run;
+        n -= run;
+    }
+}
+
+/* Rows of a mixture. Those of one source follow each other in it, so they are worked out as one run and then dealt out. */
+static void mixed_run(struct reader *r, const struct leat_entry *phase, uint64_t row, size_t n)
+{
+    const struct leat_plan *plan = r->plan;
+    uint64_t stream = r->epoch * plan->epoch_rows + row - phase->stream, ordinals[LEAT_ORDER_RUN], run[LEAT_ORDER_RUN];
+    bool done[LEAT_ORDER_RUN] = {false};
+    for (size_t i = 0; i < n; i++)
+        r->sources[i] = leat_shares_pick(phase->sums, plan->n_sources, stream + i, &ordinals[i]);
+    for (size_t i = 0; i < n; i++) {
+        if (done[i])
+            continue;
+        uint32_t k = r->sources[i];
+        size_t count = 0, place = 0;
+        for (size_t j = i; j < n; j++)
+            count += r->sources[j] == k;
+        source_run(r, k, phase->base[k] + ordinals[i], count, run);
+        for (size_t j = i; place < count; j++)
+            if (r->sources[j] == k) {
+                r->positions[j] = run[place++];
+                done[j] = true;
+            }
+    }
+}
+
+/* Sources and positions of rows from `row` on that no decision parts. Returns how many: at most `n` and LEAT_ORDER_RUN. */
+static size_t read_run(struct reader *r, uint64_t row, uint64_t n)
+{
+    const struct leat_plan *plan = r->plan;
+    const struct leat_entry *e = leat_log_entry(plan, (struct leat_position){r->epoch, row});
+    size_t run = n < LEAT_ORDER_RUN ? (size_t)n : LEAT_ORDER_RUN;
+    if (e + 1 < plan->log + plan->n_log && e[1].at.epoch == r->epoch && e[1].at.row - row < run)
+        run = (size_t)(e[1].at.row - row);
+    if (plan->mixed) {
+        mixed_run(r, &plan->log[e->now.phase], row, run);
+        return run;
+    }
+    memset(r->sources, 0, run * sizeof *r->sources);
+    leat_order_run(plan->sources, e->now.list, r->cursors, r->epoch, row, run, r->positions);
+    return run;
+}
+
+/* Rows numbered from `number` on, which take what stands at `row` and after it. */
+static void fill(struct reader *r, uint64_t key, uint64_t number, uint64_t row, bool valid, uint64_t n, struct leat_plan_row *rows)
+{
+    while (n) {
+        size_t run = read_run(r, row, n);
+        for (size_t i = 0; i < run; i++)
+            rows[i] = (struct leat_plan_row){.row = number + i,
+                                             .key = leat_key_mix(key, number + i),
+                                             .piece = {.source = r->sources[i], .position = r->positions[i], .count = UINT64_MAX},
+                                             .valid = valid};
+        number += run;
+        row += run;
+        rows += run;
+        n -= run;
+    }
 }
 
 void leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,
                     struct leat_plan_row *rows)
 {
     assert(first + n <= batch->rows);
-    uint64_t at = batch->begin + first, real_end = batch->at.row + batch->global_rows, k = 0;
+    uint64_t at = batch->begin + first, real_end = batch->at.row + batch->global_rows;
     uint64_t real = at >= real_end ? 0 : real_end - at < n ? real_end - at : n;
     uint64_t key = leat_key_mix(plan->seed, batch->epoch);
-    struct leat_order_cursor cursors[CURSORS] = {0};
-    if (!plan->mixed && plan->sources->order == LEAT_ORDER_SHUFFLED) { /* the loop that records run at full speed through */
-        struct leat_permutation order = leat_permutation_init(plan->sources->count, leat_order_pass_key(plan->sources, batch->epoch));
-        for (; k < real; k++)
-            fill(&rows[k], at + k, leat_key_mix(key, at + k), true,
-                 (struct leat_piece){.position = leat_permute(&order, at + k), .count = UINT64_MAX});
-    }
-    for (; k < real; k++)
-        fill(&rows[k], at + k, leat_key_mix(key, at + k), true, piece_at(plan, cursors, batch->epoch, at + k));
-    /* Padding: row N + i repeats row i, under its own key. */
-    uint64_t epoch_rows = k < n ? leat_plan_epoch_rows(plan, batch->epoch) : 0;
-    for (; k < n; k++) {
-        uint64_t i = at + k - real_end, number = epoch_rows + i;
-        fill(&rows[k], number, leat_key_mix(key, number), false, piece_at(plan, cursors, batch->epoch, i % epoch_rows));
+    struct reader r;
+    start_reader(&r, plan, batch->epoch);
+    fill(&r, key, at, at, true, real, rows);
+    /* Padding: row N + i repeats row i mod N, under its own key. */
+    uint64_t epoch_rows = real < n ? leat_plan_epoch_rows(plan, batch->epoch) : 0;
+    for (uint64_t run; real < n; real += run) {
+        uint64_t i = at + real - real_end, row = i % epoch_rows;
+        run = epoch_rows - row < n - real ? epoch_rows - row : n - real;
+        fill(&r, key, epoch_rows + i, row, false, run, rows + real);
     }
 }
 
@@ -256,9 +318,11 @@ static uint64_t another(const struct leat_source_order *o, const struct leat_lis
 struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned attempt)
 {
     uint64_t epoch_rows = leat_plan_epoch_rows(plan, epoch);
-    struct leat_order_cursor cursors[CURSORS] = {0};
     uint64_t planned = row < epoch_rows ? row : (row - epoch_rows) % epoch_rows; /* padding */
-    struct leat_piece piece = piece_at(plan, cursors, epoch, planned);
+    struct reader r;
+    start_reader(&r, plan, epoch);
+    read_run(&r, planned, 1);
+    struct leat_piece piece = {.source = r.sources[0], .position = r.positions[0], .count = UINT64_MAX};
     const struct leat_source_order *o = &plan->sources[piece.source];
     const struct leat_list *list = plan->mixed ? o->list : leat_log_entry(plan, (struct leat_position){epoch, planned})->now.list;
     uint64_t key = leat_key_mix(leat_plan_key(plan->seed, epoch, row), LEAT_TAG_SUBSTITUTE);

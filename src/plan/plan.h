@@ -31,11 +31,11 @@ struct leat_piece {
 struct leat_plan_row {
     uint64_t row; /* in the global order of the epoch; what the random key is made of */
     uint64_t key; /* leat_plan_key(seed, epoch, row) */
-    bool valid;   /* false: padding */
     struct leat_piece piece;
     const struct leat_piece *more; /* the pieces after the first, owned by the plan's caller's arena */
     uint32_t n_more;
-};
+    bool valid; /* false: padding */
+};              /* 64 bytes, a line of the cache: filling it is a good part of a row's cost */
 
 /* One batch of one rank. Rows [begin, begin + rows) of the global order, padding included. */
 struct leat_plan_batch {

@@ -10,6 +10,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -121,7 +122,7 @@ static int by_key(const void *pa, const void *pb)
     return a->position < b->position ? -1 : a->position > b->position;
 }
 
-uint64_t leat_weights_take(struct leat_weights *w, uint64_t key, uint64_t i)
+void leat_weights_take(struct leat_weights *w, uint64_t key, uint64_t first, size_t n, uint64_t *out)
 {
     pthread_mutex_lock(&w->lock);
     unsigned slot = w->newest;
@@ -140,7 +141,6 @@ uint64_t leat_weights_take(struct leat_weights *w, uint64_t key, uint64_t i)
         w->pass[slot].key = key;
     }
     w->newest = slot;
-    uint64_t position = w->pass[slot].positions[i];
+    memcpy(out, w->pass[slot].positions + first, n * sizeof *out);
     pthread_mutex_unlock(&w->lock);
-    return position;
 }

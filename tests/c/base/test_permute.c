@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "../test.h"
+#include "../golden.h"
 #include "base/permute.h"
 #include "base/random.h"
 
@@ -78,9 +78,9 @@ static double deviation(const uint32_t *count, size_t cells, uint64_t draws)
 static void where_a_pair_lands_is_uniform_over_keys(void **state)
 {
     (void)state;
-    const uint64_t sizes[] = {2, 3, 4, 5, 7, 10, 12, 16, 25, 31};
+    const uint64_t sizes[] = {2, 3, 4, 5, 7, 10, 12, 16, 25, 31, 255, 256, 400};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        uint64_t n = sizes[s], draws = n * (n - 1) * 200;
+        uint64_t n = sizes[s], draws = n * (n - 1) * (n < 100 ? 200 : 20);
         uint32_t *count = calloc(n * (n - 1), sizeof *count);
         assert_non_null(count);
         for (uint64_t key = 0; key < draws; key++) {
@@ -132,26 +132,34 @@ static void a_bit_of_the_key_changes_the_whole_order(void **state)
 static void the_order_never_changes_between_versions(void **state)
 {
     (void)state;
-    static const struct {
-        uint64_t n, key, sum;
-    } golden[] = {
-        {UINT64_C(1), UINT64_C(0), UINT64_C(0xca23bb4e5daf0ff5)},
-        {UINT64_C(2), UINT64_C(1), UINT64_C(0x8c2f05c9e6a92d04)},
-        {UINT64_C(3), UINT64_C(2), UINT64_C(0x8a24219992b7dbf3)},
-        {UINT64_C(10), UINT64_C(3), UINT64_C(0xb4300287e57f675a)},
-        {UINT64_C(1000), UINT64_C(42), UINT64_C(0xa444686fd7aa0ce5)},
-        {UINT64_C(1281167), UINT64_C(7), UINT64_C(0xd1dcb7031a81f37c)},
-        {UINT64_C(10000000000), UINT64_C(18446744073709551615), UINT64_C(0x33bbcd1905ac9240)},
-        {UINT64_C(9223372036854775808), UINT64_C(123), UINT64_C(0xfb18c61092c452ca)},
-    };
-    for (size_t g = 0; g < sizeof golden / sizeof *golden; g++) {
-        struct leat_permutation p = leat_permutation_init(golden[g].n, golden[g].key);
-        uint64_t sum = 0, count = golden[g].n < 1000 ? golden[g].n : 1000;
+    struct golden_line golden;
+    int n = 0;
+    for (FILE *file = golden_open(); golden_next(file, "permutation", &golden); n++) {
+        struct leat_permutation p = leat_permutation_init(golden.n, golden.key);
+        uint64_t sum = 0, count = golden.n < 1000 ? golden.n : 1000;
         for (uint64_t i = 0; i < count; i++)
             sum = leat_key_mix(sum, leat_permute(&p, i));
-        if (sum != golden[g].sum)
-            fail_msg("n = %" PRIu64 ", key %" PRIu64 ": 0x%016" PRIx64, golden[g].n, golden[g].key, sum);
+        if (sum != golden.hash)
+            fail_msg("n = %" PRIu64 ", key %" PRIu64 ": %016" PRIx64, golden.n, golden.key, sum);
     }
+    assert_int_equal(n, 10);
+}
+
+static void many_at_once_are_the_same_as_one_by_one(void **state)
+{
+    (void)state;
+    const uint64_t sizes[] = {1, 2, 5, 100, 300, 4095, 5000, 65537, (UINT64_C(1) << 50) + 9};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (size_t n = 0; n < 40; n++) {
+            struct leat_permutation p = leat_permutation_init(sizes[s], n);
+            uint64_t values[40], images[40];
+            for (size_t i = 0; i < n; i++) {
+                values[i] = leat_draw_below(s, i, sizes[s]);
+                images[i] = leat_permute(&p, values[i]);
+            }
+            leat_permute_many(&p, values, n);
+            assert_memory_equal(values, images, n * sizeof *values);
+        }
 }
 
 int main(void)
@@ -164,6 +172,7 @@ int main(void)
         cmocka_unit_test(where_a_pair_lands_is_uniform_over_keys),
         cmocka_unit_test(gaps_between_neighbours_are_spread_evenly),
         cmocka_unit_test(a_bit_of_the_key_changes_the_whole_order),
+        cmocka_unit_test(many_at_once_are_the_same_as_one_by_one),
         cmocka_unit_test(the_order_never_changes_between_versions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
