@@ -18,6 +18,13 @@
 
 struct leat_row;
 
+/* Before a loop over a few registers: without it gcc keeps them in memory. */
+#if defined(__clang__)
+#define LEAT_UNROLL
+#else
+#define LEAT_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* So many bytes after the last pixel of a row that is read, or written by the passes of a resize, are accessible. */
 #define LEAT_ROW_PADDING 64
 
@@ -29,6 +36,7 @@ struct leat_store {
     enum leat_dtype dtype;
     bool planar;          /* each channel to its own row, else interleaved in dst[0] */
     bool identity;        /* size 1, and the table changes nothing */
+    bool stream;          /* the result is large and not read soon: may bypass the caches; then leat_kernels.fence */
     const void *table[4]; /* per channel 256 values */
     bool affine;          /* floats of at most 32 bits: value(v) == rounded (fma(v, a, b) + fma(v, c, d)), compared for all v */
     float a[4], b[4], c[4], d[4];
@@ -53,6 +61,8 @@ struct leat_kernels {
     /* The loop for a store, and for a conversion between two types. */
     leat_store_fn (*store)(const struct leat_store *store);
     leat_convert_fn (*convert)(enum leat_dtype from, enum leat_dtype to); /* NULL: leat_values_convert */
+    /* To be called after stores with `stream`, before another thread reads. May be NULL. */
+    void (*fence)(void);
     /* Copies rows[i].data, `bytes` long, to dst + i * bytes. */
     void (*gather)(const struct leat_row *rows, size_t n, size_t bytes, uint8_t *dst);
 };

@@ -19,19 +19,25 @@
 
 /* ---- across ---- */
 
-/* The plan: for each output pixel and pair of taps two words, (high, high) and (low, low); for each output pixel first. */
+/*
+ * The plan, for each four taps of two neighbouring output pixels, one of which fills each half of a register: high
+ * weights of taps 0 and 1, of 2 and 3, then the low ones, each pair of words once per channel.
+ */
+struct quad {
+    int32_t high[2][8], low[2][8];
+};
 struct pair {
     int32_t high, low;
 };
 
-static size_t room_for(uint32_t out, unsigned taps)
+static struct quad *plan_of(const struct leat_axis *axis)
 {
-    return ((size_t)out + 4) * (taps / 2) * sizeof(struct pair);
+    return (struct quad *)(((uintptr_t)axis->plan + 63) & ~(uintptr_t)63);
 }
 
 static int reserve(struct leat_axis *axis, uint32_t out, unsigned taps)
 {
-    size_t bytes = room_for(out, taps);
+    size_t bytes = 64 + ((size_t)out / 2 + 1) * (taps / 4) * sizeof(struct quad);
     if (bytes <= axis->room_plan)
         return LEAT_OK;
     leat_free(axis->plan);
@@ -51,33 +57,39 @@ static int prepare(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned 
 {
     if (reserve(axis, axis->out, axis->taps))
         return LEAT_E_NOMEM;
-    struct pair *pair = axis->plan;
-    for (uint32_t i = begin; i < begin + n; i++)
-        for (unsigned t = 0; t < axis->taps; t += 2)
-            *pair++ = make_pair(axis->weights + (size_t)i * axis->taps + t);
+    struct quad *quad = plan_of(axis);
+    for (uint32_t i = begin; i + 2 <= begin + n; i += 2)
+        for (unsigned t = 0; t < axis->taps; t += 4, quad++)
+            for (unsigned k = 0; k < 4; k++) {
+                struct pair pair = make_pair(axis->weights + (size_t)(i + k / 2) * axis->taps + t + 2 * (k & 1));
+                for (unsigned c = 0; c < 4; c++) {
+                    quad->high[k & 1][k / 2 * 4 + c] = pair.high;
+                    quad->low[k & 1][k / 2 * 4 + c] = pair.low;
+                }
+            }
     return LEAT_OK;
 }
 
+static inline TARGET __m256i times(__m256i words, const int32_t *weights)
+{
+    return _mm256_madd_epi16(words, _mm256_load_si256((const __m256i *)weights));
+}
+
 /* Two output pixels at a time, one in each half of a register: four channels of 32 bits each. */
-static inline TARGET __m256i two_pixels(const struct leat_axis *axis, const struct pair *pair, const uint8_t *s0, const uint8_t *s1,
-                                        unsigned taps)
+static inline TARGET __m256i two_pixels(const struct quad *quad, const uint8_t *s0, const uint8_t *s1, unsigned taps)
 {
     /* bytes of two neighbouring pixels to words: R R' G G' B B' X X' */
     const __m256i first =
         _mm256_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1, 0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1);
-    const __m256i second = _mm256_add_epi8(first, _mm256_set1_epi16(8));
-    const struct pair *other = pair + axis->taps / 2;
+    const __m256i second = _mm256_setr_epi8(8, -1, 12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1, 8, -1, 12, -1, 9, -1, 13, -1, 10,
+                                            -1, 14, -1, 11, -1, 15, -1);
     __m256i high = _mm256_setzero_si256(), low = _mm256_set1_epi32(HALF);
-    for (unsigned t = 0; t < taps; t += 4, s0 += 16, s1 += 16, pair += 2, other += 2) {
+    for (unsigned t = 0; t < taps; t += 4, s0 += 16, s1 += 16, quad++) {
         __m256i bytes =
             _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)s0)), _mm_loadu_si128((const __m128i *)s1), 1);
         __m256i a = _mm256_shuffle_epi8(bytes, first), b = _mm256_shuffle_epi8(bytes, second);
-        __m256i wa = _mm256_set_m128i(_mm_set1_epi32(other[0].high), _mm_set1_epi32(pair[0].high));
-        __m256i wb = _mm256_set_m128i(_mm_set1_epi32(other[1].high), _mm_set1_epi32(pair[1].high));
-        __m256i la = _mm256_set_m128i(_mm_set1_epi32(other[0].low), _mm_set1_epi32(pair[0].low));
-        __m256i lb = _mm256_set_m128i(_mm_set1_epi32(other[1].low), _mm_set1_epi32(pair[1].low));
-        high = _mm256_add_epi32(high, _mm256_add_epi32(_mm256_madd_epi16(a, wa), _mm256_madd_epi16(b, wb)));
-        low = _mm256_add_epi32(low, _mm256_add_epi32(_mm256_madd_epi16(a, la), _mm256_madd_epi16(b, lb)));
+        high = _mm256_add_epi32(high, _mm256_add_epi32(times(a, quad->high[0]), times(b, quad->high[1])));
+        low = _mm256_add_epi32(low, _mm256_add_epi32(times(a, quad->low[0]), times(b, quad->low[1])));
     }
     return _mm256_srli_epi32(_mm256_add_epi32(low, _mm256_slli_epi32(high, LOW_BITS)), LEAT_WEIGHT_BITS);
 }
@@ -86,20 +98,20 @@ static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint
                               const uint8_t *src, uint8_t *dst)
 {
     uint32_t i = 0;
-    const struct pair *pair = axis->plan;
-    const unsigned step = axis->taps / 2;
+    const struct quad *quad = plan_of(axis);
+    const unsigned step = axis->taps / 4;
     const __m128i keep = channels == 3 ? _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1)
                                        : _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     if (pixel == 4 && channels >= 3)
-        for (; i + 4 <= n; i += 4, pair += 4 * step, dst += 4 * channels) {
+        for (; i + 4 <= n; i += 4, quad += 2 * step, dst += 4 * channels) {
             const uint32_t *first = axis->first + begin + i, *end = axis->end + begin + i;
             unsigned taps = 4; /* of the longest of the four; what a shorter one reads beyond has weight 0 */
             for (unsigned k = 0; k < 4; k++)
                 taps = end[k] - first[k] > taps ? end[k] - first[k] : taps;
             if (first[3] + ((taps + 3) & ~3u) > axis->in + LEAT_ROW_PADDING / 4)
                 break; /* the row's padding would not do */
-            __m256i a = two_pixels(axis, pair, src + (size_t)first[0] * 4, src + (size_t)first[1] * 4, taps);
-            __m256i b = two_pixels(axis, pair + 2 * step, src + (size_t)first[2] * 4, src + (size_t)first[3] * 4, taps);
+            __m256i a = two_pixels(quad, src + (size_t)first[0] * 4, src + (size_t)first[1] * 4, taps);
+            __m256i b = two_pixels(quad + step, src + (size_t)first[2] * 4, src + (size_t)first[3] * 4, taps);
             __m256i words = _mm256_packus_epi32(a, b); /* 0 2 | 1 3 */
             words = _mm256_permute4x64_epi64(words, 0xd8);
             __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
@@ -117,6 +129,7 @@ static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, 
     const __m256i zero = _mm256_setzero_si256();
     for (size_t at = 0; at < n; at += 32) {
         __m256i high[4], low[4];
+        LEAT_UNROLL
         for (int v = 0; v < 4; v++) {
             high[v] = zero;
             low[v] = _mm256_set1_epi32(HALF);
@@ -129,11 +142,13 @@ static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, 
             __m256i ab0 = _mm256_unpacklo_epi8(a, b), ab1 = _mm256_unpackhi_epi8(a, b);
             __m256i words[4] = {_mm256_unpacklo_epi8(ab0, zero), _mm256_unpackhi_epi8(ab0, zero), _mm256_unpacklo_epi8(ab1, zero),
                                 _mm256_unpackhi_epi8(ab1, zero)};
+            LEAT_UNROLL
             for (int v = 0; v < 4; v++) {
                 high[v] = _mm256_add_epi32(high[v], _mm256_madd_epi16(words[v], _mm256_set1_epi32(pair.high)));
                 low[v] = _mm256_add_epi32(low[v], _mm256_madd_epi16(words[v], _mm256_set1_epi32(pair.low)));
             }
         }
+        LEAT_UNROLL
         for (int v = 0; v < 4; v++)
             low[v] = _mm256_srli_epi32(_mm256_add_epi32(low[v], _mm256_slli_epi32(high[v], LOW_BITS)), LEAT_WEIGHT_BITS);
         _mm256_storeu_si256((__m256i *)(dst + at),
@@ -161,10 +176,8 @@ static inline TARGET __m256i load_8(const uint8_t *p, unsigned pixel)
 }
 static inline TARGET __m256i from_of(unsigned pixel, unsigned c)
 {
-    int32_t at[8];
-    for (unsigned i = 0; i < 8; i++)
-        at[i] = (int32_t)(((i & 3) * pixel + c + (pixel == 3 && i >= 4 ? 4 : 0)) | 0x80808000u);
-    return _mm256_loadu_si256((const __m256i *)at);
+    const __m256i three = _mm256_setr_epi32(0, 3, 6, 9, 4, 7, 10, 13), four = _mm256_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12);
+    return _mm256_add_epi32(pixel == 3 ? three : four, _mm256_set1_epi32((int32_t)(0x80808000u + c)));
 }
 
 /* Eight values by the arithmetic that was compared with the table. */
@@ -184,13 +197,21 @@ static inline __attribute__((always_inline)) TARGET void lines_planar(const stru
     for (unsigned c = 0; c < channels; c++)
         from[c] = from_of(pixel, c);
     size_t i = 0;
+    uintptr_t places = 0; /* where planes begin: whole vectors can bypass the caches */
+    for (unsigned c = 0; c < channels; c++)
+        places |= (uintptr_t)dst[c];
+    const bool stream = s->stream && !(places & 31);
     for (; i + 8 <= n; i += 8) {
         __m256i pixels = load_8(src + (flip ? n - 8 - i : i) * pixel, pixel);
+        LEAT_UNROLL
         for (unsigned c = 0; c < channels; c++) {
             __m256i bytes = pixel == 1 ? _mm256_cvtepu8_epi32(_mm256_castsi256_si128(pixels)) : channel_of(pixels, from[c]);
             if (flip)
                 bytes = _mm256_permutevar8x32_epi32(bytes, reverse);
-            _mm256_storeu_ps((float *)(void *)(dst[c] + i * 4), line_values(s, c, bytes));
+            if (stream)
+                _mm256_stream_ps((float *)(void *)(dst[c] + i * 4), line_values(s, c, bytes));
+            else
+                _mm256_storeu_ps((float *)(void *)(dst[c] + i * 4), line_values(s, c, bytes));
         }
     }
     for (; i < n; i++)
@@ -304,6 +325,11 @@ static TARGET void gather(const struct leat_row *rows, size_t n, size_t bytes, u
     }
 }
 
+static TARGET void fence(void)
+{
+    _mm_sfence();
+}
+
 static void expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst)
 {
     leat_kernels_portable.expand(src, pixel, n, dst);
@@ -317,5 +343,6 @@ const struct leat_kernels leat_kernels_avx2 = {.isa = LEAT_ISA_AVX2,
                                                .expand = expand,
                                                .store = store,
                                                .convert = convert,
+                                               .fence = fence,
                                                .gather = gather};
 #endif

@@ -93,23 +93,36 @@ static uint32_t base_of(const struct leat_axis *axis, const struct plan *plan, u
     return first < most ? first : most;
 }
 
+/* The digits of four weights, as one word per digit; [0] is that of the highest. */
+static inline void split_four(const int32_t *weights, uint32_t words[3])
+{
+    words[0] = words[1] = words[2] = 0;
+    for (unsigned t = 0; t < 4; t++) {
+        int8_t digit[3];
+        split(weights[t], digit);
+        for (unsigned d = 0; d < 3; d++)
+            words[2 - d] |= (uint32_t)(uint8_t)digit[d] << 8 * t;
+    }
+}
+
 static void fill_group(const struct leat_axis *axis, const struct plan *plan, struct group *group, uint32_t g, uint32_t begin, uint32_t n,
                        unsigned channels)
 {
-    for (size_t lane = 0; lane < LANES; lane++) {
-        unsigned c;
-        uint32_t i = pixel_of(g, lane, begin, n, channels, &c);
-        if (!lane)
-            group->base = base_of(axis, plan, axis->first[i]);
-        for (unsigned t = 0; t < 4; t++)
-            group->from[lane * 4 + t] = (uint8_t)((axis->first[i] - group->base + t) * 4 + c);
-        for (uint32_t q = 0; q < plan->quads; q++)
-            for (unsigned t = 0; t < 4; t++) {
-                int8_t digit[3];
-                split(axis->weights[(size_t)i * axis->taps + 4 * q + t], digit);
-                for (unsigned d = 0; d < 3; d++)
-                    group->digits[q][2 - d][lane * 4 + t] = digit[d];
-            }
+    unsigned c;
+    uint32_t done = UINT32_MAX, i = pixel_of(g, 0, begin, n, channels, &c);
+    group->base = base_of(axis, plan, axis->first[i]);
+    for (uint32_t q = 0; q < plan->quads; q++, done = UINT32_MAX) {
+        uint32_t words[3];
+        for (size_t lane = 0; lane < LANES; lane++) {
+            i = pixel_of(g, lane, begin, n, channels, &c);
+            if (i != done)
+                split_four(axis->weights + (size_t)i * axis->taps + 4 * q, words);
+            done = i;
+            for (unsigned d = 0; d < 3; d++)
+                memcpy(&group->digits[q][d][lane * 4], &words[d], 4);
+            uint32_t from = ((axis->first[i] - group->base) * 4 + c) * 0x01010101u + 0x0c080400u;
+            memcpy(&group->from[lane * 4], &from, 4);
+        }
     }
 }
 
@@ -142,14 +155,15 @@ static inline TARGET __m512i digits_of(__m512i sum, __m512i bytes, const int8_t 
 }
 
 /* The sums of one group, still with their 22 fraction bits. */
-static inline TARGET __m512i group_sum(const struct plan *plan, const struct group *group, const uint8_t *src, size_t limit)
+static inline __attribute__((always_inline)) TARGET __m512i group_sum(const struct group *group, const uint8_t *src, size_t limit,
+                                                                      uint32_t quads, bool wide)
 {
     const __m512i from = _mm512_load_si512(group->from);
     __m512i d2 = _mm512_setzero_si512(), d1 = d2, d0 = _mm512_set1_epi32(1 << (LEAT_WEIGHT_BITS - 1));
     size_t at = (size_t)group->base * 4;
-    for (uint32_t q = 0; q < plan->quads; q++, at += 16) {
+    for (uint32_t q = 0; q < quads; q++, at += 16) {
         __m512i bytes = _mm512_loadu_si512(src + at);
-        if (plan->wide) { /* `limit`: where the row ends with its padding */
+        if (wide) { /* `limit`: where the row ends with its padding */
             __mmask64 there = at + 64 < limit ? _bzhi_u64(~UINT64_C(0), limit - at - 64 < 64 ? (uint32_t)(limit - at - 64) : 64) : 0;
             bytes = _mm512_permutex2var_epi8(bytes, from, _mm512_maskz_loadu_epi8(there, src + at + 64));
         } else {
@@ -171,21 +185,31 @@ static inline TARGET __m512i pack(__m512i a, __m512i b, __m512i c, __m512i d)
     return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d)));
 }
 
+static inline __attribute__((always_inline)) TARGET void all_groups(const struct plan *plan, const uint8_t *src, size_t limit, uint8_t *dst,
+                                                                    uint32_t quads, bool wide)
+{
+    const uint8_t *group = (const uint8_t *)plan + 64;
+    const size_t step = plan->step;
+    for (uint32_t g = 0; g < plan->groups; g += 4, group += 4 * step, dst += 64)
+        _mm512_storeu_si512(dst, pack(group_sum((const void *)group, src, limit, quads, wide),
+                                      group_sum((const void *)(group + step), src, limit, quads, wide),
+                                      group_sum((const void *)(group + 2 * step), src, limit, quads, wide),
+                                      group_sum((const void *)(group + 3 * step), src, limit, quads, wide)));
+}
+
 static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels,
                               const uint8_t *src, uint8_t *dst)
 {
     const struct plan *plan = plan_of(axis);
-    if (plan->none) {
+    const size_t limit = (size_t)axis->in * 4 + LEAT_ROW_PADDING;
+    if (plan->none)
         leat_kernels_portable.horizontal(axis, begin, n, pixel, channels, src, dst);
-        return;
-    }
-    const uint8_t *groups = (const uint8_t *)plan + 64;
-    size_t limit = (size_t)axis->in * 4 + LEAT_ROW_PADDING;
-    for (uint32_t g = 0; g < plan->groups; g += 4, groups += 4 * plan->step, dst += 64)
-        _mm512_storeu_si512(dst, pack(group_sum(plan, (const struct group *)groups, src, limit),
-                                      group_sum(plan, (const struct group *)(groups + plan->step), src, limit),
-                                      group_sum(plan, (const struct group *)(groups + 2 * plan->step), src, limit),
-                                      group_sum(plan, (const struct group *)(groups + 3 * plan->step), src, limit)));
+    else if (plan->wide)
+        all_groups(plan, src, limit, dst, plan->quads, true);
+    else if (plan->quads == 1)
+        all_groups(plan, src, limit, dst, 1, false);
+    else
+        all_groups(plan, src, limit, dst, plan->quads, false);
 }
 
 /* ---- down ---- */
@@ -216,11 +240,13 @@ static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, 
     for (unsigned t = 0; t < taps; t++) {
         int8_t digit[3];
         split(weights[t], digit);
+        LEAT_UNROLL
         for (int d = 0; d < 3; d++)
             digits[d][t] = digit[d];
     }
     for (size_t at = 0; at < n; at += 64) {
         __m512i d2[4], d1[4], d0[4];
+        LEAT_UNROLL
         for (int v = 0; v < 4; v++) {
             d2[v] = d1[v] = _mm512_setzero_si512();
             d0[v] = _mm512_set1_epi32(1 << (LEAT_WEIGHT_BITS - 1));
@@ -228,15 +254,18 @@ static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, 
         for (unsigned t = 0; t < taps; t += 4) {
             __m512i bytes[4];
             int32_t w[3];
+            LEAT_UNROLL
             for (int d = 0; d < 3; d++)
                 memcpy(&w[d], &digits[d][t], 4);
             interleave(rows + t, at, bytes);
+            LEAT_UNROLL
             for (int v = 0; v < 4; v++) {
                 d2[v] = _mm512_dpbusd_epi32(d2[v], bytes[v], _mm512_set1_epi32(w[2]));
                 d1[v] = _mm512_dpbusd_epi32(d1[v], bytes[v], _mm512_set1_epi32(w[1]));
                 d0[v] = _mm512_dpbusd_epi32(d0[v], bytes[v], _mm512_set1_epi32(w[0]));
             }
         }
+        LEAT_UNROLL
         for (int v = 0; v < 4; v++) {
             d1[v] = _mm512_add_epi32(d1[v], _mm512_slli_epi32(d2[v], 8));
             d0[v] = _mm512_srli_epi32(_mm512_add_epi32(d0[v], _mm512_slli_epi32(d1[v], 8)), LEAT_WEIGHT_BITS);
@@ -266,13 +295,30 @@ struct lines { /* for each vector of 16 results */
     __m512 a[4], b[4], c[4], d[4];
 };
 
+/* Planes: all lanes of a vector belong to one channel. */
+static inline TARGET void make_planar_lines(const struct leat_store *s, unsigned channels, bool flip, struct lines *l)
+{
+    const __m512i up = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i pixels = flip ? _mm512_sub_epi32(_mm512_set1_epi32(15), up) : up;
+    const __m512i from = _mm512_mullo_epi32(pixels, _mm512_set1_epi32((int32_t)s->pixel));
+    LEAT_UNROLL
+    for (unsigned k = 0; k < 4 && k < channels; k++) {
+        l->from[k] = _mm512_add_epi32(from, _mm512_set1_epi32((int32_t)k));
+        l->a[k] = _mm512_set1_ps(s->a[k]);
+        l->b[k] = _mm512_set1_ps(s->b[k]);
+        l->c[k] = _mm512_set1_ps(s->c[k]);
+        l->d[k] = _mm512_set1_ps(s->d[k]);
+    }
+}
+
+/* Pixels: the channel changes from lane to lane. */
 static TARGET void make_lines(const struct leat_store *s, bool flip, struct lines *l)
 {
     for (unsigned k = 0; k < s->channels; k++) {
         int32_t from[16];
         float a[16], b[16], c[16], d[16];
         for (unsigned i = 0; i < 16; i++) {
-            unsigned j = 16 * k + i, channel = s->planar ? k : j % s->channels;
+            unsigned j = 16 * k + i, channel = j % s->channels;
             from[i] = (int32_t)byte_of(s, j, flip, 16);
             a[i] = s->a[channel];
             b[i] = s->b[channel];
@@ -316,16 +362,27 @@ static inline TARGET void put_values(uint8_t *d, __m512 v, __mmask16 there, unsi
 static inline __attribute__((always_inline)) TARGET void store_lines(const struct leat_store *s, const uint8_t *src, size_t n, bool flip,
                                                                      uint8_t *const dst[4], unsigned channels, unsigned size, bool planar)
 {
+    uintptr_t places = 0; /* where planes begin: whole cache lines can bypass the caches */
+    for (unsigned k = 0; k < (planar ? channels : 1); k++)
+        places |= (uintptr_t)dst[k];
+    const bool stream = s->stream && size == 4 && !(places & 63);
     struct lines l;
     bool half = s->dtype == LEAT_F16;
-    make_lines(s, flip, &l);
+    if (planar)
+        make_planar_lines(s, channels, flip, &l);
+    else
+        make_lines(s, flip, &l);
     size_t whole = n / 16 * 16, pixel = s->pixel, i = 0;
     const uint64_t bytes_there = low_bits(16 * pixel);
     for (; i < whole; i += 16) {
         __m512i bytes = _mm512_maskz_loadu_epi8(bytes_there, src + (flip ? n - 16 - i : i) * pixel);
-        for (unsigned k = 0; k < channels; k++) {
+        LEAT_UNROLL
+        for (unsigned k = 0; k < 4 && k < channels; k++) {
             uint8_t *d = planar ? dst[k] + i * size : dst[0] + (i * channels + 16 * k) * size;
-            put_values(d, line_values(&l, k, bytes), 0xffff, size, half);
+            if (stream)
+                _mm512_stream_ps((float *)(void *)d, line_values(&l, k, bytes));
+            else
+                put_values(d, line_values(&l, k, bytes), 0xffff, size, half);
         }
     }
     size_t rest = n - whole;
@@ -335,7 +392,8 @@ static inline __attribute__((always_inline)) TARGET void store_lines(const struc
     uint8_t block[64] = {0};
     memcpy(block + (flip ? (16 - rest) * pixel : 0), src + (flip ? 0 : i) * pixel, rest * pixel);
     __m512i bytes = _mm512_loadu_si512(block);
-    for (unsigned k = 0; k < channels; k++) {
+    LEAT_UNROLL
+    for (unsigned k = 0; k < 4 && k < channels; k++) {
         size_t values = planar ? rest : rest * channels > 16 * k ? rest * channels - 16 * k : 0;
         uint8_t *d = planar ? dst[k] + i * size : dst[0] + (i * channels + 16 * k) * size;
         put_values(d, line_values(&l, k, bytes), (__mmask16)low_bits(values < 16 ? values : 16), size, half);
@@ -387,28 +445,34 @@ static TARGET void store_bytes(const struct leat_store *s, const uint8_t *src, s
             *(s->planar ? dst[c] + i : dst[0] + i * channels + c) = src[(flip ? n - 1 - i : i) * pixel + c];
 }
 
-/* Pixels of three bytes mirrored, 21 to a block of 63 bytes. */
+static const uint8_t mirrored[64] = {60, 61, 62, 57, 58, 59, 54, 55, 56, 51, 52, 53, 48, 49, 50, 45, 46, 47, 42, 43, 44, 39,
+                                     40, 41, 36, 37, 38, 33, 34, 35, 30, 31, 32, 27, 28, 29, 24, 25, 26, 21, 22, 23, 18, 19,
+                                     20, 15, 16, 17, 12, 13, 14, 9,  10, 11, 6,  7,  8,  3,  4,  5,  0,  1,  2,  0};
+
+/* Pixels of three bytes mirrored, 21 to a block of 63 bytes: the 64th is written by the next block. */
 static TARGET void mirror_3(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4])
 {
     if (!flip) {
         memcpy(dst[0], src, n * 3);
         return;
     }
-    uint8_t from[64] = {0};
-    for (unsigned j = 0; j < 63; j++)
-        from[j] = (uint8_t)((20 - j / 3) * 3 + j % 3);
-    const __m512i order = _mm512_loadu_si512(from);
+    const __m512i order = _mm512_loadu_si512(mirrored);
     const __mmask64 there = low_bits(63);
-    size_t i = 0;
-    for (; i + 21 <= n; i += 21)
-        _mm512_mask_storeu_epi8(dst[0] + i * 3, there,
-                                _mm512_permutexvar_epi8(order, _mm512_maskz_loadu_epi8(there, src + (n - 21 - i) * 3)));
-    size_t rest = n - i;
-    if (!rest)
-        return;
-    uint8_t block[64] = {0};
-    memcpy(block + (21 - rest) * 3, src, rest * 3);
-    _mm512_mask_storeu_epi8(dst[0] + i * 3, low_bits(rest * 3), _mm512_permutexvar_epi8(order, _mm512_loadu_si512(block)));
+    uint8_t *d = dst[0];
+    const uint8_t *p = src + n * 3; /* pixels from here on are done */
+    size_t left = n;
+    for (; left >= 42; left -= 21, d += 63) {
+        p -= 63; /* at least 21 more pixels lie before, so that the store stays inside the row */
+        _mm512_storeu_si512(d, _mm512_permutexvar_epi8(order, _mm512_maskz_loadu_epi8(there, p)));
+    }
+    while (left) {
+        size_t some = left < 21 ? left : 21;
+        uint8_t block[64] = {0};
+        left -= some;
+        memcpy(block + (21 - some) * 3, src + left * 3, some * 3);
+        _mm512_mask_storeu_epi8(d, low_bits(some * 3), _mm512_permutexvar_epi8(order, _mm512_loadu_si512(block)));
+        d += some * 3;
+    }
 }
 
 static leat_store_fn store(const struct leat_store *s)
@@ -494,6 +558,11 @@ static TARGET void gather(const struct leat_row *rows, size_t n, size_t bytes, u
     }
 }
 
+static TARGET void fence(void)
+{
+    _mm_sfence();
+}
+
 static void expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst)
 {
     leat_kernels_portable.expand(src, pixel, n, dst);
@@ -507,5 +576,6 @@ const struct leat_kernels leat_kernels_avx512 = {.isa = LEAT_ISA_AVX512,
                                                  .expand = expand,
                                                  .store = store,
                                                  .convert = convert,
+                                                 .fence = fence,
                                                  .gather = gather};
 #endif

@@ -181,6 +181,18 @@ static int make_tables(struct leat_stage *stage, const struct leat_kernels *kern
     return LEAT_OK;
 }
 
+/* A batch of such rows does not stay in the caches until it is used. */
+#define LARGE_BYTES (UINT64_C(256) << 10)
+
+static bool large(const struct leat_type *type)
+{
+    uint64_t values = 1;
+    for (unsigned i = 0; i < type->ndim; i++)
+        if (type->shape[i] < 0 || !leat_mul_u64(values, (uint64_t)type->shape[i], &values))
+            return false;
+    return values >= LARGE_BYTES / leat_dtype_size(type->dtype);
+}
+
 int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat_type *first, bool planar_at_end,
                         const struct leat_kernels *kernels, struct leat_stage **out, size_t *n_out)
 {
@@ -206,6 +218,7 @@ int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat
     }
     for (size_t i = 0; i < used; i++) {
         stages[i].last = i + 1 == used;
+        stages[i].stream = stages[i].last && large(&stages[i].out);
         stages[i].planar = stages[i].last ? planar_at_end : stages[i].in.layout == LEAT_LAYOUT_CHW;
         if (make_tables(&stages[i], kernels))
             return LEAT_E_NOMEM;

@@ -63,6 +63,7 @@ struct leat_image {
 
 struct leat_stage {
     bool decode, last;
+    bool stream;                   /* rows of the batch are large: written past the caches */
     bool fast;                     /* bytes through tables; else value by value */
     const struct leat_use **moves; /* operators with draw */
     struct leat_use *maps;         /* operators with map */

@@ -42,7 +42,11 @@ struct reader {
     unsigned pixel, expand; /* expand: bytes per pixel at rest where they are spread to 4; 0: not */
     bool pad;               /* rows at rest end where memory may end: copied, so that kernels can read beyond */
     size_t n;               /* pixels */
+    size_t column;          /* bytes from one to the next, at rest */
+    bool ahead;             /* ask for later rows */
 };
+
+#define AHEAD 2
 
 static int read_row(struct reader *reader, const uint8_t **row, struct leat_error *error)
 {
@@ -56,6 +60,9 @@ static int read_row(struct reader *reader, const uint8_t **row, struct leat_erro
     }
     *row = reader->next;
     reader->next += reader->step;
+    if (reader->ahead) /* mirrored rows are read backwards, which the hardware does not foresee from row to row */
+        for (size_t i = 0; i < reader->n * reader->column; i += 64)
+            __builtin_prefetch(reader->next + AHEAD * reader->step + i);
     if (reader->expand)
         work->kernels->expand(*row, reader->expand, reader->n, work->line);
     else if (reader->pad)
@@ -80,6 +87,8 @@ static int begin_rows(struct reader *reader, const struct leat_stage *stage, str
     }
     reader->next = image->base + pass * image->plane + (size_t)box.y * image->row + (size_t)box.x * image->column;
     reader->step = image->row;
+    reader->column = image->column;
+    reader->ahead = true;
     reader->expand = image->column == pixel ? 0 : (unsigned)image->column;
     reader->pad = kernels_read_beyond;
     if ((reader->expand || reader->pad) && !reserve((void **)&work->line, &work->room_line, (size_t)box.w * pixel + LEAT_ROW_PADDING, 1))
@@ -117,6 +126,7 @@ static struct writer begin_write(const struct leat_stage *stage, const struct le
     if (stage->fast) {
         w.store = stage->stores[pass];
         w.store.pixel = view->resized ? w.store.channels : w.store.pixel;
+        w.store.stream = stage->stream;
         w.run = view->resized ? stage->store_resized : stage->store;
     }
     int64_t left = view->valid.x - view->window.x;
@@ -346,6 +356,8 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const
         rc = slow_pass(stage, work, &view, image, target, error);
     for (unsigned pass = 0; !rc && stage->fast && pass < stage->passes; pass++)
         rc = (view.resized ? resize_pass : plain_pass)(stage, work, &view, image, pass, target, error);
+    if (stage->stream && work->kernels->fence)
+        work->kernels->fence();
     if (!stage->decode)
         return rc;
     int64_t begin = work->detail ? leat_clock_ns() : 0;

@@ -1,15 +1,17 @@
 /*
- * Times of the pixel, record and token kernels on one core, all instruction sets of this machine in turns:
+ * Times of the pixel, record and token kernels on one core, all instruction sets of this machine in turns. Built by
+ * hand, against a build of the library:
  *
- *     build/gcc/bench/bench_kernels [rounds]
+ *     gcc -O2 -D_GNU_SOURCE -Isrc -Iinclude bench/bench_kernels.c -Wl,--whole-archive build/gcc/libleat_core.a \
+ *         -Wl,--no-whole-archive -ljpeg -lspng -lwebp -lxxhash -ljansson -lm -o bench_kernels
  *
  * photo     330 x 330 RGBX rows, hot in cache -> 224 x 224, half of them mirrored, normalised, float32 NCHW; rows of 64
  *           photos in turn, so that the destination is memory, not cache
- * raw       RandomCrop 224 + flip of uint8 256 x 256 x 3 at rest, NHWC
+ * raw       RandomCrop 224 of uint8 256 x 256 x 3 at rest, NHWC, mirrored never, by halves, always
  * gather    4096 rows of 52, 104 and 8 bytes from random places of 650 MB
  * widen     rows of 2048 uint16 to int64
  *
- * Prints the median of the rounds; the line `memcpy` is what copying the same bytes costs.
+ * Prints medians; `memcpy` is what copying the same bytes costs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +36,8 @@ static double median(double *times, int n)
     return times[n / 2];
 }
 
-/* What stage_run.c does, without the decoder. Parts: 0 all, 1 weights, 2 across, 3 down, 4 store. */
+/* What stage_run.c does, without the decoder. Each part runs over all rows by itself, the ring staying in cache. Parts:
+ * 0 all, 1 weights, 2 across, 3 down, 4 values. */
 static void photo(const struct leat_kernels *k, const struct leat_store *store, struct leat_axis axes[2], const uint8_t *image, bool flip,
                   uint8_t *ring, float *dst, double parts[5])
 {
@@ -47,21 +50,21 @@ static void photo(const struct leat_kernels *k, const struct leat_store *store, 
     int64_t t1 = leat_clock_ns();
     size_t slot = OUT * 3 + LEAT_ROW_PADDING;
     for (uint32_t y = 0; y < IN; y++)
-        k->horizontal(across, 0, OUT, 4, 3, image + (size_t)y * IN * 4, ring + y * slot);
+        k->horizontal(across, 0, OUT, 4, 3, image + (size_t)(y % 16) * IN * 4, ring + y % down->taps * slot);
     int64_t t2 = leat_clock_ns();
-    uint8_t *result = ring + IN * slot;
+    uint8_t *result = ring + down->taps * slot;
     for (uint32_t y = 0; y < OUT; y++) {
         const uint8_t *rows[64];
         for (uint32_t t = 0; t < down->taps; t++)
-            rows[t] = ring + (down->first[y] + t < down->end[y] ? down->first[y] + t : down->first[y]) * slot;
-        k->vertical(rows, down->weights + (size_t)y * down->taps, (down->end[y] - down->first[y] + 3) & ~3u, result + y * slot, OUT * 3);
+            rows[t] = ring + (down->first[y] + t) % down->taps * slot;
+        k->vertical(rows, down->weights + (size_t)y * down->taps, (down->end[y] - down->first[y] + 3) & ~3u, result, OUT * 3);
     }
     int64_t t3 = leat_clock_ns();
     leat_store_fn run = k->store(store);
     for (uint32_t y = 0; y < OUT; y++) {
         uint8_t *d = (uint8_t *)(dst + y * OUT);
         uint8_t *const to[4] = {d, d + OUT * OUT * 4, d + 2 * OUT * OUT * 4, NULL};
-        run(store, result + y * slot, OUT, flip, to);
+        run(store, result, OUT, flip, to);
     }
     int64_t t4 = leat_clock_ns();
     double now[5] = {(double)(t4 - t0), (double)(t1 - t0), (double)(t2 - t1), (double)(t3 - t2), (double)(t4 - t3)};
@@ -78,7 +81,7 @@ static void photos(enum leat_isa best)
     static float tables[3][256];
     static const double mean[3] = {0.485, 0.456, 0.406}, std[3] = {0.229, 0.224, 0.225};
     double scale[3], offset[3];
-    struct leat_store store = {.pixel = 3, .channels = 3, .size = 4, .dtype = LEAT_F32, .planar = true};
+    struct leat_store store = {.pixel = 3, .channels = 3, .size = 4, .dtype = LEAT_F32, .planar = true, .stream = true};
     for (unsigned c = 0; c < 3; c++) {
         for (unsigned v = 0; v < 256; v++)
             tables[c][v] = (float)((v / 255.0 - mean[c]) / std[c]);
@@ -165,7 +168,11 @@ static struct leat_program *compile(enum leat_dtype dtype, enum leat_layout layo
     return program;
 }
 
-int main(int argc, char **argv)
+#define RAW                                                                                                                                \
+    "{\"operators\": {\"a\": {\"type\": \"RandomCrop\", \"size\": 224}, \"b\": {\"type\": \"RandomHorizontalFlip\", \"p\": %g}, \"c\": "   \
+    "{\"type\": \"ToLayout\", \"layout\": \"NHWC\"}}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": [\"a\", \"b\", \"c\"]}}}"
+
+int main(void)
 {
     enum leat_isa best = leat_cpu_isa();
     photos(best);
@@ -173,14 +180,16 @@ int main(int argc, char **argv)
     uint8_t *mapping = aligned_alloc(4096, bytes), *dst = aligned_alloc(4096, (size_t)160 << 20);
     memset(mapping, 3, bytes);
     memset(dst, 3, (size_t)160 << 20);
-    struct leat_program *raw = compile(
-        LEAT_U8, LEAT_LAYOUT_HWC, 3, 256, 256, 3,
-        "{\"operators\": {\"a\": {\"type\": \"RandomCrop\", \"size\": 224}, \"b\": {\"type\": \"RandomHorizontalFlip\"}, \"c\": "
-        "{\"type\": \"ToLayout\", \"layout\": \"NHWC\"}}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": [\"a\", \"b\", \"c\"]}}}");
-    double m = apply(raw, mapping, bytes / 196608, 196608, 256, dst, 15),
-           limit = copy(mapping, bytes / 196608, 196608, 672, 224, 768, 256, dst, 15);
-    printf("raw     %7.1f us an image, memcpy %.1f us: %.0f%%\n", m / 1000, limit / 1000, 100 * limit / m);
-    leat_program_free(raw);
+    double m, limit;
+    for (int flip = 0; flip < 3; flip++) {
+        char text[600];
+        snprintf(text, sizeof text, RAW, flip / 2.0);
+        struct leat_program *raw = compile(LEAT_U8, LEAT_LAYOUT_HWC, 3, 256, 256, 3, text);
+        m = apply(raw, mapping, bytes / 196608, 196608, 256, dst, 15),
+        limit = copy(mapping, bytes / 196608, 196608, 672, 224, 768, 256, dst, 15);
+        printf("raw     %7.1f us an image, mirrored at %3.0f%%; memcpy %.1f us\n", m / 1000, flip * 50.0, limit / 1000);
+        leat_program_free(raw);
+    }
     static const int64_t sizes[] = {13, 26, 2};
     for (int i = 0; i < 3; i++) {
         struct leat_program *p =
