@@ -26,7 +26,10 @@ int leat_axis_reserve(struct leat_axis *axis, uint32_t out, unsigned taps)
                 grow((void **)&axis->end, &room_end, axis->room_out, sizeof *axis->end) &&
                 grow((void **)&axis->weights, &axis->room_weights, (size_t)out * taps, sizeof *axis->weights) &&
                 grow((void **)&axis->work, &axis->room_work, taps, sizeof *axis->work);
-    return good ? LEAT_OK : LEAT_E_NOMEM;
+    if (good)
+        return LEAT_OK;
+    leat_axis_destroy(axis); /* arrays of different sizes must not be taken for equal ones later */
+    return LEAT_E_NOMEM;
 }
 
 void leat_axis_destroy(struct leat_axis *axis)

@@ -57,6 +57,86 @@ static void the_training_chain_equals_simple_code(void **state)
     free(jpeg);
 }
 
+/* Crop after resize reads only what it needs of the photo; padding before a resize takes two passes. */
+static void other_orders_of_operators_equal_simple_code(void **state)
+{
+    (void)state;
+    enum { W = 203, H = 155, PAD = 4 };
+    static const char *const chains[] = {
+        "{\"type\": \"Decode\"}, {\"type\": \"Resize\", \"size\": 64}, {\"type\": \"CenterCrop\", \"size\": 48}, "
+        "{\"type\": \"ToDtype\", \"dtype\": \"float32\", \"scale\": true}, "
+        "{\"type\": \"Normalize\", \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}",
+        "{\"type\": \"Decode\"}, {\"type\": \"CenterCrop\", \"size\": [163, 211]}, {\"type\": \"Resize\", \"size\": [48, 48]}, "
+        "{\"type\": \"Normalize\", \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}"};
+    uint8_t *pixels = malloc(W * H * 3), *padded = calloc((W + 2 * PAD) * (H + 2 * PAD), 3), *small = malloc(83 * 64 * 3);
+    float got[3 * 48 * 48];
+    unsigned char *jpeg;
+    unsigned long length;
+    paint(pixels, W, H, 3, 5);
+    encode_jpeg(pixels, W, H, 3, &jpeg, &length);
+    decode_jpeg_plain(jpeg, length, false, pixels);
+    for (int y = 0; y < H; y++)
+        memcpy(padded + ((y + PAD) * (W + 2 * PAD) + PAD) * 3, pixels + y * W * 3, W * 3);
+    struct leat_field field = photo_field();
+    for (int i = 0; i < 2; i++) {
+        struct leat_program *program = must_compile(&field, chains[i]);
+        must_apply(program, jpeg, length, 1, got);
+        int stride = i ? 48 : 83, left = i ? 0 : 18, top = i ? 0 : 8; /* 64 * 203 / 155 = 83; (83 - 48) / 2 to even */
+        if (i)
+            reference_resize(padded, W + 2 * PAD, H + 2 * PAD, 3, small, 48, 48);
+        else
+            reference_resize(pixels, W, H, 3, small, 83, 64);
+        for (int y = 0; y < 48; y++)
+            for (int x = 0; x < 48; x++)
+                for (int c = 0; c < 3; c++) {
+                    int v = small[((y + top) * stride + x + left) * 3 + c];
+                    float want = (float)((v / 255.0 - MEAN[c]) / STD[c]);
+                    if (got[(c * 48 + y) * 48 + x] != want)
+                        fail_msg("chain %d, y %d, x %d, channel %d: %f, not %f", i, y, x, c, got[(c * 48 + y) * 48 + x], want);
+                }
+        leat_program_free(program);
+    }
+    free(pixels);
+    free(padded);
+    free(small);
+    free(jpeg);
+}
+
+/* At 1/2 and smaller a photo is another one, but nearly the same where it is smooth. */
+static void dct_scaling_gives_nearly_the_same_photo(void **state)
+{
+    (void)state;
+    enum { W = 800, H = 640, OUT = 96 };
+    uint8_t *pixels = malloc(W * H * 3), a[3 * OUT * OUT], b[3 * OUT * OUT];
+    for (int i = 0; i < W * H; i++) {
+        double x = i % W, y = i / W;
+        for (int c = 0; c < 3; c++)
+            pixels[3 * i + c] = (uint8_t)(128 + 60 * sin(x / 60 + c) + 50 * cos(y / 50));
+    }
+    unsigned char *jpeg;
+    unsigned long length;
+    encode_jpeg(pixels, W, H, 3, &jpeg, &length);
+    struct leat_field field = photo_field();
+    struct leat_program *plain = must_compile(&field, "{\"type\": \"Decode\"}, {\"type\": \"RandomResizedCrop\", \"size\": 96}");
+    struct leat_program *scaled =
+        must_compile(&field, "{\"type\": \"Decode\", \"dct_scaling\": true}, {\"type\": \"RandomResizedCrop\", \"size\": 96}");
+    assert_true(leat_program_hash(plain) != leat_program_hash(scaled));
+    unsigned differ = 0;
+    for (uint64_t key = 0; key < 12; key++) {
+        must_apply(plain, jpeg, length, key, a);
+        must_apply(scaled, jpeg, length, key, b);
+        for (size_t i = 0; i < sizeof a; i++)
+            if (abs(a[i] - b[i]) > 6)
+                fail_msg("key %d, value %zu: %d and %d", (int)key, i, a[i], b[i]);
+        differ += memcmp(a, b, sizeof a) != 0;
+    }
+    assert_true(differ > 0);
+    leat_program_free(plain);
+    leat_program_free(scaled);
+    free(pixels);
+    free(jpeg);
+}
+
 static void values_as_stored_keep_their_layout(void **state)
 {
     (void)state;
@@ -362,6 +442,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_training_chain_equals_simple_code),
+        cmocka_unit_test(other_orders_of_operators_equal_simple_code),
+        cmocka_unit_test(dct_scaling_gives_nearly_the_same_photo),
         cmocka_unit_test(values_as_stored_keep_their_layout),
         cmocka_unit_test(an_image_ends_in_nchw_unless_asked),
         cmocka_unit_test(crops_pads_and_flips_equal_simple_code),
