@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -16,6 +17,8 @@ from . import schema as _schema
 from .schema import Field
 
 _INT_RANGES = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _schema.DTYPES if "int" in name}
+
+_PACK = {"uint8": "B", "int8": "b", "uint16": "H", "int16": "h", "uint32": "I", "int32": "i", "uint64": "Q", "int64": "q"}
 
 
 class Writer:
@@ -193,7 +196,26 @@ def _encoder(name: str, field: Field) -> Callable[[Any], Any]:
         return lambda value: _text(name, value)
     if field.kind == "json":
         return lambda value: _json(name, value)
-    return lambda value: _array(name, field, value, field.shape)
+    if field.shape or field.dtype == "bfloat16":
+        return lambda value: _array(name, field, value, field.shape)
+    return _scalar_encoder(name, field)
+
+
+def _scalar_encoder(name: str, field: Field) -> Callable[[Any], Any]:
+    """Python numbers that fit are packed at once; whatever else comes goes the general way, which converts or explains."""
+    dtype = np.dtype(field.dtype)
+    pack = struct.Struct(f"={dtype.char if dtype.kind in 'bf' else _PACK[dtype.name]}").pack
+    taken: tuple[type, ...] = {"b": (bool,), "f": (float, int)}.get(dtype.kind, (int,))
+
+    def encode(value: Any) -> Any:
+        if type(value) in taken:
+            try:
+                return pack(value)
+            except (struct.error, OverflowError):
+                pass  # too large: explained below
+        return _array(name, field, value, field.shape)
+
+    return encode
 
 
 def _bytes(name: str, field: Field, value: Any) -> Any:
@@ -234,6 +256,8 @@ def _array(name: str, field: Field, value: Any, shape: tuple[int | None, ...]) -
 
 
 def _convert(name: str, field: Field, value: Any) -> np.ndarray[Any, Any]:
+    if isinstance(value, np.ndarray) and value.ndim:
+        return _cast(name, field, value)
     if type(value).__module__.partition(".")[0] == "torch":
         value = value.detach()
         if str(value.dtype) == "torch.bfloat16":
