@@ -13,6 +13,9 @@ from hypothesis import settings
 
 import leat
 
+if os.environ.get("LEAT_REQUIRE_TORCH"):
+    import torch  # noqa: F401  where it must be there, no test is skipped for want of it
+
 # Examples are few, because each opens a loader; the deadline is off, because a test machine may be busy.
 settings.register_profile("leat", deadline=None, max_examples=25)
 settings.load_profile("leat")
