@@ -112,7 +112,7 @@ static void fill_group(const struct leat_axis *axis, const struct plan *plan, st
     uint32_t done = UINT32_MAX, i = pixel_of(g, 0, begin, n, channels, &c);
     group->base = base_of(axis, plan, axis->first[i]);
     for (uint32_t q = 0; q < plan->quads; q++, done = UINT32_MAX) {
-        uint32_t words[3];
+        uint32_t words[3] = {0}; /* set by the first lane; gcc at -O3 cannot tell */
         for (size_t lane = 0; lane < LANES; lane++) {
             i = pixel_of(g, lane, begin, n, channels, &c);
             if (i != done)
