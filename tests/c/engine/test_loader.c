@@ -1,4 +1,8 @@
 /* A loader from open to close: what the interface says of iterations, positions and single batches. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/engine.h"
 #include "support.h"
 
 static void an_epoch_delivers_each_sample_once_with_its_own_bytes(void **state)
@@ -155,6 +159,62 @@ static void statistics_count_what_was_delivered(void **state)
     leat_dataset_release(dataset);
 }
 
+static atomic_bool enough;
+
+static void *ask_on_and_on(void *loader)
+{
+    struct leat_error error;
+    char *json;
+    while (!atomic_load(&enough)) {
+        if (leat_loader_stats(loader, &json, &error))
+            return loader;
+        leat_free(json);
+    }
+    return NULL;
+}
+
+static void statistics_may_be_asked_for_while_batches_are_made(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("asking", 2000, true);
+    struct leat_loader_options options = test_options(50);
+    struct leat_loader *loader = test_loader(dataset, &options);
+    pthread_t thread;
+    void *failed;
+    atomic_store(&enough, false);
+    assert_int_equal(pthread_create(&thread, NULL, ask_on_and_on, loader), 0);
+    uint64_t hash = test_hash_epochs(loader, 2);
+    atomic_store(&enough, true);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    leat_loader_close(loader);
+    loader = test_loader(dataset, &options);
+    assert_int_equal(test_hash_epochs(loader, 2), hash);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+static void a_loader_that_was_idle_begins_at_the_present(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("fair", 2000, true);
+    struct leat_loader_options options = test_options(50);
+    struct leat_loader *idle = test_loader(dataset, &options), *busy = test_loader(dataset, &options);
+    test_hash_epochs(idle, 1);
+    test_hash_epochs(busy, 5);
+    leat_engine_lock();
+    double present = leat_engine.vclock, charged = busy->vtime;
+    leat_engine_unlock();
+    assert_true(charged > 0 && present > 0);
+    test_start(idle);
+    leat_engine_lock();
+    assert_true(idle->vtime >= present); /* else it would have all threads until it had caught up */
+    leat_engine_unlock();
+    leat_loader_close(idle);
+    leat_loader_close(busy);
+    leat_dataset_release(dataset);
+}
+
 static void options_that_cannot_be_are_refused(void **state)
 {
     (void)state;
@@ -193,6 +253,8 @@ int main(void)
         cmocka_unit_test(set_epoch_says_which_epoch_comes_next),
         cmocka_unit_test(batch_at_computes_any_batch_again),
         cmocka_unit_test(statistics_count_what_was_delivered),
+        cmocka_unit_test(statistics_may_be_asked_for_while_batches_are_made),
+        cmocka_unit_test(a_loader_that_was_idle_begins_at_the_present),
         cmocka_unit_test(options_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);

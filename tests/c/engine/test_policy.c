@@ -315,6 +315,47 @@ static void a_read_that_fails_is_raised_never_skipped_and_can_be_tried_again(voi
     leat_dataset_release(dataset);
 }
 
+static void write_photo(const char *path, uint64_t key, uint32_t side)
+{
+    static const struct photo_style style = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false};
+    size_t length;
+    uint8_t *pixels = photo_pixels(side, side, 3, key), *jpeg = photo_encode(&style, pixels, side, side, 90, &length);
+    FILE *f = fopen(path, "wbe");
+    assert_non_null(f);
+    assert_int_equal(fwrite(jpeg, 1, length, f), length);
+    assert_int_equal(fclose(f), 0);
+    free(pixels);
+    free(jpeg);
+}
+
+static void a_photo_replaced_under_a_loader_is_raised_by_its_name(void **state)
+{
+    (void)state;
+    const char *folder = test_path("folder");
+    char path[256];
+    assert_int_equal(mkdir(folder, 0777), 0);
+    for (unsigned i = 0; i < 40; i++) {
+        snprintf(path, sizeof path, "%s/%02u.jpg", folder, i);
+        write_photo(path, i, SIDE);
+    }
+    struct leat_dataset *dataset = test_open(folder);
+    struct leat_loader_options options = photo_options(8, LEAT_ON_ERROR_SKIP);
+    options.order = LEAT_ORDER_SEQUENTIAL;
+    options.program = "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"r\": {\"type\": \"Resize\", \"size\": [16, 16]}}, "
+                      "\"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"r\"]}}}";
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_error error;
+    struct leat_batch *b;
+    snprintf(path, sizeof path, "%s/05.jpg", folder);
+    unlink(path);
+    write_photo(path, 99, SIDE + 9);
+    assert_int_equal(leat_loader_next(loader, test_start(loader), 60000, &b, &error), LEAT_E_CHANGED);
+    assert_int_equal(error.sample, 5);
+    assert_non_null(strstr(error.file, "05.jpg"));
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
 /* ---- decisions ---------------------------------------------------------------------------------------------------- */
 
 struct deciding {
@@ -412,6 +453,7 @@ int main(void)
         cmocka_unit_test(reads_that_complete_later_change_nothing),
         cmocka_unit_test(closing_while_reads_are_pending_is_clean),
         cmocka_unit_test(a_read_that_fails_is_raised_never_skipped_and_can_be_tried_again),
+        cmocka_unit_test(a_photo_replaced_under_a_loader_is_raised_by_its_name),
         cmocka_unit_test(decisions_hold_from_the_next_batch_whatever_is_in_flight),
         cmocka_unit_test(lists_of_positions_are_given_before_each_epoch),
     };

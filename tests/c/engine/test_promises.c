@@ -239,22 +239,28 @@ static void wait_until_full(struct leat_loader *loader)
 static void promise_4_no_allocation_per_sample_in_steady_state(void **state)
 {
     (void)state;
-    struct leat_dataset *dataset = test_dataset("steady", 5000, true);
-    struct leat_loader_options options = test_options(50);
-    options.budget_bytes = 1 << 20;
-    struct leat_loader *loader = test_loader(dataset, &options);
-    test_hash_epochs(loader, 3);
-    uint64_t iteration = test_start(loader);
-    wait_until_full(loader); /* the pools are as large as they will be, but for a batch or two in the consumer's hands */
-    struct leat_batch *one = test_next(loader, iteration), *two = test_next(loader, iteration);
-    wait_until_full(loader);
-    leat_batch_free(one);
-    leat_batch_free(two);
-    uint64_t before = leat_alloc_count();
-    test_hash_epochs(loader, 4);
-    assert_true(leat_alloc_count() - before < 100); /* 20000 samples in 400 batches: pools may grow by a few batches */
-    leat_loader_close(loader);
-    leat_dataset_release(dataset);
+    for (int text = 0; text < 2; text++) {
+        struct leat_dataset *dataset = test_dataset("steady", 5000, text);
+        struct leat_loader_options options = test_options(50);
+        options.budget_bytes = 1 << 20;
+        struct leat_loader *loader = test_loader(dataset, &options);
+        test_hash_epochs(loader, 3);
+        uint64_t iteration = test_start(loader);
+        wait_until_full(loader); /* the pools are as large as they will be, but for a batch or two in the consumer's hands */
+        struct leat_batch *one = test_next(loader, iteration), *two = test_next(loader, iteration);
+        wait_until_full(loader);
+        leat_batch_free(one);
+        leat_batch_free(two);
+        uint64_t before = leat_alloc_count();
+        test_hash_epochs(loader, 4);
+        uint64_t made = leat_alloc_count() - before;
+        /* 20000 samples in 400 batches. Tasks of a left epoch may keep a batch each for a moment, and where values vary, a
+         * window of short ones holds more batches: the pool may grow by a few, of some ten allocations each. */
+        if (made >= (text ? 400 : 50))
+            fail_msg("%d allocations", (int)made);
+        leat_loader_close(loader);
+        leat_dataset_release(dataset);
+    }
 }
 
 static void promise_4_a_budget_too_small_for_three_batches_says_what_is_needed(void **state)
@@ -534,10 +540,12 @@ static void promise_9_exit_with_a_live_loader_is_clean(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (!child) {
+        static struct leat_loader *volatile living; /* where a leak checker sees it */
         alarm(30);
         struct leat_loader_options options = test_options(10);
-        struct leat_loader *loader = test_loader(dataset, &options);
-        leat_batch_free(test_next(loader, test_start(loader)));
+        living = test_loader(dataset, &options);
+        leat_batch_free(test_next(living, test_start(living)));
+        leat_dataset_release(dataset);
         exit(42);
     }
     int status;
