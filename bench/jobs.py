@@ -57,7 +57,8 @@ def torch_loader(dataset: Any, batch: int, cores: int, **more: Any) -> Epoch:
 
     torch.set_num_threads(1)
     workers = 0 if cores == 1 else cores
-    loader = torch.utils.data.DataLoader(dataset, batch_size=batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0, **more)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0,
+                                         multiprocessing_context="fork" if workers else None, **more)
     return lambda: (len(b[-1]) if isinstance(b, (list, tuple)) else len(b) for b in loader)
 
 

@@ -100,6 +100,8 @@ const char *cli_duration(double seconds, char out[32])
 {
     if (!(seconds >= 0) || seconds > 359999999)
         snprintf(out, 32, "?");
+    else if (seconds < 0.9995)
+        snprintf(out, 32, "%.0f ms", seconds * 1e3);
     else if (seconds < 9.95)
         snprintf(out, 32, "%.1f s", seconds);
     else if (seconds < 90)

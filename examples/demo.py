@@ -17,8 +17,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,7 +56,7 @@ def examples_of(batch: leat.Batch, turning: bool) -> tuple[torch.Tensor, torch.T
 
 def train(data: leat.Dataset, model: nn.Module, turning: bool, epochs: int) -> None:
     ops = leat.ops
-    outputs: dict[str, list[object]] = {"image": [ops.Decode(), ops.RandomResizedCrop(SIDE, scale=(0.35, 1.0)), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)]}
+    outputs: dict[str, list[Any]] = {"image": [ops.Decode(), ops.RandomResizedCrop(SIDE, scale=(0.35, 1.0)), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)]}
     if not turning:
         outputs["label"] = []
     with leat.Loader(data, batch_size=BATCH, shuffle=True, seed=1, epochs=epochs, drop_last=True, outputs=outputs, framework="torch") as loader:
@@ -78,7 +79,7 @@ def train(data: leat.Dataset, model: nn.Module, turning: bool, epochs: int) -> N
 def test(data: leat.Dataset, model: nn.Module, turning: bool) -> tuple[int, int]:
     """How many of how many the model gets right on photos held out; each turn of a photo is asked."""
     ops = leat.ops
-    outputs: dict[str, list[object]] = {"image": [ops.Decode(), ops.Resize(SIDE), ops.CenterCrop(SIDE), ops.Normalize(MEAN, STD)]}
+    outputs: dict[str, list[Any]] = {"image": [ops.Decode(), ops.Resize(SIDE), ops.CenterCrop(SIDE), ops.Normalize(MEAN, STD)]}
     if not turning:
         outputs["label"] = []
     right = seen = 0
@@ -91,9 +92,12 @@ def test(data: leat.Dataset, model: nn.Module, turning: bool) -> tuple[int, int]
 
 
 def contact_sheet(data: leat.Dataset, model: nn.Module, turning: bool, path: Path) -> None:
-    """An augmented batch as the model saw it, each photo with what it is and, in red where wrong, what the model says."""
+    """An augmented batch: each photo with what it is and, in red where wrong, what the model says of it.
+
+    The crops are those that the model saw in its first batch, larger: a crop depends on the row's key, not on its size.
+    """
     ops = leat.ops
-    outputs: dict[str, list[object]] = {"image": [ops.Decode(), ops.RandomResizedCrop(144, scale=(0.35, 1.0)), ops.RandomHorizontalFlip()]}
+    outputs: dict[str, list[Any]] = {"image": [ops.Decode(), ops.RandomResizedCrop(144, scale=(0.35, 1.0)), ops.RandomHorizontalFlip()]}
     if not turning:
         outputs["label"] = []
     batch = next(iter(leat.Loader(data, batch_size=BATCH, shuffle=True, seed=1, outputs=outputs, framework="torch")))
@@ -146,33 +150,39 @@ class Photos(torch.utils.data.Dataset[tuple[torch.Tensor, int]]):
         return t.sub_(torch.tensor(MEAN).view(3, 1, 1)).div_(torch.tensor(STD).view(3, 1, 1)), i
 
 
-def throughput(data: leat.Dataset, files: list[str], rounds: int) -> tuple[float, float, int]:
-    """Photos per second of leat and of torch's DataLoader, the same augmentation at 224, in turns; medians."""
+def throughput(data: leat.Dataset, files: list[str], rounds: int, epochs: int) -> tuple[float, float, int]:
+    """Photos per second of leat and of torch's DataLoader, the same augmentation at 224, in turns; medians.
+
+    Each turn opens its loader, runs one epoch to warm up and `epochs` that count, and closes it: neither can work ahead
+    in the other's time.
+    """
     cores = len(os.sched_getaffinity(0))
-    ops = leat.ops
-    loader = leat.Loader(data, batch_size=64, shuffle=True, framework="torch", outputs={
-        "image": [ops.Decode(), ops.RandomResizedCrop(224), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)]})
     workers = 0 if cores == 1 else cores
+    ops = leat.ops
     torch.set_num_threads(1)
-    theirs = torch.utils.data.DataLoader(Photos(files), batch_size=64, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
+    bar = tqdm(total=2 * rounds * (epochs + 1) * len(files), desc="comparing", unit=" photos")
 
-    def epoch(batches: Iterator[int]) -> float:
-        t = time.perf_counter()
-        n = sum(batches)
-        return n / (time.perf_counter() - t)
+    def timed(batches: Iterable[Any], size: Callable[[Any], int]) -> float:
+        for turn in range(epochs + 1):
+            if turn == 1:
+                start = time.perf_counter()
+            for batch in batches:
+                bar.update(size(batch))
+        return epochs * len(files) / (time.perf_counter() - start)
 
-    jobs: dict[str, Callable[[], Iterator[int]]] = {"leat": lambda: (b.size for b in loader), "torch": lambda: (len(b[0]) for b in theirs)}
-    speed: dict[str, list[float]] = {name: [] for name in jobs}
-    with tqdm(total=2 * (rounds + 1) * len(files), desc="comparing", unit=" photos") as bar:
-        for turn in range(rounds + 1):
-            for name, job in jobs.items():
-                rate = epoch(job())
-                if turn:  # the first round warms up
-                    speed[name].append(rate)
-                bar.update(len(files))
-    loader.close()
+    def ours() -> float:
+        with leat.Loader(data, batch_size=64, shuffle=True, epochs=epochs + 1, framework="torch", outputs={
+                "image": [ops.Decode(), ops.RandomResizedCrop(224), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)]}) as loader:
+            return timed(loader, lambda batch: len(batch["image"]))
+
+    def theirs() -> float:
+        return timed(torch.utils.data.DataLoader(Photos(files), batch_size=64, shuffle=True, num_workers=workers, persistent_workers=workers > 0),
+                     lambda batch: len(batch[0]))
+
+    pairs = [(ours(), theirs()) for _ in range(rounds)]
+    bar.close()
     torch.set_num_threads(cores)
-    return statistics.median(speed["leat"]), statistics.median(speed["torch"]), cores
+    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs), cores
 
 
 def main() -> int:
@@ -212,7 +222,7 @@ def main() -> int:
     sheet = o.out / "contact-sheet.png"
     contact_sheet(training, model, turning, sheet)
     root = folder.resolve()
-    ours, theirs, cores = throughput(data, files_of(data, root), 1 if o.short else 3)
+    ours, theirs, cores = throughput(data, files_of(data, root), 1 if o.short else 3, max(1, round((600 if o.short else 1800) / len(data))))
 
     chance = 1 / len(names)
     # Three standard deviations above chance; turns of one photo count as one observation.

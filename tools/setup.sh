@@ -86,7 +86,7 @@ if [ ! -f "$stamp" ] || [ -n "$(find include src cli python meson.build meson.op
     say "building leat and installing it into .venv"
     log=build/install.log
     mkdir -p build
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build/package . >"$log" 2>&1 || {
+    PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build/package . >"$log" 2>&1 || {
         tail -n 40 "$log"
         say "the build failed; its output is in $log"
         exit 1

@@ -297,7 +297,8 @@ LEAT_API int leat_dataset_read(const struct leat_dataset *dataset, uint64_t posi
 LEAT_API void leat_value_clear(struct leat_value *value);
 
 /* All values of a field of fixed size as one array of leat_dataset_count rows, verified. Zero-copy (`owned` is NULL, the memory
- * is the data set's) where they lie in one piece, else gathered into memory of the column. With `lengths` a varying
+ * is the data set's: a mapped file, so that touching it after the file was cut raises SIGBUS; ask for a copy where that can be) where
+ * they lie in one piece, else gathered into memory of the column. With `lengths` a varying
  * field gives its lengths in bytes as u64 instead. */
 LEAT_API int leat_dataset_column(const struct leat_dataset *dataset, size_t field, bool lengths, bool copy, struct leat_value *out,
                                  struct leat_error *error);

@@ -178,13 +178,16 @@ struct copy {
     uint8_t *to;
     const void *const *rows;
     size_t n, each;
+    volatile size_t at; /* the row that is being copied: what a fault is blamed on */
 };
 
 static int copy_rows(void *arg)
 {
-    const struct copy *c = arg;
-    for (size_t i = 0; i < c->n; i++)
+    struct copy *c = arg;
+    for (size_t i = 0; i < c->n; i++) {
+        c->at = i;
         memcpy(c->to + i * c->each, c->rows[i], c->each);
+    }
     return LEAT_OK;
 }
 
@@ -196,7 +199,7 @@ static int read_fixed(const struct leat_dataset *d, size_t field, const struct l
     int rc = leat_dataset_rows(d, field, ref, 1, &row, &failed, error);
     if (rc)
         return rc;
-    struct copy copy = {leat_alloc((size_t)bytes), &row, 1, (size_t)bytes};
+    struct copy copy = {leat_alloc((size_t)bytes), &row, 1, (size_t)bytes, 0};
     if (!copy.to)
         return at_sample(d, field, ref, leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", bytes), error);
     out->data = out->owned = copy.to;
@@ -292,9 +295,9 @@ static int gather(const struct leat_dataset *d, size_t field, uint64_t bytes, ui
         int rc = leat_dataset_rows(d, field, refs, n, rows, &failed, error);
         if (rc)
             return rc;
-        struct copy copy = {to + at * bytes, rows, n, (size_t)bytes};
+        struct copy copy = {to + at * bytes, rows, n, (size_t)bytes, 0};
         if ((rc = leat_guarded(copy_rows, &copy, error)))
-            return at_sample(d, field, &refs[0], rc, error);
+            return at_sample(d, field, &refs[copy.at], rc, error);
     }
     return LEAT_OK;
 }

@@ -181,6 +181,21 @@ static void count_recent(struct leat_loader *l, int64_t now, uint64_t rows, uint
     l->recent_bytes[1] += bytes;
 }
 
+/* Bytes of the tensors, without what their buffers are rounded up by. */
+static uint64_t tensor_bytes(const struct leat_batch *b)
+{
+    const struct leat_loader *l = b->loader;
+    uint64_t bytes = b->rows * l->row_bytes;
+    for (size_t o = 0; l->ragged && o < l->n_outputs; o++) {
+        const struct leat_output *output = leat_program_output(l->program, o);
+        if (output->ragged) {
+            const int64_t *offsets = (const int64_t *)(const void *)(l->region.base + b->buffers[o]->offset);
+            bytes += (uint64_t)offsets[b->rows] * output->row_bytes + (b->rows + 1) * sizeof *offsets;
+        }
+    }
+    return bytes;
+}
+
 /* Counts a batch as held by the consumer. */
 static void put_out(struct leat_loader *l, struct leat_batch *b)
 {
@@ -262,10 +277,11 @@ static int hand_out(struct leat_loader *l, struct leat_batch **out, struct leat_
     put_out(l, b);
     l->count.batches++;
     l->count.samples += b->rows;
-    l->count.bytes += b->bytes;
+    uint64_t bytes = tensor_bytes(b);
+    l->count.bytes += bytes;
     int64_t now = leat_clock_ns();
     l->last_next_ns = now;
-    count_recent(l, now, b->rows, b->bytes);
+    count_recent(l, now, b->rows, bytes);
     if (l->ragged)
         leat_window_assign(l);
     /* Cheap batches are made in bursts: waking a thread for each would cost more than making it. */
@@ -341,7 +357,7 @@ static int next_locked(struct leat_loader *l, uint64_t iteration, int64_t deadli
             enum leat_batch_state state = leat_window_at(l, 0)->state;
             if (state == LEAT_BATCH_READY || state == LEAT_BATCH_FAILED)
                 return hand_out(l, out, error);
-            if (help(l))
+            if (leat_clock_ns() < deadline_ns && help(l))
                 continue;
             if (!l->in_active)
                 leat_engine_activate(l);

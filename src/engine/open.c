@@ -22,6 +22,7 @@
 #define CHUNK_IN_PLACE 256
 #define CHUNK_FETCHED 32
 #define PROBES 64
+#define EXIT_PATIENCE_NS INT64_C(2000000000)
 
 static int take_options(const struct leat_loader_options *given, struct leat_loader_options *o, struct leat_error *error)
 {
@@ -396,8 +397,13 @@ void leat_loader_close(struct leat_loader *l)
     leat_engine_notify(l);
     leat_engine_deactivate(l);
     leat_window_cancel(l, 0);
+    /* Running tasks are waited for. When the process ends, a stuck one must not hold it: the loader is left as it is. */
+    int64_t patience = leat_engine.stopping ? leat_clock_ns() + EXIT_PATIENCE_NS : INT64_MAX;
     while (l->running || l->in_next)
-        leat_engine_wait(l, INT64_MAX);
+        if (!leat_engine_wait(l, patience)) {
+            leat_engine_unlock();
+            return;
+        }
     leat_engine_remove(l);
     struct leat_task *resumed = l->resumed;
     l->resumed = NULL;

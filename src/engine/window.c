@@ -220,18 +220,18 @@ static struct leat_buffer *new_buffer(struct leat_loader *l)
     return buffer;
 }
 
-/* Cuts one output's buffer; counts it. */
-static bool cut_output(struct leat_batch *b, size_t o, uint64_t bytes)
+/* Cuts one output's buffer; counts it. NOMEM, or HELD where no free piece is large enough. */
+static int cut_output(struct leat_batch *b, size_t o, uint64_t bytes)
 {
     struct leat_loader *l = b->loader;
     struct leat_buffer *buffer = new_buffer(l);
     if (!buffer)
-        return false;
+        return LEAT_E_NOMEM;
     *buffer = (struct leat_buffer){.references = 1, .loader = l, .bytes = bytes, .output = o};
     if (!leat_region_alloc(&l->region, bytes, &buffer->offset)) {
         buffer->next = l->free_buffers;
         l->free_buffers = buffer;
-        return false;
+        return LEAT_E_HELD;
     }
     if (leat_engine_poison >= 0)
         memset(l->region.base + buffer->offset, leat_engine_poison, bytes);
@@ -239,7 +239,7 @@ static bool cut_output(struct leat_batch *b, size_t o, uint64_t bytes)
     b->bytes += bytes;
     *account(b) += bytes;
     leat_engine.used += bytes;
-    return true;
+    return LEAT_OK;
 }
 
 int leat_window_cut(struct leat_loader *l, struct leat_batch *b, struct leat_error *error)
@@ -256,10 +256,14 @@ int leat_window_cut(struct leat_loader *l, struct leat_batch *b, struct leat_err
     for (size_t o = 0; o < l->n_outputs; o++) {
         const struct leat_output *output = leat_program_output(l->program, o);
         uint64_t steps = b->offsets[o] ? (uint64_t)b->offsets[o][b->plan.rows] : 0;
-        if (!cut_output(b, o, leat_output_bytes(output, b->plan.rows, steps))) {
+        rc = cut_output(b, o, leat_output_bytes(output, b->plan.rows, steps));
+        if (rc) {
             leat_window_uncut(b);
-            return leat_fail(error, LEAT_E_HELD,
-                             "no %" PRIu64 " bytes in one piece for a batch: batches that are held lie between; let go of some", total);
+            return rc == LEAT_E_NOMEM ? leat_fail(error, rc, "no memory for a batch")
+                                      : leat_fail(error, rc,
+                                                  "no %" PRIu64 " bytes in one piece for a batch: batches that are held lie between; "
+                                                  "let go of some",
+                                                  total);
         }
         if (output->ragged)
             memcpy(l->region.base + b->buffers[o]->offset, b->offsets[o], (b->plan.rows + 1) * sizeof(int64_t));

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import resource
 import shutil
 import signal
@@ -276,6 +278,28 @@ def test_resume_refuses_a_source_that_has_changed(large_folder: Path, tmp_path: 
     assert "changed" in refused.stderr and "without resume" in refused.stderr
 
 
+def test_progress_on_a_terminal_is_one_line_that_is_cleared(large_folder: Path, tmp_path: Path) -> None:
+    """The pack is stopped until its drawing thread is due, so that it draws however fast the machine is."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen([command(), "pack", large_folder, tmp_path / "p.leat", "--num-threads", "1"], stdout=subprocess.PIPE, stderr=slave)
+    os.close(slave)
+    drawn = b""
+    partial = tmp_path / "p.leat.partial"
+    while process.poll() is None and not (partial.exists() and partial.stat().st_size > 1 << 20):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGCONT)
+    with contextlib.suppress(OSError):  # the terminal is gone when the command has ended
+        while part := os.read(master, 4096):
+            drawn += part
+    os.close(master)
+    assert process.wait(60) == 0
+    text = drawn.decode()
+    assert "samples" in text and "/s" in text and text.count("\n") == 0
+    assert text.endswith("\r\x1b[K")
+
+
 def test_two_packers_of_one_target_exclude_each_other(large_folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "p.leat"
     first = subprocess.Popen(
@@ -283,7 +307,8 @@ def test_two_packers_of_one_target_exclude_each_other(large_folder: Path, tmp_pa
     )
     try:
         end = time.monotonic() + 30
-        while not Path(f"{target}.partial").exists() and time.monotonic() < end:
+        partial = Path(f"{target}.partial")  # it is locked before anything is written to it
+        while not (partial.exists() and partial.stat().st_size) and time.monotonic() < end:
             time.sleep(0.001)
         first.send_signal(signal.SIGSTOP)
         second = leat("pack", large_folder, target, code=2)

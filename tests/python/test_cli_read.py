@@ -49,6 +49,13 @@ def test_info_of_a_folder_prints_the_same_samples(folder: Path, packed: Path) ->
     assert two["bytes"] == packed.stat().st_size and two["broken"] == 0 and two["metadata"] == {"licence": "CC0"}
 
 
+def test_a_damaged_file_is_told_from_one_that_cannot_be_opened(packed: Path, tmp_path: Path) -> None:
+    data = bytearray(packed.read_bytes())
+    data[-10] ^= 1
+    (tmp_path / "q.leat").write_bytes(data)
+    assert "q.leat" in leat("info", tmp_path / "q.leat", code=1).stderr
+
+
 def test_info_refuses_what_is_no_data_set(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("hello")
     done = leat("info", tmp_path / "x.txt", code=2)

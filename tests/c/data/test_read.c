@@ -221,6 +221,42 @@ static void a_file_cut_under_a_data_set_is_an_error(void **state)
     leat_dataset_release(d);
 }
 
+static void a_gathered_column_blames_the_first_row_that_is_gone(void **state)
+{
+    (void)state;
+    enum { MANY = 20000 };
+    struct leat_error error;
+    struct leat_value value;
+    native_write(path, 0, MANY, 0);
+    struct leat_dataset *d = open_with(path, LEAT_RECHECK_NEVER);
+    const uint8_t *column;
+    assert_ok(leat_dataset_column(d, X, false, false, &value, &error)); /* where the column lies: cut through its middle */
+    column = value.data;
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    leat_value_clear(&value);
+    struct leat_sample_ref ref;
+    uint64_t middle = MANY / 2;
+    struct leat_io_file *file;
+    leat_dataset_locate(d, &middle, 1, &ref);
+    assert_ok(ref.source->v->file(ref.source, 0, &file, &error));
+    off_t cut = column + middle * 8 - leat_io_map(file, &error);
+    leat_io_release(file);
+    assert_int_equal(truncate(path, cut), 0);
+    uint64_t first = 0;
+    while (first < MANY && leat_dataset_read(d, first, X, &value, &error) == LEAT_OK) {
+        leat_value_clear(&value);
+        first++;
+    }
+    assert_in_range(first, middle, middle + 4096 / 8);
+    assert_int_equal(leat_dataset_column(d, X, false, true, &value, &error), LEAT_E_IO);
+    assert_int_equal(error.sample, first);
+    assert_string_equal(error.field, "x");
+    assert_string_equal(error.file, path);
+    assert_in_range(error.offset, cut, cut + 4096);
+    leat_dataset_release(d);
+}
+
 static void a_photo_replaced_or_cut_is_an_error_with_its_sample(void **state)
 {
     (void)state;
@@ -451,6 +487,7 @@ int main(void)
         EACH(a_flipped_bit_names_file_sample_field_and_byte),
         EACH(recheck_says_how_often_checksums_are_compared),
         EACH(a_file_cut_under_a_data_set_is_an_error),
+        EACH(a_gathered_column_blames_the_first_row_that_is_gone),
         EACH(a_photo_replaced_or_cut_is_an_error_with_its_sample),
         EACH(fetches_complete_later_and_are_checked_then),
         EACH(whichever_open_or_read_fails_the_error_comes_back),

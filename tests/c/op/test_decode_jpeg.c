@@ -104,7 +104,7 @@ static void check_all_offsets(const struct photo_style *style, uint32_t w, uint3
         check_box(style->name, data, length, &full, denominator, x, 0, 1, h, i & 1);
         check_box(style->name, data, length, &full, denominator, 0, y, w, 1, i & 1);
     }
-    for (uint64_t i = 0; i < 60; i++) {
+    for (uint64_t i = 0; i < 30; i++) {
         uint32_t x = (uint32_t)leat_draw_below(i, 0, w), y = (uint32_t)leat_draw_below(i, 1, h);
         uint32_t bw = 1 + (uint32_t)leat_draw_below(i, 2, w - x), bh = 1 + (uint32_t)leat_draw_below(i, 3, h - y);
         check_box(style->name, data, length, &full, denominator, x, y, bw, bh, i & 1);

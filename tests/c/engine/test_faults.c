@@ -1,0 +1,243 @@
+/* Memory that runs out at any point, values that fit no budget, positions at the edges of epochs. */
+#include "base/alloc.h"
+#include "engine/engine.h"
+#include "support.h"
+
+/* ---- the n-th allocation fails -------------------------------------------------------------------------------------- */
+
+static _Atomic int64_t until_failure;
+
+static bool fails(void)
+{
+    return atomic_fetch_sub(&until_failure, 1) == 1;
+}
+static void *failing_allocate(size_t bytes)
+{
+    return fails() ? NULL : malloc(bytes);
+}
+static void *failing_resize(void *p, size_t bytes)
+{
+    return fails() ? NULL : realloc(p, bytes);
+}
+
+static int one_epoch(struct leat_dataset *dataset, int64_t n, uint64_t *hash, struct leat_error *error)
+{
+    struct leat_loader_options options = test_options(20);
+    struct leat_loader *loader;
+    struct leat_batch *b;
+    uint64_t iteration, failures = 0;
+    atomic_store(&until_failure, n);
+    int rc = leat_loader_open(dataset, &options, &loader, error);
+    if (rc) {
+        assert_null(loader);
+        return rc;
+    }
+    *hash = 0;
+    rc = leat_loader_start(loader, &iteration, error);
+    while (!rc || rc == LEAT_E_NOMEM) { /* the position has not moved: asking again goes on */
+        rc = leat_loader_next(loader, iteration, 60000, &b, error);
+        if (!rc) {
+            *hash = leat_key_mix(*hash, test_hash_batch(b));
+            leat_batch_free(b);
+        }
+        failures += rc == LEAT_E_NOMEM;
+        assert_true(failures < 10);
+    }
+    leat_loader_close(loader);
+    return failures ? LEAT_E_NOMEM : rc == LEAT_E_END ? LEAT_OK : rc;
+}
+
+static void when_any_one_allocation_fails_an_error_says_so_and_nothing_is_lost(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("memory", 300, true);
+    struct leat_error error;
+    uint64_t expected, hash = 0;
+    struct leat_allocator usual = leat_allocator;
+    leat_allocator = (struct leat_allocator){failing_allocate, failing_resize, free};
+    assert_int_equal(one_epoch(dataset, 0, &expected, &error), LEAT_OK);
+    int failed = 0;
+    for (int64_t n = 1; n < 400; n++) {
+        int rc = one_epoch(dataset, n, &hash, &error);
+        if (rc && rc != LEAT_E_NOMEM)
+            fail_msg("allocation %d: %s: %s", (int)n, leat_status_name(rc), error.message);
+        if (rc == LEAT_OK || hash)
+            assert_int_equal(hash, expected);
+        failed += rc != LEAT_OK;
+        hash = 0;
+    }
+    assert_true(failed > 20);
+    atomic_store(&until_failure, 0);
+    leat_allocator = usual;
+    leat_dataset_release(dataset);
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+
+static void a_batch_whose_values_fit_no_budget_is_an_error_that_names_both(void **state)
+{
+    (void)state;
+    const struct leat_field fields[] = {{.name = "t", .kind = LEAT_KIND_BYTES, .dtype = LEAT_U8},
+                                        {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64}};
+    struct leat_writer_options writing = LEAT_WRITER_OPTIONS_INIT;
+    struct leat_writer *writer;
+    struct leat_error error;
+    size_t large = 6 << 20;
+    char *value = calloc(1, large);
+    writing.num_threads = 1;
+    assert_ok(leat_writer_open(test_path("sizes"), fields, 2, &writing, &writer, &error));
+    for (int64_t i = 0; i < 1000; i++) { /* one of them is large, and not among those that opening looks at */
+        const struct leat_value_ref values[] = {{value, i == 501 ? large : 10, NULL}, {&i, 8, NULL}};
+        assert_ok(leat_writer_add(writer, values, NULL, &error));
+    }
+    assert_ok(leat_writer_finish(writer, &error));
+    leat_writer_free(writer, false);
+    free(value);
+    struct leat_dataset *dataset = test_open(test_path("sizes"));
+    struct leat_loader_options options = test_options(10);
+    options.order = LEAT_ORDER_SEQUENTIAL;
+    options.budget_bytes = 4 << 20;
+    struct leat_loader *loader = test_loader(dataset, &options);
+    uint64_t iteration = test_start(loader);
+    struct leat_batch *b;
+    for (int i = 0; i < 50; i++)
+        leat_batch_free(test_next(loader, iteration));
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(leat_loader_next(loader, iteration, 60000, &b, &error), LEAT_E_BUDGET);
+        assert_non_null(strstr(error.message, "budget_bytes = 4194304"));
+    }
+    leat_loader_close(loader);
+    options.budget_bytes = 64 << 20;
+    options.max_held_bytes = 64 << 20;
+    loader = test_loader(dataset, &options);
+    iteration = test_start(loader);
+    uint64_t rows = 0;
+    for (; (b = test_next(loader, iteration)); leat_batch_free(b))
+        rows += leat_batch_rows(b);
+    assert_int_equal(rows, 1000);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+static void idle_loaders_give_their_free_pages_back(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("idle", 1000, false);
+    struct leat_loader_options options = test_options(100);
+    struct leat_loader *loader = test_loader(dataset, &options);
+    uint64_t dirty = 1;
+    test_hash_epochs(loader, 2);
+    for (int tries = 0; tries < 600 && dirty; tries++) {
+        usleep(50000);
+        leat_engine_lock();
+        dirty = loader->region.dirty;
+        leat_engine_unlock();
+    }
+    assert_int_equal(dirty, 0);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+/* ---- positions ---------------------------------------------------------------------------------------------------- */
+
+static void move(struct leat_loader *from, struct leat_loader *to)
+{
+    struct leat_error error;
+    char *json;
+    assert_ok(leat_loader_state(from, &json, &error));
+    assert_ok(leat_loader_load_state(to, json, &error));
+    leat_free(json);
+}
+
+static void expect_next(struct leat_loader *loader, uint64_t epoch, uint64_t step)
+{
+    struct leat_batch *b = test_next(loader, test_start(loader));
+    assert_non_null(b);
+    assert_int_equal(leat_batch_epoch(b), epoch);
+    assert_int_equal(leat_batch_step(b), step);
+    leat_batch_free(b);
+}
+
+static void a_state_after_the_last_batch_means_the_next_epoch(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("last", 100, false);
+    struct leat_loader_options options = test_options(10);
+    struct leat_loader *a = test_loader(dataset, &options), *b = test_loader(dataset, &options);
+    move(a, b); /* before anything began */
+    expect_next(b, 0, 0);
+    uint64_t iteration = test_start(a);
+    for (int i = 0; i < 10; i++)
+        leat_batch_free(test_next(a, iteration)); /* the end was not asked for */
+    move(a, b);
+    expect_next(b, 1, 0);
+    expect_next(b, 2, 0);
+    move(a, a);
+    expect_next(a, 1, 0);
+    leat_loader_close(a);
+    leat_loader_close(b);
+    leat_dataset_release(dataset);
+}
+
+static void set_epoch_keeps_a_loaded_position_of_that_epoch_and_drops_another(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("loaded", 100, false);
+    struct leat_loader_options options = test_options(10);
+    struct leat_loader *a = test_loader(dataset, &options), *b = test_loader(dataset, &options);
+    struct leat_error error;
+    bool dropped;
+    uint64_t iteration = test_start(a);
+    for (int i = 0; i < 4; i++)
+        leat_batch_free(test_next(a, iteration));
+    move(a, b);
+    assert_ok(leat_loader_set_epoch(b, 0, &dropped, &error));
+    assert_false(dropped);
+    expect_next(b, 0, 4);
+    move(a, b);
+    assert_ok(leat_loader_set_epoch(b, 7, &dropped, &error));
+    assert_true(dropped);
+    expect_next(b, 7, 0);
+    leat_loader_close(a);
+    leat_loader_close(b);
+    leat_dataset_release(dataset);
+}
+
+static void loading_a_state_ends_the_iteration_that_runs(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("ends", 100, false), *other = test_dataset("other", 101, false);
+    struct leat_loader_options options = test_options(10);
+    struct leat_loader *a = test_loader(dataset, &options), *stranger = test_loader(other, &options);
+    struct leat_error error;
+    struct leat_batch *b;
+    char *json;
+    uint64_t iteration = test_start(a);
+    leat_batch_free(test_next(a, iteration));
+    assert_ok(leat_loader_state(stranger, &json, &error));
+    assert_int_equal(leat_loader_load_state(a, json, &error), LEAT_E_STATE); /* of another data set: nothing has changed */
+    leat_free(json);
+    b = test_next(a, iteration);
+    assert_int_equal(leat_batch_step(b), 1);
+    leat_batch_free(b);
+    move(a, a);
+    assert_int_equal(leat_loader_next(a, iteration, -1, &b, &error), LEAT_E_CLOSED);
+    expect_next(a, 0, 2);
+    leat_loader_close(a);
+    leat_loader_close(stranger);
+    leat_dataset_release(dataset);
+    leat_dataset_release(other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(when_any_one_allocation_fails_an_error_says_so_and_nothing_is_lost),
+        cmocka_unit_test(a_batch_whose_values_fit_no_budget_is_an_error_that_names_both),
+        cmocka_unit_test(idle_loaders_give_their_free_pages_back),
+        cmocka_unit_test(a_state_after_the_last_batch_means_the_next_epoch),
+        cmocka_unit_test(set_epoch_keeps_a_loaded_position_of_that_epoch_and_drops_another),
+        cmocka_unit_test(loading_a_state_ends_the_iteration_that_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_clean);
+}

@@ -1,0 +1,97 @@
+/* The engine on real photos, as a folder and packed. */
+#include <limits.h>
+
+#include "base/alloc.h"
+#include "engine/engine.h"
+#include "support.h"
+
+static const char *const training =
+    "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [64, 64]}, \"f\": {\"type\": "
+    "\"RandomHorizontalFlip\"}, \"n\": {\"type\": \"Normalize\", \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}}, "
+    "\"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"c\", \"f\", \"n\"]}, \"raw\": {\"field\": \"image\", \"chain\": "
+    "[]}}}";
+
+static struct leat_dataset *some_photos(void)
+{
+    char path[PATH_MAX];
+    struct leat_error error;
+    struct leat_dataset *all, *some;
+    snprintf(path, sizeof path, "%s/imagenet", getenv("LEAT_DATA"));
+    all = test_open(path);
+    assert_ok(leat_dataset_slice(all, 0, 580, 6, &some, &error));
+    leat_dataset_release(all);
+    return some;
+}
+
+/* The same, packed. */
+static struct leat_dataset *packed_photos(void)
+{
+    const struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE, .dtype = LEAT_U8};
+    struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
+    struct leat_dataset *photos = some_photos();
+    struct leat_writer *writer;
+    struct leat_error error;
+    assert_ok(leat_writer_open(test_path("photos"), &field, 1, &options, &writer, &error));
+    for (uint64_t i = 0; i < leat_dataset_count(photos); i++) {
+        struct leat_value value;
+        assert_ok(leat_dataset_read(photos, i, 0, &value, &error));
+        const struct leat_value_ref ref = {value.data, value.length, NULL};
+        assert_ok(leat_writer_add(writer, &ref, NULL, &error));
+        leat_value_clear(&value);
+    }
+    assert_ok(leat_writer_finish(writer, &error));
+    leat_writer_free(writer, false);
+    leat_dataset_release(photos);
+    return test_open(test_path("photos"));
+}
+
+static void promise_1_real_photos_are_the_same_for_any_threads_and_region(void **state)
+{
+    (void)state;
+    test_data();
+    uint64_t expected = 0;
+    for (unsigned threads = 1; threads <= 3; threads++) {
+        struct leat_dataset *dataset = some_photos(); /* anew: the first epoch scans each photo to its end */
+        struct leat_loader_options options = test_options(16);
+        options.program = training;
+        options.num_threads = threads;
+        options.region = threads % 2;
+        options.budget_bytes = 128 << 20;
+        struct leat_loader *loader = test_loader(dataset, &options);
+        uint64_t hash = test_hash_epochs(loader, 2);
+        expected = expected ? expected : hash;
+        assert_int_equal(hash, expected);
+        leat_loader_close(loader);
+        leat_dataset_release(dataset);
+    }
+}
+
+static void promise_4_no_allocation_per_photo_in_steady_state(void **state)
+{
+    (void)state;
+    test_data();
+    struct leat_dataset *dataset = packed_photos();
+    struct leat_loader_options options = test_options(16);
+    options.program = "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [64, 64]}}, "
+                      "\"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"c\"]}}}";
+    options.num_threads = 1;
+    options.budget_bytes = 128 << 20;
+    struct leat_loader *loader = test_loader(dataset, &options);
+    test_hash_epochs(loader, 3);
+    uint64_t before = leat_alloc_count();
+    test_hash_epochs(loader, 2);
+    uint64_t made = leat_alloc_count() - before;
+    if (made >= 10) /* a read buffer or a decoder's memory that grew for a larger photo */
+        fail_msg("%d allocations for 194 photos", (int)made);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(promise_1_real_photos_are_the_same_for_any_threads_and_region),
+        cmocka_unit_test(promise_4_no_allocation_per_photo_in_steady_state),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_clean);
+}
