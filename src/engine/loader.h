@@ -19,8 +19,8 @@ struct leat_loader_source {
 int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t n, uint64_t epoch_rows,
                              const struct leat_loader_options *options, struct leat_loader **out, struct leat_error *error);
 
-/* Enters a decision into the log. `decision->at` NULL position: with `at_next`, it holds from the first batch not yet handed out,
- * and decision->at is ignored. Batches in flight beyond it are cancelled and planned again.
+/* Enters a decision into the log. With `at_next` it holds from the first batch not yet handed out, and decision->at is ignored.
+ * Batches in flight beyond its position are cancelled and planned again.
  * Errors: INVALID (a position already handed out), those of leat_plan_decide. */
 int leat_loader_decide(struct leat_loader *loader, const struct leat_decision *decision, bool at_next, struct leat_error *error);
 
