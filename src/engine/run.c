@@ -35,11 +35,12 @@ static const char *field_name(const struct leat_task *t, size_t field)
 
 /* ---- the policy --------------------------------------------------------------------------------------------------- */
 
-/* A sample whose bytes do not decode, or are not those that were written, is broken, and the policy says what becomes of
- * it. Everything else that can fail says nothing about the sample: it is raised. */
+/* A sample whose bytes do not decode, or whose payload is not what was written (fetch_group), is broken, and the policy says
+ * what becomes of it. Everything else that can fail is raised: a page of a column or index that is damaged or cut off says
+ * nothing about one sample. */
 static bool is_broken(int code)
 {
-    return code == LEAT_E_DECODE || code == LEAT_E_CORRUPT;
+    return code == LEAT_E_DECODE;
 }
 
 /* Row i of the chunk has failed with `code` and task->error. */
@@ -299,7 +300,7 @@ static int fetch_group(struct leat_task *t, size_t i, const struct leat_fetch_gr
             io = t->fetch.request.status;
         }
         if (rc != LEAT_E_IO || ++t->tries >= READ_TRIES) {
-            *broken = is_broken(rc) && !io; /* bytes that came but are not those that were written */
+            *broken = rc == LEAT_E_CORRUPT && !io; /* bytes that came but are not those that were written */
             break;
         }
         rc = submit(t, i, group->field);
