@@ -107,9 +107,9 @@ class Loader:
             "budget_bytes": budget_bytes,
             "max_held_bytes": max_held_bytes,
         }.items():
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is above 0, not {value}")
-        if num_threads != "auto" and num_threads < 1:
+            if value is not None and not 0 < value < 1 << 63:
+                raise ValueError(f"{name} is above 0 and below 2**63, not {value}")
+        if num_threads != "auto" and not 0 < num_threads < 1 << 31:
             raise ValueError(f"num_threads is 'auto' or at least 1, not {num_threads}")
         tail = "drop" if drop_last else tail
         self.dataset = dataset
@@ -247,8 +247,8 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch begins next. That of a loaded position keeps the position; another one drops it with a warning."""
-        if epoch < 0:
-            raise ValueError(f"epoch is 0 or above, not {epoch}")
+        if not 0 <= epoch < 1 << 63:
+            raise ValueError(f"epoch is 0 or above and below 2**63, not {epoch}")
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
         if self._core.set_epoch(epoch):
@@ -302,11 +302,11 @@ class Loader:
         >>> leat.Loader(leat.open(path), batch_size=4).plan(0, 2).tolist()
         [8, 9, 10, 11]
         """
-        return np.asarray(self._core.plan(epoch, step))
+        return np.asarray(self._core.plan(*_checked(epoch, step)))
 
     def batch_at(self, epoch: int, step: int) -> Batch:
         """That batch, computed again. The loader's position does not move."""
-        return self._batch(self._core.batch_at(epoch, step))
+        return self._batch(self._core.batch_at(*_checked(epoch, step)))
 
     def _batch(self, core: _leat.Batch) -> Batch:
         if not self._form.makers:
@@ -339,6 +339,12 @@ class Loader:
 
     def __repr__(self) -> str:
         return f"<leat.Loader of {self.dataset!r}, global batch {self._global}, rank {self.rank} of {self.world_size}>"
+
+
+def _checked(epoch: int, step: int) -> tuple[int, int]:
+    if not 0 <= epoch < 1 << 63 or not 0 <= step < 1 << 63:
+        raise IndexError(f"epoch {epoch}, step {step}: both are counted from 0")
+    return epoch, step
 
 
 def lists_elsewhere(state: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ def find(rank: int | None, world_size: int | None) -> tuple[int, int, bool]:
         found = (dist.get_rank(), dist.get_world_size(), True)
     else:
         found = (_environment("RANK") or 0, _environment("WORLD_SIZE") or 1, False)
-    if not 0 <= found[0] < found[1]:
+    if not 0 <= found[0] < found[1] < 1 << 31:
         raise ValueError(f"rank {found[0]} of {found[1]}: ranks are numbered from 0 to world_size - 1")
     return found
 

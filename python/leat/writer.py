@@ -67,10 +67,10 @@ class Writer:
     ) -> None:
         if photos != "original":
             raise ValueError(f"photos is 'original', not {photos!r}")
-        if num_threads != "auto" and num_threads < 1:
+        if num_threads != "auto" and not 0 < num_threads < 1 << 31:
             raise ValueError(f"num_threads is 'auto' or at least 1, not {num_threads}")
-        if shard_bytes is not None and shard_bytes < 1:
-            raise ValueError(f"shard_bytes is above 0, not {shard_bytes}")
+        if shard_bytes is not None and not 0 < shard_bytes < 1 << 63:
+            raise ValueError(f"shard_bytes is above 0 and below 2**63, not {shard_bytes}")
         self._fields: dict[str, Field] = {str(name): _schema.as_field(f) for name, f in schema.items()}
         self._encode: list[tuple[str, Callable[[Any], Any]]] = [(name, _encoder(name, f)) for name, f in self._fields.items()]
         self._path = os.fspath(path)

@@ -233,9 +233,12 @@ def test_batch_at_computes_a_batch_again_and_moves_nothing(photos: Path) -> None
     assert made.state_dict() == state
 
 
-def test_a_step_out_of_range_is_an_index_error(records: Path) -> None:
+@pytest.mark.parametrize(("epoch", "step"), [(0, 10), (0, -1), (-1, 0), (1 << 64, 0), (0, (1 << 64) + 1)])
+def test_a_step_out_of_range_is_an_index_error(records: Path, epoch: int, step: int) -> None:
     with pytest.raises(IndexError):
-        loader(records, 10).plan(0, 10)
+        loader(records, 10).plan(epoch, step)
+    with pytest.raises(IndexError):
+        loader(records, 10).batch_at(epoch, step)
 
 
 # ---- outputs ---------------------------------------------------------------------------------------------------------
@@ -495,6 +498,8 @@ def test_a_distributed_sampler_is_an_error(records: Path) -> None:
         {"batch_size": 2, "seed": -1},
         {"batch_size": 2, "epochs": 0},
         {"batch_size": 2, "budget_bytes": 100},
+        {"batch_size": 2, "budget_bytes": 1 << 65},
+        {"batch_size": (1 << 64) + 2},
         {"batch_size": 2, "sampler": leat.Weighted([1.0, 2.0], 3)},
     ],
     ids=str,
