@@ -421,6 +421,7 @@ int leat_loader_decide(struct leat_loader *l, const struct leat_decision *decisi
     }
     leat_window_cancel(l, first_beyond(l, d.at));
     pause(l);
+    d.done = received(l);
     rc = leat_plan_decide(l->plan, &d, error);
     unpause(l);
     leat_engine_unlock();
@@ -440,7 +441,7 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
     struct leat_position at = next_start(l);
     if (l->loaded && at.row)
         at = (struct leat_position){at.epoch + 1, 0};
-    struct leat_decision decision = {.at = at, .positions = positions, .n_positions = n};
+    struct leat_decision decision = {.at = at, .positions = positions, .n_positions = n, .done = received(l)};
     leat_window_cancel(l, first_beyond(l, at));
     pause(l);
     rc = leat_plan_decide(l->plan, &decision, error);
@@ -519,7 +520,11 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
         return leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " ids", plan.rows);
     for (uint64_t first = 0, count; first < plan.rows; first += count) {
         count = plan.rows - first < N ? plan.rows - first : N;
-        leat_plan_rows(l->plan, &plan, first, count, rows);
+        rc = leat_plan_rows(l->plan, &plan, first, count, rows);
+        if (rc) {
+            leat_free(all);
+            return leat_fail(error, rc, "epoch %" PRIu64 " can no longer be planned: decisions made since gave up what it needs", epoch);
+        }
         for (uint64_t i = 0; i < count; i++)
             positions[i] = l->source_begin[rows[i].piece.source] + rows[i].piece.position;
         leat_dataset_locate(l->dataset, positions, count, refs);

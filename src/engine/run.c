@@ -179,6 +179,8 @@ static bool substitute(struct leat_task *t, size_t i)
     uint64_t row = t->first + t->cursor + i;
     while (t->attempt < LEAT_MAX_SUBSTITUTES) {
         struct leat_piece piece = leat_plan_substitute(l->plan, t->batch->plan.epoch, t->rows[i].row, t->attempt++);
+        if (!piece.count)
+            break;
         t->positions[i] = position_of(l, &piece);
         leat_dataset_locate(l->dataset, t->positions + i, 1, t->refs + i);
         int rc = remake_in_place(t, i);
@@ -344,14 +346,23 @@ static int make_fetched(struct leat_task *t)
 
 /* ---- the run ------------------------------------------------------------------------------------------------------ */
 
-static void prepare_chunk(struct leat_task *t, uint64_t first, uint64_t left)
+/* False with the batch failed: decisions gave up what its plan needs, as may befall one that was asked for long after its turn. */
+static bool prepare_chunk(struct leat_task *t, uint64_t first, uint64_t left)
 {
     struct leat_loader *l = t->loader;
     t->count = left < l->chunk ? (size_t)left : l->chunk;
-    leat_plan_rows(l->plan, &t->batch->plan, first, t->count, t->rows);
+    int rc = leat_plan_rows(l->plan, &t->batch->plan, first, t->count, t->rows);
+    if (rc) {
+        leat_fail(&t->error, rc,
+                  "row %" PRIu64 " of epoch %" PRIu64 " can no longer be planned: decisions made since gave up what it needs",
+                  t->batch->plan.begin + first, t->batch->plan.epoch);
+        leat_task_raise(t, first);
+        return false;
+    }
     for (size_t i = 0; i < t->count; i++)
         t->positions[i] = position_of(l, &t->rows[i].piece);
     leat_dataset_locate(l->dataset, t->positions, t->count, t->refs);
+    return true;
 }
 
 static void start_chunk(struct leat_task *t)
@@ -359,7 +370,12 @@ static void start_chunk(struct leat_task *t)
     struct leat_loader *l = t->loader;
     struct leat_batch *b = t->batch;
     uint64_t first = t->first + t->cursor;
-    prepare_chunk(t, first, t->n - t->cursor);
+    t->row = t->group = 0;
+    t->attempt = 0;
+    if (!prepare_chunk(t, first, t->n - t->cursor)) {
+        memset(t->marks, LEAT_ROW_DONE, t->count);
+        return;
+    }
     for (size_t i = 0; i < t->count; i++) {
         b->ids[first + i] = t->refs[i].id;
         b->keys[first + i] = t->rows[i].key;
@@ -367,8 +383,6 @@ static void start_chunk(struct leat_task *t)
         t->args[i] = (struct leat_row){.key = t->rows[i].key};
     }
     memset(t->marks, LEAT_ROW_GOOD, t->count);
-    t->row = t->group = 0;
-    t->attempt = 0;
     for (size_t k = 0; k < l->n_in_place; k++)
         make_in_place(t, l->in_place[k]);
 }
@@ -380,7 +394,8 @@ static void size_batch(struct leat_task *t)
     struct leat_loader *l = t->loader;
     struct leat_batch *b = t->batch;
     for (uint64_t first = 0; first < b->plan.rows; first += t->count) {
-        prepare_chunk(t, first, b->plan.rows - first);
+        if (!prepare_chunk(t, first, b->plan.rows - first))
+            return;
         for (size_t g = 0; g < l->n_groups; g++) {
             const struct leat_fetch_group *group = &l->groups[g];
             for (size_t i = 0; i < t->count;) {

@@ -23,8 +23,13 @@ static bool next_segment(const struct leat_plan *plan, uint64_t epoch, uint64_t 
 {
     const struct leat_entry *end = plan->log + plan->n_log, *e;
     if (!s->entry) {
-        e = leat_log_entry(plan, (struct leat_position){epoch, 0});
-        s->begin = s->first_step = 0;
+        const struct leat_entry *fold = leat_plan_fold(plan);
+        if (fold && epoch < fold->at.epoch)
+            return false;
+        bool cut = fold && epoch == fold->at.epoch; /* only its steps are known of what lies before */
+        s->begin = cut ? fold->at.row : 0;
+        s->first_step = cut ? fold->folded.steps : 0;
+        e = leat_log_entry(plan, (struct leat_position){epoch, s->begin});
     } else {
         if (s->final)
             return false;
@@ -46,8 +51,10 @@ uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch)
 {
     if (plan->mixed)
         return plan->epoch_rows;
-    if (plan->sources->order == LEAT_ORDER_LIST)
-        return leat_log_entry(plan, (struct leat_position){epoch, 0})->now.list->n;
+    if (plan->sources->order == LEAT_ORDER_LIST) {
+        const struct leat_entry *fold = leat_plan_fold(plan);
+        return fold && epoch < fold->at.epoch ? 0 : leat_log_entry(plan, (struct leat_position){epoch, 0})->now.list->n;
+    }
     return plan->sources->rows;
 }
 
@@ -56,7 +63,16 @@ uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch)
     struct segment s = {0};
     uint64_t rows = leat_plan_epoch_rows(plan, epoch), steps = 0;
     while (next_segment(plan, epoch, rows, &s))
-        steps += s.steps;
+        steps = s.first_step + s.steps;
+    return steps;
+}
+
+uint64_t leat_plan_steps_before(const struct leat_plan *plan, struct leat_position at)
+{
+    struct segment s = {0};
+    uint64_t rows = leat_plan_epoch_rows(plan, at.epoch), steps = 0;
+    while (next_segment(plan, at.epoch, rows, &s) && s.begin < at.row)
+        steps = s.first_step + s.steps;
     return steps;
 }
 
@@ -77,7 +93,9 @@ static void part(const struct leat_plan *plan, const struct leat_entry *e, uint6
 uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch)
 {
     struct segment s = {0};
-    uint64_t rows = leat_plan_epoch_rows(plan, epoch), steps = 0;
+    const struct leat_entry *fold = leat_plan_fold(plan);
+    uint64_t rows = leat_plan_epoch_rows(plan, epoch);
+    uint64_t steps = fold && fold->at.epoch == epoch ? fold->folded.steps : 0; /* as if this rank had a part of each */
     while (next_segment(plan, epoch, rows, &s)) {
         uint64_t length = s.end - s.begin, whole = length / s.entry->now.global_batch, begin, mine;
         part(plan, s.entry, length % s.entry->now.global_batch, &begin, &mine);
@@ -100,6 +118,8 @@ int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struc
 {
     *out = (struct leat_plan_batch){0};
     if (at.epoch >> 63)
+        return LEAT_E_RANGE;
+    if (leat_plan_forgot(plan, at))
         return LEAT_E_RANGE;
     uint64_t rows = leat_plan_epoch_rows(plan, at.epoch);
     if (at.row >= rows)
@@ -136,7 +156,7 @@ int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, 
     *out = (struct leat_position){0};
     if (epoch >> 63)
         return LEAT_E_RANGE;
-    while (next_segment(plan, epoch, rows, &s))
+    while (next_segment(plan, epoch, rows, &s) && step >= s.first_step) /* those before the first one's are folded away */
         if (step < s.first_step + s.steps) {
             *out = (struct leat_position){epoch, s.begin + (step - s.first_step) * s.entry->now.global_batch};
             return LEAT_OK;

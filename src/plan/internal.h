@@ -96,7 +96,7 @@ uint32_t leat_shares_pick(const uint64_t *sums, uint32_t n, uint64_t i, uint64_t
 /* Rows that source k gave among the first i. */
 uint64_t leat_shares_count(const uint64_t *sums, uint32_t n, uint64_t i, uint32_t k);
 
-enum leat_entry_kind { LEAT_ENTRY_OPEN = 0, LEAT_ENTRY_RESUME, LEAT_ENTRY_DECIDE };
+enum leat_entry_kind { LEAT_ENTRY_OPEN = 0, LEAT_ENTRY_RESUME, LEAT_ENTRY_DECIDE, LEAT_ENTRY_FOLDED };
 
 /* One entry: what it says (0 or NULL: unchanged, -1 for the tail), and what then holds. */
 struct leat_entry {
@@ -117,6 +117,10 @@ struct leat_entry {
     } now;
     uint64_t *base;  /* with sums: rows that each source gave before */
     uint64_t stream; /* with sums: the row in the stream of all epochs at which it begins */
+    struct {
+        uint64_t entries, steps, hash; /* how many it stands for, steps of its epoch before it, hash of the log up to it */
+        uint64_t opened_batch;         /* the global batch that the last opening or resume asked for */
+    } folded;                          /* FOLDED: what entries 1 .. of the log came to, in one; it is entry 1 */
 };
 
 struct leat_plan {
@@ -139,10 +143,28 @@ static inline bool leat_position_before(struct leat_position a, struct leat_posi
     return a.epoch < b.epoch || (a.epoch == b.epoch && a.row < b.row);
 }
 
-/* The last entry that holds at a position. */
+/* The entry that stands for older ones, or NULL. Positions before it can no longer be planned. */
+static inline const struct leat_entry *leat_plan_fold(const struct leat_plan *plan)
+{
+    return plan->n_log > 1 && plan->log[1].kind == LEAT_ENTRY_FOLDED ? &plan->log[1] : NULL;
+}
+
+static inline bool leat_plan_forgot(const struct leat_plan *plan, struct leat_position at)
+{
+    const struct leat_entry *fold = leat_plan_fold(plan);
+    return fold && leat_position_before(at, fold->at);
+}
+
+/* The last entry that holds at a position; the folded one for rows of its epoch that lie before it, which padding repeats. */
 const struct leat_entry *leat_log_entry(const struct leat_plan *plan, struct leat_position at);
 void leat_entry_destroy(struct leat_entry *entry);
 void leat_log_free(struct leat_entry *log, uint32_t n);
+/* The last entry up to `wanted` to which the log can be folded; below 2: none. */
+uint32_t leat_log_fold_limit(const struct leat_plan *plan, uint32_t wanted);
+/* Entries 1 to `last` as one. Its list is that of an entry or NULL, not a copy. Errors: NOMEM. */
+int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry *out);
+/* Steps of the epoch of `at` before it, `at` being where an entry holds from. */
+uint64_t leat_plan_steps_before(const struct leat_plan *plan, struct leat_position at);
 /* Works out what holds after each entry of a log. Errors: INVALID, RANGE (sizes that do not fit each other). */
 int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint32_t n, struct leat_error *error);
 

@@ -5,9 +5,17 @@
  * Shares begin a phase: the row in the stream of all epochs at which they take effect, and how many rows each source had
  * given before it. A source's progress so goes on through a change of shares.
  *
- * Lists of positions may be large and are replaced every epoch; the last KEPT_LISTS stay in memory, older ones are known by
- * hash only.
+ * Lists of positions may be large and are replaced every epoch; the last KEPT_LISTS stay in memory, and those that the run has
+ * not done with. Older ones are known by hash only.
+ *
+ * A run may decide something every epoch for ever. So when there are more than FOLD_ABOVE entries, those that lie before
+ * what the run has done with become one, but for the last KEPT_ENTRIES of them:
+ *
+ *     open  e1 e2 e3 ... e190 | e191 ... e254 | done | e255 e256      ->      open  folded  e191 ... e256
+ *
+ * What a plan gives from the folded entry on is the same, its hash too; what lies before can no longer be planned.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -17,6 +25,8 @@
 #include "plan/internal.h"
 
 #define KEPT_LISTS 4
+#define KEPT_ENTRIES 64 /* more than a state holds (state.c): it is the same text whether or not the log was folded */
+#define FOLD_ABOVE 256
 
 void leat_entry_destroy(struct leat_entry *e)
 {
@@ -43,7 +53,7 @@ const struct leat_entry *leat_log_entry(const struct leat_plan *plan, struct lea
         else
             low = middle;
     }
-    return &plan->log[low];
+    return leat_plan_forgot(plan, at) && at.epoch == plan->log[1].at.epoch ? &plan->log[1] : &plan->log[low];
 }
 
 static int resolve_shares(const struct leat_plan *plan, struct leat_entry *log, uint32_t i, uint32_t phase, struct leat_error *error)
@@ -77,7 +87,9 @@ int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint3
             return leat_fail(error, LEAT_E_INVALID,
                              "a global batch of %llu rows for %u ranks: it must have at least one row per rank and at most 2^40",
                              (unsigned long long)e->now.global_batch, e->now.world_size);
-        if (e->sums) {
+        if (e->sums && e->kind == LEAT_ENTRY_FOLDED) {
+            e->now.phase = i; /* its base and stream are given */
+        } else if (e->sums) {
             int rc = resolve_shares(plan, log, i, e->now.phase, error);
             if (rc)
                 return rc;
@@ -87,14 +99,95 @@ int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint3
     return LEAT_OK;
 }
 
-static void give_up_old_lists(struct leat_plan *plan)
+static void give_up_old_lists(struct leat_plan *plan, struct leat_position done)
 {
     unsigned kept = 0;
-    for (uint32_t i = plan->n_log; i-- > 1;)
-        if (plan->log[i].list && ++kept > KEPT_LISTS) {
-            leat_free(plan->log[i].list->positions);
-            plan->log[i].list->positions = NULL;
+    struct leat_position until = {UINT64_MAX, UINT64_MAX}; /* from where the next list holds */
+    for (uint32_t i = plan->n_log; i-- > 1;) {
+        struct leat_list *list = plan->log[i].list;
+        if (!list)
+            continue;
+        if (++kept > KEPT_LISTS && !leat_position_before(done, until)) {
+            leat_free(list->positions);
+            list->positions = NULL;
         }
+        until = plan->log[i].at;
+    }
+}
+
+/* Padding repeats an epoch's first rows, so shares that changed within an epoch are kept until the epoch is past. */
+uint32_t leat_log_fold_limit(const struct leat_plan *plan, uint32_t wanted)
+{
+    for (; plan->mixed && wanted >= 2; wanted--) {
+        const struct leat_entry *e = &plan->log[wanted];
+        if (plan->log[e->now.phase].stream <= e->at.epoch * plan->epoch_rows) /* below 2^63: checked when it was decided */
+            break;
+    }
+    return wanted;
+}
+
+static uint64_t hash_until(const struct leat_plan *plan, uint32_t last);
+
+int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry *out)
+{
+    const struct leat_entry *e = &plan->log[last], *phase = &plan->log[e->now.phase];
+    const char *facts = NULL;
+    *out = (struct leat_entry){.kind = LEAT_ENTRY_FOLDED,
+                               .at = e->at,
+                               .global_batch = e->now.global_batch,
+                               .world_size = e->now.world_size,
+                               .tail = (int)e->now.tail,
+                               .stream = phase->stream};
+    out->folded.steps = leat_plan_steps_before(plan, e->at);
+    out->folded.hash = hash_until(plan, last);
+    for (uint32_t i = 0; i <= last; i++) {
+        const struct leat_entry *f = &plan->log[i];
+        bool fold = f->kind == LEAT_ENTRY_FOLDED;
+        out->folded.entries += fold ? f->folded.entries : i > 0;
+        if (f->kind != LEAT_ENTRY_DECIDE && f->global_batch)
+            out->folded.opened_batch = fold ? f->folded.opened_batch : f->global_batch;
+        facts = f->facts ? f->facts : facts;
+    }
+    if (facts && !(out->facts = leat_strdup(facts)))
+        return LEAT_E_NOMEM;
+    if (e->now.phase) {
+        out->sums = leat_new_array(plan->n_sources + 1u, sizeof *out->sums);
+        out->base = leat_new_array(plan->n_sources, sizeof *out->base);
+        if (!out->sums || !out->base) {
+            leat_entry_destroy(out);
+            return LEAT_E_NOMEM;
+        }
+        memcpy(out->sums, phase->sums, (plan->n_sources + 1u) * sizeof *out->sums);
+        memcpy(out->base, phase->base, plan->n_sources * sizeof *out->base);
+    }
+    if (e->now.list != plan->log->now.list)
+        out->list = (struct leat_list *)e->now.list;
+    return LEAT_OK;
+}
+
+/* Where memory runs out the log stays as it is: it is right, only longer. */
+static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
+{
+    uint32_t past = 0;
+    struct leat_entry fold;
+    while (past < plan->n_log && !leat_position_before(done, plan->log[past].at))
+        past++;
+    if (plan->n_log <= FOLD_ABOVE || past <= KEPT_ENTRIES + 1)
+        return;
+    uint32_t last = leat_log_fold_limit(plan, past - 1 - KEPT_ENTRIES);
+    if (last < 2 || leat_log_fold(plan, last, &fold))
+        return;
+    for (uint32_t i = 1; i <= last; i++) {
+        if (plan->log[i].list == fold.list)
+            plan->log[i].list = NULL; /* the folded entry owns it now */
+        leat_entry_destroy(&plan->log[i]);
+    }
+    plan->log[1] = fold;
+    memmove(plan->log + 2, plan->log + last + 1, (plan->n_log - last - 1) * sizeof *plan->log);
+    plan->n_log -= last - 1;
+    int rc = leat_log_resolve(plan, plan->log, plan->n_log, NULL);
+    assert(!rc); /* the same entries were in force before */
+    (void)rc;
 }
 
 static int check_decision(const struct leat_plan *plan, const struct leat_decision *d, struct leat_position at, struct leat_error *error)
@@ -159,7 +252,8 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, stru
     leat_free(plan->log);
     plan->log = log;
     plan->n_log++;
-    give_up_old_lists(plan);
+    give_up_old_lists(plan, d->done);
+    fold_old_entries(plan, d->done);
     return LEAT_OK;
 out:
     leat_free(log);
@@ -167,7 +261,7 @@ out:
     return rc;
 }
 
-uint64_t leat_plan_hash(const struct leat_plan *plan)
+static uint64_t hash_until(const struct leat_plan *plan, uint32_t last)
 {
     uint64_t h = leat_key_mix(leat_key_mix(LEAT_PLAN_VERSION, plan->seed), plan->epoch_rows);
     for (uint32_t k = 0; k < plan->n_sources; k++) {
@@ -176,8 +270,12 @@ uint64_t leat_plan_hash(const struct leat_plan *plan)
             o->order, o->count, o->rows, o->block_rows, o->replacement, o->weights ? o->weights->hash : 0, o->list ? o->list->hash : 0};
         h = leat_key_mix(h, leat_hash64(words, sizeof words));
     }
-    for (uint32_t i = 0; i < plan->n_log; i++) {
+    for (uint32_t i = 0; i <= last; i++) {
         const struct leat_entry *e = &plan->log[i];
+        if (e->kind == LEAT_ENTRY_FOLDED) {
+            h = e->folded.hash;
+            continue;
+        }
         const uint64_t words[] = {e->kind,
                                   e->at.epoch,
                                   e->at.row,
@@ -191,4 +289,9 @@ uint64_t leat_plan_hash(const struct leat_plan *plan)
         h = leat_key_mix(h, leat_hash64(words, sizeof words));
     }
     return h;
+}
+
+uint64_t leat_plan_hash(const struct leat_plan *plan)
+{
+    return hash_until(plan, plan->n_log - 1);
 }

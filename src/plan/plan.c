@@ -266,12 +266,25 @@ static void fill(struct reader *r, uint64_t key, uint64_t number, uint64_t row, 
     }
 }
 
-void leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,
-                    struct leat_plan_row *rows)
+/* Whether rows up to `end` of an epoch stand where they were planned: not folded, and in a list that is there. */
+static bool is_known(const struct leat_plan *plan, struct leat_position at, uint64_t end)
+{
+    if (leat_plan_forgot(plan, at))
+        return false;
+    if (plan->mixed || plan->sources->order != LEAT_ORDER_LIST)
+        return true;
+    const struct leat_list *list = leat_log_entry(plan, at)->now.list;
+    return list->positions && end <= list->n;
+}
+
+int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,
+                   struct leat_plan_row *rows)
 {
     assert(first + n <= batch->rows);
     uint64_t at = batch->begin + first, real_end = batch->at.row + batch->global_rows;
     uint64_t real = at >= real_end ? 0 : real_end - at < n ? real_end - at : n;
+    if (!is_known(plan, batch->at, real_end))
+        return LEAT_E_RANGE;
     uint64_t key = leat_key_mix(plan->seed, batch->epoch);
     struct reader r;
     start_reader(&r, plan, batch->epoch);
@@ -283,6 +296,7 @@ void leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *
         run = epoch_rows - row < n - real ? epoch_rows - row : n - real;
         fill(&r, key, epoch_rows + i, row, false, run, rows + real);
     }
+    return LEAT_OK;
 }
 
 /* Another entry of what the order draws from: a list's own, a weighted order's by weight, else any sample. */
@@ -318,7 +332,12 @@ static uint64_t another(const struct leat_source_order *o, const struct leat_lis
 struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned attempt)
 {
     uint64_t epoch_rows = leat_plan_epoch_rows(plan, epoch);
+    if (!epoch_rows)
+        return (struct leat_piece){0};
     uint64_t planned = row < epoch_rows ? row : (row - epoch_rows) % epoch_rows; /* padding */
+    /* Of an epoch cut by the fold its first rows are known for padding only. */
+    if (!is_known(plan, (struct leat_position){epoch, row < epoch_rows ? row : epoch_rows}, planned + 1))
+        return (struct leat_piece){0};
     struct reader r;
     start_reader(&r, plan, epoch);
     read_run(&r, planned, 1);

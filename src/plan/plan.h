@@ -88,18 +88,20 @@ uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch);
 
 /* The batch that begins at `at` (a border of a global batch). LEAT_E_END if the epoch has none there; rows is 0 where
  * LEAT_TAIL_UNEVEN leaves this rank without one. LEAT_E_INVALID: not a border. LEAT_E_RANGE: past 2^63 rows, or an epoch
- * whose list was replaced long ago (the plan keeps the last four). */
+ * whose list was given up or whose decisions were folded. */
 int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struct leat_plan_batch *out);
 /* The most rows that any batch of a rank has under this plan's log: what a slot must hold. */
 uint64_t leat_plan_max_rows(const struct leat_plan *plan);
 /* The position of step `step`. LEAT_E_RANGE if the epoch has fewer. */
 int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, struct leat_position *out);
-/* Rows [first, first + n) of the batch. Fast: it is called for every row. */
-void leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,
-                    struct leat_plan_row *rows);
+/* Rows [first, first + n) of the batch. Fast: it is called for every row. LEAT_E_RANGE: decisions made since the batch was asked
+ * for gave up what it needs; `rows` is then as it was. */
+int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,
+                   struct leat_plan_row *rows);
 
 uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
-/* The sample that stands in for a broken one at its attempt-th try (0 to 15): pure in (seed, epoch, row, attempt). */
+/* The sample that stands in for a broken one at its attempt-th try (0 to 15): pure in (seed, epoch, row, attempt). Its count is 0
+ * where leat_plan_rows would give LEAT_E_RANGE. */
 #define LEAT_MAX_SUBSTITUTES 16
 struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned attempt);
 
@@ -110,6 +112,9 @@ struct leat_decision {
     const double *shares;     /* one per source, or NULL: unchanged */
     const int64_t *positions; /* a new LIST (of the epoch of `at` and later ones), or NULL: unchanged */
     uint64_t n_positions;
+    /* The run asks for nothing before it any more, so that old entries may be folded into one and old lists be given up.
+     * {0, 0}: nothing is. */
+    struct leat_position done;
 };
 /* Errors: INVALID, RANGE, NOMEM; the plan is then unchanged. Where `at` is no border, the batch there is cut short. */
 int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *decision, struct leat_error *error);

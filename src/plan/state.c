@@ -8,6 +8,7 @@
  */
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -19,10 +20,11 @@
 #define MAX_STATE 65536 /* bytes of a state that we write */
 #define MAX_READ (UINT64_C(4) * MAX_STATE)
 #define MAX_LISTS 45056 /* bytes of lists in it */
+#define KEPT_ENTRIES 32 /* entries before the position; older ones are folded */
 
 static const char *const order_names[] = {"sequential", "shuffled", "blocks", "weighted", "list"};
 static const char *const tail_names[] = {"pad", "drop", "uneven"};
-static const char *const kind_names[] = {"open", "resume", "decide"};
+static const char *const kind_names[] = {"open", "resume", "decide", "folded"};
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
@@ -87,7 +89,23 @@ static json_t *list_json(const struct leat_list *list, uint64_t *room)
     return whole(o, bad);
 }
 
-static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e, bool with_list, uint64_t *room)
+static int folded_json(const struct leat_plan *p, const struct leat_entry *e, json_t *o)
+{
+    int bad = json_object_set_new(o, "entries", json_integer((json_int_t)e->folded.entries));
+    bad |= json_object_set_new(o, "steps", json_integer((json_int_t)e->folded.steps));
+    bad |= json_object_set_new(o, "opened_batch", json_integer((json_int_t)e->folded.opened_batch));
+    bad |= json_object_set_new(o, "hash", hex64(e->folded.hash));
+    if (e->sums) {
+        json_t *given = json_array();
+        for (uint32_t k = 0; k < p->n_sources; k++)
+            bad |= json_array_append_new(given, json_integer((json_int_t)e->base[k]));
+        bad |= json_object_set_new(o, "given", given);
+        bad |= json_object_set_new(o, "stream", json_integer((json_int_t)e->stream));
+    }
+    return bad;
+}
+
+static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e, uint64_t *room)
 {
     json_t *o = json_object();
     int bad = json_object_set_new(o, "kind", json_string(kind_names[e->kind]));
@@ -107,36 +125,42 @@ static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e,
             bad |= json_array_append_new(shares, json_integer((json_int_t)(e->sums[k + 1] - e->sums[k])));
         bad |= json_object_set_new(o, "shares", shares);
     }
-    if (with_list)
+    if (e->kind == LEAT_ENTRY_FOLDED)
+        bad |= folded_json(p, e, o);
+    if (e->list)
         bad |= json_object_set_new(o, "list", list_json(e->list, room));
     return whole(o, bad);
 }
 
-/* Lists that a later one has replaced by `at` decide nothing any more: a run of many epochs keeps a small state. */
-static json_t *log_json(const struct leat_plan *p, struct leat_position at)
+/* The log as a run at `at` needs it: entries long before are one, lists that a later one has replaced among them. A log that the
+ * plan has folded gives the same text. */
+static json_t *log_json(const struct leat_plan *p, struct leat_position at, uint32_t kept)
 {
-    json_t *log = json_array();
-    const struct leat_list *now = leat_log_entry(p, at)->now.list;
+    const struct leat_entry *now = leat_log_entry(p, at);
+    uint32_t past = (uint32_t)(now - p->log), last = past > kept ? past - kept : 0;
     uint64_t room = MAX_LISTS;
-    int bad = 0;
-    for (uint32_t i = 0; i < p->n_log; i++) {
-        const struct leat_entry *e = &p->log[i];
-        bool keep = e->list && (e->list == now || leat_position_before(at, e->at));
-        if (keep || !e->list || e->global_batch)
-            bad |= json_array_append_new(log, entry_json(p, e, keep, &room));
+    struct leat_entry fold;
+    for (uint32_t i = last + 1; i <= past; i++)
+        if (p->log[i].list)
+            last = i;
+    last = leat_log_fold_limit(p, last);
+    if (last >= 2 && leat_log_fold(p, last, &fold))
+        return NULL;
+    json_t *log = json_array();
+    int bad = json_array_append_new(log, entry_json(p, p->log, &room));
+    if (last >= 2) {
+        bad |= json_array_append_new(log, entry_json(p, &fold, &room));
+        fold.list = NULL; /* an entry's own */
+        leat_entry_destroy(&fold);
     }
+    for (uint32_t i = last >= 2 ? last + 1 : 1; i < p->n_log; i++)
+        bad |= json_array_append_new(log, entry_json(p, &p->log[i], &room));
     return whole(log, bad);
 }
 
-int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, char **json,
-                    struct leat_error *error)
+static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, uint32_t kept)
 {
-    *json = NULL;
     char print[33], seed[24];
-    if (at.epoch >> 63 || at.row >> 63)
-        return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " row %" PRIu64 " is no position", at.epoch, at.row);
-    if (at.row && at.row >= leat_plan_epoch_rows(plan, at.epoch)) /* after the last batch: the next epoch's start */
-        at = (struct leat_position){at.epoch + 1, 0};
     for (int i = 0; i < 16; i++)
         snprintf(print + 2 * i, 3, "%02x", fingerprint[i]);
     snprintf(seed, sizeof seed, "%" PRIu64, plan->seed);
@@ -150,12 +174,33 @@ int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16],
     bad |= json_object_set_new(o, "fingerprint", json_string(print));
     bad |= json_object_set_new(o, "seed", json_string(seed));
     bad |= json_object_set_new(o, "order", order_json(plan));
-    bad |= json_object_set_new(o, "log", log_json(plan, at));
+    bad |= json_object_set_new(o, "log", log_json(plan, at, kept));
     char *text = bad ? NULL : json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(o);
+    return text;
+}
+
+int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, char **json,
+                    struct leat_error *error)
+{
+    *json = NULL;
+    if (at.epoch >> 63 || at.row >> 63)
+        return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " row %" PRIu64 " is no position", at.epoch, at.row);
+    if (leat_plan_forgot(plan, at))
+        return leat_fail(error, LEAT_E_RANGE,
+                         "epoch %" PRIu64 " row %" PRIu64 " lies before decisions that were folded: a state can no longer be made there",
+                         at.epoch, at.row);
+    if (at.row && at.row >= leat_plan_epoch_rows(plan, at.epoch)) /* after the last batch: the next epoch's start */
+        at = (struct leat_position){at.epoch + 1, 0};
+    char *text = state_text(plan, fingerprint, at, KEPT_ENTRIES);
+    if (text && strlen(text) > MAX_STATE) {
+        free(text);
+        text = state_text(plan, fingerprint, at, 0);
+    }
     int rc = LEAT_OK;
     if (text && strlen(text) > MAX_STATE)
-        rc = leat_fail(error, LEAT_E_RANGE, "the state would have %zu bytes, above 64 KiB: the log has %u entries; decide less often",
+        rc = leat_fail(error, LEAT_E_RANGE,
+                       "the state would have %zu bytes, above 64 KiB: the log has %u entries that still matter; decide less often",
                        strlen(text), plan->n_log);
     else if (!text || !(*json = leat_strdup(text)))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
@@ -237,7 +282,8 @@ static int read_list(const struct leat_plan *p, const json_t *list, struct leat_
 {
     const char *hash = json_string_value(json_object_get(list, "hash")), *text = json_string_value(json_object_get(list, "positions"));
     uint64_t n = UINT64_MAX;
-    if (p->mixed || p->sources->order != LEAT_ORDER_LIST || e->at.row || !hash || !get_number(list, "n", INT64_MAX, &n) || n == UINT64_MAX)
+    if (p->mixed || p->sources->order != LEAT_ORDER_LIST || (e->at.row && e->kind != LEAT_ENTRY_FOLDED) || !hash ||
+        !get_number(list, "n", INT64_MAX, &n) || n == UINT64_MAX)
         return not_a_state(error, "an entry of its log has a list that does not fit the order");
     if (!text)
         return known_list(p, n, hash, &e->list, error);
@@ -263,12 +309,44 @@ static int read_facts(const json_t *facts, struct leat_entry *e, struct leat_err
     return rc;
 }
 
+static bool get_hash(const json_t *v, uint64_t *out)
+{
+    const char *text = json_string_value(v);
+    if (!text || strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+        return false;
+    *out = strtoull(text, NULL, 16);
+    return true;
+}
+
+static int read_folded(const struct leat_plan *p, const json_t *o, struct leat_entry *e, struct leat_error *error)
+{
+    uint64_t sum = 0;
+    if (!get_number(o, "entries", INT64_MAX, &e->folded.entries) || !get_number(o, "steps", e->at.row, &e->folded.steps) ||
+        !get_number(o, "opened_batch", LEAT_PLAN_MAX_GLOBAL, &e->folded.opened_batch) || !get_number(o, "stream", INT64_MAX, &e->stream) ||
+        !get_hash(json_object_get(o, "hash"), &e->folded.hash) || !e->folded.entries || !e->folded.opened_batch || !e->global_batch ||
+        !e->world_size || e->tail < 0)
+        return not_a_state(error, "the folded entry of its log is malformed");
+    const json_t *given = json_object_get(o, "given");
+    if (!e->sums)
+        return LEAT_OK;
+    if (json_array_size(given) != p->n_sources || (unsigned __int128)e->at.epoch * p->epoch_rows < e->stream)
+        return not_a_state(error, "the folded entry of its log does not say what each source gave");
+    for (uint32_t k = 0; k < p->n_sources; k++) {
+        const json_t *v = json_array_get(given, k);
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || (uint64_t)json_integer_value(v) > e->stream - sum)
+            return not_a_state(error, "the folded entry of its log counts more rows than there were");
+        e->base[k] = (uint64_t)json_integer_value(v);
+        sum += e->base[k];
+    }
+    return sum == e->stream ? LEAT_OK : not_a_state(error, "the folded entry of its log counts fewer rows than there were");
+}
+
 static int read_entry(const struct leat_plan *p, const json_t *o, bool first, struct leat_entry *e, struct leat_error *error)
 {
     int kind = -1;
     uint64_t world = 0;
     *e = (struct leat_entry){.tail = -1, .at = {UINT64_MAX, UINT64_MAX}};
-    if (!get_name(o, "kind", kind_names, 3, &kind) || !get_name(o, "tail", tail_names, 3, &e->tail) ||
+    if (!get_name(o, "kind", kind_names, 4, &kind) || !get_name(o, "tail", tail_names, 3, &e->tail) ||
         !get_number(o, "epoch", INT64_MAX, &e->at.epoch) || !get_number(o, "row", INT64_MAX, &e->at.row) ||
         !get_number(o, "global_batch", LEAT_PLAN_MAX_GLOBAL, &e->global_batch) || !get_number(o, "world_size", UINT32_MAX, &world) ||
         kind < 0 || e->at.epoch == UINT64_MAX || e->at.row == UINT64_MAX)
@@ -284,6 +362,8 @@ static int read_entry(const struct leat_plan *p, const json_t *o, bool first, st
         rc = read_list(p, list, e, error);
     if (!rc && facts)
         rc = read_facts(facts, e, error);
+    if (!rc && e->kind == LEAT_ENTRY_FOLDED)
+        rc = read_folded(p, o, e, error);
     if (first)
         e->now.list = p->sources->list;
     return rc;
@@ -303,6 +383,8 @@ static int read_log(const struct leat_plan *p, const json_t *log, struct leat_en
         int rc = read_entry(p, json_array_get(log, i), !i, &(*out)[i], error);
         if (rc)
             return rc;
+        if (i != 1 && (*out)[i].kind == LEAT_ENTRY_FOLDED)
+            return not_a_state(error, "a folded entry stands inside its log");
         if (i && leat_position_before((*out)[i].at, (*out)[i - 1].at))
             return not_a_state(error, "the entries of its log are not in order");
     }
@@ -320,7 +402,8 @@ static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_
     for (uint32_t i = 0; i < *n; i++) {
         if (log[i].kind == LEAT_ENTRY_DECIDE)
             continue;
-        opened.global_batch = log[i].global_batch ? log[i].global_batch : opened.global_batch;
+        uint64_t batch = log[i].kind == LEAT_ENTRY_FOLDED ? log[i].folded.opened_batch : log[i].global_batch;
+        opened.global_batch = batch ? batch : opened.global_batch;
         opened.world_size = log[i].world_size ? log[i].world_size : opened.world_size;
         opened.tail = log[i].tail >= 0 ? log[i].tail : opened.tail;
         opened.facts = log[i].facts ? log[i].facts : opened.facts;

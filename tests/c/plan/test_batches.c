@@ -169,6 +169,57 @@ static void an_uneven_tail_leaves_ranks_without_a_row_without_a_batch(void **sta
     assert_int_equal(total, 2);
 }
 
+static void an_uneven_batch_cut_by_a_decision_is_parted_without_padding(void **state)
+{
+    (void)state;
+    static struct leat_plan_row rows[40];
+    for (uint64_t cut = 1; cut < 16; cut++) {
+        struct leat_plan *plans[4];
+        uint64_t total = 0;
+        for (uint32_t r = 0; r < 4; r++) {
+            plans[r] = simple_plan(LEAT_ORDER_SHUFFLED, 40, 2, 8, r, 4, LEAT_TAIL_UNEVEN);
+            struct leat_decision d = {.at = {0, cut}, .global_batch = 12};
+            struct leat_error error = {0};
+            struct leat_plan_batch batch;
+            assert_ok(leat_plan_decide(plans[r], &d, &error));
+            uint64_t begin = (cut - 1) / 8 * 8, m = cut - begin;
+            assert_int_equal(leat_plan_batch(plans[r], (struct leat_position){0, begin}, &batch), LEAT_OK);
+            assert_int_equal(batch.next.row, cut);
+            assert_int_equal(batch.begin, begin + r * m / 4);
+            assert_int_equal(batch.rows, (r + 1) * m / 4 - r * m / 4);
+            total += leat_plan_rank_steps(plans[r], 0);
+        }
+        uint64_t last = (40 - cut) % 12, m = cut % 8; /* short batches have rows for fewer ranks */
+        assert_int_equal(total, 4 * (cut / 8 + (40 - cut) / 12) + (m < 4 ? m : 4) + (last < 4 ? last : 4));
+        assert_int_equal(walk(plans, 4, (struct leat_position){0, 0}, rows, 40), 40);
+        for (uint64_t i = 0; i < 40; i++)
+            assert_int_equal(rows[i].row, i);
+        for (uint32_t r = 0; r < 4; r++)
+            leat_plan_free(plans[r]);
+    }
+}
+
+static void a_rank_that_did_not_exist_yet_has_no_rows(void **state)
+{
+    (void)state;
+    const uint8_t print[16] = {1};
+    struct leat_plan *two = simple_plan(LEAT_ORDER_SHUFFLED, 40, 2, 8, 0, 2, LEAT_TAIL_PAD),
+                     *four = simple_plan(LEAT_ORDER_SHUFFLED, 40, 2, 8, 3, 4, LEAT_TAIL_PAD);
+    struct leat_error error = {0};
+    struct leat_position at;
+    struct leat_plan_batch batch;
+    char *text;
+    assert_ok(leat_plan_state(two, print, (struct leat_position){0, 16}, &text, &error));
+    assert_ok(leat_plan_load(four, print, text, &at, &error));
+    for (uint64_t row = 0; row < 40; row += 8) {
+        assert_int_equal(leat_plan_batch(four, (struct leat_position){0, row}, &batch), LEAT_OK);
+        assert_int_equal(batch.rows, row < 16 ? 0 : 2);
+    }
+    leat_free(text);
+    leat_plan_free(two);
+    leat_plan_free(four);
+}
+
 static void what_cannot_be_planned_is_refused(void **state)
 {
     (void)state;
@@ -248,6 +299,8 @@ int main(void)
         cmocka_unit_test(steps_count_through_the_log_and_seek_inverts_them),
         cmocka_unit_test(a_batch_never_spans_a_decision_and_the_next_one_begins_at_it),
         cmocka_unit_test(an_uneven_tail_leaves_ranks_without_a_row_without_a_batch),
+        cmocka_unit_test(an_uneven_batch_cut_by_a_decision_is_parted_without_padding),
+        cmocka_unit_test(a_rank_that_did_not_exist_yet_has_no_rows),
         cmocka_unit_test(what_cannot_be_planned_is_refused),
         cmocka_unit_test(a_decision_that_does_not_fit_is_refused_and_changes_nothing),
     };

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <pthread.h>
 
 #include "../golden.h"
 #include "common.h"
@@ -187,6 +188,36 @@ static void a_substitute_is_pure_never_the_broken_sample_and_evenly_spread(void 
     leat_plan_free(plan);
 }
 
+static void a_substitute_of_a_weighted_order_follows_the_weights_of_the_others(void **state)
+{
+    (void)state;
+    enum { ROWS = 4000 };
+    const double weights[] = {0, 1, 2, 0, 5};
+    for (int replacement = 0; replacement < 2; replacement++) {
+        struct leat_plan_source source = {
+            .count = 5, .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 3, .replacement = replacement}};
+        struct leat_plan *plan = make_plan(&source, 1, ROWS, 1, ROWS, 0, 1, LEAT_TAIL_PAD);
+        struct leat_plan_batch batch;
+        static struct leat_plan_row rows[ROWS];
+        unsigned count[5][5] = {{0}}, of[5] = {0};
+        assert_int_equal(leat_plan_batch(plan, (struct leat_position){2, 0}, &batch), LEAT_OK);
+        assert_int_equal(leat_plan_rows(plan, &batch, 0, ROWS, rows), LEAT_OK);
+        for (uint64_t row = 0; row < ROWS; row++)
+            for (unsigned attempt = 0; attempt < LEAT_MAX_SUBSTITUTES; attempt++) {
+                uint64_t broken = rows[row].piece.position;
+                count[broken][leat_plan_substitute(plan, 2, row, attempt).position]++;
+                of[broken]++;
+            }
+        for (int b = 0; b < 5; b++)
+            for (int k = 0; k < 5; k++) {
+                double expected = k == b || !of[b] ? 0 : of[b] * weights[k] / (8 - weights[b]);
+                assert_true(fabs(count[b][k] - expected) <= 5 * sqrt(expected));
+            }
+        assert_true(of[1] && of[2] && of[4]);
+        leat_plan_free(plan);
+    }
+}
+
 /* ---- mixtures ---------------------------------------------------------------------------------------------------- */
 
 static void every_prefix_of_a_mixture_keeps_each_share_within_the_bound(void **state)
@@ -281,6 +312,52 @@ static void rows_are_the_same_in_any_order_of_calls(void **state)
     leat_plan_free(plan);
 }
 
+struct reading {
+    const struct leat_plan *plan;
+    uint64_t hash;
+    pthread_t thread;
+};
+
+static void *read_all(void *arg)
+{
+    struct reading *r = arg;
+    struct leat_plan_row rows[50];
+    for (uint64_t epoch = 0; epoch < 12; epoch++) {
+        struct leat_position at = {epoch, 0};
+        struct leat_plan_batch batch;
+        for (; leat_plan_batch(r->plan, at, &batch) == LEAT_OK; at = batch.next)
+            for (uint64_t first = 0; first < batch.rows; first += 50) {
+                if (leat_plan_rows(r->plan, &batch, first, 50, rows))
+                    return NULL;
+                for (int i = 0; i < 50; i++)
+                    r->hash = leat_key_mix(r->hash + rows[i].key, rows[i].piece.position * 4 + rows[i].piece.source);
+            }
+    }
+    return NULL;
+}
+
+static void threads_that_read_one_plan_at_once_get_the_same_rows(void **state)
+{
+    (void)state;
+    const double weights[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct leat_plan_source sources[3] = {
+        {.count = 900, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
+        {.count = 500, .share = 1, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}},
+        {.count = 8, .share = 2, .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 5}}}; /* passes made at use */
+    struct leat_plan *plan = make_plan(sources, 3, 1000, 4, 100, 0, 1, LEAT_TAIL_PAD);
+    struct reading all = {.plan = plan}, threads[4];
+    read_all(&all);
+    for (int i = 0; i < 4; i++) {
+        threads[i] = (struct reading){.plan = plan};
+        assert_int_equal(pthread_create(&threads[i].thread, NULL, read_all, &threads[i]), 0);
+    }
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(threads[i].thread, NULL), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(threads[i].hash, all.hash);
+    leat_plan_free(plan);
+}
+
 /* A hash over the ids and keys of epochs 0 and 5 under one order. */
 static uint64_t order_hash(int which, uint64_t n, uint64_t seed)
 {
@@ -345,9 +422,11 @@ int main(void)
         cmocka_unit_test(draws_without_replacement_are_distinct_and_the_first_follows_the_weights),
         cmocka_unit_test(a_list_is_delivered_as_given_and_replaced_from_an_epoch_on),
         cmocka_unit_test(a_substitute_is_pure_never_the_broken_sample_and_evenly_spread),
+        cmocka_unit_test(a_substitute_of_a_weighted_order_follows_the_weights_of_the_others),
         cmocka_unit_test(every_prefix_of_a_mixture_keeps_each_share_within_the_bound),
         cmocka_unit_test(a_change_of_shares_and_batch_size_in_mid_epoch_loses_and_repeats_nothing),
         cmocka_unit_test(rows_are_the_same_in_any_order_of_calls),
+        cmocka_unit_test(threads_that_read_one_plan_at_once_get_the_same_rows),
         cmocka_unit_test(the_orders_of_this_plan_version_never_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,23 +164,162 @@ static void small_lists_stand_in_the_state_and_large_ones_are_named_by_hash(void
     free_plan_and(plan, text);
 }
 
-static void a_new_list_every_epoch_keeps_the_state_small(void **state)
+static void a_new_list_every_epoch_keeps_log_memory_and_state_small(void **state)
 {
     (void)state;
+    enum { EPOCHS = 100000 };
+    struct leat_plan_source source = {.count = 9, .order = {.order = LEAT_ORDER_LIST}};
+    struct leat_plan *plan = make_plan(&source, 1, 0, 1, 2, 0, 1, LEAT_TAIL_PAD),
+                     *fresh = make_plan(&source, 1, 0, 1, 2, 0, 1, LEAT_TAIL_PAD);
+    struct leat_error error = {0};
+    struct leat_plan_row rows[2];
+    for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        const int64_t list[] = {(int64_t)epoch % 9, 3};
+        struct leat_decision d = {.at = {epoch, 0}, .positions = list, .n_positions = 2, .done = {epoch, 0}};
+        assert_ok(leat_plan_decide(plan, &d, &error));
+        assert_int_equal(walk(&plan, 1, (struct leat_position){epoch, 0}, rows, 2), 2);
+        assert_int_equal(rows[0].piece.position, epoch % 9);
+    }
+    char *text = state_of(plan, (struct leat_position){EPOCHS - 1, 0});
+    assert_true(strlen(text) < 1000);
+    struct leat_plan_batch batch;
+    struct leat_position at;
+    for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        int rc = leat_plan_batch(plan, (struct leat_position){epoch, 0}, &batch);
+        assert_int_equal(rc, epoch < EPOCHS - 4 ? LEAT_E_RANGE : LEAT_OK);
+    }
+    assert_ok(leat_plan_load(fresh, print, text, &at, &error));
+    assert_int_equal(leat_plan_hash(fresh), leat_plan_hash(plan));
+    assert_int_equal(walk(&fresh, 1, at, rows, 2), 2);
+    assert_int_equal(rows[0].piece.position, (EPOCHS - 1) % 9);
+    leat_plan_free(fresh);
+    free_plan_and(plan, text);
+}
+
+/* Sizes and shares decided `n` times, every second one in mid-epoch. `tell`: the plan is told how far the run is. */
+static void decide_often(struct leat_plan *plan, uint64_t n, bool tell)
+{
+    struct leat_error error = {0};
+    for (uint64_t i = 0; i < n; i++) {
+        const double shares[] = {(double)(1 + i % 5), 3};
+        struct leat_position at = {i / 2, i % 2 * (16 + i % 7)};
+        struct leat_decision d = {
+            .at = at, .global_batch = 9 + i % 8, .shares = i % 3 ? NULL : shares, .done = tell ? at : (struct leat_position){0, 0}};
+        assert_ok(leat_plan_decide(plan, &d, &error));
+    }
+}
+
+static void a_folded_log_gives_the_same_rows_steps_hash_and_state(void **state)
+{
+    (void)state;
+    static struct leat_plan_row rows[3][400];
+    for (uint64_t n = 255; n < 1255; n += 250) {
+        struct leat_plan *all = mixture(5, 16, 1, 3), *folded = mixture(5, 16, 1, 3), *loaded = mixture(5, 16, 1, 3);
+        struct leat_error error = {0};
+        struct leat_position at;
+        struct leat_plan_batch batch[3];
+        decide_often(all, n, false);
+        decide_often(folded, n, true);
+        assert_int_equal(leat_plan_hash(folded), leat_plan_hash(all));
+        const struct leat_position end = {(n - 1) / 2 + 1, 0};
+        char *text = state_of(all, end), *same = state_of(folded, end);
+        assert_string_equal(text, same);
+        assert_true(strlen(text) < 8192);
+        assert_ok(leat_plan_load(loaded, print, text, &at, &error));
+        assert_int_equal(leat_plan_hash(loaded), leat_plan_hash(all));
+        struct leat_plan *plans[3] = {all, folded, loaded};
+        for (uint64_t epoch = end.epoch; epoch < end.epoch + 3; epoch++)
+            for (int p = 0; p < 3; p++) {
+                assert_int_equal(leat_plan_steps(plans[p], epoch), leat_plan_steps(all, epoch));
+                assert_int_equal(leat_plan_rank_steps(plans[p], epoch), leat_plan_rank_steps(all, epoch));
+                assert_int_equal(walk(&plans[p], 1, (struct leat_position){epoch, 0}, rows[p], 400),
+                                 walk(&all, 1, (struct leat_position){epoch, 0}, rows[0], 400));
+                assert_memory_equal(rows[p], rows[0], sizeof rows[0]);
+                assert_int_equal(leat_plan_substitute(plans[p], epoch, 7, 1).position, leat_plan_substitute(all, epoch, 7, 1).position);
+            }
+        assert_int_equal(leat_plan_batch(loaded, (struct leat_position){0, 0}, &batch[0]), LEAT_E_RANGE);
+        assert_int_equal(leat_plan_substitute(loaded, 0, 0, 0).count, 0);
+        leat_plan_free(loaded);
+        free_plan_and(all, text);
+        free_plan_and(folded, same);
+    }
+}
+
+static void steps_and_padding_of_an_epoch_whose_sizes_were_folded_stay(void **state)
+{
+    (void)state;
+    enum { N = 5000 };
+    struct leat_plan *all = simple_plan(LEAT_ORDER_SHUFFLED, N, 1, 8, 3, 4, LEAT_TAIL_PAD),
+                     *folded = simple_plan(LEAT_ORDER_SHUFFLED, N, 1, 8, 3, 4, LEAT_TAIL_PAD),
+                     *loaded = simple_plan(LEAT_ORDER_SHUFFLED, N, 1, 8, 3, 4, LEAT_TAIL_PAD);
+    struct leat_error error = {0};
+    for (uint64_t i = 1; i < 400; i++) {
+        struct leat_decision d = {.at = {3, i * 11}, .global_batch = 5 + i % 4};
+        assert_ok(leat_plan_decide(all, &d, &error));
+        d.done = d.at;
+        assert_ok(leat_plan_decide(folded, &d, &error));
+    }
+    struct leat_position at = {3, 399 * 11}, back;
+    char *text = state_of(folded, at);
+    assert_ok(leat_plan_load(loaded, print, text, &back, &error));
+    struct leat_plan *plans[] = {all, folded, loaded};
+    struct leat_plan_batch batch[3];
+    struct leat_plan_row rows[3][8] = {0};
+    assert_int_equal(leat_plan_batch(loaded, (struct leat_position){3, 11}, &batch[0]), LEAT_E_RANGE);
+    assert_int_equal(leat_plan_seek(loaded, 3, 1, &back), LEAT_E_RANGE);
+    int rc[3] = {0};
+    for (bool padded = false; !rc[0]; at = batch[0].next) {
+        for (int p = 0; p < 3; p++) {
+            rc[p] = leat_plan_batch(plans[p], at, &batch[p]);
+            assert_int_equal(rc[p], rc[0]);
+            assert_memory_equal(&batch[p], &batch[0], sizeof batch[0]);
+            if (rc[p])
+                continue;
+            assert_int_equal(leat_plan_rows(plans[p], &batch[p], 0, batch[p].rows, rows[p]), LEAT_OK);
+            assert_memory_equal(rows[p], rows[0], batch[0].rows * sizeof **rows);
+            assert_int_equal(leat_plan_seek(plans[p], 3, batch[0].step, &back), LEAT_OK);
+            assert_int_equal(back.row, at.row);
+            padded |= !rows[p][batch[p].rows - 1].valid;
+        }
+        if (!rc[0] && batch[0].last)
+            assert_true(padded);
+    }
+    assert_int_equal(leat_plan_steps(loaded, 3), leat_plan_steps(all, 3));
+    leat_plan_free(loaded);
+    leat_plan_free(all);
+    free_plan_and(folded, text);
+}
+
+static void a_batch_whose_list_was_given_up_is_an_error(void **state)
+{
+    (void)state;
+    const int64_t list[] = {1, 2, 3};
     struct leat_plan_source source = {.count = 9, .order = {.order = LEAT_ORDER_LIST}};
     struct leat_plan *plan = make_plan(&source, 1, 0, 1, 2, 0, 1, LEAT_TAIL_PAD);
     struct leat_error error = {0};
-    for (uint64_t epoch = 0; epoch < 3000; epoch++) {
-        const int64_t list[] = {(int64_t)epoch % 9, 3};
-        struct leat_decision d = {.at = {epoch, 0}, .positions = list, .n_positions = 2};
+    struct leat_plan_batch held, other;
+    struct leat_plan_row rows[2];
+    for (uint64_t epoch = 0; epoch < 6; epoch++) {
+        struct leat_decision d = {.at = {epoch, 0}, .positions = list, .n_positions = 3, .done = {epoch, 0}};
         assert_ok(leat_plan_decide(plan, &d, &error));
+        if (!epoch)
+            assert_int_equal(leat_plan_batch(plan, d.at, &held), LEAT_OK);
+        assert_int_equal(leat_plan_rows(plan, &held, 0, 2, rows), epoch < 4 ? LEAT_OK : LEAT_E_RANGE);
     }
-    char *text = state_of(plan, (struct leat_position){2999, 0});
-    assert_true(strlen(text) < 1000);
-    struct leat_plan_batch batch;
-    assert_int_equal(leat_plan_batch(plan, (struct leat_position){10, 0}, &batch), LEAT_E_RANGE);
-    assert_int_equal(leat_plan_batch(plan, (struct leat_position){2997, 0}, &batch), LEAT_OK);
-    free_plan_and(plan, text);
+    assert_int_equal(leat_plan_substitute(plan, 0, 0, 0).count, 0);
+    /* Nor does a shorter list in the place of the one that it was asked of lead outside. */
+    assert_int_equal(leat_plan_batch(plan, (struct leat_position){7, 2}, &other), LEAT_OK);
+    struct leat_decision d = {.at = {7, 0}, .positions = list, .n_positions = 1, .done = {7, 0}};
+    assert_ok(leat_plan_decide(plan, &d, &error));
+    assert_int_equal(leat_plan_rows(plan, &other, 0, 1, rows), LEAT_E_RANGE);
+    /* What the run has not done with is kept, however many lists follow. */
+    for (uint64_t epoch = 8; epoch < 20; epoch++) {
+        struct leat_decision later = {.at = {epoch, 0}, .positions = list, .n_positions = 3, .done = {8, 0}};
+        assert_ok(leat_plan_decide(plan, &later, &error));
+    }
+    for (uint64_t epoch = 8; epoch < 20; epoch++)
+        assert_int_equal(leat_plan_batch(plan, (struct leat_position){epoch, 0}, &other), LEAT_OK);
+    leat_plan_free(plan);
 }
 
 static void a_state_of_something_else_says_what_differs(void **state)
@@ -251,6 +390,64 @@ static void a_damaged_state_is_refused_and_the_plan_stays_as_it_is(void **state)
     free_plan_and(plan, text);
 }
 
+static void a_damaged_folded_entry_is_refused(void **state)
+{
+    (void)state;
+    const char *const swaps[][2] = {{"\"given\":[", "\"given\":[9,"},        {"\"given\":[", "\"given\":[-"},
+                                    {"\"given\":[", "\"given\":[1"},         {"\"stream\":", "\"stream\":9"},
+                                    {"\"hash\":\"", "\"hash\":\"0"},         {"\"entries\":", "\"entries\":-"},
+                                    {"\"steps\":", "\"steps\":9"},           {"\"opened_batch\":16", "\"x\":1"},
+                                    {"\"tail\":\"pad\",\"world", "\"world"}, {"\"kind\":\"decide\"", "\"kind\":\"folded\""}};
+    struct leat_plan *plan = mixture(5, 16, 0, 3);
+    decide_often(plan, 300, true);
+    char *text = state_of(plan, (struct leat_position){150, 0});
+    struct leat_error error;
+    struct leat_position at;
+    uint64_t hash = leat_plan_hash(plan);
+    for (size_t i = 0; i < sizeof swaps / sizeof *swaps; i++) {
+        char *bad = calloc(1, strlen(text) + 100), *fold = strstr(text, "\"entries\""), *place;
+        assert_non_null(bad);
+        assert_non_null(fold);
+        place = strstr(fold, swaps[i][0]);
+        if (!place)
+            fail_msg("the state has no %s: %s", swaps[i][0], text);
+        sprintf(bad, "%.*s%s%s", (int)(place - text), text, swaps[i][1], place + strlen(swaps[i][0]));
+        if (leat_plan_load(plan, print, bad, &at, &error) != LEAT_E_INVALID)
+            fail_msg("%s instead of %s was not refused", swaps[i][1], swaps[i][0]);
+        assert_int_equal(leat_plan_hash(plan), hash);
+        free(bad);
+    }
+    free_plan_and(plan, text);
+}
+
+static void other_facts_load_and_are_logged_as_what_the_run_was_resumed_with(void **state)
+{
+    (void)state;
+    struct leat_plan_source source = {.count = 20};
+    struct leat_plan_spec spec = {
+        .sources = &source, .n_sources = 1, .global_batch = 4, .world_size = 1, .facts = "{\"on_error\":\"raise\"}"};
+    struct leat_plan *plan, *other;
+    struct leat_error error = {0};
+    struct leat_position at;
+    assert_ok(leat_plan_new(&spec, &plan, &error));
+    spec.facts = "{\"on_error\":\"skip\"}";
+    assert_ok(leat_plan_new(&spec, &other, &error));
+    char *text = state_of(plan, (struct leat_position){0, 8});
+    assert_ok(leat_plan_load(other, print, text, &at, &error));
+    assert_int_equal(at.row, 8);
+    assert_true(leat_plan_hash(other) != leat_plan_hash(plan));
+    char *resumed = state_of(other, at);
+    assert_non_null(strstr(resumed, "{\"epoch\":0,\"facts\":{\"on_error\":\"skip\"},\"kind\":\"resume\",\"row\":8}"));
+    assert_non_null(strstr(resumed, "raise"));
+    assert_ok(leat_plan_load(other, print, resumed, &at, &error)); /* the same ones again add nothing */
+    char *again = state_of(other, at);
+    assert_string_equal(again, resumed);
+    leat_free(again);
+    leat_free(resumed);
+    leat_plan_free(other);
+    free_plan_and(plan, text);
+}
+
 /* ---- memory that runs out ---------------------------------------------------------------------------------------- */
 
 static int countdown;
@@ -263,8 +460,8 @@ static void every_allocation_may_fail_once(void **state)
 {
     (void)state;
     struct leat_plan *reference = mixture(5, 16, 0, 2);
-    decide_two(reference);
-    char *text = state_of(reference, (struct leat_position){1, 116});
+    decide_often(reference, 250, false);
+    char *text = state_of(reference, (struct leat_position){125, 0});
     const double shares[] = {2, 1}, weights[] = {1, 2, 3};
     struct leat_error error = {0};
     struct leat_allocator whole = leat_allocator;
@@ -288,6 +485,10 @@ static void every_allocation_may_fail_once(void **state)
             rc = leat_plan_state(plan, print, (struct leat_position){0, 4}, &out, &error);
         if (!rc)
             rc = leat_plan_load(loaded, print, text, &at, &error);
+        if (!rc) {
+            leat_free(out);
+            rc = leat_plan_state(reference, print, (struct leat_position){125, 0}, &out, &error);
+        }
         leat_allocator = whole;
         done = countdown >= 0;
         assert_int_equal(rc, done ? LEAT_OK : LEAT_E_NOMEM);
@@ -306,9 +507,14 @@ int main(void)
         cmocka_unit_test(the_same_options_keep_what_a_decision_made_of_them),
         cmocka_unit_test(a_state_after_the_last_batch_is_the_next_epochs_start),
         cmocka_unit_test(small_lists_stand_in_the_state_and_large_ones_are_named_by_hash),
-        cmocka_unit_test(a_new_list_every_epoch_keeps_the_state_small),
+        cmocka_unit_test(a_new_list_every_epoch_keeps_log_memory_and_state_small),
+        cmocka_unit_test(a_folded_log_gives_the_same_rows_steps_hash_and_state),
+        cmocka_unit_test(steps_and_padding_of_an_epoch_whose_sizes_were_folded_stay),
+        cmocka_unit_test(a_batch_whose_list_was_given_up_is_an_error),
         cmocka_unit_test(a_state_of_something_else_says_what_differs),
         cmocka_unit_test(a_damaged_state_is_refused_and_the_plan_stays_as_it_is),
+        cmocka_unit_test(a_damaged_folded_entry_is_refused),
+        cmocka_unit_test(other_facts_load_and_are_logged_as_what_the_run_was_resumed_with),
         cmocka_unit_test(every_allocation_may_fail_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
