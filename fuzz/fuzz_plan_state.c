@@ -39,7 +39,7 @@ static void use(struct leat_plan *plan, const uint8_t print[16], struct leat_pos
     for (int i = 0; i < 4 && leat_plan_batch(plan, at, &batch) == LEAT_OK; i++, at = batch.next) {
         FUZZ_ASSERT(batch.next.row > at.row);
         uint64_t n = batch.rows < 16 ? batch.rows : 16;
-        leat_plan_rows(plan, &batch, batch.rows - n, n, rows);
+        FUZZ_ASSERT(leat_plan_rows(plan, &batch, batch.rows - n, n, rows) == LEAT_OK);
         for (uint64_t k = 0; k < n; k++)
             FUZZ_ASSERT(rows[k].piece.position < 70);
     }
