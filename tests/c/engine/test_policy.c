@@ -424,7 +424,7 @@ static void lists_of_positions_are_given_before_each_epoch(void **state)
     struct leat_loader *loader = test_loader(dataset, &options);
     uint64_t iteration;
     assert_int_equal(leat_loader_start(loader, &iteration, &error), LEAT_E_INVALID);
-    for (int64_t epoch = 0; epoch < 3; epoch++) {
+    for (int64_t epoch = 0; epoch < 300; epoch++) { /* old lists are folded on the way */
         int64_t positions[30], at = 0;
         for (int64_t i = 0; i < 30; i++)
             positions[i] = (i * 7 + epoch) % 100;
@@ -437,6 +437,13 @@ static void lists_of_positions_are_given_before_each_epoch(void **state)
         }
         assert_int_equal(at, 30);
     }
+    char *json;
+    int64_t *ids;
+    uint64_t n;
+    assert_ok(leat_loader_state(loader, &json, &error));
+    assert_true(strlen(json) < 1000);
+    leat_free(json);
+    assert_int_equal(leat_loader_plan(loader, 0, 0, &ids, &n, &error), LEAT_E_RANGE);
     leat_loader_close(loader);
     leat_dataset_release(dataset);
 }
