@@ -21,9 +21,10 @@ struct leat_sample_ref {
 /* positions must be below leat_dataset_count. */
 void leat_dataset_locate(const struct leat_dataset *dataset, const uint64_t *positions, size_t n, struct leat_sample_ref *refs);
 
-/* As the vtable's functions, for references of any mix of sources; errors name the sample id. `*failed` as there. */
-int leat_dataset_rows(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n, const void **rows,
-                      size_t *failed, struct leat_error *error);
+/* As the vtable's functions, for references of any mix of sources; errors name the sample id. `cold` and `*failed` as
+ * there. */
+int leat_dataset_rows(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n, void *cold,
+                      const void **rows, size_t *failed, struct leat_error *error);
 int leat_dataset_extents(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n,
                          struct leat_extent *extents, size_t *failed, struct leat_error *error);
 

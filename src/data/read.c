@@ -48,6 +48,24 @@ void leat_dataset_locate(const struct leat_dataset *d, const uint64_t *positions
 
 enum { CHUNK = 256 };
 
+static bool is_fixed(const struct leat_field *field)
+{
+    return field->kind == LEAT_KIND_ARRAY && (field->ndim == 0 || field->shape[0] >= 0);
+}
+
+/* Bytes of a value of fixed size, or of one step of the first dimension of a varying one. The schema was validated
+ * when it was read, but its sizes come from a file. */
+static int row_bytes(const struct leat_field *field, uint64_t *bytes, struct leat_error *error)
+{
+    *bytes = leat_dtype_size(field->dtype);
+    for (unsigned d = is_fixed(field) ? 0 : 1; d < field->ndim; d++)
+        if (field->shape[d] < 0 || !leat_mul_u64(*bytes, (uint64_t)field->shape[d], bytes))
+            return leat_fail(error, LEAT_E_CORRUPT, "field \"%s\" has an impossible shape", field->name);
+    return *bytes || !field->ndim || is_fixed(field)
+               ? LEAT_OK
+               : leat_fail(error, LEAT_E_CORRUPT, "field \"%s\" has an impossible shape", field->name);
+}
+
 /* The next references of one source, at most CHUNK, their samples in one array. */
 static size_t same_source(const struct leat_sample_ref *refs, size_t n, uint64_t samples[CHUNK])
 {
@@ -63,13 +81,16 @@ static int at_sample(const struct leat_dataset *d, size_t field, const struct le
     return rc;
 }
 
-int leat_dataset_rows(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *refs, size_t n, const void **rows,
-                      size_t *failed, struct leat_error *error)
+int leat_dataset_rows(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *refs, size_t n, void *cold,
+                      const void **rows, size_t *failed, struct leat_error *error)
 {
-    uint64_t samples[CHUNK];
+    uint64_t samples[CHUNK], each = 0;
+    if (cold && row_bytes(&d->base->fields[field], &each, NULL))
+        cold = NULL;
     for (size_t i = 0; i < n;) {
         size_t run = same_source(refs + i, n - i, samples), bad = 0;
-        int rc = refs[i].source->v->rows(refs[i].source, field, samples, run, rows + i, &bad, error);
+        void *room = cold ? (uint8_t *)cold + i * each : NULL;
+        int rc = refs[i].source->v->rows(refs[i].source, field, samples, run, room, rows + i, &bad, error);
         if (rc) {
             *failed = i + bad;
             return at_sample(d, field, &refs[*failed], rc, error);
@@ -156,24 +177,6 @@ void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health)
 
 /* ---- values for people ------------------------------------------------------------------------------------------- */
 
-static bool is_fixed(const struct leat_field *field)
-{
-    return field->kind == LEAT_KIND_ARRAY && (field->ndim == 0 || field->shape[0] >= 0);
-}
-
-/* Bytes of a value of fixed size, or of one step of the first dimension of a varying one. The schema was validated
- * when it was read, but its sizes come from a file. */
-static int row_bytes(const struct leat_field *field, uint64_t *bytes, struct leat_error *error)
-{
-    *bytes = leat_dtype_size(field->dtype);
-    for (unsigned d = is_fixed(field) ? 0 : 1; d < field->ndim; d++)
-        if (field->shape[d] < 0 || !leat_mul_u64(*bytes, (uint64_t)field->shape[d], bytes))
-            return leat_fail(error, LEAT_E_CORRUPT, "field \"%s\" has an impossible shape", field->name);
-    return *bytes || !field->ndim || is_fixed(field)
-               ? LEAT_OK
-               : leat_fail(error, LEAT_E_CORRUPT, "field \"%s\" has an impossible shape", field->name);
-}
-
 struct copy {
     uint8_t *to;
     const void *const *rows;
@@ -196,14 +199,14 @@ static int read_fixed(const struct leat_dataset *d, size_t field, const struct l
 {
     const void *row;
     size_t failed;
-    int rc = leat_dataset_rows(d, field, ref, 1, &row, &failed, error);
-    if (rc)
-        return rc;
     struct copy copy = {leat_alloc((size_t)bytes), &row, 1, (size_t)bytes, 0};
     if (!copy.to)
         return at_sample(d, field, ref, leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", bytes), error);
     out->data = out->owned = copy.to;
     out->length = bytes;
+    int rc = leat_dataset_rows(d, field, ref, 1, copy.to, &row, &failed, error);
+    if (rc || row == copy.to)
+        return rc;
     rc = leat_guarded(copy_rows, &copy, error);
     return rc ? at_sample(d, field, ref, rc, error) : LEAT_OK;
 }
@@ -292,7 +295,7 @@ static int gather(const struct leat_dataset *d, size_t field, uint64_t bytes, ui
         for (size_t i = 0; i < n; i++)
             positions[i] = at + i;
         leat_dataset_locate(d, positions, n, refs);
-        int rc = leat_dataset_rows(d, field, refs, n, rows, &failed, error);
+        int rc = leat_dataset_rows(d, field, refs, n, NULL, rows, &failed, error);
         if (rc)
             return rc;
         struct copy copy = {to + at * bytes, rows, n, (size_t)bytes, 0};

@@ -132,8 +132,9 @@ struct leat_loader {
     unsigned num_threads;
     double weight;
     uint64_t budget, max_held, fixed, scratch_bytes;
-    size_t window_room; /* batches in flight at most */
-    unsigned chunk;     /* rows that a task handles at a time */
+    size_t window_room;  /* batches in flight at most */
+    unsigned chunk;      /* rows that a task handles at a time */
+    uint64_t cold_bytes; /* what a task has for values of a cold file (format/source.h), all of one output at a time */
     int report_fd;
 
     /* position */
@@ -266,6 +267,8 @@ void leat_task_destroy(struct leat_task *task);
 /* Ends a task of a closed loader whose read is complete. Without the lock. */
 void leat_task_orphan(struct leat_task *task);
 uint64_t leat_task_size(const struct leat_loader *loader);
+/* Bytes of a stored value of an in-place output: run.c. */
+uint64_t leat_loader_value_bytes(const struct leat_loader *loader, size_t output);
 
 /* ---- loader.c ----------------------------------------------------------------------------------------------------- */
 

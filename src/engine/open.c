@@ -21,6 +21,7 @@
 #define MAX_WINDOW 256
 #define CHUNK_IN_PLACE 256
 #define CHUNK_FETCHED 32
+#define COLD_BYTES 65536
 #define PROBES 64
 #define EXIT_PATIENCE_NS INT64_C(2000000000)
 
@@ -104,6 +105,11 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
     }
     l->ns_per_row = guess > 1 ? guess : 1;
     l->chunk = l->n_groups ? CHUNK_FETCHED : CHUNK_IN_PLACE;
+    for (size_t k = 0; k < l->n_in_place; k++) {
+        uint64_t value = leat_loader_value_bytes(l, l->in_place[k]), room = value * l->chunk;
+        if (value <= LEAT_COLD_VALUE && room > l->cold_bytes)
+            l->cold_bytes = room < COLD_BYTES ? room : COLD_BYTES;
+    }
     return LEAT_OK;
 }
 

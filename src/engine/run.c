@@ -114,12 +114,18 @@ static int apply_in_place(struct leat_task *t, size_t o, size_t i, size_t n, siz
     return rc ? rc : a.made < n ? LEAT_E_DECODE : LEAT_OK;
 }
 
-static void set_length(struct leat_task *t, size_t o)
+/* Bytes of a stored value of an in-place output. */
+uint64_t leat_loader_value_bytes(const struct leat_loader *l, size_t o)
 {
-    const struct leat_field *field = &t->loader->fields[output_of(t, o)->field];
+    const struct leat_field *field = &l->fields[leat_program_output(l->program, o)->field];
     uint64_t length = leat_dtype_size(field->dtype);
     for (unsigned d = 0; d < field->ndim; d++)
         length *= (uint64_t)field->shape[d];
+    return length;
+}
+
+static void set_length(struct leat_task *t, size_t o, uint64_t length)
+{
     for (size_t k = 0; k < t->count; k++)
         t->args[k].length = length;
 }
@@ -127,10 +133,15 @@ static void set_length(struct leat_task *t, size_t o)
 /* Rows [i, n) of one in-place output; rows that fail are handled and passed over. */
 static void make_in_place(struct leat_task *t, size_t o)
 {
-    set_length(t, o);
+    uint64_t value = leat_loader_value_bytes(t->loader, o);
+    bool small = value && value <= LEAT_COLD_VALUE;
+    set_length(t, o, value);
     for (size_t i = 0; i < t->count;) {
         size_t n = t->count - i, failed = 0;
-        int rc = leat_dataset_rows(t->loader->dataset, output_of(t, o)->field, t->refs + i, n, t->data + i, &failed, &t->error);
+        if (small && n > t->loader->cold_bytes / value)
+            n = t->loader->cold_bytes / value;
+        int rc = leat_dataset_rows(t->loader->dataset, output_of(t, o)->field, t->refs + i, n, small ? t->cold : NULL, t->data + i, &failed,
+                                   &t->error);
         struct leat_error found = {0};
         if (rc) {
             found = t->error;
@@ -160,8 +171,8 @@ static int remake_in_place(struct leat_task *t, size_t i)
 {
     for (size_t k = 0; k < t->loader->n_in_place; k++) {
         size_t o = t->loader->in_place[k], failed = 0, made = 0;
-        set_length(t, o);
-        int rc = leat_dataset_rows(t->loader->dataset, output_of(t, o)->field, t->refs + i, 1, t->data + i, &failed, &t->error);
+        set_length(t, o, leat_loader_value_bytes(t->loader, o));
+        int rc = leat_dataset_rows(t->loader->dataset, output_of(t, o)->field, t->refs + i, 1, NULL, t->data + i, &failed, &t->error);
         if (!rc)
             rc = apply_in_place(t, o, i, 1, &made);
         if (rc)

@@ -26,7 +26,7 @@ uint64_t leat_task_size(const struct leat_loader *l)
 {
     uint64_t each = sizeof(struct leat_plan_row) + sizeof(uint64_t) + sizeof(struct leat_sample_ref) + sizeof(void *) +
                     sizeof(struct leat_row) + sizeof(struct leat_extent) + 1;
-    return align64(sizeof(struct leat_task)) + l->chunk * each + 7 * 64;
+    return align64(sizeof(struct leat_task)) + l->chunk * each + align64(l->cold_bytes) + 7 * 64;
 }
 
 static void *carve(uint8_t **at, size_t bytes)
@@ -58,6 +58,7 @@ struct leat_task *leat_task_new(struct leat_loader *l)
     t->args = carve(&block, l->chunk * sizeof *t->args);
     t->extents = carve(&block, l->chunk * sizeof *t->extents);
     t->marks = carve(&block, l->chunk);
+    t->cold = carve(&block, l->cold_bytes); /* last: it is touched only where it is used */
     l->task_bytes += leat_task_size(l);
     return t;
 }

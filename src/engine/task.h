@@ -36,6 +36,7 @@ struct leat_task {
     uint64_t *positions;
     struct leat_sample_ref *refs;
     const void **data;
+    uint8_t *cold; /* room for values of a cold file: loader->cold_bytes */
     struct leat_row *args;
     struct leat_extent *extents;
     uint8_t *marks;

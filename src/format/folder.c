@@ -263,10 +263,11 @@ out:
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static int folder_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, const void **rows, size_t *failed,
-                       struct leat_error *error)
+static int folder_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold, const void **rows,
+                       size_t *failed, struct leat_error *error)
 {
     const struct folder *f = (const struct folder *)source;
+    (void)cold;
     (void)failed;
     (void)error;
     (void)field; /* only the label has a fixed size */

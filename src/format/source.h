@@ -45,6 +45,9 @@ struct leat_extent {
     uint8_t health;         /* enum leat_health */
 };
 
+/* Values up to this size are read apart from the mapping while a file is cold. */
+#define LEAT_COLD_VALUE 4096
+
 struct leat_source;
 
 struct leat_source_about {
@@ -65,8 +68,11 @@ struct leat_source_vtable {
     /* The functions below: any thread, several at once. On failure *failed is the index in `samples` that failed, and
      * the error names file, field and offset (the caller adds the sample id). */
 
-    /* Fields of fixed size: a pointer to each value, valid while the source is open; read it inside leat_guarded. */
-    int (*rows)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, const void **rows, size_t *failed,
+    /* Fields of fixed size: a pointer to each value, valid while the source is open; read it inside leat_guarded.
+     * `cold` is NULL or room for n values (of at most LEAT_COLD_VALUE bytes each), aligned as the values are: a source may
+     * read values there, one after the other, where touching its mapping would make far more of the file count as this
+     * process's memory than is used. Pointers into it are valid while the caller keeps it. */
+    int (*rows)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold, const void **rows, size_t *failed,
                 struct leat_error *error);
     /* Fields of varying size. */
     int (*extents)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents, size_t *failed,

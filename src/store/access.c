@@ -6,6 +6,7 @@
  * Columns are mapped memory; what is read from it here is read inside leat_guarded.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -37,6 +38,12 @@ static inline uint64_t group_of(const struct leat_store_source *s, uint64_t row)
             high = middle - 1;
     }
     return low;
+}
+
+/* Where a row of a column stands in the file. */
+static inline uint64_t value_at(const struct leat_store_source *s, uint64_t group, const struct leat_store_field *info, uint64_t row)
+{
+    return s->columns_at[group] + info->before * s->groups[group].n_rows + row * info->width;
 }
 
 /* ---- verifying pages ------------------------------------------------------------------------------------------------ */
@@ -150,16 +157,65 @@ static int wrong_field(const struct leat_store_source *s, size_t field, const ch
     return leat_fail(error, LEAT_E_INVALID, "field '%s' does not have a %s size", s->layout.names[field], kind);
 }
 
+/* ---- cold files ----------------------------------------------------------------------------------------------------- */
+
+/* The first touches of a mapping are the dear ones: a fault maps all that lies in the page cache around, 64 KiB or a huge
+ * page, and all of that counts as memory of this process. One shuffled batch of small values out of ten million touches
+ * the whole column. So the first values of a large file (reader.c says how many) are read with pread, which costs
+ * about what a fault would; who reads a good part of the file comes to the mapping soon enough. */
+static bool is_cold(struct leat_store_source *s, size_t n)
+{
+    uint64_t left = atomic_load_explicit(&s->cold_values, memory_order_relaxed);
+    if (left)
+        atomic_store_explicit(&s->cold_values, left > n ? left - n : 0, memory_order_relaxed); /* a lost update does no harm */
+    return left != 0;
+}
+
+/* Rows of a cold file: values are taken from the page that was just verified, or read one by one. */
+static __attribute__((noinline)) int cold_rows(struct leat_store_source *s, size_t field, const uint64_t *samples, size_t n, uint8_t *cold,
+                                               const void **rows, size_t *failed, struct leat_error *error)
+{
+    const struct leat_store_field info = s->layout.info[field];
+    uint8_t scratch[SCRATCH];
+    uint64_t last = UINT64_MAX; /* the page in scratch */
+    for (size_t i = 0; i < n; i++, cold += info.unit) {
+        *failed = i;
+        if (samples[i] >= s->base.count)
+            return out_of_range(s, samples[i], error);
+        uint64_t g = group_of(s, samples[i]), first = s->first_rows[g], row = samples[i] - first;
+        uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
+        int rc = LEAT_OK;
+        if (number != last && s->recheck != LEAT_RECHECK_NEVER &&
+            (s->recheck == LEAT_RECHECK_ALWAYS || !bit_get(&s->pages_good[info.column], number))) {
+            rc = verify_page(s, info.column, g, page, number, scratch, error);
+            last = number;
+        }
+        if (!rc && number == last) {
+            memcpy(cold, scratch + (row - (page << info.page_shift)) * info.width + info.at, info.unit);
+        } else if (!rc) {
+            rc = leat_io_read(s->file, value_at(s, g, &info, row) + info.at, info.unit, cold, error);
+            if (rc)
+                leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[field]);
+        }
+        if (rc)
+            return rc;
+        rows[i] = cold;
+    }
+    return LEAT_OK;
+}
+
 /* ---- rows ----------------------------------------------------------------------------------------------------------- */
 
-int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, const void **rows, size_t *failed,
-                    struct leat_error *error)
+int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold, const void **rows,
+                    size_t *failed, struct leat_error *error)
 {
     struct leat_store_source *s = (struct leat_store_source *)source;
     *failed = 0;
     if (field >= s->layout.n_fields || s->layout.info[field].varying)
         return wrong_field(s, field, "fixed", error);
     const struct leat_store_field info = s->layout.info[field];
+    if (cold && info.unit <= LEAT_COLD_VALUE && is_cold(s, n))
+        return cold_rows(s, field, samples, n, cold, rows, failed, error);
     const struct leat_bits *good = &s->pages_good[info.column];
     const bool always = s->recheck == LEAT_RECHECK_ALWAYS, never = s->recheck == LEAT_RECHECK_NEVER;
     uint64_t last = UINT64_MAX; /* the page just verified, where each is verified anew */
@@ -179,7 +235,7 @@ int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *sa
             }
             last = number;
         }
-        rows[i] = s->map + s->columns_at[g] + info.before * s->groups[g].n_rows + row * info.width + info.at;
+        rows[i] = s->map + value_at(s, g, &info, row) + info.at;
     }
     return LEAT_OK;
 }
@@ -233,11 +289,6 @@ static bool place(const struct leat_store_source *s, uint64_t g, const struct le
     return true;
 }
 
-static uint64_t record_at(const struct leat_store_source *s, uint64_t group, const struct leat_store_field *info, uint64_t row)
-{
-    return s->columns_at[group] + info->before * s->groups[group].n_rows + row * info->width;
-}
-
 static int bad_record(const struct leat_store_source *s, size_t field, uint64_t at, struct leat_error *error)
 {
     leat_fail(error, LEAT_E_CORRUPT, "the index of a value points outside its group: pack the file again");
@@ -246,34 +297,40 @@ static int bad_record(const struct leat_store_source *s, size_t field, uint64_t 
     return LEAT_E_CORRUPT;
 }
 
-/* Verifies the pages that were not, and takes from each the record that led to it: in a large data set that is all of
- * a shuffled batch, which so touches no mapping. Extents that are filled get `verify`. */
+/* Verifies the pages that were not, and takes from each the record that led to it; of a cold file, reads all records.
+ * Extents that are filled get `verify`. */
 static __attribute__((noinline)) int verify_records(struct leat_store_source *s, size_t field, const uint64_t *samples, size_t n,
                                                     struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
     const struct leat_store_field info = s->layout.info[field];
     const bool image = s->layout.fields[field].kind == LEAT_KIND_IMAGE;
-    uint8_t scratch[SCRATCH];
-    uint64_t last = UINT64_MAX;
+    const bool cold = is_cold(s, n);
+    uint8_t scratch[SCRATCH], one[LEAT_STORE_IMAGE_RECORD];
+    uint64_t last = UINT64_MAX; /* the page in scratch */
     for (size_t i = 0; i < n; i++) {
         *failed = i;
         if (samples[i] >= s->base.count)
             return out_of_range(s, samples[i], error);
         uint64_t g = group_of(s, samples[i]), first = s->first_rows[g], row = samples[i] - first;
         uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
-        extents[i].verify = s->recheck == LEAT_RECHECK_ALWAYS ? number != last
-                                                              : s->recheck != LEAT_RECHECK_NEVER && !bit_get(&s->pages_good[field], number);
-        if (!extents[i].verify)
-            continue;
-        int rc = verify_page(s, (uint32_t)field, g, page, number, scratch, error);
+        int rc = LEAT_OK;
+        if (number != last && s->recheck != LEAT_RECHECK_NEVER &&
+            (s->recheck == LEAT_RECHECK_ALWAYS || !bit_get(&s->pages_good[field], number))) {
+            rc = verify_page(s, (uint32_t)field, g, page, number, scratch, error);
+            last = number;
+        } else if (number != last && cold) {
+            rc = leat_io_read(s->file, value_at(s, g, &info, row), info.width, one, error);
+        }
         if (rc)
             return rc;
+        extents[i].verify = number == last || cold;
+        if (!extents[i].verify)
+            continue;
         struct leat_store_record r;
-        leat_store_record_get(scratch + (row - (page << info.page_shift)) * info.width, &r, image);
+        leat_store_record_get(number == last ? scratch + (row - (page << info.page_shift)) * info.width : one, &r, image);
         if (!place(s, g, &info, &r, &extents[i]))
-            return bad_record(s, field, record_at(s, g, &info, row), error);
+            return bad_record(s, field, value_at(s, g, &info, row), error);
         extents[i].verify = true;
-        last = number;
     }
     return LEAT_OK;
 }
@@ -291,7 +348,7 @@ static int read_records(void *arg)
         x->i = i;
         uint64_t g = group_of(s, x->samples[i]);
         struct leat_store_record r;
-        leat_store_record_get(s->map + record_at(s, g, &info, x->samples[i] - s->first_rows[g]), &r, image);
+        leat_store_record_get(s->map + value_at(s, g, &info, x->samples[i] - s->first_rows[g]), &r, image);
         if (!place(s, g, &info, &r, &x->extents[i]))
             return LEAT_E_CORRUPT;
     }
@@ -314,7 +371,7 @@ int leat_store_extents(struct leat_source *source, size_t field, const uint64_t 
         *failed = x.i;
         uint64_t g = group_of(s, samples[x.i]);
         if (rc == LEAT_E_CORRUPT)
-            return bad_record(s, field, record_at(s, g, &s->layout.info[field], samples[x.i] - s->first_rows[g]), error);
+            return bad_record(s, field, value_at(s, g, &s->layout.info[field], samples[x.i] - s->first_rows[g]), error);
         leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[field]);
         return rc;
     }

@@ -16,6 +16,11 @@
 #include "base/hash.h"
 #include "store/text.h"
 
+/* Columns of less than this are mapped from the first value on; larger ones once a sixteenth of the values were read, or
+ * so many that reading them took a tenth of a second. */
+#define COLD_COLUMNS (UINT64_C(16) << 20)
+#define COLD_VALUES (UINT64_C(128) << 10)
+
 static int corrupt(struct leat_error *error, uint64_t offset, const char *what)
 {
     leat_fail(error, LEAT_E_CORRUPT, "%s: restore the file or pack it again", what);
@@ -364,6 +369,10 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
         return error && error->code ? error->code : leat_fail(error, LEAT_E_UNSUPPORTED, "the file cannot be mapped into memory here");
     s->base.path = s->path;
     s->base.count = s->summary.count;
+    if (s->layout.row_bytes * s->base.count > COLD_COLUMNS) { /* no overflow: so many bytes lie in the file */
+        uint64_t values = s->base.count / 16 * s->layout.n_stored;
+        atomic_init(&s->cold_values, values < COLD_VALUES ? values : COLD_VALUES);
+    }
     s->base.fields = s->layout.fields;
     s->base.n_fields = s->layout.n_fields;
     s->base.notice = "";

@@ -41,6 +41,8 @@ struct leat_store_source {
     struct leat_bits *pages_good;               /* per stored field */
     _Atomic(struct leat_bits *) *payloads_good; /* per stored field, made at the first mark */
     _Atomic(struct leat_bits *) *learnt[2];     /* per stored field: found good, found broken */
+    /* How many more values are read with pread and not through the mapping: access.c. */
+    _Atomic(uint64_t) cold_values;
     char *path, *metadata;
     uint8_t *classes_bytes;
     const char **classes;
@@ -56,8 +58,8 @@ void leat_store_group_of(const struct leat_store_source *source, uint64_t group,
                          struct leat_store_shape *shape);
 
 /* Rows, extents and marks: access.c. */
-int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, const void **rows, size_t *failed,
-                    struct leat_error *error);
+int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold, const void **rows,
+                    size_t *failed, struct leat_error *error);
 int leat_store_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents,
                        size_t *failed, struct leat_error *error);
 void leat_store_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);

@@ -70,7 +70,7 @@ static int64_t label_of(struct leat_source *source, uint64_t sample)
     struct leat_error error;
     const void *row;
     size_t failed;
-    assert_ok(source->v->rows(source, field_named(source, "label"), &sample, 1, &row, &failed, &error));
+    assert_ok(source->v->rows(source, field_named(source, "label"), &sample, 1, NULL, &row, &failed, &error));
     return *(const int64_t *)row;
 }
 

@@ -199,7 +199,7 @@ static inline int made_read(struct leat_source *s, size_t f, uint64_t i, uint8_t
     size_t failed;
     if (s->fields[f].kind == LEAT_KIND_ARRAY && !(s->fields[f].ndim && s->fields[f].shape[0] < 0)) {
         const void *row;
-        int rc = s->v->rows(s, f, &i, 1, &row, &failed, error);
+        int rc = s->v->rows(s, f, &i, 1, NULL, &row, &failed, error);
         if (rc)
             return rc;
         *length = leat_dtype_size(s->fields[f].dtype);

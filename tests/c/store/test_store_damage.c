@@ -168,7 +168,7 @@ static void verify_names_sample_field_and_byte_of_a_damaged_value(void **state)
     write_few();
     assert_ok(leat_source_open(path, NULL, &s, &error));
     assert_ok(s->v->extents(s, 0, &sample, 1, &e, &failed, &error));
-    assert_ok(s->v->rows(s, 1, &sample, 1, &row, &failed, &error));
+    assert_ok(s->v->rows(s, 1, &sample, 1, NULL, &row, &failed, &error));
     leat_source_close(s);
     int fd = open(path, O_RDWR);
     uint8_t byte;
@@ -226,7 +226,7 @@ static void a_file_cut_while_it_is_open_is_an_error_and_no_signal(void **state)
     uint64_t verified = 2;
     assert_ok(s->v->extents(s, 2, &verified, 1, &e, &failed, &error));
     assert_int_equal(truncate(path, 0), 0);
-    assert_int_equal(s->v->rows(s, 1, &sample, 1, &row, &failed, &error), LEAT_E_CORRUPT);
+    assert_int_equal(s->v->rows(s, 1, &sample, 1, NULL, &row, &failed, &error), LEAT_E_CORRUPT);
     assert_string_equal(error.field, "label");
     assert_string_equal(error.file, path);
     assert_int_equal(s->v->extents(s, 0, &sample, 1, &e, &failed, &error), LEAT_E_CORRUPT);
@@ -348,7 +348,7 @@ static void hostile_numbers_with_right_checksums_are_refused(void **state)
                     for (size_t f = 0; f < s->n_fields; f++) {
                         const void *row;
                         struct leat_extent e;
-                        (void)s->v->rows(s, f, &i, 1, &row, &failed, &error);
+                        (void)s->v->rows(s, f, &i, 1, NULL, &row, &failed, &error);
                         if (!s->v->extents(s, f, &i, 1, &e, &failed, &error))
                             assert_true(e.offset <= n && e.length <= n - e.offset);
                     }
@@ -484,12 +484,12 @@ static void rows_beyond_two_to_the_32_are_reached(void **state)
     uint64_t wanted[] = {(UINT64_C(1) << 32) + 5, (UINT64_C(1) << 32) + 4, UINT64_C(1) << 31, GROUPS * rows - 1};
     const void *found[4];
     size_t failed;
-    assert_ok(s->v->rows(s, 0, wanted, 4, found, &failed, &error));
+    assert_ok(s->v->rows(s, 0, wanted, 4, NULL, found, &failed, &error));
     assert_int_equal(*(const uint8_t *)found[0], 77);
     for (int i = 1; i < 4; i++)
         assert_int_equal(*(const uint8_t *)found[i], 0);
     uint64_t beyond = GROUPS * rows;
-    assert_int_equal(s->v->rows(s, 0, &beyond, 1, found, &failed, &error), LEAT_E_RANGE);
+    assert_int_equal(s->v->rows(s, 0, &beyond, 1, NULL, found, &failed, &error), LEAT_E_RANGE);
     leat_source_close(s);
     leat_store_layout_destroy(&layout);
     free(page);

@@ -73,7 +73,7 @@ static void what_is_known_of_a_photo_stands_beside_it(void **state)
         assert_int_equal(e.image_kind, LEAT_IMAGE_PNG);
         assert_int_equal(e.health, i % 11 == 5 ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
         for (size_t d = 0; d < 5; d++)
-            assert_ok(s->v->rows(s, MADE_FIELDS + d, &i, 1, &rows[d], &failed, &error));
+            assert_ok(s->v->rows(s, MADE_FIELDS + d, &i, 1, NULL, &rows[d], &failed, &error));
         assert_int_equal(leat_get_u32(rows[0]), e.width);
         assert_int_equal(leat_get_u32(rows[1]), e.height);
         assert_int_equal(*(const uint8_t *)rows[2], e.channels);
@@ -97,7 +97,7 @@ static void an_empty_data_set_is_a_file_too(void **state)
     uint64_t i = 0;
     const void *row;
     size_t failed;
-    assert_int_equal(s->v->rows(s, 1, &i, 1, &row, &failed, &error), LEAT_E_RANGE);
+    assert_int_equal(s->v->rows(s, 1, &i, 1, NULL, &row, &failed, &error), LEAT_E_RANGE);
     leat_source_close(s);
 }
 
@@ -175,15 +175,15 @@ static void columns_given_at_once_equal_samples_given_one_by_one(void **state)
         for (int round = 0; round < 20; round++) {
             for (uint64_t i = 0; i < 1000; i++)
                 samples[i] = leat_draw_below((uint64_t)round, i, N);
-            assert_ok(s->v->rows(s, 0, samples, 1000, rows, &failed, &error));
+            assert_ok(s->v->rows(s, 0, samples, 1000, NULL, rows, &failed, &error));
             for (size_t i = 0; i < 1000; i++)
                 assert_int_equal(leat_get_u16(rows[i]), a[samples[i]]);
-            assert_ok(s->v->rows(s, 1, samples, 1000, rows, &failed, &error));
+            assert_ok(s->v->rows(s, 1, samples, 1000, NULL, rows, &failed, &error));
             for (size_t i = 0; i < 1000; i++) {
                 assert_memory_equal(rows[i], &b[7 * samples[i]], 28);
                 assert_int_equal((uintptr_t)rows[i] % 4, 0);
             }
-            assert_ok(s->v->rows(s, 2, samples, 1000, rows, &failed, &error));
+            assert_ok(s->v->rows(s, 2, samples, 1000, NULL, rows, &failed, &error));
             for (size_t i = 0; i < 1000; i++) {
                 assert_int_equal(leat_get_u64(rows[i]), c[samples[i]]);
                 assert_int_equal((uintptr_t)rows[i] % 8, 0);
@@ -192,7 +192,7 @@ static void columns_given_at_once_equal_samples_given_one_by_one(void **state)
         assert_ok(s->v->column(s, 2, &column, &error));
         assert_null(column); /* more than one group: not in one piece */
         samples[5] = N;
-        assert_int_equal(s->v->rows(s, 0, samples, 1000, rows, &failed, &error), LEAT_E_RANGE);
+        assert_int_equal(s->v->rows(s, 0, samples, 1000, NULL, rows, &failed, &error), LEAT_E_RANGE);
         assert_int_equal(failed, 5);
         leat_source_close(s);
     }
