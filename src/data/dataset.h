@@ -41,6 +41,8 @@ int leat_fetch_submit(struct leat_fetch *fetch, struct leat_error *error);
 /* After completion: closes the file, returns the read's error, verifies the checksum where extent.verify says so.
  * LEAT_OK, or LEAT_E_IO, LEAT_E_CHANGED, LEAT_E_CORRUPT with file, sample, field and offset. */
 int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error);
+/* Adds to an error about a value, such as that it does not decode, the file in which it lies. */
+void leat_error_at_extent(struct leat_error *error, struct leat_source *source, const struct leat_extent *extent);
 /* Says what decoding to the end has shown. */
 void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health);
 

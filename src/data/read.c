@@ -138,6 +138,15 @@ static int open_for(struct leat_fetch *fetch, struct leat_error *error)
     return LEAT_OK;
 }
 
+void leat_error_at_extent(struct leat_error *error, struct leat_source *source, const struct leat_extent *extent)
+{
+    struct leat_io_file *file = NULL;
+    if (source->v->file(source, extent->file, &file, NULL))
+        return; /* gone in between: the error is said without it */
+    leat_error_at_file(error, file->path, LEAT_NO_OFFSET);
+    leat_io_release(file);
+}
+
 int leat_fetch_submit(struct leat_fetch *fetch, struct leat_error *error)
 {
     int rc = open_for(fetch, error);

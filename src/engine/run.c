@@ -345,6 +345,8 @@ static int make_fetched(struct leat_task *t)
             if (rc == LEAT_IO_PENDING)
                 return rc;
             if (rc) {
+                if (is_broken(rc))
+                    leat_error_at_extent(&t->error, t->refs[i].source, &t->fetch.extent);
                 leat_error_at_sample(&t->error, LEAT_NO_SAMPLE, field_name(t, l->groups[t->group].field));
                 row_failed(t, i, rc, broken);
             } else {
