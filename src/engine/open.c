@@ -18,6 +18,7 @@
 
 #define WINDOW_BATCHES 24
 #define LEAST_BATCHES 3
+#define LEAST_HELD (UINT64_C(64) << 20) /* of the default: with small batches, a list of an epoch's labels is no accident */
 #define MAX_WINDOW 256
 #define CHUNK_IN_PLACE 256
 #define CHUNK_FETCHED 32
@@ -242,7 +243,7 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     l->fixed = (l->num_threads + 1) * l->scratch_bytes;
     l->task_reserve = (l->num_threads + 1) * task;
     l->budget = budget;
-    l->max_held = o->max_held_bytes ? o->max_held_bytes : budget;
+    l->max_held = o->max_held_bytes ? o->max_held_bytes : budget > LEAST_HELD ? budget : LEAST_HELD;
     if (l->max_held < batch)
         return leat_fail(error, LEAT_E_BUDGET, "max_held_bytes = %" PRIu64 " is too small: one batch needs %" PRIu64, l->max_held, batch);
     uint64_t room = (budget - l->fixed - l->task_reserve) / batch;
