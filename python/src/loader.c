@@ -308,7 +308,10 @@ static PyObject *loader_state(PyObject *self, PyObject *none)
     (void)none;
     if (!handle)
         return NULL;
-    int rc = leat_loader_state(handle, &json, &error);
+    int rc;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_state(handle, &json, &error);
+    Py_END_ALLOW_THREADS;
     loader_leave(l);
     return rc ? py_raise(&error) : py_text_take(json);
 }
@@ -345,7 +348,10 @@ static PyObject *loader_plan(PyObject *self, PyObject *args)
     struct leat_loader *handle = loader_enter(l);
     if (!handle)
         return NULL;
-    int rc = leat_loader_plan(handle, epoch, step, &ids, &n, &error);
+    int rc;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_plan(handle, epoch, step, &ids, &n, &error);
+    Py_END_ALLOW_THREADS;
     loader_leave(l);
     if (rc)
         return py_raise(&error);
@@ -382,7 +388,10 @@ static PyObject *loader_stats(PyObject *self, PyObject *none)
     (void)none;
     if (!handle)
         return NULL;
-    int rc = leat_loader_stats(handle, &json, &error);
+    int rc;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_stats(handle, &json, &error);
+    Py_END_ALLOW_THREADS;
     loader_leave(l);
     return rc ? py_raise(&error) : py_text_take(json);
 }
