@@ -38,7 +38,10 @@ class Form:
         self.tensor: Callable[[Any], Any] | None = None
         self.small: Callable[[_leat.Memory], Any] = np.asarray
         if framework == "torch":
-            import torch
+            try:
+                import torch
+            except ImportError as e:
+                raise ImportError("framework='torch' needs PyTorch: pip install torch, or say framework='numpy'") from e
 
             self.tensor = getattr(torch._C, "_from_dlpack", None) or torch.utils.dlpack.from_dlpack
             self.small = lambda memory: torch.from_numpy(np.asarray(memory))
@@ -56,13 +59,17 @@ class Form:
         tensor = self.tensor
         if tensor is None:
             if dtype == "bfloat16":
-                raise TypeError(f"output {name!r} is bfloat16, which numpy lacks: open the Loader with framework='torch'")
+                return lambda core: _no_bfloat16(name)  # the batch's other outputs can be used
             if ragged:
                 return lambda core: Ragged(np.asarray(core.memory(i)), np.asarray(core.memory_offsets(i)))
             return lambda core: np.asarray(core.memory(i))
         if ragged:
             return lambda core: Ragged(tensor(core.dlpack(i)), tensor(core.dlpack_offsets(i)))
         return lambda core: tensor(core.dlpack(i))
+
+
+def _no_bfloat16(name: str) -> Any:
+    raise TypeError(f"output {name!r} is bfloat16, which numpy lacks: open the Loader with framework='torch', or end its chain in ToDtype")
 
 
 class Batch(Mapping[str, Any]):
@@ -108,6 +115,10 @@ class Batch(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"<leat.Batch of {self.size} rows ({', '.join(self)}), epoch {self.epoch}, step {self.step}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made = self._map(lambda t: t)  # every value; pickling or copying them copies the memory
+        return (_rebuild, (self._form.framework, list(self), made._values))
 
     def _small(self, name: str, make: Callable[[_leat.Batch], Any]) -> Any:
         """Ids and the like: made once, and kept under a name that no output can have."""
@@ -189,6 +200,9 @@ class Batch(Mapping[str, Any]):
     def to(self, device: Any, non_blocking: bool = True) -> Batch:
         """The batch on a device: every tensor moved by ``Tensor.to``; lists stay. Needs ``framework="torch"``."""
         self._torch("to()")
+        import torch
+
+        device = torch.device(device)  # a dtype would change ids and offsets as well
         return self._map(lambda t: t.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
@@ -199,6 +213,13 @@ class Batch(Mapping[str, Any]):
     def clone(self) -> Batch:
         """A copy, which does not count against ``max_held_bytes``."""
         return self._map(lambda t: t.copy() if isinstance(t, np.ndarray) else t.clone())
+
+
+def _rebuild(framework: str, names: list[str], values: dict[str, Any]) -> Batch:
+    """A batch that was pickled or copied."""
+    form = Form(framework)
+    form.makers = dict.fromkeys(names, lambda core: None)  # never called: all values are there
+    return Batch(None, form, values)
 
 
 def framework_of(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from . import _leat
+from . import _leat, check
 from . import schema as _schema
 from .errors import ChangedError
 from .schema import Field
@@ -133,6 +133,8 @@ class Dataset:
                 return self.select(np.arange(begin, end, step))
             recipe = (self, "slice", begin, max(begin, end), step)
             return Dataset(self._handle.slice(*recipe[2:]), recipe)
+        if isinstance(key, (bool, np.bool_)):
+            raise TypeError("a Dataset is indexed by positions, or by a mask of one bool per sample: this is a single bool")
         if hasattr(key, "__index__") and getattr(key, "ndim", 0) == 0:
             position = key.__index__()
             if not -self._count <= position < self._count:
@@ -159,12 +161,7 @@ class Dataset:
         >>> leat.open(path).select([5, 3]).ids.tolist()
         [5, 3]
         """
-        array = positions_array(positions)
-        if array.size and (array.min() < -self._count or array.max() >= self._count):
-            bad = array[(array < -self._count) | (array >= self._count)][0]
-            raise IndexError(f"position {bad} is out of range: the data set has {self._count} samples")
-        if array.size and array.min() < 0:
-            array = np.where(array < 0, array + self._count, array)
+        array = positions_array(positions, self._count)
         return Dataset(self._handle.select(array), (self, "select", array))
 
     def split(self, fractions: Sequence[float], seed: int = 0) -> list[Dataset]:
@@ -178,7 +175,8 @@ class Dataset:
         weights = np.asarray(fractions, np.float64)
         if weights.ndim != 1 or not weights.size:
             raise ValueError("fractions is a list of numbers, one per part")
-        parts = self._handle.split(weights, check_seed(seed))
+        seed = check.seed(seed)
+        parts = self._handle.split(weights, seed)
         return [Dataset(part, (self, "split", weights.tolist(), seed, i)) for i, part in enumerate(parts)]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -195,28 +193,19 @@ def _widen(memory: _leat.Memory) -> np.ndarray[Any, Any]:
     return bits.view(np.float32)
 
 
-def positions_array(positions: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Integers as a contiguous array of int64."""
-    array = np.asarray(positions if hasattr(positions, "__len__") else list(positions))
+def positions_array(positions: Any, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Positions in a data set of `count` samples as a contiguous array of int64, counted from the start."""
+    array = np.asarray(positions if hasattr(positions, "__len__") or not hasattr(positions, "__iter__") else list(positions))
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise TypeError(f"positions are a list of integers, not an array of {array.dtype} with shape {array.shape}")
-    return np.ascontiguousarray(array, np.int64)
-
-
-def check_seed(seed: int) -> int:
-    if not 0 <= seed < 1 << 64:
-        raise ValueError(f"seed is an integer from 0 to 2**64 - 1, not {seed}")
-    return int(seed)
-
-
-def _choice(name: str, value: Any, choices: dict[str, int]) -> int:
-    if value not in choices:
-        raise ValueError(f"{name} is one of {', '.join(map(repr, choices))}, not {value!r}")
-    return choices[value]
+    if array.size and (array.min() < -count or array.max() >= count):
+        raise IndexError(f"position {array[(array < -count) | (array >= count)][0]} is out of range: the data set has {count} samples")
+    array = np.ascontiguousarray(array, np.int64)
+    return np.where(array < 0, array + count, array) if array.size and array.min() < 0 else array
 
 
 def _open_one(path: str, format: str, labels: str, index_dir: str | None, recheck: str) -> Dataset:
-    handle = _leat.Dataset.open(path, format, _choice("labels", labels, LABELS), _choice("recheck", recheck, RECHECK), index_dir)
+    handle = _leat.Dataset.open(path, format, check.choice("labels", labels, LABELS), check.choice("recheck", recheck, RECHECK), index_dir)
     return Dataset(handle, ("open", path, format, labels, index_dir, recheck))
 
 

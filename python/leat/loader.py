@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import _leat, ranks
+from . import _leat, check, ranks
 from .batch import Batch, Form, framework_of
-from .dataset import Dataset, _choice, check_seed, positions_array
+from .dataset import Dataset, positions_array
 from .ops import Outputs, program_to_json
 from .ranks import short_hash
 from .samplers import Blocks, Weighted, digest, load_list, save_list
@@ -51,7 +51,7 @@ class Loader:
         error_report: a file to which broken samples are appended as JSON lines.
         num_threads: at most so many threads work for this loader.
         budget_bytes: bound of batches in flight. None: the smaller of a quarter of the memory and 24 batches.
-        max_held_bytes: bound of outputs whose memory a tensor still refers to. None: as much again.
+        max_held_bytes: bound of outputs whose memory a tensor still refers to. None: as much again, at least 64 MiB.
         weight: share of the threads beside other loaders.
         framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
         yields: ``"dict"`` (a :class:`leat.Batch`) or ``"tuple"`` (its outputs, with `valid` appended where padding is possible).
@@ -100,21 +100,18 @@ class Loader:
             raise ValueError("give batch_size (rows per rank) or global_batch_size (rows of all ranks), one of them")
         if yields not in ("dict", "tuple"):
             raise ValueError(f"yields is 'dict' or 'tuple', not {yields!r}")
-        for name, value in {
+        given = {
             "batch_size": batch_size,
             "global_batch_size": global_batch_size,
-            "epochs": epochs,
             "budget_bytes": budget_bytes,
             "max_held_bytes": max_held_bytes,
-        }.items():
-            if value is not None and not 0 < value < 1 << 63:
-                raise ValueError(f"{name} is above 0 and below 2**63, not {value}")
-        if num_threads != "auto" and not 0 < num_threads < 1 << 31:
-            raise ValueError(f"num_threads is 'auto' or at least 1, not {num_threads}")
+        }
+        sizes = {name: 0 if value is None else check.integer(name, value, 1) for name, value in given.items()}
+        seed = check.seed(seed)
         tail = "drop" if drop_last else tail
         self.dataset = dataset
         self.rank, self.world_size, self._distributed = ranks.find(rank, world_size)
-        self._global = global_batch_size or (batch_size or 0) * self.world_size
+        self._global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
         self._tail = tail
         self._yields = yields
         self._form = Form(framework_of(framework))
@@ -125,15 +122,14 @@ class Loader:
         program = None if outputs is None else program_to_json(outputs)
         self._facts = {
             "the data set": dataset.fingerprint,
-            "seed": str(check_seed(seed)),
+            "seed": str(seed),
             "outputs": program or "",
             "order, sizes and error policy": repr((self._global, order, digest(arrays), tail, on_error, self.world_size)),
         }
         self._agreed = not self._distributed
         options: dict[str, Any] = {
             "dataset": dataset._handle,
-            "batch_size": batch_size or 0,
-            "global_batch_size": global_batch_size or 0,
+            **sizes,
             "order": order,
             "block_rows": arrays.get("block_rows", 0),
             "weights": arrays.get("weights"),
@@ -141,16 +137,14 @@ class Loader:
             "replacement": arrays.get("replacement", True),
             "positions": arrays.get("positions"),
             "seed": seed,
-            "epochs": -1 if epochs is None else epochs,
-            "tail": _choice("tail", tail, TAILS),
+            "epochs": -1 if epochs is None else check.integer("epochs", epochs, 1),
+            "tail": check.choice("tail", tail, TAILS),
             "rank": self.rank,
             "world_size": self.world_size,
             "local_ranks": ranks.local(self.world_size),
-            "on_error": _choice("on_error", on_error, ON_ERROR),
+            "on_error": check.choice("on_error", on_error, ON_ERROR),
             "error_report": error_report,
-            "num_threads": 0 if num_threads == "auto" else num_threads,
-            "budget_bytes": budget_bytes or 0,
-            "max_held_bytes": max_held_bytes or 0,
+            "num_threads": check.threads(num_threads),
             "weight": weight,
             "program": program,
             "region": 0,
@@ -166,6 +160,8 @@ class Loader:
         if sampler is None:
             if isinstance(shuffle, Blocks):
                 return BLOCKS, {"block_rows": shuffle.rows}
+            if not isinstance(shuffle, (bool, np.bool_)) and shuffle is not None:  # torch's DataLoader takes None too
+                raise TypeError(f"shuffle is True, False or leat.Blocks(rows), not {shuffle!r:.60}")
             return (SHUFFLED if shuffle else SEQUENTIAL), {}
         if shuffle:
             raise ValueError("sampler and shuffle exclude each other: the sampler says the order")
@@ -180,17 +176,20 @@ class Loader:
             )
         if isinstance(sampler, (list, tuple, range, np.ndarray)) or type(sampler).__name__ == "Tensor":
             return LIST, {"positions": self._positions(sampler)}
-        if not hasattr(sampler, "__iter__"):
+        if not hasattr(sampler, "__iter__") or isinstance(sampler, (str, bytes)):
             raise TypeError(f"sampler is leat.Weighted, a list of positions or a PyTorch Sampler, not {type(sampler).__name__}")
+        if hasattr(sampler, "__next__"):
+            raise TypeError(f"a {type(sampler).__name__} is used up after one epoch: give a list of positions, or an object with __iter__")
+        if hasattr(sampler, "batch_size") and hasattr(sampler, "sampler"):
+            raise TypeError(f"a {type(sampler).__name__} makes batches, which the Loader does: give its sampler, and batch_size")
         self._sampler = sampler
         return LIST, {}
 
     def _positions(self, values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-        array = positions_array(values)
-        n = len(self.dataset)
-        if array.size and (array.min() < -n or array.max() >= n):
-            raise IndexError(f"the sampler gave position {array[(array < -n) | (array >= n)][0]}: the data set has {n} samples")
-        return np.where(array < 0, array + n, array)
+        try:
+            return positions_array(values, len(self.dataset))
+        except (TypeError, IndexError) as e:
+            raise type(e)(f"sampler: {e}") from None
 
     # ---- iterating ---------------------------------------------------------------------------------------------------
 
@@ -247,8 +246,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch begins next. That of a loaded position keeps the position; another one drops it with a warning."""
-        if not 0 <= epoch < 1 << 63:
-            raise ValueError(f"epoch is 0 or above and below 2**63, not {epoch}")
+        epoch = check.integer("epoch", epoch)
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
         if self._core.set_epoch(epoch):
@@ -277,6 +275,8 @@ class Loader:
         >>> next(iter(again)).ids[0].item()
         32
         """
+        if not isinstance(state, Mapping):
+            raise TypeError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")
         plain = json.loads(json.dumps(dict(state)))
         if self._sampler is not None:
             self._find_lists(plain)
@@ -342,9 +342,10 @@ class Loader:
 
 
 def _checked(epoch: int, step: int) -> tuple[int, int]:
-    if not 0 <= epoch < 1 << 63 or not 0 <= step < 1 << 63:
-        raise IndexError(f"epoch {epoch}, step {step}: both are counted from 0")
-    return epoch, step
+    try:
+        return check.integer("epoch", epoch), check.integer("step", step)
+    except ValueError as e:
+        raise IndexError(str(e)) from None
 
 
 def lists_elsewhere(state: Mapping[str, Any]) -> list[dict[str, Any]]:

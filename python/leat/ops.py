@@ -9,6 +9,8 @@ that both get the same crop.
 from __future__ import annotations
 
 import json
+import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -28,8 +30,14 @@ class Operator:
     def __init__(self, name: str | None, **values: Any) -> None:
         if name is not None and not (isinstance(name, str) and name):
             raise TypeError(f"name is a text or None, not {name!r}")
-        self.name = name
-        self._values = values
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "_values", values)
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        raise AttributeError(f"operators are not changed: make another {type(self).__name__}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._values]
 
     def __getattr__(self, key: str) -> Any:
         if not key.startswith("_") and key in self._values:
@@ -57,12 +65,17 @@ class Operator:
         return {"type": type(self).__name__, **found} | ({"name": self.name} if self.name else {})
 
 
+def _integers(what: str, values: Any) -> tuple[int, ...]:
+    """One integer, or several."""
+    try:
+        return (operator.index(values),) if hasattr(values, "__index__") else tuple(operator.index(v) for v in values)
+    except TypeError:
+        raise TypeError(f"{what} is an integer or a list of them, not {values!r:.60}") from None
+
+
 def _size(size: Any) -> int | tuple[int, int]:
     """A side, or (height, width)."""
-    if hasattr(size, "__index__"):
-        sides: tuple[int, ...] = (size.__index__(),)
-    else:
-        sides = tuple(int(s) for s in size)
+    sides = _integers("size", size)
     if len(sides) not in (1, 2) or any(s < 1 for s in sides):
         raise ValueError(f"size is a number of pixels above 0, or (height, width), not {size!r}")
     return sides[0] if len(sides) == 1 else (sides[0], sides[1])
@@ -87,6 +100,8 @@ def _numbers(what: str, values: Any) -> tuple[float, ...]:
         found = tuple(float(v) for v in (values if hasattr(values, "__len__") else [values]))
     except (TypeError, ValueError):
         raise TypeError(f"{what} is a list of numbers, not {values!r}") from None
+    if not all(map(math.isfinite, found)):
+        raise ValueError(f"{what} is a list of finite numbers, not {values!r:.60}")
     return found
 
 
@@ -175,7 +190,7 @@ class RandomCrop(Operator):
         if padding_mode != "constant":
             raise ValueError(f"padding_mode is 'constant', not {padding_mode!r}")
         if padding is not None:
-            padding = tuple(int(p) for p in padding) if hasattr(padding, "__len__") else (int(padding),)
+            padding = _integers("padding", padding)
             if len(padding) not in (1, 2, 4) or min(padding) < 0:
                 raise ValueError("padding is one, two or four numbers, none below 0")
         super().__init__(
@@ -225,9 +240,10 @@ class RandomHorizontalFlip(Operator):
     """Mirrors left and right with probability `p`."""
 
     def __init__(self, p: float = 0.5, *, name: str | None = None) -> None:
-        if not 0 <= p <= 1:
+        (chance,) = _numbers("p", [p])
+        if not 0 <= chance <= 1:
             raise ValueError(f"p is a probability, from 0 to 1, not {p}")
-        super().__init__(name, p=float(p))
+        super().__init__(name, p=chance)
 
 
 class Normalize(Operator):
@@ -341,7 +357,10 @@ def program_from_json(text: str) -> dict[str, Out]:
     Raises:
         ValueError: the text is not a program; it says why.
     """
-    program = json.loads(text)
+    try:
+        program = json.loads(text)
+    except ValueError as e:
+        raise ValueError(f"not a program of leat: {e}") from None
     try:
         operators = {key: _from_json(value) for key, value in program["operators"].items()}
         return {name: Out(str(o["field"]), [operators[key] for key in o["chain"]]) for name, o in program["outputs"].items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,7 +41,10 @@ class Ragged:
     def __getitem__(self, key: Any) -> Any:
         """Row `key`, or for a slice a Ragged of those rows, both without a copy of the values (a step other than 1 copies)."""
         if not isinstance(key, slice):
-            i = key.__index__()
+            try:
+                i = operator.index(key)
+            except TypeError:
+                raise TypeError(f"a Ragged is indexed by the number of a row or by a slice, not by {type(key).__name__}") from None
             if not -len(self) <= i < len(self):
                 raise IndexError(f"row {i} is out of range: there are {len(self)} rows")
             i %= len(self)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from . import check
 from .errors import StateError
 
 
@@ -38,7 +39,7 @@ def find(rank: int | None, world_size: int | None) -> tuple[int, int, bool]:
     if (rank is None) != (world_size is None):
         raise ValueError("rank and world_size go together: give both or neither")
     if rank is not None and world_size is not None:
-        found = (rank, world_size, False)
+        found = (check.integer("rank", rank), check.integer("world_size", world_size, 1), False)
     elif dist := distributed():
         found = (dist.get_rank(), dist.get_world_size(), True)
     else:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from . import check
+
 
 class Blocks:
     """``shuffle=leat.Blocks(rows)``: shuffles blocks of `rows` consecutive samples, and the samples of a few blocks among each
@@ -20,9 +22,7 @@ class Blocks:
     __slots__ = ("rows",)
 
     def __init__(self, rows: int) -> None:
-        if rows < 1:
-            raise ValueError(f"a block has at least one row, not {rows}")
-        self.rows = int(rows)
+        self.rows = check.integer("rows", rows, 1)
 
     def __repr__(self) -> str:
         return f"Blocks({self.rows})"
@@ -49,11 +49,9 @@ class Weighted:
         self.weights = np.ascontiguousarray(weights, np.float64)
         if self.weights.ndim != 1 or not np.isfinite(self.weights).all() or (self.weights < 0).any() or not (self.weights > 0).any():
             raise ValueError("weights is a list of numbers, none below 0 and one above it")
-        if num_samples < 1:
-            raise ValueError(f"num_samples is above 0, not {num_samples}")
-        if not replacement and num_samples > np.count_nonzero(self.weights):
+        self.num_samples = check.integer("num_samples", num_samples, 1)
+        if not replacement and self.num_samples > np.count_nonzero(self.weights):
             raise ValueError(f"without replacement num_samples is at most {np.count_nonzero(self.weights)}, the number of weights above 0")
-        self.num_samples = int(num_samples)
         self.replacement = bool(replacement)
 
     def __repr__(self) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from . import check
 
 DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32", "float64", "bool",
@@ -27,6 +29,8 @@ def dtype_name(dtype: Any) -> str:
     """
     if isinstance(dtype, str) and dtype in DTYPES:
         return dtype
+    if dtype is None:  # numpy would make float64 of it
+        raise ValueError(f"a dtype is one of {', '.join(DTYPES)}, not None")
     text = str(dtype)
     if text.startswith("torch."):
         name = text.removeprefix("torch.")
@@ -90,14 +94,17 @@ def field(dtype: Any, shape: Sequence[int | None] = (), *, layout: Literal["HWC"
         if tuple(shape) or layout is not None:
             raise ValueError(f"a field of {dtype!r} has neither a shape nor a layout")
         return Field(dtype, "uint8")
-    name = dtype_name(dtype)
+    try:
+        name = dtype_name(dtype)
+    except ValueError as e:
+        raise ValueError(f"{e}; or {', '.join(map(repr, KINDS))}") from None
     if isinstance(shape, int):
         raise ValueError(f"shape is a tuple: ({shape},)")
-    dims = tuple(None if n is None else int(n) for n in shape)
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        raise TypeError(f"shape is a tuple of integers, not {shape!r:.60}")
+    dims = tuple(None if n is None else check.integer("a dimension", n, 1) for n in shape)
     if any(n is None for n in dims[1:]):
         raise ValueError(f"of the shape {dims} only the first dimension may be None")
-    if any(n is not None and n < 1 for n in dims):
-        raise ValueError(f"the dimensions of the shape {dims} must be above 0")
     if len(dims) > 8:
         raise ValueError(f"the shape {dims} has more than 8 dimensions")
     if layout not in LAYOUTS:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from . import _leat
+from . import check as _check
 from . import schema as _schema
 from .schema import Field
 
@@ -67,22 +68,22 @@ class Writer:
     ) -> None:
         if photos != "original":
             raise ValueError(f"photos is 'original', not {photos!r}")
-        if num_threads != "auto" and not 0 < num_threads < 1 << 31:
-            raise ValueError(f"num_threads is 'auto' or at least 1, not {num_threads}")
-        if shard_bytes is not None and not 0 < shard_bytes < 1 << 63:
-            raise ValueError(f"shard_bytes is above 0 and below 2**63, not {shard_bytes}")
+        if not isinstance(schema, Mapping):
+            raise TypeError(f"schema is a dict of name: type, not {type(schema).__name__}")
         self._fields: dict[str, Field] = {str(name): _schema.as_field(f) for name, f in schema.items()}
         self._encode: list[tuple[str, Callable[[Any], Any]]] = [(name, _encoder(name, f)) for name, f in self._fields.items()]
         self._path = os.fspath(path)
         self._closed = True
+        #: broken photos, known once the file is closed: (id, whether it was left out, name, reason) of each
+        self.broken: list[tuple[int, bool, str, str]] = []
         self._handle = _leat.Writer.open(
             os.path.abspath(self._path),
             _schema.to_raw(self._fields),
             check,
             overwrite,
             resume,
-            shard_bytes or 0,
-            0 if num_threads == "auto" else num_threads,
+            0 if shard_bytes is None else _check.integer("shard_bytes", shard_bytes, 1),
+            _check.threads(num_threads),
             None if metadata is None else json.dumps(dict(metadata)),
             [] if classes is None else [str(c) for c in classes],
         )
@@ -91,6 +92,9 @@ class Writer:
     def __len__(self) -> int:
         """Samples so far; after ``resume=True``, those that are whole."""
         return self._handle.count()
+
+    def __repr__(self) -> str:
+        return f"<leat.Writer of {self._path}, {'closed' if self._closed else f'{len(self)} samples'}>"
 
     @property
     def schema(self) -> dict[str, Field]:

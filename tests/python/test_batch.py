@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,14 @@ def test_every_dtype_arrives_as_itself_in_torch(typed: Path, dtype: str) -> None
 def test_every_dtype_arrives_as_itself_in_numpy(typed: Path, dtype: str) -> None:
     array = first(typed, 4, framework="numpy", outputs={dtype: []})[dtype]
     assert array.dtype == np.dtype(dtype) and array.flags.writeable and array.shape == (4, 3)
+
+
+def test_beside_bfloat16_the_other_outputs_are_there_in_numpy(typed: Path) -> None:
+    made = leat.Loader(leat.open(typed), 4, framework="numpy", outputs={"bfloat16": [], "int8": []})
+    for batch in made:
+        assert list(batch) == ["bfloat16", "int8"] and batch["int8"].dtype == np.int8
+        with pytest.raises(TypeError, match="bfloat16"):
+            batch["bfloat16"]
 
 
 def test_bfloat16_in_numpy_is_a_type_error(typed: Path) -> None:
@@ -149,6 +160,13 @@ def test_a_consumer_that_keeps_every_batch_gets_an_error_that_says_how_many(phot
     assert 0 < len(kept) < 24
 
 
+def test_with_small_batches_a_list_of_an_epochs_outputs_is_no_error(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"n": "int64"}) as w:
+        w.write_batch({"n": np.arange(4000)})
+    kept = [batch["n"] for batch in leat.Loader(leat.open(tmp_path / "a.leat"), 4)]
+    assert torch.cat(kept).tolist() == list(range(4000))
+
+
 def test_clone_is_a_copy_that_does_not_count_as_held(mixed: Path) -> None:
     loader = leat.Loader(leat.open(mixed), 5, framework="torch")
     batch = next(iter(loader))
@@ -163,6 +181,22 @@ def test_clone_is_a_copy_that_does_not_count_as_held(mixed: Path) -> None:
 def test_to_moves_every_tensor(mixed: Path) -> None:
     moved = first(mixed, 5, framework="torch").to("meta")
     assert moved["vector"].device.type == moved["boxes"].values.device.type == moved.ids.device.type == "meta"
+
+
+def test_to_takes_a_device_and_no_dtype(records: Path) -> None:
+    with pytest.raises(TypeError):
+        first(records, 4, framework="torch").to(torch.float16)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))], ids=["deepcopy", "pickle"])
+def test_a_copy_of_a_batch_holds_the_same_and_memory_of_its_own(mixed: Path, copied: Callable[[leat.Batch], leat.Batch]) -> None:
+    made = leat.Loader(leat.open(mixed), 4, framework="numpy")
+    batch = next(iter(made))
+    again = copied(batch)
+    assert list(again) == list(batch) and again.ids.tolist() == [0, 1, 2, 3] and (again.epoch, again.step, again.size) == (0, 0, 4)
+    assert again["text"] == batch["text"] and np.array_equal(again["boxes"].values, batch["boxes"].values)
+    del batch
+    assert held_bytes(made) == 0 and again["vector"].shape == (4, 2, 2)
 
 
 def test_to_in_numpy_is_a_type_error(records: Path) -> None:

@@ -59,6 +59,18 @@ def test_a_position_out_of_range_is_an_index_error(records: Path, position: int)
         leat.open(records)[position]
 
 
+@pytest.mark.parametrize("key", [True, np.True_, 7.0, None, [0.5], {1, 2}])
+def test_what_is_neither_position_nor_mask_is_a_type_error(records: Path, key: Any) -> None:
+    with pytest.raises(TypeError):
+        leat.open(records)[key]
+
+
+@pytest.mark.parametrize("position", [1 << 63, -101, 100])
+def test_a_list_with_a_position_out_of_range_names_it(records: Path, position: int) -> None:
+    with pytest.raises(IndexError, match=f"{position} is out of range"):
+        leat.open(records)[[position]]
+
+
 def test_a_name_as_index_points_to_column(records: Path) -> None:
     ds: Any = leat.open(records)
     with pytest.raises(TypeError, match="column"):

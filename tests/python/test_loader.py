@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,11 @@ def test_a_state_of_another_data_set_is_an_error_that_says_so(records: Path, pho
     made = loader(photos)
     with pytest.raises(leat.StateError, match="data set|fingerprint"):
         made.load_state_dict(loader(records).state_dict())
+
+
+def test_what_is_no_dict_is_a_type_error(records: Path) -> None:
+    with pytest.raises(TypeError, match="state_dict"):
+        loader(records, 5).load_state_dict(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("state", [{}, {"at": 3}, {"state": 99}])
@@ -313,6 +319,16 @@ def test_layouts_have_the_shapes_and_strides_that_they_say(photos: Path) -> None
 # ---- broken samples --------------------------------------------------------------------------------------------------
 
 PHOTO = {"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))], "label": []}
+
+
+def test_a_broken_photo_of_a_folder_is_named_with_its_file(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    for i in range(3):
+        (tmp_path / f"{i}.jpg").write_bytes(jpeg(40, 40)[: 300 if i == 2 else None])
+    made = leat.Loader(leat.open(tmp_path), 3, outputs={"image": CHAIN})
+    for _ in range(2):  # found now, and known the second time
+        with pytest.raises(leat.BrokenSampleError, match=r"sample 2\b.*2\.jpg") as found:
+            next(iter(made))
+        assert found.value.file == str(tmp_path / "2.jpg") and found.value.sample == 2
 
 
 def test_raise_names_the_sample_and_does_not_move(broken: Path) -> None:
@@ -507,6 +523,49 @@ def test_a_distributed_sampler_is_an_error(records: Path) -> None:
 def test_an_argument_that_cannot_be_is_a_value_error(records: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         leat.Loader(leat.open(records), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("batch_size", 2.5),
+        ("batch_size", "3"),
+        ("batch_size", True),
+        ("seed", 1.5),
+        ("seed", None),
+        ("epochs", 1.0),
+        ("num_threads", "all"),
+        ("num_threads", None),
+        ("shuffle", "no"),
+        ("sampler", "abc"),
+        ("sampler", 5),
+        ("sampler", [0.5]),
+        ("rank", "0"),
+    ],
+)
+def test_an_argument_of_another_type_is_a_type_error_that_names_it(records: Path, name: str, value: Any) -> None:
+    options: dict[str, Any] = {"batch_size": 2, **({"world_size": 2} if name == "rank" else {}), name: value}
+    with pytest.raises(TypeError, match=name):
+        leat.Loader(leat.open(records), **options)
+
+
+def test_integers_of_numpy_are_taken_wherever_integers_are(records: Path) -> None:
+    three: Any = np.int64(3)
+    made = leat.Loader(leat.open(records), three, seed=three, epochs=three, num_threads=three, rank=three - 3, world_size=three - 2)
+    made.set_epoch(three - 1)
+    assert made.plan(three - 3, three).tolist() == [9, 10, 11] and next(iter(made)).epoch == 2
+
+
+def test_a_sampler_that_is_used_up_after_one_epoch_is_a_type_error(records: Path) -> None:
+    with pytest.raises(TypeError, match="used up"):
+        leat.Loader(leat.open(records), 2, sampler=(i for i in range(5)))
+
+
+def test_a_sampler_of_batches_is_a_type_error_that_says_what_to_give(records: Path) -> None:
+    torch = pytest.importorskip("torch")
+    batches = torch.utils.data.BatchSampler(range(5), 2, False)
+    with pytest.raises(TypeError, match="give its sampler"):
+        leat.Loader(leat.open(records), 2, sampler=batches)
 
 
 def test_a_path_instead_of_a_data_set_is_a_type_error(records: Path) -> None:

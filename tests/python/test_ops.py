@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import pickle
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -112,13 +114,39 @@ def test_json_that_is_no_program_is_a_value_error(text: str) -> None:
         lambda: ops.RandomHorizontalFlip(1.5),
         lambda: ops.Normalize([1, 2], [1]),
         lambda: ops.Normalize([1], [0]),
+        lambda: ops.Normalize([float("nan")], [1]),
+        lambda: ops.Normalize([0], [float("inf")]),
         lambda: ops.ToDtype("complex64"),
+        lambda: ops.ToDtype(None),
         lambda: ops.ToLayout("HWC"),
     ],
 )
 def test_an_argument_that_makes_no_sense_is_a_value_error(make: object) -> None:
     with pytest.raises(ValueError):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ops.Resize("large"),
+        lambda: ops.Resize((2.7, 3)),
+        lambda: ops.CenterCrop(None),
+        lambda: ops.RandomCrop(3, padding=1.5),
+        lambda: ops.RandomHorizontalFlip(cast(Any, "often")),
+        lambda: ops.Normalize("a", 1),
+    ],
+)
+def test_a_number_is_never_cut_and_a_text_is_none(make: Callable[[], object]) -> None:
+    with pytest.raises(TypeError):
+        make()
+
+
+def test_an_operator_cannot_be_changed() -> None:
+    crop = ops.RandomCrop(3)
+    with pytest.raises(AttributeError, match="make another"):
+        crop.size = (4, 4)
+    assert crop.size == (3, 3) and "padding" in dir(crop)
 
 
 @pytest.mark.parametrize("outputs", [{}, {"x": [3]}, {"x": "Decode"}, {("a", "b"): []}, []])

@@ -58,6 +58,12 @@ def test_a_nested_tensor_has_the_same_rows() -> None:
     assert [t.tolist() for t in nested.unbind()] == [[1, 2, 3], [4]]
 
 
+@pytest.mark.parametrize("key", ["a", [0, 1], 1.0, None])
+def test_what_is_neither_row_nor_slice_is_a_type_error(key: object) -> None:
+    with pytest.raises(TypeError, match="row or by a slice"):
+        leat.Ragged(np.arange(5), np.array([0, 2, 5]))[key]
+
+
 def test_a_row_out_of_range_is_an_index_error() -> None:
     with pytest.raises(IndexError):
         ragged([[1]], "numpy")[1]

@@ -217,6 +217,12 @@ def test_options_that_are_not_there_are_refused(tmp_path: Path, options: dict[st
         leat.Writer(tmp_path / "a.leat", {"n": "int64"}, **options)
 
 
+@pytest.mark.parametrize("options", [{"num_threads": "all"}, {"shard_bytes": 0.5}, {"schema": [("n", "int64")]}])
+def test_options_of_another_type_are_a_type_error_that_names_them(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=next(iter(options))):
+        leat.Writer(tmp_path / "a.leat", **{"schema": {"n": "int64"}, **options})
+
+
 def test_broken_photos_are_listed_and_keep_their_ids(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
     w = leat.Writer(tmp_path / "a.leat", {"image": "image"})
     w.add(image=jpeg(20, 20))
@@ -230,6 +236,7 @@ def test_broken_photos_are_listed_and_keep_their_ids(tmp_path: Path, jpeg: Calla
     ("dtype", "shape", "layout"),
     [
         ("float33", (), None),
+        (None, (), None),
         ("int64", (2, None), None),
         ("int64", (0,), None),
         ("image", (3,), None),
