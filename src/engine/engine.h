@@ -175,6 +175,7 @@ struct leat_loader {
     pthread_cond_t changed;
     unsigned waiting; /* threads in `changed` */
     unsigned in_next; /* threads inside leat_loader_next or batch_at */
+    bool helping;     /* one of them works: a second one would need scratch that nothing was set aside for */
     uint64_t interrupts;
     int64_t last_next_ns, opened_ns;
     struct leat_counters count;
@@ -278,8 +279,9 @@ void leat_loader_destroy(struct leat_loader *loader);
 
 /* ---- stats.c ------------------------------------------------------------------------------------------------------ */
 
-/* Appends one line per broken row of a batch that is handed out. Without effect where no report was asked for. */
+/* Appends one line per broken row of a batch that is handed out, or one for an error that is raised. Without the lock: a
+ * file may take its time. Without effect where no report was asked for. */
 void leat_report_broken(struct leat_loader *loader, const struct leat_batch *batch);
-void leat_report_raised(struct leat_loader *loader, const struct leat_batch *batch);
+void leat_report_raised(struct leat_loader *loader, uint64_t epoch, uint64_t step, const struct leat_error *error);
 
 #endif

@@ -105,6 +105,12 @@ static struct leat_position next_start(const struct leat_loader *l)
     return (struct leat_position){l->started ? l->epoch + 1 : 0, 0};
 }
 
+static uint64_t step_at(const struct leat_loader *l, struct leat_position at)
+{
+    struct leat_plan_batch plan;
+    return leat_plan_batch(l->plan, at, &plan) ? 0 : plan.step;
+}
+
 /* What a state names: the first batch that the consumer has not received. */
 static struct leat_position received(const struct leat_loader *l)
 {
@@ -124,6 +130,7 @@ int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_er
     }
     move_to(l, to);
     l->epoch = to.epoch;
+    l->step = step_at(l, to);
     l->started = true;
     l->loaded = l->ended = l->has_next_epoch = false;
     l->last_next_ns = leat_clock_ns();
@@ -248,7 +255,6 @@ static int raise(struct leat_loader *l, struct leat_batch *b, struct leat_error 
     if (error)
         *error = b->failure;
     l->count.raised++;
-    leat_report_raised(l, b);
     if (l->ragged) { /* its values may have other lengths the next time */
         leat_window_uncut(b);
         b->state = LEAT_BATCH_SIZING;
@@ -297,15 +303,17 @@ static int hand_out(struct leat_loader *l, struct leat_batch **out, struct leat_
 /* Does what the consumer would otherwise wait for, if that takes no thread more than the loader may have. */
 static bool help(struct leat_loader *l)
 {
-    if (l->working >= l->num_threads && !l->one_core)
+    if (l->helping || (l->working >= l->num_threads && !l->one_core))
         return false;
     struct leat_task *task = leat_task_take(l, false);
     if (!task)
         return false;
     l->count.helped_tasks++;
+    l->helping = true;
     leat_engine_unlock();
     leat_task_run(task);
     leat_engine_lock();
+    l->helping = false;
     leat_task_finish(task);
     return true;
 }
@@ -380,17 +388,27 @@ static int64_t deadline(int64_t timeout_ms)
 int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out, struct leat_error *error)
 {
     *out = NULL;
+    struct leat_error own;
+    error = error ? error : &own;
     int rc = enter(l, error);
     if (rc)
         return rc;
-    l->in_next++;
+    l->in_next++; /* so that a closing waits, also while the report is written, for which the lock is let go */
+    uint64_t raised = l->count.raised, epoch = l->epoch, step = l->step;
     rc = next_locked(l, iteration, timeout_ms < 0 ? INT64_MAX : deadline(timeout_ms), out, error);
+    raised = l->count.raised - raised;
+    if (l->report_fd >= 0 && (raised || (*out && (*out)->n_broken))) {
+        leat_engine_unlock();
+        if (*out)
+            leat_report_broken(l, *out);
+        else
+            leat_report_raised(l, epoch, step, error);
+        leat_engine_lock();
+    }
     l->in_next--;
     if (l->closed)
         leat_engine_notify(l);
     leat_engine_unlock();
-    if (*out && (*out)->n_broken)
-        leat_report_broken(l, *out);
     return rc;
 }
 
@@ -475,6 +493,7 @@ int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_
     if (!rc) {
         l->iteration++; /* ends an iteration that runs */
         l->at = l->plan_at = at;
+        l->step = step_at(l, at);
         l->loaded = true;
         l->started = l->has_next_epoch = false;
         l->ended = false;
@@ -539,11 +558,16 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
 /* The batch stands on the side of the window; this thread and any idle one make its rows. */
 static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, struct leat_batch **out, struct leat_error *error)
 {
+    uint64_t interrupts = l->interrupts;
+    while (l->side && !l->closed && !leat_engine.stopping && l->interrupts == interrupts) /* another thread's comes first */
+        leat_engine_wait(l, INT64_MAX);
+    if (l->side)
+        return l->interrupts == interrupts ? leat_fail(error, LEAT_E_CLOSED, "the loader was closed")
+                                           : leat_fail(error, LEAT_E_CANCELLED, "interrupted");
     struct leat_batch *b = leat_window_batch(l, plan->rows, error);
     if (!b)
         return LEAT_E_NOMEM;
     int rc = LEAT_OK;
-    uint64_t interrupts = l->interrupts;
     b->plan = *plan;
     b->side = true;
     b->state = LEAT_BATCH_SIZING;
@@ -571,6 +595,7 @@ static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, 
             *error = b->failure;
     }
     l->side = NULL;
+    leat_engine_notify(l);
     if (!rc) {
         put_out(l, b);
         *out = b;

@@ -275,17 +275,20 @@ static int join_engine(struct leat_loader *l, struct leat_error *error)
     int rc = leat_engine_prepare(error);
     if (!rc)
         rc = leat_engine_grow(l->num_threads, error);
+    struct leat_task *list = NULL, *t; /* so that no thread can fail to get one later */
+    for (unsigned i = 0; !rc && i < l->num_threads + 2; i++)
+        if ((t = leat_task_new(l))) {
+            t->next = list;
+            list = t;
+        } else {
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the tasks of a loader");
+        }
+    l->free_tasks = list;
     if (!rc) {
         leat_engine_add(l);
         l->generation = atomic_load_explicit(&leat_engine.generation, memory_order_relaxed);
         l->vtime = leat_engine.vclock;
         leat_engine.used += l->fixed + l->task_reserve;
-        struct leat_task *list = NULL, *t; /* so that no thread can fail to get one later */
-        for (unsigned i = 0; i < l->num_threads + 2 && (t = leat_task_new(l)); i++) {
-            t->next = list;
-            list = t;
-        }
-        l->free_tasks = list;
     }
     leat_engine_unlock();
     return rc;
@@ -426,8 +429,9 @@ void leat_loader_close(struct leat_loader *l)
         l->dataset = NULL;
     }
     leat_engine.used -= l->fixed + l->task_reserve;
-    leat_region_trim(&l->region);
     bool last = leat_loader_unref(l);
+    if (!last) /* else the whole region goes, and the lock is not held for it */
+        leat_region_trim(&l->region);
     leat_engine_unlock();
     leat_dataset_release(dataset);
     for (struct leat_task *t = resumed, *next; t; t = next) {

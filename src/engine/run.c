@@ -359,6 +359,12 @@ static int make_fetched(struct leat_task *t)
 
 /* ---- the run ------------------------------------------------------------------------------------------------------ */
 
+/* The one place that says what a row may be here: one whole sample. */
+static bool is_whole_sample(const struct leat_plan_row *row)
+{
+    return !row->n_more && !row->piece.begin && row->piece.count == UINT64_MAX;
+}
+
 /* False with the batch failed: decisions gave up what its plan needs, as may befall one that was asked for long after its turn. */
 static bool prepare_chunk(struct leat_task *t, uint64_t first, uint64_t left)
 {
@@ -372,8 +378,15 @@ static bool prepare_chunk(struct leat_task *t, uint64_t first, uint64_t left)
         leat_task_raise(t, first);
         return false;
     }
-    for (size_t i = 0; i < t->count; i++)
+    for (size_t i = 0; i < t->count; i++) {
+        if (!is_whole_sample(&t->rows[i])) {
+            leat_fail(&t->error, LEAT_E_UNSUPPORTED, "row %" PRIu64 " is made of parts of samples, which this engine cannot join",
+                      t->rows[i].row);
+            leat_task_raise(t, first + i);
+            return false;
+        }
         t->positions[i] = position_of(l, &t->rows[i].piece);
+    }
     leat_dataset_locate(l->dataset, t->positions, t->count, t->refs);
     return true;
 }

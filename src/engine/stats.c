@@ -2,6 +2,7 @@
  * What a loader says about itself: statistics as JSON, and the report of broken samples, one JSON object per line, each
  * written with one write(2) to a file opened for appending, so that several loaders may share it.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "engine/engine.h"
 
 static json_t *number(uint64_t n)
@@ -165,9 +167,9 @@ static void write_line(int fd, json_t *object)
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     if (text) {
         size_t n = strlen(text);
-        text[n] = '\n'; /* in the place of the terminator: one write, one line */
-        ssize_t written = write(fd, text, n + 1);
-        (void)written; /* the report is a by-product; the batch itself says the same */
+        text[n] = '\n';                                 /* in the place of the terminator: one write, one line */
+        if (write(fd, text, n + 1) != (ssize_t)(n + 1)) /* the report is a by-product: the batch itself says the same */
+            leat_log(LEAT_LOG_WARNING, "a line of the error report could not be written (%s): %.*s", strerror(errno), (int)n, text);
     }
     free(text);
     json_decref(object);
@@ -184,12 +186,11 @@ void leat_report_broken(struct leat_loader *l, const struct leat_batch *b)
     }
 }
 
-void leat_report_raised(struct leat_loader *l, const struct leat_batch *b)
+void leat_report_raised(struct leat_loader *l, uint64_t epoch, uint64_t step, const struct leat_error *e)
 {
     if (l->report_fd < 0)
         return;
-    const struct leat_error *e = &b->failure;
     write_line(l->report_fd,
-               json_pack("{s:o, s:o, s:I, s:s, s:o, s:o}", "epoch", number(b->plan.epoch), "step", number(b->plan.step), "planned",
-                         (json_int_t)e->sample, "code", leat_status_name(e->code), "file", words(e->file), "reason", words(e->message)));
+               json_pack("{s:o, s:o, s:I, s:s, s:o, s:o}", "epoch", number(epoch), "step", number(step), "planned", (json_int_t)e->sample,
+                         "code", leat_status_name(e->code), "file", words(e->file), "reason", words(e->message)));
 }
