@@ -17,7 +17,8 @@
  *
  * States change under the lock. The arrays of a FILLING batch are written by its tasks without it, each task its own
  * rows. A task is (run of rows): it makes all in-place outputs of the run, then fetches and makes the others row by row;
- * where a read is pending the task is parked, and its completion puts it in front of the loader's queue.
+ * where a read is pending the task is parked, and its completion puts it in front of the loader's queue; where memory is
+ * short it waits likewise (reserve.c).
  */
 #ifndef LEAT_ENGINE_ENGINE_H
 #define LEAT_ENGINE_ENGINE_H
@@ -156,7 +157,9 @@ struct leat_loader {
     struct leat_buffer *free_buffers;
     struct leat_region region;
     uint64_t in_flight, held, task_bytes, task_reserve;
-    uint64_t *live; /* per output: buffers out; the largest is how many batches are held */
+    uint64_t region_limit; /* while tasks need no more than was set aside for them */
+    uint64_t usual_room;   /* of a task's read buffer; a larger one is not kept */
+    uint64_t *live;        /* per output: buffers out; the largest is how many batches are held */
 
     /* running */
     bool full;   /* the window is full: no planning until it has drained to a half */
@@ -168,6 +171,7 @@ struct leat_loader {
     double vtime;
     double ns_per_row;
     struct leat_task *resumed, **resumed_tail; /* their reads are complete */
+    struct leat_task *starved;                 /* wait for memory (reserve.c) */
     struct leat_task *free_tasks;
     struct leat_work *free_work, *all_work;
     bool pends;    /* some read was pending: one row per task, many tasks */
@@ -240,6 +244,8 @@ struct leat_batch *leat_window_pop(struct leat_loader *loader);
 struct leat_batch *leat_window_batch(struct leat_loader *loader, uint64_t rows, struct leat_error *error);
 /* Cuts the buffers of a batch. HELD: not now; BUDGET: never. */
 int leat_window_cut(struct leat_loader *loader, struct leat_batch *batch, struct leat_error *error);
+/* Takes a batch out of use that is in no window any more: at once, or when its last task lets go of it. */
+void leat_batch_cancel(struct leat_batch *batch);
 /* Gives the buffers of a batch back. */
 void leat_window_uncut(struct leat_batch *batch);
 /* Makes a batch ready to be computed again. */
@@ -267,6 +273,8 @@ void leat_task_recycle(struct leat_task *task); /* under the lock */
 void leat_task_destroy(struct leat_task *task);
 /* Ends a task of a closed loader whose read is complete. Without the lock. */
 void leat_task_orphan(struct leat_task *task);
+/* There may be memory again: tasks that wait for some ask once more. Under the lock. */
+void leat_task_feed(struct leat_loader *loader);
 uint64_t leat_task_size(const struct leat_loader *loader);
 /* Bytes of a stored value of an in-place output: run.c. */
 uint64_t leat_loader_value_bytes(const struct leat_loader *loader, size_t output);

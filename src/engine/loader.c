@@ -84,10 +84,7 @@ static void move_to(struct leat_loader *l, struct leat_position to)
     } else {
         struct leat_position plan_at = l->plan_at;
         for (; keep; keep--) {
-            struct leat_batch *b = leat_window_pop(l);
-            atomic_store_explicit(&b->cancelled, true, memory_order_relaxed);
-            if (!b->tasks)
-                leat_batch_recycle(b);
+            leat_batch_cancel(leat_window_pop(l));
         }
         l->plan_at = plan_at;
     }
@@ -210,6 +207,7 @@ static void put_out(struct leat_loader *l, struct leat_batch *b)
     if (!b->side) {
         l->in_flight -= bytes;
         l->held += bytes;
+        leat_task_feed(l);
     }
     b->state = LEAT_BATCH_OUT;
     l->references += 1 + l->n_outputs;
@@ -601,9 +599,7 @@ static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, 
         *out = b;
         return LEAT_OK;
     }
-    atomic_store_explicit(&b->cancelled, true, memory_order_relaxed);
-    if (!b->tasks)
-        leat_batch_recycle(b);
+    leat_batch_cancel(b);
     return rc;
 }
 

@@ -219,7 +219,8 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     batch = batch_bytes(l, rows_of_batch(l, o), ragged_row);
     l->estimate = batch;
     l->scratch_bytes = leat_program_scratch_bytes(l->program);
-    task = leat_task_size(l) + leat_region_round(2 * largest);
+    l->usual_room = leat_region_round(2 * largest);
+    task = leat_task_size(l) + l->usual_room;
     unsigned cores = leat_cpu_count() / (o->local_ranks ? o->local_ranks : 1);
     l->one_core = leat_cpu_count() == 1;
     l->num_threads = o->num_threads ? o->num_threads : cores ? cores : 1;
@@ -252,7 +253,8 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     l->window = leat_new_array(l->window_room, sizeof *l->window);
     if (!l->window)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-    return leat_region_open(&l->region, o->region, budget - l->fixed - l->task_reserve + l->max_held, error);
+    l->region_limit = budget - l->fixed - l->task_reserve + l->max_held;
+    return leat_region_open(&l->region, o->region, l->region_limit, error);
 }
 
 static int open_report(struct leat_loader *l, const char *path, struct leat_error *error)
@@ -415,6 +417,7 @@ void leat_loader_close(struct leat_loader *l)
             return;
         }
     leat_engine_remove(l);
+    leat_task_feed(l);
     struct leat_task *resumed = l->resumed;
     l->resumed = NULL;
     for (struct leat_task *t = resumed; t; t = t->next) { /* as if their reads were pending still: one way to end them */

@@ -176,6 +176,12 @@ static void keep_limit(struct leat_region *region)
                 give_back(region, &region->areas[a], &region->areas[a].free[i]);
 }
 
+void leat_region_set_limit(struct leat_region *region, uint64_t limit)
+{
+    region->limit = limit;
+    keep_limit(region);
+}
+
 static bool commit_to(struct leat_region *region, struct leat_region_area *area, uint64_t end)
 {
     if (end <= area->committed)

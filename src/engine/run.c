@@ -285,7 +285,16 @@ static int prepare_read(struct leat_task *t, size_t i, const struct leat_fetch_g
         return leat_fail(&t->error, LEAT_E_DECODE,
                          "the photo was found broken when it was packed or first used; replace it, or choose "
                          "on_error skip or substitute");
-    return leat_task_reserve(t, t->fetch.extent.length, &t->error);
+    return leat_task_reserve(t, t->fetch.extent.length, t->decode_wanted, &t->error);
+}
+
+/* Memory for a photo that was read, if it takes more than scratch has. Where the task must wait for that, the photo is read
+ * again afterwards: keeping it would keep memory from those that are waited for. */
+static int prepare_decoding(struct leat_task *t)
+{
+    uint64_t bytes = leat_photo_decode_bytes(t->buffer, t->fetch.extent.length, true);
+    t->decode_wanted = bytes > LEAT_DECODE_BYTES ? bytes - LEAT_DECODE_BYTES : 0;
+    return leat_task_reserve(t, t->room, t->decode_wanted, &t->error);
 }
 
 /* One field of row i: LEAT_OK, LEAT_IO_PENDING, or the error; *broken says whether that is the sample's fault. */
@@ -323,6 +332,8 @@ static int fetch_group(struct leat_task *t, size_t i, const struct leat_fetch_gr
         return rc;
     t->fetches++;
     t->fetched_bytes += t->fetch.extent.length;
+    if (group->decodes && (rc = prepare_decoding(t)))
+        return rc;
     rc = make_group(t, i, group);
     *broken = is_broken(rc);
     return rc;
@@ -344,6 +355,7 @@ static int make_fetched(struct leat_task *t)
             int rc = fetch_group(t, i, &l->groups[t->group], &broken);
             if (rc == LEAT_IO_PENDING)
                 return rc;
+            leat_task_relax(t);
             if (rc) {
                 if (is_broken(rc))
                     leat_error_at_extent(&t->error, t->refs[i].source, &t->fetch.extent);

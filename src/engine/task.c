@@ -108,7 +108,7 @@ static struct leat_batch *batch_with_work(struct leat_loader *l, bool ahead)
     for (size_t i = 0; i < n; i++)
         if (batch_has_work(leat_window_at(l, i)))
             return leat_window_at(l, i);
-    if (!ahead || l->full || !l->started)
+    if (!ahead || l->full || !l->started || l->starved)
         return NULL;
     int rc = leat_window_plan(l, NULL);
     if (rc == LEAT_OK)
@@ -153,7 +153,8 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
     t->cursor = 0;
     t->fetch_ns = 0;
     t->fetches = t->fetched_bytes = 0;
-    t->prepared = t->fetching = t->pending = t->parked = t->completed = false;
+    t->prepared = t->fetching = t->pending = t->starved = t->parked = t->completed = false;
+    t->decode_wanted = 0;
     b->taken += t->n;
     b->tasks++;
     begin(t);
@@ -180,7 +181,7 @@ static void give_work_back(struct leat_task *t)
     l->free_work = work;
 }
 
-static void queue_resumed(struct leat_task *t)
+void leat_task_resume(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
     t->next = NULL;
@@ -210,7 +211,7 @@ void leat_task_read_done(struct leat_io_request *request, void *user)
     bool orphan = l->closed;
     if (!orphan) {
         unpark(t);
-        queue_resumed(t);
+        leat_task_resume(t);
     }
     leat_engine_unlock();
     if (orphan)
@@ -220,7 +221,9 @@ void leat_task_read_done(struct leat_io_request *request, void *user)
 void leat_task_orphan(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
-    leat_fetch_check(&t->fetch, NULL); /* closes the file */
+    if (t->fetching)
+        leat_fetch_check(&t->fetch, NULL); /* closes the file */
+    t->fetching = false;
     leat_engine_lock();
     struct leat_batch *b = t->batch;
     if (!--b->tasks)
@@ -249,7 +252,7 @@ static void park(struct leat_task *t)
     t->pending = false;
     if (t->completed) {
         t->completed = false;
-        queue_resumed(t);
+        leat_task_resume(t);
         return;
     }
     t->parked = true;
@@ -310,6 +313,10 @@ void leat_task_finish(struct leat_task *t)
     give_work_back(t);
     if (l->paused || l->closed)
         leat_engine_notify(l);
+    if (t->starved) {
+        leat_task_starve(t);
+        return;
+    }
     if (t->pending) {
         park(t);
         return;
@@ -328,43 +335,10 @@ void leat_task_finish(struct leat_task *t)
         finish_batch(b); /* not before the last task has let go of it: the consumer may recycle it at once */
     }
     leat_task_recycle(t);
+    leat_task_feed(l);
 }
 
-/* ---- what a running task asks of the loader ------------------------------------------------------------------------- */
-
-int leat_task_reserve(struct leat_task *t, uint64_t bytes, struct leat_error *error)
-{
-    struct leat_loader *l = t->loader;
-    if (bytes <= t->room)
-        return LEAT_OK;
-    uint64_t room = leat_region_round(bytes + bytes / 4);
-    int rc = LEAT_OK;
-    leat_engine_lock();
-    uint64_t grown = l->task_bytes + room - t->room;
-    /* What is prefetched beyond the first batch makes place: it is planned again. */
-    while (room > t->room && l->n_window > 1 && l->fixed + grown + l->in_flight > l->budget && (grown > l->task_reserve) &&
-           leat_window_at(l, l->n_window - 1) != t->batch)
-        leat_window_cancel(l, l->n_window - 1);
-    if (bytes > l->budget || l->fixed + grown > l->budget)
-        rc = leat_fail(error, LEAT_E_BUDGET, "a value of %" PRIu64 " bytes does not fit into budget_bytes = %" PRIu64 "; raise it", bytes,
-                       l->budget);
-    else
-        l->task_bytes = grown;
-    leat_engine_unlock();
-    if (rc)
-        return rc;
-    leat_free(t->buffer);
-    t->buffer = leat_alloc(room);
-    if (t->buffer) {
-        t->room = room;
-        return LEAT_OK;
-    }
-    leat_engine_lock();
-    l->task_bytes -= room;
-    leat_engine_unlock();
-    t->room = 0;
-    return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", bytes);
-}
+/* ---- what a running task tells the loader ---------------------------------------------------------------------------- */
 
 void leat_task_raise(struct leat_task *t, uint64_t row)
 {

@@ -48,16 +48,27 @@ struct leat_task {
     bool parked, completed; /* under the lock: the thread has let go; the read is complete */
     struct leat_fetch fetch;
     void *buffer;
-    uint64_t room; /* of buffer */
+    uint64_t room;          /* of buffer */
+    uint64_t decoding;      /* booked for decoding the row at hand */
+    uint64_t decode_wanted; /* what the header of its photo says */
+    bool starved;           /* is to wait for memory: */
+    uint64_t wanted;        /* so much */
     struct leat_task *next;
 };
 
-/* ---- task.c: pool and bookkeeping; run.c: what a task does --------------------------------------------------------- */
+/* ---- task.c: pool and bookkeeping; run.c: what a task does; reserve.c: its memory ---------------------------------- */
 
 /* The read of a task is complete: called by whoever completed it, on any thread, without the lock. */
 void leat_task_read_done(struct leat_io_request *request, void *task);
-/* Makes the task's buffer at least `bytes` large, within the budget. */
-int leat_task_reserve(struct leat_task *task, uint64_t bytes, struct leat_error *error);
+/* Puts a task into the queue of those to go on with. Under the lock. */
+void leat_task_resume(struct leat_task *task);
+/* Makes the task's buffer at least `bytes` large, its content lost, and sees that the budget has room for `decoding` bytes.
+ * LEAT_IO_PENDING: the task is to let go and to ask again when it goes on. Errors: BUDGET, CANCELLED, NOMEM. */
+int leat_task_reserve(struct leat_task *task, uint64_t bytes, uint64_t decoding, struct leat_error *error);
+/* Gives back what the row at hand needed beyond the usual. Without the lock. */
+void leat_task_relax(struct leat_task *task);
+/* Puts a task aside until there is memory. Under the lock. */
+void leat_task_starve(struct leat_task *task);
 /* Books a row that the policy left out or replaced; the reason is that of task->error. False: no memory for it. */
 bool leat_task_note(struct leat_task *task, uint64_t row, int64_t planned, int code);
 void leat_task_note_delivered(struct leat_task *task, uint64_t row, int64_t delivered);

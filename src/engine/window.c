@@ -163,6 +163,14 @@ void leat_batch_recycle(struct leat_batch *b)
     l->free_batches = b;
 }
 
+void leat_batch_cancel(struct leat_batch *b)
+{
+    atomic_store_explicit(&b->cancelled, true, memory_order_relaxed);
+    if (!b->tasks)
+        leat_batch_recycle(b);
+    leat_task_feed(b->loader); /* also tasks of this batch: they are to let go */
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t for_tasks(const struct leat_loader *l)
@@ -357,9 +365,7 @@ void leat_window_cancel(struct leat_loader *l, size_t from)
     l->plan_at = leat_window_at(l, from)->plan.at;
     while (l->n_window > from) {
         struct leat_batch *b = leat_window_at(l, --l->n_window);
-        atomic_store_explicit(&b->cancelled, true, memory_order_relaxed);
-        if (!b->tasks)
-            leat_batch_recycle(b);
+        leat_batch_cancel(b);
     }
     l->full = false;
 }

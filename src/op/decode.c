@@ -20,7 +20,7 @@
 #include "op/program.h"
 
 /* Buffers above this are given back when the photo ends: one huge photo must not cost its memory for ever. */
-#define KEEP_BYTES ((size_t)64 << 20)
+#define KEEP_BYTES LEAT_DECODE_BYTES
 
 struct slot {
     const struct leat_decode_backend *backend;

@@ -12,10 +12,11 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "op/decode_internal.h"
+#include "op/program.h"
 
 #define MARGIN 4u
 /* Above this the buffer is given back when the photo ends. */
-#define KEEP_BYTES ((size_t)64 << 20)
+#define KEEP_BYTES LEAT_DECODE_BYTES
 
 struct leat_decode_codec {
     const uint8_t *data;

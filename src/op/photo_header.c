@@ -269,3 +269,42 @@ int leat_photo_probe(const void *data, size_t length, struct leat_photo_info *in
            : backend == &leat_decode_png ? png_header(file, info, error)
                                          : webp_header(file, info, error);
 }
+
+/* ---- memory --------------------------------------------------------------------------------------------------------- */
+
+/* Rows of a decoder between its steps: samples, pixels, and three groups of rows for smooth upsampling. */
+#define ROWS_BYTES 160
+
+static uint64_t jpeg_bytes(struct bytes file, uint64_t pixels)
+{
+    struct bytes body;
+    size_t at = 2;
+    uint8_t marker;
+    unsigned most = 1, sum = 0;
+    while ((marker = jpeg_segment(file, &at, &body)) && !is_frame(marker))
+        ;
+    if (!marker || body.n < 6 || marker <= 0xc1)
+        return 0; /* one scan, mostly; sequential photos whose scans are apart are rare, and small */
+    for (size_t i = 0; i < body.p[5] && 6 + 3 * i + 1 < body.n; i++) {
+        unsigned h = body.p[6 + 3 * i + 1] >> 4, v = body.p[6 + 3 * i + 1] & 15;
+        most = h * v > most ? h * v : most;
+        sum += h * v;
+    }
+    return 2 * pixels * sum / most; /* all coefficients of all components, two bytes each */
+}
+
+uint64_t leat_photo_decode_bytes(const void *data, size_t length, bool exif)
+{
+    struct leat_photo_info info;
+    struct bytes file = {data, length};
+    if (leat_photo_probe(data, length, &info, NULL))
+        return 0; /* decoding will say what is wrong before it takes any memory */
+    uint64_t pixels = (uint64_t)info.width * info.height, bytes = (uint64_t)info.width * ROWS_BYTES;
+    if (info.image_kind == LEAT_IMAGE_PNG)
+        bytes += file.p[28] ? pixels * 4 : 0; /* interlaced: its rows come in seven passes */
+    else if (info.image_kind == LEAT_IMAGE_WEBP)
+        bytes += pixels * 8; /* the delivered pixels, and those of the decoder where it is lossless or has transparency */
+    else
+        bytes += jpeg_bytes(file, pixels);
+    return bytes + (exif && leat_exif_orientation(data, length) > 2 ? pixels * 4 : 0);
+}

@@ -82,7 +82,7 @@ uint64_t leat_program_scratch_bytes(const struct leat_program *program)
 {
     uint64_t bytes = sizeof(struct leat_scratch) + program->n_times * sizeof(struct step_time);
     if (program->decodes)
-        bytes += UINT64_C(2) << 20;
+        bytes += LEAT_DECODE_BYTES;
     for (size_t i = 0; i < program->n_outputs; i++) {
         const struct leat_compiled *c = &program->outputs[i];
         if (c->path != LEAT_PATH_IMAGE)

@@ -1,0 +1,241 @@
+/* Memory where values are far larger than what opening saw of them: long values, large photos of all kinds, and consumers that
+ * keep batches. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "../op/photos.h"
+#include "engine/engine.h"
+#include "engine/loader.h"
+#include "op/program.h"
+#include "support.h"
+
+enum { N = 300, SMALL = 48 };
+
+static const char *const program =
+    "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [64, 64]}, \"n\": {\"type\": "
+    "\"Normalize\", \"mean\": [0.5, 0.5, 0.5], \"std\": [0.2, 0.2, 0.2]}}, \"outputs\": {\"image\": {\"field\": \"image\", \"chain\": "
+    "[\"d\", \"c\", \"n\"]}}}";
+
+static const struct photo_style plain = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false};
+static const struct photo_style progressive = {"progressive", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, true, false, false};
+
+/* Opening probes 64 samples, first and last among them: those in between are not seen. */
+static bool is_probed(uint64_t i)
+{
+    for (uint64_t k = 0; k < 64; k++)
+        if (k * (N - 1) / 63 == i)
+            return true;
+    return false;
+}
+
+static bool is_large(uint64_t i)
+{
+    return i % 20 == 3 && !is_probed(i);
+}
+
+struct jpeg {
+    uint8_t *bytes;
+    size_t length;
+};
+
+static struct jpeg photo(const struct photo_style *style, uint32_t w, uint32_t h, int quality)
+{
+    struct jpeg jpeg;
+    uint8_t *pixels = photo_pixels(w, h, 3, w);
+    jpeg.bytes = photo_encode(style, pixels, w, h, quality, &jpeg.length);
+    free(pixels);
+    return jpeg;
+}
+
+/* Small photos, and among them large ones: in turn a long file (about 3 MB), and one that is progressive, whose
+ * coefficients take 15 MB. */
+static void make_photos(const char *path, bool scans)
+{
+    const struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE, .dtype = LEAT_U8};
+    const struct jpeg kinds[] = {photo(&plain, SMALL, SMALL, 90), photo(&plain, 1800, 1400, 97), photo(&progressive, 2500, 2000, 20)};
+    assert_true(kinds[1].length > 2000000);
+    assert_true(leat_photo_decode_bytes(kinds[2].bytes, kinds[2].length, false) > 14000000);
+    struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
+    struct leat_writer *writer;
+    struct leat_error error;
+    options.num_threads = 1;
+    options.check = false;
+    assert_ok(leat_writer_open(path, &field, 1, &options, &writer, &error));
+    for (uint64_t i = 0; i < N; i++) {
+        const struct jpeg *jpeg = &kinds[!is_large(i) ? 0 : scans ? 1 + i / 20 % 2 : 1];
+        const struct leat_value_ref value = {jpeg->bytes, jpeg->length, NULL};
+        assert_ok(leat_writer_add(writer, &value, NULL, &error));
+    }
+    assert_ok(leat_writer_finish(writer, &error));
+    leat_writer_free(writer, false);
+    for (size_t i = 0; i < 3; i++)
+        free(kinds[i].bytes);
+}
+
+static struct leat_dataset *photos(bool scans)
+{
+    static bool made[2];
+    const char *path = test_path(scans ? "scans" : "plain");
+    if (!made[scans])
+        make_photos(path, scans);
+    made[scans] = true;
+    return test_open(path);
+}
+
+static struct leat_loader_options options_of(int region, uint64_t budget)
+{
+    struct leat_loader_options options = test_options(8); /* 393 KB a batch */
+    options.program = program;
+    options.region = region;
+    options.budget_bytes = budget;
+    options.max_held_bytes = 2 << 20;
+    return options;
+}
+
+/* The bytes are those of a loader with room for all, whoever had to wait, on any number of threads. */
+static void large_values_wait_for_memory_and_come_as_planned(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = photos(true);
+    uint64_t expected = 0;
+    for (unsigned threads = 1; threads <= 3; threads += 2)
+        for (int tight = 0; tight < 2; tight++) {
+            struct leat_loader_options options = options_of(threads % 2, tight ? (threads * 2 + 24) << 20 : 512 << 20);
+            options.num_threads = threads;
+            options.epochs = 1;
+            struct leat_loader *loader = test_loader(dataset, &options);
+            uint64_t hash = test_hash_epochs(loader, 1);
+            expected = expected ? expected : hash;
+            assert_int_equal(hash, expected);
+            assert_null(loader->starved); /* nothing runs: the only epoch is over */
+            assert_true(loader->task_bytes <= loader->task_reserve + leat_task_size(loader) * 2);
+            leat_loader_close(loader);
+        }
+    leat_dataset_release(dataset);
+}
+
+/* At every moment that the lock shows, what is booked fits the budget. */
+struct watch {
+    struct leat_loader *loader;
+    _Atomic bool stop;
+    uint64_t most, resident, least;
+};
+
+static uint64_t resident(void)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned long long kib, sum = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "RssAnon: %llu", &kib) == 1 || sscanf(line, "RssShmem: %llu", &kib) == 1)
+            sum += kib;
+    if (f)
+        fclose(f);
+    return sum * 1024;
+}
+
+static void *watch(void *arg)
+{
+    struct watch *w = arg;
+    while (!atomic_load(&w->stop)) {
+        leat_engine_lock();
+        const struct leat_loader *l = w->loader;
+        uint64_t tasks = l->task_bytes > l->task_reserve ? l->task_bytes : l->task_reserve, now = l->in_flight + l->fixed + tasks;
+        w->most = now > w->most ? now : w->most;
+        leat_engine_unlock();
+        now = resident();
+        w->resident = now > w->resident ? now : w->resident;
+    }
+    return NULL;
+}
+
+static void promise_4_large_photos_stay_within_budget_and_held(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        int region = kind % 2;
+        bool scans = kind / 2; /* what libjpeg takes is booked; but glibc keeps freed memory, so residence is not asserted */
+        struct leat_dataset *dataset = photos(scans);
+        struct leat_loader_options options = options_of(region, scans ? 28 << 20 : 14 << 20);
+        struct leat_batch *held[4] = {0};
+        struct leat_error error;
+        uint64_t before = resident();
+        struct leat_loader *loader = test_loader(dataset, &options);
+        struct watch w = {.loader = loader};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, watch, &w), 0);
+        for (int epoch = 0; epoch < 2; epoch++) {
+            uint64_t iteration = test_start(loader);
+            for (uint64_t i = 0;; i++) {
+                struct leat_batch *b;
+                int rc = leat_loader_next(loader, iteration, -1, &b, &error);
+                if (rc == LEAT_E_END)
+                    break;
+                if (rc != LEAT_OK && rc != LEAT_E_HELD)
+                    fail_msg("%s: %s", leat_status_name(rc), error.message);
+                size_t k = leat_draw_below(1, i, 4);
+                leat_batch_free(held[k]);
+                held[k] = rc ? NULL : b;
+            }
+        }
+        atomic_store(&w.stop, true);
+        pthread_join(thread, NULL);
+        assert_true(w.most <= options.budget_bytes);
+        if (!TEST_SANITIZED && !scans &&
+            w.resident > before + options.budget_bytes + options.max_held_bytes) /* whose own memory would be counted */
+            fail_msg("%llu KiB above the level before", (unsigned long long)(w.resident - before) >> 10);
+        for (int k = 0; k < 4; k++)
+            leat_batch_free(held[k]);
+        leat_loader_close(loader);
+        leat_dataset_release(dataset);
+    }
+}
+
+static void a_photo_that_no_budget_of_this_size_can_decode_is_an_error_that_says_so(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = photos(true);
+    struct leat_loader_options options = options_of(0, 12 << 20);
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_error error;
+    struct leat_batch *b;
+    uint64_t iteration = test_start(loader);
+    int rc;
+    while ((rc = leat_loader_next(loader, iteration, -1, &b, &error)) == LEAT_OK)
+        leat_batch_free(b);
+    assert_int_equal(rc, LEAT_E_BUDGET);
+    assert_true(is_large((uint64_t)error.sample));
+    assert_non_null(strstr(error.message, "budget_bytes"));
+    assert_int_equal(leat_loader_next(loader, iteration, -1, &b, &error), LEAT_E_BUDGET);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+static void closing_while_values_wait_for_memory_is_clean(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = photos(true);
+    for (int i = 0; i < 10; i++) {
+        struct leat_loader_options options = options_of(0, 28 << 20);
+        options.num_threads = 3;
+        struct leat_loader *loader = test_loader(dataset, &options);
+        uint64_t iteration = test_start(loader);
+        for (int k = 0; k < i; k++)
+            leat_batch_free(test_next(loader, iteration));
+        if (i % 2)
+            test_start(loader); /* leaves the epoch: its batches are cancelled */
+        leat_loader_close(loader);
+    }
+    leat_dataset_release(dataset);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(promise_4_large_photos_stay_within_budget_and_held),
+        cmocka_unit_test(large_values_wait_for_memory_and_come_as_planned),
+        cmocka_unit_test(a_photo_that_no_budget_of_this_size_can_decode_is_an_error_that_says_so),
+        cmocka_unit_test(closing_while_values_wait_for_memory_is_clean),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_clean);
+}
