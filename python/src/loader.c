@@ -252,28 +252,28 @@ static PyObject *loader_set_epoch(PyObject *self, PyObject *number)
     return rc ? py_raise(&error) : PyBool_FromLong(dropped);
 }
 
-static PyObject *loader_epoch(PyObject *self, PyObject *none)
+/* A number that is known at once. */
+static PyObject *number_of(PyObject *self, uint64_t (*get)(const struct leat_loader *))
 {
     struct loader *l = (struct loader *)self;
     struct leat_loader *handle = loader_enter(l);
-    (void)none;
     if (!handle)
         return NULL;
-    uint64_t n = leat_loader_epoch(handle);
+    uint64_t n = get(handle);
     loader_leave(l);
     return PyLong_FromUnsignedLongLong(n);
 }
 
+static PyObject *loader_epoch(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return number_of(self, leat_loader_epoch);
+}
+
 static PyObject *loader_steps(PyObject *self, PyObject *none)
 {
-    struct loader *l = (struct loader *)self;
-    struct leat_loader *handle = loader_enter(l);
     (void)none;
-    if (!handle)
-        return NULL;
-    uint64_t n = leat_loader_steps(handle);
-    loader_leave(l);
-    return PyLong_FromUnsignedLongLong(n);
+    return number_of(self, leat_loader_steps);
 }
 
 static PyObject *loader_set_positions(PyObject *self, PyObject *positions)
@@ -299,21 +299,33 @@ static PyObject *loader_set_positions(PyObject *self, PyObject *positions)
     Py_RETURN_NONE;
 }
 
-static PyObject *loader_state(PyObject *self, PyObject *none)
+/* A text that the library makes. */
+static PyObject *text_of(PyObject *self, int (*make)(const struct leat_loader *, char **, struct leat_error *))
 {
     struct loader *l = (struct loader *)self;
     struct leat_loader *handle = loader_enter(l);
     struct leat_error error;
     char *json = NULL;
-    (void)none;
+    int rc;
     if (!handle)
         return NULL;
-    int rc;
     Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_state(handle, &json, &error);
+    rc = make(handle, &json, &error);
     Py_END_ALLOW_THREADS;
     loader_leave(l);
     return rc ? py_raise(&error) : py_text_take(json);
+}
+
+static PyObject *loader_state(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return text_of(self, leat_loader_state);
+}
+
+static PyObject *loader_stats(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return text_of(self, leat_loader_stats);
 }
 
 static PyObject *loader_load_state(PyObject *self, PyObject *text)
@@ -377,23 +389,6 @@ static PyObject *loader_batch_at(PyObject *self, PyObject *args)
     Py_END_ALLOW_THREADS;
     loader_leave(l);
     return rc ? py_raise(&error) : py_batch_new(batch);
-}
-
-static PyObject *loader_stats(PyObject *self, PyObject *none)
-{
-    struct loader *l = (struct loader *)self;
-    struct leat_loader *handle = loader_enter(l);
-    struct leat_error error;
-    char *json = NULL;
-    (void)none;
-    if (!handle)
-        return NULL;
-    int rc;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_stats(handle, &json, &error);
-    Py_END_ALLOW_THREADS;
-    loader_leave(l);
-    return rc ? py_raise(&error) : py_text_take(json);
 }
 
 static PyMethodDef loader_methods[] = {
