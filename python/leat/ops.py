@@ -122,6 +122,10 @@ class Decode(Operator):
             makes of it: faster, and other pixels than exact decoding gives.
 
     Source: torchvision's ``decode_image``; libjpeg-turbo, libspng and libwebp decode.
+
+    >>> chain = [leat.ops.Decode("GRAY"), leat.ops.CenterCrop(32)]
+    >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape
+    torch.Size([2, 1, 32, 32])
     """
 
     def __init__(self, mode: str = "RGB", *, exif: bool = False, dct_scaling: bool = False, name: str | None = None) -> None:
@@ -140,6 +144,10 @@ class Resize(Operator):
         antialias: of ``"bilinear"``; without it only the 4 nearest pixels count.
 
     Antialiased bilinear equals Pillow's ``Image.resize``: 8-bit fixed point.
+
+    >>> chain = [leat.ops.Decode(), leat.ops.Resize((32, 48))]
+    >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape
+    torch.Size([2, 3, 32, 48])
     """
 
     def __init__(
@@ -160,7 +168,12 @@ class Resize(Operator):
 
 
 class CenterCrop(Operator):
-    """Cuts (height, width), or a square, out of the middle. Where the image is smaller, black is added around it."""
+    """Cuts (height, width), or a square, out of the middle. Where the image is smaller, black is added around it.
+
+    >>> chain = [leat.ops.Decode(), leat.ops.Resize(40), leat.ops.CenterCrop(32)]
+    >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape
+    torch.Size([2, 3, 32, 32])
+    """
 
     def __init__(self, size: Any, *, name: str | None = None) -> None:
         super().__init__(name, size=_square(size))
@@ -175,6 +188,9 @@ class RandomCrop(Operator):
         pad_if_needed: pad an image that is too small.
         fill: value of padding, one number or one per channel.
         padding_mode: ``"constant"``.
+
+    >>> leat.ops.RandomCrop(32, padding=4)
+    RandomCrop(size=(32, 32), padding=(4,), pad_if_needed=False, fill=(0.0,), padding_mode='constant')
     """
 
     def __init__(
@@ -214,6 +230,10 @@ class RandomResizedCrop(Operator):
         antialias: as of :class:`Resize`.
 
     Source: Szegedy et al., "Going deeper with convolutions", 2015. The result equals Pillow's ``crop(box).resize(size)``.
+
+    >>> chain = [leat.ops.Decode(), leat.ops.RandomResizedCrop(32, scale=(0.3, 1))]
+    >>> leat.Loader(photos, 2, outputs={"image": chain}, seed=1).batch_at(0, 0)["image"].shape
+    torch.Size([2, 3, 32, 32])
     """
 
     def __init__(
@@ -237,7 +257,11 @@ class RandomResizedCrop(Operator):
 
 
 class RandomHorizontalFlip(Operator):
-    """Mirrors left and right with probability `p`."""
+    """Mirrors left and right with probability `p`.
+
+    >>> leat.ops.RandomHorizontalFlip()
+    RandomHorizontalFlip(p=0.5)
+    """
 
     def __init__(self, p: float = 0.5, *, name: str | None = None) -> None:
         (chance,) = _numbers("p", [p])
@@ -253,6 +277,10 @@ class Normalize(Operator):
         mean: one number per channel (or one for all), in units of 0 to 1 for images.
         std: the same, above 0.
         inplace: accepted for torchvision's sake; makes no difference.
+
+    >>> chain = [leat.ops.Decode(), leat.ops.CenterCrop(32), leat.ops.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]
+    >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].dtype
+    torch.float32
     """
 
     def __init__(self, mean: Any, std: Any, inplace: bool = False, *, name: str | None = None) -> None:
@@ -271,6 +299,9 @@ class ToDtype(Operator):
         dtype: ``"uint8"``, ``"float16"``, ``"bfloat16"``, ``"float32"``, ``"int64"`` ..., also as numpy or torch dtype.
         scale: True maps an integer's 0..max to 0..1 and back; False converts numbers as they are; None means True for
             decoded images and fields with a layout that become floats, else False.
+
+    >>> leat.Loader(photos, 2, outputs={"label": [leat.ops.ToDtype("float32")]}).batch_at(0, 0)["label"]
+    tensor([0., 1.])
     """
 
     def __init__(self, dtype: Any, scale: bool | None = None, *, name: str | None = None) -> None:
@@ -278,7 +309,12 @@ class ToDtype(Operator):
 
 
 class ToLayout(Operator):
-    """Says how the batch lies in memory: ``"NCHW"`` (the default of images), ``"NHWC"``, or ``"channels_last"`` (shape NCHW, strides of NHWC)."""
+    """Says how the batch lies in memory: ``"NCHW"`` (the default of images), ``"NHWC"``, or ``"channels_last"`` (shape NCHW, strides of NHWC).
+
+    >>> chain = [leat.ops.Decode(), leat.ops.CenterCrop(32), leat.ops.ToLayout("NHWC")]
+    >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape
+    torch.Size([2, 32, 32, 3])
+    """
 
     def __init__(self, layout: str, *, name: str | None = None) -> None:
         if layout not in ("NCHW", "NHWC", "channels_last"):
@@ -306,7 +342,12 @@ def _from_json(value: Mapping[str, Any]) -> Operator:
 
 @dataclass(frozen=True)
 class Out:
-    """An output that is not named like its field: ``{"view2": leat.Out("image", chain)}``."""
+    """An output that is not named like its field.
+
+    >>> outputs = {"label": [], "soft": leat.Out("label", [leat.ops.ToDtype("float32")])}
+    >>> list(leat.Loader(photos, 2, outputs=outputs).batch_at(0, 0))
+    ['label', 'soft']
+    """
 
     field: str
     chain: Chain | Operator = ()
@@ -356,6 +397,10 @@ def program_from_json(text: str) -> dict[str, Out]:
 
     Raises:
         ValueError: the text is not a program; it says why.
+
+    >>> text = leat.program_to_json({"label": [leat.ops.ToDtype("float32")]})
+    >>> leat.Loader(photos, 2, outputs=leat.program_from_json(text)).batch_at(0, 0)["label"]
+    tensor([0., 1.])
     """
     try:
         program = json.loads(text)

@@ -17,7 +17,12 @@ from . import check
 
 class Blocks:
     """``shuffle=leat.Blocks(rows)``: shuffles blocks of `rows` consecutive samples, and the samples of a few blocks among each
-    other: long reads for disks that are slow at short ones."""
+    other: long reads for disks that are slow at short ones.
+
+    >>> ids = leat.Loader(leat.open(path), 100, shuffle=leat.Blocks(10)).plan(0, 0)
+    >>> sorted(ids.tolist()) == list(range(100))
+    True
+    """
 
     __slots__ = ("rows",)
 
@@ -41,6 +46,10 @@ class Weighted:
         weights: one number per sample, none below 0.
         num_samples: rows of an epoch, of all ranks together.
         replacement: a position may come several times in an epoch.
+
+    >>> weights = np.where(leat.open(path).column("label") == 7, 1, 0)
+    >>> leat.Loader(leat.open(path), 4, sampler=leat.Weighted(weights, num_samples=8)).batch_at(0, 0)["label"]
+    tensor([7, 7, 7, 7])
     """
 
     __slots__ = ("num_samples", "replacement", "weights")
