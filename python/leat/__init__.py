@@ -49,6 +49,11 @@ from .writer import Writer  # noqa: E402
 
 __version__: str = _leat.version()
 
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__version__"]
+
+
 __all__ = [
     "Batch",
     "Blocks",

@@ -48,8 +48,9 @@ class Form:
 
     def learn(self, core: _leat.Batch) -> None:
         """Takes over names and kinds from the first batch; all batches of a loader have the same."""
-        for i, (name, kind, dtype, ragged) in enumerate(core.outputs()):
-            self.makers[name] = self._maker(i, name, kind, dtype, ragged)
+        outputs = enumerate(core.outputs())
+        # at once: another thread that iterates must not see a part of them
+        self.makers = {name: self._maker(i, name, kind, dtype, ragged) for i, (name, kind, dtype, ragged) in outputs}
 
     def _maker(self, i: int, name: str, kind: int, dtype: str, ragged: bool) -> Callable[[_leat.Batch], Any]:
         if kind == STR:
@@ -226,4 +227,4 @@ def framework_of(name: str) -> str:
     """``"torch"`` or ``"numpy"``; ``"auto"`` is torch if it is imported."""
     if name not in ("auto", "torch", "numpy"):
         raise ValueError(f"framework is 'torch', 'numpy' or 'auto', not {name!r}")
-    return ("torch" if "torch" in sys.modules else "numpy") if name == "auto" else name
+    return ("torch" if sys.modules.get("torch") else "numpy") if name == "auto" else name

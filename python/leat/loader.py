@@ -95,7 +95,7 @@ class Loader:
         if not isinstance(dataset, Dataset):
             raise TypeError(f"dataset is a leat.Dataset, not {type(dataset).__name__}: leat.open(path) gives one")
         if in_order is not True:
-            raise ValueError("in_order is True: batches are delivered in the order of the plan")
+            raise ValueError("in_order is True: batches come in the order of the plan, and in_order=False is not available")
         if (batch_size is None) == (global_batch_size is None):
             raise ValueError("give batch_size (rows per rank) or global_batch_size (rows of all ranks), one of them")
         if yields not in ("dict", "tuple"):

@@ -40,6 +40,22 @@ def test_importing_leat_imports_no_torch(records: Path, photos: Path) -> None:
     run(records, photos, "assert 'torch' not in sys.modules; next(iter(open_loader())); assert 'torch' not in sys.modules")
 
 
+def test_asking_for_torch_where_it_is_missing_says_what_to_do(records: Path, photos: Path) -> None:
+    code = """
+        sys.modules["torch"] = None  # importing it fails
+        assert type(next(iter(open_loader()))["x"]).__name__ == "ndarray"
+        try:
+            open_loader(framework="torch")
+        except ImportError as e:
+            print(e)
+    """
+    assert "pip install torch" in run(records, photos, code)
+
+
+def test_the_names_that_tab_completion_shows_are_the_public_ones() -> None:
+    assert [n for n in dir(leat) if not n.startswith("_")] == sorted(n for n in leat.__all__ if not n.startswith("_"))
+
+
 def test_the_extension_exports_its_init_only() -> None:
     import leat._leat as module
 
