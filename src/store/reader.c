@@ -55,15 +55,52 @@ static int read_checked(struct leat_store_source *s, uint64_t offset, uint64_t l
     return LEAT_OK;
 }
 
+/* ---- the header ---------------------------------------------------------------------------------------------------- */
+
+static bool named_leat(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 5 && !strcmp(path + n - 5, ".leat");
+}
+
+/* Whether the file ends as a file of this version does. */
+static bool ends_as_leat(struct leat_io_file *file)
+{
+    uint8_t bytes[LEAT_STORE_FOOTER];
+    struct leat_store_footer footer;
+    return file->size >= sizeof bytes && !leat_io_read(file, file->size - sizeof bytes, sizeof bytes, bytes, NULL) &&
+           !leat_store_footer_get(bytes, &footer, NULL) && footer.file_bytes == file->size;
+}
+
+/* A header that is of another format or version is a damaged one where the rest of the file, or for its first bytes its name,
+ * says so: restoring it helps, and looking for another program or a newer leat does not. */
+static bool header_is_damaged(struct leat_store_source *s, const uint8_t fixed[LEAT_STORE_HEADER_FIXED])
+{
+    if (memcmp(fixed, LEAT_STORE_MAGIC, 8))
+        return named_leat(s->path) || ends_as_leat(s->file);
+    uint64_t bytes = leat_get_u64(fixed + 16);
+    if (!ends_as_leat(s->file))
+        return false;
+    uint8_t *header = bytes >= LEAT_STORE_HEADER_FIXED && bytes <= leat_store_header_bytes(LEAT_STORE_MAX_FIELDS) && bytes <= s->file->size
+                          ? leat_alloc(bytes)
+                          : NULL;
+    bool whole = header && !leat_io_read(s->file, 0, bytes, header, NULL) &&
+                 leat_hash64(header, bytes - 8) == leat_store_header_checksum(header, bytes);
+    leat_free(header);
+    return !whole;
+}
+
 static int read_header(struct leat_store_source *s, struct leat_error *error)
 {
     uint8_t fixed[LEAT_STORE_HEADER_FIXED], *header = NULL;
     uint64_t bytes = 0;
     if (s->file->size < LEAT_STORE_HEADER_FIXED)
-        return leat_fail(error, s->file->size ? LEAT_E_CORRUPT : LEAT_E_FORMAT, "the file is too short for a leat file: copy it again");
+        return leat_fail(error, LEAT_E_CORRUPT, "the file is too short for a leat file (%" PRIu64 " bytes): copy it again", s->file->size);
     int rc = leat_io_read(s->file, 0, sizeof fixed, fixed, error);
     if (!rc)
         rc = leat_store_header_length(fixed, &bytes, error);
+    if (rc == LEAT_E_FORMAT && header_is_damaged(s, fixed))
+        rc = corrupt(error, 0, "the first bytes are not those of a leat file, though its name or its end is: they are damaged");
     if (rc)
         return rc;
     if (bytes > s->file->size)
@@ -301,9 +338,19 @@ static int make_bits(struct leat_store_source *s, struct leat_error *error)
 
 /* ---- the source ---------------------------------------------------------------------------------------------------- */
 
+/* By its name or end, too: then opening it says that it is damaged. */
 static bool recognise(const char *path, bool folder, const uint8_t *head, size_t n)
 {
-    return !folder && n >= 8 && !memcmp(head, LEAT_STORE_MAGIC, 8);
+    struct leat_io_file *file;
+    if (folder)
+        return false;
+    if ((n >= 8 && !memcmp(head, LEAT_STORE_MAGIC, 8)) || named_leat(path))
+        return true;
+    if (leat_io_open(path, &file, NULL))
+        return false;
+    bool ends = ends_as_leat(file);
+    leat_io_release(file);
+    return ends;
 }
 
 static void close_source(struct leat_source *source)
