@@ -197,7 +197,7 @@ static int open_shard(struct leat_target *t, struct leat_error *error)
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
     }
     if (!rc)
-        rc = leat_part_open(&t->shard, path, false, error);
+        rc = leat_part_open(&t->shard, path, true, error); /* locked: targets that differ in their ending share shard names */
     leat_free(path);
     make_header(t, t->manifest.n_shards);
     return rc;
@@ -238,23 +238,40 @@ static int end_shard(struct leat_target *t, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* A crash between renaming shards and renaming the manifest leaves finished shards without a manifest: they are ours. */
-static void take_back_shard(const char *path)
+/* Whether the file at `path` is the finished shard that the manifest means: by its size and its last 8 bytes. */
+static bool is_shard(const char *path, const struct leat_manifest_shard *shard)
 {
-    char *partial = leat_part_partial(path);
-    if (partial && access(partial, F_OK) && !access(path, F_OK))
-        (void)leat_store_calls.rename(path, partial, false);
-    leat_free(partial);
+    uint8_t last[8];
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool same = fd >= 0 && !fstat(fd, &st) && (uint64_t)st.st_size == shard->bytes && st.st_size >= LEAT_STORE_FOOTER &&
+                pread(fd, last, sizeof last, st.st_size - (off_t)sizeof last) == sizeof last && leat_get_u64(last) == shard->footer;
+    if (fd >= 0)
+        close(fd);
+    return same;
+}
+
+/* A crash between renaming shards and renaming the manifest leaves finished shards, and their manifest under the name of
+ * an unfinished one. It says which shards are ours; a file of such a name that it does not mean is somebody else's. */
+static void take_back_shards(const struct leat_target *t)
+{
+    struct leat_manifest m;
+    if (leat_manifest_read(t->main.partial, &m, NULL))
+        return;
+    for (size_t i = 0; i < m.n_shards; i++) {
+        char *path = shard_path(t->main.path, i), *partial = path ? leat_part_partial(path) : NULL;
+        if (partial && access(partial, F_OK) && is_shard(path, &m.shards[i]))
+            (void)leat_store_calls.rename(path, partial, false);
+        leat_free(partial);
+        leat_free(path);
+    }
+    leat_manifest_destroy(&m);
 }
 
 static bool partial_exists(const struct leat_target *t, size_t number)
 {
     char *path = shard_path(t->main.path, number);
-    if (!path)
-        return false;
-    if (!t->options->overwrite)
-        take_back_shard(path);
-    char *partial = leat_part_partial(path);
+    char *partial = path ? leat_part_partial(path) : NULL;
     bool exists = partial && !access(partial, F_OK);
     leat_free(partial);
     leat_free(path);
@@ -269,6 +286,7 @@ static int resume_shards(struct leat_target *t, struct leat_error *error)
         leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
         return LEAT_E_CHANGED;
     }
+    take_back_shards(t);
     for (;;) {
         bool exists = partial_exists(t, t->manifest.n_shards);
         int rc = open_shard(t, error);
@@ -314,11 +332,26 @@ static int refuse_existing(const char *path, const struct leat_writer_options *o
     return rc;
 }
 
+/* An unfinished sharded target leaves an empty PATH.partial, or its manifest there, and shards. */
+static int refuse_shards(const struct leat_target *t, struct leat_error *error)
+{
+    uint8_t head[64];
+    ssize_t n = pread(t->main.fd, head, sizeof head, 0);
+    if (!(n > 0 && leat_manifest_recognise(head, (size_t)n)) && !(n == 0 && partial_exists(t, 0)))
+        return LEAT_OK;
+    leat_fail(error, LEAT_E_CHANGED, "the unfinished target was begun with shard_bytes: give it again, or start again without resume");
+    leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
+    return LEAT_E_CHANGED;
+}
+
 static int start(struct leat_target *t, struct leat_error *error)
 {
     struct stat st;
     make_header(t, 0);
     if (!t->sharded) {
+        int rc = t->options->resume ? refuse_shards(t, error) : LEAT_OK;
+        if (rc)
+            return rc;
         if (t->options->resume && !fstat(t->main.fd, &st) && st.st_size > 0)
             return resume_part(t, &t->main, error);
         return leat_part_start(&t->main, t->header, t->header_bytes, error);

@@ -329,6 +329,96 @@ static void a_resume_of_another_source_schema_or_options_is_refused(void **state
     assert_int_equal(access(partial, F_OK), -1);
 }
 
+static void shards_are_not_resumed_as_one_file_nor_one_file_as_shards(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_writer_options one = options(), shards = options();
+    shards.shard_bytes = 200000;
+    assert_ok(made_open(path, &shards, &w, &error));
+    for (uint64_t i = 0; i < 100; i++)
+        assert_ok(made_add(w, i, &error));
+    leat_writer_free(w, true);
+    assert_int_equal(made_open(path, &one, &w, &error), LEAT_E_CHANGED);
+    assert_non_null(strstr(error.message, "shard_bytes"));
+    assert_string_equal(error.file, partial);
+    assert_ok(made_open(path, &shards, &w, &error)); /* it did no harm */
+    leat_writer_free(w, false);
+    leave_unfinished(PHOTO_SAMPLES);
+    assert_int_equal(made_open(path, &shards, &w, &error), LEAT_E_CHANGED);
+    assert_non_null(strstr(error.message, "shard_bytes"));
+}
+
+static int renames_left;
+static int few_renames(const char *from, const char *to, bool replace)
+{
+    if (renames_left-- <= 0) {
+        errno = EIO;
+        return -1;
+    }
+    return plain_calls.rename(from, to, replace);
+}
+
+/* Shards of an older data set are being replaced when the writer stops: a resume takes back those that have their names
+ * already, and reads nothing again. */
+static void a_stop_between_the_names_of_shards_loses_nothing_when_overwriting(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_writer_options o = options();
+    o.shard_bytes = 200000;
+    o.overwrite = true;
+    for (int stop = 0; stop < 3; stop++) {
+        o.resume = false;
+        assert_ok(made_file(path, 100, &o, &error)); /* an older one under the same names */
+        renames_left = stop;
+        leat_store_calls.rename = few_renames;
+        assert_int_equal(write_rows(path, &o, &error), LEAT_E_IO);
+        leat_store_calls = plain_calls;
+        o.resume = true;
+        static const struct leat_field fields[2] = {{.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8},
+                                                    {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16}};
+        assert_ok(leat_store_writer_open(path, fields, 2, &o, NULL, &w, &error));
+        assert_int_equal(leat_writer_count(w), ROWS);
+        assert_ok(leat_writer_finish(w, &error));
+        leat_writer_free(w, false);
+        struct leat_verify_options v = {.struct_size = sizeof v};
+        assert_ok(leat_verify(path, &v, &error));
+    }
+}
+
+/* A finished file that only has the name of a shard is not taken for one that was left behind. */
+static void a_resume_leaves_files_of_others_alone(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_writer_options one = options(), shards = options();
+    char other[PATH_MAX + 64];
+    snprintf(other, sizeof other, "%s/a.00000.leat", folder);
+    assert_ok(made_file(other, 100, &one, &error));
+    shards.shard_bytes = 200000;
+    assert_int_equal(made_open(path, &shards, &w, &error), LEAT_E_EXISTS);
+    assert_string_equal(error.file, other);
+    assert_int_equal(access(other, F_OK), 0);
+}
+
+static void targets_that_share_shard_names_exclude_each_other(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w, *second;
+    struct leat_writer_options o = options();
+    char other[PATH_MAX + 64];
+    snprintf(other, sizeof other, "%s/a.other", folder);
+    o.shard_bytes = 200000;
+    assert_ok(made_open(path, &o, &w, &error));
+    assert_int_equal(made_open(other, &o, &second, &error), LEAT_E_BUSY);
+    leat_writer_free(w, false);
+}
+
 static void a_damaged_group_is_written_again(void **state)
 {
     (void)state;
@@ -539,6 +629,10 @@ int main(void)
         TEST(killed_while_packing_photos_and_resumed_the_file_has_the_same_bytes),
         TEST(killed_at_any_time_and_resumed_the_file_has_the_same_bytes),
         TEST(a_resume_of_another_source_schema_or_options_is_refused),
+        TEST(shards_are_not_resumed_as_one_file_nor_one_file_as_shards),
+        TEST(a_stop_between_the_names_of_shards_loses_nothing_when_overwriting),
+        TEST(a_resume_leaves_files_of_others_alone),
+        TEST(targets_that_share_shard_names_exclude_each_other),
         TEST(a_damaged_group_is_written_again),
         TEST(an_unfinished_file_never_opens_as_finished),
         TEST(two_writers_of_one_target_exclude_each_other),
