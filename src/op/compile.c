@@ -106,7 +106,7 @@ static int name_instances(struct leat_program *program, struct leat_error *error
             snprintf(name, sizeof name, "%s/%s/%u", best ? best : "", op->class->type, ordinal);
         op->instance = leat_hash64(name, strlen(name));
         for (size_t k = 0; k < o && (best || op->name); k++)
-            if (program->ops[k].instance == op->instance && program->ops[k].name)
+            if (program->ops[k].instance == op->instance)
                 return leat_fail(error, LEAT_E_INVALID, "Two operators of the program are both named \"%.128s\"; they would draw the same.",
                                  name);
     }

@@ -82,9 +82,10 @@ int leat_decode_check_size(const char *format, uint64_t width, uint64_t height, 
     if (!width || !height)
         return leat_fail(error, LEAT_E_DECODE, "%s: the header says %llu x %llu pixels; the photo is damaged: replace it, or leave it out",
                          format, (unsigned long long)width, (unsigned long long)height);
-    if (!leat_mul_u64(width, height, &pixels) || pixels > LEAT_MAX_PIXELS || width > INT32_MAX / 4 || height > INT32_MAX / 4)
-        return leat_fail(error, LEAT_E_DECODE, "%s: %llu x %llu pixels are more than the %llu that leat decodes: shrink the photo", format,
-                         (unsigned long long)width, (unsigned long long)height, (unsigned long long)LEAT_MAX_PIXELS);
+    if (!leat_mul_u64(width, height, &pixels) || pixels > LEAT_MAX_PIXELS || width > LEAT_MAX_SIDE || height > LEAT_MAX_SIDE)
+        return leat_fail(error, LEAT_E_DECODE,
+                         "%s: %llu x %llu pixels; leat decodes at most %llu, and %d along a side: shrink the photo or cut it", format,
+                         (unsigned long long)width, (unsigned long long)height, (unsigned long long)LEAT_MAX_PIXELS, LEAT_MAX_SIDE);
     return LEAT_OK;
 }
 

@@ -16,7 +16,7 @@ void leat_decode_buffer_free(struct leat_decode_buffer *buffer);
 /* A failure of the photo's bytes: LEAT_E_DECODE, "FORMAT: words [at byte offset of length]; what to do". `offset` may be -1. */
 int leat_decode_fail(struct leat_error *error, const char *format, int64_t offset, size_t length, const char *words);
 
-/* Whether the size is one that leat decodes: not empty, and at most LEAT_MAX_PIXELS. */
+/* Whether the size is one that leat decodes: not empty, and within LEAT_MAX_PIXELS and LEAT_MAX_SIDE. */
 int leat_decode_check_size(const char *format, uint64_t width, uint64_t height, struct leat_error *error);
 
 struct leat_decode_codec;

@@ -47,8 +47,9 @@ typedef void (*leat_convert_fn)(const void *src, void *dst, size_t n);
 
 struct leat_kernels {
     enum leat_isa isa;
-    /* Makes axis->plan for a call of `horizontal` with these numbers: output pixels [begin, begin + n). NOMEM. May be NULL. */
-    int (*reserve)(struct leat_axis *axis, uint32_t out, unsigned taps); /* room for the largest plan; NULL with prepare */
+    /* Makes axis->plan for calls of `horizontal` with these numbers: output pixels [begin, begin + n). NOMEM. `reserve` makes room
+     * for the largest such plan. Both may be NULL. */
+    int (*reserve)(struct leat_axis *axis, uint32_t out, unsigned taps);
     int (*prepare)(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels);
     /* One row along the axis: output pixels [begin, begin + n) of a row of axis->in pixels of 1 or 4 bytes; of each the
      * first `channels` bytes (1 to 4) are made and packed. */

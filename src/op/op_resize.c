@@ -9,8 +9,7 @@
 #include "base/random.h"
 #include "op/elementary.h"
 #include "op/operator.h"
-
-#define MAX_SIDE 65535
+#include "op/program.h"
 
 static const char *const interpolations[] = {"bilinear", "nearest", "nearest-exact", NULL};
 
@@ -35,9 +34,9 @@ static void resize_parse(void *into, struct leat_args *json)
 {
     struct resize_args *args = into;
     int64_t size[2] = {0, 0};
-    unsigned n = leat_args_ints(json, "size", 1, 2, 1, MAX_SIDE, size);
+    unsigned n = leat_args_ints(json, "size", 1, 2, 1, LEAT_MAX_SIDE, size);
     args->filter = filter_of(json);
-    leat_args_int(json, "max_size", 1, MAX_SIDE, 0, &args->max_size);
+    leat_args_int(json, "max_size", 1, LEAT_MAX_SIDE, 0, &args->max_size);
     args->height = size[0];
     args->width = n == 2 ? size[1] : 0;
     if (!n && !args->max_size)
@@ -87,7 +86,7 @@ static int resize_infer(const void *from, const struct leat_place *place, struct
     int64_t w = leat_type_width(type), h = leat_type_height(type), out_w = -1, out_h = -1;
     if (args->width || (w > 0 && h > 0))
         resized(args, w, h, &out_w, &out_h);
-    if (out_w == 0 || out_h == 0 || out_w > MAX_SIDE || out_h > MAX_SIDE)
+    if (out_w == 0 || out_h == 0 || out_w > LEAT_MAX_SIDE || out_h > LEAT_MAX_SIDE)
         return leat_op_misfit(place, type, "an image whose sides stay between 1 and 65535 after the resize", error);
     leat_type_resize(type, out_h, out_w);
     effect->resizes = true;
@@ -99,7 +98,7 @@ static int resize_draw(const void *from, uint64_t key, uint32_t w, uint32_t h, s
     const struct resize_args *args = from;
     int64_t out_w, out_h;
     resized(args, w, h, &out_w, &out_h);
-    if (out_w < 1 || out_h < 1 || out_w > MAX_SIDE || out_h > MAX_SIDE)
+    if (out_w < 1 || out_h < 1 || out_w > LEAT_MAX_SIDE || out_h > LEAT_MAX_SIDE)
         return leat_fail(error, LEAT_E_DECODE,
                          "Resize cannot bring a photo of %u x %u to %lld x %lld: sides stay between 1 and 65535. Give Resize both sides.",
                          w, h, (long long)out_w, (long long)out_h);
@@ -124,7 +123,7 @@ static void crop_parse(void *into, struct leat_args *json)
 {
     struct crop_args *args = into;
     int64_t size[2] = {0, 0};
-    unsigned n = leat_args_ints(json, "size", 1, 2, 1, MAX_SIDE, size);
+    unsigned n = leat_args_ints(json, "size", 1, 2, 1, LEAT_MAX_SIDE, size);
     if (!n)
         leat_args_wrong(json, "size", "given");
     args->height = size[0];

@@ -57,12 +57,14 @@ struct leat_row {
     bool scan_to_end;       /* decode to the end even where the crop does not need it, to learn whether it is whole */
 };
 
-/* Memory of one thread: about leat_program_scratch_bytes, grown for large images within leat_max_pixels. */
+/* Memory of one thread: about leat_program_scratch_bytes, more for large photos. */
 struct leat_scratch *leat_scratch_new(const struct leat_program *program);
 void leat_scratch_free(struct leat_scratch *scratch);
 uint64_t leat_program_scratch_bytes(const struct leat_program *program);
-/* Images of more pixels than this are refused as broken: 2^28. */
+/* Photos of more pixels than this, or with a longer side, are refused as broken. The side also bounds what one resize may take:
+ * of a photo of 1 x 2^28 pixels the weights alone would be 2 GiB. */
 #define LEAT_MAX_PIXELS (UINT64_C(1) << 28)
+#define LEAT_MAX_SIDE 65535
 
 /* Makes rows [0, n) of a dense output: row i is written at dst + i * row_bytes, every byte of it. Returns how many were
  * made before the first failure (n if none failed); of a failure `error` says LEAT_E_DECODE and why; the caller may go

@@ -34,7 +34,7 @@ struct leat_program {
     struct leat_compiled *outputs;
     size_t n_outputs, n_times;
     char **names; /* of fields, where the program came without JSON */
-    uint64_t hash, scratch_bytes;
+    uint64_t hash;
     bool decodes;
 };
 

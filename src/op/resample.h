@@ -26,10 +26,10 @@ struct leat_axis {
     size_t room_out, room_weights, room_work;
     /* For kernels that arrange pixels by precomputed indices; made by leat_kernels.prepare. */
     void *plan;
-    size_t plan_bytes, room_plan;
+    size_t room_plan;
 };
 
-/* Reserves for all resizes of up to `in` to up to `out` pixels with at most `taps` taps; later ones allocate nothing. */
+/* Reserves for all resizes to up to `out` pixels with at most `taps` taps each; later ones allocate nothing. */
 int leat_axis_reserve(struct leat_axis *axis, uint32_t out, unsigned taps);
 void leat_axis_destroy(struct leat_axis *axis);
 /* Taps that a resize from a length to another needs at most. */
