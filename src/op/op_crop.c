@@ -5,13 +5,12 @@
 #include "base/random.h"
 #include "op/elementary.h"
 #include "op/operator.h"
-
-#define MAX_SIDE 65535
+#include "op/program.h"
 
 static void parse_size(struct leat_args *json, int64_t *height, int64_t *width)
 {
     int64_t size[2] = {1, 1};
-    unsigned n = leat_args_ints(json, "size", 1, 2, 1, MAX_SIDE, size);
+    unsigned n = leat_args_ints(json, "size", 1, 2, 1, LEAT_MAX_SIDE, size);
     if (!n)
         leat_args_wrong(json, "size", "given");
     *height = size[0];
@@ -70,17 +69,18 @@ struct random_args {
     int64_t height, width;
     int64_t left, top, right, bottom; /* padding */
     bool pad_if_needed;
+    enum leat_padding padding;
     unsigned n_fill; /* 0: 0; 1: the same for all channels */
     double fill[LEAT_MAX_CHANNELS];
 };
 
 static void random_parse(void *into, struct leat_args *json)
 {
-    static const char *const modes[] = {"constant", NULL};
+    static const char *const modes[] = {"constant", "edge", "reflect", "symmetric", NULL}; /* as enum leat_padding */
     struct random_args *args = into;
     parse_size(json, &args->height, &args->width);
     int64_t p[4] = {0, 0, 0, 0};
-    unsigned n = leat_args_ints(json, "padding", 1, 4, 0, MAX_SIDE, p), mode;
+    unsigned n = leat_args_ints(json, "padding", 1, 4, 0, LEAT_MAX_SIDE, p), mode;
     if (n == 3)
         leat_args_wrong(json, "padding", "one, two or four numbers");
     args->left = p[0];
@@ -89,7 +89,8 @@ static void random_parse(void *into, struct leat_args *json)
     args->bottom = n == 4 ? p[3] : args->top;
     leat_args_bool(json, "pad_if_needed", false, &args->pad_if_needed);
     args->n_fill = leat_args_doubles(json, "fill", 1, LEAT_MAX_CHANNELS, args->fill);
-    leat_args_word(json, "padding_mode", modes, 0, &mode);
+    leat_args_word(json, "padding_mode", modes, LEAT_PAD_CONSTANT, &mode);
+    args->padding = (enum leat_padding)mode;
 }
 
 static int random_infer(const void *from, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
@@ -106,6 +107,7 @@ static int random_infer(const void *from, const struct leat_place *place, struct
     if (args->n_fill > 1 && args->n_fill != channels)
         return leat_op_misfit(place, type, "one fill, or one per channel", error);
     effect->pads = args->left || args->top || args->right || args->bottom || args->pad_if_needed;
+    effect->padding = args->padding;
     for (int64_t c = 0; c < channels && c < LEAT_MAX_CHANNELS; c++)
         effect->fill[c] = args->n_fill ? args->fill[args->n_fill > 1 ? c : 0] : 0;
     leat_type_resize(type, args->height, args->width);

@@ -62,9 +62,13 @@ static inline void leat_type_resize(struct leat_type *t, int64_t height, int64_t
 
 enum leat_filter { LEAT_FILTER_ANTIALIAS = 0, LEAT_FILTER_BILINEAR, LEAT_FILTER_NEAREST };
 
+/* What pixels outside an image are: a constant, the nearest pixel of the edge, or the image mirrored at its edge, without
+ * (REFLECT) or with (SYMMETRIC) the edge's pixel twice; as often as needed. */
+enum leat_padding { LEAT_PAD_CONSTANT = 0, LEAT_PAD_EDGE, LEAT_PAD_REFLECT, LEAT_PAD_SYMMETRIC };
+
 /* What an operator does to the pixels of one image, in this order. Before `draw`, it is: everything, unchanged. */
 struct leat_move {
-    int64_t x, y, w, h;    /* the box that is taken; what lies outside the image is filled */
+    int64_t x, y, w, h;    /* the box that is taken; what lies outside the image is padding */
     uint32_t out_w, out_h; /* what it is brought to */
     enum leat_filter filter;
     bool flip; /* then mirrored left to right */
@@ -73,7 +77,8 @@ struct leat_move {
 /* What infer says of an operator beside the type: what its draws may do. */
 struct leat_effect {
     bool resizes, pads, flips;
-    double fill[LEAT_MAX_CHANNELS]; /* if it pads */
+    enum leat_padding padding;      /* if it pads */
+    double fill[LEAT_MAX_CHANNELS]; /* if it pads with a constant */
 };
 
 /* Where an operator stands, for messages. */

@@ -151,6 +151,8 @@ static int apply_image(const struct leat_compiled *c, struct leat_scratch *scrat
         }
         image = target;
     }
+    if (c->face.decodes)
+        leat_work_trim(work);
     return rc;
 }
 

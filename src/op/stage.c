@@ -58,10 +58,12 @@ static bool joins(const struct leat_stage *stage, const struct leat_use *use)
     const struct leat_effect *e = &use->effect;
     if (!use->op->class->draw)
         return true; /* values come last in a stage, so they always can */
+    if (e->pads && e->padding != LEAT_PAD_CONSTANT)
+        return false;
     if (e->resizes)
         return !stage->resizes && !stage->flips && !stage->pads && !stage->n_maps;
     if (e->pads)
-        return !stage->n_maps && (!stage->pads || !memcmp(stage->fill, e->fill, sizeof e->fill));
+        return !stage->n_maps && (!stage->pads || (stage->padding == LEAT_PAD_CONSTANT && !memcmp(stage->fill, e->fill, sizeof e->fill)));
     return true; /* moving pixels and mapping values commute */
 }
 
@@ -91,6 +93,7 @@ static void add(struct leat_stage *stage, const struct leat_use *use)
     stage->flips |= use->effect.flips;
     if (use->effect.pads && !stage->pads) {
         stage->pads = true;
+        stage->padding = use->effect.padding;
         memcpy(stage->fill, use->effect.fill, sizeof stage->fill);
     }
     if (stage->decode && use->in.kind != LEAT_KIND_ARRAY)
@@ -133,7 +136,8 @@ static void find_affine(struct leat_store *store, const struct leat_stage *stage
 
 static int make_tables(struct leat_stage *stage, const struct leat_kernels *kernels)
 {
-    size_t channels = (size_t)leat_type_channels(&stage->in), size = leat_dtype_size(stage->out.dtype);
+    /* an array that is no image has the same function for all its numbers */
+    size_t channels = leat_type_is_image(&stage->in) ? (size_t)leat_type_channels(&stage->in) : 1, size = leat_dtype_size(stage->out.dtype);
     bool planes = stage->in.layout == LEAT_LAYOUT_CHW;
     stage->fast = stage->in.dtype == LEAT_U8 && (planes ? stage->planar : channels <= 4);
     stage->passes = stage->fast && planes ? (unsigned)channels : 1;

@@ -8,7 +8,8 @@
  * When the program is compiled the chain is cut into as few stages as this order allows; when a row is made, the
  * movements drawn for it are composed into one view, and rows flow from the source to the destination: a source row is
  * resized across into a ring of rows, and an output row is made from the ring as soon as its last source row is there.
- * Stages hand over to each other through a buffer of packed pixels.
+ * Stages hand over to each other through a buffer of packed pixels. Padding that is not constant looks at pixels anywhere
+ * in the image, so it begins a stage, which then has the image in memory.
  */
 #ifndef LEAT_OP_STAGE_H
 #define LEAT_OP_STAGE_H
@@ -71,6 +72,7 @@ struct leat_stage {
     struct leat_type in, out; /* out: also of what is handed over */
     bool planar;              /* how the result lies */
     bool resizes, flips, pads;
+    enum leat_padding padding; /* of a stage that pads */
     double fill[LEAT_MAX_CHANNELS];
     unsigned passes;             /* of an image in planes: one per channel */
     struct leat_store *stores;   /* [passes] */
@@ -81,7 +83,7 @@ struct leat_stage {
     char label[256];             /* "RandomResizedCrop+Normalize", without Decode */
 };
 
-/* Cuts a chain of n > 0 uses (layout operators left out) into stages. `*stages` is ended with leat_stages_free. NOMEM. */
+/* Cuts a chain of n uses into stages, at least one. `*stages` is ended with leat_stages_free, also after a failure. NOMEM. */
 int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat_type *first, bool planar_at_end,
                         const struct leat_kernels *kernels, struct leat_stage **stages, size_t *n_stages);
 void leat_stages_free(struct leat_stage *stages, size_t n);
@@ -104,6 +106,8 @@ struct leat_work {
 /* Reserves what the stages need for an image of w x h, so that running them allocates nothing. NOMEM. */
 int leat_stages_reserve(const struct leat_stage *stages, size_t n, struct leat_work *work, uint32_t w, uint32_t h);
 void leat_work_destroy(struct leat_work *work);
+/* Gives back what only a huge photo needed. */
+void leat_work_trim(struct leat_work *work);
 
 /* Runs one stage for one row: from the encoded photo in `row` (a stage that decodes) or from `image`; into `target` if
  * it is the last, else into work->between[buffer], which *target then describes. */

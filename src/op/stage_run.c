@@ -32,6 +32,19 @@ void leat_work_destroy(struct leat_work *work)
     memset(work, 0, sizeof *work);
 }
 
+/* Above this a buffer between stages is given back when its photo is done. */
+#define KEEP_BYTES ((size_t)64 << 20)
+
+void leat_work_trim(struct leat_work *work)
+{
+    for (int i = 0; i < 2; i++)
+        if (work->room_between[i] > KEEP_BYTES) {
+            leat_free(work->between[i]);
+            work->between[i] = NULL;
+            work->room_between[i] = 0;
+        }
+}
+
 /* ---- where rows come from ---- */
 
 struct reader {
@@ -174,6 +187,48 @@ static int plain_pass(const struct leat_stage *stage, struct leat_work *work, co
     return rc;
 }
 
+/* The pixel of [0, n) that stands at `at`, inside or outside. */
+static int64_t padded_index(enum leat_padding padding, int64_t at, int64_t n)
+{
+    if (at >= 0 && at < n)
+        return at;
+    if (padding == LEAT_PAD_EDGE || n == 1)
+        return at < 0 ? 0 : n - 1;
+    int64_t twice = padding == LEAT_PAD_SYMMETRIC ? 1 : 0, period = 2 * (n - 1 + twice);
+    at = at < 0 ? -at - twice : at;
+    at %= period;
+    return at < n ? at : period - at - twice;
+}
+
+/* Where pixel x of a row of the target stands in a row of the image, for padding that is not constant. */
+static int64_t padded_column(const struct leat_stage *stage, const struct leat_view *view, const struct leat_image *image, int64_t x)
+{
+    return padded_index(stage->padding, view->window.x + (view->flip ? view->window.w - 1 - x : x), image->w);
+}
+
+static int64_t padded_row(const struct leat_stage *stage, const struct leat_view *view, const struct leat_image *image, int64_t y)
+{
+    return padded_index(stage->padding, view->window.y + y, image->h);
+}
+
+/* Padding that is not constant: every pixel of the window is one of the image, which is in memory. */
+static int padded_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view, const struct leat_image *image,
+                       unsigned pass, const struct leat_image *target, struct leat_error *error)
+{
+    unsigned pixel = stage->stores[pass].pixel; /* as at rest: such a stage neither decodes nor resizes */
+    if (!reserve((void **)&work->line, &work->room_line, (size_t)target->w * pixel + LEAT_ROW_PADDING, 1))
+        return leat_fail(error, LEAT_E_NOMEM, "No memory for a row of %u pixels.", target->w);
+    struct writer w = {.stage = stage, .target = target, .store = stage->stores[pass], .run = stage->store, .pass = pass, .n = target->w};
+    w.store.stream = stage->stream;
+    for (uint32_t y = 0; y < target->h; y++) {
+        const uint8_t *row = image->base + pass * image->plane + (size_t)padded_row(stage, view, image, y) * image->row;
+        for (uint32_t x = 0; x < target->w; x++)
+            memcpy(work->line + (size_t)x * pixel, row + (size_t)padded_column(stage, view, image, x) * image->column, pixel);
+        write_row(&w, work->line, y);
+    }
+    return LEAT_OK;
+}
+
 /* The largest denominator at which the scaled box still covers what it is brought to. */
 static unsigned choose_denominator(const struct leat_stage *stage, const struct leat_work *work, const struct leat_view *view, uint32_t *w,
                                    uint32_t *h)
@@ -283,12 +338,17 @@ static int slow_pass(const struct leat_stage *stage, struct leat_work *work, con
     if (!reserve((void **)&work->line, &work->room_line, (size_t)target->w * 24, 1))
         return leat_fail(error, LEAT_E_NOMEM, "No memory for a row of %u pixels.", target->w);
     uint8_t *values = work->line, *spare = values + (size_t)target->w * 8, *other = spare + (size_t)target->w * 8;
-    struct writer w = begin_write(stage, view, target, 0);
-    for (size_t y = 0; w.n && y < (size_t)view->valid.h; y++) {
+    bool padded = stage->pads && stage->padding != LEAT_PAD_CONSTANT;
+    struct writer w = {.n = target->w};
+    if (!padded)
+        w = begin_write(stage, view, target, 0);
+    for (size_t y = 0, h = padded ? target->h : (size_t)view->valid.h; w.n && y < h; y++) {
+        size_t from = padded ? (size_t)padded_row(stage, view, image, (int64_t)y) : (size_t)view->valid.y + y;
         for (uint32_t c = 0; c < target->channels; c++) {
-            const uint8_t *s = image->base + c * image->plane + ((size_t)view->valid.y + y) * image->row;
+            const uint8_t *s = image->base + c * image->plane + from * image->row;
             for (size_t i = 0; i < w.n; i++) {
-                size_t x = (size_t)view->valid.x + (view->flip ? w.n - 1 - i : i);
+                size_t x =
+                    padded ? (size_t)padded_column(stage, view, image, (int64_t)i) : (size_t)view->valid.x + (view->flip ? w.n - 1 - i : i);
                 memcpy(values + i * size, s + x * image->column, size);
             }
             const uint8_t *result = leat_stage_map(stage, c, values, w.n, spare, other);
@@ -296,6 +356,8 @@ static int slow_pass(const struct leat_stage *stage, struct leat_work *work, con
             for (size_t i = 0; i < w.n; i++)
                 memcpy(d + i * target->column, result + i * out_size, out_size);
         }
+        if (padded)
+            continue;
         fill(&w, w.above + y, 0, w.before);
         fill(&w, w.above + y, w.before + w.n, target->w - w.before - w.n);
     }
@@ -329,10 +391,7 @@ static int open_photo(const struct leat_stage *stage, struct leat_work *work, co
     int rc = leat_decoder_open(work->decoder, &request, w, h, error);
     if (work->detail)
         work->decode_ns += (uint64_t)(leat_clock_ns() - begin);
-    if (rc || ((uint64_t)*w * *h <= LEAT_MAX_PIXELS && *w && *h))
-        return rc;
-    leat_decoder_end(work->decoder, NULL);
-    return leat_fail(error, LEAT_E_DECODE, "The photo claims to be %u x %u; more than 2^28 pixels are refused as broken.", *w, *h);
+    return rc;
 }
 
 int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row, const struct leat_image *image,
@@ -354,8 +413,9 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const
     }
     if (!rc && !stage->fast)
         rc = slow_pass(stage, work, &view, image, target, error);
+    bool padded = stage->pads && stage->padding != LEAT_PAD_CONSTANT;
     for (unsigned pass = 0; !rc && stage->fast && pass < stage->passes; pass++)
-        rc = (view.resized ? resize_pass : plain_pass)(stage, work, &view, image, pass, target, error);
+        rc = (padded ? padded_pass : view.resized ? resize_pass : plain_pass)(stage, work, &view, image, pass, target, error);
     if (stage->stream && work->kernels->fence)
         work->kernels->fence();
     if (!stage->decode)

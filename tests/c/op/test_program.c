@@ -292,7 +292,7 @@ static void errors_name_output_operator_and_what_fits(void **state)
         {&raw, "{\"type\": \"RandomCrop\", \"size\": 8, \"sizes\": 3}", LEAT_E_INVALID, "RandomCrop has no argument \"sizes\""},
         {&raw, "{\"type\": \"RandomCrop\"}", LEAT_E_INVALID, "RandomCrop: size must be given"},
         {&raw, "{\"type\": \"RandomCrop\", \"size\": 0}", LEAT_E_INVALID, "RandomCrop: size must be"},
-        {&raw, "{\"type\": \"RandomCrop\", \"size\": 8, \"padding_mode\": \"edge\"}", LEAT_E_INVALID, "one of \"constant\""},
+        {&raw, "{\"type\": \"RandomCrop\", \"size\": 8, \"padding_mode\": \"wrap\"}", LEAT_E_INVALID, "one of \"constant\", \"edge\""},
         {&raw, "{\"type\": \"RandomHorizontalFlip\", \"p\": 1.5}", LEAT_E_INVALID, "between 0 and 1"},
         {&raw, "{\"type\": \"Rotate\"}", LEAT_E_INVALID, "unknown type, \"Rotate\""},
         {&raw, "{\"type\": \"ToDtype\", \"dtype\": \"float8\"}", LEAT_E_INVALID, "dtype must be"},
