@@ -20,24 +20,45 @@
 /* ---- across ---- */
 
 /*
- * The plan, for each four taps of two neighbouring output pixels, one of which fills each half of a register: high
- * weights of taps 0 and 1, of 2 and 3, then the low ones, each pair of words once per channel.
+ * The plan: for each four output pixels where their taps begin, and for each four taps of two neighbouring pixels, one of
+ * which fills each half of a register: high weights of taps 0 and 1, of 2 and 3, then the low ones, each pair of words once
+ * per channel.
+ *
+ *     struct plan | four 0: quad of pixels 0 and 1, of 2 and 3; the next four taps: ... | four 1 ...
+ *
+ * The last pixels are left to portable C, and those whose taps would be read from beyond the row's padding.
  */
 struct quad {
     int32_t high[2][8], low[2][8];
+};
+struct four {
+    uint32_t at[4]; /* bytes from the beginning of the row */
+    uint32_t quads; /* of the longest of the four; what a shorter one reads beyond has weight 0 */
+    uint32_t unused[11];
+    struct quad quad[][2];
+};
+struct plan {
+    uint32_t fours; /* how many */
+    bool one;       /* none has more than one quad */
+    size_t step;    /* bytes from one to the next */
 };
 struct pair {
     int32_t high, low;
 };
 
-static struct quad *plan_of(const struct leat_axis *axis)
+static struct plan *plan_of(const struct leat_axis *axis)
 {
-    return (struct quad *)(((uintptr_t)axis->plan + 63) & ~(uintptr_t)63);
+    return (struct plan *)(((uintptr_t)axis->plan + 63) & ~(uintptr_t)63);
+}
+
+static size_t four_bytes(unsigned taps)
+{
+    return sizeof(struct four) + (size_t)taps / 4 * 2 * sizeof(struct quad);
 }
 
 static int reserve(struct leat_axis *axis, uint32_t out, unsigned taps)
 {
-    size_t bytes = 64 + ((size_t)out / 2 + 1) * (taps / 4) * sizeof(struct quad);
+    size_t bytes = 128 + (size_t)out / 4 * four_bytes(taps);
     if (bytes <= axis->room_plan)
         return LEAT_OK;
     leat_free(axis->plan);
@@ -53,20 +74,41 @@ static inline struct pair make_pair(const int32_t *weights)
     return (struct pair){(int32_t)(a >> LOW_BITS | b >> LOW_BITS << 16), (int32_t)((a & mask) | (b & mask) << 16)};
 }
 
+static void fill_four(struct four *four, const struct leat_axis *axis, uint32_t i)
+{
+    for (unsigned k = 0; k < 4; k++)
+        four->at[k] = axis->first[i + k] * 4;
+    for (unsigned q = 0; q < four->quads; q++)
+        for (unsigned k = 0; k < 8; k++) { /* pixel k / 2, taps 2 (k mod 2) and the next */
+            struct pair pair = make_pair(axis->weights + (size_t)(i + k / 2) * axis->taps + 4 * q + 2 * (k & 1));
+            struct quad *quad = &four->quad[q][k / 4];
+            for (unsigned c = 0; c < 4; c++) {
+                quad->high[k & 1][(k / 2 & 1) * 4 + c] = pair.high;
+                quad->low[k & 1][(k / 2 & 1) * 4 + c] = pair.low;
+            }
+        }
+}
+
 static int prepare(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels)
 {
     if (reserve(axis, axis->out, axis->taps))
         return LEAT_E_NOMEM;
-    struct quad *quad = plan_of(axis);
-    for (uint32_t i = begin; i + 2 <= begin + n; i += 2)
-        for (unsigned t = 0; t < axis->taps; t += 4, quad++)
-            for (unsigned k = 0; k < 4; k++) {
-                struct pair pair = make_pair(axis->weights + (size_t)(i + k / 2) * axis->taps + t + 2 * (k & 1));
-                for (unsigned c = 0; c < 4; c++) {
-                    quad->high[k & 1][k / 2 * 4 + c] = pair.high;
-                    quad->low[k & 1][k / 2 * 4 + c] = pair.low;
-                }
-            }
+    struct plan *plan = plan_of(axis);
+    *plan = (struct plan){.one = true, .step = four_bytes(axis->taps)};
+    if (pixel != 4 || channels < 3)
+        return LEAT_OK;
+    for (uint32_t i = 0; i + 4 <= n; i += 4, plan->fours++) {
+        const uint32_t *first = axis->first + begin + i, *end = axis->end + begin + i;
+        uint32_t taps = 1;
+        for (unsigned k = 0; k < 4; k++)
+            taps = end[k] - first[k] > taps ? end[k] - first[k] : taps;
+        struct four *four = (struct four *)((uint8_t *)plan + 64 + plan->fours * plan->step);
+        four->quads = (taps + 3) / 4;
+        if (first[3] + 4 * four->quads > axis->in + LEAT_ROW_PADDING / 4)
+            break;
+        plan->one = plan->one && four->quads == 1;
+        fill_four(four, axis, begin + i);
+    }
     return LEAT_OK;
 }
 
@@ -75,8 +117,9 @@ static inline TARGET __m256i times(__m256i words, const int32_t *weights)
     return _mm256_madd_epi16(words, _mm256_load_si256((const __m256i *)weights));
 }
 
-/* Two output pixels at a time, one in each half of a register: four channels of 32 bits each. */
-static inline TARGET __m256i two_pixels(const struct quad *quad, const uint8_t *s0, const uint8_t *s1, unsigned taps)
+/* Two output pixels, one in each half of a register: four channels of 32 bits each. `quad` steps over those of the other two. */
+static inline __attribute__((always_inline)) TARGET __m256i two_pixels(const struct quad *quad, const uint8_t *s0, const uint8_t *s1,
+                                                                       uint32_t quads)
 {
     /* bytes of two neighbouring pixels to words: R R' G G' B B' X X' */
     const __m256i first =
@@ -84,7 +127,7 @@ static inline TARGET __m256i two_pixels(const struct quad *quad, const uint8_t *
     const __m256i second = _mm256_setr_epi8(8, -1, 12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1, 8, -1, 12, -1, 9, -1, 13, -1, 10,
                                             -1, 14, -1, 11, -1, 15, -1);
     __m256i high = _mm256_setzero_si256(), low = _mm256_set1_epi32(HALF);
-    for (unsigned t = 0; t < taps; t += 4, s0 += 16, s1 += 16, quad++) {
+    for (uint32_t q = 0; q < quads; q++, s0 += 16, s1 += 16, quad += 2) {
         __m256i bytes =
             _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)s0)), _mm_loadu_si128((const __m128i *)s1), 1);
         __m256i a = _mm256_shuffle_epi8(bytes, first), b = _mm256_shuffle_epi8(bytes, second);
@@ -94,39 +137,54 @@ static inline TARGET __m256i two_pixels(const struct quad *quad, const uint8_t *
     return _mm256_srli_epi32(_mm256_add_epi32(low, _mm256_slli_epi32(high, LOW_BITS)), LEAT_WEIGHT_BITS);
 }
 
+static inline __attribute__((always_inline)) TARGET void all_fours(const struct plan *plan, const uint8_t *src, uint8_t *dst,
+                                                                   unsigned channels, bool one)
+{
+    const __m128i keep = channels == 3 ? _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1)
+                                       : _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const uint8_t *next = (const uint8_t *)plan + 64;
+    for (uint32_t i = 0; i < plan->fours; i++, next += plan->step, dst += 4 * channels) {
+        const struct four *four = (const void *)next;
+        uint32_t quads = one ? 1 : four->quads;
+        __m256i a = two_pixels(&four->quad[0][0], src + four->at[0], src + four->at[1], quads);
+        __m256i b = two_pixels(&four->quad[0][1], src + four->at[2], src + four->at[3], quads);
+        __m256i words = _mm256_packus_epi32(a, b); /* pixels 0 2 | 1 3 */
+        words = _mm256_permute4x64_epi64(words, 0xd8);
+        __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+        _mm_storeu_si128((__m128i *)dst, _mm_shuffle_epi8(bytes, keep)); /* the row's padding takes what is beyond */
+    }
+}
+
 static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels,
                               const uint8_t *src, uint8_t *dst)
 {
-    uint32_t i = 0;
-    const struct quad *quad = plan_of(axis);
-    const unsigned step = axis->taps / 4;
-    const __m128i keep = channels == 3 ? _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1)
-                                       : _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    if (pixel == 4 && channels >= 3)
-        for (; i + 4 <= n; i += 4, quad += 2 * step, dst += 4 * channels) {
-            const uint32_t *first = axis->first + begin + i, *end = axis->end + begin + i;
-            unsigned taps = 4; /* of the longest of the four; what a shorter one reads beyond has weight 0 */
-            for (unsigned k = 0; k < 4; k++)
-                taps = end[k] - first[k] > taps ? end[k] - first[k] : taps;
-            if (first[3] + ((taps + 3) & ~3u) > axis->in + LEAT_ROW_PADDING / 4)
-                break; /* the row's padding would not do */
-            __m256i a = two_pixels(quad, src + (size_t)first[0] * 4, src + (size_t)first[1] * 4, taps);
-            __m256i b = two_pixels(quad + step, src + (size_t)first[2] * 4, src + (size_t)first[3] * 4, taps);
-            __m256i words = _mm256_packus_epi32(a, b); /* 0 2 | 1 3 */
-            words = _mm256_permute4x64_epi64(words, 0xd8);
-            __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-            _mm_storeu_si128((__m128i *)dst, _mm_shuffle_epi8(bytes, keep)); /* the row's padding takes what is beyond */
-        }
-    if (i < n)
-        leat_kernels_portable.horizontal(axis, begin + i, n - i, pixel, channels, src, dst);
+    const struct plan *plan = plan_of(axis);
+    uint32_t done = 4 * plan->fours;
+    if (plan->one)
+        all_fours(plan, src, dst, channels, true);
+    else
+        all_fours(plan, src, dst, channels, false);
+    if (done < n)
+        leat_kernels_portable.horizontal(axis, begin + done, n - done, pixel, channels, src, dst + (size_t)done * channels);
 }
 
 /* ---- down ---- */
+
+#define MAX_TAPS 256
 
 /* Rows are read and the result is written in whole blocks of 32 bytes: all have that padding. */
 static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, unsigned taps, uint8_t *dst, size_t n)
 {
     const __m256i zero = _mm256_setzero_si256();
+    struct pair pairs[MAX_TAPS / 2];
+    if (taps > MAX_TAPS) {
+        leat_kernels_portable.vertical(rows, weights, taps, dst, n);
+        return;
+    }
+    for (unsigned t = 0; t < taps; t += 2)
+        pairs[t / 2] = make_pair(weights + t);
+    while (taps > 2 && !(weights[taps - 1] | weights[taps - 2]))
+        taps -= 2;
     for (size_t at = 0; at < n; at += 32) {
         __m256i high[4], low[4];
         LEAT_UNROLL
@@ -135,17 +193,15 @@ static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, 
             low[v] = _mm256_set1_epi32(HALF);
         }
         for (unsigned t = 0; t < taps; t += 2) {
-            if (!(weights[t] | weights[t + 1]))
-                continue;
-            struct pair pair = make_pair(weights + t);
+            const __m256i weight_high = _mm256_set1_epi32(pairs[t / 2].high), weight_low = _mm256_set1_epi32(pairs[t / 2].low);
             __m256i a = _mm256_loadu_si256((const __m256i *)(rows[t] + at)), b = _mm256_loadu_si256((const __m256i *)(rows[t + 1] + at));
             __m256i ab0 = _mm256_unpacklo_epi8(a, b), ab1 = _mm256_unpackhi_epi8(a, b);
             __m256i words[4] = {_mm256_unpacklo_epi8(ab0, zero), _mm256_unpackhi_epi8(ab0, zero), _mm256_unpacklo_epi8(ab1, zero),
                                 _mm256_unpackhi_epi8(ab1, zero)};
             LEAT_UNROLL
             for (int v = 0; v < 4; v++) {
-                high[v] = _mm256_add_epi32(high[v], _mm256_madd_epi16(words[v], _mm256_set1_epi32(pair.high)));
-                low[v] = _mm256_add_epi32(low[v], _mm256_madd_epi16(words[v], _mm256_set1_epi32(pair.low)));
+                high[v] = _mm256_add_epi32(high[v], _mm256_madd_epi16(words[v], weight_high));
+                low[v] = _mm256_add_epi32(low[v], _mm256_madd_epi16(words[v], weight_low));
             }
         }
         LEAT_UNROLL

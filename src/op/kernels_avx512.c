@@ -7,7 +7,8 @@
  *     weight = (d2 * 256 + d1) * 256 + d0       sum = ((sum d2 p) * 256 + (sum d1 p)) * 256 + (sum d0 p)
  *
  * Across a row, which bytes meet in a lane is the same for every row of the photo: a permutation of a window of the
- * source row, computed once per photo (the plan) together with the digits.
+ * source row, computed once per photo (the plan) together with the digits. Above a scale of about 5.6 no window holds all
+ * taps of the pixels in a register; then, and for grey, the plan is that of AVX2.
  */
 #include "op/kernels.h"
 
@@ -46,7 +47,7 @@ struct group {
 };
 struct plan {
     uint32_t groups, quads;
-    bool wide, none; /* windows of 128 bytes; no window is enough */
+    bool wide; /* windows of 128 bytes */
     size_t step;
 };
 
@@ -70,11 +71,11 @@ static int reserve(struct leat_axis *axis, uint32_t out, unsigned taps)
 {
     size_t bytes = room_for(out, 4, taps);
     if (bytes <= axis->room_plan)
-        return LEAT_OK;
+        return leat_kernels_avx2.reserve(axis, out, taps);
     leat_free(axis->plan);
     axis->plan = leat_alloc(bytes);
     axis->room_plan = axis->plan ? bytes : 0;
-    return axis->plan ? LEAT_OK : LEAT_E_NOMEM;
+    return axis->plan ? leat_kernels_avx2.reserve(axis, out, taps) : LEAT_E_NOMEM;
 }
 
 /* The output pixel that lane `lane` of group g belongs to; what lies after the row repeats its end. */
@@ -142,9 +143,11 @@ static int prepare(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned 
         span = reach > span ? reach : span;
     }
     plan->wide = span + 4 > 16;
-    plan->none = span + 4 > 32 || pixel != 4;
+    axis->plan_is_lower = span + 4 > 32 || pixel != 4;
+    if (axis->plan_is_lower)
+        return leat_kernels_avx2.prepare(axis, begin, n, pixel, channels);
     plan->step = group_bytes(plan->quads);
-    for (uint32_t g = 0; g < plan->groups && !plan->none; g++)
+    for (uint32_t g = 0; g < plan->groups; g++)
         fill_group(axis, plan, (struct group *)((uint8_t *)plan + 64 + g * plan->step), g, begin, n, channels);
     return LEAT_OK;
 }
@@ -202,8 +205,8 @@ static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint
 {
     const struct plan *plan = plan_of(axis);
     const size_t limit = (size_t)axis->in * 4 + LEAT_ROW_PADDING;
-    if (plan->none)
-        leat_kernels_portable.horizontal(axis, begin, n, pixel, channels, src, dst);
+    if (axis->plan_is_lower)
+        leat_kernels_avx2.horizontal(axis, begin, n, pixel, channels, src, dst);
     else if (plan->wide)
         all_groups(plan, src, limit, dst, plan->quads, true);
     else if (plan->quads == 1)

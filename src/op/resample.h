@@ -27,6 +27,7 @@ struct leat_axis {
     /* For kernels that arrange pixels by precomputed indices; made by leat_kernels.prepare. */
     void *plan;
     size_t room_plan;
+    bool plan_is_lower; /* the plan is that of the next lower instruction set */
 };
 
 /* Reserves for all resizes to up to `out` pixels with at most `taps` taps each; later ones allocate nothing. */
