@@ -61,7 +61,7 @@ class Operator:
 
     def to_json(self) -> dict[str, Any]:
         """A dict of plain values: the type, the arguments and the name."""
-        found = {k: list(v) if isinstance(v, tuple) else v for k, v in self._values.items() if v is not None}
+        found = {k: list(v) if isinstance(v, tuple) else v for k, v in self._values.items() if v is not None or k == "size"}
         return {"type": type(self).__name__, **found} | ({"name": self.name} if self.name else {})
 
 
@@ -138,9 +138,9 @@ class Resize(Operator):
     """Resizes to (height, width), or so that the shorter side is `size`, keeping the ratio of the sides.
 
     Args:
-        size: one number for the shorter side, or (height, width).
+        size: one number for the shorter side, or (height, width); None where the longer side becomes `max_size`.
         interpolation: ``"bilinear"``, ``"nearest"``, ``"nearest-exact"``; torchvision's enum is taken too.
-        max_size: with one number as `size`: the longer side is at most this.
+        max_size: with one number as `size`: the longer side is at most this. With None: it is this.
         antialias: of ``"bilinear"``; without it only the 4 nearest pixels count.
 
     Antialiased bilinear equals Pillow's ``Image.resize``: 8-bit fixed point.
@@ -159,8 +159,10 @@ class Resize(Operator):
         *,
         name: str | None = None,
     ) -> None:
-        sides = _size(size)
-        if max_size is not None and not isinstance(sides, int):
+        sides = None if size is None else _size(size)
+        if sides is None and max_size is None:
+            raise ValueError("size is None only where max_size is given")
+        if max_size is not None and isinstance(sides, tuple):
             raise ValueError("max_size goes with one number as size")
         super().__init__(
             name, size=sides, interpolation=_interpolation(interpolation), max_size=max_size, antialias=antialias is None or bool(antialias)
@@ -187,7 +189,8 @@ class RandomCrop(Operator):
         padding: added around first: one number, (left and right, top and bottom), or (left, top, right, bottom).
         pad_if_needed: pad an image that is too small.
         fill: value of padding, one number or one per channel.
-        padding_mode: ``"constant"``.
+        padding_mode: ``"constant"`` (`fill`), ``"edge"`` (the nearest pixel), ``"reflect"`` or ``"symmetric"`` (mirrored,
+            without or with the edge's pixel twice).
 
     >>> leat.ops.RandomCrop(32, padding=4)
     RandomCrop(size=(32, 32), padding=(4,), pad_if_needed=False, fill=(0.0,), padding_mode='constant')
@@ -203,8 +206,8 @@ class RandomCrop(Operator):
         *,
         name: str | None = None,
     ) -> None:
-        if padding_mode != "constant":
-            raise ValueError(f"padding_mode is 'constant', not {padding_mode!r}")
+        if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
+            raise ValueError(f"padding_mode is 'constant', 'edge', 'reflect' or 'symmetric', not {padding_mode!r}")
         if padding is not None:
             padding = _integers("padding", padding)
             if len(padding) not in (1, 2, 4) or min(padding) < 0:
