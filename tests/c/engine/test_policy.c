@@ -186,6 +186,52 @@ static void substitutes_are_the_same_for_any_threads_and_are_marked(void **state
     }
 }
 
+/* Rows of all ranks, one step after the other: ids, keys, bytes. */
+static uint64_t hash_of_ranks(struct leat_dataset *dataset, enum leat_on_error on_error, unsigned threads, uint32_t world)
+{
+    struct leat_loader *loaders[4];
+    uint64_t iterations[4], hash = 0;
+    for (uint32_t rank = 0; rank < world; rank++) {
+        struct leat_loader_options options = photo_options(0, on_error);
+        options.global_batch_size = 12;
+        options.num_threads = threads;
+        options.rank = rank;
+        options.world_size = world;
+        loaders[rank] = test_loader(dataset, &options);
+        iterations[rank] = test_start(loaders[rank]);
+    }
+    for (uint64_t step = 0; step < PHOTOS / 12; step++)
+        for (uint32_t rank = 0; rank < world; rank++) {
+            struct leat_batch *b = test_next(loaders[rank], iterations[rank]);
+            struct leat_tensor image;
+            assert_int_equal(leat_batch_step(b), step); /* rows that are left out move no batch */
+            leat_batch_tensor(b, 0, &image);
+            size_t each = test_tensor_bytes(&image) / leat_batch_rows(b);
+            for (uint64_t row = 0; row < leat_batch_rows(b); row++) {
+                hash = leat_key_mix(hash, (uint64_t)leat_batch_ids(b)[row]);
+                hash = leat_key_mix(hash, leat_batch_row_keys(b)[row]);
+                hash = leat_key_mix(hash, leat_hash64((uint8_t *)image.data + row * each, each));
+            }
+            leat_batch_free(b);
+        }
+    for (uint32_t rank = 0; rank < world; rank++)
+        leat_loader_close(loaders[rank]);
+    return hash;
+}
+
+static void what_is_left_out_or_replaced_depends_on_no_threads_and_no_ranks(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = photo_dataset("ranks", false, false);
+    for (int policy = LEAT_ON_ERROR_SKIP; policy <= LEAT_ON_ERROR_SUBSTITUTE; policy++) {
+        uint64_t expected = hash_of_ranks(dataset, (enum leat_on_error)policy, 1, 1);
+        for (unsigned threads = 1; threads <= 4; threads++)
+            for (uint32_t world = 1; world <= 3; world++)
+                assert_int_equal(hash_of_ranks(dataset, (enum leat_on_error)policy, threads, world), expected);
+    }
+    leat_dataset_release(dataset);
+}
+
 static void substitute_refuses_outputs_that_vary(void **state)
 {
     (void)state;
@@ -455,6 +501,7 @@ int main(void)
         cmocka_unit_test(skip_leaves_the_row_out_and_moves_nothing_else),
         cmocka_unit_test(a_batch_with_no_row_left_raises_its_first_error),
         cmocka_unit_test(substitutes_are_the_same_for_any_threads_and_are_marked),
+        cmocka_unit_test(what_is_left_out_or_replaced_depends_on_no_threads_and_no_ranks),
         cmocka_unit_test(substitute_refuses_outputs_that_vary),
         cmocka_unit_test(a_flipped_bit_of_a_payload_is_a_broken_sample),
         cmocka_unit_test(reads_that_complete_later_change_nothing),
