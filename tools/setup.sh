@@ -10,7 +10,13 @@ say() { printf '%s\n' "leat: $*"; }
 
 # --- system packages -------------------------------------------------------------------------------------------------
 need="gcc pkg-config libjpeg-dev libspng-dev libwebp-dev libxxhash-dev libjansson-dev"
-[ "$level" = test ] && need="$need libcmocka-dev clang clang-format"
+why="a C compiler and the libraries that leat uses"
+if [ "$level" = test ]; then
+    need="$need libcmocka-dev clang clang-format"
+    why="$why, clang and cmocka for the tests"
+    # clang's sanitizers and fuzzer: a package of their own, that another one with the version in its name may have brought
+    ls "$(clang -print-resource-dir 2>/dev/null)"/lib/*/libclang_rt.fuzzer* >/dev/null 2>&1 || need="$need libclang-rt-dev"
+fi
 if ! "$python" -c 'import venv, ensurepip' 2>/dev/null || ! "$python" -c 'import os, sysconfig; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null; then
     need="$need python3 python3-venv python3-dev"
 fi
@@ -27,11 +33,11 @@ install() { # install PACKAGE...: with root by apt, else says how
         exit 1
     }
     if [ "$(id -u)" != 0 ]; then
-        say "system packages are missing. Run this line, then the same command again:"
-        printf '\n    sudo apt-get install -y %s\n\n' "$*"
+        say "system packages are missing ($why). Run this line, then the same command again:"
+        printf '\n    sudo apt-get update && sudo apt-get install -y --no-install-recommends %s\n\n' "$*"
         exit 1
     fi
-    say "installing system packages: $*"
+    say "installing system packages ($why): $*"
     log=$(mktemp)
     { DEBIAN_FRONTEND=noninteractive apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } >"$log" 2>&1 || {
         tail -n 20 "$log"
@@ -42,15 +48,6 @@ install() { # install PACKAGE...: with root by apt, else says how
 }
 
 missing=$(missing_of $need)
-if [ "$level" = test ]; then
-    # clang's sanitizer and fuzzer runtime is a package that carries the version of clang in its name
-    version=$(LC_ALL=C apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9][0-9]*\)$/\1/p' | head -n 1)
-    if [ -z "$version" ] && [ "$(id -u)" = 0 ]; then
-        apt-get update >/dev/null 2>&1 || true
-        version=$(LC_ALL=C apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9][0-9]*\)$/\1/p' | head -n 1)
-    fi
-    [ -n "$version" ] && missing="$missing$(missing_of "libclang-rt-$version-dev")"
-fi
 [ -z "$missing" ] || install $missing
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
@@ -59,9 +56,12 @@ fi
 }
 
 # --- .venv -----------------------------------------------------------------------------------------------------------
-if [ ! -x .venv/bin/python ]; then
+# .venv/.made says that it is whole, and where it was made: the scripts inside name their interpreter by its full path.
+if ! .venv/bin/python -c '' 2>/dev/null || [ "$(cat .venv/.made 2>/dev/null)" != "$PWD" ]; then
+    [ ! -e .venv ] || say ".venv is not whole, or was made elsewhere: making it again"
     say "making the virtual environment .venv with $("$python" --version)"
-    "$python" -m venv .venv
+    "$python" -m venv --clear .venv
+    printf '%s\n' "$PWD" >.venv/.made
 fi
 pip_install() { # pip_install STAMP-NAME ARGUMENT...: once per set of arguments
     stamp=.venv/.installed-$1
@@ -86,7 +86,7 @@ if [ ! -f "$stamp" ] || [ -n "$(find include src cli python meson.build meson.op
     say "building leat and installing it into .venv"
     log=build/install.log
     mkdir -p build
-    PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build/package . >"$log" 2>&1 || {
+    PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall --config-settings=build-dir=build/package . >"$log" 2>&1 || {
         tail -n 40 "$log"
         say "the build failed; its output is in $log"
         exit 1
