@@ -7,6 +7,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 # `make demo DATA=folder` runs the demo on that folder of photos.
 DATA ?=
+export DATA
 
 .PHONY: help demo test bench lint wheel clean setup setup-test
 
@@ -25,7 +26,7 @@ setup-test:
 	@tools/setup.sh test $(PYTHON) '$(TORCH)'
 
 demo: setup
-	@$(PY) examples/demo.py $(if $(DATA),'$(DATA)')
+	@$(PY) examples/demo.py $(if $(DATA),"$$DATA")
 
 test: setup-test
 	@$(PY) tools/check.py

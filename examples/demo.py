@@ -4,8 +4,8 @@
 
 Packs FOLDER (or photos that it makes), trains a small convolutional network on augmented batches, tests it on photos
 held out, measures samples per second beside torch's DataLoader on the same files and cores, and writes a contact sheet
-of what the model saw. A folder without classes is used to learn which way up a photo is. Exit code 0 if the network
-learned clearly more than chance.
+of what the model saw. A folder without classes is used to learn which way up a photo is. Exit code 1 if the network
+did not learn clearly more than chance.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def train(data: leat.Dataset, model: nn.Module, turning: bool, epochs: int) -> N
     outputs: dict[str, list[Any]] = {"image": [ops.Decode(), ops.RandomResizedCrop(SIDE, scale=(0.35, 1.0)), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)]}
     if not turning:
         outputs["label"] = []
-    with leat.Loader(data, batch_size=BATCH, shuffle=True, seed=1, epochs=epochs, drop_last=True, outputs=outputs, framework="torch") as loader:
+    with leat.Loader(data, batch_size=BATCH, shuffle=True, seed=1, epochs=epochs, drop_last=len(data) >= BATCH, outputs=outputs, framework="torch") as loader:
         optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.05)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=epochs * len(loader))
-        with tqdm(total=epochs * len(loader) * BATCH, desc="training", unit=" photos") as bar:
+        with tqdm(total=epochs * (len(data) - len(data) % BATCH if len(data) >= BATCH else len(data)), desc="training", unit=" photos") as bar:
             for epoch in range(epochs):
                 for batch in loader:
                     x, y = examples_of(batch, turning)
@@ -198,15 +198,20 @@ def main() -> int:
     if folder is None:
         folder = o.out / ("photos-short" if o.short else "photos")
         make_photos.make(folder, 60 if o.short else make_photos.PER_CLASS)
+    folder = folder.expanduser()
     if not folder.is_dir():
-        print(f"demo: {folder} is not a folder", file=sys.stderr)
+        print(f"demo: {folder} is {'no folder' if folder.exists() else 'not there'}; give a folder of photos: make demo DATA=folder", file=sys.stderr)
         return 2
     packed = o.out / "photos.leat"
     command = Path(sys.executable).with_name("leat")
-    if subprocess.run([command, "pack", folder, packed, "--overwrite"]).returncode:
+    # Broken photos are listed and left out: what follows shall train and compare on the same ones.
+    if subprocess.run([command, "pack", folder, packed, "--overwrite", "--on-error", "skip"]).returncode:
         return 2
 
     data = leat.open(packed)
+    if len(data) < 8:
+        print(f"demo: {len(data)} usable photos in {folder} are too few to learn from and to hold some out", file=sys.stderr)
+        return 2
     turning = not data.classes or len(data.classes) < 2
     names = TURNS if turning else data.classes
     training, held_out = data.split([0.85, 0.15], seed=0)
@@ -228,7 +233,7 @@ def main() -> int:
     # Three standard deviations above chance; turns of one photo count as one observation.
     photos = asked // 4 if turning else asked
     needed = chance + 3 * math.sqrt(chance * (1 - chance) / max(photos, 1))
-    learned = right / max(asked, 1) > needed
+    learned, enough = right / max(asked, 1) > needed, needed < 1
     print(f"""
 held-out accuracy   {right / max(asked, 1):6.1%}   (chance {chance:.1%}, clearly better from {needed:.1%})
 leat.Loader         {ours:6.0f} photos/s on {cores} cores, random-resized crop 224, float32
@@ -236,8 +241,13 @@ torch DataLoader    {theirs:6.0f} photos/s, the same with Pillow
 ratio               {ours / theirs:6.2f}
 what the model saw  {sheet}
 """)
-    print("demo: the network learned, everything worked" if learned else "demo: everything ran, but the network did not learn clearly more than chance: is the folder large enough?")
-    return 0 if learned else 1
+    if learned:
+        print("demo: the network learned, everything worked")
+    elif enough:
+        print("demo: everything ran, but the network did not learn clearly more than chance: these photos are too few, or too hard, for it")
+    else:
+        print(f"demo: everything ran, but {photos} photos held out are too few to tell whether the network learned: take a larger folder")
+    return 1 if enough and not learned else 0
 
 
 def files_of(data: leat.Dataset, root: Path) -> list[str]:
@@ -246,4 +256,11 @@ def files_of(data: leat.Dataset, root: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\ndemo: interrupted; what was made is kept, and the next run goes on from there", file=sys.stderr)
+        sys.exit(130)
+    except leat.Error as e:
+        print(f"demo: {e}", file=sys.stderr)
+        sys.exit(2)

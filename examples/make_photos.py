@@ -6,6 +6,9 @@ the class; sizes and bytes per pixel are about those of ImageNet. One picture ta
 
 from __future__ import annotations
 
+import math
+import os
+import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -49,19 +52,24 @@ def surface(name: str, u: np.ndarray, v: np.ndarray) -> np.ndarray:
 def picture(name: str, index: int) -> Image.Image:
     rng = np.random.default_rng([CLASSES.index(name), index])
     width, height = (500, int(rng.integers(330, 400))) if rng.random() < 0.75 else (int(rng.integers(330, 400)), 500)
-    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
-    image = clouds(rng, width, height, 3) * rng.uniform(0.5, 1.0, 3) + rng.uniform(-0.1, 0.2, 3)
+    tint = rng.uniform(0.5, 1.0, 3).astype(np.float32), rng.uniform(-0.1, 0.2, 3).astype(np.float32)
+    image = clouds(rng, width, height, 3) * tint[0] + tint[1]
     for _ in range(rng.integers(2, 5)):
-        cx, cy = rng.uniform(0, width), rng.uniform(0, height)
-        a, b, turn = rng.uniform(70, 170), rng.uniform(70, 170), rng.uniform(0, np.pi)
-        dx, dy = (x - cx) * np.cos(turn) + (y - cy) * np.sin(turn), (y - cy) * np.cos(turn) - (x - cx) * np.sin(turn)
+        cx, cy = rng.integers(0, width), rng.integers(0, height)
+        a, b, turn = (float(v) for v in rng.uniform((70, 70, 0), (170, 170, np.pi)))
+        reach = int(max(a, b)) + 1  # nothing of the object lies outside this square
+        left, top = max(cx - reach, 0), max(cy - reach, 0)
+        part = image[top:cy + reach, left:cx + reach]
+        y, x = np.ogrid[top:top + part.shape[0], left:left + part.shape[1]]
+        x, y = (x - cx).astype(np.float32), (y - cy).astype(np.float32)
+        dx, dy = x * math.cos(turn) + y * math.sin(turn), y * math.cos(turn) - x * math.sin(turn)
         inside = np.clip((1 - np.hypot(dx / a, dy / b)) * 12, 0, 1)[:, :, None]
-        period = rng.uniform(28, 56)
+        period = float(rng.uniform(28, 56))
         pattern = surface(name, dx / period, dy / period)[:, :, None]
-        light, dark = rng.uniform(0.45, 1.0, 3), rng.uniform(0.0, 0.5, 3)
+        light, dark = rng.uniform(0.45, 1.0, 3).astype(np.float32), rng.uniform(0.0, 0.5, 3).astype(np.float32)
         shade = np.clip(0.75 + 0.35 * (dx / a - dy / b), 0.3, 1.2)[:, :, None]
-        image = image * (1 - inside) + inside * shade * (dark + (light - dark) * pattern)
-    image += rng.normal(0, 0.035, image.shape)
+        part += inside * (shade * (dark + (light - dark) * pattern) - part)
+    image += 0.035 * rng.standard_normal(image.shape, np.float32)
     return Image.fromarray((np.clip(image, 0, 1) * 255).astype(np.uint8))
 
 
@@ -85,9 +93,13 @@ def make(folder: Path, per_class: int = PER_CLASS) -> None:
         return
     from tqdm import tqdm
 
-    with ProcessPoolExecutor() as pool:
-        for _ in tqdm(pool.map(save, todo, chunksize=8), total=len(todo), desc="making photos", unit=" photos"):
+    # Ctrl-C is for this process alone: it drops what is left, and the next run goes on.
+    pool = ProcessPoolExecutor(len(os.sched_getaffinity(0)), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
+    try:
+        for _ in tqdm(pool.map(save, todo, chunksize=4), total=len(todo), desc="making photos", unit=" photos"):
             pass
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 if __name__ == "__main__":

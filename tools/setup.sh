@@ -56,13 +56,13 @@ missing=$(missing_of $need)
 }
 
 # --- .venv -----------------------------------------------------------------------------------------------------------
-# .venv/.made says that it is whole, and where it was made: the scripts inside name their interpreter by its full path.
-if ! .venv/bin/python -c '' 2>/dev/null || [ "$(cat .venv/.made 2>/dev/null)" != "$PWD" ]; then
+# .venv/.made says where it was made: the scripts inside name their interpreter by its full path. Python comes before pip.
+if ! .venv/bin/python -m pip --version >/dev/null 2>&1 || [ "$(cat .venv/.made 2>/dev/null || pwd)" != "$(pwd)" ]; then
     [ ! -e .venv ] || say ".venv is not whole, or was made elsewhere: making it again"
     say "making the virtual environment .venv with $("$python" --version)"
     "$python" -m venv --clear .venv
-    printf '%s\n' "$PWD" >.venv/.made
 fi
+[ -f .venv/.made ] || pwd >.venv/.made
 pip_install() { # pip_install STAMP-NAME ARGUMENT...: once per set of arguments
     stamp=.venv/.installed-$1
     shift
@@ -86,10 +86,11 @@ if [ ! -f "$stamp" ] || [ -n "$(find include src cli python meson.build meson.op
     say "building leat and installing it into .venv"
     log=build/install.log
     mkdir -p build
+    touch .venv/.building # its time becomes the stamp's: what is edited during the build is newer
     PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall --config-settings=build-dir=build/package . >"$log" 2>&1 || {
         tail -n 40 "$log"
         say "the build failed; its output is in $log"
         exit 1
     }
-    touch "$stamp"
+    mv .venv/.building "$stamp"
 fi
