@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: its threads sleep while they wait, and leave the cores to the loader
+
 import numpy as np
 import torch
 from PIL import Image, ImageDraw
