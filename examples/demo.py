@@ -105,7 +105,7 @@ def contact_sheet(data: leat.Dataset, model: nn.Module, turning: bool, path: Pat
     batch = next(iter(leat.Loader(data, batch_size=BATCH, shuffle=True, seed=1, outputs=outputs, framework="torch")))
     images = batch["image"]
     if turning:
-        labels = [int(k) % 4 for k in batch.row_keys]
+        labels = (np.asarray(batch.row_keys) % 4).tolist()  # a turn that goes with the row
         images = torch.stack([torch.rot90(x, k, (1, 2)) for x, k in zip(images, labels)])
         names: tuple[str, ...] = TURNS
     else:
