@@ -39,7 +39,8 @@ def run(*command: object, check: bool = True, **environment: str) -> str:
     done = subprocess.run([str(c) for c in command], cwd=ROOT, env={**ENV, **environment}, text=True,
                           errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if check and done.returncode:
-        raise Failed(f"$ {' '.join(map(str, command))}\n{done.stdout[-8000:]}\nexit code {done.returncode}")
+        shown = " ".join(map(str, command))
+        raise Failed(f"$ {shown if len(shown) < 300 else shown[:300] + ' ...'}\n{done.stdout[-8000:]}\nexit code {done.returncode}")
     return done.stdout
 
 
@@ -190,4 +191,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\ninterrupted; what was built is kept")
+        sys.exit(130)
