@@ -70,7 +70,7 @@ int leat_part_sync_folder(const char *path, struct leat_error *error)
     }
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Some file systems cannot sync a folder (EINVAL) or open it for that (EACCES): then there is nothing to do. */
-    if (fd >= 0 && leat_store_calls.sync(fd) && errno != EINVAL) {
+    if (fd < 0 ? errno != EACCES : leat_store_calls.sync(fd) && errno != EINVAL) {
         rc = leat_fail_errno(error, LEAT_E_IO, "syncing the folder failed: check the disk");
         leat_error_at_file(error, folder, LEAT_NO_OFFSET);
     }

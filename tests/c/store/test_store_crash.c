@@ -419,6 +419,29 @@ static void targets_that_share_shard_names_exclude_each_other(void **state)
     leat_writer_free(w, false);
 }
 
+static void a_folder_that_cannot_be_synced_is_an_error(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_writer_options o = options();
+    struct rlimit before, limit;
+    assert_ok(made_open(path, &o, &w, &error));
+    assert_ok(made_add(w, 0, &error));
+    int next = dup(0);
+    assert_true(next >= 0);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = before;
+    limit.rlim_cur = (rlim_t)next;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    int rc = leat_writer_finish(w, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    leat_writer_free(w, true);
+    assert_int_equal(rc, LEAT_E_IO);
+    assert_string_equal(error.file, folder);
+}
+
 static void a_damaged_group_is_written_again(void **state)
 {
     (void)state;
@@ -633,6 +656,7 @@ int main(void)
         TEST(a_stop_between_the_names_of_shards_loses_nothing_when_overwriting),
         TEST(a_resume_leaves_files_of_others_alone),
         TEST(targets_that_share_shard_names_exclude_each_other),
+        TEST(a_folder_that_cannot_be_synced_is_an_error),
         TEST(a_damaged_group_is_written_again),
         TEST(an_unfinished_file_never_opens_as_finished),
         TEST(two_writers_of_one_target_exclude_each_other),
