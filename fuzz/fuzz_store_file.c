@@ -11,6 +11,7 @@ static void read_all(struct leat_source *source, bool whole)
     struct leat_store_source *s = (struct leat_store_source *)source;
     struct leat_error error;
     size_t failed;
+    _Alignas(64) uint8_t cold[LEAT_COLD_VALUE];
     uint64_t count = source->count < 300 ? source->count : 300, n = s->file->size;
     for (size_t f = 0; f < source->n_fields; f++) {
         const void *column;
@@ -22,10 +23,12 @@ static void read_all(struct leat_source *source, bool whole)
             const void *row = NULL;
             struct leat_extent e;
             int rc = varying ? source->v->extents(source, f, &sample, 1, &e, &failed, &error)
-                             : source->v->rows(source, f, &sample, 1, &row, &failed, &error);
+                             : source->v->rows(source, f, &sample, 1, i % 3 ? cold : NULL, &row, &failed, &error);
             FUZZ_ASSERT(rc == LEAT_OK || rc == LEAT_E_CORRUPT);
             FUZZ_ASSERT(!whole || rc == LEAT_OK);
             if (rc)
+                continue;
+            if (row == cold) /* read apart from the mapping */
                 continue;
             uint64_t at = varying ? e.offset : (uint64_t)((const uint8_t *)row - s->map),
                      bytes = varying ? e.length : s->layout.info[f].unit;
