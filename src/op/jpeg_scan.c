@@ -64,7 +64,7 @@ static bool make_codes(struct leat_jpeg_codes *codes, const JHUFF_TBL *table, bo
     uint32_t code = 0, n = 0;
     for (unsigned length = 1; length <= 16; length++, code <<= 1) {
         uint32_t count = table->bits[length];
-        if (n + count > 256 || code + count > 1u << length)
+        if (n + count > 256 || code + count >= 1u << length) /* no code is all ones */
             return false;
         codes->value_offset[length] = (int32_t)n - (int32_t)code;
         for (uint32_t i = 0; i < count; i++, n++, code++) {

@@ -391,6 +391,27 @@ static void checking_finds_what_a_full_decode_finds(void **state)
     assert_true(broken > STYLES * 100);
 }
 
+/* The table that the standard gives for DC, two codes of eight bits in the place of one of eight and one of nine: the
+ * second of them is all ones, which no decoder accepts. */
+static void a_huffman_code_of_all_ones_is_broken_for_check_and_decoder(void **state)
+{
+    (void)state;
+    size_t length, at = 0;
+    uint8_t *pixels = photo_pixels(19, 17, 1, 5), *data = photo_encode(&styles[0], pixels, 19, 17, 80, &length);
+    assert_ok(leat_photo_check(checker, data, length, &error));
+    while (at + 21 < length && !(data[at] == 0xff && data[at + 1] == 0xc4 && !data[at + 4]))
+        at++;
+    assert_true(at + 21 < length);
+    uint8_t *counts = data + at + 5; /* of codes of 1, 2, ... bits */
+    assert_int_equal(counts[7], 1);
+    assert_int_equal(counts[8], 1);
+    counts[7] = 2;
+    counts[8] = 0;
+    assert_int_equal(leat_photo_check(checker, data, length, &error), LEAT_E_DECODE);
+    free(data);
+    free(pixels);
+}
+
 /* The fast scan may leave a photo to libjpeg; this holds that it does not leave whole photos of the common kinds. */
 static void whole_photos_of_the_common_kinds_are_passed_by_the_fast_scan(void **state)
 {
@@ -547,6 +568,7 @@ int main(void)
         cmocka_unit_test(cmyk_is_read_as_adobe_writes_it),
         cmocka_unit_test(a_photo_cut_anywhere_is_broken),
         cmocka_unit_test(checking_finds_what_a_full_decode_finds),
+        cmocka_unit_test(a_huffman_code_of_all_ones_is_broken_for_check_and_decoder),
         cmocka_unit_test(whole_photos_of_the_common_kinds_are_passed_by_the_fast_scan),
         cmocka_unit_test(bytes_after_the_end_are_no_damage),
         cmocka_unit_test(a_photo_without_tables_does_not_borrow_those_of_the_photo_before),
