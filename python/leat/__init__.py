@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from . import _leat, errors
 
 _leat.set_error_factory(errors.from_status)
@@ -47,7 +49,18 @@ from .samplers import Blocks, Weighted  # noqa: E402
 from .schema import Field, field  # noqa: E402
 from .writer import Writer  # noqa: E402
 
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
 __version__: str = _leat.version()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DataLoader":  # it is a class of PyTorch's, which is imported only where it is used
+        from .dataloader import DataLoader
+
+        return DataLoader
+    raise AttributeError(f"module 'leat' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
@@ -64,6 +77,7 @@ __all__ = [
     "ChangedError",
     "ClosedError",
     "CorruptError",
+    "DataLoader",
     "Dataset",
     "Error",
     "ExistsError",

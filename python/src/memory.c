@@ -42,7 +42,8 @@ struct dl_managed {
 
 struct dl_block {
     struct dl_managed managed;
-    struct leat_buffer *buffer;
+    struct leat_buffer *buffer; /* one of these two keeps the memory */
+    struct leat_slot *slot;
     int64_t shape[LEAT_MAX_DIMS + 1], strides[LEAT_MAX_DIMS + 1];
 };
 
@@ -60,7 +61,9 @@ static const struct {
 static void dl_delete(struct dl_managed *self)
 {
     struct dl_block *block = (struct dl_block *)self;
-    leat_buffer_release(block->buffer);
+    if (block->buffer)
+        leat_buffer_release(block->buffer);
+    leat_slot_release(block->slot);
     free(block);
 }
 
@@ -80,6 +83,7 @@ PyObject *py_dlpack_of_tensor(const struct leat_tensor *t, bool offsets, uint64_
     if (!block)
         return PyErr_NoMemory();
     block->buffer = t->buffer;
+    block->slot = NULL;
     block->managed = (struct dl_managed){
         .tensor = {.data = t->data,
                    .device = {DL_CPU, 0},
@@ -109,6 +113,37 @@ PyObject *py_dlpack_of_tensor(const struct leat_tensor *t, bool offsets, uint64_
     return capsule;
 }
 
+PyObject *py_dlpack_of_slot(struct leat_slot *slot, uint64_t offset, uint8_t code, uint8_t bits, unsigned ndim, const int64_t *shape)
+{
+    struct dl_block *block = malloc(sizeof *block);
+    if (!block)
+        return PyErr_NoMemory();
+    block->buffer = NULL;
+    block->slot = slot;
+    block->managed = (struct dl_managed){
+        .tensor = {.data = (uint8_t *)leat_slot_data(slot) + offset,
+                   .device = {DL_CPU, 0},
+                   .ndim = (int32_t)ndim,
+                   .dtype = {code, bits, 1},
+                   .shape = block->shape,
+                   .strides = block->strides},
+        .deleter = dl_delete,
+    };
+    int64_t stride = 1;
+    for (unsigned i = ndim; i-- > 0;) {
+        block->shape[i] = shape[i];
+        block->strides[i] = stride;
+        stride *= shape[i];
+    }
+    PyObject *capsule = PyCapsule_New(&block->managed, "dltensor", capsule_free);
+    if (!capsule) {
+        free(block);
+        return NULL;
+    }
+    leat_slot_retain(slot);
+    return capsule;
+}
+
 /* ---- Memory -------------------------------------------------------------------------------------------------------- */
 
 struct memory {
@@ -119,6 +154,7 @@ struct memory {
     Py_ssize_t bytes;
     Py_ssize_t shape[LEAT_MAX_DIMS], strides[LEAT_MAX_DIMS]; /* strides in bytes */
     struct leat_buffer *buffer;
+    struct leat_slot *slot;
     struct leat_value value;
     PyObject *dataset;
     void *block;
@@ -168,6 +204,17 @@ PyObject *py_memory_of_value(struct leat_value *value, PyObject *dataset)
     return (PyObject *)m;
 }
 
+PyObject *py_memory_of_slot(struct leat_slot *slot, uint64_t offset, uint64_t bytes)
+{
+    int64_t n = (int64_t)bytes;
+    struct memory *m = memory_new((uint8_t *)leat_slot_data(slot) + offset, LEAT_U8, 1, &n, NULL);
+    if (!m)
+        return NULL;
+    leat_slot_retain(slot);
+    m->slot = slot;
+    return (PyObject *)m;
+}
+
 PyObject *py_memory_copy(const void *data, enum leat_dtype dtype, uint64_t count)
 {
     int64_t n = (int64_t)count;
@@ -191,6 +238,7 @@ static void memory_dealloc(PyObject *self)
     struct memory *m = (struct memory *)self;
     if (m->buffer)
         leat_buffer_release(m->buffer);
+    leat_slot_release(m->slot);
     if (m->dataset) {
         leat_value_clear(&m->value);
         Py_DECREF(m->dataset);

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type;
+PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type, *py_slot_type, *py_pool_type, *py_board_type,
+    *py_layout_type;
 static PyObject *error_factory; /* leat.errors.from_status */
 
 PyObject *py_raise(const struct leat_error *e)
@@ -134,6 +135,15 @@ static PyMethodDef functions[] = {
     {"version", version, METH_NOARGS, "version(): of the library"},
     {"status_name", status_name, METH_O, "status_name(code, /): 'LEAT_E_IO' and so on"},
     {"concat", py_dataset_concat, METH_O, "concat(datasets, /): several data sets as one"},
+    {"share_descriptor", py_share_descriptor, METH_NOARGS, "share_descriptor(): of the memory shared with workers"},
+    {"share_attach", py_share_attach, METH_O, "share_attach(descriptor, /): in a worker that was not forked"},
+    {"share_used", py_share_used, METH_NOARGS, "share_used(): bytes of shared memory in use"},
+    {"share_trim", py_share_trim, METH_O, "share_trim(keep, /): gives free pages back where more than `keep` bytes are resident"},
+    {"worker_watch", py_worker_watch, METH_O, "worker_watch(pidfd, /): ends this process with that one"},
+    {"order_shuffled", py_order_shuffled, METH_VARARGS, "order_shuffled(count, seed, epoch, first, n): Memory of int64 positions"},
+    {"row_key", py_row_key, METH_VARARGS, "row_key(seed, epoch, row): its random key"},
+    {"current_row", py_current_row, METH_NOARGS, "current_row(): (seed, epoch, row) that this thread makes, or None"},
+    {"set_current_row", py_set_current_row, METH_VARARGS, "set_current_row(seed, epoch, row), or no arguments: none"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -153,7 +163,9 @@ static int module_exec(PyObject *module)
     imported = true;
     if (add_type(module, &py_memory_spec, &py_memory_type) || add_type(module, &py_dataset_spec, &py_dataset_type) ||
         add_type(module, &py_writer_spec, &py_writer_type) || add_type(module, &py_loader_spec, &py_loader_type) ||
-        add_type(module, &py_batch_spec, &py_batch_type))
+        add_type(module, &py_batch_spec, &py_batch_type) || add_type(module, &py_slot_spec, &py_slot_type) ||
+        add_type(module, &py_pool_spec, &py_pool_type) || add_type(module, &py_board_spec, &py_board_type) ||
+        add_type(module, &py_layout_spec, &py_layout_type))
         return -1;
     return 0;
 }

@@ -1,0 +1,743 @@
+"""``leat.DataLoader``: PyTorch's DataLoader, with the same signature, in leat's engine.
+
+Any map-style or iterable data set, any sampler, any collate function. What differs from PyTorch is listed in
+docs/dataloader.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import inspect
+import itertools
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import torch.utils.data
+from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler
+from torch.utils.data._utils import collate as torch_collate
+from torch.utils.data._utils import pin_memory as torch_pin
+
+from . import _leat, check, workers
+from .feed import Delivered, Feed, NotYet, Planned
+from .pool import Pool, threads_wanted
+from .workers import ITER, ROWS, WHOLE, Job
+
+_WINDOW = 24
+_STATE_VERSION = 1
+_PRISTINE = dict(torch_collate.default_collate_fn_map)
+_TORCH_ARGUMENTS = frozenset(inspect.signature(torch.utils.data.DataLoader.__init__).parameters)
+
+
+class DataLoader(torch.utils.data.DataLoader):  # type: ignore[type-arg]
+    """A drop-in for ``torch.utils.data.DataLoader``: the same arguments, the same batches.
+
+    Args:
+        dataset ... in_order: as of PyTorch's. `num_workers` may be ``"auto"``: their number then adapts.
+        seed: of leat's own order, for ``shuffle=True``, and of the rows' random keys. It excludes `generator`. The order is that of
+            :class:`leat.Loader` with the same seed: a pure function of (seed, epoch), resumed without reading a sampler.
+        reseed: seed ``random``, ``numpy`` and ``torch`` for each sample from (seed, epoch, row), so that augmentations are the same
+            for any number of workers.
+        on_error: of a sample that raises: ``"raise"``, ``"skip"`` (the batch is shorter), ``"substitute"`` (another sample).
+        sample_timeout_s: a sample that takes longer is broken: its worker is replaced, and `on_error` says what becomes of the row.
+        return_ids: yield ``(batch, indices)``.
+
+    Raises:
+        ValueError: an argument is not valid, as of PyTorch's.
+
+    >>> squares = [(i, float(i * i)) for i in range(10)]
+    >>> loader = leat.DataLoader(squares, batch_size=4, num_workers=2)
+    >>> [x.tolist() for x, y in loader]
+    [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int | str = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Any = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+        seed: int | None = None,
+        reseed: bool = False,
+        on_error: str = "raise",
+        sample_timeout_s: float | None = None,
+        return_ids: bool = False,
+    ) -> None:
+        if seed is not None and generator is not None:
+            raise ValueError("seed and generator exclude each other: both say the order")
+        if on_error not in ("raise", "skip", "substitute"):
+            raise ValueError(f"on_error is 'raise', 'skip' or 'substitute', not {on_error!r}")
+        if sample_timeout_s is not None and not sample_timeout_s > 0:
+            raise ValueError(f"sample_timeout_s is a number of seconds above 0, not {sample_timeout_s!r}")
+        adaptive = num_workers == "auto"
+        if isinstance(num_workers, str) and not adaptive:
+            raise ValueError(f"num_workers is a number or 'auto', not {num_workers!r}")
+        count: int = _first_workers() if adaptive else num_workers  # type: ignore[assignment]
+        if sample_timeout_s is not None and count == 0:
+            raise ValueError("sample_timeout_s needs num_workers > 0: only a worker can be given up")
+        self.seed = None if seed is None else check.seed(seed)
+        self.reseed, self.on_error = bool(reseed), on_error
+        self.sample_timeout_s, self.return_ids = sample_timeout_s, bool(return_ids)
+        self._adaptive = adaptive
+        self._window_given = None if prefetch_factor is None else prefetch_factor * count
+        self._shuffle = bool(shuffle) and sampler is None and batch_sampler is None
+        given: dict[str, Any] = {
+            "prefetch_factor": prefetch_factor,
+            "persistent_workers": persistent_workers,
+            "pin_memory_device": pin_memory_device,
+            "in_order": in_order,
+        }
+        super().__init__(
+            dataset, batch_size, shuffle, sampler, batch_sampler, count, collate_fn, pin_memory, drop_last, timeout, worker_init_fn,
+            multiprocessing_context, generator, **{name: value for name, value in given.items() if name in _TORCH_ARGUMENTS},
+        )  # fmt: skip
+        self.in_order = in_order
+        self._current: Any = None  # a weak reference to the iterator that was made last
+        self._epoch = 0  # of the next iterator
+        self._loaded: dict[str, Any] | None = None
+
+    # ---- what the order is ---------------------------------------------------------------------------------------
+
+    @property
+    def _iterable(self) -> bool:
+        return isinstance(self.dataset, IterableDataset)
+
+    @property
+    def _plain_batches(self) -> bool:
+        """Whether batches are cut from the sampler in the usual way."""
+        batches = self.batch_sampler
+        return type(batches) is BatchSampler and batches.sampler is self.sampler and batches.batch_size == self.batch_size
+
+    @property
+    def _own_order(self) -> bool:
+        """Whether the order is leat's: a function of a seed, which needs no sampler."""
+        if self._iterable or not self._plain_batches:
+            return False
+        if type(self.sampler) is SequentialSampler:
+            return self.sampler.data_source is self.dataset
+        return self._shuffle and type(self.sampler) is RandomSampler and self.generator is None and (self.seed is not None or self._chained)
+
+    @property
+    def _chained(self) -> bool:
+        """Whether workers go on with the next epoch before it is asked for."""
+        return self.persistent_workers and self.num_workers > 0 and not self._iterable
+
+    def __len__(self) -> int:
+        return super().__len__()
+
+    # ---- iterating -----------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Any:
+        if self.persistent_workers and self.num_workers > 0:
+            if self._iterator is None:
+                self._iterator = self._get_iterator()
+            else:
+                self._iterator._reset(self)
+            return self._iterator
+        return self._get_iterator()
+
+    def _get_iterator(self) -> Any:
+        if self.num_workers and not self._adaptive:
+            self.check_worker_number_rationality()
+        made = _Iteration(self)
+        self._current = weakref.ref(made)
+        return made
+
+    def set_epoch(self, epoch: int) -> None:
+        """Says which epoch begins next; samplers that have ``set_epoch`` are told."""
+        self._epoch = check.integer("epoch", epoch)
+        for sampler in (self.sampler, getattr(self.batch_sampler, "sampler", None), self.batch_sampler):
+            if hasattr(sampler, "set_epoch"):
+                sampler.set_epoch(epoch)
+                break
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where iteration is: a dict of plain values (and of what samplers and data sets offer), which counts delivered batches."""
+        current = self._current() if self._current is not None else None
+        if self._loaded is not None:
+            return dict(self._loaded)
+        if current is None:
+            return {"version": _STATE_VERSION, "epoch": self._epoch, "step": 0}
+        found: dict[str, Any] = current.state()
+        return found
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Has the next iterator go on from a state. The number of workers may differ, but for iterable data sets.
+
+        Raises:
+            ValueError: it is no state of a leat.DataLoader, or of another kind of data set.
+        """
+        if not isinstance(state, dict) or state.get("version") != _STATE_VERSION or "epoch" not in state:
+            raise ValueError("not a state of a leat.DataLoader: load_state_dict takes what state_dict() gave")
+        if state.get("step") and (("workers" in state) != self._iterable):
+            raise ValueError("the state is of a loader of another kind of data set (map-style or iterable)")
+        if state.get("step") and self._iterable and state["workers"] != self.num_workers:
+            raise ValueError(f"the state of an iterable data set is one of {state['workers']} workers, not {self.num_workers}")
+        self._loaded = dict(state)
+        self._epoch = state["epoch"]
+
+    def stats(self) -> dict[str, Any]:
+        """Counters of the current iterator: batches, seconds waited, workers and what befell them."""
+        current = self._current() if self._current is not None else None
+        return {} if current is None else current.stats()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_iterator": None, "_current": None}
+
+    def __del__(self) -> None:
+        iterator = self.__dict__.get("_iterator")
+        if iterator is not None:
+            iterator.close()
+
+
+def _first_workers() -> int:
+    return max(1, (len(os.sched_getaffinity(0)) + 1) // 2)
+
+
+class _Order:
+    """The batches of one epoch after another, for one iterator."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self.loader = loader
+        self.own = loader._own_order
+        self.seed = loader.seed
+        self.base_seed = 0
+        self.sampler_seed: int | None = None
+        self.generator_state: Any = None
+        self.rng_state: Any = None
+        self.sampler_state: Any = None
+        self.epoch = 0
+
+    def begin(self, epoch: int, loaded: dict[str, Any] | None, first: bool) -> None:
+        """Draws what PyTorch would draw when an epoch begins, in its order, or takes it from a state."""
+        loader = self.loader
+        self.epoch = epoch
+        midway = loaded is not None and loaded.get("step", 0) > 0
+        if loader.generator is not None:
+            if midway and loaded is not None and loaded.get("generator"):
+                loader.generator.set_state(_tensor_of(loaded["generator"]))
+            self.generator_state = loader.generator.get_state()
+        if first or not loader._chained:
+            self.base_seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator).item())
+        drawn = None
+        if type(loader.sampler) is RandomSampler and loader.sampler.generator is None:
+            drawn = int(torch.empty((), dtype=torch.int64).random_().item())
+        elif type(loader.sampler) is not SequentialSampler and loader.generator is None and not loader._iterable:
+            self.rng_state = torch.get_rng_state()
+        if self.own and self.seed is None and not first and self.sampler_seed is not None:
+            drawn = self.sampler_seed  # the seed of all epochs; the draw keeps the global generator where PyTorch would have it
+        self.sampler_seed = drawn
+        if loaded is not None and "base_seed" in loaded:
+            self.base_seed = loaded["base_seed"]
+            self.sampler_seed = loaded.get("sampler_seed")
+            if midway and loaded.get("rng"):
+                self.rng_state = _tensor_of(loaded["rng"])
+
+    @property
+    def key_seed(self) -> int:
+        seed = self.seed if self.seed is not None else self.base_seed
+        return seed & 0xFFFFFFFFFFFFFFFF
+
+    def batches(self, skip: Callable[[int], bool], passed: int, resumed: bool) -> Iterator[Planned]:
+        """The batches of the epoch from step `passed` on, but for those that skip(step) names."""
+        if self.own:
+            yield from self._own(skip, passed)
+        elif self.loader._iterable:
+            raise AssertionError
+        else:
+            yield from self._sampled(skip, passed, resumed)
+
+    def _own(self, skip: Callable[[int], bool], passed: int) -> Iterator[Planned]:
+        loader = self.loader
+        n, size, epoch = len(loader.dataset), loader.batch_size, self.epoch
+        assert size is not None
+        steps = n // size if loader.drop_last else -(-n // size)
+        seed = self.seed if self.seed is not None else (self.sampler_seed or 0)
+        for step in range(passed, steps):
+            if skip(step):
+                continue
+            first, rows = step * size, min(size, n - step * size)
+            if loader._shuffle:
+                indices: Any = np.asarray(_leat.order_shuffled(n, seed & 0xFFFFFFFFFFFFFFFF, epoch, first, rows))
+            else:
+                indices = np.arange(first, first + rows, dtype=np.int64)
+            yield Planned(indices, rows, ROWS, self.key_seed, epoch, step, first)
+
+    def _sampled(self, skip: Callable[[int], bool], passed: int, resumed: bool) -> Iterator[Planned]:
+        """What the user's sampler, or PyTorch's, says, read as it is needed."""
+        loader, epoch = self.loader, self.epoch
+        source = loader._index_sampler
+        stateful = loader.batch_sampler if hasattr(loader.batch_sampler, "state_dict") else loader.sampler
+        if resumed and self.sampler_state is not None and hasattr(stateful, "load_state_dict"):
+            stateful.load_state_dict(self.sampler_state)
+            start = passed
+        else:
+            start = 0
+        iterator = iter(source)
+        seeded = self.sampler_seed is not None and type(loader.sampler) is RandomSampler and loader.sampler.generator is None
+        saved = None
+        if seeded:
+            loader.sampler.generator = torch.Generator().manual_seed(self.sampler_seed)
+        elif resumed and self.rng_state is not None and start == 0 and passed:
+            saved = torch.get_rng_state()
+            torch.set_rng_state(self.rng_state)
+        row = 0
+        try:
+            for step in itertools.count(start):
+                try:
+                    indices = next(iterator)
+                except StopIteration:
+                    return
+                finally:
+                    if seeded:
+                        loader.sampler.generator = None
+                        seeded = False
+                    if saved is not None and step >= passed:
+                        torch.set_rng_state(saved)
+                        saved = None
+                planned = self._planned(indices, epoch, step, row)
+                row += planned.rows
+                self.latest = stateful.state_dict() if hasattr(stateful, "state_dict") else None
+                if step < passed or skip(step):
+                    continue
+                yield planned
+        finally:
+            if saved is not None:
+                torch.set_rng_state(saved)
+
+    latest: Any = None
+
+    def _planned(self, indices: Any, epoch: int, step: int, row: int) -> Planned:
+        if not self.loader._auto_collation:
+            return Planned(indices, 1, WHOLE, self.key_seed, epoch, step, row)
+        if not isinstance(indices, list):
+            indices = list(indices)
+        rows = len(indices)
+        if rows and all(type(i) is int for i in indices):
+            found = np.array(indices, dtype=object if any(not -(1 << 62) < i < 1 << 62 for i in indices) else np.int64)
+            if found.dtype == np.int64:
+                return Planned(found, rows, ROWS, self.key_seed, epoch, step, row)
+        return Planned(indices, rows, WHOLE, self.key_seed, epoch, step, row)
+
+
+def _text_of(tensor: Any) -> str | None:
+    return None if tensor is None else base64.b64encode(tensor.numpy().tobytes()).decode()
+
+
+def _tensor_of(text: str) -> Any:
+    return torch.from_numpy(np.frombuffer(base64.b64decode(text), np.uint8).copy())
+
+
+class _Iteration:
+    """One pass over an epoch; with persistent workers, one after another."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self.loader = loader
+        self.dataset_kind = "iterable" if loader._iterable else "map"
+        self.order = _Order(loader)
+        self.source: Any = None
+        self.pool: Pool | None = None
+        self._device = _pin_device(loader)
+        self._begin(first=True)
+        self._end = weakref.finalize(self, _finish, self.source, self.pool)
+        self._end.atexit = False
+
+    # ---- beginning -----------------------------------------------------------------------------------------------
+
+    def _begin(self, first: bool) -> None:
+        loader = self.loader
+        loaded, loader._loaded = loader._loaded, None
+        self.epoch = loader._epoch
+        loader._epoch += 1
+        self.step = 0  # delivered
+        self.beyond: set[int] = set()
+        self.over = False
+        self.yielded = 0
+        self.delivered: dict[int, tuple[Any, int]] = {}
+        self.turn = 0
+        self.loaded_ended: set[int] = set()
+        self.order.begin(self.epoch, loaded, first)
+        if loaded is not None and loaded.get("step"):
+            self.step = loaded["step"]
+            self.beyond = set(loaded.get("beyond", ()))
+            self.order.sampler_state = loaded.get("sampler")
+            self.yielded = loaded.get("yielded", self.step + len(self.beyond))
+            if "workers" in loaded:
+                self.delivered = {int(w): (state, count) for w, state, count in loaded["streams"]}
+                self.turn = loaded["turn"]
+                self.loaded_ended = set(loaded["ended"])
+        continues = loaded is None and not first and self._follows()
+        plan = None if continues else self._plan()
+        self.sampler_states: dict[int, Any] = {}
+        if first:
+            assert plan is not None
+            self._open(plan)
+        elif plan is not None:
+            self._restart(plan)
+
+    def _follows(self) -> bool:
+        """Whether what is in flight already is what comes now."""
+        if not (self.loader._chained and self.order.own and isinstance(self.source, Feed)):
+            return False
+        head = self.source.head()
+        return head is not None and head.epoch == self.epoch and head.step == 0
+
+    def _plan(self) -> Iterator[Planned]:
+        loader = self.loader
+        if loader._iterable:
+            return self._streams()
+        step, beyond = self.step, frozenset(self.beyond)
+        resumed = step > 0 or bool(beyond)
+        if not (loader._chained and self.order.own):
+            return self._remembering(self.order.batches(beyond.__contains__, step, resumed))
+        return self._chain(step, beyond)
+
+    def _remembering(self, batches: Iterator[Planned]) -> Iterator[Planned]:
+        for planned in batches:
+            if self.order.latest is not None:
+                self.sampler_states[planned.step] = self.order.latest
+            yield planned
+
+    def _chain(self, step: int, beyond: frozenset[int]) -> Iterator[Planned]:
+        """Epoch after epoch."""
+        order = _Order(self.loader)
+        order.__dict__.update(self.order.__dict__)
+        yield from order.batches(beyond.__contains__, step, step > 0)
+        while True:
+            before = order.epoch
+            order.epoch += 1
+            n = 0
+            for planned in order.batches(lambda step: False, 0, False):
+                n += 1
+                yield planned
+            if not n and before:
+                return  # an empty data set
+
+    def _streams(self) -> Iterator[Planned]:
+        """Batches of an iterable data set: the workers in turn."""
+        loader = self.loader
+        n = max(1, loader.num_workers)
+        size = loader.batch_size or 1
+        for i in itertools.count(self.turn):
+            ended = self.source.ended if self.source is not None else set()
+            if len(ended | self.loaded_ended) >= n:
+                return
+            if i % n in ended or i % n in self.loaded_ended:
+                continue
+            yield Planned(None, 1, ITER, self.order.key_seed, self.epoch, i, i * size, owner=i % n if loader.num_workers else -1)
+
+    def _job(self, collate: Callable[[Any], Any]) -> Job:
+        loader = self.loader
+        return Job(loader.dataset, collate, loader._iterable, loader.batch_size, loader._auto_collation, loader.drop_last, loader.on_error,
+                   loader.reseed)  # fmt: skip
+
+    def _resumes(self) -> dict[int, tuple[Any, int]]:
+        return {w: (state, -passes) for w, (state, passes) in self.delivered.items()}
+
+    def _open(self, plan: Iterator[Planned]) -> None:
+        loader = self.loader
+        job = self._job(loader.collate_fn)
+        if loader.num_workers == 0:
+            self.source = _InProcess(job, plan, self)
+            return
+        threads = threads_wanted(loader.multiprocessing_context)
+        context = loader.multiprocessing_context
+        n = loader.num_workers
+        room = n if not loader._adaptive else max(n, len(os.sched_getaffinity(0)))
+        self.pool = _pool_for(loader, n, room, context, threads, self.order.base_seed)
+        default = loader.collate_fn is torch_collate.default_collate and torch_collate.default_collate_fn_map == _PRISTINE
+        items = getattr(loader.dataset, "__getitems__", None)
+        direct = default and loader._auto_collation and not loader._iterable and not items
+        window = loader._window_given or max(_WINDOW, 2 * n)
+        if loader._iterable:
+            window = (loader.prefetch_factor or 2) * n
+        options: dict[str, Any] = {
+            "window": max(1, window),
+            "window_bytes": _memory() // 4,
+            "collate": loader.collate_fn,
+            "direct": direct,
+            "in_order": loader.in_order,
+            "sample_timeout_s": loader.sample_timeout_s,
+        }
+        try:
+            self.source = Feed(self.pool, job, plan, **options)
+        except Exception:
+            if not self.pool.jobs:
+                raise
+            self.pool = _new_pool(loader, n, room, context, threads, self.order.base_seed)  # the job cannot be sent: workers of its own
+            self.source = Feed(self.pool, job, plan, **options)
+        if loader._iterable:
+            self.source.states = self._resumes()
+        self.pool.users += 1
+        try:
+            with self.pool.lock:
+                self.source.publish()
+                self.pool.start()
+        except BaseException:
+            _finish(self.source, self.pool)
+            raise
+
+    def _restart(self, plan: Iterator[Planned]) -> None:
+        self.source.restart(plan)
+        if self.loader._iterable and self.pool is not None:
+            self.source.states = self._resumes()
+            for i in range(self.pool.n):
+                self.pool.tell(i, "rewind", self.source.board.offset, self.source.resume_of(i))
+
+    def _reset(self, loader: DataLoader, first_iter: bool = False) -> None:
+        self._begin(first=False)
+
+    # ---- batches -------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> _Iteration:
+        return self
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __next__(self) -> Any:
+        loader = self.loader
+        with torch.autograd.profiler.record_function("enumerate(DataLoader)#leat.__next__"):
+            made = None if self.over else self._next()
+        if made is None:
+            self._finish_epoch()
+            raise StopIteration
+        value = made.value
+        if self._device is not None:
+            value = torch_pin.pin_memory(value, self._device)
+        length = loader._IterableDataset_len_called
+        if loader._iterable and length is not None and self.yielded > length:
+            warnings.warn(
+                f"Length of IterableDataset {loader.dataset} was reported to be {length}(when accessing len(dataloader)), but "
+                f"{self.yielded} samples have been fetched. For multiprocessing data-loading, this could be caused by not properly "
+                "configuring the IterableDataset replica at each worker. Please see "
+                "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples.",
+                stacklevel=2,
+            )
+        return (value, self._ids(made)) if loader.return_ids else value
+
+    def _next(self) -> Delivered | None:
+        if self.loader._chained and self.order.own and isinstance(self.source, Feed):
+            head = self.source.head()
+            if head is None or head.epoch != self.epoch:
+                return None
+        try:
+            made: Delivered | None = self.source.next(self.loader.timeout or None)
+        except NotYet:
+            raise RuntimeError(f"DataLoader timed out after {self.loader.timeout} seconds") from None
+        except BaseException:
+            if self.source.failed is not None:
+                self._count(self.source.failed, None)
+                self.source.failed = None
+            raise
+        if made is not None:
+            self._count(made.planned, made.state)
+        return made
+
+    def _count(self, planned: Planned, state: Any) -> None:
+        """Books a batch as delivered."""
+        self.yielded += 1
+        if planned.kind == ITER:
+            worker = max(planned.owner, 0)
+            before = self.delivered.get(worker, (None, 0))
+            self.delivered[worker] = (state, 0) if state is not None else (before[0], before[1] + 1)
+            self.turn = planned.step + 1
+            self.step += 1
+            return
+        self.beyond.add(planned.step)
+        while self.step in self.beyond:
+            self.beyond.discard(self.step)
+            self.step += 1
+
+    def _ids(self, made: Delivered) -> Any:
+        gone = {row: other for row, _, other, _ in made.broken}
+        indices = made.planned.indices
+        if not isinstance(indices, np.ndarray):
+            return indices
+        found = [gone.get(row, index) for row, index in enumerate(indices.tolist())]
+        return torch.tensor([index for index in found if index is not None], dtype=torch.int64)
+
+    def _finish_epoch(self) -> None:
+        if self.over:
+            return
+        self.over = True
+        if not self.loader.persistent_workers:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the iterator and, unless others use them, its workers."""
+        self._end()
+
+    _shutdown_workers = close
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        if self.over:
+            return {"version": _STATE_VERSION, "epoch": self.epoch + 1, "step": 0, **self._seeds()}
+        found: dict[str, Any] = {"version": _STATE_VERSION, "epoch": self.epoch, "step": self.step, "yielded": self.yielded}
+        if self.beyond:
+            found["beyond"] = sorted(self.beyond)
+        if self.step or self.beyond:
+            found |= {"generator": _text_of(self.order.generator_state), "rng": _text_of(self.order.rng_state)}
+        found |= self._seeds(always=True)
+        if self.sampler_states and self.step:
+            found["sampler"] = self.sampler_states.get(self.step - 1)
+            self.sampler_states = {step: s for step, s in self.sampler_states.items() if step >= self.step - 1}
+        if self.loader._iterable:
+            ended = getattr(self.source, "delivered_ends", set())
+            found |= {
+                "workers": self.loader.num_workers,
+                "streams": [[w, state, count] for w, (state, count) in sorted(self.delivered.items())],
+                "turn": self.turn,
+                "ended": sorted(ended | self.loaded_ended),
+            }
+        return found
+
+    def _seeds(self, always: bool = False) -> dict[str, Any]:
+        """What the order of this and, where it is one order for all epochs, of later epochs is drawn from."""
+        if always or (self.order.own and self.loader._chained and self.order.seed is None):
+            return {"base_seed": self.order.base_seed, "sampler_seed": self.order.sampler_seed}
+        return {}
+
+    def stats(self) -> dict[str, Any]:
+        found: dict[str, Any] = dict(self.source.stats)
+        if self.pool is not None:
+            found |= {"workers": self.pool.n, "pids": self.pool.pids, "replaced": list(self.pool.events)}
+        return found
+
+    def __getstate__(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
+
+
+class _InProcess:
+    """Batches made by the process itself: ``num_workers=0``."""
+
+    def __init__(self, job: Job, plan: Iterator[Planned], iteration: _Iteration) -> None:
+        self.job, self.plan = job, plan
+        self.worker = _Local(job)
+        self.stats = {"batches": 0, "broken": 0}
+        self.failed: Planned | None = None
+        self.ended: set[int] = set()
+        self.resume = iteration._resumes().get(0)
+        self.stream: Any = None
+
+    def next(self, timeout_s: float | None = None) -> Delivered | None:
+        planned = next(self.plan, None)
+        if planned is None:
+            return None
+        try:
+            return self._make(planned)
+        except StopIteration:
+            self.ended.add(0)
+            return None
+        except BaseException:
+            self.failed = planned
+            raise
+        finally:
+            _leat.set_current_row()
+
+    def _make(self, planned: Planned) -> Delivered:
+        self.stats["batches"] += 1
+        if planned.kind == ITER:
+            if self.stream is None:
+                resume = None if self.resume is None else (self.resume[0], -self.resume[1])
+                self.stream = workers.stream(self.job, resume)
+            _leat.set_current_row(planned.seed, planned.epoch, planned.first_row)
+            value = next(self.stream)
+            return Delivered(planned, value, [], workers.stream_state(self.job, self.stream))
+        indices = planned.indices.tolist() if isinstance(planned.indices, np.ndarray) else planned.indices
+        value, broken = self.worker.whole(self.worker.client, indices, planned.seed, planned.epoch, planned.first_row)
+        self.stats["broken"] += len(broken)
+        return Delivered(planned, value, [(row, indices[row], other, reason) for row, other, reason in broken])
+
+    def restart(self, plan: Iterator[Planned]) -> None:
+        self.plan, self.stream, self.resume = plan, None, None
+        self.ended.clear()
+
+    def close(self) -> None:
+        """Nothing is left to end."""
+
+
+class _NoBoard:
+    def at_row(self, row: int) -> None:
+        """A worker says where it is; nobody asks here."""
+
+
+class _Local(workers.Worker):
+    """What a worker does with a batch, without a worker."""
+
+    def __init__(self, job: Job) -> None:
+        self.client: Any = workers._Client(_NoBoard(), job)  # type: ignore[arg-type]
+        self.index = None
+
+    def where(self) -> str:
+        return "in the main process"
+
+
+# ---- pools -----------------------------------------------------------------------------------------------------------
+
+_shared: dict[Any, weakref.ref[Any]] = {}
+
+
+def _new_pool(loader: DataLoader, n: int, room: int, context: Any, threads: bool, base_seed: int) -> Pool:
+    return Pool(loader.dataset, n, room, context, loader.worker_init_fn, base_seed, threads)
+
+
+def _pool_for(loader: DataLoader, n: int, room: int, context: Any, threads: bool, base_seed: int) -> Pool:
+    """Workers that live on are shared by loaders of the same data set object that would start the same ones."""
+    if not loader.persistent_workers or loader._adaptive or loader._iterable:
+        return _new_pool(loader, n, room, context, threads, base_seed)
+    name = context if context is None or isinstance(context, str) else context.get_start_method()
+    key = (id(loader.dataset), id(loader.worker_init_fn), n, name, os.getpid())
+    found = _shared[key]() if key in _shared else None
+    if found is None or found.stopped or found.dataset is not loader.dataset:
+        found = _new_pool(loader, n, room, context, threads, base_seed)
+        _shared[key] = weakref.ref(found, lambda _: _shared.pop(key, None))
+    return found
+
+
+def _finish(source: Any, pool: Pool | None) -> None:
+    with contextlib.suppress(Exception):
+        source.close()
+    if pool is not None:
+        pool.users -= 1
+        if pool.users <= 0:
+            pool.stop()
+
+
+def _memory() -> int:
+    """Bytes that this process may use, roughly."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _pin_device(loader: DataLoader) -> str | None:
+    if not loader.pin_memory:
+        return None
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is None or not accelerator.is_available():
+        warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.", stacklevel=4)
+        return None
+    found = accelerator.current_accelerator()
+    return None if found is None or found.type == "mps" else str(found.type)

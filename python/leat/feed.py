@@ -1,0 +1,562 @@
+"""The batches in flight: what is published on a board, what has come back, and what is delivered next.
+
+A feed has no thread. Whoever asks for the next batch publishes further ones, takes messages, replaces dead workers and
+looks for samples that take too long; workers need none of that to go on with what is published.
+
+    plan -> publish -> (workers) -> complete -> deliver -> retire
+                 \\-> cancel -> retire once nothing of it runs
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import _leat, transport
+from .errors import BrokenSampleError, ForkedError
+from .pool import Pool
+from .workers import BATCH, END, ERROR, FAILED, GONE, ITER, ODD, ROWS, SAMPLES, WHOLE, Job, now
+
+_SLICE_MS = 50
+_KILLS = 3
+_RUN_NS = 200_000.0  # what a unit of cheap rows should take
+_MAX_UNITS = 1024
+
+
+@dataclass
+class Planned:
+    """A batch that is to be made."""
+
+    indices: Any  #: int64 array, or any object that goes to the data set (kind WHOLE), or None (kind ITER)
+    rows: int
+    kind: int
+    seed: int
+    epoch: int
+    step: int
+    first_row: int
+    owner: int = -1
+
+
+@dataclass
+class Delivered:
+    """A batch that has been made."""
+
+    planned: Planned
+    value: Any
+    broken: list[tuple[int, Any, Any, str]]  #: (row, index, index that stands in or None, reason)
+    state: Any = None
+
+
+class _Flight:
+    """One batch between publishing and delivery."""
+
+    __slots__ = ("broken", "cancelled", "done", "end", "error", "exact", "kills", "layout", "objects", "odd", "payload", "planned", "result",
+                 "room", "serial", "slots", "state", "units")  # fmt: skip
+
+    def __init__(self, planned: Planned, serial: int) -> None:
+        self.planned = planned
+        self.serial = serial
+        self.layout = 0
+        self.slots: tuple[_leat.Slot, ...] = ()
+        self.room: _leat.Slot | None = None
+        self.payload: _leat.Slot | None = None
+        self.odd: dict[int, Any] = {}
+        self.objects: dict[int, list[Any]] = {}
+        self.broken: list[tuple[int, Any, Any, str]] = []
+        self.units: set[int] = set()
+        self.kills: dict[int, int] = {}
+        self.error: tuple[int, Any] | None = None
+        self.result: Any = None
+        self.state: Any = None
+        self.end = self.exact = self.cancelled = self.done = False
+
+
+class NotYet(Exception):
+    """No batch was complete in time."""
+
+
+class Feed:
+    """The client of a pool for one loader.
+
+    Args:
+        window: batches in flight at most; `window_bytes` bounds them too, but never below three.
+        collate: of a list of samples, for batches whose rows do not look alike.
+        direct: samples may be written straight to their rows (the default collate).
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        job: Job,
+        plan: Iterator[Planned],
+        *,
+        window: int,
+        window_bytes: int,
+        collate: Callable[[list[Any]], Any],
+        direct: bool,
+        in_order: bool = True,
+        sample_timeout_s: float | None = None,
+        weight: float = 1.0,
+        finish: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.pool, self.job, self.plan = pool, job, plan
+        self.window, self.window_bytes = window, window_bytes
+        self.collate, self.direct, self.in_order = collate, direct, in_order
+        self.sample_timeout_s = sample_timeout_s
+        self.finish = finish
+        self.board = _leat.Board(pool.core, window + 2 * pool.room + 8, _MAX_UNITS, weight)
+        self.flights: dict[int, _Flight] = {}
+        self.order: deque[_Flight] = deque()
+        self.zombies: list[_Flight] = []
+        self.next_serial = 1
+        self.layouts: list[tuple[Any, _leat.Layout]] = []
+        self.layout = 0  # the one for new batches
+        self.row_bytes: tuple[int, ...] = ()
+        self.capacity = 0  # of a whole batch
+        self.ns_per_row = 0.0
+        self.messages = 0
+        self.exhausted = False
+        self.failure: Any = None
+        self.differing = 0
+        self.watching: dict[int, tuple[int, int, int, float]] = {}
+        self.produced: dict[int, int] = {}
+        self.states: dict[int, Any] = {}
+        self.ended: set[int] = set()
+        self.delivered_ends: set[int] = set()
+        self.failed: Planned | None = None
+        self.closed = False
+        self.stats = {"batches": 0, "wait_s": 0.0, "odd_batches": 0, "broken": 0}
+        self.dlpack = _from_dlpack()
+        served = [b.served_ns() for b in _boards(pool)]
+        if served:
+            self.board.start_at(min(served))
+        pool.join(self.board.offset, job, self)
+
+    # ---- publishing ----------------------------------------------------------------------------------------------
+
+    def publish(self) -> None:
+        """Publishes batches as far as the window reaches."""
+        while not self.exhausted and len(self.order) < self.window:
+            if self.order and not self._may_publish():
+                return
+            try:
+                planned = next(self.plan)
+            except StopIteration:
+                self.exhausted = True
+                return
+            self._publish(planned)
+
+    def _may_publish(self) -> bool:
+        head = self.order[0].planned
+        if self.direct and head.kind == ROWS and not self.layout:
+            # What samples look like is learned from the first ones: no more than keeps the workers busy until then.
+            return sum(f.planned.rows for f in self.order) < self.pool.n
+        if len(self.order) < 3:
+            return True
+        size = sum(self.row_bytes) * head.rows if self.layout and head.kind == ROWS else self.capacity
+        if size * (len(self.order) + 1) > self.window_bytes:
+            return False
+        # An entry of the board may still belong to a batch that was cancelled.
+        return all(z.serial > self.next_serial - self.window - 2 * self.pool.room for z in self.zombies)
+
+    def _slot(self, size: int) -> _leat.Slot:
+        return _leat.Slot(max(1, size))
+
+    def _publish(self, planned: Planned) -> None:
+        if planned.kind == ROWS and not self.direct:
+            planned.kind = WHOLE
+        flight = _Flight(planned, self.next_serial)
+        payload: Any = b""
+        if planned.kind == ROWS:
+            payload = planned.indices
+        elif planned.kind == WHOLE:
+            indices = planned.indices
+            payload = pickle.dumps(indices.tolist() if isinstance(indices, np.ndarray) else indices, protocol=5)
+        size = payload.nbytes if isinstance(payload, np.ndarray) else len(payload)
+        if size:
+            flight.payload = self._slot(size)
+            _view(flight.payload, size)[:] = np.frombuffer(payload, np.uint8)
+        run, buffers, capacity = planned.rows, (), 0
+        if planned.kind == ROWS:
+            run = self._run(planned.rows)
+            if self.layout:
+                self._cut(flight)
+                buffers = tuple(slot.offset for slot in flight.slots)
+        elif self.capacity:
+            flight.room = self._slot(self.capacity)
+            buffers, capacity = (flight.room.offset,), self.capacity
+        self.board.publish(
+            flight.serial, planned.rows, run, planned.owner, flight.layout, planned.kind, flight.payload.offset if flight.payload else 0,
+            size, planned.seed, planned.epoch, planned.first_row, capacity, buffers,
+        )  # fmt: skip
+        self.next_serial += 1
+        self.flights[flight.serial] = flight
+        self.order.append(flight)
+
+    def _run(self, rows: int) -> int:
+        if not self.ns_per_row:
+            return 1
+        return max(1, min(int(_RUN_NS / self.ns_per_row), -(-rows // max(1, self.pool.n)) if len(self.order) < self.pool.n else rows))
+
+    def _cut(self, flight: _Flight) -> None:
+        flight.layout = self.layout
+        flight.slots = tuple(self._slot(size * flight.planned.rows) for size in self.row_bytes)
+
+    def _learn(self, sample: Any) -> None:
+        """What samples look like, from the first one."""
+        spec = transport.describe(sample)
+        if spec is None or len([leaf for leaf in transport.leaves(spec) if leaf[1] != transport.OBJECT]) > transport.MAX_LEAVES:
+            self.direct = False
+            return
+        core = _leat.Layout(spec)
+        self.layouts.append((spec, core))
+        self.layout, self.row_bytes = len(self.layouts), core.row_bytes
+        self.pool.layout(self.board.offset, self.layout, spec)
+        for flight in self.order:
+            if flight.planned.kind == ROWS and not flight.layout and not flight.units:
+                self._cut(flight)
+                self.board.place(flight.serial, self.layout, tuple(slot.offset for slot in flight.slots))
+
+    # ---- what workers send ---------------------------------------------------------------------------------------
+
+    def on_message(self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None) -> None:
+        """A message of a worker: called by the pool."""
+        self.messages += 1
+        if kind == FAILED:
+            self.failure = transport.decode(data, places, fd, None)[1]
+            return
+        flight = self.flights.get(serial)
+        value = transport.decode(data, places, fd, flight.room if flight is not None else None)
+        if flight is None:
+            return
+        new = unit not in flight.units
+        if new:
+            self._take(flight, worker, kind, value, sum(size for _, size in places))
+            flight.units.add(unit)
+            self.board.received(serial, unit)
+
+    def _take(self, flight: _Flight, worker: int, kind: int, value: Any, size: int) -> None:
+        if kind == ERROR:
+            row = self.pool.core.worker(worker)[2]
+            if flight.error is None or row < flight.error[0]:
+                flight.error = (row, value[1])
+            self.board.cancel(flight.serial)
+            flight.exact = True
+        elif kind == SAMPLES:
+            found, broken = value
+            self._note(flight, broken)
+            if found and self.direct and not self.layout and not flight.cancelled:
+                self._learn_for(flight, found[0][1])
+            for row, sample in found:
+                self._store(flight, row, sample)
+        elif kind == ODD:
+            first, end, odd, objects, broken = value
+            self._note(flight, broken)
+            missing = {row for row, _ in odd} | {row for row, *_ in broken}
+            rows = [row for row in range(first, end) if row not in missing]
+            each = len(objects) // len(rows) if rows else 0
+            for i, row in enumerate(rows):
+                flight.objects[row] = objects[i * each : (i + 1) * each]
+            for row, sample in odd:
+                self._store(flight, row, sample)
+        elif kind == BATCH:
+            flight.result = value
+            if flight.planned.kind == ITER:
+                self.produced[worker] = self.produced.get(worker, 0) + 1
+                if value[2] is not None:
+                    self.states[worker] = (value[2], self.produced[worker])
+            if size and int(size * 1.25) > self.capacity:
+                self.capacity = int(size * 1.25)
+        elif kind == END:
+            flight.end = True
+            self.ended.add(worker)
+
+    def _learn_for(self, flight: _Flight, sample: Any) -> None:
+        self._learn(sample)
+        if self.layout and not flight.layout:
+            self._cut(flight)
+            self.board.place(flight.serial, self.layout, tuple(slot.offset for slot in flight.slots))
+
+    def _store(self, flight: _Flight, row: int, sample: Any) -> None:
+        """A sample that came as an object: to its row if it fits."""
+        objects: list[Any] = []
+        if flight.layout and self.layouts[flight.layout - 1][1].store(sample, flight.slots, row, objects):
+            flight.objects[row] = objects
+        else:
+            flight.odd[row] = sample
+
+    def _note(self, flight: _Flight, broken: list[tuple[int, Any, str]]) -> None:
+        indices = flight.planned.indices
+        for row, other, reason in broken:
+            flight.broken.append((row, _plain(indices[row]), other, reason))
+        self.stats["broken"] += len(broken)
+
+    # ---- workers that die or hang --------------------------------------------------------------------------------
+
+    def on_death(self, worker: int, exitcode: int | None) -> None:
+        """A worker is dead: what it had taken is queued again. Called by the pool."""
+        board, _, row, _, _ = self.pool.core.worker(worker)
+        mine = board == self.board.offset
+
+        def visit(serial: int, unit: int) -> bool:
+            flight = self.flights.get(serial)
+            if flight is None or flight.cancelled:
+                self.board.received(serial, unit)
+                return True
+            if unit in flight.units:  # its message had come
+                return True
+            flight.exact = True
+            if mine:
+                flight.kills[row] = flight.kills.get(row, 0) + 1
+                if flight.kills[row] >= _KILLS:
+                    self._give_up(flight, row, f"ended {_KILLS} workers, the last with {_exit(exitcode)}")
+            if flight.error is None:
+                return False
+            self.board.received(serial, unit)  # nobody is to try it again
+            return True
+
+        self.board.requeue(worker, visit)
+        self.messages = max(self.messages, self.board.messages())  # what it announced and did not send
+        for flight in [*self.order, *self.zombies]:
+            flight.exact = True
+
+    def _give_up(self, flight: _Flight, row: int, why: str) -> None:
+        planned = flight.planned
+        flight.kills[row] = -(1 << 30)
+        if planned.kind == ROWS and self.job.on_error != "raise":
+            assert flight.payload is not None
+            _view(flight.payload, planned.rows * 8).view(np.int64)[row] = GONE
+            flight.kills[row] = 0
+            return
+        what = f"row {row} of batch {planned.step} of epoch {planned.epoch}"
+        if planned.kind != ITER and planned.indices is not None and np.ndim(planned.indices) == 1 and row < len(planned.indices):
+            what += f", the sample at index {_plain(planned.indices[row])!r},"
+        flight.error = (row, (None, "", f"{what} {why}"))
+        self.board.cancel(flight.serial)
+
+    def _look_for_hangs(self) -> None:
+        limit = self.sample_timeout_s
+        if limit is None:
+            return
+        time = now()
+        for i in range(self.pool.n):
+            board, serial, row, units, _ = self.pool.core.worker(i)
+            if not serial or board != self.board.offset:
+                self.watching.pop(i, None)
+                continue
+            seen = self.watching.get(i)
+            if seen is None or seen[:3] != (serial, row, units):
+                self.watching[i] = (serial, row, units, time)
+            elif time - seen[3] > limit:
+                del self.watching[i]
+                flight = self.flights.get(serial)
+                if flight is not None and not flight.cancelled:
+                    self._give_up(flight, row, f"took longer than sample_timeout_s = {limit:g}")
+                    if flight.error is not None:
+                        flight.error = (row, ("timeout", "", flight.error[1][2]))
+                self.pool.kill(i)
+
+    def resume_of(self, worker: int) -> Any:
+        """From where a worker that is started goes on with an iterable data set: (state, batches to pass over)."""
+        if not self.job.iterable:
+            return None
+        state, at = self.states.get(worker, (None, 0))
+        return state, self.produced.get(worker, 0) - at
+
+    # ---- delivering ----------------------------------------------------------------------------------------------
+
+    def _complete(self, flight: _Flight) -> bool:
+        if not flight.done:
+            flight.done = self.board.complete(flight.serial, flight.exact)
+        return flight.done
+
+    def _ready(self) -> _Flight | None:
+        for flight in self.order:
+            if self._complete(flight):
+                return flight
+            if self.in_order:
+                return None
+        return None
+
+    def pending(self) -> bool:
+        """Whether a batch is in flight or can be planned."""
+        self.publish()
+        return bool(self.order)
+
+    def head(self) -> Planned | None:
+        """The batch that is delivered next, in order."""
+        self.publish()
+        return self.order[0].planned if self.order else None
+
+    def next(self, timeout_s: float | None = None) -> Delivered | None:
+        """The next batch; None when there is none. Ends of iterable data sets are passed over.
+
+        Raises:
+            NotYet: none was complete in time.
+            Exception: that of the data set or of collating; the batch is then over.
+        """
+        if os.getpid() != self.pool.pid:
+            raise ForkedError("this loader belongs to the process that opened it; open another one in the child")
+        begun = now()
+        while True:
+            with self.pool.lock:
+                seen = self.board.seen()
+                self.publish()
+                if not self.order:
+                    return None
+                # A message is announced before it is sent: it is worth waiting for.
+                announced = self.board.messages() > self.messages
+                flight = self._ready()
+                if flight is None and (announced or self.pool.threads):
+                    self.pool.look(_SLICE_MS if announced else 0)
+                    flight = self._ready()
+                if flight is not None:
+                    self.stats["wait_s"] += now() - begun
+                    self._retire(flight)
+                    self.publish()
+                    if flight.end:
+                        self.delivered_ends.add(flight.planned.owner)
+                        continue
+                    return self._deliver(flight)
+                if self.failure is not None:
+                    raise transport.unpack_error(self.failure)
+                if announced:
+                    continue
+            waited = now() - begun
+            if timeout_s is not None and waited >= timeout_s:
+                raise NotYet
+            left = _SLICE_MS if timeout_s is None else max(1, min(_SLICE_MS, int((timeout_s - waited) * 1000)))
+            self.board.wait(seen, left)
+            if self.board.seen() == seen:  # nothing has come: is anybody dead, or does something hang?
+                with self.pool.lock:
+                    self.pool.look()
+                    self._look_for_hangs()
+                    self._reap()
+
+    def _retire(self, flight: _Flight) -> None:
+        self.order.remove(flight)
+        del self.flights[flight.serial]
+        spent = self.board.spent_ns(flight.serial)
+        rows = flight.planned.rows
+        if spent > 0 and flight.planned.kind == ROWS:
+            each = max(spent / rows, 20.0)
+            self.ns_per_row = each if not self.ns_per_row else self.ns_per_row + 0.25 * (each - self.ns_per_row)
+        self.board.retire(flight.serial)
+
+    def _deliver(self, flight: _Flight) -> Delivered:
+        planned = flight.planned
+        self.stats["batches"] += 1
+        self.failed = planned
+        if flight.error is not None:
+            packed = flight.error[1]
+            if packed[0] == "timeout":
+                raise TimeoutError(packed[2])
+            if packed[0] is None and not packed[1]:
+                raise BrokenSampleError(packed[2])
+            raise transport.unpack_error(packed)
+        if planned.kind == ROWS:
+            made = Delivered(planned, self._rows(flight), sorted(flight.broken, key=lambda b: b[0]))
+            self.failed = None
+            return made
+        self.failed = None
+        value, broken = flight.result[:2]
+        notes = [(row, _plain(planned.indices[row]), other, reason) for row, other, reason in broken]
+        self.stats["broken"] += len(notes)
+        state = None
+        if planned.kind == ITER:
+            state = flight.result[2]
+        return Delivered(planned, value, notes, state)
+
+    def _rows(self, flight: _Flight) -> Any:
+        rows = flight.planned.rows
+        gone = {row for row, _, other, _ in flight.broken if other is None}
+        if not flight.odd and not gone:
+            spec, core = self.layouts[flight.layout - 1]
+            n = len([1 for leaf in transport.leaves(spec) if leaf[1] == transport.OBJECT]) if flight.objects else 0
+            texts = [[flight.objects[row][i] for row in range(rows)] for i in range(n)]
+            self.differing = 0
+            return core.batch(flight.slots, rows, self.dlpack, texts)
+        if len(gone) == rows:
+            raise RuntimeError(f"no row of the batch is left; the first error: {flight.broken[0][3]}")
+        self.stats["odd_batches"] += 1
+        self.differing += bool(flight.odd)
+        if self.differing >= 2:
+            self.direct = False  # samples differ from batch to batch: workers collate whole batches
+        return self.collate([self._sample(flight, row) for row in range(rows) if row not in gone])
+
+    def _sample(self, flight: _Flight, row: int) -> Any:
+        if row in flight.odd:
+            return flight.odd[row]
+        spec = self.layouts[flight.layout - 1][0]
+        return transport.rebuild(spec, transport.arrays_of(spec, flight.slots, flight.planned.rows), row, flight.objects.get(row, []))
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        for flight in list(self.zombies):
+            if self.board.complete(flight.serial, True):
+                self.zombies.remove(flight)
+                self.flights.pop(flight.serial, None)
+                self.board.retire(flight.serial)
+
+    def restart(self, plan: Iterator[Planned]) -> None:
+        """Gives up what is in flight, and goes on with another plan."""
+        for flight in self.order:
+            flight.cancelled = True
+            self.board.cancel(flight.serial)
+            self.zombies.append(flight)
+        self.order.clear()
+        self._reap()
+        self.plan = plan
+        self.exhausted = False
+        self.produced.clear()
+        self.states.clear()
+        self.ended.clear()
+        self.delivered_ends.clear()
+        while len(self.zombies) > self.pool.n:  # one per worker can still be running
+            self.pool.look(_SLICE_MS)
+            self._reap()
+
+    def close(self) -> None:
+        """Leaves the pool: its workers take nothing more of this feed's."""
+        if self.closed:
+            return
+        self.closed = True
+        with self.pool.lock:
+            self.board.close()
+            for flight in self.order:
+                self.board.cancel(flight.serial)
+            self.pool.leave(self.board.offset)
+            self.pool.graveyard.append(self)  # a worker may still write to its slots, and look at its board
+
+
+def _exit(code: int | None) -> str:
+    from .pool import describe_exit
+
+    return describe_exit(code)
+
+
+def _plain(index: Any) -> Any:
+    return index.item() if isinstance(index, np.generic) else index
+
+
+def _view(slot: _leat.Slot, size: int) -> np.ndarray[Any, Any]:
+    memory: Any = slot.memory(0, size)
+    return np.frombuffer(memory, np.uint8)
+
+
+def _boards(pool: Pool) -> list[_leat.Board]:
+    return [listener.board for listener in pool.listeners.values() if isinstance(listener, Feed)]
+
+
+def _from_dlpack() -> Callable[[Any], Any]:
+    torch = sys.modules["torch"]
+    found: Callable[[Any], Any] = getattr(torch._C, "_from_dlpack", None) or torch.utils.dlpack.from_dlpack
+    return found

@@ -1,0 +1,406 @@
+"""Worker processes as the process that trains sees them: starting, watching, replacing and stopping them.
+
+A pool is a number of workers with one data set, and the boards of the loaders that they serve. Nothing here has a thread of
+its own: whoever waits for a batch looks after the pool. A worker that dies is replaced under its number; what it had taken
+is queued again (``leat/feed.py``). Workers end with their parent, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from multiprocessing import reduction
+from typing import Any, Protocol
+
+import cloudpickle
+
+from . import _leat, workers
+from .workers import HEADER, Job, Start, dumps_with, receive
+
+_EXIT_PATIENCE_S = 5.0
+
+
+class Listener(Protocol):
+    """What a pool tells those whose boards its workers serve."""
+
+    def on_message(self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None) -> None: ...
+    def on_death(self, worker: int, exitcode: int | None) -> None: ...
+    def resume_of(self, worker: int) -> Any: ...
+
+
+class _ByValue:
+    """Pickles by value what the standard pickle knows by name only: lambdas, functions of ``__main__``, local classes."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        import io
+
+        class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+            # What only processes that are being started can take: locks, queues, connections, shared tensors.
+            dispatch_table = {**cloudpickle.Pickler.dispatch_table, **reduction.ForkingPickler._extra_reducers}  # type: ignore[attr-defined]
+
+        out = io.BytesIO()
+        Pickler(out, protocol=5).dump(self.value)
+        return _load, (out.getvalue(),)
+
+
+def _load(data: bytes) -> Any:
+    return _ByValue(pickle.loads(data))
+
+
+def _run(wrapped: _ByValue) -> None:
+    workers.main(wrapped.value)
+
+
+class _Handle:
+    """One worker: its process (or thread), its socket, and the descriptor that says when it has died."""
+
+    __slots__ = ("buffer", "deaths", "pidfd", "process", "sock")
+
+    def __init__(self, process: Any, sock: socket.socket, pidfd: int | None) -> None:
+        self.process, self.sock, self.pidfd = process, sock, pidfd
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.sock.close()
+        if self.pidfd is not None:
+            with contextlib.suppress(OSError):
+                os.close(self.pidfd)
+            self.pidfd = None
+
+
+def threads_wanted(context: Any) -> bool:
+    """Whether workers are threads: on an interpreter without the GIL, unless processes are asked for."""
+    free = getattr(sys, "_is_gil_enabled", None)
+    return context is None and free is not None and not free()
+
+
+class Pool:
+    """Workers with one data set.
+
+    Args:
+        n: how many to start with; `room`: how many there can be.
+        context: of multiprocessing; None: the default start method.
+        threads: workers are threads of this process.
+    """
+
+    def __init__(self, dataset: Any, n: int, room: int, context: Any, init: Callable[[int], Any] | None, base_seed: int, threads: bool) -> None:
+        if isinstance(context, str):
+            context = multiprocessing.get_context(context)
+        self.dataset, self.context, self.init, self.base_seed, self.threads = dataset, context or multiprocessing, init, base_seed, threads
+        self.core = _leat.Pool(room)
+        self.room = room
+        self.n = n
+        self.handles: list[_Handle | None] = [None] * room
+        self.listeners: dict[int, Listener] = {}
+        self.jobs: dict[int, Job] = {}
+        self.layouts: list[tuple[int, int, Any]] = []
+        self.pid = os.getpid()
+        self.lock = threading.RLock()
+        self.events: list[dict[str, Any]] = []
+        self.idle_deaths = [0] * room
+        self.poll = select.poll()
+        self.by_fd: dict[int, tuple[int, bool]] = {}
+        self.stopped = False
+        self.users = 0
+        self.graveyard: list[Any] = []  # feeds that are over
+        _live.add(self)
+
+    # ---- starting ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts the workers that there should be."""
+        for i in range(self.n):
+            if self.handles[i] is None:
+                self._start(i)
+
+    def _start(self, i: int) -> None:
+        ours, theirs = socket.socketpair()
+        for sock in (ours, theirs):
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        # A worker that was not forked maps the memory by its descriptor.
+        method = "thread" if self.threads else self.context.get_start_method()
+        memory = None if method in ("fork", "thread") else reduction.DupFd  # made below, while the process starts
+        start = Start(
+            worker=i, n_workers=self.n, pool=self.core.offset, sock=theirs, memory=None, parent=0 if self.threads else os.getpid(),
+            jobs=dict(self.jobs), init=self.init, base_seed=self.base_seed, dataset=self.dataset, layouts=list(self.layouts),
+            resume={board: listener.resume_of(i) for board, listener in self.listeners.items()},
+        )  # fmt: skip
+        process: Any
+        if self.threads:
+            process = threading.Thread(target=workers.main, args=(start,), daemon=True, name=f"leat-worker-{i}")
+        elif memory is None:
+            process = self.context.Process(target=_run_forked, args=(start, [h.sock for h in self.handles if h] + [ours]), daemon=True)
+        else:
+            process = self.context.Process(target=_run, args=(_Late(start),), daemon=True)
+        try:
+            process.start()
+        except (TypeError, AttributeError, pickle.PicklingError) as e:
+            ours.close()
+            theirs.close()
+            e.add_note(
+                "leat.DataLoader: with this start method the data set, collate_fn and worker_init_fn are pickled for the workers; "
+                "multiprocessing_context='fork' needs no pickling"
+            )
+            raise
+        except BaseException:
+            ours.close()
+            theirs.close()
+            raise
+        if not self.threads:
+            theirs.close()
+        handle = _Handle(process, ours, None if self.threads else os.pidfd_open(process.pid))
+        self.handles[i] = handle
+        self.poll.register(ours.fileno(), select.POLLIN)
+        self.by_fd[ours.fileno()] = (i, False)
+        if handle.pidfd is not None:
+            self.poll.register(handle.pidfd, select.POLLIN)
+            self.by_fd[handle.pidfd] = (i, True)
+
+    def _drop(self, i: int) -> Any:
+        """Forgets a worker; its process."""
+        handle = self.handles[i]
+        assert handle is not None
+        for fd in (handle.sock.fileno(), handle.pidfd):
+            if fd is not None and fd in self.by_fd:
+                self.poll.unregister(fd)
+                del self.by_fd[fd]
+        handle.close()
+        self.handles[i] = None
+        return handle.process
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the workers that run."""
+        return [h.process.pid for h in self.handles if h is not None and not self.threads]
+
+    # ---- loaders -------------------------------------------------------------------------------------------------
+
+    def join(self, board: int, job: Job, listener: Listener) -> None:
+        """Has the workers serve another board. Those that run are sent the job."""
+        running = [i for i, h in enumerate(self.handles) if h is not None]
+        if running:
+            data = dumps_with(job, self.dataset)  # before anything is changed: it may not be possible
+            for i in running:
+                self.tell(i, "job", board, data, listener.resume_of(i))
+        self.listeners[board] = listener
+        self.jobs[board] = job
+
+    def leave(self, board: int) -> None:
+        """The board is at its end."""
+        if self.listeners.pop(board, None) is None:
+            return
+        self.jobs.pop(board, None)
+        self.layouts = [entry for entry in self.layouts if entry[0] != board]
+        for i, handle in enumerate(self.handles):
+            if handle is not None:
+                self.tell(i, "leave", board)
+
+    def layout(self, board: int, number: int, spec: Any) -> None:
+        """Tells the workers what rows of a board look like."""
+        self.layouts.append((board, number, spec))
+        for i, handle in enumerate(self.handles):
+            if handle is not None:
+                self.tell(i, "layout", board, number, spec)
+
+    def tell(self, i: int, *what: Any) -> None:
+        """Sends an order to a worker; one that is dead is noticed elsewhere."""
+        handle = self.handles[i]
+        data = pickle.dumps(what)
+        if handle is not None:
+            with contextlib.suppress(OSError):
+                handle.sock.sendall(struct.pack("<Q", len(data)) + data)
+        self.core.wake()
+
+    # ---- watching ------------------------------------------------------------------------------------------------
+
+    def look(self, patience_ms: int = 0) -> None:
+        """Takes what workers have sent, and replaces those that have died."""
+        with self.lock:
+            found = self.poll.poll(patience_ms)
+            dead = []
+            for fd, _ in found:
+                i, is_pidfd = self.by_fd.get(fd, (-1, False))
+                if i < 0:
+                    continue
+                if is_pidfd:
+                    dead.append(i)
+                else:
+                    self._read(i)
+            for i in dead:
+                self._bury(i)
+
+    def _read(self, i: int) -> bool:
+        """One message of a worker. False: it has closed its end."""
+        handle = self.handles[i]
+        if handle is None:
+            return False
+        fds: list[int] = []
+        try:
+            mark, fds, _, _ = socket.recv_fds(handle.sock, 1, 1)
+            if not mark:
+                return False
+            board, serial, unit, kind, size, n = HEADER.unpack(receive(handle.sock, HEADER.size))
+            data = receive(handle.sock, size)
+        except (EOFError, OSError):
+            for fd in fds:
+                os.close(fd)
+            return False
+        fd = fds[0] if fds else None
+        places: Any = []
+        if n:
+            data, places = pickle.loads(data)
+        listener = self.listeners.get(board)
+        if listener is not None:
+            listener.on_message(i, serial, unit, kind, data, places, fd)
+        elif fd is not None:
+            os.close(fd)
+        return True
+
+    def _bury(self, i: int) -> None:
+        handle = self.handles[i]
+        if handle is None:
+            return
+        handle.sock.setblocking(False)
+        while self._read(i):  # what it had sent before it died
+            pass
+        process = self._drop(i)
+        process.join()
+        exitcode = process.exitcode
+        board, serial, row, units, _ = self.core.worker(i)
+        self.idle_deaths[i] = 0 if units and serial else self.idle_deaths[i] + 1
+        self.events.append({"worker": i, "pid": process.pid, "exitcode": exitcode, "serial": serial, "row": row})
+        if self.stopped:
+            return
+        for listener in list(self.listeners.values()):
+            listener.on_death(i, exitcode)
+        self.core.forget(i)
+        if i >= self.n:
+            return  # it was one too many
+        if self.idle_deaths[i] >= 3:
+            raise RuntimeError(
+                f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly: worker {i} ended three times before it had any work, "
+                f"the last time with {describe_exit(exitcode)}"
+            )
+        warnings.warn(f"leat: worker {i} (pid {process.pid}) ended with {describe_exit(exitcode)}; it is replaced", stacklevel=2)
+        self._start(i)
+
+    def kill(self, i: int) -> None:
+        """Ends a worker that hangs; it is replaced when that is noticed."""
+        handle = self.handles[i]
+        if handle is not None and not self.threads:
+            with contextlib.suppress(OSError):
+                os.kill(handle.process.pid, signal.SIGKILL)
+
+    def resize(self, n: int) -> None:
+        """Starts or ends workers until there are `n`."""
+        with self.lock:
+            before, self.n = self.n, max(1, min(n, self.room))
+            for i in range(self.n, before):
+                self.tell(i, "stop")
+            self.start()
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Ends the workers: what they compute now is finished first, within limits."""
+        with self.lock:
+            if self.stopped or self.pid != os.getpid():
+                return
+            self.stopped = True
+            _live.discard(self)
+            live = [i for i, h in enumerate(self.handles) if h is not None]
+            for i in live:
+                self.tell(i, "stop")
+                with contextlib.suppress(OSError):
+                    handle = self.handles[i]
+                    assert handle is not None
+                    handle.sock.shutdown(socket.SHUT_WR)
+            for i in live:
+                self._end(i)
+            self.graveyard.clear()
+
+    def _end(self, i: int) -> None:
+        handle = self.handles[i]
+        if handle is None:
+            return
+        deadline = workers.now() + _EXIT_PATIENCE_S
+        waiting = select.poll()
+        waiting.register(handle.sock.fileno(), select.POLLIN)
+        if handle.pidfd is not None:
+            waiting.register(handle.pidfd, select.POLLIN)
+        while workers.now() < deadline:
+            found = {fd for fd, _ in waiting.poll(100)}
+            if (handle.pidfd in found) if handle.pidfd is not None else not handle.process.is_alive():
+                break
+            if handle.sock.fileno() in found:
+                try:
+                    if not handle.sock.recv(1 << 16):  # nobody wants it any more, but the worker must not wait for us
+                        waiting.unregister(handle.sock.fileno())
+                except OSError:
+                    break
+        else:
+            self.kill(i)
+        process = self._drop(i)
+        process.join(_EXIT_PATIENCE_S if self.threads else None)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.stop()
+
+
+class _Late:
+    """A Start that is pickled while its process starts: only then can descriptors go along."""
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.start.memory = reduction.DupFd(_leat.share_descriptor())
+        return _ByValue(self.start).__reduce__()
+
+
+def _run_forked(start: Start, foreign: list[socket.socket]) -> None:
+    """A forked worker has its siblings' sockets and ours: it must not keep them open."""
+    for sock in foreign:
+        sock.close()
+    workers.main(start)
+
+
+def describe_exit(code: int | None) -> str:
+    """An exit code in words."""
+    if code is not None and code < 0:
+        with contextlib.suppress(ValueError):
+            hint = " (out of memory, or ended by someone)" if code == -signal.SIGKILL else ""
+            return f"signal {signal.Signals(-code).name}{hint}"
+    return f"exit code {code}"
+
+
+_live: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _stop_all() -> None:
+    for pool in list(_live):
+        with contextlib.suppress(Exception):
+            pool.stop()
+
+
+# Before multiprocessing's own handler, which would wait for daemonic processes to end by themselves.
+import atexit  # noqa: E402
+
+multiprocessing.util.Finalize(None, _stop_all, exitpriority=100)
+atexit.register(_stop_all)

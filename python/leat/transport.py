@@ -1,0 +1,248 @@
+"""What goes between a process and its workers: samples as layouts see them, and odd objects as bytes.
+
+Arrays and tensors never go through a pipe: :func:`encode` puts their bytes into the batch's slot of shared memory (or, where
+they do not fit, into an anonymous file that goes with the message), and the rest, a small skeleton, is pickled. Only this
+process's own workers can write to the pipes that are unpickled.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _leat
+
+INT, FLOAT, BOOL, SCALAR, ARRAY, TENSOR, OBJECT = range(7)
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # numpy's kinds as DLPack's codes
+_SMALL = 4096  # bytes up to which an array goes into the pickle
+_ALIGN = 64
+MAX_LEAVES = 32
+
+Spec = tuple[Any, ...]
+
+
+# ---- layouts ---------------------------------------------------------------------------------------------------------
+
+
+def _torch_names() -> dict[Any, str]:
+    """Types that both numpy and PyTorch have, as numpy names them."""
+    torch = sys.modules["torch"]
+    names = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+    return {getattr(torch, n): n for n in [*names, "complex64", "complex128", "bool"] if hasattr(torch, n)}
+
+
+def _array_leaf(kind: int, array: np.ndarray[Any, Any], type_: Any, bits: int | None = None) -> Spec:
+    view = memoryview(array)
+    return ("leaf", kind, _CODES[array.dtype.kind], bits or array.dtype.itemsize * 8, view.format, tuple(array.shape), type_)
+
+
+def _leaf(value: Any) -> Spec | None:
+    kind = type(value)
+    if kind is int:
+        return ("leaf", INT, 0, 64, "l", (), int) if -(1 << 63) <= value < 1 << 63 else None
+    if kind is float:
+        return ("leaf", FLOAT, 2, 64, "d", (), float)
+    if kind is bool:
+        return ("leaf", BOOL, 6, 8, "?", (), bool)
+    if kind in (str, bytes):
+        return ("leaf", OBJECT, 0, 8, "B", (), kind)
+    torch = sys.modules["torch"]
+    if kind is torch.Tensor:
+        bfloat = value.dtype == torch.bfloat16
+        plain = value.device.type == "cpu" and value.layout == torch.strided and not value.requires_grad and not value.is_conj()
+        if not plain or value.is_neg() or value.dim() > 7 or not (bfloat or value.dtype in _torch_names()):
+            return None
+        array = (value.view(torch.int16) if bfloat else value).numpy()
+        leaf = _array_leaf(TENSOR, array, (kind, value.dtype, torch.int16 if bfloat else None))
+        return (*leaf[:2], 4, *leaf[3:]) if bfloat else leaf
+    if kind is np.ndarray or isinstance(value, np.generic):
+        array = np.asarray(value)
+        good = array.dtype.kind in _CODES and array.dtype.isnative and array.ndim <= 7 and array.dtype.name in _torch_names().values()
+        return _array_leaf(ARRAY if kind is np.ndarray else SCALAR, array, kind) if good else None
+    return None
+
+
+def describe(sample: Any, depth: int = 0) -> Spec | None:
+    """The layout of samples that look like this one, or None: only the collate function knows what to make of them."""
+    kind = type(sample)
+    if depth > 12:
+        return None
+    if kind in (tuple, list) and len(sample):
+        parts = [describe(part, depth + 1) for part in sample]
+        return None if None in parts else (kind.__name__, parts)
+    if kind is dict and sample:
+        parts = [describe(part, depth + 1) for part in sample.values()]
+        return None if None in parts else ("dict", list(sample), parts)
+    return _leaf(sample)
+
+
+def leaves(spec: Spec) -> list[Spec]:
+    """The leaves of a layout, in its order."""
+    return [spec] if spec[0] == "leaf" else [leaf for part in spec[-1] for leaf in leaves(part)]
+
+
+def rebuild(spec: Spec, arrays: Sequence[np.ndarray[Any, Any]], row: int, objects: list[Any]) -> Any:
+    """The sample that was written to `row` of a layout's buffers. `objects`: its strings."""
+    buffers, texts = iter(arrays), iter(objects)
+
+    def one(part: Spec) -> Any:
+        if part[0] == "dict":
+            return {key: one(value) for key, value in zip(part[1], part[2])}
+        if part[0] != "leaf":
+            made = [one(value) for value in part[1]]
+            return tuple(made) if part[0] == "tuple" else made
+        kind, type_ = part[1], part[6]
+        if kind == OBJECT:
+            return next(texts)
+        cell = next(buffers)[row]
+        if kind == TENSOR:
+            torch = sys.modules["torch"]
+            found = torch.from_numpy(cell.copy() if cell.ndim else np.array(cell))
+            return found.view(type_[1]) if type_[2] is not None else found
+        return cell.copy() if kind == ARRAY else cell if kind == SCALAR else type_(cell)
+
+    return one(spec)
+
+
+def arrays_of(spec: Spec, slots: Sequence[_leat.Slot], rows: int) -> list[np.ndarray[Any, Any]]:
+    """The buffers of a batch as arrays of shape (rows, ...)."""
+    found = []
+    for leaf, slot in zip([leaf for leaf in leaves(spec) if leaf[1] != OBJECT], slots):
+        code, bits, shape = leaf[2], leaf[3], leaf[5]
+        dtype = np.dtype("int16" if code == 4 else "bool" if code == 6 else f"{'iuf??c'[code]}{bits // 8}")
+        count = int(np.prod((rows, *shape)))
+        memory: Any = slot.memory(0, count * dtype.itemsize)
+        found.append(np.frombuffer(memory, dtype, count).reshape((rows, *shape)) if count else np.empty((rows, *shape), dtype))
+    return found
+
+
+# ---- odd objects -----------------------------------------------------------------------------------------------------
+
+
+def _tensor(array: np.ndarray[Any, Any], as_bfloat16: bool) -> Any:
+    """A tensor that was sent as an array."""
+    import torch
+
+    tensor = torch.from_numpy(array)
+    return tensor.view(torch.bfloat16) if as_bfloat16 else tensor
+
+
+class _Pickler(pickle.Pickler):
+    """Sends tensors as arrays, so that their bytes go out of band."""
+
+    def reducer_override(self, value: Any) -> Any:
+        torch = sys.modules.get("torch")
+        if torch is None or type(value) is not torch.Tensor:
+            return NotImplemented
+        plain = value.device.type == "cpu" and value.layout == torch.strided and not value.requires_grad and not value.is_conj()
+        if not plain or value.is_neg() or value.is_quantized:
+            return NotImplemented
+        if value.dtype == torch.bfloat16:
+            return _tensor, (value.contiguous().view(torch.int16).numpy(), True)
+        return (_tensor, (value.contiguous().numpy(), False)) if value.dtype in _torch_names() else NotImplemented
+
+
+def _dumps(value: Any, keep: Callable[[pickle.PickleBuffer], bool]) -> bytes:
+    out = io.BytesIO()
+    try:
+        _Pickler(out, protocol=5, buffer_callback=keep).dump(value)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        import cloudpickle
+
+        return bytes(cloudpickle.dumps(value, protocol=5))
+    return out.getvalue()
+
+
+def encode(value: Any, room: memoryview | None = None) -> tuple[bytes, list[tuple[int, int]], int | None]:
+    """A value as (skeleton, [(offset, bytes) of its buffers], descriptor of the file that holds them, or None: `room` does).
+
+    The caller closes the descriptor.
+    """
+    buffers: list[memoryview] = []
+
+    def keep(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < _SMALL:
+            return True
+        buffers.append(raw)
+        return False
+
+    data = _dumps(value, keep)
+    places, end = [], 0
+    for raw in buffers:
+        places.append((end, raw.nbytes))
+        end += (raw.nbytes + _ALIGN - 1) // _ALIGN * _ALIGN
+    if not buffers:
+        return data, [], None
+    if room is not None and end <= room.nbytes:
+        for raw, (offset, size) in zip(buffers, places):
+            room[offset : offset + size] = raw
+        return data, places, None
+    fd = os.memfd_create("leat", os.MFD_CLOEXEC)
+    try:
+        os.truncate(fd, end)
+        with mmap.mmap(fd, end) as file, memoryview(file) as view:
+            for raw, (offset, size) in zip(buffers, places):
+                view[offset : offset + size] = raw
+    except BaseException:
+        os.close(fd)
+        raise
+    return data, places, fd
+
+
+def decode(data: bytes, places: list[tuple[int, int]], fd: int | None, slot: _leat.Slot | None) -> Any:
+    """What :func:`encode` was given, its arrays over the slot or the file. Takes the descriptor over."""
+    buffers: list[Any] = []
+    if fd is not None:
+        try:
+            file = mmap.mmap(fd, 0)
+        finally:
+            os.close(fd)
+        buffers = [memoryview(file)[offset : offset + size] for offset, size in places]
+    elif places:
+        assert slot is not None
+        buffers = [slot.memory(offset, size) for offset, size in places]
+    return pickle.loads(data, buffers=buffers)
+
+
+# ---- exceptions ------------------------------------------------------------------------------------------------------
+
+
+class _Text(str):
+    """A message whose repr is itself: KeyError shows the repr of its argument."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def pack_error(error: BaseException, where: str) -> tuple[bytes | None, str, str]:
+    """An exception as (its class, pickled; its name; its text with the traceback). KeyboardInterrupt and the like too."""
+    import traceback
+
+    text = f"Caught {type(error).__name__} {where}.\nOriginal {''.join(traceback.format_exception(error))}"
+    try:
+        data: bytes | None = _dumps(type(error), lambda buffer: True)
+    except Exception:
+        data = None
+    return data, type(error).__name__, text
+
+
+def unpack_error(packed: tuple[bytes | None, str, str]) -> BaseException:
+    """An exception of the original's class with that text; a RuntimeError where the class cannot be had or made."""
+    data, _, text = packed
+    kind: Any = RuntimeError
+    try:
+        kind = pickle.loads(data) if data is not None else RuntimeError
+        if issubclass(kind, (StopIteration, SystemExit, KeyboardInterrupt, GeneratorExit)):
+            kind = RuntimeError  # what these mean here is not what they meant there
+        made: BaseException = kind(_Text(text) if kind is KeyError else text)
+    except Exception:
+        made = RuntimeError(text)
+    return made

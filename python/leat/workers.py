@@ -1,0 +1,556 @@
+"""What runs in a worker: the loop that takes units from boards, and computes their rows.
+
+A worker serves every loader of its pool: for each it has a :class:`Job` (the data set, how samples become a batch) and a
+board. It works on the board that has had the least time, earliest batch first. Rows that look as the layout says are written
+to their place by the library; what does not goes back over the worker's own socket (``leat/transport.py``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pickle
+import random
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import _leat
+from .transport import encode, pack_error
+
+#: kinds of batches: what the payload is, and what a unit is
+ROWS, WHOLE, ITER = 0, 1, 2
+
+#: kinds of messages from a worker
+SAMPLES, ODD, BATCH, ERROR, END, FAILED = range(6)
+
+#: an index that the parent took out of a batch
+GONE = -(1 << 63)
+
+HEADER = struct.Struct("<QQIIQI")  # board, serial, unit, kind, bytes of the pickle, number of buffers
+_NAP_MS = 1000
+
+
+@dataclass
+class Job:
+    """What the batches of one loader are made of. Travels to workers by value."""
+
+    dataset: Any
+    collate: Callable[[Any], Any] | None = None  #: of whole batches
+    iterable: bool = False
+    batch_size: int | None = None  #: of an iterable data set
+    auto_collation: bool = True
+    drop_last: bool = False
+    on_error: str = "raise"
+    reseed: bool = False
+    context: Callable[[int], Any] | None = None  #: called once in each worker with its number
+
+
+@dataclass
+class Start:
+    """What a worker is started with."""
+
+    worker: int
+    n_workers: int
+    pool: int  #: offset
+    sock: socket.socket
+    memory: Any  #: DupFd of the shared memory, or None: inherited
+    parent: int  #: pid; 0: a thread of it
+    jobs: dict[int, Job]  #: by the offset of their board
+    init: Callable[[int], Any] | None
+    base_seed: int
+    dataset: Any  #: for get_worker_info
+    layouts: list[tuple[int, int, Any]] = field(default_factory=list)
+    resume: dict[int, Any] = field(default_factory=dict)  #: by board: (state, batches to pass over) of an iterable data set
+    torch_seed: bool = True
+
+
+class Broken(Exception):
+    """A row that the parent took out: its samples killed workers, or took too long."""
+
+
+@dataclass
+class _Client:
+    board: _leat.Board
+    job: Job
+    layouts: dict[int, Any] = field(default_factory=dict)
+    stream: Iterator[Any] | None = None
+    ended: bool = False
+    resume: Any = None
+
+
+def seed_everything(key: int) -> None:
+    """Seeds random, numpy and torch (those that are imported) from one 64-bit number."""
+    random.seed(key)
+    np.random.seed([key & 0xFFFFFFFF, key >> 32])
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.manual_seed(key & 0x7FFFFFFFFFFFFFFF)
+
+
+def reseed_row(seed: int, epoch: int, row: int) -> None:
+    """Seeds the global generators for one row of the order."""
+    seed_everything(_leat.row_key(seed, epoch, row))
+
+
+class Worker:
+    """One worker, in its own process or thread."""
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+        self.thread = start.parent == 0
+        self.pool = _leat.Pool.attach(start.pool, start.worker, self.thread)
+        self.sock = start.sock
+        self.clients: dict[int, _Client] = {}
+        self.stopping = False
+        self.index: Any = None  # of the sample at hand, for the text of an error
+        for board, job in start.jobs.items():
+            self.join(board, job, start.resume.get(board))
+        for board, number, spec in start.layouts:
+            self.clients[board].layouts[number] = _leat.Layout(spec)
+
+    def join(self, board: int, job: Job, resume: Any) -> None:
+        self.clients[board] = _Client(_leat.Board.attach(self.pool, board, self.thread), job, resume=resume)
+        if job.context is not None:
+            job.context(self.start.worker)
+
+    # ---- what the parent says ------------------------------------------------------------------------------------
+
+    def listen(self, block: bool = False) -> None:
+        """Does what came over the socket."""
+        while not self.stopping:
+            try:
+                head = self.sock.recv(8, socket.MSG_PEEK | (0 if block else socket.MSG_DONTWAIT))
+            except BlockingIOError:
+                return
+            except OSError:
+                head = b""
+            if not head:  # the parent let go
+                self.stopping = True
+                return
+            (size,) = struct.unpack("<Q", receive(self.sock, 8))
+            self.obey(*pickle.loads(receive(self.sock, size)))
+            block = False
+
+    def obey(self, what: str, *args: Any) -> None:
+        if what == "stop":
+            self.stopping = True
+        elif what == "layout":
+            board, number, spec = args
+            if board in self.clients:
+                self.clients[board].layouts[number] = _leat.Layout(spec)
+        elif what == "job":
+            board, data, resume = args
+            self.join(board, loads_with(data, self.start.dataset), resume)
+        elif what == "leave":
+            self.clients.pop(args[0], None)
+        elif what == "rewind":  # a new epoch of an iterable data set
+            client = self.clients[args[0]]
+            client.stream, client.ended, client.resume = None, False, args[1]
+
+    # ---- the loop ------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        heard = None
+        while not self.stopping:
+            seen = self.pool.seen()
+            if seen != heard:
+                self.listen()
+                heard = seen
+            for client in sorted(self.clients.values(), key=lambda c: c.board.served_ns()) if len(self.clients) > 1 else self.clients.values():
+                unit = client.board.take()
+                if unit is not None:
+                    self.work(client, *unit)
+                    break
+            else:
+                if not self.stopping and self.pool.seen() == seen:
+                    self.pool.sleep(seen, _NAP_MS)
+                    if self.pool.seen() == seen:
+                        heard = None  # a parent that let go without a word
+
+    def work(self, client: _Client, serial: int, unit: int, first: int, n: int, rows: int, layout: int, kind: int, payload: int,
+             size: int, seed: int, epoch: int, first_row: int, capacity: int, buffers: tuple[int, ...]) -> None:  # fmt: skip
+        board = client.board
+        sent = True
+        self.index = None
+        _leat.set_current_row(seed, epoch, first_row)
+        room = board.view(buffers[0], capacity) if capacity else None
+        try:
+            if kind == ITER:
+                self.send(board, serial, unit, *self.next_batch(client), room)
+            elif kind == WHOLE:
+                indices = pickle.loads(board.view(payload, size))
+                self.send(board, serial, unit, BATCH, self.whole(client, indices, seed, epoch, first_row), room)
+            elif not layout:
+                indices = np.frombuffer(board.view(payload, size), np.int64)
+                self.send(board, serial, unit, SAMPLES, self.samples(client, indices, first, first + n, seed, epoch, first_row), None)
+            else:
+                while layout not in client.layouts:
+                    self.listen(block=True)
+                    if self.stopping:
+                        return
+                sent = self.rows(client, serial, unit, layout, first, first + n, payload, size, seed, epoch, first_row)
+        except BaseException as e:
+            if isinstance(e, SystemExit):
+                raise
+            self.send(board, serial, unit, ERROR, (self.index, pack_error(e, self.where())), None)
+        finally:
+            _leat.set_current_row()
+            room = None
+        board.finish(sent)
+
+    def where(self) -> str:
+        at = "" if self.index is None else f", at index {self.index!r}"
+        return f"in DataLoader worker process {self.start.worker}{at}"
+
+    def rows(self, client: _Client, serial: int, unit: int, layout: int, first: int, end: int, payload: int, size: int, seed: int,
+             epoch: int, first_row: int) -> bool:  # fmt: skip
+        """Rows [first, end) straight into their places. Whether a message was sent."""
+        board, job = client.board, client.job
+        fill = client.layouts[layout].fill
+        before = reseed_row if job.reseed else None
+        objects: list[Any] = []
+        odd: list[tuple[int, Any]] = []
+        broken: list[tuple[int, Any, str]] = []
+        at = first
+        while at < end:
+            try:
+                at, sample = fill(board, job.dataset, at, end, before, objects)
+                if at == end:
+                    break
+                if sample is not NotImplemented:
+                    odd.append((at, sample))
+                    at += 1
+                    continue
+                raise Broken("its earlier tries ended workers or took too long")
+            except Exception as e:
+                at = max(at, self.pool.worker(self.start.worker)[2])
+                self.index = int(np.frombuffer(board.view(payload, size), np.int64)[at])
+                if job.on_error == "raise":
+                    raise
+                found = self.stand_in(job, at, self.index, e, seed, epoch, first_row)
+                broken.append(found[:3])
+                if found[1] is not None:
+                    odd.append((at, found[3]))
+                at += 1
+        if not (objects or odd or broken):
+            return False
+        self.send(board, serial, unit, ODD, (first, end, odd, objects, broken), None)
+        return True
+
+    def sample(self, client: _Client, index: Any, seed: int, epoch: int, row: int) -> Any:
+        if client.job.reseed:
+            reseed_row(seed, epoch, row)
+        _leat.set_current_row(seed, epoch, row)
+        self.index = index
+        if isinstance(index, int) and index == GONE:
+            raise Broken("its earlier tries ended workers or took too long")
+        return client.job.dataset[index]
+
+    def stand_in(self, job: Job, row: int, index: Any, error: BaseException, seed: int, epoch: int, first_row: int) -> tuple[Any, ...]:
+        """(row, index of the sample that stands in for it or None, reason, that sample)."""
+        reason = pack_error(error, self.where())[2]
+        if job.on_error == "skip":
+            return row, None, reason, None
+        count = len(job.dataset)
+        for attempt in range(16):
+            other = _leat.row_key(_leat.row_key(seed, epoch, first_row + row), 0x5355, attempt) % count
+            try:
+                return row, other, reason, self.sample(_Client(None, job), other, seed, epoch, first_row + row)  # type: ignore[arg-type]
+            except Exception as e:
+                reason = pack_error(e, self.where())[2]
+        raise error
+
+    def samples(self, client: _Client, indices: Any, first: int, end: int, seed: int, epoch: int, first_row: int) -> tuple[Any, ...]:
+        """Rows whose layout nobody knows yet: (first, samples, broken)."""
+        found: list[Any] = []
+        broken: list[tuple[int, Any, str]] = []
+        for row in range(first, end):
+            client.board.at_row(row)
+            try:
+                found.append((row, self.sample(client, int(indices[row]), seed, epoch, first_row + row)))
+            except Exception as e:
+                if client.job.on_error == "raise":
+                    raise
+                made = self.stand_in(client.job, row, int(indices[row]), e, seed, epoch, first_row)
+                broken.append(made[:3])
+                if made[1] is not None:
+                    found.append((row, made[3]))
+        return found, broken
+
+    def whole(self, client: _Client, indices: Any, seed: int, epoch: int, first_row: int) -> tuple[Any, list[Any]]:
+        """A batch: (what collating gives, broken)."""
+        job = client.job
+        assert job.collate is not None
+        if not job.auto_collation:
+            sample = self.sample(client, indices, seed, epoch, first_row)
+            return job.collate(sample), []
+        broken: list[Any] = []
+        if hasattr(job.dataset, "__getitems__") and job.dataset.__getitems__ and job.on_error == "raise":
+            self.index = None
+            if job.reseed:
+                reseed_row(seed, epoch, first_row)
+            return job.collate(job.dataset.__getitems__(indices)), broken
+        found = []
+        for row, index in enumerate(indices):
+            client.board.at_row(row)
+            try:
+                found.append(self.sample(client, index, seed, epoch, first_row + row))
+            except Exception as e:
+                if job.on_error == "raise":
+                    raise
+                made = self.stand_in(job, row, index, e, seed, epoch, first_row)
+                broken.append(made[:3])
+                if made[1] is not None:
+                    found.append(made[3])
+        self.index = None
+        if not found:
+            raise RuntimeError(f"no row of the batch is left; the first error: {broken[0][2]}")
+        return job.collate(found), broken
+
+    # ---- iterable data sets --------------------------------------------------------------------------------------
+
+    def next_batch(self, client: _Client) -> tuple[int, Any]:
+        if client.ended:
+            return END, None
+        if client.stream is None:
+            client.stream = stream(client.job, client.resume)
+            client.resume = None
+        try:
+            return BATCH, (next(client.stream), [], stream_state(client.job, client.stream))
+        except StopIteration:
+            client.ended = True
+            return END, None
+        except BaseException:
+            client.ended = True  # a generator that raised is over
+            raise
+
+    # ---- sending -------------------------------------------------------------------------------------------------
+
+    def send(self, board: _leat.Board, serial: int, unit: int, kind: int, value: Any, room: memoryview | None) -> None:
+        try:
+            data, places, fd = encode(value, room)
+        except Exception as e:
+            if kind == ERROR:
+                raise
+            error = TypeError(f"what the data set or collate_fn gave cannot be sent to the process that trains: {e}")
+            error.__cause__ = e
+            kind, (data, places, fd) = ERROR, encode((self.index, pack_error(error, self.where())))
+        blob = pickle.dumps((data, places)) if places else data
+        head = HEADER.pack(board.offset, serial, unit, kind, len(blob), len(places) if places else 0)
+        board.message()
+        try:
+            if fd is None:
+                self.sock.sendall(b"\0" + head + blob if len(blob) < 65536 else b"\0" + head)
+            else:
+                socket.send_fds(self.sock, [b"\1"], [fd])
+                self.sock.sendall(head)
+        finally:
+            if fd is not None:
+                os.close(fd)
+        if fd is not None or len(blob) >= 65536:
+            self.sock.sendall(blob)
+
+
+def receive(sock: socket.socket, size: int) -> bytes:
+    """Exactly so many bytes; EOFError where the other end is gone."""
+    out = bytearray(size)
+    view = memoryview(out)
+    while view:
+        n = sock.recv_into(view)
+        if not n:
+            raise EOFError
+        view = view[n:]
+    return bytes(out)
+
+
+def stream(job: Job, resume: Any) -> Iterator[Any]:
+    """Batches of an iterable data set in this worker. `resume`: None, or (state or None, batches to pass over)."""
+    state, passed = resume if resume is not None else (None, 0)
+    dataset = job.dataset
+    if state is not None and "dataset" in state and hasattr(dataset, "load_state_dict"):
+        dataset.load_state_dict(state["dataset"])
+    made = _Stream(job, iter(dataset))
+    if state is not None and "iterator" in state and hasattr(made.source, "load_state_dict"):
+        made.source.load_state_dict(state["iterator"])
+    for _ in range(passed):
+        made.skip()
+    return made
+
+
+class _Stream(Iterator[Any]):
+    """What PyTorch's fetcher of an iterable data set does, batch by batch."""
+
+    def __init__(self, job: Job, source: Iterator[Any]) -> None:
+        self.job, self.source, self.over = job, source, False
+
+    def _samples(self) -> list[Any]:
+        assert self.job.batch_size is not None
+        found = []
+        if not self.over:
+            for _ in range(self.job.batch_size):
+                try:
+                    found.append(next(self.source))
+                except StopIteration:
+                    self.over = True
+                    break
+        if not found or (self.job.drop_last and len(found) < self.job.batch_size):
+            raise StopIteration
+        return found
+
+    def __next__(self) -> Any:
+        assert self.job.collate is not None
+        return self.job.collate(self._samples() if self.job.auto_collation else next(self.source))
+
+    def skip(self) -> None:
+        """Passes over a batch."""
+        with contextlib.suppress(StopIteration):
+            self._samples() if self.job.auto_collation else next(self.source)
+
+
+def stream_state(job: Job, made: Any) -> dict[str, Any] | None:
+    """The state that the data set or its iterator offers."""
+    found: dict[str, Any] = {}
+    if hasattr(made.source, "state_dict"):
+        found["iterator"] = made.source.state_dict()
+    if hasattr(job.dataset, "state_dict") and made.source is not job.dataset:
+        found["dataset"] = job.dataset.state_dict()
+    return found or None
+
+
+# ---- starting --------------------------------------------------------------------------------------------------------
+
+
+class _DatasetPickler:
+    """Pickles jobs by value, with the pool's own data set by reference."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def dumps(self, value: Any) -> bytes:
+        import cloudpickle
+
+        dataset = self.dataset
+
+        class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+            def persistent_id(self, found: Any) -> Any:
+                return "dataset" if found is dataset else None
+
+        out = io.BytesIO()
+        Pickler(out, protocol=5).dump(value)
+        return out.getvalue()
+
+
+def dumps_with(value: Any, dataset: Any) -> bytes:
+    """A value by value, but for the data set that the other side has."""
+    return _DatasetPickler(dataset).dumps(value)
+
+
+def loads_with(data: bytes, dataset: Any) -> Any:
+    """What :func:`dumps_with` wrote."""
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, name: Any) -> Any:
+            return dataset
+
+    return Unpickler(io.BytesIO(data)).load()
+
+
+def main(start: Start) -> None:
+    """The body of a worker."""
+    if start.parent:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        pidfd = os.pidfd_open(start.parent)
+        if os.getppid() != start.parent and start.memory is None:
+            os._exit(1)
+        _leat.worker_watch(pidfd)
+    if start.memory is not None:
+        fd = start.memory.detach()
+        _leat.share_attach(fd)
+        os.close(fd)
+    worker = Worker(start)
+    try:
+        prepare(start)
+    except BaseException as e:
+        where = f"in DataLoader worker process {start.worker}"
+        for client in worker.clients.values():
+            worker.send(client.board, 0, 0, FAILED, (None, pack_error(e, where)), None)
+        if not isinstance(e, Exception):
+            raise
+        while not worker.stopping:
+            worker.listen(block=True)
+        return
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        worker.run()
+    if start.parent:
+        with contextlib.suppress(Exception):
+            start.sock.close()
+
+
+def prepare(start: Start) -> None:
+    """Seeds and threads as PyTorch's workers have them, get_worker_info(), and the user's own preparation."""
+    seed = start.base_seed + start.worker
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        import torch.utils.data  # noqa: F811
+        from torch.utils.data._utils import worker as torch_worker
+
+        if start.parent:
+            torch.set_num_threads(1)
+            torch.default_generator.manual_seed(seed & 0xFFFFFFFFFFFFFFFF)
+            random.seed(seed)
+            np.random.seed(torch_worker._generate_state(start.base_seed, start.worker))
+        info = torch_worker.WorkerInfo(id=start.worker, num_workers=start.n_workers, seed=seed, dataset=start.dataset)
+        if start.parent:
+            torch_worker._worker_info = info
+        else:
+            ThreadInfo.install(info)
+    if start.parent:
+        _limit_malloc()
+    if start.init is not None:
+        start.init(start.worker)
+
+
+def _limit_malloc() -> None:
+    """Arrays that a sample leaves behind are reused for the next, not given back to the system page by page."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+        libc.mallopt(-1, 1 << 28)  # M_TRIM_THRESHOLD
+
+
+class ThreadInfo:
+    """get_worker_info() where workers are threads: what it gives differs from thread to thread."""
+
+    _local = threading.local()
+
+    @classmethod
+    def install(cls, info: Any) -> None:
+        from torch.utils.data._utils import worker as torch_worker
+
+        cls._local.info = info
+        if not isinstance(torch_worker._worker_info, cls):
+            torch_worker._worker_info = cls()  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(getattr(self._local, "info", None), name)
+
+    def __bool__(self) -> bool:
+        return getattr(self._local, "info", None) is not None
+
+
+def now() -> float:
+    """Seconds, monotonic."""
+    return time.monotonic()

@@ -1,0 +1,647 @@
+/*
+ * Slots, pools and boards (the section "worker processes" of leat/leat.h) as Python objects. A board is used by one thread
+ * at a time; waiting is done without the GIL.
+ */
+#include "leat_py.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *new_object(PyTypeObject *type)
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    return allocate(type, 0);
+}
+
+/* ---- Slot ---------------------------------------------------------------------------------------------------------- */
+
+struct slot {
+    PyObject_HEAD struct leat_slot *handle;
+};
+
+struct leat_slot *py_slot_handle(PyObject *object)
+{
+    if (Py_TYPE(object) != py_slot_type) {
+        PyErr_SetString(PyExc_TypeError, "a Slot is expected");
+        return NULL;
+    }
+    return ((struct slot *)object)->handle;
+}
+
+static PyObject *slot_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    unsigned long long bytes;
+    struct leat_error error;
+    (void)kwargs;
+    if (!PyArg_ParseTuple(args, "K:Slot", &bytes))
+        return NULL;
+    struct slot *s = new_object(type);
+    if (!s)
+        return NULL;
+    int rc = leat_slot_new(bytes, &s->handle, &error);
+    if (rc) {
+        Py_DECREF(s);
+        return py_raise(&error);
+    }
+    return (PyObject *)s;
+}
+
+static void slot_dealloc(PyObject *self)
+{
+    leat_slot_release(((struct slot *)self)->handle);
+    py_object_free(self);
+}
+
+static bool in_slot(const struct leat_slot *s, unsigned long long offset, unsigned long long bytes)
+{
+    if (offset <= leat_slot_bytes(s) && bytes <= leat_slot_bytes(s) - offset)
+        return true;
+    PyErr_SetString(PyExc_IndexError, "a piece outside of its slot");
+    return false;
+}
+
+static PyObject *slot_memory(PyObject *self, PyObject *args)
+{
+    struct leat_slot *s = ((struct slot *)self)->handle;
+    unsigned long long offset, bytes;
+    if (!PyArg_ParseTuple(args, "KK:memory", &offset, &bytes) || !in_slot(s, offset, bytes))
+        return NULL;
+    return py_memory_of_slot(s, offset, bytes);
+}
+
+static PyObject *slot_offset(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(leat_slot_offset(((struct slot *)self)->handle));
+}
+
+static PyObject *slot_bytes(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(leat_slot_bytes(((struct slot *)self)->handle));
+}
+
+static PyMethodDef slot_methods[] = {
+    {"memory", slot_memory, METH_VARARGS, "memory(offset, bytes): a writable Memory of uint8"},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef slot_getters[] = {
+    {"offset", slot_offset, NULL, "what names it in workers", NULL},
+    {"bytes", slot_bytes, NULL, "its size: whole pages", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyType_Slot slot_slots[] = {
+    {Py_tp_doc, (void *)"Slot(bytes): a piece of the memory shared with workers."},
+    {Py_tp_new, (void *)slot_new},
+    {Py_tp_dealloc, (void *)slot_dealloc},
+    {Py_tp_methods, slot_methods},
+    {Py_tp_getset, slot_getters},
+    {0, NULL},
+};
+PyType_Spec py_slot_spec = {.name = "leat._leat.Slot", .basicsize = sizeof(struct slot), .flags = Py_TPFLAGS_DEFAULT, .slots = slot_slots};
+
+/* ---- Pool ---------------------------------------------------------------------------------------------------------- */
+
+struct pool {
+    PyObject_HEAD struct leat_pool *handle;
+};
+
+static PyObject *pool_of(PyTypeObject *type, int rc, struct leat_pool *handle, const struct leat_error *error)
+{
+    if (rc)
+        return py_raise(error);
+    struct pool *p = new_object(type);
+    if (!p) {
+        leat_pool_free(handle);
+        return NULL;
+    }
+    p->handle = handle;
+    return (PyObject *)p;
+}
+
+static PyObject *pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    unsigned n;
+    struct leat_pool *handle = NULL;
+    struct leat_error error;
+    (void)kwargs;
+    if (!PyArg_ParseTuple(args, "I:Pool", &n))
+        return NULL;
+    int rc = leat_pool_new(n, &handle, &error);
+    return pool_of(type, rc, handle, &error);
+}
+
+static PyObject *pool_attach(PyObject *type, PyObject *args)
+{
+    unsigned long long offset;
+    unsigned worker;
+    int thread;
+    struct leat_pool *handle = NULL;
+    struct leat_error error;
+    if (!PyArg_ParseTuple(args, "KIp:attach", &offset, &worker, &thread))
+        return NULL;
+    int rc = leat_pool_attach(offset, worker, thread, &handle, &error);
+    return pool_of((PyTypeObject *)type, rc, handle, &error);
+}
+
+static void pool_dealloc(PyObject *self)
+{
+    leat_pool_free(((struct pool *)self)->handle);
+    py_object_free(self);
+}
+
+static PyObject *pool_wake(PyObject *self, PyObject *none)
+{
+    (void)none;
+    leat_pool_wake(((struct pool *)self)->handle);
+    Py_RETURN_NONE;
+}
+
+static PyObject *pool_seen(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLong(leat_pool_seen(((struct pool *)self)->handle));
+}
+
+static PyObject *pool_sleep(PyObject *self, PyObject *args)
+{
+    unsigned seen;
+    long long timeout_ms;
+    if (!PyArg_ParseTuple(args, "IL:sleep", &seen, &timeout_ms))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    leat_pool_sleep(((struct pool *)self)->handle, seen, timeout_ms);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+static PyObject *pool_worker(PyObject *self, PyObject *args)
+{
+    unsigned worker;
+    struct leat_pool_worker w;
+    if (!PyArg_ParseTuple(args, "I:worker", &worker))
+        return NULL;
+    leat_pool_worker(((struct pool *)self)->handle, worker, &w);
+    return Py_BuildValue("KKIIK", (unsigned long long)w.board, (unsigned long long)w.serial, w.row, w.units, (unsigned long long)w.busy_ns);
+}
+
+static PyObject *pool_forget(PyObject *self, PyObject *args)
+{
+    unsigned worker;
+    if (!PyArg_ParseTuple(args, "I:forget", &worker))
+        return NULL;
+    leat_pool_forget(((struct pool *)self)->handle, worker);
+    Py_RETURN_NONE;
+}
+
+static PyObject *pool_offset(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(leat_pool_offset(((struct pool *)self)->handle));
+}
+
+static PyMethodDef pool_methods[] = {
+    {"attach", pool_attach, METH_VARARGS | METH_CLASS, "attach(offset, worker, thread): in a worker"},
+    {"wake", pool_wake, METH_NOARGS, "wake(): every worker that sleeps"},
+    {"seen", pool_seen, METH_NOARGS, "seen(): what sleep() takes"},
+    {"sleep", pool_sleep, METH_VARARGS, "sleep(seen, timeout_ms): until something was published since"},
+    {"worker", pool_worker, METH_VARARGS, "worker(i): (board, serial or 0, row, units, busy_ns)"},
+    {"forget", pool_forget, METH_VARARGS, "forget(i): it is dead"},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef pool_getters[] = {{"offset", pool_offset, NULL, "what names it in workers", NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot pool_slots[] = {
+    {Py_tp_doc, (void *)"Pool(n_workers): what workers have in common."},
+    {Py_tp_new, (void *)pool_new},
+    {Py_tp_dealloc, (void *)pool_dealloc},
+    {Py_tp_methods, pool_methods},
+    {Py_tp_getset, pool_getters},
+    {0, NULL},
+};
+PyType_Spec py_pool_spec = {.name = "leat._leat.Pool", .basicsize = sizeof(struct pool), .flags = Py_TPFLAGS_DEFAULT, .slots = pool_slots};
+
+/* ---- Board --------------------------------------------------------------------------------------------------------- */
+
+struct board {
+    PyObject_HEAD struct leat_board *handle;
+    PyObject *pool;
+    struct leat_board_unit unit;
+};
+
+static struct leat_board *handle_of(PyObject *self)
+{
+    return ((struct board *)self)->handle;
+}
+
+struct leat_board *py_board_handle(PyObject *object)
+{
+    if (Py_TYPE(object) == py_board_type)
+        return handle_of(object);
+    PyErr_SetString(PyExc_TypeError, "a Board is expected");
+    return NULL;
+}
+
+struct leat_board_unit *py_board_unit(PyObject *object)
+{
+    return &((struct board *)object)->unit;
+}
+
+static PyObject *board_of(PyTypeObject *type, PyObject *pool, int rc, struct leat_board *handle, const struct leat_error *error)
+{
+    if (rc)
+        return py_raise(error);
+    struct board *b = new_object(type);
+    if (!b) {
+        leat_board_free(handle);
+        return NULL;
+    }
+    b->handle = handle;
+    b->pool = Py_NewRef(pool);
+    return (PyObject *)b;
+}
+
+static PyObject *board_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *pool;
+    unsigned entries, units;
+    double weight;
+    struct leat_board *handle = NULL;
+    struct leat_error error;
+    (void)kwargs;
+    if (!PyArg_ParseTuple(args, "O!IId:Board", py_pool_type, &pool, &entries, &units, &weight))
+        return NULL;
+    int rc = leat_board_new(((struct pool *)pool)->handle, entries, units, weight, &handle, &error);
+    return board_of(type, pool, rc, handle, &error);
+}
+
+static PyObject *board_attach(PyObject *type, PyObject *args)
+{
+    PyObject *pool;
+    unsigned long long offset;
+    int thread;
+    struct leat_board *handle = NULL;
+    struct leat_error error;
+    if (!PyArg_ParseTuple(args, "O!Kp:attach", py_pool_type, &pool, &offset, &thread))
+        return NULL;
+    int rc = leat_board_attach(((struct pool *)pool)->handle, offset, thread, &handle, &error);
+    return board_of((PyTypeObject *)type, pool, rc, handle, &error);
+}
+
+static void board_dealloc(PyObject *self)
+{
+    leat_board_free(handle_of(self));
+    Py_XDECREF(((struct board *)self)->pool);
+    py_object_free(self);
+}
+
+/* Offsets of slots, from a tuple of numbers. */
+static int take_offsets(PyObject *tuple, uint64_t *offsets, uint32_t *n)
+{
+    Py_ssize_t count = PyTuple_Check(tuple) ? PyTuple_Size(tuple) : -1;
+    if (count < 0 || count > LEAT_BOARD_BUFFERS) {
+        PyErr_SetString(PyExc_TypeError, "buffers are a tuple of at most 32 offsets");
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        unsigned long long offset = PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, i));
+        if (offset == (unsigned long long)-1 && PyErr_Occurred())
+            return -1;
+        offsets[i] = offset;
+    }
+    *n = (uint32_t)count;
+    return 0;
+}
+
+static PyObject *board_publish(PyObject *self, PyObject *args)
+{
+    struct leat_board_batch b = {0};
+    unsigned long long serial, payload, payload_bytes, seed, epoch, first_row, capacity;
+    PyObject *buffers;
+    struct leat_error error;
+    if (!PyArg_ParseTuple(args, "KIIiIIKKKKKKO:publish", &serial, &b.rows, &b.run, &b.owner, &b.layout, &b.kind, &payload, &payload_bytes, &seed,
+                          &epoch, &first_row, &capacity, &buffers) ||
+        take_offsets(buffers, b.buffers, &b.n_buffers))
+        return NULL;
+    b.serial = serial;
+    b.payload = payload;
+    b.payload_bytes = payload_bytes;
+    b.seed = seed;
+    b.epoch = epoch;
+    b.first_row = first_row;
+    b.capacity = capacity;
+    if (leat_board_publish(handle_of(self), &b, &error))
+        return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
+static PyObject *board_place(PyObject *self, PyObject *args)
+{
+    unsigned long long serial;
+    unsigned layout;
+    uint32_t n;
+    uint64_t offsets[LEAT_BOARD_BUFFERS];
+    PyObject *buffers;
+    if (!PyArg_ParseTuple(args, "KIO:place", &serial, &layout, &buffers) || take_offsets(buffers, offsets, &n))
+        return NULL;
+    leat_board_place(handle_of(self), serial, layout, offsets, n);
+    Py_RETURN_NONE;
+}
+
+static PyObject *board_complete(PyObject *self, PyObject *args)
+{
+    unsigned long long serial;
+    int exactly;
+    if (!PyArg_ParseTuple(args, "Kp:complete", &serial, &exactly))
+        return NULL;
+    return PyBool_FromLong(leat_board_complete(handle_of(self), serial, exactly));
+}
+
+static PyObject *board_received(PyObject *self, PyObject *args)
+{
+    unsigned long long serial;
+    unsigned unit;
+    if (!PyArg_ParseTuple(args, "KI:received", &serial, &unit))
+        return NULL;
+    leat_board_received(handle_of(self), serial, unit);
+    Py_RETURN_NONE;
+}
+
+static PyObject *board_retire(PyObject *self, PyObject *args)
+{
+    unsigned long long serial;
+    if (!PyArg_ParseTuple(args, "K:retire", &serial))
+        return NULL;
+    leat_board_retire(handle_of(self), serial);
+    Py_RETURN_NONE;
+}
+
+static PyObject *board_cancel(PyObject *self, PyObject *args)
+{
+    unsigned long long serial;
+    if (!PyArg_ParseTuple(args, "K:cancel", &serial))
+        return NULL;
+    return PyBool_FromLong(leat_board_cancel(handle_of(self), serial));
+}
+
+static int visit(void *user, uint64_t serial, uint32_t unit)
+{
+    if (PyErr_Occurred())
+        return 0;
+    PyObject *answer = PyObject_CallFunction(user, "KI", (unsigned long long)serial, unit);
+    int keep = answer ? PyObject_IsTrue(answer) : 0;
+    Py_XDECREF(answer);
+    return keep > 0;
+}
+
+static PyObject *board_requeue(PyObject *self, PyObject *args)
+{
+    unsigned worker;
+    PyObject *callback;
+    if (!PyArg_ParseTuple(args, "IO:requeue", &worker, &callback))
+        return NULL;
+    unsigned n = leat_board_requeue(handle_of(self), worker, visit, callback);
+    return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLong(n);
+}
+
+static PyObject *board_spent_ns(PyObject *self, PyObject *args)
+{
+    unsigned long long serial;
+    if (!PyArg_ParseTuple(args, "K:spent_ns", &serial))
+        return NULL;
+    return PyLong_FromLongLong(leat_board_spent_ns(handle_of(self), serial));
+}
+
+static PyObject *board_seen(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLong(leat_board_seen(handle_of(self)));
+}
+
+static PyObject *board_messages(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLong(leat_board_messages(handle_of(self)));
+}
+
+static PyObject *board_wait(PyObject *self, PyObject *args)
+{
+    unsigned seen;
+    long long timeout_ms;
+    if (!PyArg_ParseTuple(args, "IL:wait", &seen, &timeout_ms))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    leat_board_wait(handle_of(self), seen, timeout_ms);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+static PyObject *board_close(PyObject *self, PyObject *none)
+{
+    (void)none;
+    leat_board_close(handle_of(self));
+    Py_RETURN_NONE;
+}
+
+static PyObject *board_closed(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyBool_FromLong(leat_board_closed(handle_of(self)));
+}
+
+static PyObject *offsets_tuple(const uint64_t *offsets, uint32_t n)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (uint32_t i = 0; tuple && i < n; i++) {
+        PyObject *number = PyLong_FromUnsignedLongLong(offsets[i]);
+        if (!number)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SetItem(tuple, i, number);
+    }
+    return tuple;
+}
+
+static PyObject *board_take(PyObject *self, PyObject *none)
+{
+    struct leat_board_unit *u = &((struct board *)self)->unit;
+    (void)none;
+    if (!leat_board_take(handle_of(self), u))
+        Py_RETURN_NONE;
+    const struct leat_board_batch *b = &u->batch;
+    PyObject *buffers = offsets_tuple(b->buffers, b->n_buffers);
+    if (!buffers)
+        return NULL;
+    return Py_BuildValue("KIIIIIIKKKKKKN", (unsigned long long)b->serial, u->unit, u->first, u->n, b->rows, b->layout, b->kind,
+                         (unsigned long long)b->payload, (unsigned long long)b->payload_bytes, (unsigned long long)b->seed,
+                         (unsigned long long)b->epoch, (unsigned long long)b->first_row, (unsigned long long)b->capacity, buffers);
+}
+
+static PyObject *board_at_row(PyObject *self, PyObject *args)
+{
+    unsigned row;
+    if (!PyArg_ParseTuple(args, "I:at_row", &row))
+        return NULL;
+    leat_board_at_row(handle_of(self), row);
+    Py_RETURN_NONE;
+}
+
+static PyObject *board_message(PyObject *self, PyObject *none)
+{
+    (void)none;
+    leat_board_message(handle_of(self));
+    Py_RETURN_NONE;
+}
+
+static PyObject *board_finish(PyObject *self, PyObject *args)
+{
+    int sent;
+    if (!PyArg_ParseTuple(args, "p:finish", &sent))
+        return NULL;
+    leat_board_finish(handle_of(self), &((struct board *)self)->unit, sent);
+    Py_RETURN_NONE;
+}
+
+static PyObject *board_view(PyObject *self, PyObject *args)
+{
+    unsigned long long offset;
+    Py_ssize_t bytes;
+    if (!PyArg_ParseTuple(args, "Kn:view", &offset, &bytes))
+        return NULL;
+    return PyMemoryView_FromMemory(leat_board_at(handle_of(self), offset), bytes, PyBUF_WRITE);
+}
+
+static PyObject *board_served_ns(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLongLong(leat_board_served_ns(handle_of(self)));
+}
+
+static PyObject *board_start_at(PyObject *self, PyObject *args)
+{
+    unsigned long long ns;
+    if (!PyArg_ParseTuple(args, "K:start_at", &ns))
+        return NULL;
+    leat_board_start_at(handle_of(self), ns);
+    Py_RETURN_NONE;
+}
+
+static PyObject *board_offset(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(leat_board_offset(handle_of(self)));
+}
+
+static PyMethodDef board_methods[] = {
+    {"attach", board_attach, METH_VARARGS | METH_CLASS, "attach(pool, offset, thread): in a worker"},
+    {"publish", board_publish, METH_VARARGS,
+     "publish(serial, rows, run, owner, layout, kind, payload, payload_bytes, seed, epoch, first_row, capacity, buffers)"},
+    {"place", board_place, METH_VARARGS, "place(serial, layout, buffers): where the rows of a published batch go"},
+    {"complete", board_complete, METH_VARARGS, "complete(serial, exactly)"},
+    {"received", board_received, METH_VARARGS, "received(serial, unit): its message is here"},
+    {"retire", board_retire, METH_VARARGS, "retire(serial): its entry is free"},
+    {"cancel", board_cancel, METH_VARARGS, "cancel(serial): whether nothing of it runs"},
+    {"requeue", board_requeue, METH_VARARGS, "requeue(worker, visit): what a dead worker had, unless visit(serial, unit) says True"},
+    {"spent_ns", board_spent_ns, METH_VARARGS, "spent_ns(serial): by workers"},
+    {"seen", board_seen, METH_NOARGS, "seen(): what wait() takes"},
+    {"messages", board_messages, METH_NOARGS, "messages(): announced so far"},
+    {"wait", board_wait, METH_VARARGS, "wait(seen, timeout_ms)"},
+    {"close", board_close, METH_NOARGS, "close(): workers take nothing more"},
+    {"closed", board_closed, METH_NOARGS, "closed()"},
+    {"take", board_take, METH_NOARGS,
+     "take(): None, or (serial, unit, first, n, rows, layout, kind, payload, payload_bytes, seed, epoch, first_row, capacity, buffers)"},
+    {"at_row", board_at_row, METH_VARARGS, "at_row(row): of the batch"},
+    {"message", board_message, METH_NOARGS, "message(): one is being sent"},
+    {"finish", board_finish, METH_VARARGS, "finish(sent): the unit that was taken"},
+    {"view", board_view, METH_VARARGS, "view(offset, bytes): a memoryview of a slot, in a worker"},
+    {"served_ns", board_served_ns, METH_NOARGS, "served_ns(): time of workers over the board's weight"},
+    {"start_at", board_start_at, METH_VARARGS, "start_at(served_ns)"},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef board_getters[] = {{"offset", board_offset, NULL, "what names it in workers", NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot board_slots[] = {
+    {Py_tp_doc, (void *)"Board(pool, n_entries, max_units, weight): what workers are to do."},
+    {Py_tp_new, (void *)board_new},
+    {Py_tp_dealloc, (void *)board_dealloc},
+    {Py_tp_methods, board_methods},
+    {Py_tp_getset, board_getters},
+    {0, NULL},
+};
+PyType_Spec py_board_spec = {
+    .name = "leat._leat.Board", .basicsize = sizeof(struct board), .flags = Py_TPFLAGS_DEFAULT, .slots = board_slots};
+
+/* ---- functions ------------------------------------------------------------------------------------------------------ */
+
+PyObject *py_share_descriptor(PyObject *module, PyObject *none)
+{
+    int fd;
+    struct leat_error error;
+    (void)module, (void)none;
+    return leat_share_descriptor(&fd, &error) ? py_raise(&error) : PyLong_FromLong(fd);
+}
+
+PyObject *py_share_attach(PyObject *module, PyObject *descriptor)
+{
+    struct leat_error error;
+    long fd = PyLong_AsLong(descriptor);
+    (void)module;
+    if (fd == -1 && PyErr_Occurred())
+        return NULL;
+    if (leat_share_attach((int)fd, &error))
+        return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
+PyObject *py_share_used(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    return PyLong_FromUnsignedLongLong(leat_share_used());
+}
+
+PyObject *py_share_trim(PyObject *module, PyObject *keep)
+{
+    unsigned long long bytes = PyLong_AsUnsignedLongLong(keep);
+    (void)module;
+    if (bytes == (unsigned long long)-1 && PyErr_Occurred())
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    leat_share_trim(bytes);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+PyObject *py_worker_watch(PyObject *module, PyObject *descriptor)
+{
+    struct leat_error error;
+    long fd = PyLong_AsLong(descriptor);
+    (void)module;
+    if (fd == -1 && PyErr_Occurred())
+        return NULL;
+    if (leat_worker_watch((int)fd, &error))
+        return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
+PyObject *py_order_shuffled(PyObject *module, PyObject *args)
+{
+    unsigned long long count, seed, epoch, first, n;
+    struct leat_error error;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "KKKKK:order_shuffled", &count, &seed, &epoch, &first, &n))
+        return NULL;
+    int64_t *positions = malloc(n ? n * sizeof *positions : 1);
+    if (!positions)
+        return PyErr_NoMemory();
+    int rc = leat_order_shuffled(count, seed, epoch, first, n, positions, &error);
+    PyObject *memory = rc ? py_raise(&error) : py_memory_copy(positions, LEAT_I64, n);
+    free(positions);
+    return memory;
+}
+
+PyObject *py_row_key(PyObject *module, PyObject *args)
+{
+    unsigned long long seed, epoch, row;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "KKK:row_key", &seed, &epoch, &row))
+        return NULL;
+    return PyLong_FromUnsignedLongLong(leat_row_key(seed, epoch, row));
+}

@@ -1,0 +1,511 @@
+/*
+ * The board: where a process says what its workers are to do, and where they take it from, without a lock that a dying
+ * worker could keep.
+ *
+ *     entries   one per batch in flight: what to compute, where its rows go
+ *     units     of each entry: runs of rows. One word each:   serial (40 bits) | worker (16) | state (8)
+ *
+ *          publish                compare-and-swap              store
+ *     -----------> QUEUED -----------------------> TAKEN -----------------> DONE
+ *                    ^                               |  \--> message sent, received by the parent --> DONE
+ *                    +---- the worker died ----------+
+ *
+ * A worker goes through the entries in the order of their serials and takes the first queued unit: all that is in flight
+ * is worked on, earliest batch first, and a slow row holds nobody but its own batch. The serial in the word makes taking
+ * safe while the parent reuses an entry: the compare fails. Who took a unit stands in the same word, so whatever a killed
+ * worker had is known.
+ *
+ * Sleeping is by futex: workers on the pool's `work`, the parent on the board's `done`. `done` also counts messages.
+ */
+#include "worker/share.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+enum unit_state { QUEUED = 1, TAKEN, DONE, CANCELLED };
+
+struct worker_record {
+    _Atomic uint64_t board, serial; /* what it works on; serial 0: nothing */
+    _Atomic uint32_t row, units;
+    _Atomic uint64_t busy_ns;
+    uint8_t pad[32];
+};
+
+struct pool_shared {
+    _Atomic uint32_t work; /* futex: counts what was published */
+    _Atomic uint32_t asleep, stop, n_boards;
+    struct worker_record workers[];
+};
+
+struct entry {
+    _Atomic uint64_t serial; /* 0: free */
+    _Atomic uint32_t hint;   /* no unit before it is queued */
+    _Atomic uint32_t done;   /* units */
+    _Atomic uint32_t layout;
+    uint32_t n_units;
+    _Atomic uint64_t spent_ns;
+    struct leat_board_batch batch;
+};
+
+struct board_shared {
+    _Atomic uint32_t done; /* futex */
+    _Atomic uint32_t asleep, messages, closed;
+    _Atomic uint64_t first, next; /* serials in flight: [first, next) */
+    _Atomic uint64_t served_ns;
+    uint32_t n_entries, max_units;
+    double weight;
+};
+
+struct leat_pool {
+    struct pool_shared *shared;
+    struct leat_slot *slot; /* NULL in a worker */
+    uint64_t offset;
+    unsigned n, worker;
+};
+
+struct leat_board {
+    struct leat_pool *pool;
+    struct board_shared *shared;
+    struct entry *entries;
+    _Atomic uint64_t *units;
+    struct leat_slot *slot;
+    uint64_t offset;
+};
+
+static uint64_t word(uint64_t serial, unsigned worker, enum unit_state state)
+{
+    return serial << 24 | (uint64_t)worker << 8 | state;
+}
+
+static void futex_wake(_Atomic uint32_t *address, int n)
+{
+    syscall(SYS_futex, address, FUTEX_WAKE, n, NULL, NULL, 0);
+}
+
+/* Until *address differs from `seen`, a wake, a signal, or the time has passed. */
+static void futex_wait(_Atomic uint32_t *address, uint32_t seen, int64_t timeout_ms)
+{
+    struct timespec t = {(time_t)(timeout_ms / 1000), (long)(timeout_ms % 1000) * 1000000};
+    syscall(SYS_futex, address, FUTEX_WAIT, seen, timeout_ms < 0 ? NULL : &t, NULL, 0);
+}
+
+/* ---- pool ----------------------------------------------------------------------------------------------------------- */
+
+static size_t pool_bytes(unsigned n)
+{
+    return sizeof(struct pool_shared) + n * sizeof(struct worker_record);
+}
+
+int leat_pool_new(unsigned n_workers, struct leat_pool **out, struct leat_error *error)
+{
+    *out = NULL;
+    if (!n_workers || n_workers > LEAT_POOL_WORKERS)
+        return leat_fail(error, LEAT_E_INVALID, "a pool has 1 to %d workers, not %u", LEAT_POOL_WORKERS, n_workers);
+    struct leat_pool *p = leat_new(struct leat_pool);
+    if (!p)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a pool of workers");
+    int rc = leat_slot_new(pool_bytes(n_workers), &p->slot, error);
+    if (rc) {
+        leat_free(p);
+        return rc;
+    }
+    p->shared = leat_slot_data(p->slot);
+    p->offset = leat_slot_offset(p->slot);
+    p->n = n_workers;
+    memset(p->shared, 0, pool_bytes(n_workers));
+    *out = p;
+    return LEAT_OK;
+}
+
+int leat_pool_attach(uint64_t offset, unsigned worker, bool thread, struct leat_pool **out, struct leat_error *error)
+{
+    *out = NULL;
+    struct leat_pool *p = leat_new(struct leat_pool);
+    if (!p)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a pool of workers");
+    p->shared = (struct pool_shared *)(void *)(leat_share_base(!thread) + offset);
+    p->offset = offset;
+    p->worker = worker;
+    *out = p;
+    return LEAT_OK;
+}
+
+void leat_pool_free(struct leat_pool *p)
+{
+    if (!p)
+        return;
+    leat_slot_release(p->slot);
+    leat_free(p);
+}
+
+uint64_t leat_pool_offset(const struct leat_pool *p)
+{
+    return p->offset;
+}
+
+static void announce(struct leat_pool *p)
+{
+    atomic_fetch_add(&p->shared->work, 1);
+    if (atomic_load(&p->shared->asleep))
+        futex_wake(&p->shared->work, INT_MAX);
+}
+
+void leat_pool_wake(struct leat_pool *p)
+{
+    announce(p);
+}
+
+uint32_t leat_pool_seen(const struct leat_pool *p)
+{
+    return atomic_load(&p->shared->work);
+}
+
+void leat_pool_sleep(struct leat_pool *p, uint32_t seen, int64_t timeout_ms)
+{
+    atomic_fetch_add(&p->shared->asleep, 1);
+    futex_wait(&p->shared->work, seen, timeout_ms);
+    atomic_fetch_sub(&p->shared->asleep, 1);
+}
+
+void leat_pool_worker(const struct leat_pool *p, unsigned worker, struct leat_pool_worker *out)
+{
+    struct worker_record *w = &p->shared->workers[worker];
+    out->serial = atomic_load_explicit(&w->serial, memory_order_relaxed);
+    out->board = atomic_load_explicit(&w->board, memory_order_relaxed);
+    out->row = atomic_load_explicit(&w->row, memory_order_relaxed);
+    out->units = atomic_load_explicit(&w->units, memory_order_relaxed);
+    out->busy_ns = atomic_load_explicit(&w->busy_ns, memory_order_relaxed);
+}
+
+void leat_pool_forget(struct leat_pool *p, unsigned worker)
+{
+    atomic_store(&p->shared->workers[worker].serial, 0);
+}
+
+/* ---- board: the parent ------------------------------------------------------------------------------------------------ */
+
+static uint64_t align64(uint64_t n)
+{
+    return (n + 63) & ~UINT64_C(63);
+}
+
+static void find_parts(struct leat_board *b, uint8_t *base)
+{
+    b->shared = (struct board_shared *)(void *)base;
+    b->entries = (struct entry *)(void *)(base + align64(sizeof *b->shared));
+    b->units = (_Atomic uint64_t *)(void *)((uint8_t *)b->entries + align64(b->shared->n_entries * sizeof(struct entry)));
+}
+
+int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_units, double weight, struct leat_board **out,
+                   struct leat_error *error)
+{
+    *out = NULL;
+    if (!n_entries || !max_units || n_entries > 1 << 16 || max_units > 1 << 16)
+        return leat_fail(error, LEAT_E_INVALID, "a board of %u batches of %u units cannot be made", n_entries, max_units);
+    struct leat_board *b = leat_new(struct leat_board);
+    if (!b)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a board");
+    uint64_t bytes = align64(sizeof(struct board_shared)) + align64(n_entries * sizeof(struct entry)) + (uint64_t)n_entries * max_units * 8;
+    int rc = leat_slot_new(bytes, &b->slot, error);
+    if (rc) {
+        leat_free(b);
+        return rc;
+    }
+    struct board_shared *s = leat_slot_data(b->slot);
+    memset(s, 0, bytes);
+    s->n_entries = n_entries;
+    s->max_units = max_units;
+    s->weight = weight > 0 ? weight : 1;
+    atomic_store(&s->first, 1);
+    atomic_store(&s->next, 1);
+    b->pool = pool;
+    b->offset = leat_slot_offset(b->slot);
+    find_parts(b, (uint8_t *)s);
+    *out = b;
+    return LEAT_OK;
+}
+
+int leat_board_attach(struct leat_pool *pool, uint64_t offset, bool thread, struct leat_board **out, struct leat_error *error)
+{
+    *out = NULL;
+    struct leat_board *b = leat_new(struct leat_board);
+    if (!b)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a board");
+    b->pool = pool;
+    b->offset = offset;
+    find_parts(b, leat_share_base(!thread) + offset);
+    *out = b;
+    return LEAT_OK;
+}
+
+void leat_board_free(struct leat_board *b)
+{
+    if (!b)
+        return;
+    leat_slot_release(b->slot);
+    leat_free(b);
+}
+
+uint64_t leat_board_offset(const struct leat_board *b)
+{
+    return b->offset;
+}
+
+static struct entry *entry_of(const struct leat_board *b, uint64_t serial)
+{
+    return &b->entries[serial % b->shared->n_entries];
+}
+
+static _Atomic uint64_t *units_of(const struct leat_board *b, uint64_t serial)
+{
+    return b->units + serial % b->shared->n_entries * b->shared->max_units;
+}
+
+int leat_board_publish(struct leat_board *b, const struct leat_board_batch *batch, struct leat_error *error)
+{
+    struct board_shared *s = b->shared;
+    struct entry *e = entry_of(b, batch->serial);
+    uint32_t run = batch->run ? batch->run : 1, n_units = (batch->rows + run - 1) / run;
+    if (batch->serial != atomic_load(&s->next) || atomic_load(&e->serial) || !n_units)
+        return leat_fail(error, LEAT_E_INVALID, "batch %" PRIu64 " cannot be published now", batch->serial);
+    if (n_units > s->max_units) {
+        run = (batch->rows + s->max_units - 1) / s->max_units;
+        n_units = (batch->rows + run - 1) / run;
+    }
+    e->batch = *batch;
+    e->batch.run = run;
+    e->n_units = n_units;
+    atomic_store_explicit(&e->layout, batch->layout, memory_order_relaxed);
+    atomic_store_explicit(&e->hint, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->done, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->spent_ns, 0, memory_order_relaxed);
+    _Atomic uint64_t *units = units_of(b, batch->serial);
+    for (uint32_t u = 0; u < n_units; u++)
+        atomic_store_explicit(&units[u], word(batch->serial, 0, QUEUED), memory_order_relaxed);
+    atomic_store_explicit(&e->serial, batch->serial, memory_order_release);
+    atomic_store_explicit(&s->next, batch->serial + 1, memory_order_release);
+    announce(b->pool);
+    return LEAT_OK;
+}
+
+void leat_board_place(struct leat_board *b, uint64_t serial, uint32_t layout, const uint64_t *buffers, uint32_t n_buffers)
+{
+    struct entry *e = entry_of(b, serial);
+    e->batch.n_buffers = n_buffers;
+    memcpy(e->batch.buffers, buffers, n_buffers * sizeof *buffers);
+    atomic_store_explicit(&e->layout, layout, memory_order_release);
+}
+
+bool leat_board_complete(const struct leat_board *b, uint64_t serial, bool exactly)
+{
+    struct entry *e = entry_of(b, serial);
+    if (!exactly)
+        return atomic_load_explicit(&e->done, memory_order_acquire) >= e->n_units;
+    _Atomic uint64_t *units = units_of(b, serial);
+    for (uint32_t u = 0; u < e->n_units; u++) {
+        uint64_t state = atomic_load_explicit(&units[u], memory_order_acquire) & 255;
+        if (state != DONE && state != CANCELLED)
+            return false;
+    }
+    return true;
+}
+
+void leat_board_received(struct leat_board *b, uint64_t serial, uint32_t unit)
+{
+    struct entry *e = entry_of(b, serial);
+    atomic_store(&units_of(b, serial)[unit], word(serial, 0, DONE));
+    atomic_fetch_add(&e->done, 1);
+}
+
+int64_t leat_board_spent_ns(const struct leat_board *b, uint64_t serial)
+{
+    return (int64_t)atomic_load_explicit(&entry_of(b, serial)->spent_ns, memory_order_relaxed);
+}
+
+void leat_board_retire(struct leat_board *b, uint64_t serial)
+{
+    atomic_store_explicit(&entry_of(b, serial)->serial, 0, memory_order_release);
+    uint64_t first = atomic_load(&b->shared->first), next = atomic_load(&b->shared->next);
+    while (first < next && !atomic_load(&entry_of(b, first)->serial))
+        first++;
+    atomic_store_explicit(&b->shared->first, first, memory_order_release);
+}
+
+bool leat_board_cancel(struct leat_board *b, uint64_t serial)
+{
+    struct entry *e = entry_of(b, serial);
+    _Atomic uint64_t *units = units_of(b, serial);
+    bool running = false;
+    for (uint32_t u = 0; u < e->n_units; u++) {
+        uint64_t queued = word(serial, 0, QUEUED);
+        if (!atomic_compare_exchange_strong(&units[u], &queued, word(serial, 0, CANCELLED)))
+            running |= (queued & 255) == TAKEN;
+    }
+    return !running;
+}
+
+/* Hands the units that a dead worker had taken to visit: queued again, or for the caller to finish where visit says so. */
+unsigned leat_board_requeue(struct leat_board *b, unsigned worker, int (*visit)(void *user, uint64_t serial, uint32_t unit), void *user)
+{
+    unsigned n = 0;
+    uint64_t next = atomic_load(&b->shared->next);
+    for (uint64_t serial = atomic_load(&b->shared->first); serial < next; serial++) {
+        struct entry *e = entry_of(b, serial);
+        if (atomic_load(&e->serial) != serial)
+            continue;
+        _Atomic uint64_t *units = units_of(b, serial);
+        for (uint32_t u = 0; u < e->n_units; u++)
+            if (atomic_load(&units[u]) == word(serial, worker, TAKEN)) {
+                n++;
+                if (visit && visit(user, serial, u))
+                    continue;
+                atomic_store(&units[u], word(serial, 0, QUEUED));
+                atomic_store(&e->hint, 0);
+            }
+    }
+    if (n)
+        announce(b->pool);
+    return n;
+}
+
+uint32_t leat_board_seen(const struct leat_board *b)
+{
+    return atomic_load(&b->shared->done);
+}
+
+uint32_t leat_board_messages(const struct leat_board *b)
+{
+    return atomic_load(&b->shared->messages);
+}
+
+void leat_board_wait(struct leat_board *b, uint32_t seen, int64_t timeout_ms)
+{
+    atomic_store(&b->shared->asleep, 1);
+    futex_wait(&b->shared->done, seen, timeout_ms);
+    atomic_store(&b->shared->asleep, 0);
+}
+
+void leat_board_close(struct leat_board *b)
+{
+    atomic_store(&b->shared->closed, 1);
+    announce(b->pool);
+}
+
+/* ---- board: a worker ------------------------------------------------------------------------------------------------- */
+
+bool leat_board_closed(const struct leat_board *b)
+{
+    return atomic_load(&b->shared->closed);
+}
+
+uint64_t leat_board_served_ns(const struct leat_board *b)
+{
+    return atomic_load_explicit(&b->shared->served_ns, memory_order_relaxed);
+}
+
+void leat_board_start_at(struct leat_board *b, uint64_t served_ns)
+{
+    atomic_store(&b->shared->served_ns, served_ns);
+}
+
+static bool take(struct leat_board *b, struct entry *e, uint64_t serial, struct leat_board_unit *out)
+{
+    unsigned me = b->pool->worker;
+    _Atomic uint64_t *units = units_of(b, serial);
+    uint32_t hint = atomic_load(&e->hint), n = e->n_units;
+    for (uint32_t u = hint; u < n && u < b->shared->max_units; u++) {
+        uint64_t queued = word(serial, 0, QUEUED);
+        if (atomic_load_explicit(&units[u], memory_order_relaxed) != queued ||
+            !atomic_compare_exchange_strong(&units[u], &queued, word(serial, me, TAKEN)))
+            continue;
+        if (u == hint)
+            atomic_compare_exchange_strong(&e->hint, &hint, u + 1);
+        out->unit = u;
+        out->batch = e->batch; /* nobody changes it while a unit of it is taken, but for its place */
+        out->batch.layout = atomic_load_explicit(&e->layout, memory_order_acquire);
+        memcpy(out->batch.buffers, e->batch.buffers, sizeof out->batch.buffers);
+        out->batch.n_buffers = e->batch.n_buffers;
+        out->first = u * e->batch.run;
+        out->n = e->batch.rows - out->first < e->batch.run ? e->batch.rows - out->first : e->batch.run;
+        out->begun_ns = leat_clock_ns();
+        return true;
+    }
+    if (hint < n) /* all were taken: the next one who looks need not */
+        atomic_compare_exchange_strong(&e->hint, &hint, n);
+    return false;
+}
+
+bool leat_board_take(struct leat_board *b, struct leat_board_unit *out)
+{
+    if (atomic_load(&b->shared->closed))
+        return false;
+    uint64_t next = atomic_load_explicit(&b->shared->next, memory_order_acquire);
+    for (uint64_t serial = atomic_load_explicit(&b->shared->first, memory_order_acquire); serial < next; serial++) {
+        struct entry *e = entry_of(b, serial);
+        if (atomic_load_explicit(&e->serial, memory_order_acquire) != serial)
+            continue;
+        int32_t owner = e->batch.owner;
+        if (owner >= 0 && (unsigned)owner != b->pool->worker)
+            continue;
+        if (!take(b, e, serial, out))
+            continue;
+        struct worker_record *w = &b->pool->shared->workers[b->pool->worker];
+        atomic_store_explicit(&w->board, b->offset, memory_order_relaxed);
+        atomic_store_explicit(&w->row, out->first, memory_order_relaxed);
+        atomic_store_explicit(&w->serial, serial, memory_order_relaxed);
+        atomic_fetch_add_explicit(&w->units, 1, memory_order_relaxed);
+        return true;
+    }
+    return false;
+}
+
+void leat_board_at_row(struct leat_board *b, uint32_t row)
+{
+    atomic_store_explicit(&b->pool->shared->workers[b->pool->worker].row, row, memory_order_relaxed);
+}
+
+static void tell(struct board_shared *s)
+{
+    atomic_fetch_add(&s->done, 1);
+    if (atomic_load(&s->asleep))
+        futex_wake(&s->done, INT_MAX);
+}
+
+void leat_board_message(struct leat_board *b)
+{
+    atomic_fetch_add(&b->shared->messages, 1);
+    tell(b->shared);
+}
+
+void leat_board_finish(struct leat_board *b, const struct leat_board_unit *unit, bool sent)
+{
+    struct entry *e = entry_of(b, unit->batch.serial);
+    struct worker_record *w = &b->pool->shared->workers[b->pool->worker];
+    uint64_t ns = (uint64_t)(leat_clock_ns() - unit->begun_ns);
+    uint32_t n_units = e->n_units;
+    atomic_fetch_add_explicit(&w->busy_ns, ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&b->shared->served_ns, (uint64_t)((double)ns / b->shared->weight), memory_order_relaxed);
+    atomic_store_explicit(&w->serial, 0, memory_order_relaxed);
+    if (sent) /* the parent has it, or will: it finishes the unit */
+        return;
+    atomic_fetch_add_explicit(&e->spent_ns, ns, memory_order_relaxed);
+    atomic_store_explicit(&units_of(b, unit->batch.serial)[unit->unit], word(unit->batch.serial, 0, DONE), memory_order_release);
+    if (atomic_fetch_add(&e->done, 1) + 1 >= n_units)
+        tell(b->shared);
+}
+
+void *leat_board_at(const struct leat_board *b, uint64_t offset)
+{
+    return (uint8_t *)b->shared - b->offset + offset;
+}

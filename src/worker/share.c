@@ -1,0 +1,182 @@
+/*
+ * The memory that a process shares with its worker processes: one region of the kind memfd, reserved at first use and
+ * committed page by page. Boards and the slots of batches are cut from it, and named by their offset: workers that were
+ * forked have it at the same address, others map the descriptor wherever there is room.
+ *
+ *     parent:   own.region --- cut into slots, counted, given back when the last reference goes
+ *     worker:   inherited (by fork) or attached (by descriptor): read and written, never cut
+ *
+ * A process may be both: a worker whose data set runs a loader of its own. Pages have no name in any file system, so that
+ * nothing is left behind however the processes end.
+ */
+#include "worker/share.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "engine/region.h"
+
+#define KIND_MEMFD 1
+
+struct leat_slot {
+    _Atomic uint32_t references;
+    unsigned generation; /* of the process that cut it: a forked child's copies give nothing back */
+    uint64_t offset, bytes;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct leat_region region;
+    bool open;
+    unsigned generation;
+    uint8_t *inherited;
+} own = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&own.lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&own.lock);
+}
+
+static void in_child(void)
+{
+    pthread_mutex_init(&own.lock, NULL);
+    if (own.open)
+        own.inherited = own.region.base;
+    own.open = false; /* its mapping stays: slots that the child inherited are read there */
+    own.generation++;
+}
+
+static void start_once(void)
+{
+    pthread_atfork(before_fork, after_fork, in_child);
+}
+
+static int open_region(struct leat_error *error)
+{
+    pthread_once(&once, start_once);
+    if (own.open)
+        return LEAT_OK;
+    int rc = leat_region_open(&own.region, KIND_MEMFD, leat_memory_allowed(), error);
+    own.open = rc == LEAT_OK;
+    return rc;
+}
+
+int leat_share_descriptor(int *fd, struct leat_error *error)
+{
+    *fd = -1;
+    pthread_mutex_lock(&own.lock);
+    int rc = open_region(error);
+    if (rc == LEAT_OK)
+        *fd = own.region.fd;
+    pthread_mutex_unlock(&own.lock);
+    return rc;
+}
+
+int leat_share_attach(int fd, struct leat_error *error)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return leat_fail_errno(error, LEAT_E_IO, "cannot look at the shared memory of the parent process");
+    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (p == MAP_FAILED)
+        return leat_fail_errno(error, LEAT_E_NOMEM, "cannot map the shared memory of the parent process");
+    own.inherited = p;
+    return LEAT_OK;
+}
+
+uint8_t *leat_share_base(bool worker)
+{
+    return worker ? own.inherited : own.region.base;
+}
+
+unsigned leat_share_generation(void)
+{
+    return own.generation;
+}
+
+int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *error)
+{
+    *out = NULL;
+    struct leat_slot *slot = leat_new(struct leat_slot);
+    if (!slot)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a slot");
+    slot->bytes = leat_region_round(bytes ? bytes : 1);
+    pthread_mutex_lock(&own.lock);
+    int rc = open_region(error);
+    if (!rc && (own.region.used + slot->bytes > own.region.limit || slot->bytes < bytes ||
+                !leat_region_alloc(&own.region, slot->bytes, &slot->offset)))
+        rc = leat_fail(error, LEAT_E_HELD,
+                       "batches in use hold %" PRIu64 " bytes of memory shared with workers, and %" PRIu64
+                       " more would pass what this process may use; let go of batches",
+                       own.region.used, bytes);
+    slot->generation = own.generation;
+    pthread_mutex_unlock(&own.lock);
+    atomic_init(&slot->references, 1);
+    if (rc) {
+        leat_free(slot);
+        return rc;
+    }
+    *out = slot;
+    return LEAT_OK;
+}
+
+void leat_slot_retain(struct leat_slot *slot)
+{
+    atomic_fetch_add_explicit(&slot->references, 1, memory_order_relaxed);
+}
+
+void leat_slot_release(struct leat_slot *slot)
+{
+    if (!slot || atomic_fetch_sub_explicit(&slot->references, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_mutex_lock(&own.lock);
+    if (own.open && slot->generation == own.generation)
+        leat_region_free(&own.region, slot->offset, slot->bytes);
+    pthread_mutex_unlock(&own.lock);
+    leat_free(slot);
+}
+
+void *leat_slot_data(const struct leat_slot *slot)
+{
+    return own.region.base + slot->offset;
+}
+
+uint64_t leat_slot_offset(const struct leat_slot *slot)
+{
+    return slot->offset;
+}
+
+uint64_t leat_slot_bytes(const struct leat_slot *slot)
+{
+    return slot->bytes;
+}
+
+void leat_share_trim(uint64_t keep)
+{
+    pthread_mutex_lock(&own.lock);
+    if (own.open && own.region.used + own.region.dirty > keep)
+        leat_region_trim(&own.region);
+    pthread_mutex_unlock(&own.lock);
+}
+
+uint64_t leat_share_used(void)
+{
+    pthread_mutex_lock(&own.lock);
+    uint64_t used = own.open ? own.region.used : 0;
+    pthread_mutex_unlock(&own.lock);
+    return used;
+}

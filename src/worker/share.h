@@ -1,0 +1,15 @@
+/* What the files of this folder need of the shared memory beyond leat/leat.h. */
+#ifndef LEAT_WORKER_SHARE_H
+#define LEAT_WORKER_SHARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "leat/leat.h"
+
+/* Where the shared memory begins: this process's own, or (`worker`) that of the process whose worker this is. NULL: none. */
+uint8_t *leat_share_base(bool worker);
+/* Counts forks: differs between a process and its forked children. */
+unsigned leat_share_generation(void);
+
+#endif
