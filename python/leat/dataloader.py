@@ -334,10 +334,12 @@ class _Order:
         if not isinstance(indices, list):
             indices = list(indices)
         rows = len(indices)
-        if rows and all(type(i) is int for i in indices):
-            found = np.array(indices, dtype=object if any(not -(1 << 62) < i < 1 << 62 for i in indices) else np.int64)
-            if found.dtype == np.int64:
-                return Planned(found, rows, ROWS, self.key_seed, epoch, step, row)
+        try:
+            found = np.array(indices)
+        except (ValueError, TypeError, OverflowError):  # not numbers
+            found = np.empty(0)
+        if rows and found.dtype == np.int64 and found.shape == (rows,):
+            return Planned(found, rows, ROWS, self.key_seed, epoch, step, row)
         return Planned(indices, rows, WHOLE, self.key_seed, epoch, step, row)
 
 

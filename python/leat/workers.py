@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.random  # now: a forked worker would load it each time
 
 from . import _leat
 from .transport import encode, pack_error
