@@ -6,10 +6,9 @@ docs/dataloader.md.
 
 from __future__ import annotations
 
-import base64
 import contextlib
+import copy
 import inspect
-import itertools
 import os
 import warnings
 import weakref
@@ -25,8 +24,9 @@ from torch.utils.data._utils import pin_memory as torch_pin
 
 from . import _leat, check, workers
 from .feed import Delivered, Feed, NotYet, Planned
+from .order import Order, text_of
 from .pool import Pool, threads_wanted
-from .workers import ITER, ROWS, WHOLE, Job
+from .workers import ITER, Job
 
 _WINDOW = 24
 _STATE_VERSION = 1
@@ -205,173 +205,35 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[type-arg]
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_iterator": None, "_current": None}
 
-    def __del__(self) -> None:
-        iterator = self.__dict__.get("_iterator")
-        if iterator is not None:
-            iterator.close()
-
 
 def _first_workers() -> int:
     return max(1, (len(os.sched_getaffinity(0)) + 1) // 2)
-
-
-class _Order:
-    """The batches of one epoch after another, for one iterator."""
-
-    def __init__(self, loader: DataLoader) -> None:
-        self.loader = loader
-        self.own = loader._own_order
-        self.seed = loader.seed
-        self.base_seed = 0
-        self.sampler_seed: int | None = None
-        self.generator_state: Any = None
-        self.rng_state: Any = None
-        self.sampler_state: Any = None
-        self.epoch = 0
-
-    def begin(self, epoch: int, loaded: dict[str, Any] | None, first: bool) -> None:
-        """Draws what PyTorch would draw when an epoch begins, in its order, or takes it from a state."""
-        loader = self.loader
-        self.epoch = epoch
-        midway = loaded is not None and loaded.get("step", 0) > 0
-        if loader.generator is not None:
-            if midway and loaded is not None and loaded.get("generator"):
-                loader.generator.set_state(_tensor_of(loaded["generator"]))
-            self.generator_state = loader.generator.get_state()
-        if first or not loader._chained:
-            self.base_seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator).item())
-        drawn = None
-        if type(loader.sampler) is RandomSampler and loader.sampler.generator is None:
-            drawn = int(torch.empty((), dtype=torch.int64).random_().item())
-        elif type(loader.sampler) is not SequentialSampler and loader.generator is None and not loader._iterable:
-            self.rng_state = torch.get_rng_state()
-        if self.own and self.seed is None and not first and self.sampler_seed is not None:
-            drawn = self.sampler_seed  # the seed of all epochs; the draw keeps the global generator where PyTorch would have it
-        self.sampler_seed = drawn
-        if loaded is not None and "base_seed" in loaded:
-            self.base_seed = loaded["base_seed"]
-            self.sampler_seed = loaded.get("sampler_seed")
-            if midway and loaded.get("rng"):
-                self.rng_state = _tensor_of(loaded["rng"])
-
-    @property
-    def key_seed(self) -> int:
-        seed = self.seed if self.seed is not None else self.base_seed
-        return seed & 0xFFFFFFFFFFFFFFFF
-
-    def batches(self, skip: Callable[[int], bool], passed: int, resumed: bool) -> Iterator[Planned]:
-        """The batches of the epoch from step `passed` on, but for those that skip(step) names."""
-        if self.own:
-            yield from self._own(skip, passed)
-        elif self.loader._iterable:
-            raise AssertionError
-        else:
-            yield from self._sampled(skip, passed, resumed)
-
-    def _own(self, skip: Callable[[int], bool], passed: int) -> Iterator[Planned]:
-        loader = self.loader
-        n, size, epoch = len(loader.dataset), loader.batch_size, self.epoch
-        assert size is not None
-        steps = n // size if loader.drop_last else -(-n // size)
-        seed = self.seed if self.seed is not None else (self.sampler_seed or 0)
-        for step in range(passed, steps):
-            if skip(step):
-                continue
-            first, rows = step * size, min(size, n - step * size)
-            if loader._shuffle:
-                indices: Any = np.asarray(_leat.order_shuffled(n, seed & 0xFFFFFFFFFFFFFFFF, epoch, first, rows))
-            else:
-                indices = np.arange(first, first + rows, dtype=np.int64)
-            yield Planned(indices, rows, ROWS, self.key_seed, epoch, step, first)
-
-    def _sampled(self, skip: Callable[[int], bool], passed: int, resumed: bool) -> Iterator[Planned]:
-        """What the user's sampler, or PyTorch's, says, read as it is needed."""
-        loader, epoch = self.loader, self.epoch
-        source = loader._index_sampler
-        stateful = loader.batch_sampler if hasattr(loader.batch_sampler, "state_dict") else loader.sampler
-        if resumed and self.sampler_state is not None and hasattr(stateful, "load_state_dict"):
-            stateful.load_state_dict(self.sampler_state)
-            start = passed
-        else:
-            start = 0
-        iterator = iter(source)
-        seeded = self.sampler_seed is not None and type(loader.sampler) is RandomSampler and loader.sampler.generator is None
-        saved = None
-        if seeded:
-            loader.sampler.generator = torch.Generator().manual_seed(self.sampler_seed)
-        elif resumed and self.rng_state is not None and start == 0 and passed:
-            saved = torch.get_rng_state()
-            torch.set_rng_state(self.rng_state)
-        row = 0
-        try:
-            for step in itertools.count(start):
-                try:
-                    indices = next(iterator)
-                except StopIteration:
-                    return
-                finally:
-                    if seeded:
-                        loader.sampler.generator = None
-                        seeded = False
-                    if saved is not None and step >= passed:
-                        torch.set_rng_state(saved)
-                        saved = None
-                planned = self._planned(indices, epoch, step, row)
-                row += planned.rows
-                self.latest = stateful.state_dict() if hasattr(stateful, "state_dict") else None
-                if step < passed or skip(step):
-                    continue
-                yield planned
-        finally:
-            if saved is not None:
-                torch.set_rng_state(saved)
-
-    latest: Any = None
-
-    def _planned(self, indices: Any, epoch: int, step: int, row: int) -> Planned:
-        if not self.loader._auto_collation:
-            return Planned(indices, 1, WHOLE, self.key_seed, epoch, step, row)
-        if not isinstance(indices, list):
-            indices = list(indices)
-        rows = len(indices)
-        try:
-            found = np.array(indices)
-        except (ValueError, TypeError, OverflowError):  # not numbers
-            found = np.empty(0)
-        if rows and found.dtype == np.int64 and found.shape == (rows,):
-            return Planned(found, rows, ROWS, self.key_seed, epoch, step, row)
-        return Planned(indices, rows, WHOLE, self.key_seed, epoch, step, row)
-
-
-def _text_of(tensor: Any) -> str | None:
-    return None if tensor is None else base64.b64encode(tensor.numpy().tobytes()).decode()
-
-
-def _tensor_of(text: str) -> Any:
-    return torch.from_numpy(np.frombuffer(base64.b64decode(text), np.uint8).copy())
 
 
 class _Iteration:
     """One pass over an epoch; with persistent workers, one after another."""
 
     def __init__(self, loader: DataLoader) -> None:
-        self.loader = loader
-        self.dataset_kind = "iterable" if loader._iterable else "map"
-        self.order = _Order(loader)
+        self.loader = copy.copy(loader)  # not the loader itself, which may keep this iterator
+        self.ended: set[int] = set()  # workers whose streams are at their ends
+        self.order = Order(loader)
         self.source: Any = None
         self.pool: Pool | None = None
         self._device = _pin_device(loader)
-        self._begin(first=True)
+        self._begin(loader, first=True)
         self._end = weakref.finalize(self, _finish, self.source, self.pool)
         self._end.atexit = False
 
     # ---- beginning -----------------------------------------------------------------------------------------------
 
-    def _begin(self, first: bool) -> None:
-        loader = self.loader
-        loaded, loader._loaded = loader._loaded, None
-        self.epoch = loader._epoch
-        loader._epoch += 1
+    def _begin(self, original: DataLoader, first: bool) -> None:
+        loaded, original._loaded = original._loaded, None
+        self.epoch = original._epoch
+        original._epoch += 1
+        self.loader = loader = copy.copy(original)
+        self.order.loader = loader
+        self.order.sampler_states.clear()
+        self.ended.clear()
         self.step = 0  # delivered
         self.beyond: set[int] = set()
         self.over = False
@@ -391,7 +253,6 @@ class _Iteration:
                 self.loaded_ended = set(loaded["ended"])
         continues = loaded is None and not first and self._follows()
         plan = None if continues else self._plan()
-        self.sampler_states: dict[int, Any] = {}
         if first:
             assert plan is not None
             self._open(plan)
@@ -406,48 +267,12 @@ class _Iteration:
         return head is not None and head.epoch == self.epoch and head.step == 0
 
     def _plan(self) -> Iterator[Planned]:
-        loader = self.loader
+        loader, skip = self.loader, frozenset(self.beyond).__contains__
         if loader._iterable:
-            return self._streams()
-        step, beyond = self.step, frozenset(self.beyond)
-        resumed = step > 0 or bool(beyond)
-        if not (loader._chained and self.order.own):
-            return self._remembering(self.order.batches(beyond.__contains__, step, resumed))
-        return self._chain(step, beyond)
-
-    def _remembering(self, batches: Iterator[Planned]) -> Iterator[Planned]:
-        for planned in batches:
-            if self.order.latest is not None:
-                self.sampler_states[planned.step] = self.order.latest
-            yield planned
-
-    def _chain(self, step: int, beyond: frozenset[int]) -> Iterator[Planned]:
-        """Epoch after epoch."""
-        order = _Order(self.loader)
-        order.__dict__.update(self.order.__dict__)
-        yield from order.batches(beyond.__contains__, step, step > 0)
-        while True:
-            before = order.epoch
-            order.epoch += 1
-            n = 0
-            for planned in order.batches(lambda step: False, 0, False):
-                n += 1
-                yield planned
-            if not n and before:
-                return  # an empty data set
-
-    def _streams(self) -> Iterator[Planned]:
-        """Batches of an iterable data set: the workers in turn."""
-        loader = self.loader
-        n = max(1, loader.num_workers)
-        size = loader.batch_size or 1
-        for i in itertools.count(self.turn):
-            ended = self.source.ended if self.source is not None else set()
-            if len(ended | self.loaded_ended) >= n:
-                return
-            if i % n in ended or i % n in self.loaded_ended:
-                continue
-            yield Planned(None, 1, ITER, self.order.key_seed, self.epoch, i, i * size, owner=i % n if loader.num_workers else -1)
+            return self.order.streams(self.turn, self.ended, self.loaded_ended)
+        if loader._chained and self.order.own:
+            return self.order.chain(skip, self.step)
+        return self.order.batches(skip, self.step, self.step > 0 or bool(self.beyond))
 
     def _job(self, collate: Callable[[Any], Any]) -> Job:
         loader = self.loader
@@ -461,7 +286,7 @@ class _Iteration:
         loader = self.loader
         job = self._job(loader.collate_fn)
         if loader.num_workers == 0:
-            self.source = _InProcess(job, plan, self)
+            self.source = _InProcess(job, plan, self._resumes().get(0), self.ended)
             return
         threads = threads_wanted(loader.multiprocessing_context)
         context = loader.multiprocessing_context
@@ -481,6 +306,7 @@ class _Iteration:
             "direct": direct,
             "in_order": loader.in_order,
             "sample_timeout_s": loader.sample_timeout_s,
+            "ended": self.ended,
         }
         try:
             self.source = Feed(self.pool, job, plan, **options)
@@ -508,7 +334,7 @@ class _Iteration:
                 self.pool.tell(i, "rewind", self.source.board.offset, self.source.resume_of(i))
 
     def _reset(self, loader: DataLoader, first_iter: bool = False) -> None:
-        self._begin(first=False)
+        self._begin(loader, first=False)
 
     # ---- batches -------------------------------------------------------------------------------------------------
 
@@ -602,11 +428,12 @@ class _Iteration:
         if self.beyond:
             found["beyond"] = sorted(self.beyond)
         if self.step or self.beyond:
-            found |= {"generator": _text_of(self.order.generator_state), "rng": _text_of(self.order.rng_state)}
+            found |= {"generator": text_of(self.order.generator_state), "rng": text_of(self.order.rng_state)}
         found |= self._seeds(always=True)
-        if self.sampler_states and self.step:
-            found["sampler"] = self.sampler_states.get(self.step - 1)
-            self.sampler_states = {step: s for step, s in self.sampler_states.items() if step >= self.step - 1}
+        if self.order.sampler_states and self.step:
+            found["sampler"] = self.order.sampler_states.get(self.step - 1)
+            for step in [step for step in self.order.sampler_states if step < self.step - 1]:
+                del self.order.sampler_states[step]
         if self.loader._iterable:
             ended = getattr(self.source, "delivered_ends", set())
             found |= {
@@ -636,13 +463,13 @@ class _Iteration:
 class _InProcess:
     """Batches made by the process itself: ``num_workers=0``."""
 
-    def __init__(self, job: Job, plan: Iterator[Planned], iteration: _Iteration) -> None:
+    def __init__(self, job: Job, plan: Iterator[Planned], resume: Any, ended: set[int]) -> None:
         self.job, self.plan = job, plan
         self.worker = _Local(job)
         self.stats = {"batches": 0, "broken": 0}
         self.failed: Planned | None = None
-        self.ended: set[int] = set()
-        self.resume = iteration._resumes().get(0)
+        self.ended = ended
+        self.resume = resume
         self.stream: Any = None
 
     def next(self, timeout_s: float | None = None) -> Delivered | None:

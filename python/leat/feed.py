@@ -14,7 +14,7 @@ import pickle
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -104,13 +104,12 @@ class Feed:
         in_order: bool = True,
         sample_timeout_s: float | None = None,
         weight: float = 1.0,
-        finish: Callable[[Any], Any] | None = None,
+        ended: set[int] | None = None,
     ) -> None:
         self.pool, self.job, self.plan = pool, job, plan
         self.window, self.window_bytes = window, window_bytes
         self.collate, self.direct, self.in_order = collate, direct, in_order
         self.sample_timeout_s = sample_timeout_s
-        self.finish = finish
         self.board = _leat.Board(pool.core, window + 2 * pool.room + 8, _MAX_UNITS, weight)
         self.flights: dict[int, _Flight] = {}
         self.order: deque[_Flight] = deque()
@@ -128,7 +127,7 @@ class Feed:
         self.watching: dict[int, tuple[int, int, int, float]] = {}
         self.produced: dict[int, int] = {}
         self.states: dict[int, Any] = {}
-        self.ended: set[int] = set()
+        self.ended: set[int] = set() if ended is None else ended
         self.delivered_ends: set[int] = set()
         self.failed: Planned | None = None
         self.closed = False

@@ -1,0 +1,177 @@
+"""The order of a DataLoader's batches: leat's own, or what a sampler says, epoch after epoch.
+
+Where the order is PyTorch's, its seeds are drawn from the same generators in the same sequence as PyTorch draws them, so
+that ``torch.manual_seed`` gives the same batches. What was drawn stands in the state.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import RandomSampler, SequentialSampler
+
+from . import _leat
+from .feed import Planned
+from .workers import ITER, ROWS, WHOLE
+
+
+class Order:
+    """The batches of one epoch after another, for one iterator."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+        self.own = loader._own_order
+        self.seed = loader.seed
+        self.base_seed = 0
+        self.sampler_seed: int | None = None
+        self.generator_state: Any = None
+        self.rng_state: Any = None
+        self.sampler_state: Any = None
+        self.sampler_states: dict[int, Any] = {}  # after the batch of that step
+        self.epoch = 0
+
+    def begin(self, epoch: int, loaded: dict[str, Any] | None, first: bool) -> None:
+        """Draws what PyTorch would draw when an epoch begins, in its order, or takes it from a state."""
+        loader = self.loader
+        self.epoch = epoch
+        midway = loaded is not None and loaded.get("step", 0) > 0
+        if loader.generator is not None:
+            if midway and loaded is not None and loaded.get("generator"):
+                loader.generator.set_state(tensor_of(loaded["generator"]))
+            self.generator_state = loader.generator.get_state()
+        if first or not loader._chained:
+            self.base_seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator).item())
+        drawn = None
+        if type(loader.sampler) is RandomSampler and loader.sampler.generator is None:
+            drawn = int(torch.empty((), dtype=torch.int64).random_().item())
+        elif type(loader.sampler) is not SequentialSampler and loader.generator is None and not loader._iterable:
+            self.rng_state = torch.get_rng_state()
+        if self.own and self.seed is None and not first and self.sampler_seed is not None:
+            drawn = self.sampler_seed  # the seed of all epochs; the draw keeps the global generator where PyTorch would have it
+        self.sampler_seed = drawn
+        if loaded is not None and "base_seed" in loaded:
+            self.base_seed = loaded["base_seed"]
+            self.sampler_seed = loaded.get("sampler_seed")
+            if midway and loaded.get("rng"):
+                self.rng_state = tensor_of(loaded["rng"])
+
+    @property
+    def key_seed(self) -> int:
+        seed = self.seed if self.seed is not None else self.base_seed
+        return seed & 0xFFFFFFFFFFFFFFFF
+
+    def batches(self, skip: Callable[[int], bool], passed: int, resumed: bool) -> Iterator[Planned]:
+        """The batches of the epoch from step `passed` on, but for those that skip(step) names."""
+        if self.own:
+            yield from self._own(skip, passed)
+        else:
+            yield from self._sampled(skip, passed, resumed)
+
+    def chain(self, skip: Callable[[int], bool], passed: int) -> Iterator[Planned]:
+        """The same, and the epochs after it: they need nothing that is known only when they begin."""
+        later = Order(self.loader)
+        later.__dict__.update(self.__dict__)
+        yield from later.batches(skip, passed, passed > 0)
+        while True:
+            later.epoch += 1
+            n = 0
+            for planned in later.batches(lambda step: False, 0, False):
+                n += 1
+                yield planned
+            if not n:
+                return  # an empty data set
+
+    def streams(self, turn: int, ended: set[int], loaded_ended: set[int]) -> Iterator[Planned]:
+        """Batches of an iterable data set: the workers in turn, but for those that have come to their ends."""
+        workers, size = self.loader.num_workers, self.loader.batch_size or 1
+        for i in itertools.count(turn):
+            if len(ended | loaded_ended) >= max(1, workers):
+                return
+            if i % max(1, workers) not in ended | loaded_ended:
+                yield Planned(None, 1, ITER, self.key_seed, self.epoch, i, i * size, owner=i % workers if workers else -1)
+
+    def _own(self, skip: Callable[[int], bool], passed: int) -> Iterator[Planned]:
+        loader = self.loader
+        n, size, epoch = len(loader.dataset), loader.batch_size, self.epoch
+        assert size is not None
+        steps = n // size if loader.drop_last else -(-n // size)
+        seed = self.seed if self.seed is not None else (self.sampler_seed or 0)
+        for step in range(passed, steps):
+            if skip(step):
+                continue
+            first, rows = step * size, min(size, n - step * size)
+            if loader._shuffle:
+                indices: Any = np.asarray(_leat.order_shuffled(n, seed & 0xFFFFFFFFFFFFFFFF, epoch, first, rows))
+            else:
+                indices = np.arange(first, first + rows, dtype=np.int64)
+            yield Planned(indices, rows, ROWS, self.key_seed, epoch, step, first)
+
+    def _sampled(self, skip: Callable[[int], bool], passed: int, resumed: bool) -> Iterator[Planned]:
+        """What the user's sampler, or PyTorch's, says, read as it is needed."""
+        loader, epoch = self.loader, self.epoch
+        source = loader._index_sampler
+        stateful = loader.batch_sampler if hasattr(loader.batch_sampler, "state_dict") else loader.sampler
+        if resumed and self.sampler_state is not None and hasattr(stateful, "load_state_dict"):
+            stateful.load_state_dict(self.sampler_state)
+            start = passed
+        else:
+            start = 0
+        iterator = iter(source)
+        seeded = self.sampler_seed is not None and type(loader.sampler) is RandomSampler and loader.sampler.generator is None
+        saved = None
+        if seeded:
+            loader.sampler.generator = torch.Generator().manual_seed(self.sampler_seed)
+        elif resumed and self.rng_state is not None and start == 0 and passed:
+            saved = torch.get_rng_state()
+            torch.set_rng_state(self.rng_state)
+        row = 0
+        try:
+            for step in itertools.count(start):
+                try:
+                    indices = next(iterator)
+                except StopIteration:
+                    return
+                finally:
+                    if seeded:
+                        loader.sampler.generator = None
+                        seeded = False
+                    if saved is not None and step >= passed:
+                        torch.set_rng_state(saved)
+                        saved = None
+                planned = self._planned(indices, epoch, step, row)
+                row += planned.rows
+                if hasattr(stateful, "state_dict"):
+                    self.sampler_states[step] = stateful.state_dict()
+                if step < passed or skip(step):
+                    continue
+                yield planned
+        finally:
+            if saved is not None:
+                torch.set_rng_state(saved)
+
+    def _planned(self, indices: Any, epoch: int, step: int, row: int) -> Planned:
+        if not self.loader._auto_collation:
+            return Planned(indices, 1, WHOLE, self.key_seed, epoch, step, row)
+        if not isinstance(indices, list):
+            indices = list(indices)
+        rows = len(indices)
+        try:
+            found = np.array(indices)
+        except (ValueError, TypeError, OverflowError):  # not numbers
+            found = np.empty(0)
+        if rows and found.dtype == np.int64 and found.shape == (rows,):
+            return Planned(found, rows, ROWS, self.key_seed, epoch, step, row)
+        return Planned(indices, rows, WHOLE, self.key_seed, epoch, step, row)
+
+
+def text_of(tensor: Any) -> str | None:
+    return None if tensor is None else base64.b64encode(tensor.numpy().tobytes()).decode()
+
+
+def tensor_of(text: str) -> Any:
+    return torch.from_numpy(np.frombuffer(base64.b64decode(text), np.uint8).copy())
