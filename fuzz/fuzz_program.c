@@ -19,6 +19,20 @@ static const struct leat_field fields[] = {
     {.name = "text", .kind = LEAT_KIND_STR, .dtype = LEAT_U8},
 };
 
+/* Functions of the user's, in both forms. */
+static int copy(struct leat_native_call *call)
+{
+    uint64_t n = call->in_type->bytes < call->out_type->bytes ? call->in_type->bytes : call->out_type->bytes;
+    memcpy(call->out, call->in, n);
+    return call->in_type->elements * leat_dtype_size(call->in_type->dtype) == call->in_type->bytes ? 0 : 1;
+}
+static int32_t fill(const void *in, void *out, int64_t n_in, int64_t n_out, uint64_t key)
+{
+    memset(out, (int)key & 0xff, (size_t)n_out);
+    return 0;
+}
+static const struct leat_native functions[] = {{.call = copy}, {.flat = fill}};
+
 /* Two runs over differently filled memory must agree: what differs was not written. */
 static void make_row(const struct leat_program *program, size_t o, struct leat_scratch *scratch)
 {
@@ -47,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = 0;
     struct leat_program *program;
     struct leat_error error;
-    if (!leat_program_compile(fields, sizeof fields / sizeof *fields, text, &program, &error)) {
+    if (!leat_program_compile_with(fields, sizeof fields / sizeof *fields, text, functions, 2, &program, &error)) {
         bool small = true; /* a resize to 65535 x 65535 is legal, and of no interest here */
         for (size_t o = 0; o < leat_program_outputs(program); o++)
             small = small && leat_program_output(program, o)->row_bytes <= MOST_BYTES;

@@ -50,28 +50,29 @@ LEAT_API const char *leat_version(void);
 
 enum leat_status {
     LEAT_OK = 0,
-    LEAT_E_NOMEM = -1,       /* memory could not be allocated */
-    LEAT_E_INVALID = -2,     /* an argument is not valid */
-    LEAT_E_RANGE = -3,       /* a position, step or size is out of range */
-    LEAT_E_IO = -4,          /* the system refused a read, write, map, sync or rename; sys_errno says why */
-    LEAT_E_NOT_FOUND = -5,   /* no such file, field, class or record */
-    LEAT_E_EXISTS = -6,      /* the target exists and overwriting was not asked for */
-    LEAT_E_BUSY = -7,        /* another process writes this target */
-    LEAT_E_FORMAT = -8,      /* not a format that leat reads, or a version that this library does not know */
-    LEAT_E_CORRUPT = -9,     /* bytes at rest are not what was written: checksum, truncation, impossible value */
-    LEAT_E_UNFINISHED = -10, /* the file was never finished: resume or write again */
-    LEAT_E_CHANGED = -11,    /* the source changed since (resume of a pack, file replaced under a loader) */
-    LEAT_E_TYPE = -12,       /* a program does not fit its data; the text names the operator and what would fit */
-    LEAT_E_DECODE = -13,     /* a sample is broken: its bytes do not decode */
-    LEAT_E_BUDGET = -14,     /* the byte budget is too small; the text says how much is needed */
-    LEAT_E_HELD = -15,       /* the caller holds more batches than max_held_bytes allows */
-    LEAT_E_STATE = -16,      /* a saved state does not belong to this data set, order or version */
-    LEAT_E_FORKED = -17,     /* a loader was used in a process that did not open it */
-    LEAT_E_CLOSED = -18,     /* the object was closed, or a newer iteration began */
-    LEAT_E_CANCELLED = -19,  /* interrupted by request */
-    LEAT_E_TIMEOUT = -20,    /* the time that the caller gave has passed; calling again goes on */
-    LEAT_E_END = -21,        /* the epoch has no further batch; not a failure */
-    LEAT_E_UNSUPPORTED = -22 /* a feature that this build or machine lacks */
+    LEAT_E_NOMEM = -1,        /* memory could not be allocated */
+    LEAT_E_INVALID = -2,      /* an argument is not valid */
+    LEAT_E_RANGE = -3,        /* a position, step or size is out of range */
+    LEAT_E_IO = -4,           /* the system refused a read, write, map, sync or rename; sys_errno says why */
+    LEAT_E_NOT_FOUND = -5,    /* no such file, field, class or record */
+    LEAT_E_EXISTS = -6,       /* the target exists and overwriting was not asked for */
+    LEAT_E_BUSY = -7,         /* another process writes this target */
+    LEAT_E_FORMAT = -8,       /* not a format that leat reads, or a version that this library does not know */
+    LEAT_E_CORRUPT = -9,      /* bytes at rest are not what was written: checksum, truncation, impossible value */
+    LEAT_E_UNFINISHED = -10,  /* the file was never finished: resume or write again */
+    LEAT_E_CHANGED = -11,     /* the source changed since (resume of a pack, file replaced under a loader) */
+    LEAT_E_TYPE = -12,        /* a program does not fit its data; the text names the operator and what would fit */
+    LEAT_E_DECODE = -13,      /* a sample is broken: its bytes do not decode */
+    LEAT_E_BUDGET = -14,      /* the byte budget is too small; the text says how much is needed */
+    LEAT_E_HELD = -15,        /* the caller holds more batches than max_held_bytes allows */
+    LEAT_E_STATE = -16,       /* a saved state does not belong to this data set, order or version */
+    LEAT_E_FORKED = -17,      /* a loader was used in a process that did not open it */
+    LEAT_E_CLOSED = -18,      /* the object was closed, or a newer iteration began */
+    LEAT_E_CANCELLED = -19,   /* interrupted by request */
+    LEAT_E_TIMEOUT = -20,     /* the time that the caller gave has passed; calling again goes on */
+    LEAT_E_END = -21,         /* the epoch has no further batch; not a failure */
+    LEAT_E_UNSUPPORTED = -22, /* a feature that this build or machine lacks */
+    LEAT_E_OPERATOR = -23     /* a sample is broken: a function of the user's failed on it */
 };
 
 #define LEAT_NO_SAMPLE INT64_C(-1)
@@ -315,6 +316,58 @@ struct leat_verify_options {
 };
 LEAT_API int leat_verify(const char *path, const struct leat_verify_options *options, struct leat_error *error);
 
+/* ---- functions of the user's ------------------------------------------------------------------------------------- */
+
+/*
+ * A program may call functions of the user's among its own operators (leat.ops.Native in Python; "Native" in the JSON, which names a
+ * function by its index in leat_loader_options.functions: text never holds an address).
+ *
+ * Such a function makes one output value of one input value. It runs on the engine's threads, several at a time, and
+ * must be a pure function of what it is given: rows are computed again when a batch is asked for again. It may allocate and
+ * lock; it must not throw, jump out, end the thread, or keep a pointer that it was given.
+ */
+#define LEAT_NATIVE_VERSION 1
+
+/* What a value is. Dense, the last axis fastest, aligned for its dtype; images as HWC (as CHW where the field is). */
+struct leat_native_type {
+    uint32_t dtype;  /* enum leat_dtype; LEAT_U8 of bytes, text, JSON and encoded photos */
+    uint32_t layout; /* enum leat_layout */
+    uint32_t ndim;
+    uint32_t reserved; /* 0 */
+    int64_t shape[LEAT_MAX_DIMS];
+    int64_t strides[LEAT_MAX_DIMS]; /* in elements */
+    uint64_t elements, bytes;
+};
+
+/* One call. Later versions append members: a function that uses one of those first looks whether `size` reaches it. */
+struct leat_native_call {
+    uint32_t version; /* LEAT_NATIVE_VERSION of the library that calls */
+    uint32_t size;    /* sizeof(struct leat_native_call) there */
+    const void *in;   /* may be NULL where in_type->bytes is 0 */
+    const struct leat_native_type *in_type;
+    void *out; /* zeroes, to be written */
+    const struct leat_native_type *out_type;
+    uint64_t key;          /* random: a function of (seed, epoch, row, instance of the operator) */
+    int64_t sample;        /* sample id, or LEAT_NO_SAMPLE */
+    const double *numbers; /* args that are a number or a list of numbers */
+    uint64_t n_numbers;
+    const char *text;    /* args that are a text, as it is; all others as JSON; "" without args */
+    uint64_t text_bytes; /* without the NUL that follows */
+    char *message;       /* room for one sentence, UTF-8 with a NUL: why it failed */
+    uint64_t message_room;
+};
+
+/* Returns 0, or any other number: then the sample is broken, and the policy of the loader says what becomes of it. */
+typedef int (*leat_native_fn)(struct leat_native_call *call);
+/* The flat form, for languages in which the structure is awkward (numba.cfunc). n_in and n_out count elements. */
+typedef int32_t (*leat_native_flat_fn)(const void *in, void *out, int64_t n_in, int64_t n_out, uint64_t key);
+
+/* A function in one of the two forms; the other is NULL. */
+struct leat_native {
+    leat_native_fn call;
+    leat_native_flat_fn flat;
+};
+
 /* ---- loader ------------------------------------------------------------------------------------------------------ */
 
 struct leat_loader; /* opaque */
@@ -350,11 +403,15 @@ struct leat_loader_options {
     const char *program;      /* JSON (see docs/architecture.md), or NULL: every field as stored */
     int region;               /* 0: private memory with huge pages, 1: memfd */
     const char *log_dir;      /* NULL */
+    /* What operators "Native" of the program call, by index; the table is copied, the code stays where it is until the
+     * loader is closed. */
+    const struct leat_native *functions;
+    size_t n_functions;
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                                           \
     {                                                                                                                                      \
         sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1, LEAT_TAIL_PAD, 0, 1, 1,      \
-            LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL                                                                         \
+            LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0                                                                \
     }
 
 /* Compiles the program, makes the plan and joins the process's engine. The data set is retained.

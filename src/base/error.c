@@ -36,6 +36,7 @@ static const struct {
     {LEAT_E_TIMEOUT, "LEAT_E_TIMEOUT", "timed out"},
     {LEAT_E_END, "LEAT_E_END", "end of the epoch"},
     {LEAT_E_UNSUPPORTED, "LEAT_E_UNSUPPORTED", "not supported here"},
+    {LEAT_E_OPERATOR, "LEAT_E_OPERATOR", "a function of the user's failed on a sample"},
 };
 
 const char *leat_status_name(int code)

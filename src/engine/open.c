@@ -77,7 +77,7 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
 {
     size_t n_fields;
     l->fields = leat_dataset_fields(l->dataset, &n_fields);
-    int rc = leat_program_compile(l->fields, n_fields, o->program, &l->program, error);
+    int rc = leat_program_compile_with(l->fields, n_fields, o->program, o->functions, o->n_functions, &l->program, error);
     if (rc)
         return rc;
     l->n_outputs = leat_program_outputs(l->program);

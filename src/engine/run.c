@@ -35,12 +35,12 @@ static const char *field_name(const struct leat_task *t, size_t field)
 
 /* ---- the policy --------------------------------------------------------------------------------------------------- */
 
-/* A sample whose bytes do not decode, or whose payload is not what was written (fetch_group), is broken, and the policy says
- * what becomes of it. Everything else that can fail is raised: a page of a column or index that is damaged or cut off says
- * nothing about one sample. */
+/* A sample whose bytes do not decode, or whose payload is not what was written (fetch_group), or on which a function of the
+ * user's failed, is broken, and the policy says what becomes of it. Everything else that can fail is raised: a page of a column or index
+ * that is damaged or cut off says nothing about one sample. */
 static bool is_broken(int code)
 {
-    return code == LEAT_E_DECODE;
+    return code == LEAT_E_DECODE || code == LEAT_E_OPERATOR;
 }
 
 /* Row i of the chunk has failed with `code` and task->error. */
@@ -111,7 +111,7 @@ static int apply_in_place(struct leat_task *t, size_t o, size_t i, size_t n, siz
         return LEAT_OK;
     }
     *made = rc ? 0 : a.made;
-    return rc ? rc : a.made < n ? LEAT_E_DECODE : LEAT_OK;
+    return rc ? rc : a.made == n ? LEAT_OK : t->error.code ? t->error.code : LEAT_E_DECODE;
 }
 
 /* Bytes of a stored value of an in-place output. */
@@ -194,6 +194,7 @@ static bool substitute(struct leat_task *t, size_t i)
             break;
         t->positions[i] = position_of(l, &piece);
         leat_dataset_locate(l->dataset, t->positions + i, 1, t->refs + i);
+        t->args[i].sample = t->refs[i].id;
         int rc = remake_in_place(t, i);
         if (rc == LEAT_OK) {
             t->marks[i] = LEAT_ROW_GOOD;
@@ -418,7 +419,7 @@ static void start_chunk(struct leat_task *t)
         b->ids[first + i] = t->refs[i].id;
         b->keys[first + i] = t->rows[i].key;
         b->valid[first + i] = t->rows[i].valid;
-        t->args[i] = (struct leat_row){.key = t->rows[i].key};
+        t->args[i] = (struct leat_row){.key = t->rows[i].key, .sample = t->refs[i].id};
     }
     memset(t->marks, LEAT_ROW_GOOD, t->count);
     for (size_t k = 0; k < l->n_in_place; k++)

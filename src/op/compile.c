@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "op/native.h"
 #include "op/program_internal.h"
 
 #define MAX_OUTPUTS 4096
@@ -25,7 +26,8 @@ static int fail_nomem(struct leat_error *error)
 
 /* ---- operators ---- */
 
-static int parse_operator(struct leat_op *op, const char *id, const json_t *object, struct leat_error *error)
+static int parse_operator(const struct leat_program *program, struct leat_op *op, const char *id, const json_t *object,
+                          struct leat_error *error)
 {
     const char *type = json_string_value(json_object_get(object, "type"));
     if (!type)
@@ -45,7 +47,10 @@ static int parse_operator(struct leat_op *op, const char *id, const json_t *obje
         return fail_nomem(error);
     struct leat_args args = {.object = object, .operator_type = type, .error = error};
     op->class->parse(op->args, &args);
-    return leat_args_end(&args);
+    int rc = leat_args_end(&args);
+    if (!rc && op->class == &leat_op_native)
+        rc = leat_native_bind(op->args, program->functions, program->n_functions, error);
+    return rc;
 }
 
 static int parse_operators(struct leat_program *program, struct leat_error *error)
@@ -62,7 +67,7 @@ static int parse_operators(struct leat_program *program, struct leat_error *erro
     const char *id;
     json_object_foreach(table, id, object)
     {
-        int rc = parse_operator(&program->ops[program->n_ops++], id, object, error);
+        int rc = parse_operator(program, &program->ops[program->n_ops++], id, object, error);
         if (rc)
             return rc;
     }
@@ -115,7 +120,7 @@ static int name_instances(struct leat_program *program, struct leat_error *error
 
 /* ---- types ---- */
 
-static void type_of_field(const struct leat_field *field, struct leat_type *type)
+void leat_type_of_field(const struct leat_field *field, struct leat_type *type)
 {
     memset(type, 0, sizeof *type);
     type->kind = field->kind;
@@ -166,8 +171,83 @@ static int infer_chain(struct leat_compiled *c, struct leat_error *error)
     return LEAT_OK;
 }
 
+/* The path of a chain of operators whose types are known; `image`: it ends in one, whose axes are to be moved or delivered. */
+static int choose_path(struct leat_compiled *c, bool image, bool planar, const struct leat_kernels *kernels, struct leat_error *error)
+{
+    c->path = image ? LEAT_PATH_IMAGE : LEAT_PATH_MAP;
+    if (leat_stages_compile(c->uses, c->n_uses, &c->in, planar, kernels, &c->stages, &c->n_stages))
+        return fail_nomem(error);
+    if (c->path == LEAT_PATH_MAP && c->n_uses == 1 && c->uses[0].out.range == c->uses[0].in.range &&
+        !strcmp(c->uses[0].op->class->type, "ToDtype") && c->in.range == LEAT_RANGE_PLAIN) {
+        c->path = LEAT_PATH_CONVERT;
+        c->convert = kernels->convert(c->in.dtype, c->out.dtype);
+    }
+    return LEAT_OK;
+}
+
+static bool is_native(const struct leat_use *use)
+{
+    return use->op->class == &leat_op_native;
+}
+
+/* One part of a chain with functions of the user's: its uses are set, and its types follow from its neighbours'. */
+static int compile_part(struct leat_program *program, struct leat_compiled *part, bool planar, struct leat_error *error)
+{
+    bool image = leat_type_is_image(&part->out), moves = image && planar != (part->out.layout == LEAT_LAYOUT_CHW);
+    bool works = false;
+    for (size_t i = 0; i < part->n_uses; i++) {
+        const struct leat_op_class *class = part->uses[i].op->class;
+        works = works || class->draw || class->map || part->uses[i].in.kind != LEAT_KIND_ARRAY;
+    }
+    part->idle = !moves && !works;
+    uint64_t bytes[] = {leat_type_bytes(&part->in), leat_type_bytes(&part->out)};
+    for (int i = 0; i < 2; i++)
+        if (bytes[i] != UINT64_MAX && bytes[i] > program->native_bytes)
+            program->native_bytes = bytes[i];
+    if (part->idle)
+        return LEAT_OK;
+    if (part->out.ndim && part->out.shape[0] < 0)
+        return leat_fail(error, LEAT_E_TYPE, "%s in output '%s' takes a value of varying size only as it is stored: put it first.",
+                         leat_native_label(part->native->op->args), part->face.name);
+    part->elements = bytes[1] / leat_dtype_size(part->out.dtype);
+    part->face.decodes = part->out.decoded && part->in.kind != LEAT_KIND_ARRAY;
+    if (!works && leat_dtype_size(part->out.dtype) > 1) { /* of bytes, a stage has kernels */
+        part->path = LEAT_PATH_TURN;
+        return LEAT_OK;
+    }
+    int rc = choose_path(part, image, planar, program->kernels, error);
+    if (!rc && part->native)
+        part->stages[part->n_stages - 1].stream = false; /* it is read at once */
+    return rc;
+}
+
+static int compile_parts(struct leat_program *program, struct leat_compiled *c, bool planar, struct leat_error *error)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < c->n_uses; i++)
+        n += is_native(&c->uses[i]);
+    c->parts = leat_new_array(n, sizeof *c->parts);
+    if (!c->parts)
+        return fail_nomem(error);
+    c->path = LEAT_PATH_NATIVE;
+    c->n_parts = n;
+    struct leat_use *use = c->uses, *end = c->uses + c->n_uses;
+    for (size_t k = 0; k < n; k++) {
+        struct leat_compiled *part = &c->parts[k];
+        part->face.name = c->face.name;
+        part->in = part->out = k ? use[-1].out : c->in;
+        for (part->uses = use; use < end && !is_native(use); use++, part->n_uses++)
+            part->out = use->out;
+        part->native = use < end ? use++ : NULL;
+        int rc = compile_part(program, part, part->native ? part->out.layout == LEAT_LAYOUT_CHW : planar, error);
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
 /* Shape, strides and bytes of a row, and the path by which it is made. */
-static int finish_face(struct leat_compiled *c, struct leat_error *error)
+static int finish_face(struct leat_program *program, struct leat_compiled *c, struct leat_error *error)
 {
     struct leat_output *face = &c->face;
     struct leat_type *t = &c->out;
@@ -176,7 +256,7 @@ static int finish_face(struct leat_compiled *c, struct leat_error *error)
     face->ndim = t->ndim;
     memcpy(face->shape, t->shape, sizeof face->shape);
     face->ragged = t->ndim && t->shape[0] < 0;
-    face->in_place = c->in.kind == LEAT_KIND_ARRAY && !face->ragged;
+    face->in_place = c->in.kind == LEAT_KIND_ARRAY && !(c->in.ndim && c->in.shape[0] < 0);
     bool image = c->n_uses && leat_type_is_image(t), planar = t->ask == LEAT_ASK_NOTHING || t->ask == LEAT_ASK_NCHW;
     int64_t h = 0, w = 0, channels = 0;
     if (image) {
@@ -206,16 +286,30 @@ static int finish_face(struct leat_compiled *c, struct leat_error *error)
         c->path = LEAT_PATH_COPY;
         return LEAT_OK;
     }
-    c->path = image ? LEAT_PATH_IMAGE : LEAT_PATH_MAP;
-    const struct leat_kernels *kernels = leat_kernels(leat_cpu_isa());
-    if (leat_stages_compile(c->uses, c->n_uses, &c->in, planar, kernels, &c->stages, &c->n_stages))
-        return fail_nomem(error);
-    if (c->path == LEAT_PATH_MAP && c->n_uses == 1 && c->uses[0].out.range == c->uses[0].in.range &&
-        !strcmp(c->uses[0].op->class->type, "ToDtype") && c->in.range == LEAT_RANGE_PLAIN) {
-        c->path = LEAT_PATH_CONVERT;
-        c->convert = kernels->convert(c->in.dtype, t->dtype);
+    for (size_t i = 0; i < c->n_uses; i++)
+        if (is_native(&c->uses[i]))
+            return compile_parts(program, c, planar, error);
+    return choose_path(c, image, planar, program->kernels, error);
+}
+
+/* How many steps of a chain are measured. */
+static size_t count_times(const struct leat_compiled *c)
+{
+    size_t n = (c->n_stages ? c->n_stages : 1) + c->face.decodes;
+    for (size_t k = 0; k < c->n_parts; k++)
+        n += c->parts[k].n_stages + c->parts[k].face.decodes + 1;
+    return n;
+}
+
+/* Where each of them stands. */
+static void place_times(struct leat_program *program, struct leat_compiled *c)
+{
+    size_t at = c->first_time = program->n_times;
+    for (size_t k = 0; k < c->n_parts; k++) {
+        c->parts[k].first_time = at;
+        at += c->parts[k].n_stages + c->parts[k].face.decodes + 1;
     }
-    return LEAT_OK;
+    program->n_times += count_times(c);
 }
 
 /* ---- outputs ---- */
@@ -245,7 +339,7 @@ static int parse_output(struct leat_program *program, const struct leat_field *f
                          name, field, list);
     }
     c->face.field = f;
-    type_of_field(&fields[f], &c->in);
+    leat_type_of_field(&fields[f], &c->in);
     size_t n = json_array_size(chain);
     if (n > MAX_OPERATORS)
         return leat_fail(error, LEAT_E_INVALID, "The chain of output '%s' is too long.", name);
@@ -298,7 +392,7 @@ static int all_fields(struct leat_program *program, const struct leat_field *fie
             return fail_nomem(error);
         program->n_outputs++;
         c->face.field = i;
-        type_of_field(&fields[i], &c->in);
+        leat_type_of_field(&fields[i], &c->in);
     }
     if (!program->n_outputs)
         return leat_fail(error, LEAT_E_INVALID, "The data set has no field to deliver.");
@@ -325,7 +419,7 @@ static uint64_t hash_program(const struct leat_program *program, const struct le
         for (size_t k = 0; k < c->n_uses; k++) {
             const struct leat_op *op = c->uses[k].op;
             hash = leat_key_mix(hash_text(hash, op->class->type), op->instance);
-            hash = leat_key_mix(hash, leat_hash64(op->args, op->class->args_bytes));
+            hash = leat_key_mix(hash, op->class->hash ? op->class->hash(op->args) : leat_hash64(op->args, op->class->args_bytes));
         }
     }
     return hash;
@@ -350,10 +444,9 @@ static int compile(struct leat_program *program, const struct leat_field *fields
     for (size_t i = 0; !rc && i < program->n_outputs; i++) {
         struct leat_compiled *c = &program->outputs[i];
         rc = infer_chain(c, error);
-        rc = rc ? rc : finish_face(c, error);
+        rc = rc ? rc : finish_face(program, c, error);
         program->decodes |= c->face.decodes;
-        c->first_time = program->n_times;
-        program->n_times += (c->n_stages ? c->n_stages : 1) + c->face.decodes;
+        place_times(program, c);
     }
     if (!rc)
         program->hash = hash_program(program, fields);
@@ -363,12 +456,22 @@ static int compile(struct leat_program *program, const struct leat_field *fields
 int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *json, struct leat_program **out,
                          struct leat_error *error)
 {
+    return leat_program_compile_with(fields, n_fields, json, NULL, 0, out, error);
+}
+
+int leat_program_compile_with(const struct leat_field *fields, size_t n_fields, const char *json, const struct leat_native *functions,
+                              size_t n_functions, struct leat_program **out, struct leat_error *error)
+{
     *out = NULL;
     struct leat_program *program = leat_new(struct leat_program);
     if (!program)
         return fail_nomem(error);
     program->kernels = leat_kernels(leat_cpu_isa());
-    int rc = compile(program, fields, n_fields, json, error);
+    program->functions = leat_new_array(n_functions + 1, sizeof *program->functions);
+    program->n_functions = n_functions;
+    if (program->functions && n_functions)
+        memcpy(program->functions, functions, n_functions * sizeof *functions);
+    int rc = program->functions ? compile(program, fields, n_fields, json, error) : fail_nomem(error);
     if (rc)
         leat_program_free(program);
     else
@@ -381,11 +484,19 @@ void leat_program_free(struct leat_program *program)
     if (!program)
         return;
     for (size_t i = 0; i < program->n_outputs; i++) {
-        leat_stages_free(program->outputs[i].stages, program->outputs[i].n_stages);
-        leat_free(program->outputs[i].uses);
+        struct leat_compiled *c = &program->outputs[i];
+        leat_stages_free(c->stages, c->n_stages);
+        for (size_t k = 0; k < c->n_parts; k++)
+            leat_stages_free(c->parts[k].stages, c->parts[k].n_stages);
+        leat_free(c->parts);
+        leat_free(c->uses);
     }
-    for (size_t i = 0; i < program->n_ops; i++)
+    for (size_t i = 0; i < program->n_ops; i++) {
+        if (program->ops[i].args && program->ops[i].class->end)
+            program->ops[i].class->end(program->ops[i].args);
         leat_free(program->ops[i].args);
+    }
+    leat_free(program->functions);
     for (size_t i = 0; program->names && program->names[i]; i++)
         leat_free(program->names[i]);
     leat_free(program->names);

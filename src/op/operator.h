@@ -6,6 +6,8 @@
  *     map     a function of single values: normalise, convert
  *     neither it changes how the value is read or delivered (Decode, ToLayout), which `infer` says
  *
+ * Native stands aside: a function of the user's, between whose calls the chain is cut (native.h).
+ *
  * Operators never touch images themselves: movements that follow one another are composed, maps of bytes become tables
  * of 256 entries, and a stage (stage.h) carries out the result in one pass.
  */
@@ -90,8 +92,11 @@ struct leat_op_class {
     const char *type; /* as in leat.ops and in JSON */
     size_t args_bytes;
     bool random;
-    /* Reads the arguments into zeroed `args`, which holds no pointers: its bytes are hashed. */
+    /* Reads the arguments into zeroed `args`. Without `hash` it holds no pointers: its bytes are hashed. */
     void (*parse)(void *args, struct leat_args *json);
+    /* Gives up what `args` points to, and hashes it. May be NULL. */
+    void (*end)(void *args);
+    uint64_t (*hash)(const void *args);
     /* Turns the type of the input into that of the output, and says what fits if it does not. */
     int (*infer)(const void *args, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
                  struct leat_error *error);
@@ -106,13 +111,15 @@ struct leat_op_class {
 
 /* Every operator, ended by NULL: the only place that lists them. */
 extern const struct leat_op_class *const leat_operators[];
-extern const struct leat_op_class leat_op_decode, leat_op_resize, leat_op_center_crop, leat_op_random_crop, leat_op_random_resized_crop,
-    leat_op_random_horizontal_flip, leat_op_normalize, leat_op_to_dtype, leat_op_to_layout;
+extern const struct leat_op_class leat_op_native, leat_op_decode, leat_op_resize, leat_op_center_crop, leat_op_random_crop,
+    leat_op_random_resized_crop, leat_op_random_horizontal_flip, leat_op_normalize, leat_op_to_dtype, leat_op_to_layout;
 
 /* Says "<type> in output '<output>' takes <wanted>, but gets <type of the value><hint>", LEAT_E_TYPE. */
 int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, const char *wanted, struct leat_error *error);
 /* The value in words: "an encoded photo", "a uint8 image of 3 channels, 32 x 32". */
 void leat_type_words(const struct leat_type *type, char *text, size_t room);
+/* The value of a stored field, as a chain begins with it. */
+void leat_type_of_field(const struct leat_field *field, struct leat_type *type);
 /* Checks that the value is an image (of any numbers), as geometry needs it. */
 int leat_op_needs_image(const struct leat_place *place, const struct leat_type *type, struct leat_error *error);
 /* Checks that the value is an image that can be resampled. */

@@ -14,6 +14,7 @@ const struct leat_op_class *const leat_operators[] = {&leat_op_decode,
                                                       &leat_op_normalize,
                                                       &leat_op_to_dtype,
                                                       &leat_op_to_layout,
+                                                      &leat_op_native,
                                                       NULL};
 
 void leat_type_words(const struct leat_type *type, char *text, size_t room)

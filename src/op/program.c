@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "op/native.h"
 #include "op/program_internal.h"
 #include "op/values.h"
 
@@ -26,6 +27,7 @@ struct leat_scratch {
     struct leat_work work;
     struct step_time *times;
     uint64_t photos;
+    uint8_t *native, *buffers[2]; /* between functions of the user's and other operators: one block, and its aligned halves */
 };
 
 size_t leat_program_outputs(const struct leat_program *program)
@@ -45,6 +47,30 @@ uint64_t leat_program_hash(const struct leat_program *program)
 
 /* ---- scratch ---- */
 
+static uint64_t room_of_buffer(uint64_t bytes)
+{
+    return (bytes + 63) & ~UINT64_C(63);
+}
+
+static bool make_buffers(struct leat_scratch *scratch, uint64_t bytes)
+{
+    uint64_t each = room_of_buffer(bytes);
+    scratch->native = leat_alloc(2 * each + 64);
+    if (!scratch->native)
+        return false;
+    scratch->buffers[0] = scratch->native + (-(uintptr_t)scratch->native & 63);
+    scratch->buffers[1] = scratch->buffers[0] + each;
+    return true;
+}
+
+/* What images of known size need, so that making them allocates nothing. */
+static bool reserve(const struct leat_compiled *c, struct leat_work *work)
+{
+    if (c->path != LEAT_PATH_IMAGE || c->face.decodes || c->idle)
+        return true;
+    return !leat_stages_reserve(c->stages, c->n_stages, work, (uint32_t)leat_type_width(&c->in), (uint32_t)leat_type_height(&c->in));
+}
+
 struct leat_scratch *leat_scratch_new(const struct leat_program *program)
 {
     struct leat_scratch *scratch = leat_new(struct leat_scratch);
@@ -56,11 +82,13 @@ struct leat_scratch *leat_scratch_new(const struct leat_program *program)
     bool good = scratch->times != NULL;
     if (good && program->decodes)
         good = (scratch->work.decoder = leat_decoder_new()) != NULL;
+    if (good && program->native_bytes)
+        good = make_buffers(scratch, program->native_bytes);
     for (size_t i = 0; good && i < program->n_outputs; i++) {
         const struct leat_compiled *c = &program->outputs[i];
-        if (c->path == LEAT_PATH_IMAGE && c->face.in_place)
-            good = !leat_stages_reserve(c->stages, c->n_stages, &scratch->work, (uint32_t)leat_type_width(&c->in),
-                                        (uint32_t)leat_type_height(&c->in));
+        good = reserve(c, &scratch->work);
+        for (size_t k = 0; good && k < c->n_parts; k++)
+            good = reserve(&c->parts[k], &scratch->work);
     }
     if (good)
         return scratch;
@@ -73,8 +101,19 @@ void leat_scratch_free(struct leat_scratch *scratch)
     if (!scratch)
         return;
     leat_work_destroy(&scratch->work);
+    leat_free(scratch->native);
     leat_free(scratch->times);
     leat_free(scratch);
+}
+
+static uint64_t image_bytes(const struct leat_compiled *c)
+{
+    if (c->path != LEAT_PATH_IMAGE || c->idle)
+        return 0;
+    if (c->face.decodes)
+        return (c->n_stages - 1) * (UINT64_C(4) << 20);
+    return c->n_stages * 2 * (uint64_t)(leat_type_width(&c->in) * leat_type_height(&c->in) * leat_type_channels(&c->in)) *
+           leat_dtype_size(c->in.dtype);
 }
 
 /* For photos an estimate: the decoders' own memory and the buffers for a photo of some megapixels. */
@@ -83,15 +122,13 @@ uint64_t leat_program_scratch_bytes(const struct leat_program *program)
     uint64_t bytes = sizeof(struct leat_scratch) + program->n_times * sizeof(struct step_time);
     if (program->decodes)
         bytes += LEAT_DECODE_BYTES;
+    if (program->native_bytes)
+        bytes += 2 * room_of_buffer(program->native_bytes) + 64;
     for (size_t i = 0; i < program->n_outputs; i++) {
         const struct leat_compiled *c = &program->outputs[i];
-        if (c->path != LEAT_PATH_IMAGE)
-            continue;
-        if (!c->face.decodes)
-            bytes += c->n_stages * 2 * (uint64_t)(leat_type_width(&c->in) * leat_type_height(&c->in) * leat_type_channels(&c->in)) *
-                     leat_dtype_size(c->in.dtype);
-        else
-            bytes += (c->n_stages - 1) * (UINT64_C(4) << 20);
+        bytes += image_bytes(c);
+        for (size_t k = 0; k < c->n_parts; k++)
+            bytes += image_bytes(&c->parts[k]);
     }
     return bytes;
 }
@@ -156,6 +193,72 @@ static int apply_image(const struct leat_compiled *c, struct leat_scratch *scrat
     return rc;
 }
 
+/* The operators between two functions, for one value. */
+static int apply_part(const struct leat_compiled *part, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
+                      struct leat_error *error)
+{
+    if (part->path == LEAT_PATH_IMAGE)
+        return apply_image(part, scratch, row, dst, error);
+    int64_t begin = leat_clock_ns();
+    size_t channels = part->path == LEAT_PATH_TURN ? (size_t)leat_type_channels(&part->in) : 0;
+    bool planes = part->in.layout == LEAT_LAYOUT_CHW;
+    if (channels)
+        leat_values_transpose(leat_dtype_size(part->in.dtype), row->data, dst, planes ? channels : part->elements / channels,
+                              planes ? part->elements / channels : channels);
+    else if (part->path == LEAT_PATH_CONVERT)
+        convert_elements(part, row->data, dst, part->elements);
+    else
+        map_elements(part, row->data, dst, part->elements);
+    scratch->times[part->first_time].ns += (uint64_t)(leat_clock_ns() - begin);
+    scratch->times[part->first_time].rows++;
+    return LEAT_OK;
+}
+
+static int call_native(const struct leat_compiled *part, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
+                       struct leat_error *error)
+{
+    struct step_time *time = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
+    int64_t begin = leat_clock_ns();
+    int rc = leat_native_run(part->native, part->face.name, row, row->data, row->length, dst, error);
+    time->ns += (uint64_t)(leat_clock_ns() - begin);
+    time->rows++;
+    return rc;
+}
+
+/* One value through parts and functions: in turns through the two buffers, the last step into `dst`. */
+static int apply_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *given, void *dst,
+                        struct leat_error *error)
+{
+    struct leat_row row = *given; /* what the next step takes */
+    unsigned turn = 0;
+    int rc = LEAT_OK;
+    for (size_t k = 0; !rc && k < c->n_parts; k++) {
+        const struct leat_compiled *part = &c->parts[k];
+        uint8_t *to = part->native ? scratch->buffers[turn] : dst;
+        if (part->idle && !k && c->face.in_place && part->native)
+            memcpy(to, row.data, row.length = leat_type_bytes(&part->in)); /* what may fault is copied */
+        else if (part->idle)
+            to = NULL;
+        else if (!(rc = apply_part(part, scratch, &row, to, error)))
+            row.length = leat_type_bytes(&part->out);
+        if (to) {
+            row.data = to;
+            turn ^= 1;
+        }
+        if (rc || !part->native)
+            break;
+        bool end = k + 2 == c->n_parts && c->parts[k + 1].idle;
+        to = end ? dst : scratch->buffers[turn];
+        rc = call_native(part, scratch, &row, to, error);
+        if (end)
+            break;
+        row.data = to;
+        row.length = leat_type_bytes(&part->native->out);
+        turn ^= 1;
+    }
+    return rc;
+}
+
 /* Rows that are some kilobytes apart anywhere in a mapping: the next one is asked for while this one is made. */
 static inline void prefetch_row(const struct leat_row *rows, size_t i, size_t n, uint64_t bytes)
 {
@@ -172,9 +275,9 @@ size_t leat_program_apply(const struct leat_program *program, size_t output, str
     const struct leat_compiled *c = &program->outputs[output];
     uint64_t row_bytes = c->face.row_bytes;
     uint8_t *to = dst;
-    if (c->path == LEAT_PATH_IMAGE) {
+    if (c->path == LEAT_PATH_IMAGE || c->path == LEAT_PATH_NATIVE) {
         for (size_t i = 0; i < n; i++)
-            if (apply_image(c, scratch, &rows[i], to + i * row_bytes, error))
+            if ((c->path == LEAT_PATH_IMAGE ? apply_image : apply_native)(c, scratch, &rows[i], to + i * row_bytes, error))
                 return i;
         return n;
     }
@@ -222,22 +325,40 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
 
 /* ---- times ---- */
 
+static size_t add_stage_times(const struct leat_scratch *scratch, const struct leat_compiled *c, struct leat_step_time *times, size_t used,
+                              size_t room)
+{
+    const struct step_time *t = &scratch->times[c->first_time];
+    for (size_t s = 0; s < c->n_stages; s++) {
+        const struct leat_stage *stage = &c->stages[s];
+        const struct step_time *st = &t[s + c->face.decodes];
+        uint64_t decode = st->detail_ns ? (uint64_t)((double)st->ns * (double)st->detail_decode_ns / (double)st->detail_ns) : 0;
+        if (stage->decode && used < room)
+            times[used++] = (struct leat_step_time){c->face.name, "Decode", decode, st->rows};
+        if (used < room)
+            times[used++] = (struct leat_step_time){c->face.name, *stage->label ? stage->label : "ToLayout", st->ns - decode, st->rows};
+    }
+    return used;
+}
+
 size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_time *times, size_t room)
 {
     size_t used = 0;
     for (size_t i = 0; i < scratch->program->n_outputs; i++) {
         const struct leat_compiled *c = &scratch->program->outputs[i];
         const struct step_time *t = &scratch->times[c->first_time];
-        if (!c->n_stages && used < room)
+        if (!c->n_stages && !c->n_parts && used < room)
             times[used++] = (struct leat_step_time){c->face.name, "copy", t->ns, t->rows};
-        for (size_t s = 0; s < c->n_stages; s++) {
-            const struct leat_stage *stage = &c->stages[s];
-            const struct step_time *st = &t[s + c->face.decodes];
-            uint64_t decode = st->detail_ns ? (uint64_t)((double)st->ns * (double)st->detail_decode_ns / (double)st->detail_ns) : 0;
-            if (stage->decode && used < room)
-                times[used++] = (struct leat_step_time){c->face.name, "Decode", decode, st->rows};
-            if (used < room)
-                times[used++] = (struct leat_step_time){c->face.name, stage->label, st->ns - decode, st->rows};
+        used = add_stage_times(scratch, c, times, used, room);
+        for (size_t k = 0; k < c->n_parts; k++) {
+            const struct leat_compiled *part = &c->parts[k];
+            used = add_stage_times(scratch, part, times, used, room);
+            if (part->path == LEAT_PATH_TURN && used < room) /* the last part: it has this place for itself */
+                times[used++] = (struct leat_step_time){c->face.name, "ToLayout", scratch->times[part->first_time].ns,
+                                                        scratch->times[part->first_time].rows};
+            t = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
+            if (part->native && used < room)
+                times[used++] = (struct leat_step_time){c->face.name, leat_native_label(part->native->op->args), t->ns, t->rows};
         }
     }
     return used;

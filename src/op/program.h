@@ -41,6 +41,9 @@ struct leat_output {
  * operator, says what would fit), NOT_FOUND (field), NOMEM. */
 int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *json, struct leat_program **out,
                          struct leat_error *error);
+/* The same with functions of the user's, which operators "Native" name by index; the table is copied. */
+int leat_program_compile_with(const struct leat_field *fields, size_t n_fields, const char *json, const struct leat_native *functions,
+                              size_t n_functions, struct leat_program **out, struct leat_error *error);
 void leat_program_free(struct leat_program *program);
 size_t leat_program_outputs(const struct leat_program *program);
 const struct leat_output *leat_program_output(const struct leat_program *program, size_t output);
@@ -52,6 +55,7 @@ struct leat_row {
     const void *data;       /* the stored value */
     uint64_t length;        /* its bytes */
     uint64_t key;           /* the row's random key (plan/plan.h) */
+    int64_t sample;         /* sample id, for functions of the user's */
     uint32_t width, height; /* of an encoded image, if known, else 0 */
     uint8_t image_kind;     /* enum leat_image_kind, as known */
     bool scan_to_end;       /* decode to the end even where the crop does not need it, to learn whether it is whole */
@@ -67,9 +71,10 @@ uint64_t leat_program_scratch_bytes(const struct leat_program *program);
 #define LEAT_MAX_SIDE 65535
 
 /* Makes rows [0, n) of a dense output: row i is written at dst + i * row_bytes, every byte of it. Returns how many were
- * made before the first failure (n if none failed); of a failure `error` says LEAT_E_DECODE and why; the caller may go
- * on with the row after it. Of rows of an in_place output `data` may be mapped memory: the call then runs inside
- * leat_guarded, and takes no lock and allocates nothing. */
+ * made before the first failure (n if none failed); of a failure `error` says LEAT_E_DECODE, or LEAT_E_OPERATOR of a
+ * function of the user's, and why; the caller may go on with the row after it. Of rows of an in_place output `data` may be
+ * mapped memory: the call then runs inside leat_guarded, and takes no lock and allocates nothing while it touches that; functions
+ * of the user's get a copy. */
 size_t leat_program_apply(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *rows,
                           size_t n, void *dst, struct leat_error *error);
 /* Ragged: how many bytes a value of `length` bytes becomes, and the conversion itself. */

@@ -10,7 +10,9 @@ enum leat_path {
     LEAT_PATH_COPY,    /* as stored */
     LEAT_PATH_CONVERT, /* an array through one conversion between types */
     LEAT_PATH_MAP,     /* an array through other functions of single values */
-    LEAT_PATH_IMAGE    /* through stages */
+    LEAT_PATH_IMAGE,   /* through stages */
+    LEAT_PATH_TURN,    /* of a part: from pixels to planes or back, and nothing else */
+    LEAT_PATH_NATIVE   /* in parts, with functions of the user's between them */
 };
 
 struct leat_compiled {
@@ -24,6 +26,12 @@ struct leat_compiled {
     struct leat_stage *stages;   /* IMAGE; of MAP one, for its maps and label */
     size_t n_stages;
     size_t first_time; /* index of its first step in a scratch's times */
+
+    /* NATIVE: the chain is cut behind each function. The parts are made like the whole; their names are the whole's. */
+    struct leat_compiled *parts;
+    size_t n_parts;
+    const struct leat_use *native; /* of a part: the function behind it; NULL: it is the last */
+    bool idle;                     /* of a part: it hands on what it gets */
 };
 
 struct leat_program {
@@ -35,6 +43,9 @@ struct leat_program {
     size_t n_outputs, n_times;
     char **names; /* of fields, where the program came without JSON */
     uint64_t hash;
+    struct leat_native *functions;
+    size_t n_functions;
+    uint64_t native_bytes; /* of the largest value that a function takes from or gives to a buffer */
     bool decodes;
 };
 

@@ -161,3 +161,31 @@ void leat_values_convert(enum leat_dtype from, enum leat_dtype to, const void *s
     else
         table[from](to, src, dst, n);
 }
+
+/* Turned in blocks, so that what is read and what is written both stay in the first-level cache; and a column of a block at a
+ * time, because one of the sides is nearly always the few channels of an image. */
+#define TRANSPOSE(T)                                                                                                                       \
+    {                                                                                                                                      \
+        enum { BLOCK = 256 };                                                                                                              \
+        const T *s = src;                                                                                                                  \
+        T *d = dst;                                                                                                                        \
+        for (size_t r = 0; r < rows; r += BLOCK)                                                                                           \
+            for (size_t c = 0, end = r + BLOCK < rows ? r + BLOCK : rows; c < columns; c++)                                                \
+                for (size_t i = r; i < end; i++)                                                                                           \
+                    d[c * rows + i] = s[i * columns + c];                                                                                  \
+        break;                                                                                                                             \
+    }
+
+void leat_values_transpose(size_t size, const void *src, void *dst, size_t rows, size_t columns)
+{
+    switch (size) {
+    case 1:
+        TRANSPOSE(uint8_t)
+    case 2:
+        TRANSPOSE(uint16_t)
+    case 4:
+        TRANSPOSE(uint32_t)
+    default:
+        TRANSPOSE(uint64_t)
+    }
+}
