@@ -22,6 +22,7 @@ with leat.Writer(path, {"x": leat.field("float32", (3,)), "label": "int64"}) as 
         w.add(x=[i, i, i], label=i)
 seen = sorted(int(i) for batch in leat.Loader(leat.open(path), batch_size=7, shuffle=True) for i in batch["label"])
 assert seen == list(range(100)), seen
+assert os.path.exists(os.path.join(leat.get_include(), "leat", "leat.h")), leat.get_include()
 command = os.path.join(os.path.dirname(sys.executable), "leat")
 assert "100" in subprocess.run([command, "info", path], check=True, text=True, stdout=subprocess.PIPE).stdout
 """

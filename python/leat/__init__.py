@@ -43,6 +43,7 @@ from .errors import (  # noqa: E402
     WaitTimeoutError,
 )
 from .loader import Loader  # noqa: E402
+from .native import get_include  # noqa: E402
 from .ops import Out, program_from_json, program_to_json  # noqa: E402
 from .ragged import Ragged  # noqa: E402
 from .samplers import Blocks, Weighted  # noqa: E402
@@ -105,6 +106,7 @@ __all__ = [
     "concat",
     "errors",
     "field",
+    "get_include",
     "open",
     "ops",
     "presets",

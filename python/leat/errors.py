@@ -97,7 +97,7 @@ class ProgramError(Error, TypeError):
 
 
 class BrokenSampleError(Error, ValueError):
-    """A sample's bytes do not decode."""
+    """A sample's bytes do not decode, or a function of the user's failed on them."""
 
 
 class BudgetError(Error, ValueError):
@@ -154,6 +154,7 @@ _CLASSES: dict[int, type[Error]] = {
     -19: CancelledError,
     -20: WaitTimeoutError,
     -22: UnsupportedError,
+    -23: BrokenSampleError,
 }
 _NOT_FOUND = -5
 

@@ -16,7 +16,7 @@ import numpy as np
 from . import _leat, check, ranks
 from .batch import Batch, Form, framework_of
 from .dataset import Dataset, positions_array
-from .ops import Outputs, program_to_json
+from .ops import Outputs, compiled_program
 from .ranks import short_hash
 from .samplers import Blocks, Weighted, digest, load_list, save_list
 
@@ -119,7 +119,7 @@ class Loader:
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
         order, arrays = self._order(shuffle, sampler)
-        program = None if outputs is None else program_to_json(outputs)
+        program, functions = (None, []) if outputs is None else compiled_program(outputs)
         self._facts = {
             "the data set": dataset.fingerprint,
             "seed": str(seed),
@@ -149,6 +149,7 @@ class Loader:
             "program": program,
             "region": 0,
             "log_dir": log_dir,
+            "functions": functions,
         }
         self._core = _leat.Loader.open(**options)
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's core. Not at

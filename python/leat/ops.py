@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .schema import dtype_name
+from . import native
+from .schema import Field, dtype_name, field
 
 Chain = Sequence["Operator"]
 
@@ -325,8 +326,88 @@ class ToLayout(Operator):
         super().__init__(name, layout=layout)
 
 
+class Native(Operator):
+    """A compiled function of yours, on the library's own threads, without the interpreter.
+
+    Args:
+        function: ``"path/to/lib.so:symbol"``, a C function of the form ``leat_native_fn`` in the header ``leat/leat.h`` (in
+            :func:`leat.get_include`); a ``numba.cfunc``; a ctypes function; or an address.
+        args: for the C function: a number or a list of numbers, a text, or whatever JSON can hold.
+        returns: the type of the result, ``leat.field(dtype, shape)``, with ``layout="HWC"`` if it is an image. None: that of
+            the input.
+        call: ``"structure"`` or ``"flat"``: how the function is called, where it does not say so itself. A function of a library
+            is called with the structure, an address always needs it, and one of numba or ctypes says it by its arguments.
+
+    The flat form, for numba, is ``int32(in, out, int64 n_in, int64 n_out, uint64 key)``: pointers to the elements of the input
+    and of the result, how many these are, and the row's random key. Whatever it returns but 0 makes the sample a broken one.
+    The input is a value of fixed shape, an image of fixed size (as HWC), or, where `returns` is given, any stored value.
+    ``docs/operators.md`` says the rest, and what both forms must keep to.
+
+    A program with a function of a library can be saved; reading it back loads nothing unless ``allow_native=True`` is said.
+
+    Raises:
+        TypeError: not a compiled function, or its arguments are none of the two forms.
+        ValueError: the text is not ``"lib.so:symbol"``, or `args` has no JSON form.
+
+    >>> leat.ops.Native("./libimage.so:blur", args=[1.5], returns=leat.field("float32", (8, 8, 3), layout="HWC"))
+    Native(function='./libimage.so:blur', args=[1.5], returns=field('float32', (8, 8, 3), layout='HWC'), call=None)
+    """
+
+    def __init__(
+        self, function: Any, args: Any = None, returns: Any = None, *, call: str | None = None, name: str | None = None
+    ) -> None:
+        if call is not None and call not in native.FORMS:
+            raise ValueError(f"call is 'structure', 'flat' or None, not {call!r}")
+        if isinstance(function, str):
+            native.split(function)
+        elif native.find(function, call).flat and args is not None:
+            raise ValueError("args goes with a C function that takes the structure; the flat form has no place for it")
+        if call == "flat" and args is not None:
+            raise ValueError("args goes with call='structure'; the flat form has no place for it")
+        args = args.tolist() if hasattr(args, "tolist") else args
+        try:
+            args = json.loads(json.dumps(args, allow_nan=False))
+        except TypeError as e:
+            raise TypeError(f"args is what JSON can hold, and {e}") from None
+        if isinstance(returns, Mapping):  # as to_json wrote it
+            returns = field(returns["dtype"], tuple(returns.get("shape", ())), layout=returns.get("layout"))
+        if returns is not None and not (isinstance(returns, Field) and returns.kind == "array" and None not in returns.shape):
+            raise TypeError(f"returns is leat.field(dtype, shape) of fixed shape, or None, not {returns!r:.80}")
+        super().__init__(name, function=function, args=args, returns=returns, call=call)
+
+    def __hash__(self) -> int:
+        return hash((self.function, json.dumps(self.args), self.returns, self.call, self.name))
+
+    def to_json(self) -> dict[str, Any]:
+        """As of every operator.
+
+        Raises:
+            ValueError: the function is not of a library: it has no name that another process could find it by.
+        """
+        if not isinstance(self.function, str):
+            raise ValueError(
+                f"{self!r} has no JSON form and cannot be pickled: only a function named 'lib.so:symbol' is found again in another process"
+            )
+        kept = {"function": self.function, "args": self.args, "returns": self._returns(), "call": self.call, "name": self.name}
+        return {"type": "Native"} | {k: v for k, v in kept.items() if v is not None}
+
+    def _returns(self) -> dict[str, Any] | None:
+        f = self.returns
+        return None if f is None else {"dtype": f.dtype, "shape": list(f.shape)} | ({"layout": f.layout} if f.layout else {})
+
+    def _compiled(self, index: int, found: native.Function) -> dict[str, Any]:
+        """As the library takes it: with the index of the function in its table."""
+        args = self.args
+        numbers = [args] if isinstance(args, (int, float)) and not isinstance(args, bool) else args
+        plain = isinstance(numbers, list) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in numbers)
+        text = "" if args is None else args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, separators=(",", ":"))
+        kept = {"source": found.source, "text": text, "numbers": numbers if plain else None, "returns": self._returns()}
+        kept |= {"takes": found.takes, "gives": found.gives, "name": self.name}
+        return {"type": "Native", "function": index} | {k: v for k, v in kept.items() if v is not None}
+
+
 _TYPES: dict[str, type[Operator]] = {
-    c.__name__: c for c in (Decode, Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip, Normalize, ToDtype, ToLayout)
+    c.__name__: c for c in (Decode, Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip, Normalize, ToDtype, ToLayout, Native)
 }  # fmt: skip
 
 
@@ -367,18 +448,11 @@ def _chain(output: str, chain: Any) -> list[Operator]:
     return found
 
 
-def program_to_json(outputs: Outputs) -> str:
-    """A program as JSON text: operators listed once, chains referring to them.
-
-    >>> crop = leat.ops.RandomCrop(24)
-    >>> text = leat.program_to_json({"a": leat.Out("image", [crop]), "b": leat.Out("image", [crop])})
-    >>> again = leat.program_from_json(text)
-    >>> again["a"].chain[0] is again["b"].chain[0]
-    True
-    """
+def _listed(outputs: Outputs) -> tuple[dict[str, Operator], dict[str, dict[str, Any]]]:
+    """The operators, each once, by a key; and the outputs, which refer to them."""
     if not isinstance(outputs, Mapping) or not outputs:
         raise TypeError("outputs is a dict of name: chain, with at least one entry")
-    operators: dict[str, dict[str, Any]] = {}
+    operators: dict[str, Operator] = {}
     known: dict[int, str] = {}
     found: dict[str, dict[str, Any]] = {}
     for name, value in outputs.items():
@@ -389,14 +463,50 @@ def program_to_json(outputs: Outputs) -> str:
         for op in _chain(name, chain):
             if id(op) not in known:
                 known[id(op)] = f"op{len(known)}"
-                operators[known[id(op)]] = op.to_json()
+                operators[known[id(op)]] = op
             keys.append(known[id(op)])
         found[name] = {"field": field, "chain": keys}
-    return json.dumps({"operators": operators, "outputs": found})
+    return operators, found
 
 
-def program_from_json(text: str) -> dict[str, Out]:
+def compiled_program(outputs: Outputs) -> tuple[str, list[tuple[int, bool, object]]]:
+    """A program as the library takes it, and its table of functions: address, whether it is of the flat form, what keeps it."""
+    operators, found = _listed(outputs)
+    functions: list[tuple[int, bool, object]] = []
+    listed: dict[str, dict[str, Any]] = {}
+    for key, op in operators.items():
+        if isinstance(op, Native):
+            function = native.find(op.function, op.call)
+            listed[key] = op._compiled(len(functions), function)
+            functions.append((function.address, function.flat, function.owner))
+        else:
+            listed[key] = op.to_json()
+    return json.dumps({"operators": listed, "outputs": found}), functions
+
+
+def program_to_json(outputs: Outputs) -> str:
+    """A program as JSON text: operators listed once, chains referring to them.
+
+    Raises:
+        ValueError: it has a :class:`leat.ops.Native` whose function is not of a library.
+
+    >>> crop = leat.ops.RandomCrop(24)
+    >>> text = leat.program_to_json({"a": leat.Out("image", [crop]), "b": leat.Out("image", [crop])})
+    >>> again = leat.program_from_json(text)
+    >>> again["a"].chain[0] is again["b"].chain[0]
+    True
+    """
+    operators, found = _listed(outputs)
+    return json.dumps({"operators": {key: op.to_json() for key, op in operators.items()}, "outputs": found})
+
+
+def program_from_json(text: str, *, allow_native: bool = False) -> dict[str, Out]:
     """The outputs of a program that :func:`leat.program_to_json` wrote, for ``Loader(outputs=...)``.
+
+    Args:
+        text: the program.
+        allow_native: whether it may name functions of libraries, which opening a Loader then loads and runs. Only for texts
+            that are trusted as code is.
 
     Raises:
         ValueError: the text is not a program; it says why.
@@ -411,6 +521,11 @@ def program_from_json(text: str) -> dict[str, Out]:
         raise ValueError(f"not a program of leat: {e}") from None
     try:
         operators = {key: _from_json(value) for key, value in program["operators"].items()}
+        for op in operators.values():
+            if isinstance(op, Native) and not allow_native:
+                raise ValueError(
+                    f"the program runs code of a library, {op.function!r}: if you trust it as you would code, say allow_native=True"
+                )
         return {name: Out(str(o["field"]), [operators[key] for key in o["chain"]]) for name, o in program["outputs"].items()}
     except (KeyError, TypeError, AttributeError) as e:
         raise ValueError(f"not a program of leat: {type(e).__name__}: {e}") from None

@@ -12,6 +12,7 @@ enum { SLICE_MS = 100 };
 struct loader {
     PyObject_HEAD struct py_guard guard;
     struct leat_loader *handle; /* NULL: closed */
+    PyObject *functions;        /* keeps what the loader's threads call until they no longer do */
     atomic_bool closing;
 };
 
@@ -39,22 +40,48 @@ static const char *const keywords[] = {"dataset",
                                        "program",
                                        "region",
                                        "log_dir",
+                                       "functions",
                                        NULL};
+
+/* A list of (address, whether it is of the flat form, what keeps it alive) to a table; NULL with an exception. */
+static struct leat_native *table_of(PyObject *list)
+{
+    Py_ssize_t n = PyList_Size(list);
+    struct leat_native *table = n < 0 ? NULL : PyMem_Calloc((size_t)n + 1, sizeof *table);
+    if (!table)
+        return n < 0 ? NULL : (struct leat_native *)PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++) {
+        unsigned long long address;
+        int flat;
+        PyObject *owner;
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "KpO", &address, &flat, &owner)) {
+            PyMem_Free(table);
+            return NULL;
+        }
+        if (flat)
+            table[i].flat = (leat_native_flat_fn)(uintptr_t)address;
+        else
+            table[i].call = (leat_native_fn)(uintptr_t)address;
+    }
+    return table;
+}
 
 static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named)
 {
     struct leat_loader_options o = LEAT_LOADER_OPTIONS_INIT;
     struct loader *l = NULL;
     struct leat_error error;
-    PyObject *dataset, *report = NULL, *log_dir = NULL;
+    PyObject *dataset, *report = NULL, *log_dir = NULL, *functions;
+    struct leat_native *table = NULL;
     Py_buffer weights = {0}, positions = {0};
     int order, replacement, tail, on_error, rc;
     unsigned long long batch, global, block, samples, seed, budget, held;
     long long epochs;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&:open", (char **)(uintptr_t)keywords, py_dataset_type,
+    if (!PyArg_ParseTupleAndKeywords(args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&O!:open", (char **)(uintptr_t)keywords, py_dataset_type,
                                      &dataset, &batch, &global, &order, &block, &weights, &samples, &replacement, &positions, &seed,
                                      &epochs, &tail, &o.rank, &o.world_size, &o.local_ranks, &on_error, py_path_or_none, &report,
-                                     &o.num_threads, &budget, &held, &o.weight, &o.program, &o.region, py_path_or_none, &log_dir))
+                                     &o.num_threads, &budget, &held, &o.weight, &o.program, &o.region, py_path_or_none, &log_dir,
+                                     &PyList_Type, &functions))
         return NULL;
     o.batch_size = batch;
     o.global_batch_size = global;
@@ -74,11 +101,14 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     o.budget_bytes = budget;
     o.max_held_bytes = held;
     o.log_dir = log_dir ? PyBytes_AsString(log_dir) : NULL;
+    o.functions = table = table_of(functions);
+    o.n_functions = (size_t)PyList_Size(functions);
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    l = (struct loader *)allocate(type, 0);
+    l = table ? (struct loader *)allocate(type, 0) : NULL;
     if (!l)
         goto out;
     py_guard_init(&l->guard);
+    l->functions = Py_NewRef(functions);
     struct leat_dataset *data = py_dataset_handle(dataset);
     Py_BEGIN_ALLOW_THREADS;
     rc = leat_loader_open(data, &o, &l->handle, &error);
@@ -93,6 +123,7 @@ out:
         PyBuffer_Release(&weights);
     if (positions.obj)
         PyBuffer_Release(&positions);
+    PyMem_Free(table);
     Py_XDECREF(report);
     Py_XDECREF(log_dir);
     return (PyObject *)l;
@@ -108,6 +139,7 @@ static void loader_dealloc(PyObject *self)
         leat_loader_close(handle); /* does nothing in a forked child */
         Py_END_ALLOW_THREADS;
     }
+    Py_CLEAR(l->functions);
     py_object_free(self);
 }
 

@@ -28,6 +28,8 @@ CHAIN = [
     ops.Normalize([0.5], [0.25]),
     ops.ToDtype("float16"),
     ops.ToLayout("channels_last"),
+    ops.Native("./lib.so:f", args=[1, 2.5], returns=ops.field("float32", (2, 3, 3), layout="HWC"), name="mine"),
+    ops.Native("lib.so.1:f", args={"a": None}, call="structure"),
 ]
 
 
