@@ -46,6 +46,10 @@ extern "C" {
 /* The version of the library that is running, "major.minor.patch". Never NULL, static. Any thread. */
 LEAT_API const char *leat_version(void);
 
+/* Cores that this process may use: the smaller of its affinity mask and its cgroup's (v1 or v2) quota rounded up; at least 1. Read
+ * anew at each call: affinity changes. Any thread. */
+LEAT_API unsigned leat_cpu_count(void);
+
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 enum leat_status {

@@ -13,6 +13,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "leat/leat.h"
+
 /* Calls `visit` with each directory of this process's cgroup of `controller` (v2: ""), leaf first. */
 static void walk_cgroup(const char *controller, void (*visit)(const char *dir, void *user), void *user)
 {

@@ -1,16 +1,11 @@
 /*
- * What the machine offers this process: cores by affinity and cgroup quota, memory by cgroup limit, vector
- * instructions.
+ * What the machine offers this process: memory by cgroup limit, vector instructions; cores are leat_cpu_count of leat.h.
  */
 #ifndef LEAT_BASE_CPU_H
 #define LEAT_BASE_CPU_H
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Cores that this process may use: the smaller of its affinity mask and its cgroup's (v1 or v2) quota rounded up; at
- * least 1. Read anew at each call: affinity changes. */
-unsigned leat_cpu_count(void);
 
 /* Bytes of memory that this process may use: the smallest of physical memory, cgroup limits and RLIMIT_AS. */
 uint64_t leat_memory_allowed(void);
