@@ -538,7 +538,8 @@ LEAT_API uint64_t leat_slot_bytes(const struct leat_slot *slot);
 #define LEAT_POOL_WORKERS 1024
 #define LEAT_BOARD_BUFFERS 32
 
-/* What workers have in common: where they sleep, and what each is doing. `thread`: this worker is a thread of the parent. INVALID, NOMEM, HELD. */
+/* What workers have in common: where they sleep, and what each is doing. `thread`: this worker is a thread of the parent. INVALID, NOMEM,
+ * HELD. */
 struct leat_pool;
 LEAT_API int leat_pool_new(unsigned n_workers, struct leat_pool **out, struct leat_error *error);
 LEAT_API int leat_pool_attach(uint64_t offset, unsigned worker, bool thread, struct leat_pool **out, struct leat_error *error);
@@ -590,7 +591,7 @@ LEAT_API int leat_board_publish(struct leat_board *board, const struct leat_boar
 LEAT_API void leat_board_place(struct leat_board *board, uint64_t serial, uint32_t layout, const uint64_t *buffers, uint32_t n_buffers);
 /* Whether all units are done. `exactly`: looks at each, as is needed once a worker has died. */
 LEAT_API bool leat_board_complete(const struct leat_board *board, uint64_t serial, bool exactly);
-LEAT_API int64_t leat_board_spent_ns(const struct leat_board *board, uint64_t serial); /* by workers, on units without message */
+LEAT_API int64_t leat_board_spent_ns(const struct leat_board *board, uint64_t serial);       /* by workers, on units without message */
 LEAT_API void leat_board_received(struct leat_board *board, uint64_t serial, uint32_t unit); /* the message of a unit is here */
 /* Ends a batch that is complete, or cancelled with nothing running: its entry is free. */
 LEAT_API void leat_board_retire(struct leat_board *board, uint64_t serial);

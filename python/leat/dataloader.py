@@ -133,7 +133,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[type-arg]
         if self._iterable or not self._plain_batches:
             return False
         if type(self.sampler) is SequentialSampler:
-            return self.sampler.data_source is self.dataset
+            return self.sampler.data_source is self.dataset  # type: ignore[comparison-overlap]
         return self._shuffle and type(self.sampler) is RandomSampler and self.generator is None and (self.seed is not None or self._chained)
 
     @property
@@ -165,6 +165,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[type-arg]
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch begins next; samplers that have ``set_epoch`` are told."""
         self._epoch = check.integer("epoch", epoch)
+        sampler: Any
         for sampler in (self.sampler, getattr(self.batch_sampler, "sampler", None), self.batch_sampler):
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)
@@ -353,7 +354,7 @@ class _Iteration:
             raise StopIteration
         value = made.value
         if self._device is not None:
-            value = torch_pin.pin_memory(value, self._device)
+            value = torch_pin.pin_memory(value, self._device)  # type: ignore[no-untyped-call]
         length = loader._IterableDataset_len_called
         if loader._iterable and length is not None and self.yielded > length:
             warnings.warn(
@@ -435,7 +436,7 @@ class _Iteration:
             for step in [step for step in self.order.sampler_states if step < self.step - 1]:
                 del self.order.sampler_states[step]
         if self.loader._iterable:
-            ended = getattr(self.source, "delivered_ends", set())
+            ended: set[int] = getattr(self.source, "delivered_ends", set())
             found |= {
                 "workers": self.loader.num_workers,
                 "streams": [[w, state, count] for w, (state, count) in sorted(self.delivered.items())],

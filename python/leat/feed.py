@@ -182,7 +182,8 @@ class Feed:
         if size:
             flight.payload = self._slot(size)
             _view(flight.payload, size)[:] = np.frombuffer(payload, np.uint8)
-        run, buffers, capacity = planned.rows, (), 0
+        buffers: tuple[int, ...] = ()
+        run, capacity = planned.rows, 0
         if planned.kind == ROWS:
             run = self._run(planned.rows)
             if self.layout:

@@ -122,10 +122,10 @@ class Order:
         else:
             start = 0
         iterator = iter(source)
-        seeded = self.sampler_seed is not None and type(loader.sampler) is RandomSampler and loader.sampler.generator is None
+        seed = self.sampler_seed if type(loader.sampler) is RandomSampler and loader.sampler.generator is None else None
         saved = None
-        if seeded:
-            loader.sampler.generator = torch.Generator().manual_seed(self.sampler_seed)
+        if seed is not None:
+            loader.sampler.generator = torch.Generator().manual_seed(seed)
         elif resumed and self.rng_state is not None and start == 0 and passed:
             saved = torch.get_rng_state()
             torch.set_rng_state(self.rng_state)
@@ -137,9 +137,9 @@ class Order:
                 except StopIteration:
                     return
                 finally:
-                    if seeded:
+                    if seed is not None:
                         loader.sampler.generator = None
-                        seeded = False
+                        seed = None
                     if saved is not None and step >= passed:
                         torch.set_rng_state(saved)
                         saved = None

@@ -257,8 +257,8 @@ class Pool:
             board, serial, unit, kind, size, n = HEADER.unpack(receive(handle.sock, HEADER.size))
             data = receive(handle.sock, size)
         except (EOFError, OSError):
-            for fd in fds:
-                os.close(fd)
+            for unused in fds:
+                os.close(unused)
             return False
         fd = fds[0] if fds else None
         places: Any = []

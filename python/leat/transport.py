@@ -39,8 +39,7 @@ def _torch_names() -> dict[Any, str]:
 
 
 def _array_leaf(kind: int, array: np.ndarray[Any, Any], type_: Any, bits: int | None = None) -> Spec:
-    view = memoryview(array)
-    return ("leaf", kind, _CODES[array.dtype.kind], bits or array.dtype.itemsize * 8, view.format, tuple(array.shape), type_)
+    return ("leaf", kind, _CODES[array.dtype.kind], bits or array.dtype.itemsize * 8, array.data.format, tuple(array.shape), type_)
 
 
 def _leaf(value: Any) -> Spec | None:

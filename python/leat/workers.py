@@ -510,7 +510,7 @@ def prepare(start: Start) -> None:
             torch.set_num_threads(1)
             torch.default_generator.manual_seed(seed & 0xFFFFFFFFFFFFFFFF)
             random.seed(seed)
-            np.random.seed(torch_worker._generate_state(start.base_seed, start.worker))
+            np.random.seed(torch_worker._generate_state(start.base_seed, start.worker))  # type: ignore[no-untyped-call]
         info = torch_worker.WorkerInfo(id=start.worker, num_workers=start.n_workers, seed=seed, dataset=start.dataset)
         if start.parent:
             torch_worker._worker_info = info

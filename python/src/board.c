@@ -318,8 +318,8 @@ static PyObject *board_publish(PyObject *self, PyObject *args)
     unsigned long long serial, payload, payload_bytes, seed, epoch, first_row, capacity;
     PyObject *buffers;
     struct leat_error error;
-    if (!PyArg_ParseTuple(args, "KIIiIIKKKKKKO:publish", &serial, &b.rows, &b.run, &b.owner, &b.layout, &b.kind, &payload, &payload_bytes, &seed,
-                          &epoch, &first_row, &capacity, &buffers) ||
+    if (!PyArg_ParseTuple(args, "KIIiIIKKKKKKO:publish", &serial, &b.rows, &b.run, &b.owner, &b.layout, &b.kind, &payload, &payload_bytes,
+                          &seed, &epoch, &first_row, &capacity, &buffers) ||
         take_offsets(buffers, b.buffers, &b.n_buffers))
         return NULL;
     b.serial = serial;

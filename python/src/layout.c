@@ -190,7 +190,8 @@ static enum fit write_tensor(const struct node *leaf, PyObject *tensor, const st
 {
     if ((PyObject *)Py_TYPE(tensor) != PyTuple_GetItem(leaf->type, 0))
         return DIFFERS;
-    PyObject *dtype = PyObject_GetAttrString(tensor, "dtype"), *wanted = PyTuple_GetItem(leaf->type, 1), *as = PyTuple_GetItem(leaf->type, 2);
+    PyObject *dtype = PyObject_GetAttrString(tensor, "dtype"), *wanted = PyTuple_GetItem(leaf->type, 1),
+             *as = PyTuple_GetItem(leaf->type, 2);
     Py_XDECREF(dtype);
     if (dtype != wanted) {
         PyErr_Clear();
@@ -366,7 +367,7 @@ static PyObject *layout_store(PyObject *self, PyObject *args)
 struct reading {
     struct leat_slot **slots;
     unsigned long long rows;
-    PyObject *tensor; /* from a DLPack capsule */
+    PyObject *tensor;  /* from a DLPack capsule */
     PyObject *objects; /* an iterator over the lists of strings, one per OBJECT leaf */
 };
 
@@ -443,7 +444,8 @@ static PyObject *layout_row_bytes(PyObject *self, void *closure)
 }
 
 static PyMethodDef layout_methods[] = {
-    {"fill", layout_fill, METH_VARARGS, "fill(board, dataset, first, end, before, objects): (row reached, sample that does not fit or None)"},
+    {"fill", layout_fill, METH_VARARGS,
+     "fill(board, dataset, first, end, before, objects): (row reached, sample that does not fit or None)"},
     {"store", layout_store, METH_VARARGS, "store(sample, slots, row, objects): whether it fits, and is written"},
     {"batch", layout_batch, METH_VARARGS, "batch(slots, rows, from_dlpack, objects): the batch over its slots"},
     {NULL, NULL, 0, NULL},

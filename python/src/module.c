@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type, *py_slot_type, *py_pool_type, *py_board_type,
-    *py_layout_type;
+PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type, *py_slot_type, *py_pool_type,
+    *py_board_type, *py_layout_type;
 static PyObject *error_factory; /* leat.errors.from_status */
 
 PyObject *py_raise(const struct leat_error *e)
