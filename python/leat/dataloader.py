@@ -422,10 +422,21 @@ class _Iteration:
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
+    def _left(self) -> bool:
+        """Whether the epoch has a further batch; of an iterable data set nobody knows."""
+        if self.loader._iterable:
+            return True
+        head = self.source.head()
+        return head is not None and head.epoch == self.epoch
+
     def state(self) -> dict[str, Any]:
-        if self.over:
-            return {"version": _STATE_VERSION, "epoch": self.epoch + 1, "step": 0, **self._seeds()}
-        found: dict[str, Any] = {"version": _STATE_VERSION, "epoch": self.epoch, "step": self.step, "yielded": self.yielded}
+        found: dict[str, Any]
+        if self.over or not self._left():
+            found = {"version": _STATE_VERSION, "epoch": self.epoch + 1, "step": 0, **self._seeds()}
+            if self.loader.generator is not None:
+                found["generator"] = text_of(self.loader.generator.get_state())
+            return found
+        found = {"version": _STATE_VERSION, "epoch": self.epoch, "step": self.step, "yielded": self.yielded}
         if self.beyond:
             found["beyond"] = sorted(self.beyond)
         if self.step or self.beyond:
@@ -469,12 +480,19 @@ class _InProcess:
         self.worker = _Local(job)
         self.stats = {"batches": 0, "broken": 0}
         self.failed: Planned | None = None
+        self.ahead: Planned | None = None
         self.ended = ended
         self.resume = resume
         self.stream: Any = None
 
+    def head(self) -> Planned | None:
+        """The batch that comes next."""
+        if self.ahead is None:
+            self.ahead = next(self.plan, None)
+        return self.ahead
+
     def next(self, timeout_s: float | None = None) -> Delivered | None:
-        planned = next(self.plan, None)
+        planned, self.ahead = self.head(), None
         if planned is None:
             return None
         try:
@@ -503,7 +521,7 @@ class _InProcess:
         return Delivered(planned, value, [(row, indices[row], other, reason) for row, other, reason in broken])
 
     def restart(self, plan: Iterator[Planned]) -> None:
-        self.plan, self.stream, self.resume = plan, None, None
+        self.plan, self.ahead, self.stream, self.resume = plan, None, None, None
         self.ended.clear()
 
     def close(self) -> None:

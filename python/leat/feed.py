@@ -385,10 +385,6 @@ class Feed:
                 return None
         return None
 
-    def pending(self) -> bool:
-        """Whether a batch is in flight or can be planned."""
-        self.publish()
-        return bool(self.order)
 
     def head(self) -> Planned | None:
         """The batch that is delivered next, in order."""

@@ -41,7 +41,7 @@ class Order:
         self.epoch = epoch
         midway = loaded is not None and loaded.get("step", 0) > 0
         if loader.generator is not None:
-            if midway and loaded is not None and loaded.get("generator"):
+            if loaded is not None and loaded.get("generator"):
                 loader.generator.set_state(tensor_of(loaded["generator"]))
             self.generator_state = loader.generator.get_state()
         if first or not loader._chained:
