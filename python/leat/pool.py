@@ -82,6 +82,15 @@ class _Handle:
             self.pidfd = None
 
 
+def _preload() -> None:
+    """Has the fork server, if it does not run yet, load what every worker needs, once for all of them."""
+    from multiprocessing import forkserver
+
+    server = forkserver._forkserver
+    if getattr(server, "_forkserver_pid", 0) is None and getattr(server, "_preload_modules", None) == ["__main__"]:
+        server.set_forkserver_preload(["__main__", "torch.utils.data", "leat.workers"])
+
+
 def threads_wanted(context: Any) -> bool:
     """Whether workers are threads: on an interpreter without the GIL, unless processes are asked for."""
     free = getattr(sys, "_is_gil_enabled", None)
@@ -135,6 +144,8 @@ class Pool:
         # A worker that was not forked maps the memory by its descriptor.
         method = "thread" if self.threads else self.context.get_start_method()
         memory = None if method in ("fork", "thread") else reduction.DupFd  # made below, while the process starts
+        if method == "forkserver":
+            _preload()
         start = Start(
             worker=i, n_workers=self.n, pool=self.core.offset, sock=theirs, memory=None, parent=0 if self.threads else os.getpid(),
             jobs=dict(self.jobs), init=self.init, base_seed=self.base_seed, dataset=self.dataset, layouts=list(self.layouts),
