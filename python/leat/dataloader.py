@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import logging
 import os
 import warnings
 import weakref
@@ -22,12 +23,13 @@ from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, Seque
 from torch.utils.data._utils import collate as torch_collate
 from torch.utils.data._utils import pin_memory as torch_pin
 
-from . import _leat, check, workers
+from . import _leat, adapt, check, cores, ranks, workers
 from .feed import Delivered, Feed, NotYet, Planned
 from .order import Order, text_of
 from .pool import Pool, threads_wanted
 from .workers import ITER, Job
 
+leat_log = logging.getLogger("leat")
 _WINDOW = 24
 _STATE_VERSION = 1
 _PRISTINE = dict(torch_collate.default_collate_fn_map)
@@ -114,6 +116,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[type-arg]
         self._current: Any = None  # a weak reference to the iterator that was made last
         self._epoch = 0  # of the next iterator
         self._loaded: dict[str, Any] | None = None
+        self._parting: tuple[dict[str, Any], dict[str, Any]] | None = None  # state and statistics of an iterator that is gone
 
     # ---- what the order is ---------------------------------------------------------------------------------------
 
@@ -179,7 +182,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[type-arg]
         if self._loaded is not None:
             return dict(self._loaded)
         if current is None:
-            return {"version": _STATE_VERSION, "epoch": self._epoch, "step": 0}
+            return dict(self._parting[0]) if self._parting else {"version": _STATE_VERSION, "epoch": self._epoch, "step": 0}
         found: dict[str, Any] = current.state()
         return found
 
@@ -201,14 +204,51 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[type-arg]
     def stats(self) -> dict[str, Any]:
         """Counters of the current iterator: batches, seconds waited, workers and what befell them."""
         current = self._current() if self._current is not None else None
-        return {} if current is None else current.stats()
+        found: dict[str, Any] = current.stats() if current is not None else dict(self._parting[1]) if self._parting else {}
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_iterator": None, "_current": None}
+        return {**self.__dict__, "_iterator": None, "_current": None, "_parting": None}
+
+
+_INTERVAL_S = 0.5
+
+
+def _world_size() -> int:
+    return ranks.find(None, None)[1]
 
 
 def _first_workers() -> int:
-    return max(1, (len(os.sched_getaffinity(0)) + 1) // 2)
+    """With how many workers ``num_workers="auto"`` begins."""
+    return max(1, int(cores.budget(_world_size())) // 2)
+
+
+class _Adapting:
+    """Feeds the controller of the number of workers, and does what it says."""
+
+    def __init__(self, pool: Pool, waited: Callable[[], float]) -> None:
+        self.pool, self.waited = pool, waited
+        self.meter = cores.Meter(_world_size())
+        self.controller = adapt.Controller(cores.budget(_world_size()), pool.room, pool.n)
+        self.rows = 0
+        self.at, self.waited_s, self.n = workers.now(), 0.0, pool.n
+
+    def delivered(self, rows: int) -> None:
+        """Counts a batch that was delivered, and at times changes the number of workers."""
+        self.rows += rows
+        elapsed = workers.now() - self.at
+        if elapsed < _INTERVAL_S:
+            return
+        waited = self.waited()
+        by_workers, by_process, idle = self.meter.read(self.pool.pids, elapsed)
+        steady = self.pool.n if self.pool.n == self.n else 0
+        wanted = self.controller.observe(
+            adapt.Interval(elapsed, min(elapsed, waited - self.waited_s), self.rows, steady, by_workers, by_process, idle)
+        )
+        self.rows, self.at, self.waited_s, self.n = 0, workers.now(), waited, self.pool.n
+        if wanted != self.pool.n:
+            leat_log.info("workers: %s", self.controller.reason)
+            self.pool.resize(wanted)
 
 
 class _Iteration:
@@ -220,6 +260,7 @@ class _Iteration:
         self.order = Order(loader)
         self.source: Any = None
         self.pool: Pool | None = None
+        self.adapting: _Adapting | None = None
         self._device = _pin_device(loader)
         self._begin(loader, first=True)
         self._end = weakref.finalize(self, _finish, self.source, self.pool)
@@ -231,6 +272,8 @@ class _Iteration:
         loaded, original._loaded = original._loaded, None
         self.epoch = original._epoch
         original._epoch += 1
+        original._parting = None
+        self.original = weakref.ref(original)
         self.loader = loader = copy.copy(original)
         self.order.loader = loader
         self.order.sampler_states.clear()
@@ -243,7 +286,7 @@ class _Iteration:
         self.turn = 0
         self.loaded_ended: set[int] = set()
         self.order.begin(self.epoch, loaded, first)
-        if loaded is not None and loaded.get("step"):
+        if loaded is not None and loaded.get("yielded"):
             self.step = loaded["step"]
             self.beyond = set(loaded.get("beyond", ()))
             self.order.sampler_state = loaded.get("sampler")
@@ -292,7 +335,7 @@ class _Iteration:
         threads = threads_wanted(loader.multiprocessing_context)
         context = loader.multiprocessing_context
         n = loader.num_workers
-        room = n if not loader._adaptive else max(n, len(os.sched_getaffinity(0)))
+        room = n if not loader._adaptive else max(n, 2 * int(cores.share(_world_size()) + 0.5), 4)
         self.pool = _pool_for(loader, n, room, context, threads, self.order.base_seed)
         default = loader.collate_fn is torch_collate.default_collate and torch_collate.default_collate_fn_map == _PRISTINE
         items = getattr(loader.dataset, "__getitems__", None)
@@ -319,6 +362,9 @@ class _Iteration:
         if loader._iterable:
             self.source.states = self._resumes()
         self.pool.users += 1
+        if loader._adaptive:
+            source = self.source
+            self.adapting = _Adapting(self.pool, lambda: float(source.stats["wait_s"]))
         try:
             with self.pool.lock:
                 self.source.publish()
@@ -382,6 +428,8 @@ class _Iteration:
             raise
         if made is not None:
             self._count(made.planned, made.state)
+            if self.adapting is not None:
+                self.adapting.delivered(made.planned.rows)
         return made
 
     def _count(self, planned: Planned, state: Any) -> None:
@@ -419,6 +467,12 @@ class _Iteration:
         self._end()
 
     _shutdown_workers = close
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            original = self.original()
+            if original is not None and (original._current is None or original._current() in (None, self)):
+                original._parting = (self.state(), self.stats())
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
@@ -465,6 +519,8 @@ class _Iteration:
     def stats(self) -> dict[str, Any]:
         found: dict[str, Any] = dict(self.source.stats)
         if self.pool is not None:
+            if self.adapting is not None:
+                found["adapted"] = self.adapting.controller.reason
             found |= {"workers": self.pool.n, "pids": self.pool.pids, "replaced": list(self.pool.events)}
         return found
 

@@ -39,7 +39,7 @@ class Order:
         """Draws what PyTorch would draw when an epoch begins, in its order, or takes it from a state."""
         loader = self.loader
         self.epoch = epoch
-        midway = loaded is not None and loaded.get("step", 0) > 0
+        midway = loaded is not None and loaded.get("yielded", 0) > 0
         if loader.generator is not None:
             if loaded is not None and loaded.get("generator"):
                 loader.generator.set_state(tensor_of(loaded["generator"]))
