@@ -50,6 +50,9 @@ LEAT_API const char *leat_version(void);
  * anew at each call: affinity changes. Any thread. */
 LEAT_API unsigned leat_cpu_count(void);
 
+/* Bytes of memory that this process may use: the smallest of physical memory, cgroup limits and RLIMIT_AS. Any thread. */
+LEAT_API uint64_t leat_memory_allowed(void);
+
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 enum leat_status {

@@ -345,7 +345,7 @@ class _Iteration:
             window = (loader.prefetch_factor or 2) * n
         options: dict[str, Any] = {
             "window": max(1, window),
-            "window_bytes": _memory() // 4,
+            "window_bytes": _leat.memory_allowed() // 4,
             "collate": loader.collate_fn,
             "direct": direct,
             "in_order": loader.in_order,
@@ -629,11 +629,6 @@ def _finish(source: Any, pool: Pool | None) -> None:
         pool.users -= 1
         if pool.users <= 0:
             pool.stop()
-
-
-def _memory() -> int:
-    """Bytes that this process may use, roughly."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _pin_device(loader: DataLoader) -> str | None:

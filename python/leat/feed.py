@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import _leat, transport
-from .errors import BrokenSampleError, ForkedError
+from .errors import BrokenSampleError, ForkedError, HeldError
 from .pool import Pool
 from .workers import BATCH, END, ERROR, FAILED, GONE, ITER, ODD, ROWS, SAMPLES, WHOLE, Job, now
 
@@ -110,7 +110,8 @@ class Feed:
         self.window, self.window_bytes = window, window_bytes
         self.collate, self.direct, self.in_order = collate, direct, in_order
         self.sample_timeout_s = sample_timeout_s
-        self.board = _leat.Board(pool.core, window + 2 * pool.room + 8, _MAX_UNITS, weight)
+        self.entries = window + 2 * pool.room + 8
+        self.board = _leat.Board(pool.core, self.entries, _MAX_UNITS, weight)
         self.flights: dict[int, _Flight] = {}
         self.order: deque[_Flight] = deque()
         self.zombies: list[_Flight] = []
@@ -122,6 +123,7 @@ class Feed:
         self.ns_per_row = 0.0
         self.messages = 0
         self.exhausted = False
+        self.planned: Planned | None = None  # read from the plan, not published yet
         self.failure: Any = None
         self.differing = 0
         self.watching: dict[int, tuple[int, int, int, float]] = {}
@@ -142,17 +144,27 @@ class Feed:
 
     def publish(self) -> None:
         """Publishes batches as far as the window reaches."""
-        while not self.exhausted and len(self.order) < self.window:
-            if self.order and not self._may_publish():
-                return
+        while not self.exhausted and len(self.order) < self.window and self._may_publish():
+            if self.planned is None:
+                try:
+                    self.planned = next(self.plan)
+                except StopIteration:
+                    self.exhausted = True
+                    return
             try:
-                planned = next(self.plan)
-            except StopIteration:
-                self.exhausted = True
-                return
-            self._publish(planned)
+                self._publish(self.planned)
+            except HeldError:
+                if not self.order:
+                    raise
+                return  # what is in flight already will do until the consumer lets go of batches
+            self.planned = None
 
     def _may_publish(self) -> bool:
+        # An entry of the board may still belong to a batch that was cancelled.
+        if self.zombies and self.next_serial - min(z.serial for z in self.zombies) >= self.entries:
+            return False
+        if not self.order:
+            return True
         head = self.order[0].planned
         if self.direct and head.kind == ROWS and not self.layout:
             # What samples look like is learned from the first ones: no more than keeps the workers busy until then.
@@ -160,10 +172,7 @@ class Feed:
         if len(self.order) < 3:
             return True
         size = sum(self.row_bytes) * head.rows if self.layout and head.kind == ROWS else self.capacity
-        if size * (len(self.order) + 1) > self.window_bytes:
-            return False
-        # An entry of the board may still belong to a batch that was cancelled.
-        return all(z.serial > self.next_serial - self.window - 2 * self.pool.room for z in self.zombies)
+        return size * (len(self.order) + 1) <= self.window_bytes
 
     def _slot(self, size: int) -> _leat.Slot:
         return _leat.Slot(max(1, size))
@@ -388,8 +397,17 @@ class Feed:
 
     def head(self) -> Planned | None:
         """The batch that is delivered next, in order."""
-        self.publish()
+        with self.pool.lock:
+            self._publish_some()
         return self.order[0].planned if self.order else None
+
+    def _publish_some(self) -> None:
+        """Publishes at least one batch if there is one."""
+        self.publish()
+        while not self.order and not self.exhausted:  # the board is full of batches that were given up and still run
+            self.pool.look(_SLICE_MS)
+            self._reap()
+            self.publish()
 
     def next(self, timeout_s: float | None = None) -> Delivered | None:
         """The next batch; None when there is none. Ends of iterable data sets are passed over.
@@ -404,7 +422,7 @@ class Feed:
         while True:
             with self.pool.lock:
                 seen = self.board.seen()
-                self.publish()
+                self._publish_some()
                 if not self.order:
                     return None
                 # A message is announced before it is sent: it is worth waiting for.
@@ -510,7 +528,7 @@ class Feed:
             self.zombies.append(flight)
         self.order.clear()
         self._reap()
-        self.plan = plan
+        self.plan, self.planned = plan, None
         self.exhausted = False
         self.produced.clear()
         self.states.clear()
@@ -522,7 +540,7 @@ class Feed:
 
     def close(self) -> None:
         """Leaves the pool: its workers take nothing more of this feed's."""
-        if self.closed:
+        if self.closed or os.getpid() != self.pool.pid:  # in a forked child the board is the parent's
             return
         self.closed = True
         with self.pool.lock:

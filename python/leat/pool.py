@@ -344,6 +344,7 @@ class Pool:
             for i in live:
                 self._end(i)
             self.graveyard.clear()
+            _leat.share_trim(_leat.memory_allowed() // 16)  # what the next pool writes to at once is kept
 
     def _end(self, i: int) -> None:
         handle = self.handles[i]

@@ -121,6 +121,12 @@ static PyObject *version(PyObject *module, PyObject *none)
     return PyUnicode_FromString(leat_version());
 }
 
+static PyObject *memory_allowed(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    return PyLong_FromUnsignedLongLong(leat_memory_allowed());
+}
+
 static PyObject *cpu_count(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -139,6 +145,7 @@ static PyObject *status_name(PyObject *module, PyObject *code)
 static PyMethodDef functions[] = {
     {"set_error_factory", set_error_factory, METH_O, "set_error_factory(function, /): what makes the exceptions"},
     {"version", version, METH_NOARGS, "version(): of the library"},
+    {"memory_allowed", memory_allowed, METH_NOARGS, "memory_allowed(): bytes that this process may use"},
     {"cpu_count", cpu_count, METH_NOARGS, "cpu_count(): cores that this process may use"},
     {"status_name", status_name, METH_O, "status_name(code, /): 'LEAT_E_IO' and so on"},
     {"concat", py_dataset_concat, METH_O, "concat(datasets, /): several data sets as one"},

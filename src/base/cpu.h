@@ -1,5 +1,6 @@
 /*
- * What the machine offers this process: memory by cgroup limit, vector instructions; cores are leat_cpu_count of leat.h.
+ * What the machine offers this process: vector instructions; cores and memory are leat_cpu_count and leat_memory_allowed of
+ * leat.h.
  */
 #ifndef LEAT_BASE_CPU_H
 #define LEAT_BASE_CPU_H
@@ -7,8 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes of memory that this process may use: the smallest of physical memory, cgroup limits and RLIMIT_AS. */
-uint64_t leat_memory_allowed(void);
+#include "leat/leat.h"
 
 enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
 
