@@ -14,12 +14,12 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 import torch.utils.data
-from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler
+from torch.utils.data import BatchSampler, IterableDataset, IterDataPipe, MapDataPipe, RandomSampler, SequentialSampler
 from torch.utils.data._utils import collate as torch_collate
 from torch.utils.data._utils import pin_memory as torch_pin
 
@@ -34,9 +34,10 @@ _WINDOW = 24
 _STATE_VERSION = 1
 _PRISTINE = dict(torch_collate.default_collate_fn_map)
 _TORCH_ARGUMENTS = frozenset(inspect.signature(torch.utils.data.DataLoader.__init__).parameters)
+_T_co = TypeVar("_T_co", covariant=True)
 
 
-class DataLoader(torch.utils.data.DataLoader):  # type: ignore[type-arg]
+class DataLoader(torch.utils.data.DataLoader[_T_co]):
     """A drop-in for ``torch.utils.data.DataLoader``: the same arguments, the same batches.
 
     Args:
@@ -161,6 +162,10 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[type-arg]
     def _get_iterator(self) -> Any:
         if self.num_workers and not self._adaptive:
             self.check_worker_number_rationality()
+        if isinstance(self.dataset, IterDataPipe | MapDataPipe):
+            return super()._get_iterator()  # graphs of data pipes are sharded and seeded by PyTorch's own iterators
+        if self.timeout and not self.num_workers:
+            raise ValueError("timeout needs num_workers > 0: nobody looks at the clock while this process makes the batch")
         made = _Iteration(self)
         self._current = weakref.ref(made)
         return made

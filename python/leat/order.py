@@ -164,7 +164,8 @@ class Order:
             found = np.array(indices)
         except (ValueError, TypeError, OverflowError):  # not numbers
             found = np.empty(0)
-        if rows and found.dtype == np.int64 and found.shape == (rows,):
+        plain = found.dtype == np.int64 and found.shape == (rows,) and not any(isinstance(i, torch.Tensor) for i in indices)
+        if rows and plain:
             return Planned(found, rows, ROWS, self.key_seed, epoch, step, row)
         return Planned(indices, rows, WHOLE, self.key_seed, epoch, step, row)
 
