@@ -55,15 +55,16 @@ def _leaf(value: Any) -> Spec | None:
     torch = sys.modules["torch"]
     if kind is torch.Tensor:
         bfloat = value.dtype == torch.bfloat16
-        plain = value.device.type == "cpu" and value.layout == torch.strided and not value.requires_grad and not value.is_conj()
-        if not plain or value.is_neg() or value.dim() > 7 or not (bfloat or value.dtype in _torch_names()):
+        plain = value.device.type == "cpu" and value.layout == torch.strided and not value.is_nested and not value.requires_grad
+        if not plain or value.is_conj() or value.is_neg() or value.dim() > 7 or not (bfloat or value.dtype in _torch_names()):
             return None
         array = (value.view(torch.int16) if bfloat else value).numpy()
         leaf = _array_leaf(TENSOR, array, (kind, value.dtype, torch.int16 if bfloat else None))
         return (*leaf[:2], 4, *leaf[3:]) if bfloat else leaf
     if kind is np.ndarray or isinstance(value, np.generic):
         array = np.asarray(value)
-        good = array.dtype.kind in _CODES and array.dtype.isnative and array.ndim <= 7 and array.dtype.name in _torch_names().values()
+        good = kind is not np.uint64  # a number that torch.as_tensor refuses
+        good = good and array.dtype.kind in _CODES and array.dtype.isnative and array.ndim <= 7 and array.dtype.name in _torch_names().values()
         return _array_leaf(ARRAY if kind is np.ndarray else SCALAR, array, kind) if good else None
     return None
 
@@ -85,6 +86,14 @@ def describe(sample: Any, depth: int = 0) -> Spec | None:
 def leaves(spec: Spec) -> list[Spec]:
     """The leaves of a layout, in its order."""
     return [spec] if spec[0] == "leaf" else [leaf for part in spec[-1] for leaf in leaves(part)]
+
+
+def object_lists(spec: Spec, parent: type = list) -> list[type]:
+    """For each leaf that is text: whether the default collation makes a list of a batch's, or, within a sequence, a tuple."""
+    if spec[0] == "leaf":
+        return [parent] if spec[1] == OBJECT else []
+    inner = list if spec[0] == "dict" else tuple
+    return [found for part in spec[-1] for found in object_lists(part, inner)]
 
 
 def rebuild(spec: Spec, arrays: Sequence[np.ndarray[Any, Any]], row: int, objects: list[Any]) -> Any:
@@ -125,12 +134,14 @@ def arrays_of(spec: Spec, slots: Sequence[_leat.Slot], rows: int) -> list[np.nda
 # ---- odd objects -----------------------------------------------------------------------------------------------------
 
 
-def _tensor(array: np.ndarray[Any, Any], as_bfloat16: bool) -> Any:
-    """A tensor that was sent as an array."""
+def _tensor(array: np.ndarray[Any, Any], as_bfloat16: bool, order: tuple[int, ...] | None = None) -> Any:
+    """A tensor that was sent as an array, whose dimensions stand in `order`."""
     import torch
 
     tensor = torch.from_numpy(array)
-    return tensor.view(torch.bfloat16) if as_bfloat16 else tensor
+    if as_bfloat16:
+        tensor = tensor.view(torch.bfloat16)
+    return tensor if order is None else tensor.permute(tuple(np.argsort(order)))
 
 
 class _Pickler(pickle.Pickler):
@@ -140,12 +151,19 @@ class _Pickler(pickle.Pickler):
         torch = sys.modules.get("torch")
         if torch is None or type(value) is not torch.Tensor:
             return NotImplemented
-        plain = value.device.type == "cpu" and value.layout == torch.strided and not value.requires_grad and not value.is_conj()
-        if not plain or value.is_neg() or value.is_quantized:
+        plain = value.device.type == "cpu" and value.layout == torch.strided and not value.is_nested and not value.requires_grad
+        bfloat = value.dtype == torch.bfloat16
+        if not plain or value.is_quantized or not (bfloat or value.dtype in _torch_names()):
             return NotImplemented
-        if value.dtype == torch.bfloat16:
-            return _tensor, (value.contiguous().view(torch.int16).numpy(), True)
-        return (_tensor, (value.contiguous().numpy(), False)) if value.dtype in _torch_names() else NotImplemented
+        value = value.resolve_conj().resolve_neg()
+        order = None
+        if not value.is_contiguous():  # channels_last, for one, is kept
+            order = tuple(sorted(range(value.dim()), key=lambda d: -value.stride(d)))
+            if value.permute(order).is_contiguous():
+                value = value.permute(order)
+            else:
+                value, order = value.contiguous(), None
+        return _tensor, ((value.view(torch.int16) if bfloat else value).numpy(), bfloat, order)
 
 
 def _dumps(value: Any, keep: Callable[[pickle.PickleBuffer], bool]) -> bytes:
