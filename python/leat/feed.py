@@ -253,9 +253,8 @@ class Feed:
 
     def _take(self, flight: _Flight, worker: int, kind: int, value: Any, size: int) -> None:
         if kind == ERROR:
-            row = self.pool.core.worker(worker)[2]
-            if flight.error is None or row < flight.error[0]:
-                flight.error = (row, value[1])
+            if flight.error is None or value[0] < flight.error[0]:
+                flight.error = value
             self.board.cancel(flight.serial)
             flight.exact = True
         elif kind == SAMPLES:
@@ -406,6 +405,7 @@ class Feed:
         self.publish()
         while not self.order and not self.exhausted:  # the board is full of batches that were given up and still run
             self.pool.look(_SLICE_MS)
+            self._look_for_hangs()
             self._reap()
             self.publish()
 
@@ -493,8 +493,8 @@ class Feed:
         gone = {row for row, _, other, _ in flight.broken if other is None}
         if not flight.odd and not gone:
             spec, core = self.layouts[flight.layout - 1]
-            n = len([1 for leaf in transport.leaves(spec) if leaf[1] == transport.OBJECT]) if flight.objects else 0
-            texts = [[flight.objects[row][i] for row in range(rows)] for i in range(n)]
+            lists = transport.object_lists(spec) if flight.objects else []
+            texts = [kind(flight.objects[row][i] for row in range(rows)) for i, kind in enumerate(lists)]
             self.differing = 0
             return core.batch(flight.slots, rows, self.dlpack, texts)
         if len(gone) == rows:

@@ -203,11 +203,15 @@ class Worker:
         except BaseException as e:
             if isinstance(e, SystemExit):
                 raise
-            self.send(board, serial, unit, ERROR, (self.index, pack_error(e, self.where())), None)
+            self.send(board, serial, unit, ERROR, (self.row(), pack_error(e, self.where())), None)
         finally:
             _leat.set_current_row()
             room = None
         board.finish(sent)
+
+    def row(self) -> int:
+        """At which this worker is, within its batch."""
+        return int(self.pool.worker(self.start.worker)[2])
 
     def where(self) -> str:
         at = "" if self.index is None else f", at index {self.index!r}"
@@ -345,7 +349,7 @@ class Worker:
                 raise
             error = TypeError(f"what the data set or collate_fn gave cannot be sent to the process that trains: {e}")
             error.__cause__ = e
-            kind, (data, places, fd) = ERROR, encode((self.index, pack_error(error, self.where())))
+            kind, (data, places, fd) = ERROR, encode((self.row(), pack_error(error, self.where())))
         blob = pickle.dumps((data, places)) if places else data
         head = HEADER.pack(board.offset, serial, unit, kind, len(blob), len(places) if places else 0)
         board.message()
