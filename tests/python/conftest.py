@@ -110,3 +110,21 @@ def data_dir() -> Path:
     if not found:
         pytest.skip("LEAT_DATA does not name the folder of real data")
     return Path(found)
+
+
+@pytest.fixture(params=["torch", "leat"])
+def loader_class(request: pytest.FixtureRequest) -> type:
+    """PyTorch's DataLoader, which shows that a test is right, and the one that stands in for it."""
+    torch_data = pytest.importorskip("torch.utils.data")
+    if request.param == "leat" and not hasattr(leat, "DataLoader"):
+        pytest.skip("leat has no DataLoader")
+    return torch_data.DataLoader if request.param == "torch" else leat.DataLoader
+
+
+@pytest.fixture
+def leat_loader_class() -> type:
+    """leat.DataLoader, for what it does otherwise than PyTorch's or beside it."""
+    pytest.importorskip("torch")
+    if not hasattr(leat, "DataLoader"):
+        pytest.skip("leat has no DataLoader")
+    return leat.DataLoader

@@ -1,0 +1,301 @@
+"""What becomes of samples in a batch: the default collation of every kind of value, one's own, and what cannot be collated."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from dataloader_support import (  # noqa: E402
+    BAD_KINDS,
+    KINDS,
+    LAZY_KINDS,
+    BadKind,
+    Count,
+    From,
+    Kind,
+    KindStream,
+    Opaque,
+    OwnDict,
+    OwnList,
+    Point,
+    as_is,
+    as_opaque,
+    as_ragged,
+    assert_same,
+    error_of,
+)
+from torch.utils.data import default_collate, default_convert  # noqa: E402
+from torch.utils.data._utils.collate import default_collate_fn_map  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:The given NumPy array is not writable"),
+]
+
+
+@pytest.fixture(params=[0, 2])
+def num_workers(request: pytest.FixtureRequest) -> int:
+    return request.param
+
+
+def collated(name: str, n: int, size: int) -> list[Any]:
+    """What torch.utils.data.default_collate, called here, makes of the samples."""
+    samples = [KINDS[name](i) for i in range(n)]
+    return [default_collate(samples[k : k + size]) for k in range(0, n, size)]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_batches_are_what_default_collate_makes(loader_class: Any, name: str, num_workers: int) -> None:
+    found = list(loader_class(Kind(name), 2, num_workers=num_workers))
+    assert_same(found, collated(name, 5, 2))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_samples_without_batches_are_what_default_convert_makes(loader_class: Any, name: str) -> None:
+    found = list(loader_class(Kind(name, 2), batch_size=None, num_workers=1))
+    assert_same(found, [default_convert(KINDS[name](i)) for i in range(2)])
+
+
+@pytest.mark.parametrize("name", LAZY_KINDS)
+def test_tensors_whose_memory_is_not_their_value_are_right_from_workers(name: str, num_workers: int, leat_loader_class: Any) -> None:
+    samples = [LAZY_KINDS[name](i) for i in range(4)]
+    found = list(leat_loader_class(Kind(name, 4), 2, num_workers=num_workers))
+    assert [b.resolve_conj().tolist() for b in found] == [torch.stack(samples[k : k + 2]).tolist() for k in (0, 2)]
+    found = list(leat_loader_class(Kind(name, 4), batch_size=None, num_workers=num_workers))
+    assert [b.tolist() for b in found] == [x.tolist() for x in samples]
+
+
+@pytest.mark.parametrize("name", ["int", "dict", "nested", "str", "numpy array float32", "image and label", "own dict"])
+def test_batches_of_a_stream_are_what_default_collate_makes(loader_class: Any, name: str) -> None:
+    for workers in (0, 1):
+        assert_same(list(loader_class(KindStream(name), 2, num_workers=workers)), collated(name, 5, 2))
+
+
+@pytest.mark.parametrize("name", ["int", "nested", "str", "tuple", "torch float32"])
+def test_default_collate_given_by_name_is_the_same(loader_class: Any, name: str, num_workers: int) -> None:
+    found = list(loader_class(Kind(name), 2, num_workers=num_workers, collate_fn=default_collate))
+    assert_same(found, collated(name, 5, 2))
+
+
+def test_the_kinds_change_from_batch_to_batch_if_the_samples_do(loader_class: Any, num_workers: int) -> None:
+    def make(i: int) -> Any:
+        return [i, float(i), str(i), torch.full((2,), i), torch.full((3, 1), float(i)), {"a": i}][i // 4]
+
+    found = list(loader_class(From(24, make), 4, num_workers=num_workers))
+    assert_same(found, [default_collate([make(i) for i in range(k, k + 4)]) for k in range(0, 24, 4)])
+
+
+def test_shapes_may_change_from_batch_to_batch(loader_class: Any, num_workers: int) -> None:
+    def make(i: int) -> Any:
+        return np.full((1 + i // 2, 7), i, np.float32), str(i)
+
+    found = list(loader_class(From(60, make), 2, num_workers=num_workers))
+    assert_same(found, [default_collate([make(k), make(k + 1)]) for k in range(0, 60, 2)])
+
+
+def test_attributes_of_an_own_mapping_are_kept(loader_class: Any, num_workers: int) -> None:
+    def make(i: int) -> OwnDict:
+        made = OwnDict(a=i)
+        made.note = "of the first sample" if i % 2 == 0 else "of another"
+        return made
+
+    for k, batch in enumerate(loader_class(From(6, make), 2, num_workers=num_workers)):
+        assert type(batch) is OwnDict and batch.note == "of the first sample"
+        assert_same(batch["a"], torch.tensor([2 * k, 2 * k + 1]))
+
+
+def test_samples_are_not_changed_by_collation(loader_class: Any) -> None:
+    data = [{"a": [1, 2], "b": OwnList([3])}, {"a": [4, 5], "b": OwnList([6])}]
+    list(loader_class(data, 2))
+    assert data == [{"a": [1, 2], "b": OwnList([3])}, {"a": [4, 5], "b": OwnList([6])}]
+
+
+def test_a_batch_is_no_view_of_the_samples(loader_class: Any) -> None:
+    data = [torch.zeros(2)]
+    for batch in loader_class(data, 1):
+        batch += 1
+    assert data[0].tolist() == [0, 0]
+
+
+def test_gradients_are_kept_without_workers(loader_class: Any) -> None:
+    data = [torch.ones(2, requires_grad=True) for _ in range(4)]
+    for batch in loader_class(data, 2):
+        assert batch.requires_grad
+        batch.sum().backward()
+    assert all(d.grad.tolist() == [1, 1] for d in data)
+
+
+def test_numpy_memory_maps_are_collated(loader_class: Any, tmp_path: Any, num_workers: int) -> None:
+    mapped = np.memmap(tmp_path / "a", np.int64, "w+", shape=(4, 2))
+    mapped[:] = np.arange(8).reshape(4, 2)
+    mapped.flush()
+    data = np.memmap(tmp_path / "a", np.int64, "r", shape=(4, 2))
+    assert_same(list(loader_class(data, 2, num_workers=num_workers)), [torch.tensor([[0, 1], [2, 3]]), torch.tensor([[4, 5], [6, 7]])])
+
+
+@pytest.mark.parametrize("name", BAD_KINDS)
+def test_what_cannot_be_collated_is_the_error_of_default_collate(loader_class: Any, name: str, num_workers: int) -> None:
+    try:
+        default_collate([BAD_KINDS[name](i) for i in range(2)])
+        raise AssertionError(f"{name} can be collated")
+    except Exception as e:
+        kind, expected = type(e), str(e)
+    text = error_of(kind, lambda: next(iter(loader_class(BadKind(name), 2, num_workers=num_workers))))
+    assert expected.splitlines()[0].strip("'")[:40] in text
+
+
+def test_values_of_an_unknown_class_pass_without_batches(loader_class: Any) -> None:
+    found = list(loader_class(From(3, Opaque), batch_size=None, num_workers=1))
+    assert found == [Opaque(0), Opaque(1), Opaque(2)]
+
+
+@pytest.mark.parametrize("value", [None, ..., frozenset({1}), Opaque(3), b"x", 3, 2.5, "text"])
+def test_any_value_passes_without_batches(loader_class: Any, value: Any) -> None:
+    assert list(loader_class([value] * 2, batch_size=None, num_workers=1)) == [value] * 2
+
+
+# --- one's own collate_fn --------------------------------------------------------------------------------------------
+
+
+def test_a_collate_fn_gets_a_list_of_samples_and_gives_anything(loader_class: Any, num_workers: int) -> None:
+    assert list(loader_class(Count(5), 2, num_workers=num_workers, collate_fn=as_opaque)) == [Opaque(1), Opaque(5), Opaque(4)]
+
+
+def test_a_collate_fn_may_give_none_and_text(loader_class: Any, num_workers: int) -> None:
+    assert list(loader_class(Count(3), 2, num_workers=num_workers, collate_fn=lambda b: None)) == [None, None]
+    assert list(loader_class(Count(3), 2, num_workers=num_workers, collate_fn=lambda b: f"{b}")) == ["[0, 1]", "[2]"]
+
+
+def test_a_collate_fn_that_gives_the_list_back_gives_the_samples(loader_class: Any, num_workers: int) -> None:
+    def make(i: int) -> Any:
+        return {"i": i, "x": torch.full((i,), float(i)), "a": np.full((2, i), i), "o": Opaque(i), "s": f"{i}"}
+
+    found = list(loader_class(From(6, make), 4, num_workers=num_workers, collate_fn=as_is))
+    assert_same(found, [[make(i) for i in range(4)], [make(4), make(5)]])
+
+
+def test_a_collate_fn_may_pad_ragged_samples(loader_class: Any, num_workers: int) -> None:
+    data = [torch.arange(1 + i % 5) for i in range(20)]
+    found = list(loader_class(data, 4, num_workers=num_workers, collate_fn=as_ragged))
+    assert_same(found, [as_ragged(data[k : k + 4]) for k in range(0, 20, 4)])
+
+
+def test_a_collate_fn_may_give_sparse_nested_packed_and_shared_tensors(loader_class: Any, num_workers: int) -> None:
+    def collate(batch: list[int]) -> Any:
+        n = len(batch)
+        one = torch.arange(6.0)
+        return {
+            "coo": torch.eye(n).to_sparse(),
+            "packed": torch.nn.utils.rnn.pack_sequence([torch.ones(2), torch.ones(1)]),
+            "view": one[2:4],
+            "twice": (one, one),
+            "strided": torch.arange(12).reshape(3, 4).t(),
+            "channels_last": torch.zeros(1, 3, 4, 4).to(memory_format=torch.channels_last),
+        }
+
+    for batch in loader_class(Count(4), 2, num_workers=num_workers, collate_fn=collate):
+        assert batch["coo"].layout is torch.sparse_coo and torch.equal(batch["coo"].to_dense(), torch.eye(2))
+        assert type(batch["packed"]) is torch.nn.utils.rnn.PackedSequence and batch["packed"].batch_sizes.tolist() == [2, 1]
+        assert batch["view"].tolist() == [2, 3] and batch["twice"][1].tolist() == list(range(6))
+        assert torch.equal(batch["strided"], torch.arange(12).reshape(3, 4).t())
+        assert batch["channels_last"].is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_collate_fn_may_give_nested_tensors(loader_class: Any, num_workers: int) -> None:
+    data = [torch.nested.nested_tensor([torch.arange(5.0) + i]) for i in range(6)]
+    found = list(loader_class(data, 1, num_workers=num_workers, collate_fn=_clones))
+    assert [b[0].unbind()[0].tolist() for b in found] == [d.unbind()[0].tolist() for d in data]
+
+
+def _clones(batch: list[Any]) -> list[Any]:
+    return [x.clone() for x in batch]
+
+
+def test_a_collate_fn_is_used_without_batches_too(loader_class: Any, num_workers: int) -> None:
+    assert list(loader_class(Count(3), batch_size=None, num_workers=num_workers, collate_fn=str)) == ["0", "1", "2"]
+
+
+def test_a_collate_fn_may_be_a_partial_a_method_or_an_object(loader_class: Any, num_workers: int) -> None:
+    from functools import partial
+
+    class Scale:
+        def __init__(self, by: int) -> None:
+            self.by = by
+
+        def __call__(self, batch: list[int]) -> list[int]:
+            return [self.by * i for i in batch]
+
+        def collate(self, batch: list[int]) -> list[int]:
+            return self(batch)
+
+    for collate in (Scale(3), Scale(3).collate, partial(_scaled, by=3)):
+        assert list(loader_class(Count(3), 2, num_workers=num_workers, collate_fn=collate)) == [[0, 3], [6]]
+
+
+def _scaled(batch: list[int], by: int) -> list[int]:
+    return [by * i for i in batch]
+
+
+# --- default_collate_fn_map, which users extend ----------------------------------------------------------------------
+
+
+def test_a_class_added_to_the_collate_map_is_collated(loader_class: Any, monkeypatch: pytest.MonkeyPatch, num_workers: int) -> None:
+    monkeypatch.setitem(default_collate_fn_map, Opaque, lambda batch, *, collate_fn_map=None: torch.tensor([o.value for o in batch]))
+    found = list(loader_class(From(4, lambda i: {"o": Opaque(i), "i": i}), 2, num_workers=num_workers))
+    assert_same(found, [{"o": torch.tensor([k, k + 1]), "i": torch.tensor([k, k + 1])} for k in (0, 2)])
+
+
+@pytest.mark.parametrize("kind, sample", [(torch.Tensor, torch.ones(2)), (int, 3), (str, "x"), (float, 0.5), (np.ndarray, np.ones(2))])
+def test_an_entry_replaced_in_the_collate_map_is_used(
+    loader_class: Any, monkeypatch: pytest.MonkeyPatch, num_workers: int, kind: type, sample: Any
+) -> None:
+    monkeypatch.setitem(default_collate_fn_map, kind, lambda batch, *, collate_fn_map=None: f"{len(batch)} of mine")
+    assert list(loader_class([(sample,)] * 3, 2, num_workers=num_workers)) == [["2 of mine"], ["1 of mine"]]
+
+
+# --- one shape per kind, as users know them --------------------------------------------------------------------------
+
+
+def test_named_tuples_stay_named_tuples(loader_class: Any, num_workers: int) -> None:
+    for k, batch in enumerate(loader_class(Kind("nested named tuple", 4), 2, num_workers=num_workers)):
+        assert type(batch.point) is Point
+        assert_same(batch.point, Point(torch.tensor([2 * k, 2 * k + 1]), torch.tensor([-2 * k, -2 * k - 1])))
+        assert list(batch.name) == [str(2 * k), str(2 * k + 1)] and batch.values.shape == (2, 3)
+
+
+def test_dicts_hold_tensors_under_the_same_keys(loader_class: Any, num_workers: int) -> None:
+    def make(i: int) -> Any:
+        return {"a_tensor": torch.full((4, 2), float(i)), "a_dict": {"a_number": i}}
+
+    for k, batch in enumerate(loader_class(From(4, make), 2, num_workers=num_workers)):
+        assert list(batch) == ["a_tensor", "a_dict"]
+        assert batch["a_tensor"].shape == (2, 4, 2) and (batch["a_tensor"][1] == 2 * k + 1).all()
+        assert batch["a_dict"]["a_number"].tolist() == [2 * k, 2 * k + 1]
+
+
+def test_text_stays_text(loader_class: Any, num_workers: int) -> None:
+    text = "12345"
+    for (letters, numbers) in loader_class(From(5, lambda i: (text[i], i)), 2, num_workers=num_workers):
+        assert all(type(x) is str for x in letters) and [text[i] for i in numbers] == list(letters)
+
+
+def test_numbers_get_the_dtypes_of_python(loader_class: Any, num_workers: int) -> None:
+    for value, dtype in ((1, torch.int64), (1.5, torch.float64), (True, torch.bool)):
+        (batch,) = loader_class([value] * 2, 2, num_workers=num_workers)
+        assert batch.dtype is dtype
+
+
+def test_arrays_of_many_batches_are_right(loader_class: Any, num_workers: int) -> None:
+    generator = np.random.default_rng(3)
+    data = generator.standard_normal((300, 17, 3)).astype(np.float32)
+    found = torch.cat(list(loader_class(data, 7, num_workers=num_workers))).numpy()
+    np.testing.assert_array_equal(found, data)
+
+
+def test_counters_and_chain_maps_keep_their_type(loader_class: Any, num_workers: int) -> None:
+    data = [collections.Counter(a=i, b=2) for i in range(2)]
+    assert_same(list(loader_class(data, 2, num_workers=num_workers)), [default_collate(data)])

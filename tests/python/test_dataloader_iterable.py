@@ -1,0 +1,208 @@
+"""Iterable data sets: streams in one or several workers, their lengths, their ends."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from dataloader_support import (  # noqa: E402
+    Count,
+    Endless,
+    FailingStream,
+    OwnIterator,
+    PerWorker,
+    Stream,
+    as_is,
+    batches,
+    error_of,
+    rows,
+)
+from torch.utils.data import ChainDataset, get_worker_info  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+
+def alternating(sizes: list[int], size: int, drop_last: bool = False) -> list[list[int]]:
+    """Each worker's batches in turn; a worker that has ended is passed over."""
+    of_worker = []
+    for w, n in enumerate(sizes):
+        numbers = list(range(100 * w, 100 * w + n))
+        cut = [numbers[k : k + size] for k in range(0, n, size)]
+        of_worker.append([b for b in cut if len(b) == size or not drop_last])
+    found = []
+    while any(of_worker):
+        found += [b.pop(0) for b in of_worker if b]
+    return found
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("size", [1, 2, 7, 20, 30])
+def test_a_stream_is_cut_into_batches(loader_class: Any, num_workers: int, size: int, drop_last: bool) -> None:
+    found = batches(loader_class(Stream(20), size, num_workers=num_workers, drop_last=drop_last))
+    assert found == alternating([20], size, drop_last)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_without_batches_the_elements_come_unchanged(loader_class: Any, num_workers: int) -> None:
+    loader = loader_class(Stream(20), batch_size=None, num_workers=num_workers)
+    found = list(loader)
+    assert found == list(range(20)) and all(type(i) is int for i in found) and len(loader) == 20
+
+
+@pytest.mark.parametrize("prefetch_factor", [1, 2, 4])
+@pytest.mark.parametrize("sizes", [[5, 5, 5], [0, 4, 20], [20, 4, 0], [0, 0, 0], [1, 30, 2]])
+def test_workers_take_turns_batch_by_batch(loader_class: Any, sizes: list[int], prefetch_factor: int) -> None:
+    loader = loader_class(PerWorker(sizes), 7, num_workers=3, prefetch_factor=prefetch_factor)
+    assert batches(loader) == alternating(sizes, 7)
+
+
+def test_workers_take_turns_element_by_element_without_batches(loader_class: Any) -> None:
+    found = list(loader_class(PerWorker([0, 4, 20]), batch_size=None, num_workers=3))
+    assert found == [b[0] for b in alternating([0, 4, 20], 1)] and all(type(i) is int for i in found)
+
+
+def test_each_worker_drops_its_own_last_batch(loader_class: Any) -> None:
+    assert batches(loader_class(PerWorker([0, 4, 20]), 7, num_workers=3, drop_last=True)) == alternating([0, 4, 20], 7, True)
+
+
+def test_a_stream_that_nobody_shards_comes_once_per_worker(loader_class: Any) -> None:
+    assert sorted(rows(loader_class(Stream(6), 2, num_workers=2))) == sorted([*range(6), *range(6)])
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_each_epoch_begins_the_stream_anew(loader_class: Any, persistent: bool) -> None:
+    loader = loader_class(PerWorker([4, 6]), 2, num_workers=2, persistent_workers=persistent)
+    assert [batches(loader) for _ in range(3)] == [alternating([4, 6], 2)] * 3
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_an_epoch_of_a_stream_may_be_left_early(loader_class: Any, persistent: bool) -> None:
+    loader = loader_class(PerWorker([40, 60]), 2, num_workers=2, persistent_workers=persistent)
+    for taken in (1, 3):
+        it = iter(loader)
+        assert [next(it).tolist() for _ in range(taken)] == alternating([40, 60], 2)[:taken]
+        del it
+    assert batches(loader) == alternating([40, 60], 2)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_endless_stream_can_be_read_for_a_while(loader_class: Any, num_workers: int) -> None:
+    it = iter(loader_class(Endless(), 3, num_workers=num_workers))
+    found = [next(it).tolist() for _ in range(20)]
+    assert found[-1] == ([27, 28, 29] if num_workers else [57, 58, 59])
+
+
+def test_a_stream_that_is_its_own_iterator_is_used_up_here_but_not_in_workers(loader_class: Any) -> None:
+    loader = loader_class(OwnIterator(4), 2)
+    assert [batches(loader) for _ in range(2)] == [[[0, 1], [2, 3]], []]
+    loader = loader_class(OwnIterator(4), 2, num_workers=1)
+    assert [batches(loader) for _ in range(2)] == [[[0, 1], [2, 3]]] * 2
+
+
+def test_streams_can_be_chained(loader_class: Any) -> None:
+    expected = [*range(20), *range(15)]
+    for num_workers in (0, 1):
+        assert rows(loader_class(Stream(20) + Stream(15), 4, num_workers=num_workers)) == expected
+        assert rows(loader_class(ChainDataset([Stream(20), Stream(15)]), num_workers=num_workers)) == expected
+    with pytest.raises(AssertionError, match="ChainDataset only supports IterableDataset"):
+        list(loader_class(ChainDataset([Stream(20), Count(3)])))
+
+
+def test_a_chain_has_the_sum_of_the_lengths(loader_class: Any) -> None:
+    assert len(loader_class(ChainDataset([Stream(20), Stream(15)]), 10)) == 4
+
+
+def test_a_stream_sees_its_worker(loader_class: Any) -> None:
+    class Ids(torch.utils.data.IterableDataset):
+        def __iter__(self) -> Any:
+            info = get_worker_info()
+            assert info is not None and info.dataset is self
+            yield from [(info.id, info.num_workers)] * 4
+
+    assert list(loader_class(Ids(), 2, num_workers=2, collate_fn=as_is)) == [[(0, 2)] * 2, [(1, 2)] * 2] * 2
+
+
+def test_a_collate_fn_gets_lists_of_a_stream(loader_class: Any) -> None:
+    for num_workers in (0, 1):
+        assert list(loader_class(Stream(5), 2, num_workers=num_workers, collate_fn=as_is)) == [[0, 1], [2, 3], [4]]
+
+
+def warned(it: Any) -> bool:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        next(it)
+    return any("samples have been fetched" in str(w.message) for w in seen)
+
+
+def test_more_elements_than_the_length_that_was_asked_for_are_warned_of(loader_class: Any) -> None:
+    loader = loader_class(Stream(5), num_workers=2)
+    it = iter(loader)
+    assert not any(warned(it) for _ in range(10))
+    assert len(loader) == 5
+    it = iter(loader)
+    assert [warned(it) for _ in range(10)] == [False] * 5 + [True] * 5
+
+
+def test_a_stream_shorter_than_its_length_is_not_warned_of(loader_class: Any) -> None:
+    class Short(Stream):
+        def __len__(self) -> int:
+            return 100
+
+    loader = loader_class(Short(4))
+    assert len(loader) == 100
+    it = iter(loader)
+    assert not any(warned(it) for _ in range(4)) and next(it, None) is None
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_error_in_iter_of_a_stream_arrives(loader_class: Any, num_workers: int) -> None:
+    assert "no stream here" in error_of(OSError, lambda: list(loader_class(FailingStream(-1), num_workers=num_workers)))
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_an_error_in_a_stream_comes_after_the_batches_before_it(loader_class: Any, num_workers: int) -> None:
+    it = iter(loader_class(FailingStream(5), 2, num_workers=num_workers))
+    assert [next(it).tolist() for _ in range(2)] == [[0, 1], [2, 3]]
+    assert "the stream broke" in error_of(ValueError, lambda: next(it))
+
+
+def test_out_of_order_streams_are_delivered_in_full(loader_class: Any) -> None:
+    found = batches(loader_class(PerWorker([0, 4, 20]), 7, num_workers=3, in_order=False))
+    assert sorted(found) == sorted(alternating([0, 4, 20], 7))
+    of_last = [b for b in found if b[0] >= 200]
+    assert of_last == sorted(of_last)
+
+
+# --- data pipes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_the_shuffle_of_a_data_pipe_follows_the_global_seed(loader_class: Any, num_workers: int) -> None:
+    from torch.utils.data.datapipes.iter import IterableWrapper
+
+    pipe = IterableWrapper(range(40)).shuffle(buffer_size=20).sharding_filter()
+    loader = loader_class(pipe, batch_size=None, shuffle=True, num_workers=num_workers)
+    found = []
+    for seed in (123, 123, 321):
+        torch.manual_seed(seed)
+        found.append(list(loader))
+    assert found[0] == found[1] != found[2] and all(sorted(f) == list(range(40)) for f in found)
+
+
+def test_a_data_pipe_of_functions_runs_in_workers(loader_class: Any) -> None:
+    from torch.utils.data.datapipes.iter import IterableWrapper
+
+    pipe = IterableWrapper([[1, 2, 3, 4], [1, 2, 3, 4, 5, 6]]).map(_plus_one).filter(_has_four)
+    assert list(loader_class(pipe, batch_size=2, num_workers=1, collate_fn=as_is)) == [[[2, 3, 4, 5]]]
+
+
+def _plus_one(row: list[int]) -> list[int]:
+    return [i + 1 for i in row]
+
+
+def _has_four(row: list[int]) -> bool:
+    return len(row) == 4
