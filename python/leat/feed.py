@@ -252,6 +252,8 @@ class Feed:
             self.board.received(serial, unit)
 
     def _take(self, flight: _Flight, worker: int, kind: int, value: Any, size: int) -> None:
+        if flight.cancelled:
+            return  # of an epoch that was left: its streams begin anew, so it must not count as produced
         if kind == ERROR:
             if flight.error is None or value[0] < flight.error[0]:
                 flight.error = value

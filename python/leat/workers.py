@@ -187,6 +187,7 @@ class Worker:
         room = board.view(buffers[0], capacity) if capacity else None
         try:
             if kind == ITER:
+                self.listen()  # a stream that is to begin anew was announced before the batch was
                 self.send(board, serial, unit, *self.next_batch(client), room)
             elif kind == WHOLE:
                 indices = pickle.loads(board.view(payload, size))
