@@ -56,7 +56,7 @@ class Workload:
         (begin, last), (_, most) = self.points[-2:]
         high = u > begin
         out[high] = last + (most - last) * ((u[high] - begin) / (1 - begin)) ** g
-        return out
+        return np.asarray(out)
 
     def times(self, samples: int, seed: int = 0) -> NDArray[np.float64]:
         """Seconds that each of so many samples takes, in plan order."""
