@@ -389,6 +389,8 @@ class Feed:
 
     def _ready(self) -> _Flight | None:
         for flight in self.order:
+            if flight.planned.epoch != self.order[0].planned.epoch:
+                return None  # nothing of the next epoch before the last of this one
             if self._complete(flight):
                 return flight
             if self.in_order:
