@@ -4,6 +4,9 @@ photos    JPEG -> random-resized crop 224 -> flip -> normalise -> float32 NCHW, 
 raw       uint8 256 x 256 at rest -> random crop 224 -> flip -> uint8 NHWC, batches of 256
 records   13 float32, 26 int32, one int64, shuffled, batches of 4096
 tokens    rows of 2048 uint16 -> int64, batches of 16
+pillow    photos with Pillow transforms in a Python data set, batches of 64: leat.DataLoader against torch's, as those below
+ints      a Python data set that returns an int, batches of 256, as many workers as cores: what the loader itself costs
+arrays    a Python data set whose samples are new arrays of 16 MB, batches of 1 GB, as many workers as cores
 
 copy and widen are the limits: NumPy moving the same bytes into a buffer that it keeps.
 """
@@ -16,6 +19,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +56,15 @@ def array(name: str, make: Callable[[], Any]) -> Any:
     return np.load(once(WORK / f"{name}.npy", save), mmap_mode="r")
 
 
-def torch_loader(dataset: Any, batch: int, cores: int, **more: Any) -> Epoch:
+def torch_loader(dataset: Any, batch: int, cores: int, least_workers: int = 0, ours: bool = False, **more: Any) -> Epoch:
+    """PyTorch's DataLoader, or `ours`; on one core without workers, or with `least_workers`."""
     import torch
 
     torch.set_num_threads(1)
-    workers = 0 if cores == 1 else cores
-    loader = torch.utils.data.DataLoader(dataset, batch_size=batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0,
-                                         multiprocessing_context="fork" if workers else None, **more)
+    workers = max(0 if cores == 1 else cores, least_workers)
+    kind = leat.DataLoader if ours else torch.utils.data.DataLoader
+    loader: Any = kind(dataset, batch_size=batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0,
+                       multiprocessing_context="fork" if workers else None, **more)
     return lambda: (len(b[-1]) if isinstance(b, (list, tuple)) else len(b) for b in loader)
 
 
@@ -146,9 +152,9 @@ def pillow_photo(path: str) -> Any:
     return t.sub_(torch.tensor(MEAN).view(3, 1, 1)).div_(torch.tensor(STD).view(3, 1, 1))
 
 
-def photos_torch(cores: int) -> Epoch:
+def photos_torch(cores: int, ours: bool = False) -> Epoch:
     files = photo_files()
-    return torch_loader(Items(len(files), lambda i: (pillow_photo(files[i]), i)), 64, cores)
+    return torch_loader(Items(len(files), lambda i: (pillow_photo(files[i]), i)), 64, cores, ours=ours)
 
 
 def photos_leat(cores: int) -> Epoch:
@@ -273,9 +279,28 @@ def tokens_leat(cores: int) -> Epoch:
     return leat_loader(once(WORK / f"tokens-{leat.__version__}.leat", make), 16, cores, {"t": [leat.ops.ToDtype("int64")]})
 
 
+# --- Python data sets ---------------------------------------------------------------------------------------------------
+
+
+def ints(cores: int, ours: bool) -> Epoch:
+    return torch_loader(Items(100_000, lambda i: i), 256, cores, 1, ours)
+
+
+def arrays(cores: int, ours: bool) -> Epoch:
+    def item(i: int) -> Any:
+        made = np.empty(4 << 20, np.float32)
+        made.fill(i)
+        return made
+
+    return torch_loader(Items(256, item), 64, cores, 1, ours)
+
+
 JOBS: dict[str, dict[str, Callable[[int], Epoch]]] = {
     "photos": {"torch": photos_torch, "leat": photos_leat},
     "raw": {"copy": raw_copy, "torch": raw_torch, "leat": raw_leat},
     "records": {"copy": records_copy, "torch": records_torch, "leat": records_leat},
     "tokens": {"widen": tokens_widen, "torch": tokens_torch, "leat": tokens_leat},
+    "pillow": {"torch": photos_torch, "leat": partial(photos_torch, ours=True)},
+    "ints": {"torch": partial(ints, ours=False), "leat": partial(ints, ours=True)},
+    "arrays": {"torch": partial(arrays, ours=False), "leat": partial(arrays, ours=True)},
 }
