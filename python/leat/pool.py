@@ -254,6 +254,8 @@ class Pool:
                     self._read(i)
             for i in dead:
                 self._bury(i)
+            if not self.stopped and self.jobs and None in self.handles[: self.n]:
+                self.start()  # one that could not be replaced when it died
 
     def _read(self, i: int) -> bool:
         """One message of a worker. False: it has closed its end."""
