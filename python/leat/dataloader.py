@@ -25,7 +25,7 @@ from torch.utils.data._utils import pin_memory as torch_pin
 
 from . import _leat, adapt, check, cores, ranks, workers
 from .feed import Delivered, Feed, NotYet, Planned
-from .order import Order, text_of
+from .order import Order, text_of, told_of_epochs
 from .pool import Pool, threads_wanted
 from .workers import ITER, Job
 
@@ -173,11 +173,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch begins next; samplers that have ``set_epoch`` are told."""
         self._epoch = check.integer("epoch", epoch)
-        sampler: Any
-        for sampler in (self.sampler, getattr(self.batch_sampler, "sampler", None), self.batch_sampler):
-            if hasattr(sampler, "set_epoch"):
-                sampler.set_epoch(epoch)
-                break
+        told = told_of_epochs(self)
+        if told is not None:
+            told.set_epoch(epoch)
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
@@ -500,6 +498,8 @@ class _Iteration:
             found["beyond"] = sorted(self.beyond)
         if self.step or self.beyond:
             found |= {"generator": text_of(self.order.generator_state), "rng": text_of(self.order.rng_state)}
+        if self.order.sampler_epoch is not None:
+            found["sampler_epoch"] = self.order.sampler_epoch
         found |= self._seeds(always=True)
         if self.order.sampler_states and self.step:
             found["sampler"] = self.order.sampler_states.get(self.step - 1)

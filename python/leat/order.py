@@ -33,6 +33,7 @@ class Order:
         self.rng_state: Any = None
         self.sampler_state: Any = None
         self.sampler_states: dict[int, Any] = {}  # after the batch of that step
+        self.sampler_epoch: int | None = None  # what a sampler with set_epoch had been told when it was read
         self.epoch = 0
 
     def begin(self, epoch: int, loaded: dict[str, Any] | None, first: bool) -> None:
@@ -59,6 +60,9 @@ class Order:
             self.sampler_seed = loaded.get("sampler_seed")
             if midway and loaded.get("rng"):
                 self.rng_state = tensor_of(loaded["rng"])
+            told = told_of_epochs(loader)
+            if midway and told is not None and loaded.get("sampler_epoch") is not None:
+                told.set_epoch(loaded["sampler_epoch"])  # some frameworks do that only after iter()
 
     @property
     def key_seed(self) -> int:
@@ -121,6 +125,8 @@ class Order:
             start = passed
         else:
             start = 0
+        epoch_told = getattr(told_of_epochs(loader), "epoch", None)
+        self.sampler_epoch = epoch_told if isinstance(epoch_told, int) else None
         iterator = iter(source)
         seed = self.sampler_seed if type(loader.sampler) is RandomSampler and loader.sampler.generator is None else None
         saved = None
@@ -168,6 +174,17 @@ class Order:
         if rows and plain:
             return Planned(found, rows, ROWS, self.key_seed, epoch, step, row)
         return Planned(indices, rows, WHOLE, self.key_seed, epoch, step, row)
+
+
+def told_of_epochs(loader: Any) -> Any:
+    """The sampler that has ``set_epoch``, as torch's DistributedSampler: the loader's own or one inside it. None: there is none."""
+    inside = [loader.sampler, loader.batch_sampler]
+    for each in inside:  # grows
+        if hasattr(each, "set_epoch"):
+            return each
+        if len(inside) < 16:
+            inside += [found for name in ("sampler", "batch_sampler") if (found := getattr(each, name, None)) is not None]
+    return None
 
 
 def text_of(tensor: Any) -> str | None:
