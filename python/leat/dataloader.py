@@ -26,6 +26,7 @@ from torch.utils.data._utils import pin_memory as torch_pin
 from . import _leat, adapt, check, cores, ranks, workers
 from .feed import Delivered, Feed, NotYet, Planned
 from .order import Order, text_of, told_of_epochs
+from .pinning import Pinning
 from .pool import Pool, threads_wanted
 from .workers import ITER, Job
 
@@ -261,7 +262,8 @@ class _Iteration:
         self.loader = copy.copy(loader)  # not the loader itself, which may keep this iterator
         self.ended: set[int] = set()  # workers whose streams are at their ends
         self.order = Order(loader)
-        self.source: Any = None
+        self.source: Any = None  # of batches: the feed, pinned or not, or the process itself
+        self.feed: Feed | None = None
         self.pool: Pool | None = None
         self.adapting: _Adapting | None = None
         self._device = _pin_device(loader)
@@ -308,7 +310,7 @@ class _Iteration:
 
     def _follows(self) -> bool:
         """Whether what is in flight already is what comes now."""
-        if not (self.loader._chained and self.order.own and isinstance(self.source, Feed)):
+        if not (self.loader._chained and self.order.own and self.loader.num_workers > 0):
             return False
         head = self.source.head()
         return head is not None and head.epoch == self.epoch and head.step == 0
@@ -343,7 +345,8 @@ class _Iteration:
         default = loader.collate_fn is torch_collate.default_collate and torch_collate.default_collate_fn_map == _PRISTINE
         items = getattr(loader.dataset, "__getitems__", None)
         direct = default and loader._auto_collation and not loader._iterable and not items
-        window = loader._window_given or max(_WINDOW, 2 * n)
+        # Many workers on small batches need more in flight: eight rows for each (bench/simulate.py).
+        window = loader._window_given or max(_WINDOW, 2 * n, -(-8 * n // (loader.batch_size or 1)))
         if loader._iterable:
             window = (loader.prefetch_factor or 2) * n
         options: dict[str, Any] = {
@@ -356,21 +359,24 @@ class _Iteration:
             "ended": self.ended,
         }
         try:
-            self.source = Feed(self.pool, job, plan, **options)
+            feed = Feed(self.pool, job, plan, **options)
         except Exception:
             if not self.pool.jobs:
                 raise
             self.pool = _new_pool(loader, n, room, context, threads, self.order.base_seed)  # the job cannot be sent: workers of its own
-            self.source = Feed(self.pool, job, plan, **options)
+            feed = Feed(self.pool, job, plan, **options)
         if loader._iterable:
-            self.source.states = self._resumes()
+            feed.states = self._resumes()
+        self.feed = self.source = feed
+        if self._device is not None:
+            device = self._device
+            self.source = Pinning(feed, lambda value: _pinned(value, device))
         self.pool.users += 1
         if loader._adaptive:
-            source = self.source
-            self.adapting = _Adapting(self.pool, lambda: float(source.stats["wait_s"]))
+            self.adapting = _Adapting(self.pool, lambda: feed.stats["wait_s"])
         try:
             with self.pool.lock:
-                self.source.publish()
+                feed.publish()
                 self.pool.start()
         except BaseException:
             _finish(self.source, self.pool)
@@ -378,10 +384,10 @@ class _Iteration:
 
     def _restart(self, plan: Iterator[Planned]) -> None:
         self.source.restart(plan)
-        if self.loader._iterable and self.pool is not None:
-            self.source.states = self._resumes()
+        if self.loader._iterable and self.pool is not None and self.feed is not None:
+            self.feed.states = self._resumes()
             for i in range(self.pool.n):
-                self.pool.tell(i, "rewind", self.source.board.offset, self.source.resume_of(i))
+                self.pool.tell(i, "rewind", self.feed.board.offset, self.feed.resume_of(i))
 
     def _reset(self, loader: DataLoader, first_iter: bool = False) -> None:
         self._begin(loader, first=False)
@@ -402,8 +408,8 @@ class _Iteration:
             self._finish_epoch()
             raise StopIteration
         value = made.value
-        if self._device is not None:
-            value = torch_pin.pin_memory(value, self._device)  # type: ignore[no-untyped-call]
+        if self._device is not None and self.pool is None:
+            value = _pinned(value, self._device)
         length = loader._IterableDataset_len_called
         if loader._iterable and length is not None and self.yielded > length:
             warnings.warn(
@@ -416,7 +422,7 @@ class _Iteration:
         return (value, self._ids(made)) if loader.return_ids else value
 
     def _next(self) -> Delivered | None:
-        if self.loader._chained and self.order.own and isinstance(self.source, Feed):
+        if self.loader._chained and self.order.own and self.loader.num_workers > 0:
             head = self.source.head()
             if head is None or head.epoch != self.epoch:
                 return None
@@ -634,6 +640,10 @@ def _finish(source: Any, pool: Pool | None) -> None:
         pool.users -= 1
         if pool.users <= 0:
             pool.stop()
+
+
+def _pinned(value: Any, device: str) -> Any:
+    return torch_pin.pin_memory(value, device)  # type: ignore[no-untyped-call]
 
 
 def _pin_device(loader: DataLoader) -> str | None:

@@ -1,0 +1,79 @@
+"""Batches in pinned memory, one ahead of the consumer: ``pin_memory=True``.
+
+Copying a batch into pinned memory takes as long as reading it. Where the next batch is complete already, a thread copies it
+while the consumer trains on the one before; where it is not, the consumer waits for it anyway, and copies it itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from .feed import Delivered, NotYet, Planned
+
+
+class Pinning:
+    """A source of batches (`leat.feed.Feed` and the like) whose values went through `pin`."""
+
+    def __init__(self, source: Any, pin: Callable[[Any], Any]) -> None:
+        self.source, self.pin = source, pin
+        self.thread = ThreadPoolExecutor(1, "leat-pin")
+        self.ahead: tuple[Delivered, Future[Any]] | None = None
+        self.error: tuple[BaseException, Planned | None] | None = None  # of the batch ahead: raised when it is its turn
+        self.failed: Planned | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.source, name)
+
+    def head(self) -> Planned | None:
+        """The batch that is delivered next, in order."""
+        if self.error is not None:
+            return self.error[1]
+        found: Planned | None = self.ahead[0].planned if self.ahead is not None else self.source.head()
+        return found
+
+    def next(self, timeout_s: float | None = None) -> Delivered | None:
+        """The next batch, pinned; as of the source."""
+        if self.error is not None:
+            (error, self.failed), self.error = self.error, None
+            raise error
+        if self.ahead is not None:
+            (made, future), self.ahead = self.ahead, None
+            made.value = future.result()
+        else:
+            try:
+                found: Delivered | None = self.source.next(timeout_s)
+            except NotYet:
+                raise
+            except BaseException:
+                self.failed, self.source.failed = self.source.failed, None
+                raise
+            if found is None:
+                return None
+            made = found
+            made.value = self.pin(made.value)
+        self._look_ahead()
+        return made
+
+    def _look_ahead(self) -> None:
+        try:
+            made = self.source.next(0)
+        except NotYet:
+            return
+        except Exception as e:
+            self.error, self.source.failed = (e, self.source.failed), None
+            return
+        if made is not None:
+            self.ahead = made, self.thread.submit(self.pin, made.value)
+
+    def restart(self, plan: Iterator[Planned]) -> None:
+        """Gives up the batch ahead, and goes on with another plan."""
+        self.ahead = self.error = None
+        self.source.restart(plan)
+
+    def close(self) -> None:
+        """Ends the thread and the source."""
+        self.ahead = self.error = None
+        self.thread.shutdown(wait=False, cancel_futures=True)
+        self.source.close()
