@@ -258,7 +258,7 @@ class _Adapting:
 class _Iteration:
     """One pass over an epoch; with persistent workers, one after another."""
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader = copy.copy(loader)  # not the loader itself, which may keep this iterator
         self.ended: set[int] = set()  # workers whose streams are at their ends
         self.order = Order(loader)
@@ -273,7 +273,7 @@ class _Iteration:
 
     # ---- beginning -----------------------------------------------------------------------------------------------
 
-    def _begin(self, original: DataLoader, first: bool) -> None:
+    def _begin(self, original: DataLoader[Any], first: bool) -> None:
         loaded, original._loaded = original._loaded, None
         self.epoch = original._epoch
         original._epoch += 1
@@ -389,7 +389,7 @@ class _Iteration:
             for i in range(self.pool.n):
                 self.pool.tell(i, "rewind", self.feed.board.offset, self.feed.resume_of(i))
 
-    def _reset(self, loader: DataLoader, first_iter: bool = False) -> None:
+    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         self._begin(loader, first=False)
 
     # ---- batches -------------------------------------------------------------------------------------------------
@@ -616,11 +616,11 @@ class _Local(workers.Worker):
 _shared: dict[Any, weakref.ref[Any]] = {}
 
 
-def _new_pool(loader: DataLoader, n: int, room: int, context: Any, threads: bool, base_seed: int) -> Pool:
+def _new_pool(loader: DataLoader[Any], n: int, room: int, context: Any, threads: bool, base_seed: int) -> Pool:
     return Pool(loader.dataset, n, room, context, loader.worker_init_fn, base_seed, threads)
 
 
-def _pool_for(loader: DataLoader, n: int, room: int, context: Any, threads: bool, base_seed: int) -> Pool:
+def _pool_for(loader: DataLoader[Any], n: int, room: int, context: Any, threads: bool, base_seed: int) -> Pool:
     """Workers that live on are shared by loaders of the same data set object that would start the same ones."""
     if not loader.persistent_workers or loader._adaptive or loader._iterable:
         return _new_pool(loader, n, room, context, threads, base_seed)
@@ -646,7 +646,7 @@ def _pinned(value: Any, device: str) -> Any:
     return torch_pin.pin_memory(value, device)  # type: ignore[no-untyped-call]
 
 
-def _pin_device(loader: DataLoader) -> str | None:
+def _pin_device(loader: DataLoader[Any]) -> str | None:
     if not loader.pin_memory:
         return None
     accelerator = getattr(torch, "accelerator", None)
