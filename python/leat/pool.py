@@ -8,6 +8,7 @@ is queued again (``leat/feed.py``). Workers end with their parent, however that 
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
 import os
 import pickle
@@ -17,7 +18,6 @@ import socket
 import struct
 import sys
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
 from multiprocessing import reduction
@@ -28,6 +28,7 @@ import cloudpickle
 from . import _leat, workers
 from .workers import HEADER, Job, Start, dumps_with, receive
 
+log = logging.getLogger("leat")
 _EXIT_PATIENCE_S = 5.0
 
 
@@ -309,7 +310,7 @@ class Pool:
                 f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly: worker {i} ended three times before it had any work, "
                 f"the last time with {describe_exit(exitcode)}"
             )
-        warnings.warn(f"leat: worker {i} (pid {process.pid}) ended with {describe_exit(exitcode)}; it is replaced", stacklevel=2)
+        log.warning("worker %d (pid %d) ended with %s; it is replaced", i, process.pid, describe_exit(exitcode))
         self._start(i)
 
     def kill(self, i: int) -> None:

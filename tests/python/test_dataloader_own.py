@@ -1,0 +1,285 @@
+"""What leat.DataLoader has beyond PyTorch's: seed, reseed, on_error, sample_timeout_s, return_ids, workers that adapt, are shared, or are threads."""
+
+import os
+import random
+import signal
+import threading
+import time
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import leat  # noqa: E402
+import leat.dataloader  # noqa: E402
+
+
+class Range:
+    """Numbers, each its own index."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: int) -> int:
+        return i
+
+
+class Noise(Range):
+    """What the three global generators give for a sample."""
+
+    def __getitem__(self, i: int) -> Any:  # type: ignore[override]
+        return i, random.random(), float(np.random.random()), torch.rand(2)
+
+
+class Broken(Range):
+    """Samples 5 and 11 raise."""
+
+    def __getitem__(self, i: int) -> int:
+        if i in (5, 11):
+            raise ValueError(f"no sample {i}")
+        return i
+
+
+class Deadly(Range):
+    """Sample 5 ends its process."""
+
+    def __getitem__(self, i: int) -> int:
+        if i == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return i
+
+
+class Hanging(Range):
+    """Sample 5 never comes."""
+
+    def __getitem__(self, i: int) -> int:
+        if i == 5:
+            time.sleep(1000)
+        return i
+
+
+class Flaky(Range):
+    """Sample 5 ends its process the first time."""
+
+    def __init__(self, n: int, mark: str) -> None:
+        super().__init__(n)
+        self.mark = mark
+
+    def __getitem__(self, i: int) -> int:
+        if i == 5 and not os.path.exists(self.mark):
+            open(self.mark, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return i
+
+
+def rows(loader: Any) -> list[list[int]]:
+    return [batch.tolist() for batch in loader]
+
+
+# ---- seed ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_seed_gives_the_order_of_a_leat_loader_with_that_seed(workers: int, tmp_path: Any) -> None:
+    with leat.Writer(tmp_path / "n.leat", {"x": "int64"}) as w:
+        w.write_batch({"x": np.arange(50)})
+    native = leat.Loader(leat.open(tmp_path / "n.leat"), 8, shuffle=True, seed=7)
+    ours = leat.DataLoader(Range(50), 8, shuffle=True, seed=7, num_workers=workers)
+    for epoch in range(2):
+        assert rows(ours) == [native.plan(epoch, step).tolist() for step in range(len(native))]
+
+
+def test_persistent_workers_give_every_epoch_another_order_and_each_row_once() -> None:
+    loader = leat.DataLoader(Range(30), 4, shuffle=True, seed=1, num_workers=2, persistent_workers=True)
+    epochs = [sum(rows(loader), []) for _ in range(4)]
+    assert all(sorted(epoch) == list(range(30)) for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 4
+    fresh = leat.DataLoader(Range(30), 4, shuffle=True, seed=1)
+    assert epochs == [sum(rows(fresh), []) for _ in range(4)]
+
+
+def test_an_epoch_that_is_left_does_not_disturb_the_next_one() -> None:
+    loader = leat.DataLoader(Range(30), 4, shuffle=True, seed=1, num_workers=2, persistent_workers=True)
+    whole = leat.DataLoader(Range(30), 4, shuffle=True, seed=1)
+    expected = [rows(whole) for _ in range(3)]
+    for i, batch in enumerate(loader):
+        assert batch.tolist() == expected[0][i]
+        if i == 2:
+            break
+    assert [rows(loader), rows(loader)] == expected[1:]
+
+
+def test_seed_and_generator_exclude_each_other() -> None:
+    with pytest.raises(ValueError, match="exclude each other"):
+        leat.DataLoader(Range(4), seed=1, generator=torch.Generator())
+
+
+# ---- reseed ----------------------------------------------------------------------------------------------------------
+
+
+def noise(workers: int, **more: Any) -> list[Any]:
+    loader = leat.DataLoader(Noise(20), 3, shuffle=True, seed=3, reseed=True, num_workers=workers, **more)
+    return [[x.tolist() for x in batch] for batch in loader]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_reseed_makes_augmentations_the_same_for_any_number_of_workers(workers: int) -> None:
+    assert noise(workers) == noise(0)
+
+
+def test_reseed_makes_augmentations_the_same_with_a_collate_function_of_the_users() -> None:
+    collate = torch.utils.data.default_collate
+    assert noise(2, collate_fn=lambda samples: collate(samples)) == noise(0)
+
+
+def test_reseed_draws_anew_in_each_epoch_and_for_each_row() -> None:
+    loader = leat.DataLoader(Noise(20), 20, seed=3, reseed=True, num_workers=2)
+    (first,), (second,) = list(loader), list(loader)
+    assert len(set(first[1].tolist() + second[1].tolist())) == 40
+
+
+# ---- on_error --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("collate", [None, "own"])
+def test_skip_leaves_broken_samples_out_and_moves_nothing_else(workers: int, collate: str | None) -> None:
+    own = torch.tensor if collate else None
+    loader = leat.DataLoader(Broken(16), 4, on_error="skip", num_workers=workers, collate_fn=own)
+    assert rows(loader) == [[0, 1, 2, 3], [4, 6, 7], [8, 9, 10], [12, 13, 14, 15]]
+    assert loader.stats()["broken"] == 2
+
+
+def test_substitute_puts_the_same_samples_in_for_any_number_of_workers() -> None:
+    made = [rows(leat.DataLoader(Broken(16), 4, on_error="substitute", seed=2, num_workers=n)) for n in (0, 1, 3)]
+    assert made[0] == made[1] == made[2]
+    assert [len(batch) for batch in made[0]] == [4, 4, 4, 4]
+    assert not {5, 11} & set(sum(made[0], []))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_of_which_no_row_is_left_raises_its_first_error(workers: int) -> None:
+    with pytest.raises(RuntimeError, match="(?s)no row of the batch is left.*no sample 5"):
+        list(leat.DataLoader(Broken(16), 1, sampler=[5], on_error="skip", num_workers=workers))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_return_ids_names_the_samples_that_were_delivered(workers: int) -> None:
+    loader = leat.DataLoader(Broken(8), 4, on_error="skip", return_ids=True, num_workers=workers)
+    for batch, ids in loader:
+        assert batch.tolist() == ids.tolist()
+
+
+# ---- workers that die or hang ----------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_dies_is_replaced_and_its_rows_are_computed_again(tmp_path: Any) -> None:
+    loader = leat.DataLoader(Flaky(40, str(tmp_path / "died")), 4, num_workers=2)
+    assert sum(rows(loader), []) == list(range(40))
+    (event,) = loader.stats()["replaced"]
+    assert event["exitcode"] == -signal.SIGKILL
+
+
+def test_a_row_that_ended_three_workers_is_a_broken_sample() -> None:
+    with pytest.raises(leat.BrokenSampleError, match="index 5, ended 3 workers, the last with signal SIGKILL"):
+        list(leat.DataLoader(Deadly(16), 4, num_workers=2))
+    loader = leat.DataLoader(Deadly(16), 4, num_workers=2, on_error="skip")
+    assert rows(loader) == [[0, 1, 2, 3], [4, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
+    assert len(loader.stats()["replaced"]) == 3
+
+
+def test_a_sample_that_takes_too_long_is_broken_and_its_worker_replaced() -> None:
+    with pytest.raises(TimeoutError, match="index 5, took longer than sample_timeout_s = 0.3"):
+        list(leat.DataLoader(Hanging(16), 4, num_workers=2, sample_timeout_s=0.3))
+    skipping = leat.DataLoader(Hanging(16), 4, num_workers=2, sample_timeout_s=0.3, on_error="skip")
+    assert rows(skipping) == [[0, 1, 2, 3], [4, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
+
+
+# ---- workers that are shared, adapt, or are threads --------------------------------------------------------------------
+
+
+def test_loaders_of_one_data_set_share_workers_that_live_on() -> None:
+    dataset = Range(24)
+    first, second = (leat.DataLoader(dataset, size, num_workers=2, persistent_workers=True) for size in (4, 6))
+    a, b = iter(first), iter(second)
+    made = [[], []]  # type: list[list[int]]
+    for y in b:  # in turn: both are served by the same two processes
+        made[0] += next(a).tolist()
+        made[1] += y.tolist()
+    made[0] += sum((x.tolist() for x in a), [])
+    assert made == [list(range(24)), list(range(24))]
+    assert first.stats()["pids"] == second.stats()["pids"]
+
+
+def test_workers_end_with_the_last_loader_that_uses_them() -> None:
+    dataset = Range(24)
+    first, second = (leat.DataLoader(dataset, 4, num_workers=2, persistent_workers=True) for _ in range(2))
+    next(iter(first)), next(iter(second))
+    pids = second.stats()["pids"]
+    del first
+    assert sum(rows(second), []) == list(range(24))
+    del second
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_an_iterator_that_is_dropped_ends_its_workers() -> None:
+    loader = leat.DataLoader(Range(1000), 4, num_workers=2)
+    iterator = iter(loader)
+    next(iterator)
+    pids, gone = loader.stats()["pids"], weakref.ref(iterator)
+    del iterator
+    assert gone() is None
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_number_of_workers_that_adapts_gives_the_same_batches() -> None:
+    loader = leat.DataLoader(Range(50), 4, shuffle=True, seed=5, num_workers="auto")
+    assert rows(loader) == rows(leat.DataLoader(Range(50), 4, shuffle=True, seed=5))
+    assert loader.stats()["workers"] >= 1
+
+
+def test_workers_start_and_end_while_batches_are_in_flight() -> None:
+    loader = leat.DataLoader(Range(400), 4, num_workers="auto")
+    iterator = iter(loader)
+    made = []
+    for i, batch in enumerate(iterator):
+        made += batch.tolist()
+        if i % 10 == 0:
+            iterator.pool.resize(1 + i // 10 % iterator.pool.room)
+    assert made == list(range(400))
+
+
+def test_without_a_gil_workers_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leat.dataloader, "threads_wanted", lambda context: True)  # as on an interpreter without one
+    before = threading.active_count()
+    for workers in (1, 3):
+        loader = leat.DataLoader(Range(50), 4, shuffle=True, seed=5, num_workers=workers)
+        assert rows(loader) == rows(leat.DataLoader(Range(50), 4, shuffle=True, seed=5))
+    with pytest.raises(ValueError, match="no sample 5"):
+        list(leat.DataLoader(Broken(16), 4, num_workers=2))
+    assert threading.active_count() == before
+
+
+def test_samples_that_grow_from_batch_to_batch_are_collated_in_workers() -> None:
+    class Growing(Range):
+        def __getitem__(self, i: int) -> Any:  # type: ignore[override]
+            return torch.full((1 + i // 4,), float(i))
+
+    loader = leat.DataLoader(Growing(40), 4, num_workers=2)
+    assert [tuple(batch.shape) for batch in loader] == [(4, 1 + i) for i in range(10)]
+
+
+def test_tensors_of_a_batch_stay_as_they_are_while_they_are_held() -> None:
+    held = list(leat.DataLoader(Range(400), 4, num_workers=2))
+    again = list(leat.DataLoader(Range(400), 4, num_workers=2))
+    assert [batch.tolist() for batch in held] == [batch.tolist() for batch in again] == [list(range(i, i + 4)) for i in range(0, 400, 4)]
