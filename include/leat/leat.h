@@ -462,6 +462,10 @@ LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, ui
 /* Statistics as JSON text; docs/architecture.md names the keys. Any thread. */
 LEAT_API int leat_loader_stats(const struct leat_loader *loader, char **json, struct leat_error *error);
 
+/* The memory of a loader of region 1 (memfd), for other processes to map: its descriptor, borrowed, and size. What they find at
+ * leat_buffer_offset is a buffer of a batch, as long as a reference to that is held. UNSUPPORTED: private memory. */
+LEAT_API int leat_loader_region(const struct leat_loader *loader, int *fd, uint64_t *bytes, struct leat_error *error);
+
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
 /* One output of a batch. Dense: `data` is an array of shape[0] = rows; `strides` in elements. Ragged: `data` holds
@@ -484,6 +488,8 @@ struct leat_buffer;
  * that a caller could hold. */
 LEAT_API void leat_buffer_retain(struct leat_buffer *buffer);
 LEAT_API void leat_buffer_release(struct leat_buffer *buffer);
+/* Where it begins in the loader's memory: at `offsets` of a ragged output, at `data` of a dense one. */
+LEAT_API uint64_t leat_buffer_offset(const struct leat_buffer *buffer);
 
 LEAT_API size_t leat_batch_outputs(const struct leat_batch *batch);
 LEAT_API int leat_batch_tensor(const struct leat_batch *batch, size_t output, struct leat_tensor *out);
@@ -506,6 +512,36 @@ LEAT_API size_t leat_batch_errors(const struct leat_batch *batch);
 LEAT_API int leat_batch_error(const struct leat_batch *batch, size_t i, struct leat_row_error *out);
 /* Gives up the batch and the references to buffers that it holds. NULL is allowed. Any thread. */
 LEAT_API void leat_batch_free(struct leat_batch *batch);
+
+/* ---- chains of operators, outside of a loader ------------------------------------------------------------------------ */
+
+/*
+ * The operators of one output, for single values that come from elsewhere than a data set's batches: what stands behind a
+ * function in Python, or before one that takes images of open size. Results are those of a loader, byte for byte.
+ */
+struct leat_chain; /* one thread at a time */
+
+/* What a chain makes of a value. */
+struct leat_chain_result {
+    enum leat_kind kind;
+    enum leat_dtype dtype;
+    enum leat_layout layout; /* of an image, as it is delivered */
+    bool open;               /* an image whose height and width differ from value to value: -1 in `shape` */
+    unsigned ndim;
+    int64_t shape[LEAT_MAX_DIMS];
+    int64_t strides[LEAT_MAX_DIMS]; /* in elements; 0 where `open` */
+};
+
+/* Compiles a program (as of leat_loader_options) of one output over `field`, for values of its type. Unlike a loader's output, it may end
+ * in images of open size. The table of functions is copied. Errors: INVALID, TYPE, NOT_FOUND, NOMEM. */
+LEAT_API int leat_chain_open(const struct leat_field *field, const char *program, const struct leat_native *functions, size_t n_functions,
+                             struct leat_chain **out, struct leat_error *error);
+LEAT_API void leat_chain_free(struct leat_chain *chain); /* NULL is allowed */
+LEAT_API void leat_chain_describe(const struct leat_chain *chain, struct leat_chain_result *out);
+/* One value of `length` bytes through the chain, under the key of its row; `sample` is its id, or LEAT_NO_SAMPLE. `out` is ended with
+ * leat_value_clear. Photos are decoded to their end. Errors: DECODE, OPERATOR (the value's fault), INVALID (its length), NOMEM. */
+LEAT_API int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length, uint64_t key, int64_t sample,
+                              struct leat_value *out, struct leat_error *error);
 
 /* ---- worker processes ----------------------------------------------------------------------------------------------- */
 

@@ -42,6 +42,7 @@ from .errors import (  # noqa: E402
     UnsupportedError,
     WaitTimeoutError,
 )
+from .keyed import rng  # noqa: E402
 from .loader import Loader  # noqa: E402
 from .native import get_include  # noqa: E402
 from .ops import Out, program_from_json, program_to_json  # noqa: E402
@@ -112,4 +113,5 @@ __all__ = [
     "presets",
     "program_from_json",
     "program_to_json",
+    "rng",
 ]

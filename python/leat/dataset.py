@@ -107,6 +107,12 @@ class Dataset:
                 return i, field
         raise KeyError(f"no field {name!r}: this data set has {', '.join(n for n, _ in self._fields)}")
 
+    def stored(self, position: int, name: str) -> Any:
+        """The stored value of one field: an array as it lies in memory (bfloat16 as uint16), else its bytes."""
+        index, field = self._find(name)
+        found = self._handle.read(position, index, field.kind != "array")
+        return found if isinstance(found, bytes) else np.asarray(found)
+
     def _sample(self, position: int) -> dict[str, Any]:
         read = self._handle.read
         sample: dict[str, Any] = {}

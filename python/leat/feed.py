@@ -308,6 +308,9 @@ class Feed:
             flight.broken.append((row, _plain(indices[row]), other, reason))
         self.stats["broken"] += len(broken)
 
+    def on_start(self, worker: int) -> None:
+        """A worker has been started: it has all that it needs."""
+
     # ---- workers that die or hang --------------------------------------------------------------------------------
 
     def on_death(self, worker: int, exitcode: int | None) -> None:

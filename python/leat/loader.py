@@ -16,7 +16,7 @@ import numpy as np
 from . import _leat, check, ranks
 from .batch import Batch, Form, framework_of
 from .dataset import Dataset, positions_array
-from .ops import Outputs, compiled_program
+from .ops import Outputs, compiled_program, described_program, has_functions
 from .ranks import short_hash
 from .samplers import Blocks, Weighted, digest, load_list, save_list
 
@@ -119,11 +119,18 @@ class Loader:
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
         order, arrays = self._order(shuffle, sampler)
-        program, functions = (None, []) if outputs is None else compiled_program(outputs)
+        compiler = None
+        if outputs is not None and has_functions(outputs):
+            from .mapping import Compiler
+
+            if not in_order:
+                raise ValueError("in_order=False does not go with leat.ops.Map and MapBatch: their batches come in order")
+            compiler = Compiler(outputs, dataset.schema, self._form.framework, self._first, _leat.row_key(seed, 0, 0))
+        program, functions = (None, []) if outputs is None else compiled_program(compiler.core if compiler else outputs)
         self._facts = {
             "the data set": dataset.fingerprint,
             "seed": str(seed),
-            "outputs": program or "",
+            "outputs": described_program(outputs) if compiler and outputs is not None else program or "",
             "order, sizes and error policy": repr((self._global, order, digest(arrays), tail, on_error, self.world_size)),
         }
         self._agreed = not self._distributed
@@ -147,14 +154,21 @@ class Loader:
             "num_threads": check.threads(num_threads),
             "weight": weight,
             "program": program,
-            "region": 0,
+            "region": 0 if compiler is None else 1,
             "log_dir": log_dir,
             "functions": functions,
         }
         self._core = _leat.Loader.open(**options)
+        self._stage = None
+        if compiler is not None:
+            from .mapped import Stage
+
+            assert outputs is not None
+            workers = json.loads(self._core.stats())["threads"]
+            self._stage = Stage(self._core, compiler.program(on_error), compiler.native, list(outputs), self._form, workers, weight)
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's core. Not at
         # exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing of Python.
-        self._finalizer = weakref.finalize(self, self._core.close)
+        self._finalizer = weakref.finalize(self, _close, self._core, self._stage)
         self._finalizer.atexit = False
 
     def _order(self, shuffle: bool | Blocks, sampler: Any) -> tuple[int, dict[str, Any]]:
@@ -192,6 +206,12 @@ class Loader:
         except (TypeError, IndexError) as e:
             raise type(e)(f"sampler: {e}") from None
 
+    def _first(self, name: str) -> tuple[Any, int]:
+        """The stored value of a field in the first sample, and that sample's id."""
+        if not len(self.dataset):
+            raise ValueError("the data set is empty: a function's result is known only where returns=leat.field(dtype, shape) declares it")
+        return self.dataset.stored(0, name), int(self.dataset.ids[0])
+
     # ---- iterating ---------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
@@ -200,7 +220,10 @@ class Loader:
             self._agreed = True
         if self._sampler is not None:
             self._read_sampler()
-        return _Iteration(self, self._core.start())
+        number = self._core.start()
+        if self._stage is not None:
+            self._stage.start(number)
+        return _Iteration(self, number)
 
     def _read_sampler(self) -> None:
         """Takes over the PyTorch Sampler's list for the epoch that begins."""
@@ -258,7 +281,7 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """Where training is: a small dict of plain values, which counts the batches handed out and fits every rank."""
-        state: dict[str, Any] = json.loads(self._core.state())
+        state: dict[str, Any] = json.loads(self._core.state() if self._stage is None else self._stage.state())
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -282,6 +305,8 @@ class Loader:
         if self._sampler is not None:
             self._find_lists(plain)
         self._core.load_state(json.dumps(plain))
+        if self._stage is not None:
+            self._stage.reset()
         self._resuming = self._sampler is not None and plain["at"]["row"] > 0
 
     def _find_lists(self, state: dict[str, Any]) -> None:
@@ -310,6 +335,8 @@ class Loader:
         return self._batch(self._core.batch_at(*_checked(epoch, step)))
 
     def _batch(self, core: _leat.Batch) -> Batch:
+        if self._stage is not None:
+            return self._stage.make(core)
         if not self._form.makers:
             self._form.learn(core)
         return Batch(core, self._form)
@@ -320,6 +347,8 @@ class Loader:
         ``stats()["agreement"]`` is a hash of what all ranks must have in common.
         """
         found: dict[str, Any] = json.loads(self._core.stats())
+        if self._stage is not None:
+            found["python"] = self._stage.about()
         found["agreement"] = f"{short_hash(repr(self._facts)):016x}"
         return found
 
@@ -342,6 +371,12 @@ class Loader:
         return f"<leat.Loader of {self.dataset!r}, global batch {self._global}, rank {self.rank} of {self.world_size}>"
 
 
+def _close(core: _leat.Loader, stage: Any) -> None:
+    if stage is not None:
+        stage.close()
+    core.close()
+
+
 def _checked(epoch: int, step: int) -> tuple[int, int]:
     try:
         return check.integer("epoch", epoch), check.integer("step", step)
@@ -360,11 +395,12 @@ def lists_elsewhere(state: Mapping[str, Any]) -> list[dict[str, Any]]:
 class _Iteration:
     """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
 
-    __slots__ = ("_done", "_form", "_loader", "_next", "_number", "_tuples")
+    __slots__ = ("_done", "_form", "_loader", "_next", "_number", "_stage", "_tuples")
 
     def __init__(self, loader: Loader, number: int) -> None:
         self._loader = loader  # keeps it open
         self._next = loader._core.next
+        self._stage = loader._stage
         self._form = loader._form
         self._number = number
         self._done = False
@@ -374,6 +410,8 @@ class _Iteration:
         return self
 
     def __next__(self) -> Any:
+        if self._stage is not None:
+            return self._mapped(self._stage)
         core = None if self._done else self._next(self._number)
         if core is None:
             self._done = True
@@ -382,6 +420,13 @@ class _Iteration:
         if not form.makers:
             form.learn(core)
         batch = Batch(core, form)
+        return self._tuple(batch) if self._tuples else batch
+
+    def _mapped(self, stage: Any) -> Any:
+        batch = None if self._done else stage.next(self._number)
+        if batch is None:
+            self._done = True
+            raise StopIteration
         return self._tuple(batch) if self._tuples else batch
 
     def _tuple(self, batch: Batch) -> tuple[Any, ...]:

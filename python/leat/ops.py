@@ -406,6 +406,91 @@ class Native(Operator):
         return {"type": "Native", "function": index} | {k: v for k, v in kept.items() if v is not None}
 
 
+class Map(Operator):
+    """A Python function of one value, in a worker process.
+
+    Args:
+        function: ``fn(x)``, or ``fn(x, rng)`` with the row's ``numpy.random.Generator``. `x` is the value as it stands in the chain, and
+            is the function's own to write into: a tensor, or an array with ``framework="numpy"`` (a decoded photo as HWC, a stored
+            array as it is stored); ``bytes`` of an encoded photo; ``str``; what JSON text says. It returns a tensor, an array, a number,
+            ``str`` or ``bytes``.
+        returns: the type of the result, ``leat.field(dtype, shape)``, with ``layout="HWC"`` if it is an image; its first dimension may
+            be None: results differ in length, and the batch has a :class:`leat.Ragged`. None: the function is called once, on the
+            first sample, when the loader opens, and the type of that result is taken.
+
+    Functions and lambdas of ``__main__`` travel to the workers by value. A sample for which the function raises is a broken one.
+    ``docs/operators.md`` says the rest.
+
+    >>> def invert(x):
+    ...     return 255 - x
+    >>> chain = [leat.ops.Decode(), leat.ops.CenterCrop(32), leat.ops.Map(invert), leat.ops.ToDtype("float32")]
+    >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape
+    torch.Size([2, 3, 32, 32])
+    """
+
+    def __init__(self, function: Any, returns: Any = None, *, name: str | None = None) -> None:
+        if not callable(function):
+            raise TypeError(f"{type(self).__name__} takes a function, not {function!r:.60}")
+        if isinstance(returns, str):
+            returns = field(returns)
+        if returns is not None and not (isinstance(returns, Field) and returns.kind != "image"):
+            raise TypeError(f"returns is leat.field(dtype, shape) or None, not {returns!r:.80}")
+        super().__init__(name, function=function, returns=returns)
+
+    @property
+    def label(self) -> str:
+        """What stands for it in messages and statistics: ``Map(augment)``."""
+        return f"{type(self).__name__}({qualified_name(self.function, False)})"
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, id(self.function), self.returns, self.name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild_map, (type(self), self.function, self.returns, self.name))
+
+    def to_json(self) -> dict[str, Any]:
+        """A Python function has no JSON form.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self.label} has no JSON form: a program with Python functions is code, and is kept as such")
+
+    def described(self) -> dict[str, Any]:
+        """As it enters what ranks compare: by the function's name."""
+        return {"type": type(self).__name__, "function": qualified_name(self.function, True), "returns": repr(self.returns), "name": self.name}
+
+
+class MapBatch(Map):
+    """A Python function of all rows of a batch, in a worker process: when they are made, and before the batch is delivered.
+
+    Args:
+        function: ``fn(x)``, or ``fn(x, rng)`` with the generator of the batch's first row. `x` is a tensor or array of shape
+            ``(rows, ...)``; a list where values differ in length. It returns as many rows.
+        returns: the type of a row of the result, as of :class:`leat.ops.Map`.
+
+    It sees the rows of this rank's batch: its result changes where the batch size or the number of ranks does. Where it raises, the batch
+    fails, whatever ``on_error`` says.
+
+    >>> chain = [leat.ops.ToDtype("float32"), leat.ops.MapBatch(lambda x: x - x.mean())]
+    >>> leat.Loader(photos, 2, outputs={"label": chain}).batch_at(0, 0)["label"]
+    tensor([-0.5000,  0.5000])
+    """
+
+
+def _rebuild_map(kind: type[Map], function: Any, returns: Field | None, name: str | None) -> Map:
+    return kind(function, returns, name=name)
+
+
+def qualified_name(function: Any, module: bool) -> str:
+    """The name of a function, of a partial one's function, or of an object's class."""
+    while hasattr(function, "func") and hasattr(function, "args"):  # functools.partial
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    text = str(named.__qualname__).replace("<locals>.", "")
+    return f"{getattr(named, '__module__', None) or 'builtins'}.{text}" if module else text.rpartition(".")[2]
+
+
 _TYPES: dict[str, type[Operator]] = {
     c.__name__: c for c in (Decode, Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip, Normalize, ToDtype, ToLayout, Native)
 }  # fmt: skip
@@ -467,6 +552,49 @@ def _listed(outputs: Outputs) -> tuple[dict[str, Operator], dict[str, dict[str, 
             keys.append(known[id(op)])
         found[name] = {"field": field, "chain": keys}
     return operators, found
+
+
+def has_functions(outputs: Outputs) -> bool:
+    """Whether a program has functions in Python."""
+    return any(isinstance(op, Map) for op in _listed(outputs)[0].values())
+
+
+def described_program(outputs: Outputs) -> str:
+    """A program as text that tells it from others, for ranks to compare; Python functions by their name."""
+    operators, found = _listed(outputs)
+    listed: dict[str, Any] = {}
+    for key, op in operators.items():
+        if isinstance(op, Native):
+            listed[key] = op._compiled(0, native.find(op.function, op.call))
+        else:
+            listed[key] = op.described() if isinstance(op, Map) else op.to_json()
+    return json.dumps({"operators": listed, "outputs": found})
+
+
+def instance_names(outputs: Outputs) -> dict[int, str]:
+    """The instance of each operator, by its id(): `name`, or output, type, and ordinal of the type in that chain; of an operator in several
+    chains, those of the alphabetically first output."""
+    best: dict[int, tuple[bytes, str]] = {}
+    for output, value in outputs.items():
+        seen: dict[type[Operator], int] = {}
+        for op in _chain(output, value.chain if isinstance(value, Out) else value):
+            ordinal = seen.get(type(op), 0)
+            seen[type(op)] = ordinal + 1
+            if id(op) not in best or output.encode() < best[id(op)][0]:
+                best[id(op)] = (output.encode(), op.name or f"{output}/{type(op).__name__}/{ordinal}")
+    names = [name for _, name in best.values()]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"two operators of the program are both named {twice!r}; they would draw the same")
+    return {key: name for key, (_, name) in best.items()}
+
+
+def named(op: Operator, name: str) -> Operator:
+    """The operator under another name."""
+    made = object.__new__(type(op))
+    object.__setattr__(made, "name", name)
+    object.__setattr__(made, "_values", op._values)
+    return made
 
 
 def compiled_program(outputs: Outputs) -> tuple[str, list[tuple[int, bool, object]]]:

@@ -37,6 +37,7 @@ class Listener(Protocol):
 
     def on_message(self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None) -> None: ...
     def on_death(self, worker: int, exitcode: int | None) -> None: ...
+    def on_start(self, worker: int) -> None: ...
     def resume_of(self, worker: int) -> Any: ...
 
 
@@ -182,6 +183,8 @@ class Pool:
         if handle.pidfd is not None:
             self.poll.register(handle.pidfd, select.POLLIN)
             self.by_fd[handle.pidfd] = (i, True)
+        for listener in list(self.listeners.values()):
+            listener.on_start(i)
 
     def _drop(self, i: int) -> Any:
         """Forgets a worker; its process."""
@@ -229,13 +232,15 @@ class Pool:
             if handle is not None:
                 self.tell(i, "layout", board, number, spec)
 
-    def tell(self, i: int, *what: Any) -> None:
-        """Sends an order to a worker; one that is dead is noticed elsewhere."""
+    def tell(self, i: int, *what: Any, descriptor: int | None = None) -> None:
+        """Sends an order to a worker, and a descriptor with it; one that is dead is noticed elsewhere."""
         handle = self.handles[i]
         data = pickle.dumps(what)
         if handle is not None:
             with contextlib.suppress(OSError):
                 handle.sock.sendall(struct.pack("<Q", len(data)) + data)
+                if descriptor is not None:
+                    socket.send_fds(handle.sock, [b"\0"], [descriptor])
         self.core.wake()
 
     # ---- watching ------------------------------------------------------------------------------------------------

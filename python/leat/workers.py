@@ -30,6 +30,7 @@ from .transport import encode, pack_error
 
 #: kinds of batches: what the payload is, and what a unit is
 ROWS, WHOLE, ITER = 0, 1, 2
+PHASE = 3  #: of a program with Python functions: leat/mapping.py
 
 #: kinds of messages from a worker
 SAMPLES, ODD, BATCH, ERROR, END, FAILED = range(6)
@@ -87,6 +88,8 @@ class _Client:
     stream: Iterator[Any] | None = None
     ended: bool = False
     resume: Any = None
+    region: Any = None  #: memory of the engine's, for phases of programs
+    state: Any = None  #: of those, between units
 
 
 def seed_everything(key: int) -> None:
@@ -154,6 +157,14 @@ class Worker:
             self.join(board, loads_with(data, self.start.dataset), resume)
         elif what == "leave":
             self.clients.pop(args[0], None)
+        elif what == "region":  # its descriptor follows
+            from .mapping import attach
+
+            _, fds, _, _ = socket.recv_fds(self.sock, 1, 1)
+            board, size = args
+            if board in self.clients:
+                self.clients[board].region = attach(fds[0], size)
+            os.close(fds[0])
         elif what == "rewind":  # a new epoch of an iterable data set
             client = self.clients[args[0]]
             client.stream, client.ended, client.resume = None, False, args[1]
@@ -186,7 +197,11 @@ class Worker:
         _leat.set_current_row(seed, epoch, first_row)
         room = board.view(buffers[0], capacity) if capacity else None
         try:
-            if kind == ITER:
+            if kind == PHASE:
+                from .mapping import run
+
+                sent = run(self, client, serial, unit, first, n, payload, size)
+            elif kind == ITER:
                 self.listen()  # a stream that is to begin anew was announced before the batch was
                 self.send(board, serial, unit, *self.next_batch(client), room)
             elif kind == WHOLE:

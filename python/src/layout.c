@@ -39,6 +39,7 @@ struct layout {
 static _Thread_local struct {
     bool known;
     uint64_t seed, epoch, row;
+    uint64_t turn; /* counts what was begun: the same row may be made twice */
 } current;
 
 /* ---- making one ---------------------------------------------------------------------------------------------------- */
@@ -307,6 +308,7 @@ static PyObject *layout_fill(PyObject *self, PyObject *args)
     for (unsigned row = first; row < end; row++) {
         leat_board_at_row(handle, row);
         current.known = true;
+        current.turn++;
         current.seed = batch->seed;
         current.epoch = batch->epoch;
         current.row = batch->first_row + row;
@@ -473,6 +475,12 @@ PyObject *py_current_row(PyObject *module, PyObject *none)
     return Py_BuildValue("KKK", (unsigned long long)current.seed, (unsigned long long)current.epoch, (unsigned long long)current.row);
 }
 
+PyObject *py_current_turn(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    return PyLong_FromUnsignedLongLong(current.turn);
+}
+
 PyObject *py_set_current_row(PyObject *module, PyObject *args)
 {
     unsigned long long seed = 0, epoch = 0, row = 0;
@@ -480,6 +488,7 @@ PyObject *py_set_current_row(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "|KKK:set_current_row", &seed, &epoch, &row))
         return NULL;
     current.known = PyTuple_Size(args) == 3;
+    current.turn++;
     current.seed = seed;
     current.epoch = epoch;
     current.row = row;

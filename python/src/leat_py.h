@@ -31,9 +31,9 @@
 
 /* Types, made when the module is imported. */
 extern PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type, *py_slot_type, *py_pool_type,
-    *py_board_type, *py_layout_type;
+    *py_board_type, *py_layout_type, *py_chain_type;
 extern PyType_Spec py_memory_spec, py_dataset_spec, py_writer_spec, py_loader_spec, py_batch_spec, py_slot_spec, py_pool_spec,
-    py_board_spec, py_layout_spec;
+    py_board_spec, py_layout_spec, py_chain_spec;
 
 /* Sets the Python exception that belongs to the error and returns NULL. */
 PyObject *py_raise(const struct leat_error *error);
@@ -65,7 +65,8 @@ void py_guard_unlock(struct py_guard *guard);
  * a reference to a buffer of a batch, a value read from a data set (with the data set), a block of our own.
  */
 PyObject *py_memory_of_tensor(const struct leat_tensor *tensor, bool offsets, uint64_t rows);
-PyObject *py_memory_of_value(struct leat_value *value, PyObject *dataset); /* takes the value over */
+/* Takes the value over: read-only, and kept with its data set, or (NULL) the caller's own. */
+PyObject *py_memory_of_value(struct leat_value *value, PyObject *dataset);
 PyObject *py_memory_copy(const void *data, enum leat_dtype dtype, uint64_t count);
 
 /* A DLPack capsule ("dltensor") over one output of a batch, or over its offsets. */
@@ -86,9 +87,14 @@ PyObject *py_share_trim(PyObject *module, PyObject *keep);
 PyObject *py_worker_watch(PyObject *module, PyObject *descriptor);
 PyObject *py_order_shuffled(PyObject *module, PyObject *args);
 PyObject *py_row_key(PyObject *module, PyObject *args);
-/* layout.c: the row that this thread makes: (seed, epoch, row), or None. */
+/* layout.c: the row that this thread makes: (seed, epoch, row), or None; and how many it has begun. */
 PyObject *py_current_row(PyObject *module, PyObject *none);
+PyObject *py_current_turn(PyObject *module, PyObject *none);
 PyObject *py_set_current_row(PyObject *module, PyObject *args);
+
+/* loader.c: the table of a list of (address, whether it is of the flat form, what keeps it alive), to be freed with PyMem_Free; NULL
+ * with an exception. */
+struct leat_native *py_native_table(PyObject *list);
 
 /* Takes the batch over. */
 PyObject *py_batch_new(struct leat_batch *batch);

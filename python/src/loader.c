@@ -43,8 +43,7 @@ static const char *const keywords[] = {"dataset",
                                        "functions",
                                        NULL};
 
-/* A list of (address, whether it is of the flat form, what keeps it alive) to a table; NULL with an exception. */
-static struct leat_native *table_of(PyObject *list)
+struct leat_native *py_native_table(PyObject *list)
 {
     Py_ssize_t n = PyList_Size(list);
     struct leat_native *table = n < 0 ? NULL : PyMem_Calloc((size_t)n + 1, sizeof *table);
@@ -101,7 +100,7 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     o.budget_bytes = budget;
     o.max_held_bytes = held;
     o.log_dir = log_dir ? PyBytes_AsString(log_dir) : NULL;
-    o.functions = table = table_of(functions);
+    o.functions = table = py_native_table(functions);
     o.n_functions = (size_t)PyList_Size(functions);
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     l = table ? (struct loader *)allocate(type, 0) : NULL;
@@ -227,6 +226,45 @@ static PyObject *loader_next(PyObject *self, PyObject *number)
     if (rc == LEAT_E_CANCELLED && atomic_load(&l->closing))
         return (PyObject *)raise_closed();
     return py_raise(&error);
+}
+
+/* poll(iteration) -> Batch if one is ready, None at the end of the epoch, else False */
+static PyObject *loader_poll(PyObject *self, PyObject *number)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_batch *batch = NULL;
+    struct leat_error error;
+    uint64_t iteration = PyLong_AsUnsignedLongLong(number);
+    if (iteration == UINT64_MAX && PyErr_Occurred())
+        return NULL;
+    if (!py_guard_here(&l->guard))
+        return (PyObject *)raise_forked();
+    int rc = next_ready(l, iteration, &batch, &error);
+    if (rc == LEAT_OK)
+        return py_batch_new(batch);
+    if (rc == LEAT_E_TIMEOUT && atomic_load(&l->closing))
+        return (PyObject *)raise_closed();
+    if (rc == LEAT_E_TIMEOUT)
+        Py_RETURN_FALSE;
+    if (rc == LEAT_E_END)
+        Py_RETURN_NONE;
+    return py_raise(&error);
+}
+
+/* region() -> (descriptor, bytes) */
+static PyObject *loader_region(PyObject *self, PyObject *none)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_loader *handle = loader_enter(l);
+    struct leat_error error;
+    uint64_t bytes;
+    int fd;
+    (void)none;
+    if (!handle)
+        return NULL;
+    int rc = leat_loader_region(handle, &fd, &bytes, &error);
+    loader_leave(l);
+    return rc ? py_raise(&error) : Py_BuildValue("iK", fd, (unsigned long long)bytes);
 }
 
 static PyObject *loader_close(PyObject *self, PyObject *none)
@@ -427,6 +465,8 @@ static PyMethodDef loader_methods[] = {
     {"open", (PyCFunction)(void (*)(void))loader_open, METH_VARARGS | METH_KEYWORDS | METH_CLASS, "open(dataset, ...): see leat.Loader"},
     {"start", loader_start, METH_NOARGS, "start(): begins an epoch; the iteration's number"},
     {"next", loader_next, METH_O, "next(iteration): a Batch, or None at the end of the epoch"},
+    {"poll", loader_poll, METH_O, "poll(iteration): a Batch that is ready, None at the end of the epoch, or False"},
+    {"region", loader_region, METH_NOARGS, "region(): descriptor and bytes of memory that is shared"},
     {"close", loader_close, METH_NOARGS, "close()"},
     {"set_epoch", loader_set_epoch, METH_O, "set_epoch(epoch): whether a loaded position was dropped"},
     {"epoch", loader_epoch, METH_NOARGS, "epoch()"},

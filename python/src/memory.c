@@ -199,8 +199,8 @@ PyObject *py_memory_of_value(struct leat_value *value, PyObject *dataset)
         return NULL;
     }
     m->value = *value;
-    m->readonly = true;
-    m->dataset = Py_NewRef(dataset);
+    m->readonly = dataset != NULL;
+    m->dataset = Py_XNewRef(dataset);
     return (PyObject *)m;
 }
 
@@ -239,10 +239,8 @@ static void memory_dealloc(PyObject *self)
     if (m->buffer)
         leat_buffer_release(m->buffer);
     leat_slot_release(m->slot);
-    if (m->dataset) {
-        leat_value_clear(&m->value);
-        Py_DECREF(m->dataset);
-    }
+    leat_value_clear(&m->value); /* of another memory it is all zero */
+    Py_XDECREF(m->dataset);
     free(m->block);
     py_object_free(self);
 }

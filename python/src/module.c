@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type, *py_slot_type, *py_pool_type,
-    *py_board_type, *py_layout_type;
+    *py_board_type, *py_layout_type, *py_chain_type;
 static PyObject *error_factory; /* leat.errors.from_status */
 
 PyObject *py_raise(const struct leat_error *e)
@@ -157,6 +157,7 @@ static PyMethodDef functions[] = {
     {"order_shuffled", py_order_shuffled, METH_VARARGS, "order_shuffled(count, seed, epoch, first, n): Memory of int64 positions"},
     {"row_key", py_row_key, METH_VARARGS, "row_key(seed, epoch, row): its random key"},
     {"current_row", py_current_row, METH_NOARGS, "current_row(): (seed, epoch, row) that this thread makes, or None"},
+    {"current_turn", py_current_turn, METH_NOARGS, "current_turn(): how many rows this thread has begun"},
     {"set_current_row", py_set_current_row, METH_VARARGS, "set_current_row(seed, epoch, row), or no arguments: none"},
     {NULL, NULL, 0, NULL},
 };
@@ -179,7 +180,7 @@ static int module_exec(PyObject *module)
         add_type(module, &py_writer_spec, &py_writer_type) || add_type(module, &py_loader_spec, &py_loader_type) ||
         add_type(module, &py_batch_spec, &py_batch_type) || add_type(module, &py_slot_spec, &py_slot_type) ||
         add_type(module, &py_pool_spec, &py_pool_type) || add_type(module, &py_board_spec, &py_board_type) ||
-        add_type(module, &py_layout_spec, &py_layout_type))
+        add_type(module, &py_layout_spec, &py_layout_type) || add_type(module, &py_chain_spec, &py_chain_type))
         return -1;
     return 0;
 }

@@ -51,6 +51,18 @@ void leat_buffer_release(struct leat_buffer *buffer)
         leat_loader_destroy(l);
 }
 
+uint64_t leat_buffer_offset(const struct leat_buffer *buffer)
+{
+    return buffer->offset;
+}
+
+int leat_loader_region(const struct leat_loader *l, int *fd, uint64_t *bytes, struct leat_error *error)
+{
+    *fd = l->region.fd; /* both are fixed as long as the loader is open */
+    *bytes = l->region.bytes;
+    return *fd >= 0 ? LEAT_OK : leat_fail(error, LEAT_E_UNSUPPORTED, "the loader's memory is private: open it with region 1");
+}
+
 void leat_buffer_on_release(struct leat_buffer *buffer, void (*release)(void *user), void *user)
 {
     buffer->release = release;

@@ -144,7 +144,12 @@ void leat_type_of_field(const struct leat_field *field, struct leat_type *type)
         type->layout = LEAT_LAYOUT_NONE;
 }
 
-static int infer_chain(struct leat_compiled *c, struct leat_error *error)
+static bool is_open(const struct leat_type *type)
+{
+    return leat_type_is_image(type) && (leat_type_height(type) < 0 || leat_type_width(type) < 0);
+}
+
+static int infer_chain(const struct leat_program *program, struct leat_compiled *c, struct leat_error *error)
 {
     struct leat_type type = c->in;
     for (size_t i = 0; i < c->n_uses; i++) {
@@ -159,7 +164,7 @@ static int infer_chain(struct leat_compiled *c, struct leat_error *error)
         c->face.decodes |= type.decoded;
     }
     c->out = type;
-    if (leat_type_is_image(&type) && (leat_type_height(&type) < 0 || leat_type_width(&type) < 0)) {
+    if (is_open(&type) && !program->open) {
         int rc = leat_fail(
             error, LEAT_E_TYPE,
             "Output '%s' ends in images of open size, which do not stack into a batch: put Resize([height, width]), CenterCrop or "
@@ -255,7 +260,7 @@ static int finish_face(struct leat_program *program, struct leat_compiled *c, st
     face->dtype = t->dtype;
     face->ndim = t->ndim;
     memcpy(face->shape, t->shape, sizeof face->shape);
-    face->ragged = t->ndim && t->shape[0] < 0;
+    face->ragged = t->ndim && t->shape[0] < 0 && !is_open(t);
     face->in_place = c->in.kind == LEAT_KIND_ARRAY && !(c->in.ndim && c->in.shape[0] < 0);
     bool image = c->n_uses && leat_type_is_image(t), planar = t->ask == LEAT_ASK_NOTHING || t->ask == LEAT_ASK_NCHW;
     int64_t h = 0, w = 0, channels = 0;
@@ -289,7 +294,10 @@ static int finish_face(struct leat_program *program, struct leat_compiled *c, st
     for (size_t i = 0; i < c->n_uses; i++)
         if (is_native(&c->uses[i]))
             return compile_parts(program, c, planar, error);
-    return choose_path(c, image, planar, program->kernels, error);
+    int rc = choose_path(c, image, planar, program->kernels, error);
+    if (!rc && is_open(t)) /* the last stage leaves its result where a next one would find it */
+        c->stages[c->n_stages - 1].last = c->stages[c->n_stages - 1].stream = false;
+    return rc;
 }
 
 /* How many steps of a chain are measured. */
@@ -443,7 +451,7 @@ static int compile(struct leat_program *program, const struct leat_field *fields
     rc = rc ? rc : name_instances(program, error);
     for (size_t i = 0; !rc && i < program->n_outputs; i++) {
         struct leat_compiled *c = &program->outputs[i];
-        rc = infer_chain(c, error);
+        rc = infer_chain(program, c, error);
         rc = rc ? rc : finish_face(program, c, error);
         program->decodes |= c->face.decodes;
         place_times(program, c);
@@ -453,20 +461,15 @@ static int compile(struct leat_program *program, const struct leat_field *fields
     return rc;
 }
 
-int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *json, struct leat_program **out,
-                         struct leat_error *error)
-{
-    return leat_program_compile_with(fields, n_fields, json, NULL, 0, out, error);
-}
-
-int leat_program_compile_with(const struct leat_field *fields, size_t n_fields, const char *json, const struct leat_native *functions,
-                              size_t n_functions, struct leat_program **out, struct leat_error *error)
+static int compile_new(const struct leat_field *fields, size_t n_fields, const char *json, const struct leat_native *functions,
+                       size_t n_functions, bool open, struct leat_program **out, struct leat_error *error)
 {
     *out = NULL;
     struct leat_program *program = leat_new(struct leat_program);
     if (!program)
         return fail_nomem(error);
     program->kernels = leat_kernels(leat_cpu_isa());
+    program->open = open;
     program->functions = leat_new_array(n_functions + 1, sizeof *program->functions);
     program->n_functions = n_functions;
     if (program->functions && n_functions)
@@ -504,4 +507,22 @@ void leat_program_free(struct leat_program *program)
     leat_free(program->ops);
     json_decref(program->json);
     leat_free(program);
+}
+
+int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *json, struct leat_program **out,
+                         struct leat_error *error)
+{
+    return compile_new(fields, n_fields, json, NULL, 0, false, out, error);
+}
+
+int leat_program_compile_with(const struct leat_field *fields, size_t n_fields, const char *json, const struct leat_native *functions,
+                              size_t n_functions, struct leat_program **out, struct leat_error *error)
+{
+    return compile_new(fields, n_fields, json, functions, n_functions, false, out, error);
+}
+
+int leat_program_compile_open(const struct leat_field *field, const char *json, const struct leat_native *functions, size_t n_functions,
+                              struct leat_program **out, struct leat_error *error)
+{
+    return compile_new(field, 1, json, functions, n_functions, true, out, error);
 }

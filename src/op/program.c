@@ -158,12 +158,12 @@ static void convert_elements(const struct leat_compiled *c, const void *src, voi
         leat_values_convert(c->in.dtype, c->out.dtype, src, dst, n);
 }
 
-/* One photo or image field. */
-static int apply_image(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
-                       struct leat_error *error)
+/* One photo or image field through its stages; *result: the last one's. */
+static int run_stages(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
+                      struct leat_image *result, struct leat_error *error)
 {
     struct leat_work *work = &scratch->work;
-    struct leat_image image, target;
+    struct leat_image image, target = {0};
     bool planar = c->in.layout == LEAT_LAYOUT_CHW;
     if (!c->face.decodes) /* read only: the base loses its const in the common type of sources and targets */
         leat_image_packed(&image, &c->in, planar, (uint32_t)leat_type_width(&c->in), (uint32_t)leat_type_height(&c->in),
@@ -188,9 +188,29 @@ static int apply_image(const struct leat_compiled *c, struct leat_scratch *scrat
         }
         image = target;
     }
-    if (c->face.decodes)
-        leat_work_trim(work);
+    *result = target;
     return rc;
+}
+
+static int apply_image(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
+                       struct leat_error *error)
+{
+    struct leat_image result;
+    int rc = run_stages(c, scratch, row, dst, &result, error);
+    if (c->face.decodes)
+        leat_work_trim(&scratch->work);
+    return rc;
+}
+
+int leat_program_apply_open(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *row,
+                            struct leat_image *image, struct leat_error *error)
+{
+    return run_stages(&program->outputs[output], scratch, row, NULL, image, error);
+}
+
+void leat_scratch_trim(struct leat_scratch *scratch)
+{
+    leat_work_trim(&scratch->work);
 }
 
 /* The operators between two functions, for one value. */

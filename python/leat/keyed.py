@@ -1,0 +1,86 @@
+"""Random numbers of a row: :func:`leat.rng`, for augmentations written in Python.
+
+A row's numbers are a function of (seed, epoch, row) alone: the same for any number of workers, after a resume, and when a
+row is computed again. They come from NumPy's PCG64, seeded by the row's random key; how its methods draw from that stream is
+NumPy's, and may change between its versions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from typing import Any
+
+import numpy as np
+import numpy.random
+
+from . import _leat
+
+
+class _Local(threading.local):
+    """What this thread is making: the key that :class:`leat.ops.Map` set, and the generator that was made last."""
+
+    key: int | None = None
+    made_for: tuple[Any, ...] | None = None
+    generator: Any = None
+
+
+_local = _Local()
+
+
+def rng() -> np.random.Generator:
+    """The random numbers of the row that is being made: a ``numpy.random.Generator``.
+
+    In a Dataset's ``__getitem__`` or a ``collate_fn`` that :class:`leat.DataLoader` runs, and in functions of
+    :class:`leat.ops.Map`. Within a row it goes on where it was: each call gives the same generator. In ``collate_fn``, and in functions
+    of :class:`leat.ops.MapBatch`, the row is the batch's first one, or the last one of which a sample was read.
+
+    Raises:
+        RuntimeError: no row is being made.
+
+    >>> class Noisy(torch.utils.data.Dataset):
+    ...     def __len__(self):
+    ...         return 4
+    ...     def __getitem__(self, i):
+    ...         return i + leat.rng().random()
+    >>> a = torch.cat([x for x in leat.DataLoader(Noisy(), batch_size=2, seed=1)])
+    >>> b = torch.cat([x for x in leat.DataLoader(Noisy(), batch_size=2, seed=1, num_workers=2)])
+    >>> bool((a == b).all())
+    True
+    """
+    if _local.key is not None:
+        name: tuple[Any, ...] = ("key", _local.key)
+    else:
+        row = _leat.current_row()
+        if row is None:
+            raise RuntimeError(
+                "leat.rng() gives the random numbers of a row, and no row is being made here: call it in a Dataset's __getitem__ or in "
+                "collate_fn of a leat.DataLoader, or in a function of leat.ops.Map; elsewhere use numpy.random.default_rng(seed)"
+            )
+        name = (*row, _leat.current_turn())
+    if _local.made_for != name:
+        _local.generator = generator(name[1] if _local.key is not None else _leat.row_key(*name[:3]))
+        _local.made_for = name
+    made: np.random.Generator = _local.generator
+    return made
+
+
+def generator(key: int) -> np.random.Generator:
+    """That of a 64-bit key."""
+    return np.random.Generator(np.random.PCG64(key))
+
+
+def set_key(key: int | None) -> None:
+    """What :func:`rng` is seeded with from now on in this thread; None: the row decides."""
+    _local.key = key
+    _local.made_for = None
+
+
+def instance(name: str) -> int:
+    """64 bits that stand for an operator's instance."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+def mix(key: int, instance: int) -> int:
+    """The key of an operator's instance in a row of that key."""
+    return _leat.row_key(key, instance, 0)

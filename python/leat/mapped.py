@@ -1,0 +1,683 @@
+"""Batches on their way through Python functions: the second stage of a loader whose program has :class:`leat.ops.Map`.
+
+    engine (threads)          this stage                                        consumer
+    plan, read, decode  -->   pulled ahead, in order -> phases in workers  -->  delivered, in order
+                              (a bounded number)        slots of shared memory
+
+The engine stays what decides: order, ranks, tail, window, errors of what it reads. Its memory is shared (region 1), so that workers
+read the rows of its batches where they lie, and write results straight into slots. Each phase of a batch (leat/mapping.py) is
+one entry of a board; when it is complete, the next one is published. Nothing here has a thread: whoever asks for the next batch
+pulls, publishes, takes messages and looks after the workers, as in leat/feed.py.
+
+What the loader says of its position is that of the last batch *delivered*: the engine's state is noted as each batch is pulled.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import weakref
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from . import _leat, transport
+from .batch import Batch, Form
+from .errors import BrokenSampleError, ClosedError, ForkedError, HeldError
+from .mapping import GONE, RESULTS, Mapped, Program, Task, dense, is_dense, row_bytes, stored_dtype
+from .pool import Pool, describe_exit, threads_wanted
+from .ragged import Ragged
+from .workers import ERROR, FAILED, PHASE, Job, now
+
+_SLICE_MS = 50
+_SHORT_MS = 2  # while further batches may become ready in the engine
+_WINDOW = 24
+_KILLS = 3
+_RUN_NS = 500_000.0  # what a unit of cheap rows should take
+_MAX_UNITS = 1024
+
+
+class _Work:
+    """One batch between the engine and delivery."""
+
+    def __init__(self, core: _leat.Batch, state: str | None) -> None:
+        self.core = core
+        self.state = state  #: of the engine, behind this batch
+        self.rows = core.rows()
+        self.keys: list[int] = np.asarray(core.row_keys()).tolist()
+        self.ids: list[int] = np.asarray(core.ids()).tolist()
+        self.errors = [(row, planned, None if delivered < 0 else delivered, reason) for row, planned, delivered, reason in core.errors()]
+        self.left = np.ones(self.rows, bool)  #: rows that are not left out
+        self.where = f"batch {core.step()} of epoch {core.epoch()}"
+        self.phase = -1
+        self.values: dict[int, Any] = {}  #: per output: what the last phase made: a slot, or {row: value}
+        self.first_error: BaseException | None = None
+        self.error: BaseException | None = None
+        self.ready = self.cancelled = self.raised = False
+        self.entry: _Entry | None = None
+        self.bytes = 0
+        self.core_rows = np.arange(self.rows)  #: of the engine's batch
+        self.native: dict[str, Any] | None = None  #: outputs that are delivered as the engine made them, once they are wanted
+        self.valid: Any = None
+
+    def planned_row(self, row: int) -> int:
+        """The row of the plan: those that the engine left out are not in its batch."""
+        for gone, _, delivered, _ in self.errors:
+            if delivered is None and gone <= row:
+                row += 1
+        return row
+
+
+class _Entry:
+    """A phase of a batch on the board."""
+
+    def __init__(self, work: _Work, serial: int, task: Task, n: int) -> None:
+        self.work, self.serial, self.task, self.n = work, serial, task, n
+        self.payload: _leat.Slot | None = None
+        self.arena: _leat.Slot | None = None
+        self.slots: dict[int, _leat.Slot] = {}
+        self.kept: dict[int, dict[int, Any]] = {}
+        self.broken: dict[int, tuple[str, Any]] = {}
+        self.units: set[int] = set()
+        self.kills: dict[int, int] = {}
+        self.fault: Any = None
+        self.exact = False
+
+
+class Stage:
+    """The second stage of one loader.
+
+    Args:
+        core: the engine's loader, of region 1.
+        program: what workers do.
+        native: outputs that come from the engine as they are, by name: their name there.
+        names: all outputs, in the order of delivery.
+        workers: how many processes.
+    """
+
+    def __init__(
+        self, core: _leat.Loader, program: Program, native: dict[str, str], names: list[str], form: Form, workers: int, weight: float
+    ) -> None:
+        self.core, self.program, self.native, self.names, self.form = core, program, native, names, form
+        self.n, self.weight = workers, weight
+        self.lock = threading.RLock()
+        self.queue: deque[_Work] = deque()
+        self.zombies: list[_Entry] = []
+        self.entries: dict[int, _Entry] = {}
+        self.number = -1
+        self.ended = self.closed = False
+        self.delivered = ""  #: the engine's state behind the batch that was delivered last, where others are in flight
+        self.pending: BaseException | None = None  #: of the engine, once those before it are delivered
+        self.pool: Pool | None = None
+        self.next_serial = 1
+        self.messages = 0
+        self.ns_per_row: dict[int, float] = {}
+        self.room: dict[int, int] = {}  #: per phase: bytes of what a row keeps outside of slots
+        self.failure: Any = None
+        self.held = self.core_bytes = 0
+        self.stats = {"batches": 0, "rows": 0, "broken": 0, "wait_s": 0.0, "work_s": 0.0}
+        self.tensor = form.tensor
+        self.layouts: dict[int, _leat.Layout] = {}
+
+    # ---- workers -------------------------------------------------------------------------------------------------
+
+    def _open(self) -> Pool:
+        """Joins the workers, at first use."""
+        if self.pool is not None:
+            return self.pool
+        job = Job(self.program)
+        pool = _pool_for(self.n)
+        try:
+            self._join(pool, job)
+        except Exception:
+            if not pool.jobs:
+                raise
+            pool = Pool(None, self.n, self.n, None, None, 0, threads_wanted(None))  # the functions cannot be sent: workers of its own
+            self._join(pool, job)
+        return pool
+
+    def _join(self, pool: Pool, job: Job) -> None:
+        with pool.lock:
+            self.n_entries = 4 * _WINDOW + 2 * pool.room + 8
+            self.board = _leat.Board(pool.core, self.n_entries, _MAX_UNITS, self.weight)
+            served = [listener.board.served_ns() for listener in pool.listeners.values() if hasattr(listener, "board")]
+            if served:
+                self.board.start_at(min(served))
+            running = [i for i, handle in enumerate(pool.handles) if handle is not None]
+            pool.join(self.board.offset, job, self)
+            self.pool = pool
+            pool.users += 1
+            try:
+                for i in running:
+                    self.on_start(i)
+                pool.start()
+            except BaseException:
+                self.pool = None
+                pool.leave(self.board.offset)
+                _let_go(pool)
+                raise
+
+    def on_start(self, worker: int) -> None:
+        """A worker has been started: it maps the engine's memory."""
+        assert self.pool is not None or worker >= 0
+        descriptor, size = self.core.region()
+        pool = self.pool
+        if pool is not None:
+            pool.tell(worker, "region", self.board.offset, size, descriptor=descriptor)
+
+    def resume_of(self, worker: int) -> Any:
+        """Only iterable data sets have a place to go on from."""
+        return None
+
+    # ---- beginning and ending --------------------------------------------------------------------------------------
+
+    def start(self, number: int) -> None:
+        """An iteration begins: what is in flight belongs to none any more."""
+        with self.lock:
+            self._cancel()
+            self.number = number
+
+    def _cancel(self) -> None:
+        if self.pool is not None:
+            with self.pool.lock:
+                for work in self.queue:
+                    work.cancelled = True
+                    if work.entry is not None:
+                        self.board.cancel(work.entry.serial)
+                        self.zombies.append(work.entry)
+                self.queue.clear()
+                self._reap()
+        self.queue.clear()
+        self.held = 0
+        self.ended = False
+        self.pending = None
+        self.number = -1
+
+    def reset(self) -> None:
+        """The engine's position was changed."""
+        with self.lock:
+            self._cancel()
+
+    def _reap(self) -> None:
+        for entry in list(self.zombies):
+            if self.board.complete(entry.serial, True):
+                self.zombies.remove(entry)
+                self.entries.pop(entry.serial, None)
+                self.board.retire(entry.serial)
+
+    def close(self) -> None:
+        """Leaves the workers."""
+        self.closed = True
+        pool, self.pool = self.pool, None
+        if pool is None or pool.pid != os.getpid():
+            return
+        with pool.lock:
+            self.board.close()
+            for work in self.queue:
+                if work.entry is not None:
+                    self.board.cancel(work.entry.serial)
+            pool.leave(self.board.offset)
+            pool.graveyard.append((self.board, dict(self.entries)))  # a worker may still write to its slots, and look at its board
+            _let_go(pool)
+
+    def state(self) -> str:
+        """The engine's, as of the batch that was delivered last."""
+        with self.lock:
+            return self.delivered if self.queue else self.core.state()
+
+    # ---- pulling ---------------------------------------------------------------------------------------------------
+
+    def _may_pull(self) -> bool:
+        n = len(self.queue)
+        if self.ended or self.pending is not None or n >= _WINDOW:
+            return False
+        return n < 2 or (self.held + self.held // n <= self.budget and self._may_publish(4 * self.program.n_phases))
+
+    def _may_publish(self, n: int = 1) -> bool:
+        """Whether the board has entries for so many: an old one may still stand there."""
+        return not self.entries or self.next_serial + n - min(self.entries) < self.n_entries
+
+    budget = 1 << 62
+
+    def _pull(self, wait: bool) -> bool:
+        """Takes a batch of the engine's. Without `wait` only one that is ready; and errors are left for when it is their turn."""
+        number = self.number
+        if not self.queue:
+            self.delivered = self.core.state()
+        try:
+            found = self.core.next(number) if wait else self.core.poll(number)
+        except HeldError:  # perhaps there is room again when others have been delivered
+            if wait:
+                raise
+            return False
+        except Exception as e:
+            if wait:
+                raise
+            self.pending = e
+            return False
+        if found is False:
+            return False
+        if found is None:
+            self.ended = True
+            return False
+        assert isinstance(found, _leat.Batch)
+        work = _Work(found, self.core.state())
+        self._learn(found)
+        self.queue.append(work)
+        self.held += self._bytes(work)
+        return True
+
+    def _learn(self, core: _leat.Batch) -> None:
+        if self.form.makers:
+            return
+        found = {name: self.form._maker(i, name, kind, dtype, ragged) for i, (name, kind, dtype, ragged) in enumerate(core.outputs())}
+        self.program.sources.update({name: i for i, (name, *_) in enumerate(core.outputs())})
+        self.form.makers = {name: found[self.native[name]] if name in self.native else _ready for name in self.names}
+        memory = _memory_of(self.core)
+        self.budget = max(1, min(memory["budget_bytes"], memory["max_held_bytes"] // 2))
+
+    def _bytes(self, work: _Work) -> int:
+        """What a batch takes in flight: the larger of what the engine holds for it and what is made of it."""
+        held: int = sum(np.asarray(work.core.memory(i)).nbytes for i in range(len(work.core.outputs())))
+        made = sum(row_bytes(o.gives) * work.rows for o in self.program.outputs if is_dense(o.gives))
+        work.bytes = max(held, made)
+        return work.bytes
+
+    # ---- phases ----------------------------------------------------------------------------------------------------
+
+    def _advance(self, work: _Work) -> None:
+        """Goes on with a batch whose phase is complete, or that has none yet. Under the pool's lock."""
+        while not work.ready:
+            entry = work.entry
+            if entry is not None:
+                if not self.board.complete(entry.serial, entry.exact):
+                    return
+                self._finish(entry)
+                work.entry = None
+                if work.error is not None:
+                    work.ready = True
+                    return
+            phase = work.phase + 1
+            while phase < self.program.n_phases and not self.program.at(phase):
+                phase += 1
+            if phase >= self.program.n_phases:
+                work.ready = True
+                return
+            if not self._may_publish():
+                return
+            if phase % 2:
+                self._close_gaps(work)
+            if work.error is not None or not work.rows:
+                work.ready = True
+                return
+            work.phase = phase
+            self._publish(work)
+
+    def _publish(self, work: _Work) -> None:
+        program, phase = self.program, work.phase
+        at = program.at(phase)
+        whole = bool(phase % 2)
+        n = len(at) if whole else work.rows
+        task = Task(phase, work.keys, work.ids, at, {o: self._input(work, o) for o in at}, {}, work.rows, None, work.where)
+        entry = _Entry(work, self.next_serial, task, n)
+        for o in at:
+            t = program.outputs[o].type_after(phase)
+            if is_dense(t):
+                entry.slots[o] = _leat.Slot(max(1, row_bytes(t) * work.rows))
+                task.targets[o] = entry.slots[o].offset
+        run = 1 if whole else self._run(phase, n)
+        if phase in self.room:
+            task.unit_room = (self.room[phase] * run + 4095) // 4096 * 4096
+            units = -(-n // run)
+            entry.arena = _leat.Slot(task.unit_room * units)
+            task.arena = entry.arena.offset
+        data = pickle.dumps(task, protocol=5)
+        size = 8 + n + len(data)
+        entry.payload = _leat.Slot(size)
+        memory = np.frombuffer(entry.payload.memory(0, size), np.uint8)  # type: ignore[arg-type]
+        memory[:8] = np.frombuffer(n.to_bytes(8, "little"), np.uint8)
+        memory[8 : 8 + n] = 0
+        memory[8 + n :] = np.frombuffer(data, np.uint8)
+        self.board.publish(entry.serial, n, run, -1, 1, PHASE, entry.payload.offset, size, 0, 0, 0, 0, ())
+        self.next_serial += 1
+        self.entries[entry.serial] = entry
+        work.entry = entry
+
+    def _input(self, work: _Work, o: int) -> Any:
+        """Where the values of an output lie, as a worker finds them."""
+        if o not in work.values:
+            i = self.program.sources[self.program.outputs[o].source]
+            n = work.core.rows()
+            return "core", [(*work.core.place(i), n)], None if len(work.core_rows) == n else [(0, row) for row in work.core_rows.tolist()]
+        made = work.values[o]
+        return ("values", [made[row] for row in range(work.rows)]) if isinstance(made, dict) else ("slot", made.offset)
+
+    def _run(self, phase: int, rows: int) -> int:
+        """Rows of a unit. At most _MAX_UNITS of them, as the board would have it too: a unit's room goes by its number."""
+        least = -(-rows // _MAX_UNITS)
+        each = self.ns_per_row.get(phase)
+        if not each:
+            return max(1, least)
+        fair = -(-rows // self.n) if len(self.queue) < self.n else rows
+        return max(1, least, min(int(_RUN_NS / each), fair))
+
+    def _finish(self, entry: _Entry) -> None:
+        """A phase is complete: its results are the batch's."""
+        work, phase = entry.work, entry.task.phase
+        spent = self.board.spent_ns(entry.serial)
+        if spent > 0:
+            each = max(spent / entry.n, 20.0)
+            before = self.ns_per_row.get(phase)
+            self.ns_per_row[phase] = each if before is None else before + 0.25 * (each - before)
+            self.stats["work_s"] += spent / 1e9
+        self.board.retire(entry.serial)
+        del self.entries[entry.serial]
+        work.values.update(entry.slots)
+        for o in entry.task.outputs:
+            if o not in entry.slots:
+                work.values[o] = entry.kept.get(o, {})
+        if entry.fault is not None:
+            work.error = transport.unpack_error(entry.fault)
+        elif entry.broken:
+            self._broken(work, entry)
+
+    def _broken(self, work: _Work, entry: _Entry) -> None:
+        row = min(entry.broken)
+        reason, packed = entry.broken[row]
+        error = transport.unpack_error(packed) if packed is not None else BrokenSampleError(reason)
+        if entry.task.phase % 2 or self.program.on_error == "raise":
+            if entry.task.phase % 2 == 0:
+                error.sample = work.ids[row]  # type: ignore[attr-defined]
+            work.error = error
+            return
+        self.stats["broken"] += len(entry.broken)
+        work.first_error = work.first_error or error
+        for row, (reason, _) in sorted(entry.broken.items()):
+            work.left[row] = False
+            work.errors.append((work.planned_row(row), work.ids[row], None, reason))
+
+    def _close_gaps(self, work: _Work) -> None:
+        """Leaves rows out for good: before a function takes the whole batch, and before it is delivered."""
+        if work.left.all():
+            return
+        rows = np.flatnonzero(work.left)
+        if not len(rows):
+            work.error = work.first_error
+            return
+        for o, made in work.values.items():
+            if isinstance(made, dict):
+                work.values[o] = {i: made[row] for i, row in enumerate(rows.tolist())}
+                continue
+            output = self.program.outputs[o]
+            t, strides = output.type_after(work.phase), output.strides_after(work.phase)
+            slot = _leat.Slot(max(1, row_bytes(t) * len(rows)))
+            dense(slot.memory(0, slot.bytes), t, len(rows), strides)[:] = dense(made.memory(0, made.bytes), t, work.rows, strides)[rows]
+            work.values[o] = slot
+        self._deliverable(work)
+        assert work.native is not None
+        work.native = {name: _chosen(value, rows) for name, value in work.native.items()}
+        work.keys = [work.keys[row] for row in rows]
+        work.ids = [work.ids[row] for row in rows]
+        work.valid = work.valid[rows]
+        work.core_rows = work.core_rows[rows]
+        work.rows = len(rows)
+        work.left = np.ones(work.rows, bool)
+
+    # ---- what workers send -----------------------------------------------------------------------------------------
+
+    def on_message(self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None) -> None:
+        """A message of a worker: called by the pool, under its lock."""
+        self.messages += 1
+        if kind == FAILED:
+            self.failure = transport.decode(data, places, fd, None)[1]
+            return
+        entry = self.entries.get(serial)
+        shift = unit * entry.task.unit_room if entry is not None else 0
+        if fd is None:
+            places = [(offset + shift, size) for offset, size in places]
+        if fd is None and places and (entry is None or entry.arena is None):
+            return  # of a batch that nobody wants any more
+        value = transport.decode(data, places, fd, entry.arena if entry is not None else None)
+        if entry is None or unit in entry.units:
+            return
+        entry.units.add(unit)
+        self.board.received(serial, unit)
+        if kind == ERROR:
+            entry.fault = value[1]
+        elif kind == RESULTS:
+            broken, kept = value
+            for row, reason, packed in broken:
+                entry.broken[row] = (reason, packed)
+            for o, rows in kept.items():
+                entry.kept.setdefault(o, {}).update(rows)
+            size = sum(size + 64 for _, size in places)
+            if size:
+                phase = entry.task.phase
+                each = -(-size // max(1, max((len(rows) for rows in kept.values()), default=1) if phase % 2 == 0 else 1))
+                self.room[phase] = max(self.room.get(phase, 0), each + each // 4)
+
+    def on_death(self, worker: int, exitcode: int | None) -> None:
+        """A worker is dead: what it had taken is queued again. Called by the pool."""
+        assert self.pool is not None
+        board, _, row, _, _ = self.pool.core.worker(worker)
+        mine = board == self.board.offset
+
+        def visit(serial: int, unit: int) -> bool:
+            entry = self.entries.get(serial)
+            if entry is None or entry.work.cancelled:
+                self.board.received(serial, unit)
+                return True
+            if unit in entry.units:  # its message had come
+                return True
+            entry.exact = True
+            if mine:
+                entry.kills[row] = entry.kills.get(row, 0) + 1
+                if entry.kills[row] >= _KILLS:
+                    assert entry.payload is not None
+                    np.frombuffer(entry.payload.memory(8, entry.n), np.uint8)[row] = GONE  # type: ignore[arg-type]
+                    entry.kills[row] = 0
+            return False
+
+        self.board.requeue(worker, visit)
+        self.messages = max(self.messages, self.board.messages())  # what it announced and did not send
+        for entry in self.entries.values():
+            entry.exact = True
+        self.last_exit = describe_exit(exitcode)
+
+    last_exit = ""
+
+    # ---- delivering ------------------------------------------------------------------------------------------------
+
+    def next(self, number: int) -> Batch | None:
+        """The next batch of an iteration, None at its end.
+
+        Raises:
+            Exception: that of a function, or of the engine. The position has not moved: the next call tries again.
+        """
+        with self.lock:
+            self._here()
+            if number != self.number:
+                self.core.next(number)  # says that it is over
+                raise ClosedError("a newer iteration of this Loader began")
+            pool = self._open()
+            while not self.queue:
+                if self.ended:
+                    return None
+                pending, self.pending = self.pending, None
+                if pending is not None:
+                    raise pending
+                self._pull(wait=True)
+            work = self.queue[0]
+            if work.raised:  # once more
+                again = _Work(work.core, work.state)
+                again.bytes = work.bytes
+                self.queue[0] = work = again
+            self._wait(pool, work)
+            batch = self._batch(work)
+            self.queue.popleft()
+            self.held -= work.bytes
+            self.delivered = work.state or ""
+            self.stats["batches"] += 1
+            self.stats["rows"] += work.rows
+            return batch
+
+    def make(self, core: _leat.Batch) -> Batch:
+        """A batch of the engine's, apart from the others."""
+        with self.lock:
+            self._here()
+            pool = self._open()
+            self._learn(core)
+            work = _Work(core, None)
+            self._wait(pool, work)
+            return self._batch(work)
+
+    def _here(self) -> None:
+        if self.closed:
+            raise ClosedError("the Loader is closed: open another one")
+        if self.pool is not None and self.pool.pid != os.getpid():
+            raise ForkedError("a Loader works only in the process that opened it: open one after the fork; the data set may be shared")
+
+    def _wait(self, pool: Pool, work: _Work) -> None:
+        """Until a batch is ready, going on with the others."""
+        begun = now()
+        try:
+            while True:
+                while self.queue and self._may_pull() and self._pull(wait=False):
+                    pass
+                with pool.lock:
+                    seen = self.board.seen()
+                    # A message is announced before it is sent: it is worth waiting for.
+                    announced = self.board.messages() > self.messages
+                    if announced or pool.threads:
+                        pool.look(_SLICE_MS if announced else 0)
+                    self._reap()
+                    self._advance(work)
+                    for other in self.queue:
+                        self._advance(other)
+                    if work.ready:
+                        return
+                    if self.failure is not None:
+                        raise transport.unpack_error(self.failure)
+                if announced:
+                    continue
+                self.board.wait(seen, _SHORT_MS if self.queue and self._may_pull() else _SLICE_MS)
+                if self.closed:
+                    raise ClosedError("the Loader is closed: open another one")
+                if self.board.seen() == seen:  # nothing has come: is anybody dead?
+                    with pool.lock:
+                        pool.look()
+        finally:
+            self.stats["wait_s"] += now() - begun
+
+    def _deliverable(self, work: _Work) -> None:
+        """Takes what is delivered as it is out of the engine's batch."""
+        if work.native is None:
+            work.native = {name: self.form.makers[name](work.core) for name in self.names if name in self.native}
+            work.valid = self.form.small(work.core.valid())
+
+    def _batch(self, work: _Work) -> Batch:
+        if work.error is None:
+            work.phase = self.program.n_phases
+            self._close_gaps(work)
+        if work.error is not None:
+            work.raised = True
+            raise work.error
+        self._deliverable(work)
+        values: dict[str, Any] = dict(work.native or {})
+        for o, output in enumerate(self.program.outputs):
+            values[output.name] = self._value(o, output, work.values[o], work.rows)
+        small = self.form.small
+        values[".ids"] = small(np.array(work.ids, np.int64))  # type: ignore[arg-type]
+        values[".row_keys"] = small(np.array(work.keys, np.uint64))  # type: ignore[arg-type]
+        values[".valid"] = work.valid
+        from .batch import RowError
+
+        values[".errors"] = [RowError(*error) for error in sorted(work.errors)]
+        values[".epoch"], values[".step"], values[".size"] = work.core.epoch(), work.core.step(), work.rows
+        return Batch(None, self.form, values)
+
+    def _value(self, o: int, output: Mapped, made: Any, rows: int) -> Any:
+        """What is delivered of an output."""
+        t = output.gives
+        if not isinstance(made, dict):
+            return self._tensor(o, output, made, rows)
+        found = [made[row] for row in range(rows)]
+        if t.kind in ("str", "json"):
+            return found
+        if t.kind == "bytes":
+            found = [np.frombuffer(value, np.uint8) for value in found]
+        elif t.dtype == "bfloat16":
+            found = [value.view("u2") for value in found]
+        offsets = np.zeros(rows + 1, np.int64)
+        np.cumsum([len(value) for value in found], out=offsets[1:])
+        dtype = stored_dtype(t)
+        values = np.concatenate(found) if found else np.empty((0, *t.shape[1:]), dtype)  # type: ignore[arg-type]
+        if self.tensor is None:
+            return Ragged(values, offsets)
+        import torch
+
+        tensor = torch.from_numpy(values)
+        return Ragged(tensor.view(torch.bfloat16) if t.dtype == "bfloat16" else tensor, torch.from_numpy(offsets))
+
+    def _tensor(self, o: int, output: Mapped, slot: _leat.Slot, rows: int) -> Any:
+        t, strides = output.gives, output.final_strides
+        if self.tensor is None:
+            if t.dtype == "bfloat16":
+                raise TypeError(f"output {output.name!r} is bfloat16, which numpy lacks: open the Loader with framework='torch'")
+            return dense(slot.memory(0, slot.bytes), t, rows, strides)
+        if o not in self.layouts:
+            code = {"u": 1, "i": 0, "f": 2, "b": 6}[stored_dtype(t).kind] if t.dtype != "bfloat16" else 4
+            shape = t.shape if strides is None else (t.shape[1], t.shape[2], t.shape[0])
+            self.layouts[o] = _leat.Layout(("leaf", transport.TENSOR, code, stored_dtype(t).itemsize * 8, "B", shape, (None, None, None)))
+        made = self.layouts[o].batch((slot,), rows, self.tensor, [])
+        return made if strides is None else made.permute(0, 3, 1, 2)
+
+    def about(self) -> dict[str, Any]:
+        """For the loader's statistics."""
+        found: dict[str, Any] = {**self.stats, "window": {"depth": len(self.queue), "ready": sum(w.ready for w in self.queue)}}
+        if self.pool is not None:
+            found |= {"workers": self.pool.n, "pids": self.pool.pids, "replaced": list(self.pool.events)}
+        return found
+
+
+def _ready(core: _leat.Batch) -> Any:
+    raise AssertionError("values of functions are there when a batch is made")
+
+
+def _chosen(value: Any, rows: np.ndarray[Any, Any]) -> Any:
+    """Some rows of an output."""
+    if isinstance(value, list):
+        return [value[row] for row in rows.tolist()]
+    if isinstance(value, Ragged):
+        return value._of_rows([value[row] for row in rows.tolist()])
+    return value[rows]
+
+
+def _memory_of(core: _leat.Loader) -> dict[str, Any]:
+    import json
+
+    found: dict[str, Any] = json.loads(core.stats())["memory"]
+    return found
+
+
+# ---- workers in common -----------------------------------------------------------------------------------------------
+
+_shared: dict[tuple[int, int], weakref.ref[Pool]] = {}
+
+
+def _pool_for(n: int) -> Pool:
+    """Workers that all loaders of this process share that want so many."""
+    key = (os.getpid(), n)
+    found = _shared[key]() if key in _shared else None
+    if found is None or found.stopped:
+        found = Pool(None, n, n, None, None, 0, threads_wanted(None))
+        _shared[key] = weakref.ref(found, lambda _: _shared.pop(key, None))
+    return found
+
+
+def _let_go(pool: Pool) -> None:
+    pool.users -= 1
+    if pool.users <= 0:
+        pool.stop()

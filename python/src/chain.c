@@ -1,0 +1,107 @@
+/*
+ * Chains of operators for single values: what a worker applies before and after functions in Python.
+ */
+#include "leat_py.h"
+
+#include <string.h>
+
+struct chain {
+    PyObject_HEAD struct leat_chain *handle;
+    PyObject *functions; /* keeps what the chain calls */
+};
+
+/* Chain(field, program, functions): `field` as Dataset.fields() gives them. */
+static PyObject *chain_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct leat_field field = {0};
+    const char *dtype, *program;
+    int kind, layout, flags, d;
+    PyObject *shape, *functions;
+    struct leat_error error;
+    (void)kwargs;
+    if (!PyArg_ParseTuple(args, "(sisiiO!)sO!:Chain", &field.name, &kind, &dtype, &layout, &flags, &PyTuple_Type, &shape, &program, &PyList_Type,
+                          &functions))
+        return NULL;
+    field.dtype = leat_dtype_from_name(dtype);
+    if (!field.dtype || PyTuple_Size(shape) > LEAT_MAX_DIMS) {
+        PyErr_SetString(PyExc_ValueError, "no field for a chain");
+        return NULL;
+    }
+    field.kind = (enum leat_kind)kind;
+    field.layout = (enum leat_layout)layout;
+    field.ndim = (unsigned)PyTuple_Size(shape);
+    for (d = 0; d < (int)field.ndim; d++) {
+        field.shape[d] = PyLong_AsLongLong(PyTuple_GetItem(shape, d));
+        if (field.shape[d] == -1 && PyErr_Occurred())
+            return NULL;
+    }
+    struct leat_native *table = py_native_table(functions);
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    struct chain *c = table ? (struct chain *)allocate(type, 0) : NULL;
+    if (c) {
+        c->functions = Py_NewRef(functions);
+        if (leat_chain_open(&field, program, table, (size_t)PyList_Size(functions), &c->handle, &error)) {
+            Py_CLEAR(c);
+            py_raise(&error);
+        }
+    }
+    PyMem_Free(table);
+    return (PyObject *)c;
+}
+
+static void chain_dealloc(PyObject *self)
+{
+    leat_chain_free(((struct chain *)self)->handle);
+    Py_XDECREF(((struct chain *)self)->functions);
+    py_object_free(self);
+}
+
+static PyObject *numbers(const int64_t *values, unsigned n)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (unsigned i = 0; tuple && i < n; i++)
+        if (PyTuple_SetItem(tuple, i, PyLong_FromLongLong(values[i])))
+            Py_CLEAR(tuple);
+    return tuple;
+}
+
+static PyObject *chain_describe(PyObject *self, PyObject *none)
+{
+    struct leat_chain_result r;
+    (void)none;
+    leat_chain_describe(((struct chain *)self)->handle, &r);
+    return Py_BuildValue("isiNNN", (int)r.kind, leat_dtype_name(r.dtype), (int)r.layout, numbers(r.shape, r.ndim), numbers(r.strides, r.ndim),
+                         PyBool_FromLong(r.open));
+}
+
+static PyObject *chain_apply(PyObject *self, PyObject *args)
+{
+    Py_buffer value;
+    unsigned long long key;
+    long long sample;
+    struct leat_value out;
+    struct leat_error error;
+    int rc;
+    if (!PyArg_ParseTuple(args, "y*KL:apply", &value, &key, &sample))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_chain_apply(((struct chain *)self)->handle, value.buf, (uint64_t)value.len, key, sample, &out, &error);
+    Py_END_ALLOW_THREADS;
+    PyBuffer_Release(&value);
+    return rc ? py_raise(&error) : py_memory_of_value(&out, NULL);
+}
+
+static PyMethodDef chain_methods[] = {
+    {"describe", chain_describe, METH_NOARGS, "describe(): (kind, dtype, layout, shape, strides, open) of results"},
+    {"apply", chain_apply, METH_VARARGS, "apply(value, key, sample): Memory"},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot chain_slots[] = {
+    {Py_tp_doc, (void *)"Chain(field, program, functions): operators for single values."},
+    {Py_tp_new, (void *)chain_new},
+    {Py_tp_dealloc, (void *)chain_dealloc},
+    {Py_tp_methods, chain_methods},
+    {0, NULL},
+};
+PyType_Spec py_chain_spec = {
+    .name = "leat._leat.Chain", .basicsize = sizeof(struct chain), .flags = Py_TPFLAGS_DEFAULT, .slots = chain_slots};

@@ -1,0 +1,135 @@
+/*
+ * Chains outside of a loader: a program of one output over one field, and the scratch of the one thread that uses it. Each
+ * result is in memory of its own, because nobody knows beforehand how large an image of open size is.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "op/native.h"
+#include "op/program_internal.h"
+
+struct leat_chain {
+    struct leat_program *program;
+    const struct leat_compiled *compiled;
+    struct leat_scratch *scratch;
+    struct leat_chain_result result;
+};
+
+static void describe(const struct leat_compiled *c, struct leat_chain_result *r)
+{
+    const struct leat_output *face = &c->face;
+    const struct leat_type *t = &c->out;
+    r->kind = face->kind;
+    r->dtype = face->dtype;
+    r->ndim = face->ndim;
+    memcpy(r->shape, face->shape, sizeof r->shape);
+    r->layout = t->layout;
+    if (!c->n_uses || !leat_type_is_image(t))
+        goto strides;
+    r->layout = t->ask == LEAT_ASK_NHWC ? LEAT_LAYOUT_HWC : LEAT_LAYOUT_CHW;
+    r->open = leat_type_height(t) < 0 || leat_type_width(t) < 0;
+strides:
+    if (!r->open)
+        memcpy(r->strides, face->strides, sizeof r->strides);
+}
+
+int leat_chain_open(const struct leat_field *field, const char *program, const struct leat_native *functions, size_t n_functions,
+                    struct leat_chain **out, struct leat_error *error)
+{
+    *out = NULL;
+    struct leat_chain *chain = leat_new(struct leat_chain);
+    if (!chain)
+        return leat_fail(error, LEAT_E_NOMEM, "No memory for a chain.");
+    int rc = leat_program_compile_open(field, program, functions, n_functions, &chain->program, error);
+    if (!rc && leat_program_outputs(chain->program) != 1)
+        rc = leat_fail(error, LEAT_E_INVALID, "A chain is a program of one output, not of %zu.", leat_program_outputs(chain->program));
+    if (!rc && !(chain->scratch = leat_scratch_new(chain->program)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "No memory for a chain.");
+    if (rc) {
+        leat_chain_free(chain);
+        return rc;
+    }
+    chain->compiled = &chain->program->outputs[0];
+    describe(chain->compiled, &chain->result);
+    *out = chain;
+    return LEAT_OK;
+}
+
+void leat_chain_free(struct leat_chain *chain)
+{
+    if (!chain)
+        return;
+    leat_scratch_free(chain->scratch);
+    leat_program_free(chain->program);
+    leat_free(chain);
+}
+
+void leat_chain_describe(const struct leat_chain *chain, struct leat_chain_result *out)
+{
+    *out = chain->result;
+}
+
+/* Memory for the result; one byte where there is none, so that the value owns something. */
+static int make_room(struct leat_value *out, uint64_t bytes, struct leat_error *error)
+{
+    out->length = bytes;
+    out->data = out->owned = leat_alloc(bytes ? bytes : 1);
+    return out->data ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "No memory for a value of %llu bytes.", (unsigned long long)bytes);
+}
+
+static int apply_dense(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out, struct leat_error *error)
+{
+    const struct leat_output *face = &chain->compiled->face;
+    uint64_t wanted = leat_type_bytes(&chain->compiled->in);
+    if (wanted != UINT64_MAX && row->length != wanted)
+        return leat_fail(error, LEAT_E_INVALID, "a value of output '%s' has %llu bytes, and its type %llu", face->name,
+                         (unsigned long long)row->length, (unsigned long long)wanted);
+    int rc = make_room(out, face->row_bytes, error);
+    if (!rc && leat_program_apply(chain->program, 0, chain->scratch, row, 1, out->owned, error) < 1)
+        rc = error && error->code ? error->code : LEAT_E_DECODE;
+    return rc;
+}
+
+static int apply_ragged(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out, struct leat_error *error)
+{
+    uint64_t bytes = leat_program_ragged_bytes(chain->program, 0, row->length), step = chain->compiled->face.row_bytes;
+    int rc = make_room(out, bytes, error);
+    if (!rc)
+        rc = leat_program_apply_ragged(chain->program, 0, chain->scratch, row, out->owned, error);
+    out->shape[0] = step ? (int64_t)(bytes / step) : 0;
+    return rc;
+}
+
+static int apply_open(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out, struct leat_error *error)
+{
+    struct leat_image image;
+    int rc = leat_program_apply_open(chain->program, 0, chain->scratch, row, &image, error);
+    if (!rc)
+        rc = make_room(out, (uint64_t)image.w * image.h * image.channels * leat_dtype_size(out->dtype), error);
+    if (!rc) {
+        bool last = chain->result.layout == LEAT_LAYOUT_HWC; /* packed, and in the order that was asked for */
+        memcpy(out->owned, image.base, out->length);
+        out->shape[0] = last ? image.h : image.channels;
+        out->shape[1] = last ? image.w : image.h;
+        out->shape[2] = last ? image.channels : image.w;
+    }
+    leat_scratch_trim(chain->scratch);
+    return rc;
+}
+
+int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length, uint64_t key, int64_t sample,
+                     struct leat_value *out, struct leat_error *error)
+{
+    struct leat_error unwanted;
+    struct leat_row row = {.data = data, .length = length, .key = key, .sample = sample, .scan_to_end = true};
+    memset(out, 0, sizeof *out);
+    out->dtype = chain->result.dtype;
+    out->ndim = chain->result.ndim;
+    memcpy(out->shape, chain->result.shape, sizeof out->shape);
+    bool ragged = chain->compiled->face.ragged;
+    int rc = (chain->result.open ? apply_open : ragged ? apply_ragged : apply_dense)(chain, &row, out, error ? error : &unwanted);
+    if (rc)
+        leat_value_clear(out);
+    return rc;
+}
