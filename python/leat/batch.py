@@ -36,7 +36,7 @@ class Form:
         self.framework = framework
         self.makers: dict[str, Callable[[_leat.Batch], Any]] = {}
         self.tensor: Callable[[Any], Any] | None = None
-        self.small: Callable[[_leat.Memory], Any] = np.asarray
+        self.small: Callable[[Any], Any] = np.asarray
         if framework == "torch":
             try:
                 import torch

@@ -26,7 +26,7 @@ import numpy as np
 from . import _leat, transport
 from .batch import Batch, Form
 from .errors import BrokenSampleError, ClosedError, ForkedError, HeldError
-from .mapping import GONE, RESULTS, Mapped, Program, Task, dense, is_dense, row_bytes, stored_dtype
+from .mapping import GONE, RESULTS, Mapped, Program, Task, dense, is_dense, row_bytes, sides, stored_dtype
 from .pool import Pool, describe_exit, threads_wanted
 from .ragged import Ragged
 from .workers import ERROR, FAILED, PHASE, Job, now
@@ -336,7 +336,7 @@ class Stage:
         data = pickle.dumps(task, protocol=5)
         size = 8 + n + len(data)
         entry.payload = _leat.Slot(size)
-        memory = np.frombuffer(entry.payload.memory(0, size), np.uint8)  # type: ignore[arg-type]
+        memory = np.asarray(entry.payload.memory(0, size))
         memory[:8] = np.frombuffer(n.to_bytes(8, "little"), np.uint8)
         memory[8 : 8 + n] = 0
         memory[8 + n :] = np.frombuffer(data, np.uint8)
@@ -476,7 +476,7 @@ class Stage:
                 entry.kills[row] = entry.kills.get(row, 0) + 1
                 if entry.kills[row] >= _KILLS:
                     assert entry.payload is not None
-                    np.frombuffer(entry.payload.memory(8, entry.n), np.uint8)[row] = GONE  # type: ignore[arg-type]
+                    np.asarray(entry.payload.memory(8, entry.n))[row] = GONE
                     entry.kills[row] = 0
             return False
 
@@ -589,8 +589,8 @@ class Stage:
         for o, output in enumerate(self.program.outputs):
             values[output.name] = self._value(o, output, work.values[o], work.rows)
         small = self.form.small
-        values[".ids"] = small(np.array(work.ids, np.int64))  # type: ignore[arg-type]
-        values[".row_keys"] = small(np.array(work.keys, np.uint64))  # type: ignore[arg-type]
+        values[".ids"] = small(np.array(work.ids, np.int64))
+        values[".row_keys"] = small(np.array(work.keys, np.uint64))
         values[".valid"] = work.valid
         from .batch import RowError
 
@@ -613,7 +613,7 @@ class Stage:
         offsets = np.zeros(rows + 1, np.int64)
         np.cumsum([len(value) for value in found], out=offsets[1:])
         dtype = stored_dtype(t)
-        values = np.concatenate(found) if found else np.empty((0, *t.shape[1:]), dtype)  # type: ignore[arg-type]
+        values = np.concatenate(found) if found else np.empty((0, *sides(t)), dtype)
         if self.tensor is None:
             return Ragged(values, offsets)
         import torch

@@ -58,9 +58,14 @@ def stored_dtype(t: Field) -> np.dtype[Any]:
     return np.dtype("uint16" if t.dtype == "bfloat16" else t.dtype)
 
 
+def sides(t: Field) -> tuple[int, ...]:
+    """The shape of a dense type."""
+    return tuple(n for n in t.shape if n is not None)
+
+
 def row_bytes(t: Field) -> int:
     """Of a row of a dense type."""
-    return int(np.prod(t.shape, dtype=np.int64)) * stored_dtype(t).itemsize  # type: ignore[arg-type]
+    return int(np.prod(sides(t), dtype=np.int64)) * stored_dtype(t).itemsize
 
 
 def words(t: Field) -> str:
@@ -130,7 +135,7 @@ class NativeStep:
 
 def _permuted(made: np.ndarray[Any, Any], t: Field, strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
     size = made.dtype.itemsize
-    return np.lib.stride_tricks.as_strided(made, t.shape, [n * size for n in strides])  # type: ignore[arg-type]
+    return np.lib.stride_tricks.as_strided(made, sides(t), [n * size for n in strides])
 
 
 @dataclass
@@ -611,30 +616,30 @@ class Runner:
         dtype = stored_dtype(t)
         if is_dense(t):
             each = row_bytes(t)
-            shape = t.shape
+            shape = sides(t)
             if strides is not None:
                 size = dtype.itemsize
                 return lambda row: np.lib.stride_tricks.as_strided(
                     np.frombuffer(self.region, dtype, each // size, offset + row * each),
                     shape,
-                    [n * size for n in strides],  # type: ignore[arg-type]
+                    [n * size for n in strides],
                 )
             count = rows * each // dtype.itemsize
             if not count:
-                return lambda row: np.empty(shape, dtype)  # type: ignore[arg-type]
-            array = np.frombuffer(self.region, dtype, count, offset).reshape((rows, *shape))  # type: ignore[arg-type]
+                return lambda row: np.empty(shape, dtype)
+            array = np.frombuffer(self.region, dtype, count, offset).reshape((rows, *shape))
             return lambda row: array[row]
         offsets = np.frombuffer(self.region, np.int64, rows + 1, offset)
         if t.kind != "array":
             return lambda row: bytes(self.region[offset + values + int(offsets[row]) : offset + values + int(offsets[row + 1])])
-        inner = t.shape[1:]
-        step = int(np.prod(inner, dtype=np.int64))  # type: ignore[arg-type]
+        inner = sides(t)
+        step = int(np.prod(inner, dtype=np.int64))
 
         def ragged(row: int) -> Any:
             first, n = int(offsets[row]), int(offsets[row + 1] - offsets[row])
             if not n * step:
-                return np.empty((n, *inner), dtype)  # type: ignore[arg-type]
-            return np.frombuffer(self.region, dtype, n * step, offset + values + first * step * dtype.itemsize).reshape((n, *inner))  # type: ignore[arg-type]
+                return np.empty((n, *inner), dtype)
+            return np.frombuffer(self.region, dtype, n * step, offset + values + first * step * dtype.itemsize).reshape((n, *inner))
 
         return ragged
 
@@ -718,7 +723,7 @@ def dense(memory: Any, t: Field, rows: int, strides: Sequence[int] | None) -> np
     """Rows of a dense type that lie one after the other, as an array of shape (rows, ...)."""
     dtype = stored_dtype(t)
     count = rows * row_bytes(t) // dtype.itemsize
-    shape: Any = (rows, *t.shape)
+    shape = (rows, *sides(t))
     if not count:
         return np.empty(shape, dtype)
     flat = np.frombuffer(memory, dtype, count)

@@ -19,8 +19,8 @@ static PyObject *chain_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     PyObject *shape, *functions;
     struct leat_error error;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "(sisiiO!)sO!:Chain", &field.name, &kind, &dtype, &layout, &flags, &PyTuple_Type, &shape, &program, &PyList_Type,
-                          &functions))
+    if (!PyArg_ParseTuple(args, "(sisiiO!)sO!:Chain", &field.name, &kind, &dtype, &layout, &flags, &PyTuple_Type, &shape, &program,
+                          &PyList_Type, &functions))
         return NULL;
     field.dtype = leat_dtype_from_name(dtype);
     if (!field.dtype || PyTuple_Size(shape) > LEAT_MAX_DIMS) {
@@ -70,8 +70,8 @@ static PyObject *chain_describe(PyObject *self, PyObject *none)
     struct leat_chain_result r;
     (void)none;
     leat_chain_describe(((struct chain *)self)->handle, &r);
-    return Py_BuildValue("isiNNN", (int)r.kind, leat_dtype_name(r.dtype), (int)r.layout, numbers(r.shape, r.ndim), numbers(r.strides, r.ndim),
-                         PyBool_FromLong(r.open));
+    return Py_BuildValue("isiNNN", (int)r.kind, leat_dtype_name(r.dtype), (int)r.layout, numbers(r.shape, r.ndim),
+                         numbers(r.strides, r.ndim), PyBool_FromLong(r.open));
 }
 
 static PyObject *chain_apply(PyObject *self, PyObject *args)

@@ -118,8 +118,8 @@ static int apply_open(struct leat_chain *chain, const struct leat_row *row, stru
     return rc;
 }
 
-int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length, uint64_t key, int64_t sample,
-                     struct leat_value *out, struct leat_error *error)
+int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length, uint64_t key, int64_t sample, struct leat_value *out,
+                     struct leat_error *error)
 {
     struct leat_error unwanted;
     struct leat_row row = {.data = data, .length = length, .key = key, .sample = sample, .scan_to_end = true};
