@@ -591,10 +591,11 @@ LEAT_API void leat_pool_wake(struct leat_pool *pool);
 /* What a worker works on: board (its offset), serial (0: nothing), row of the batch; units taken and time spent so far. */
 struct leat_pool_worker {
     uint64_t board, serial, busy_ns;
-    uint32_t row, units;
+    uint32_t row, units, messages; /* messages: announced */
 };
 LEAT_API void leat_pool_worker(const struct leat_pool *pool, unsigned worker, struct leat_pool_worker *out);
 LEAT_API void leat_pool_forget(struct leat_pool *pool, unsigned worker); /* it is dead */
+LEAT_API uint32_t leat_pool_messages(const struct leat_pool *pool);      /* announced by all workers so far, modulo 2^32 */
 
 /* One batch as it is published. Serials count from 1 without a gap. Offsets are those of slots. */
 struct leat_board_batch {
@@ -625,9 +626,12 @@ LEAT_API void leat_board_free(struct leat_board *board); /* NULL is allowed */
 LEAT_API uint64_t leat_board_offset(const struct leat_board *board);
 LEAT_API void *leat_board_at(const struct leat_board *board, uint64_t offset); /* of a slot: its memory in this process */
 
-/* Parent: publishes the next batch (INVALID: its entry is in use); gives a published one the place of its rows. */
+/* Parent: publishes the next batch (INVALID: its entry is in use, or there is no such owner); gives one that was published
+ * without a layout the place of its rows, for the units that are taken from then on (INVALID: it has one, or is not in flight).
+ * What is said below of a batch that is not in flight has no effect. */
 LEAT_API int leat_board_publish(struct leat_board *board, const struct leat_board_batch *batch, struct leat_error *error);
-LEAT_API void leat_board_place(struct leat_board *board, uint64_t serial, uint32_t layout, const uint64_t *buffers, uint32_t n_buffers);
+LEAT_API int leat_board_place(struct leat_board *board, uint64_t serial, uint32_t layout, const uint64_t *buffers, uint32_t n_buffers,
+                              struct leat_error *error);
 /* Whether all units are done. `exactly`: looks at each, as is needed once a worker has died. */
 LEAT_API bool leat_board_complete(const struct leat_board *board, uint64_t serial, bool exactly);
 LEAT_API int64_t leat_board_spent_ns(const struct leat_board *board, uint64_t serial);       /* by workers, on units without message */
@@ -642,8 +646,7 @@ LEAT_API unsigned leat_board_requeue(struct leat_board *board, unsigned worker, 
 /* Waits until a batch is complete or a message sent since `seen`, a signal, or the time is over. */
 LEAT_API uint32_t leat_board_seen(const struct leat_board *board);
 LEAT_API void leat_board_wait(struct leat_board *board, uint32_t seen, int64_t timeout_ms);
-LEAT_API uint32_t leat_board_messages(const struct leat_board *board); /* announced by workers so far */
-LEAT_API void leat_board_close(struct leat_board *board);              /* workers take nothing more */
+LEAT_API void leat_board_close(struct leat_board *board); /* workers take nothing more */
 
 /* Worker: takes the first queued unit, earliest batch first; false: there is none. Says at which row it is; announces a
  * message; ends a unit, whose message (`sent`) the parent has or will receive. */

@@ -121,7 +121,6 @@ class Feed:
         self.row_bytes: tuple[int, ...] = ()
         self.capacity = 0  # of a whole batch
         self.ns_per_row = 0.0
-        self.messages = 0
         self.exhausted = False
         self.planned: Planned | None = None  # read from the plan, not published yet
         self.failure: Any = None
@@ -237,7 +236,6 @@ class Feed:
 
     def on_message(self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None) -> None:
         """A message of a worker: called by the pool."""
-        self.messages += 1
         if kind == FAILED:
             self.failure = transport.decode(data, places, fd, None)[1]
             return
@@ -315,7 +313,7 @@ class Feed:
 
     def on_death(self, worker: int, exitcode: int | None) -> None:
         """A worker is dead: what it had taken is queued again. Called by the pool."""
-        board, _, row, _, _ = self.pool.core.worker(worker)
+        board, at, row, _, _ = self.pool.core.worker(worker)
         mine = board == self.board.offset
 
         def visit(serial: int, unit: int) -> bool:
@@ -326,7 +324,7 @@ class Feed:
             if unit in flight.units:  # its message had come
                 return True
             flight.exact = True
-            if mine:
+            if mine and serial == at:  # else it had taken the unit, and had not begun
                 flight.kills[row] = flight.kills.get(row, 0) + 1
                 if flight.kills[row] >= _KILLS:
                     self._give_up(flight, row, f"ended {_KILLS} workers, the last with {_exit(exitcode)}")
@@ -336,7 +334,6 @@ class Feed:
             return True
 
         self.board.requeue(worker, visit)
-        self.messages = max(self.messages, self.board.messages())  # what it announced and did not send
         for flight in [*self.order, *self.zombies]:
             flight.exact = True
 
@@ -433,7 +430,7 @@ class Feed:
                 if not self.order:
                     return None
                 # A message is announced before it is sent: it is worth waiting for.
-                announced = self.board.messages() > self.messages
+                announced = self.pool.expects()
                 flight = self._ready()
                 if flight is None and (announced or self.pool.threads):
                     self.pool.look(_SLICE_MS if announced else 0)

@@ -123,6 +123,8 @@ class Pool:
         self.lock = threading.RLock()
         self.events: list[dict[str, Any]] = []
         self.idle_deaths = [0] * room
+        self.received = [0] * room  # messages of each worker
+        self.received_sum = 0
         self.poll = select.poll()
         self.by_fd: dict[int, tuple[int, bool]] = {}
         self.stopped = False
@@ -279,6 +281,7 @@ class Pool:
             for unused in fds:
                 os.close(unused)
             return False
+        self._count(i, 1)
         fd = fds[0] if fds else None
         places: Any = []
         if n:
@@ -290,6 +293,14 @@ class Pool:
             os.close(fd)
         return True
 
+    def _count(self, i: int, n: int) -> None:
+        self.received[i] = (self.received[i] + n) & 0xFFFFFFFF
+        self.received_sum = (self.received_sum + n) & 0xFFFFFFFF
+
+    def expects(self) -> bool:
+        """Whether a worker has announced a message that has not come yet."""
+        return self.core.messages() != self.received_sum
+
     def _bury(self, i: int) -> None:
         handle = self.handles[i]
         if handle is None:
@@ -299,6 +310,7 @@ class Pool:
             pass
         process = self._drop(i)
         process.join()
+        self._count(i, self.core.announced(i) - self.received[i])  # the one that it did not get to send
         exitcode = process.exitcode
         board, serial, row, units, _ = self.core.worker(i)
         self.idle_deaths[i] = 0 if units and serial else self.idle_deaths[i] + 1

@@ -185,6 +185,22 @@ static PyObject *pool_worker(PyObject *self, PyObject *args)
     return Py_BuildValue("KKIIK", (unsigned long long)w.board, (unsigned long long)w.serial, w.row, w.units, (unsigned long long)w.busy_ns);
 }
 
+static PyObject *pool_messages(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLong(leat_pool_messages(((struct pool *)self)->handle));
+}
+
+static PyObject *pool_announced(PyObject *self, PyObject *args)
+{
+    unsigned worker;
+    struct leat_pool_worker w;
+    if (!PyArg_ParseTuple(args, "I:announced", &worker))
+        return NULL;
+    leat_pool_worker(((struct pool *)self)->handle, worker, &w);
+    return PyLong_FromUnsignedLong(w.messages);
+}
+
 static PyObject *pool_forget(PyObject *self, PyObject *args)
 {
     unsigned worker;
@@ -206,6 +222,8 @@ static PyMethodDef pool_methods[] = {
     {"seen", pool_seen, METH_NOARGS, "seen(): what sleep() takes"},
     {"sleep", pool_sleep, METH_VARARGS, "sleep(seen, timeout_ms): until something was published since"},
     {"worker", pool_worker, METH_VARARGS, "worker(i): (board, serial or 0, row, units, busy_ns)"},
+    {"messages", pool_messages, METH_NOARGS, "messages(): announced by all workers so far, modulo 2^32"},
+    {"announced", pool_announced, METH_VARARGS, "announced(i): messages of that worker, modulo 2^32"},
     {"forget", pool_forget, METH_VARARGS, "forget(i): it is dead"},
     {NULL, NULL, 0, NULL},
 };
@@ -341,9 +359,11 @@ static PyObject *board_place(PyObject *self, PyObject *args)
     uint32_t n;
     uint64_t offsets[LEAT_BOARD_BUFFERS];
     PyObject *buffers;
+    struct leat_error error;
     if (!PyArg_ParseTuple(args, "KIO:place", &serial, &layout, &buffers) || take_offsets(buffers, offsets, &n))
         return NULL;
-    leat_board_place(handle_of(self), serial, layout, offsets, n);
+    if (leat_board_place(handle_of(self), serial, layout, offsets, n, &error))
+        return py_raise(&error);
     Py_RETURN_NONE;
 }
 
@@ -415,12 +435,6 @@ static PyObject *board_seen(PyObject *self, PyObject *none)
 {
     (void)none;
     return PyLong_FromUnsignedLong(leat_board_seen(handle_of(self)));
-}
-
-static PyObject *board_messages(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyLong_FromUnsignedLong(leat_board_messages(handle_of(self)));
 }
 
 static PyObject *board_wait(PyObject *self, PyObject *args)
@@ -543,7 +557,6 @@ static PyMethodDef board_methods[] = {
     {"requeue", board_requeue, METH_VARARGS, "requeue(worker, visit): what a dead worker had, unless visit(serial, unit) says True"},
     {"spent_ns", board_spent_ns, METH_VARARGS, "spent_ns(serial): by workers"},
     {"seen", board_seen, METH_NOARGS, "seen(): what wait() takes"},
-    {"messages", board_messages, METH_NOARGS, "messages(): announced so far"},
     {"wait", board_wait, METH_VARARGS, "wait(seen, timeout_ms)"},
     {"close", board_close, METH_NOARGS, "close(): workers take nothing more"},
     {"closed", board_closed, METH_NOARGS, "closed()"},

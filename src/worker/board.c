@@ -15,7 +15,16 @@
  * safe while the parent reuses an entry: the compare fails. Who took a unit stands in the same word, so whatever a killed
  * worker had is known.
  *
- * Sleeping is by futex: workers on the pool's `work`, the parent on the board's `done`. `done` also counts messages.
+ * A worker may be held up between any two instructions while the parent goes on, retires the batch it looks at and gives
+ * the entry to another. Whatever it then writes to the entry must not count for that other batch:
+ *
+ *     finished    units done, with the serial beside the count: a late one is not counted
+ *     hint        units before it are not queued, with a version that publishing and requeueing raise: a late one is dropped
+ *     placed      where rows go, if that was not known when the batch was published: written once, before `layout`
+ *
+ * Sleeping is by futex: workers on the pool's `work`, the parent on the board's `done`, which counts batches and messages.
+ * Messages are counted by the worker that announces them, in its record: those that a killed worker announced and did not
+ * send are then known to the last one.
  */
 #include "worker/share.h"
 
@@ -37,30 +46,33 @@ enum unit_state { QUEUED = 1, TAKEN, DONE, CANCELLED };
 
 struct worker_record {
     _Atomic uint64_t board, serial; /* what it works on; serial 0: nothing */
-    _Atomic uint32_t row, units;
+    _Atomic uint32_t row, units, messages;
     _Atomic uint64_t busy_ns;
-    uint8_t pad[32];
+    uint8_t pad[24];
 };
 
 struct pool_shared {
     _Atomic uint32_t work; /* futex: counts what was published */
-    _Atomic uint32_t asleep, stop, n_boards;
+    _Atomic uint32_t asleep;
+    uint32_t n;
     struct worker_record workers[];
 };
 
 struct entry {
-    _Atomic uint64_t serial; /* 0: free */
-    _Atomic uint32_t hint;   /* no unit before it is queued */
-    _Atomic uint32_t done;   /* units */
-    _Atomic uint32_t layout;
-    uint32_t n_units;
+    _Atomic uint64_t serial;   /* 0: free */
+    _Atomic uint64_t hint;     /* version (40 bits) | unit (24) */
+    _Atomic uint64_t finished; /* serial (40 bits) | units (24) */
     _Atomic uint64_t spent_ns;
-    struct leat_board_batch batch;
+    _Atomic uint32_t n_units, layout;
+    _Atomic int32_t owner;
+    uint32_t n_placed;
+    uint64_t placed[LEAT_BOARD_BUFFERS];
+    struct leat_board_batch batch; /* as it was published */
 };
 
 struct board_shared {
     _Atomic uint32_t done; /* futex */
-    _Atomic uint32_t asleep, messages, closed;
+    _Atomic uint32_t asleep, closed;
     _Atomic uint64_t first, next; /* serials in flight: [first, next) */
     _Atomic uint64_t served_ns;
     uint32_t n_entries, max_units;
@@ -87,6 +99,9 @@ static uint64_t word(uint64_t serial, unsigned worker, enum unit_state state)
 {
     return serial << 24 | (uint64_t)worker << 8 | state;
 }
+
+/* Units that are done of a batch, or the unit that a hint names: the low bits of a word. */
+#define COUNT_MASK UINT64_C(0xffffff)
 
 static void futex_wake(_Atomic uint32_t *address, int n)
 {
@@ -124,6 +139,7 @@ int leat_pool_new(unsigned n_workers, struct leat_pool **out, struct leat_error 
     p->offset = leat_slot_offset(p->slot);
     p->n = n_workers;
     memset(p->shared, 0, pool_bytes(n_workers));
+    p->shared->n = n_workers;
     *out = p;
     return LEAT_OK;
 }
@@ -131,11 +147,18 @@ int leat_pool_new(unsigned n_workers, struct leat_pool **out, struct leat_error 
 int leat_pool_attach(uint64_t offset, unsigned worker, bool thread, struct leat_pool **out, struct leat_error *error)
 {
     *out = NULL;
+    uint8_t *base = leat_share_base(!thread);
+    if (!base)
+        return leat_fail(error, LEAT_E_INVALID, "worker %u has no memory of its parent's", worker);
+    struct pool_shared *shared = (struct pool_shared *)(void *)(base + offset);
+    if (worker >= shared->n)
+        return leat_fail(error, LEAT_E_INVALID, "a pool of %u workers has no worker %u", shared->n, worker);
     struct leat_pool *p = leat_new(struct leat_pool);
     if (!p)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a pool of workers");
-    p->shared = (struct pool_shared *)(void *)(leat_share_base(!thread) + offset);
+    p->shared = shared;
     p->offset = offset;
+    p->n = shared->n;
     p->worker = worker;
     *out = p;
     return LEAT_OK;
@@ -180,17 +203,30 @@ void leat_pool_sleep(struct leat_pool *p, uint32_t seen, int64_t timeout_ms)
 
 void leat_pool_worker(const struct leat_pool *p, unsigned worker, struct leat_pool_worker *out)
 {
+    memset(out, 0, sizeof *out);
+    if (worker >= p->n)
+        return;
     struct worker_record *w = &p->shared->workers[worker];
     out->serial = atomic_load_explicit(&w->serial, memory_order_relaxed);
     out->board = atomic_load_explicit(&w->board, memory_order_relaxed);
     out->row = atomic_load_explicit(&w->row, memory_order_relaxed);
     out->units = atomic_load_explicit(&w->units, memory_order_relaxed);
+    out->messages = atomic_load_explicit(&w->messages, memory_order_relaxed);
     out->busy_ns = atomic_load_explicit(&w->busy_ns, memory_order_relaxed);
 }
 
 void leat_pool_forget(struct leat_pool *p, unsigned worker)
 {
-    atomic_store(&p->shared->workers[worker].serial, 0);
+    if (worker < p->n)
+        atomic_store(&p->shared->workers[worker].serial, 0);
+}
+
+uint32_t leat_pool_messages(const struct leat_pool *p)
+{
+    uint32_t sum = 0;
+    for (unsigned i = 0; i < p->n; i++)
+        sum += atomic_load(&p->shared->workers[i].messages);
+    return sum;
 }
 
 /* ---- board: the parent ------------------------------------------------------------------------------------------------ */
@@ -239,12 +275,15 @@ int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_unit
 int leat_board_attach(struct leat_pool *pool, uint64_t offset, bool thread, struct leat_board **out, struct leat_error *error)
 {
     *out = NULL;
+    uint8_t *base = leat_share_base(!thread);
+    if (!base)
+        return leat_fail(error, LEAT_E_INVALID, "a worker that has no memory of its parent's has no board");
     struct leat_board *b = leat_new(struct leat_board);
     if (!b)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a board");
     b->pool = pool;
     b->offset = offset;
-    find_parts(b, leat_share_base(!thread) + offset);
+    find_parts(b, base + offset);
     *out = b;
     return LEAT_OK;
 }
@@ -272,48 +311,79 @@ static _Atomic uint64_t *units_of(const struct leat_board *b, uint64_t serial)
     return b->units + serial % b->shared->n_entries * b->shared->max_units;
 }
 
+/* The entry of a batch that was published and not yet retired; NULL: another's, or nobody's. */
+static struct entry *in_flight(const struct leat_board *b, uint64_t serial)
+{
+    struct entry *e = entry_of(b, serial);
+    return serial && atomic_load_explicit(&e->serial, memory_order_acquire) == serial ? e : NULL;
+}
+
 int leat_board_publish(struct leat_board *b, const struct leat_board_batch *batch, struct leat_error *error)
 {
     struct board_shared *s = b->shared;
     struct entry *e = entry_of(b, batch->serial);
-    uint32_t run = batch->run ? batch->run : 1, n_units = (batch->rows + run - 1) / run;
+    uint64_t run = batch->run ? batch->run : 1, n_units = (batch->rows + run - 1) / run;
     if (batch->serial != atomic_load(&s->next) || atomic_load(&e->serial) || !n_units)
         return leat_fail(error, LEAT_E_INVALID, "batch %" PRIu64 " cannot be published now", batch->serial);
+    if (batch->n_buffers > LEAT_BOARD_BUFFERS || (batch->owner >= 0 && (unsigned)batch->owner >= b->pool->n))
+        return leat_fail(error, LEAT_E_INVALID, "batch %" PRIu64 " has %u buffers and worker %d; there are %d and %u", batch->serial,
+                         batch->n_buffers, batch->owner, LEAT_BOARD_BUFFERS, b->pool->n);
     if (n_units > s->max_units) {
-        run = (batch->rows + s->max_units - 1) / s->max_units;
+        run = ((uint64_t)batch->rows + s->max_units - 1) / s->max_units;
         n_units = (batch->rows + run - 1) / run;
     }
+    /* A worker that still looks at the batch that was here finds that it is gone before it can see a hint of this one. */
+    uint64_t hint = (atomic_load(&e->hint) | COUNT_MASK) + 1;
+    atomic_store(&e->hint, hint);
     e->batch = *batch;
-    e->batch.run = run;
-    e->n_units = n_units;
-    atomic_store_explicit(&e->layout, batch->layout, memory_order_relaxed);
-    atomic_store_explicit(&e->hint, 0, memory_order_relaxed);
-    atomic_store_explicit(&e->done, 0, memory_order_relaxed);
-    atomic_store_explicit(&e->spent_ns, 0, memory_order_relaxed);
+    e->batch.run = (uint32_t)run;
+    atomic_store(&e->n_units, (uint32_t)n_units);
+    atomic_store(&e->owner, batch->owner);
+    atomic_store(&e->layout, batch->layout);
+    atomic_store(&e->spent_ns, 0);
+    atomic_store(&e->finished, batch->serial << 24);
     _Atomic uint64_t *units = units_of(b, batch->serial);
     for (uint32_t u = 0; u < n_units; u++)
-        atomic_store_explicit(&units[u], word(batch->serial, 0, QUEUED), memory_order_relaxed);
-    atomic_store_explicit(&e->serial, batch->serial, memory_order_release);
-    atomic_store_explicit(&s->next, batch->serial + 1, memory_order_release);
+        atomic_store_explicit(&units[u], word(batch->serial, 0, QUEUED), memory_order_release);
+    atomic_store(&e->serial, batch->serial);
+    atomic_store(&s->next, batch->serial + 1);
     announce(b->pool);
     return LEAT_OK;
 }
 
-void leat_board_place(struct leat_board *b, uint64_t serial, uint32_t layout, const uint64_t *buffers, uint32_t n_buffers)
+int leat_board_place(struct leat_board *b, uint64_t serial, uint32_t layout, const uint64_t *buffers, uint32_t n_buffers,
+                     struct leat_error *error)
 {
-    struct entry *e = entry_of(b, serial);
-    e->batch.n_buffers = n_buffers;
-    memcpy(e->batch.buffers, buffers, n_buffers * sizeof *buffers);
+    struct entry *e = in_flight(b, serial);
+    if (!e || !layout || atomic_load(&e->layout) || n_buffers > LEAT_BOARD_BUFFERS)
+        return leat_fail(error, LEAT_E_INVALID, "the rows of batch %" PRIu64 " cannot be given a place now", serial);
+    memcpy(e->placed, buffers, n_buffers * sizeof *buffers);
+    e->n_placed = n_buffers;
     atomic_store_explicit(&e->layout, layout, memory_order_release);
+    return LEAT_OK;
+}
+
+/* Counts a unit as done, unless the entry has gone to another batch since. True: it was the last. */
+static bool count_done(struct entry *e, uint64_t serial)
+{
+    uint64_t finished = atomic_load(&e->finished);
+    uint32_t n_units = atomic_load(&e->n_units);
+    while (finished >> 24 == (serial << 24) >> 24)
+        if (atomic_compare_exchange_weak(&e->finished, &finished, finished + 1))
+            return ((finished + 1) & COUNT_MASK) >= n_units;
+    return false;
 }
 
 bool leat_board_complete(const struct leat_board *b, uint64_t serial, bool exactly)
 {
-    struct entry *e = entry_of(b, serial);
+    struct entry *e = in_flight(b, serial);
+    if (!e)
+        return serial && serial < atomic_load(&b->shared->next);
+    uint32_t n_units = atomic_load(&e->n_units);
     if (!exactly)
-        return atomic_load_explicit(&e->done, memory_order_acquire) >= e->n_units;
+        return (atomic_load_explicit(&e->finished, memory_order_acquire) & COUNT_MASK) >= n_units;
     _Atomic uint64_t *units = units_of(b, serial);
-    for (uint32_t u = 0; u < e->n_units; u++) {
+    for (uint32_t u = 0; u < n_units; u++) {
         uint64_t state = atomic_load_explicit(&units[u], memory_order_acquire) & 255;
         if (state != DONE && state != CANCELLED)
             return false;
@@ -323,31 +393,39 @@ bool leat_board_complete(const struct leat_board *b, uint64_t serial, bool exact
 
 void leat_board_received(struct leat_board *b, uint64_t serial, uint32_t unit)
 {
-    struct entry *e = entry_of(b, serial);
-    atomic_store(&units_of(b, serial)[unit], word(serial, 0, DONE));
-    atomic_fetch_add(&e->done, 1);
+    struct entry *e = in_flight(b, serial);
+    if (!e || unit >= atomic_load(&e->n_units))
+        return;
+    if ((atomic_exchange(&units_of(b, serial)[unit], word(serial, 0, DONE)) & 255) != DONE)
+        count_done(e, serial);
 }
 
 int64_t leat_board_spent_ns(const struct leat_board *b, uint64_t serial)
 {
-    return (int64_t)atomic_load_explicit(&entry_of(b, serial)->spent_ns, memory_order_relaxed);
+    struct entry *e = in_flight(b, serial);
+    return e ? (int64_t)atomic_load_explicit(&e->spent_ns, memory_order_relaxed) : 0;
 }
 
 void leat_board_retire(struct leat_board *b, uint64_t serial)
 {
-    atomic_store_explicit(&entry_of(b, serial)->serial, 0, memory_order_release);
+    struct entry *e = in_flight(b, serial);
+    if (!e)
+        return;
+    atomic_store(&e->serial, 0);
     uint64_t first = atomic_load(&b->shared->first), next = atomic_load(&b->shared->next);
     while (first < next && !atomic_load(&entry_of(b, first)->serial))
         first++;
-    atomic_store_explicit(&b->shared->first, first, memory_order_release);
+    atomic_store(&b->shared->first, first);
 }
 
 bool leat_board_cancel(struct leat_board *b, uint64_t serial)
 {
-    struct entry *e = entry_of(b, serial);
+    struct entry *e = in_flight(b, serial);
+    if (!e)
+        return true;
     _Atomic uint64_t *units = units_of(b, serial);
     bool running = false;
-    for (uint32_t u = 0; u < e->n_units; u++) {
+    for (uint32_t u = 0, n = atomic_load(&e->n_units); u < n; u++) {
         uint64_t queued = word(serial, 0, QUEUED);
         if (!atomic_compare_exchange_strong(&units[u], &queued, word(serial, 0, CANCELLED)))
             running |= (queued & 255) == TAKEN;
@@ -361,17 +439,17 @@ unsigned leat_board_requeue(struct leat_board *b, unsigned worker, int (*visit)(
     unsigned n = 0;
     uint64_t next = atomic_load(&b->shared->next);
     for (uint64_t serial = atomic_load(&b->shared->first); serial < next; serial++) {
-        struct entry *e = entry_of(b, serial);
-        if (atomic_load(&e->serial) != serial)
+        struct entry *e = in_flight(b, serial);
+        if (!e)
             continue;
         _Atomic uint64_t *units = units_of(b, serial);
-        for (uint32_t u = 0; u < e->n_units; u++)
+        for (uint32_t u = 0, n_units = atomic_load(&e->n_units); u < n_units; u++)
             if (atomic_load(&units[u]) == word(serial, worker, TAKEN)) {
                 n++;
                 if (visit && visit(user, serial, u))
                     continue;
                 atomic_store(&units[u], word(serial, 0, QUEUED));
-                atomic_store(&e->hint, 0);
+                atomic_store(&e->hint, (atomic_load(&e->hint) | COUNT_MASK) + 1);
             }
     }
     if (n)
@@ -382,11 +460,6 @@ unsigned leat_board_requeue(struct leat_board *b, unsigned worker, int (*visit)(
 uint32_t leat_board_seen(const struct leat_board *b)
 {
     return atomic_load(&b->shared->done);
-}
-
-uint32_t leat_board_messages(const struct leat_board *b)
-{
-    return atomic_load(&b->shared->messages);
 }
 
 void leat_board_wait(struct leat_board *b, uint32_t seen, int64_t timeout_ms)
@@ -419,30 +492,41 @@ void leat_board_start_at(struct leat_board *b, uint64_t served_ns)
     atomic_store(&b->shared->served_ns, served_ns);
 }
 
+static void describe(const struct leat_board *b, struct entry *e, uint32_t unit, struct leat_board_unit *out)
+{
+    const struct leat_board_batch *batch = &e->batch; /* nobody changes it while a unit of it is taken */
+    out->batch = *batch;
+    out->batch.layout = atomic_load_explicit(&e->layout, memory_order_acquire);
+    if (out->batch.layout != batch->layout) {
+        out->batch.n_buffers = e->n_placed;
+        memcpy(out->batch.buffers, e->placed, sizeof e->placed);
+    }
+    out->unit = unit;
+    out->first = unit * batch->run;
+    out->n = batch->rows - out->first < batch->run ? batch->rows - out->first : batch->run;
+    out->begun_ns = leat_clock_ns();
+}
+
 static bool take(struct leat_board *b, struct entry *e, uint64_t serial, struct leat_board_unit *out)
 {
     unsigned me = b->pool->worker;
     _Atomic uint64_t *units = units_of(b, serial);
-    uint32_t hint = atomic_load(&e->hint), n = e->n_units;
-    for (uint32_t u = hint; u < n && u < b->shared->max_units; u++) {
+    uint64_t hint = atomic_load(&e->hint), version = hint & ~COUNT_MASK;
+    uint32_t from = (uint32_t)(hint & COUNT_MASK), n = atomic_load(&e->n_units);
+    if (atomic_load(&e->serial) != serial)
+        return false; /* another batch's entry by now; it was still this one's when the hint was read if this does not hold */
+    for (uint32_t u = from; u < n; u++) {
         uint64_t queued = word(serial, 0, QUEUED);
         if (atomic_load_explicit(&units[u], memory_order_relaxed) != queued ||
             !atomic_compare_exchange_strong(&units[u], &queued, word(serial, me, TAKEN)))
             continue;
-        if (u == hint)
-            atomic_compare_exchange_strong(&e->hint, &hint, u + 1);
-        out->unit = u;
-        out->batch = e->batch; /* nobody changes it while a unit of it is taken, but for its place */
-        out->batch.layout = atomic_load_explicit(&e->layout, memory_order_acquire);
-        memcpy(out->batch.buffers, e->batch.buffers, sizeof out->batch.buffers);
-        out->batch.n_buffers = e->batch.n_buffers;
-        out->first = u * e->batch.run;
-        out->n = e->batch.rows - out->first < e->batch.run ? e->batch.rows - out->first : e->batch.run;
-        out->begun_ns = leat_clock_ns();
+        if (u == from)
+            atomic_compare_exchange_strong(&e->hint, &hint, version | (u + 1));
+        describe(b, e, u, out);
         return true;
     }
-    if (hint < n) /* all were taken: the next one who looks need not */
-        atomic_compare_exchange_strong(&e->hint, &hint, n);
+    if (from < n) /* all were taken: the next one who looks need not */
+        atomic_compare_exchange_strong(&e->hint, &hint, version | n);
     return false;
 }
 
@@ -450,15 +534,13 @@ bool leat_board_take(struct leat_board *b, struct leat_board_unit *out)
 {
     if (atomic_load(&b->shared->closed))
         return false;
-    uint64_t next = atomic_load_explicit(&b->shared->next, memory_order_acquire);
-    for (uint64_t serial = atomic_load_explicit(&b->shared->first, memory_order_acquire); serial < next; serial++) {
-        struct entry *e = entry_of(b, serial);
-        if (atomic_load_explicit(&e->serial, memory_order_acquire) != serial)
+    uint64_t next = atomic_load(&b->shared->next);
+    for (uint64_t serial = atomic_load(&b->shared->first); serial < next; serial++) {
+        struct entry *e = in_flight(b, serial);
+        if (!e)
             continue;
-        int32_t owner = e->batch.owner;
-        if (owner >= 0 && (unsigned)owner != b->pool->worker)
-            continue;
-        if (!take(b, e, serial, out))
+        int32_t owner = atomic_load(&e->owner);
+        if ((owner >= 0 && (unsigned)owner != b->pool->worker) || !take(b, e, serial, out))
             continue;
         struct worker_record *w = &b->pool->shared->workers[b->pool->worker];
         atomic_store_explicit(&w->board, b->offset, memory_order_relaxed);
@@ -484,24 +566,24 @@ static void tell(struct board_shared *s)
 
 void leat_board_message(struct leat_board *b)
 {
-    atomic_fetch_add(&b->shared->messages, 1);
+    atomic_fetch_add(&b->pool->shared->workers[b->pool->worker].messages, 1);
     tell(b->shared);
 }
 
 void leat_board_finish(struct leat_board *b, const struct leat_board_unit *unit, bool sent)
 {
-    struct entry *e = entry_of(b, unit->batch.serial);
+    uint64_t serial = unit->batch.serial;
     struct worker_record *w = &b->pool->shared->workers[b->pool->worker];
     uint64_t ns = (uint64_t)(leat_clock_ns() - unit->begun_ns);
-    uint32_t n_units = e->n_units;
     atomic_fetch_add_explicit(&w->busy_ns, ns, memory_order_relaxed);
     atomic_fetch_add_explicit(&b->shared->served_ns, (uint64_t)((double)ns / b->shared->weight), memory_order_relaxed);
     atomic_store_explicit(&w->serial, 0, memory_order_relaxed);
-    if (sent) /* the parent has it, or will: it finishes the unit */
+    if (sent) /* the parent has it, or will: it finishes the unit, and the entry may have gone to another batch */
         return;
+    struct entry *e = entry_of(b, serial);
     atomic_fetch_add_explicit(&e->spent_ns, ns, memory_order_relaxed);
-    atomic_store_explicit(&units_of(b, unit->batch.serial)[unit->unit], word(unit->batch.serial, 0, DONE), memory_order_release);
-    if (atomic_fetch_add(&e->done, 1) + 1 >= n_units)
+    atomic_store(&units_of(b, serial)[unit->unit], word(serial, 0, DONE));
+    if (count_done(e, serial))
         tell(b->shared);
 }
 

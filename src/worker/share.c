@@ -29,6 +29,7 @@ struct leat_slot {
     _Atomic uint32_t references;
     unsigned generation; /* of the process that cut it: a forked child's copies give nothing back */
     uint64_t offset, bytes;
+    uint8_t *data; /* kept: a forked child that makes a region of its own still reads the slots that it inherited */
 };
 
 static struct {
@@ -114,16 +115,17 @@ int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *err
     struct leat_slot *slot = leat_new(struct leat_slot);
     if (!slot)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a slot");
-    slot->bytes = leat_region_round(bytes ? bytes : 1);
+    slot->bytes = leat_region_round(bytes ? bytes : 1); /* 0 where that does not fit into 64 bits */
     pthread_mutex_lock(&own.lock);
     int rc = open_region(error);
-    if (!rc && (own.region.used + slot->bytes > own.region.limit || slot->bytes < bytes ||
+    if (!rc && (!slot->bytes || own.region.used > own.region.limit || slot->bytes > own.region.limit - own.region.used ||
                 !leat_region_alloc(&own.region, slot->bytes, &slot->offset)))
         rc = leat_fail(error, LEAT_E_HELD,
                        "batches in use hold %" PRIu64 " bytes of memory shared with workers, and %" PRIu64
                        " more would pass what this process may use; let go of batches",
                        own.region.used, bytes);
     slot->generation = own.generation;
+    slot->data = own.region.base + slot->offset;
     pthread_mutex_unlock(&own.lock);
     atomic_init(&slot->references, 1);
     if (rc) {
@@ -152,7 +154,7 @@ void leat_slot_release(struct leat_slot *slot)
 
 void *leat_slot_data(const struct leat_slot *slot)
 {
-    return own.region.base + slot->offset;
+    return slot->data;
 }
 
 uint64_t leat_slot_offset(const struct leat_slot *slot)

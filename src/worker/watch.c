@@ -29,7 +29,7 @@ int leat_worker_watch(int pidfd, struct leat_error *error)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, 64 << 10);
+    pthread_attr_setstacksize(&attributes, 256 << 10);
     int rc = pthread_create(&thread, &attributes, watch, (void *)(intptr_t)pidfd);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

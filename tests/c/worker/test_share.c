@@ -1,0 +1,296 @@
+/* Memory shared with workers: slots that are cut and come back, in the process that cut them and in its children. */
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "support.h"
+#include "worker/share.h"
+
+static struct leat_slot *slot_of(uint64_t bytes)
+{
+    struct leat_slot *slot;
+    struct leat_error error;
+    assert_ok(leat_slot_new(bytes, &slot, &error));
+    return slot;
+}
+
+static void slots_never_overlap_and_come_back(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    struct leat_slot *live[N] = {NULL};
+    uint64_t held = leat_share_used(), before = held;
+    for (uint64_t step = 0; step < 2000; step++) {
+        size_t i = leat_draw_below(1, step, N);
+        if (live[i]) {
+            uint64_t *p = leat_slot_data(live[i]);
+            assert_int_equal(p[0], i);
+            assert_int_equal(p[leat_slot_bytes(live[i]) / 8 - 1], i);
+            held -= leat_slot_bytes(live[i]);
+            leat_slot_release(live[i]);
+            live[i] = NULL;
+        } else {
+            uint64_t bytes = leat_draw_below(2, step, step % 9 ? 10000 : 3 << 20);
+            live[i] = slot_of(bytes);
+            assert_true(leat_slot_bytes(live[i]) >= bytes && leat_slot_bytes(live[i]) % 4096 == 0);
+            uint64_t *p = leat_slot_data(live[i]);
+            p[0] = p[leat_slot_bytes(live[i]) / 8 - 1] = i;
+            held += leat_slot_bytes(live[i]);
+        }
+        assert_int_equal(leat_share_used(), held);
+    }
+    for (size_t i = 0; i < N; i++)
+        leat_slot_release(live[i]);
+    assert_int_equal(leat_share_used(), before);
+}
+
+static void memory_that_came_back_is_cut_again_first(void **state)
+{
+    (void)state;
+    struct leat_slot *first = slot_of(8192), *second = slot_of(8192);
+    uint64_t offset = leat_slot_offset(first);
+    leat_slot_release(first);
+    struct leat_slot *again = slot_of(8000);
+    assert_int_equal(leat_slot_offset(again), offset);
+    leat_slot_release(again);
+    leat_slot_release(second);
+}
+
+static void a_slot_is_held_until_its_last_reference_goes(void **state)
+{
+    (void)state;
+    uint64_t before = leat_share_used();
+    struct leat_slot *slot = slot_of(1);
+    leat_slot_retain(slot);
+    leat_slot_release(slot);
+    assert_int_equal(leat_share_used(), before + 4096);
+    leat_slot_release(slot);
+    assert_int_equal(leat_share_used(), before);
+    leat_slot_release(NULL);
+}
+
+static void a_slot_that_does_not_fit_is_an_error_that_says_what_is_held(void **state)
+{
+    (void)state;
+    const uint64_t sizes[] = {UINT64_MAX, UINT64_MAX - 4096, UINT64_C(1) << 63, UINT64_C(1) << 50};
+    uint64_t before = leat_share_used();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct leat_slot *slot;
+        struct leat_error error;
+        assert_int_equal(leat_slot_new(sizes[i], &slot, &error), LEAT_E_HELD);
+        assert_null(slot);
+        assert_non_null(strstr(error.message, "let go of batches"));
+    }
+    assert_int_equal(leat_share_used(), before);
+}
+
+static uint64_t resident(void)
+{
+    int fd;
+    struct stat st;
+    struct leat_error error;
+    assert_ok(leat_share_descriptor(&fd, &error));
+    assert_int_equal(fstat(fd, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+static void trimming_gives_free_pages_back_and_keeps_those_in_use(void **state)
+{
+    (void)state;
+    enum { MIB = 1 << 20 };
+    struct leat_slot *kept = slot_of(MIB), *gone = slot_of(16 * MIB);
+    memset(leat_slot_data(kept), 1, MIB);
+    memset(leat_slot_data(gone), 2, 16 * MIB);
+    leat_slot_release(gone);
+    leat_share_trim(UINT64_C(1) << 40);
+    assert_true(resident() >= 17 * MIB);
+    leat_share_trim(0);
+    assert_true(resident() < 8 * MIB);
+    for (size_t i = 0; i < MIB; i++)
+        assert_int_equal(((uint8_t *)leat_slot_data(kept))[i], 1);
+    leat_slot_release(kept);
+}
+
+/* ---- children --------------------------------------------------------------------------------------------------------- */
+
+static void reads_and_releases(void *argument)
+{
+    struct leat_slot *slot = argument;
+    child_assert(leat_share_used() == 0); /* of its own it has none */
+    child_assert(leat_share_base(true) + leat_slot_offset(slot) == leat_slot_data(slot));
+    char *data = leat_slot_data(slot);
+    child_assert(!strcmp(data, "to the child"));
+    strcpy(data, "to the parent");
+    leat_slot_release(slot);
+    child_assert(leat_share_used() == 0);
+}
+
+static void a_forked_child_shares_its_parents_slots_and_gives_none_back(void **state)
+{
+    (void)state;
+    struct leat_slot *slot = slot_of(5000);
+    uint64_t used = leat_share_used();
+    strcpy(leat_slot_data(slot), "to the child");
+    assert_int_equal(end_of(start_child(reads_and_releases, slot)), 0);
+    assert_string_equal(leat_slot_data(slot), "to the parent");
+    assert_int_equal(leat_share_used(), used);
+    leat_slot_release(slot);
+}
+
+static void cuts_its_own(void *argument)
+{
+    struct leat_slot *inherited = argument, *own;
+    uint8_t *data = leat_slot_data(inherited);
+    unsigned generation = leat_share_generation();
+    child_assert(leat_slot_new(4096, &own, NULL) == LEAT_OK);
+    child_assert(leat_slot_data(inherited) == data && *data == 7);
+    *(uint8_t *)leat_slot_data(own) = 9;
+    child_assert(*data == 7);
+    child_assert(leat_share_used() == 4096);
+    /* Its own child works for it, not for the first process. */
+    fflush(NULL);
+    pid_t pid = fork();
+    if (!pid) {
+        child_assert(leat_share_generation() == generation + 1);
+        child_assert(leat_share_base(true) + leat_slot_offset(own) == leat_slot_data(own));
+        child_assert(*(leat_share_base(true) + leat_slot_offset(own)) == 9);
+        _exit(0);
+    }
+    int status;
+    child_assert(waitpid(pid, &status, 0) == pid && status == 0);
+    leat_slot_release(own);
+    child_assert(leat_share_used() == 0);
+}
+
+static void a_child_has_memory_of_its_own_beside_what_it_inherited(void **state)
+{
+    (void)state;
+    struct leat_slot *slot = slot_of(4096);
+    *(uint8_t *)leat_slot_data(slot) = 7;
+    assert_int_equal(end_of(start_child(cuts_its_own, slot)), 0);
+    assert_int_equal(*(uint8_t *)leat_slot_data(slot), 7);
+    leat_slot_release(slot);
+}
+
+/* The other program: this one, started with a descriptor and an offset. */
+static int attached(const char *descriptor, const char *offset)
+{
+    struct leat_pool *pool;
+    struct leat_error error;
+    uint64_t at = strtoull(offset, NULL, 10);
+    if (leat_share_base(true) || leat_pool_attach(at, 0, false, &pool, &error) != LEAT_E_INVALID)
+        return 4; /* nothing is attached yet */
+    if (leat_share_attach(atoi(descriptor), &error))
+        return 5;
+    char *data = (char *)leat_share_base(true) + at;
+    if (strcmp(data, "by descriptor"))
+        return 6;
+    strcpy(data, "understood");
+    return 0;
+}
+
+static void a_program_that_was_not_forked_attaches_by_the_descriptor(void **state)
+{
+    (void)state;
+    struct leat_slot *slot = slot_of(100);
+    struct leat_error error;
+    int fd;
+    strcpy(leat_slot_data(slot), "by descriptor");
+    assert_ok(leat_share_descriptor(&fd, &error));
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        char descriptor[20], offset[24];
+        snprintf(descriptor, sizeof descriptor, "%d", dup(fd));
+        snprintf(offset, sizeof offset, "%" PRIu64, leat_slot_offset(slot));
+        execl("/proc/self/exe", "test_share", "attached", descriptor, offset, (char *)NULL);
+        _exit(9);
+    }
+    assert_int_equal(end_of(pid), 0);
+    assert_string_equal(leat_slot_data(slot), "understood");
+    leat_slot_release(slot);
+}
+
+static void a_descriptor_that_is_no_memory_is_an_error(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    assert_int_equal(leat_share_attach(-1, &error), LEAT_E_IO);
+    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(leat_share_attach(fd, &error), LEAT_E_NOMEM);
+    close(fd);
+}
+
+/* ---- memory that runs out ------------------------------------------------------------------------------------------------ */
+
+static int64_t until_failure;
+
+static void *failing_allocate(size_t bytes)
+{
+    return --until_failure == 0 ? NULL : malloc(bytes);
+}
+static void *failing_resize(void *p, size_t bytes)
+{
+    return --until_failure == 0 ? NULL : realloc(p, bytes);
+}
+
+/* All that a parent and a worker allocate. */
+static int all_of_it(struct leat_error *error)
+{
+    struct leat_slot *slot = NULL;
+    struct leat_pool *pool = NULL, *theirs = NULL;
+    struct leat_board *board = NULL, *seen = NULL;
+    int rc = leat_slot_new(100000, &slot, error);
+    rc = rc ? rc : leat_pool_new(3, &pool, error);
+    rc = rc ? rc : leat_board_new(pool, 4, 10, 1, &board, error);
+    rc = rc ? rc : leat_pool_attach(leat_pool_offset(pool), 2, true, &theirs, error);
+    rc = rc ? rc : leat_board_attach(theirs, leat_board_offset(board), true, &seen, error);
+    leat_board_free(seen);
+    leat_pool_free(theirs);
+    leat_board_free(board);
+    leat_pool_free(pool);
+    leat_slot_release(slot);
+    return rc;
+}
+
+static void when_any_one_allocation_fails_an_error_says_so_and_all_comes_back(void **state)
+{
+    (void)state;
+    struct leat_allocator usual = leat_allocator;
+    uint64_t before = leat_share_used();
+    int failed = 0, rc = LEAT_E_NOMEM;
+    leat_allocator = (struct leat_allocator){failing_allocate, failing_resize, free};
+    for (int64_t n = 1; rc; n++) {
+        struct leat_error error = {0};
+        until_failure = n;
+        rc = all_of_it(&error);
+        assert_true(rc == LEAT_OK || ((rc == LEAT_E_NOMEM || rc == LEAT_E_HELD) && *error.message));
+        assert_int_equal(leat_share_used(), before);
+        failed += rc != LEAT_OK;
+    }
+    leat_allocator = usual;
+    assert_true(failed >= 5);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && !strcmp(argv[1], "attached"))
+        return attached(argv[2], argv[3]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slots_never_overlap_and_come_back),
+        cmocka_unit_test(memory_that_came_back_is_cut_again_first),
+        cmocka_unit_test(a_slot_is_held_until_its_last_reference_goes),
+        cmocka_unit_test(a_slot_that_does_not_fit_is_an_error_that_says_what_is_held),
+        cmocka_unit_test(trimming_gives_free_pages_back_and_keeps_those_in_use),
+        cmocka_unit_test(a_forked_child_shares_its_parents_slots_and_gives_none_back),
+        cmocka_unit_test(a_child_has_memory_of_its_own_beside_what_it_inherited),
+        cmocka_unit_test(a_program_that_was_not_forked_attaches_by_the_descriptor),
+        cmocka_unit_test(a_descriptor_that_is_no_memory_is_an_error),
+        cmocka_unit_test(when_any_one_allocation_fails_an_error_says_so_and_all_comes_back),
+    };
+    return cmocka_run_group_tests_name("memory shared with workers", tests, NULL, NULL);
+}
