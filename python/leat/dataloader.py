@@ -153,7 +153,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def __iter__(self) -> Any:
         if self.persistent_workers and self.num_workers > 0:
-            if self._iterator is None:
+            if self._iterator is None or (self._loaded is not None and self._iterable):  # streams go on in new workers
+                self._iterator = None
                 self._iterator = self._get_iterator()
             else:
                 self._iterator._reset(self)
@@ -198,9 +199,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """
         if not isinstance(state, dict) or state.get("version") != _STATE_VERSION or "epoch" not in state:
             raise ValueError("not a state of a leat.DataLoader: load_state_dict takes what state_dict() gave")
-        if state.get("step") and (("workers" in state) != self._iterable):
+        if (state.get("step") and ("workers" in state) != self._iterable) or ("workers" in state and not self._iterable):
             raise ValueError("the state is of a loader of another kind of data set (map-style or iterable)")
-        if state.get("step") and self._iterable and state["workers"] != self.num_workers:
+        if "workers" in state and state["workers"] != self.num_workers:
             raise ValueError(f"the state of an iterable data set is one of {state['workers']} workers, not {self.num_workers}")
         self._loaded = dict(state)
         self._epoch = state["epoch"]
@@ -262,6 +263,7 @@ class _Iteration:
         self.loader = copy.copy(loader)  # not the loader itself, which may keep this iterator
         self.ended: set[int] = set()  # workers whose streams are at their ends
         self.order = Order(loader)
+        self.begun: dict[int, Any] = {}  # states of data sets and iterators at the epoch's start
         self.source: Any = None  # of batches: the feed, pinned or not, or the process itself
         self.feed: Feed | None = None
         self.pool: Pool | None = None
@@ -290,16 +292,18 @@ class _Iteration:
         self.delivered: dict[int, tuple[Any, int]] = {}
         self.turn = 0
         self.loaded_ended: set[int] = set()
+        self.begun = dict(self.feed.end_states) if self.feed is not None else {}
         self.order.begin(self.epoch, loaded, first)
-        if loaded is not None and loaded.get("yielded"):
+        if loaded is not None and "yielded" in loaded:
             self.step = loaded["step"]
             self.beyond = set(loaded.get("beyond", ()))
             self.order.sampler_state = loaded.get("sampler")
             self.yielded = loaded.get("yielded", self.step + len(self.beyond))
-            if "workers" in loaded:
-                self.delivered = {int(w): (state, count) for w, state, count in loaded["streams"]}
-                self.turn = loaded["turn"]
-                self.loaded_ended = set(loaded["ended"])
+        if loaded is not None and "workers" in loaded:
+            self.delivered = {int(w): (state, count) for w, state, count in loaded["streams"]}
+            self.turn = loaded["turn"]
+            self.loaded_ended = set(loaded["ended"])
+        self.resumed = loaded is not None and "yielded" in loaded  # in an epoch that had begun
         continues = loaded is None and not first and self._follows()
         plan = None if continues else self._plan()
         if first:
@@ -321,7 +325,7 @@ class _Iteration:
             return self.order.streams(self.turn, self.ended, self.loaded_ended)
         if loader._chained and self.order.own:
             return self.order.chain(skip, self.step)
-        return self.order.batches(skip, self.step, self.step > 0 or bool(self.beyond))
+        return self.order.batches(skip, self.step, self.resumed)
 
     def _job(self, collate: Callable[[Any], Any]) -> Job:
         loader = self.loader
@@ -336,6 +340,8 @@ class _Iteration:
         job = self._job(loader.collate_fn)
         if loader.num_workers == 0:
             self.source = _InProcess(job, plan, self._resumes().get(0), self.ended)
+            if self.source.begun is not None:
+                self.begun[0] = self.source.begun
             return
         threads = threads_wanted(loader.multiprocessing_context)
         context = loader.multiprocessing_context
@@ -498,12 +504,15 @@ class _Iteration:
             found = {"version": _STATE_VERSION, "epoch": self.epoch + 1, "step": 0, **self._seeds()}
             if self.loader.generator is not None:
                 found["generator"] = text_of(self.loader.generator.get_state())
+            if self.loader._iterable and (self.loader.persistent_workers or not self.loader.num_workers):
+                ends = (self.feed or self.source).end_states
+                streams = [[w, state, 0] for w, state in sorted(ends.items())]
+                found |= {"workers": self.loader.num_workers, "streams": streams, "turn": 0, "ended": []}
             return found
         found = {"version": _STATE_VERSION, "epoch": self.epoch, "step": self.step, "yielded": self.yielded}
         if self.beyond:
             found["beyond"] = sorted(self.beyond)
-        if self.step or self.beyond:
-            found |= {"generator": text_of(self.order.generator_state), "rng": text_of(self.order.rng_state)}
+        found |= {"generator": text_of(self.order.generator_state), "rng": text_of(self.order.rng_state)}
         if self.order.sampler_epoch is not None:
             found["sampler_epoch"] = self.order.sampler_epoch
         found |= self._seeds(always=True)
@@ -513,9 +522,10 @@ class _Iteration:
                 del self.order.sampler_states[step]
         if self.loader._iterable:
             ended: set[int] = getattr(self.source, "delivered_ends", set())
+            known = {w: (state, 0) for w, state in self.begun.items()} | self.delivered
             found |= {
                 "workers": self.loader.num_workers,
-                "streams": [[w, state, count] for w, (state, count) in sorted(self.delivered.items())],
+                "streams": [[w, state, count] for w, (state, count) in sorted(known.items())],
                 "turn": self.turn,
                 "ended": sorted(ended | self.loaded_ended),
             }
@@ -549,8 +559,12 @@ class _InProcess:
         self.failed: Planned | None = None
         self.ahead: Planned | None = None
         self.ended = ended
-        self.resume = resume
+        self.end_states: dict[int, Any] = {}
         self.stream: Any = None
+        self.begun: Any = None  # the state before the first batch
+        if job.iterable:
+            self.stream = workers.stream(job, None if resume is None else (resume[0], -resume[1]))
+            self.begun = workers.stream_state(job, self.stream) if resume is None else None
 
     def head(self) -> Planned | None:
         """The batch that comes next."""
@@ -566,6 +580,8 @@ class _InProcess:
             return self._make(planned)
         except StopIteration:
             self.ended.add(0)
+            if planned.kind == ITER and (state := workers.end_state(self.job, self.stream)) is not None:
+                self.end_states[0] = state
             return None
         except BaseException:
             self.failed = planned
@@ -576,20 +592,14 @@ class _InProcess:
     def _make(self, planned: Planned) -> Delivered:
         self.stats["batches"] += 1
         if planned.kind == ITER:
-            if self.stream is None:
-                resume = None if self.resume is None else (self.resume[0], -self.resume[1])
-                self.stream = workers.stream(self.job, resume)
             _leat.set_current_row(planned.seed, planned.epoch, planned.first_row)
             value = next(self.stream)
             return Delivered(planned, value, [], workers.stream_state(self.job, self.stream))
         indices = planned.indices.tolist() if isinstance(planned.indices, np.ndarray) else planned.indices
-        value, broken = self.worker.whole(self.worker.client, indices, planned.seed, planned.epoch, planned.first_row)
+        with workers.kept_generators() if self.job.reseed else contextlib.nullcontext():  # the training draws from them too
+            value, broken = self.worker.whole(self.worker.client, indices, planned.seed, planned.epoch, planned.first_row)
         self.stats["broken"] += len(broken)
         return Delivered(planned, value, [(row, indices[row], other, reason) for row, other, reason in broken])
-
-    def restart(self, plan: Iterator[Planned]) -> None:
-        self.plan, self.ahead, self.stream, self.resume = plan, None, None, None
-        self.ended.clear()
 
     def close(self) -> None:
         """Nothing is left to end."""

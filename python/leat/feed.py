@@ -130,6 +130,7 @@ class Feed:
         self.states: dict[int, Any] = {}
         self.ended: set[int] = set() if ended is None else ended
         self.delivered_ends: set[int] = set()
+        self.end_states: dict[int, Any] = {}  # of data sets whose streams are at their ends
         self.failed: Planned | None = None
         self.closed = False
         self.stats = {"batches": 0, "wait_s": 0.0, "odd_batches": 0, "broken": 0}
@@ -285,6 +286,8 @@ class Feed:
         elif kind == END:
             flight.end = True
             self.ended.add(worker)
+            if value is not None:
+                self.end_states[worker] = value
 
     def _learn_for(self, flight: _Flight, sample: Any) -> None:
         self._learn(sample)
@@ -538,6 +541,7 @@ class Feed:
         self.states.clear()
         self.ended.clear()
         self.delivered_ends.clear()
+        self.end_states = {}
         while len(self.zombies) > self.pool.n:  # one per worker can still be running
             self.pool.look(_SLICE_MS)
             self._reap()

@@ -40,13 +40,17 @@ class Order:
         """Draws what PyTorch would draw when an epoch begins, in its order, or takes it from a state."""
         loader = self.loader
         self.epoch = epoch
-        midway = loaded is not None and loaded.get("yielded", 0) > 0
-        if loader.generator is not None:
-            if loaded is not None and loaded.get("generator"):
-                loader.generator.set_state(tensor_of(loaded["generator"]))
-            self.generator_state = loader.generator.get_state()
+        midway = loaded is not None and "yielded" in loaded
+        generator = loader.generator
+        saved = tensor_of(loaded["generator"]) if generator is not None and loaded is not None and loaded.get("generator") else None
+        if saved is not None and not (midway or loader._chained):
+            generator.set_state(saved)
         if first or not loader._chained:
-            self.base_seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator).item())
+            self.base_seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+        if saved is not None and (midway or loader._chained):
+            generator.set_state(saved)  # as it was after the workers' seed, which is drawn at times only, was drawn
+        if generator is not None:
+            self.generator_state = generator.get_state()
         drawn = None
         if type(loader.sampler) is RandomSampler and loader.sampler.generator is None:
             drawn = int(torch.empty((), dtype=torch.int64).random_().item())
@@ -132,7 +136,7 @@ class Order:
         saved = None
         if seed is not None:
             loader.sampler.generator = torch.Generator().manual_seed(seed)
-        elif resumed and self.rng_state is not None and start == 0 and passed:
+        elif resumed and self.rng_state is not None and start == 0:
             saved = torch.get_rng_state()
             torch.set_rng_state(self.rng_state)
         row = 0

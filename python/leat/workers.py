@@ -95,10 +95,23 @@ class _Client:
 def seed_everything(key: int) -> None:
     """Seeds random, numpy and torch (those that are imported) from one 64-bit number."""
     random.seed(key)
-    np.random.seed([key & 0xFFFFFFFF, key >> 32])
+    np.random.seed([key & 0xFFFFFFFF, key >> 32, 1])  # the third word: else it would draw what random draws
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.default_generator.manual_seed(key & 0x7FFFFFFFFFFFFFFF)
+
+
+@contextlib.contextmanager
+def kept_generators() -> Iterator[None]:
+    """Leaves the global generators as they were."""
+    torch = sys.modules["torch"]
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        torch.set_rng_state(before[2])
 
 
 def reseed_row(seed: int, epoch: int, row: int) -> None:
@@ -350,7 +363,7 @@ class Worker:
             return BATCH, (next(client.stream), [], stream_state(client.job, client.stream))
         except StopIteration:
             client.ended = True
-            return END, None
+            return END, end_state(client.job, client.stream)
         except BaseException:
             client.ended = True  # a generator that raised is over
             raise
@@ -403,6 +416,7 @@ def stream(job: Job, resume: Any) -> Iterator[Any]:
     made = _Stream(job, iter(dataset))
     if state is not None and "iterator" in state and hasattr(made.source, "load_state_dict"):
         made.source.load_state_dict(state["iterator"])
+    made.over = state is not None and "over" in state
     for _ in range(passed):
         made.skip()
     return made
@@ -445,7 +459,16 @@ def stream_state(job: Job, made: Any) -> dict[str, Any] | None:
         found["iterator"] = made.source.state_dict()
     if hasattr(job.dataset, "state_dict") and made.source is not job.dataset:
         found["dataset"] = job.dataset.state_dict()
+    if found and made.over:
+        found["over"] = True  # the last batch met the end: there is nothing to go on with
     return found or None
+
+
+def end_state(job: Job, made: Any) -> dict[str, Any] | None:
+    """The state of a data set whose stream is at its end: where its next one begins."""
+    if hasattr(job.dataset, "state_dict") and made.source is not job.dataset:
+        return {"dataset": job.dataset.state_dict()}
+    return None
 
 
 # ---- starting --------------------------------------------------------------------------------------------------------

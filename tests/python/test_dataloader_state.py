@@ -1,0 +1,428 @@
+"""state_dict and load_state_dict: an epoch goes on after any batch as if it had never stopped.
+
+What torchdata's StatefulDataLoader asks for is asked of both where torchdata is installed.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import itertools
+import json
+import multiprocessing
+import pickle
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+from dataloader_support import (  # noqa: E402
+    Count,
+    Draws,
+    Failing,
+    Meeting,
+    PlainStream,
+    StatefulSampler,
+    StatefulStream,
+    StreamOfStatefulIterators,
+    Waits,
+    as_is,
+    error_of,
+    failing_init,
+    rows,
+)
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler  # noqa: E402
+
+import leat  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+CLASSES = ["leat"] + (["torchdata"] if importlib.util.find_spec("torchdata") else [])
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture(params=CLASSES)
+def stateful_class(request: pytest.FixtureRequest) -> type:
+    if request.param == "leat":
+        return leat.DataLoader
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    return StatefulDataLoader
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "here": {},
+    "3 workers": {"num_workers": 3},
+    "3 persistent workers": {"num_workers": 3, "persistent_workers": True},
+}
+SIZES = [0, 20, 7]
+
+MAKERS: dict[str, Callable[[], dict[str, Any]]] = {
+    "stream with state": lambda: {"dataset": StatefulStream(SIZES), "batch_size": 3},
+    "stream with state, no batches": lambda: {"dataset": StatefulStream(SIZES), "batch_size": None},
+    "stream of iterators with state": lambda: {"dataset": StreamOfStatefulIterators(SIZES), "batch_size": 3},
+    "stream that draws": lambda: {"dataset": StreamOfStatefulIterators(SIZES, draw=True), "batch_size": 3},
+    "stream without state": lambda: {"dataset": PlainStream(SIZES), "batch_size": 3},
+    "stream without state or batches": lambda: {"dataset": PlainStream(SIZES), "batch_size": None},
+    "stream, last batches dropped": lambda: {"dataset": PlainStream(SIZES), "batch_size": 3, "drop_last": True},
+    "in order": lambda: {"dataset": Count(27), "batch_size": 3},
+    "sampler with a seed": lambda: {
+        "dataset": Count(27), "batch_size": 3, "sampler": RandomSampler(range(27), generator=torch.Generator().manual_seed(13)),
+    },
+    "sampler with state": lambda: {"dataset": Count(27), "batch_size": 3, "sampler": StatefulSampler(27)},
+    "list as sampler": lambda: {"dataset": Count(27), "batch_size": 2, "sampler": list(range(26, 0, -1))},
+    "no batches": lambda: {"dataset": Count(20), "batch_size": None},
+    "batch sampler": lambda: {"dataset": Count(20), "batch_sampler": BatchSampler(SequentialSampler(range(20)), 3, False)},
+    "shuffled with a generator": lambda: {
+        "dataset": Count(27), "batch_size": 3, "shuffle": True, "generator": torch.Generator().manual_seed(21),
+    },
+}  # fmt: skip
+
+
+def same(found: list[Any], expected: list[Any]) -> bool:
+    return repr(found) == repr(expected)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 4, 6])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", MAKERS)
+def test_another_loader_goes_on_where_the_state_was_taken(stateful_class: Any, name: str, way: str, cut: int) -> None:
+    loader = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
+    it = iter(loader)
+    assert len([next(it) for _ in range(cut)]) == cut
+    state = loader.state_dict()
+    expected = list(it)
+    assert expected
+    again = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
+    again.load_state_dict(pickle.loads(pickle.dumps(state)))
+    assert same(list(again), expected)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", [name for name in MAKERS if name != "sampler with a seed"])  # whose generator is not the loader's
+def test_the_same_loader_goes_back_to_a_state(stateful_class: Any, name: str, way: str) -> None:
+    loader = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
+    it = iter(loader)
+    at_first = loader.state_dict()
+    before = [next(it) for _ in range(4)]
+    after_four = loader.state_dict()
+    rest = list(it)
+    loader.load_state_dict(after_four)
+    assert same(list(loader), rest)
+    loader.load_state_dict(at_first)
+    assert same(list(loader), before + rest)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", MAKERS)
+def test_after_a_resumed_epoch_the_next_is_whole(stateful_class: Any, name: str, way: str) -> None:
+    def run(resume: bool) -> list[Any]:
+        torch.manual_seed(1)
+        loader = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
+        it = iter(loader)
+        found = [next(it) for _ in range(4)]
+        if resume:
+            state = loader.state_dict()
+            loader = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
+            loader.load_state_dict(state)
+            it = iter(loader)
+        found += list(it)
+        return [found, sorted(map(repr, loader))]
+
+    whole, resumed = run(False), run(True)
+    assert same(resumed[0], whole[0]) and len(resumed[1]) == len(whole[1])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["in order", "sampler with state", "stream with state", "stream without state", "stream of iterators with state"])
+def test_a_state_after_an_epoch_is_the_start_of_the_next(stateful_class: Any, name: str, way: str) -> None:
+    loader = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
+    list(loader)
+    state = loader.state_dict()
+    expected = list(loader)
+    assert expected
+    again = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
+    it = iter(again)
+    next(it), next(it)  # what was begun does not matter
+    again.load_state_dict(state)
+    assert same(list(again), expected)
+
+
+@pytest.mark.parametrize("way", ["here", "3 workers"])
+def test_the_epochs_of_a_stream_that_counts_them_go_on(stateful_class: Any, way: str) -> None:
+    if way != "here":
+        return  # workers that are started anew for each epoch know no earlier one
+    loader = stateful_class(**MAKERS["stream with state"](), collate_fn=as_is)
+    first = list(loader)
+    state = loader.state_dict()
+    second, third = list(loader), list(loader)
+    assert [e for _, e in sum(first + second + third, [])] == [0] * 27 + [1] * 27 + [2] * 27
+    again = stateful_class(**MAKERS["stream with state"](), collate_fn=as_is)
+    again.load_state_dict(state)
+    assert [list(again), list(again)] == [second, third]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_state_can_be_taken_and_loaded_before_anything_has_run(stateful_class: Any, way: str) -> None:
+    loader = stateful_class(Count(20), 3, **WAYS[way])
+    state = loader.state_dict()
+    assert rows(loader) == list(range(20))
+    it = iter(loader)
+    next(it), next(it)
+    loader.load_state_dict(state)
+    assert rows(loader) == list(range(20)) and rows(loader) == list(range(20))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_loaded_state_is_what_is_saved_until_something_runs(stateful_class: Any, way: str) -> None:
+    loader = stateful_class(Count(20), 3, **WAYS[way])
+    it = iter(loader)
+    next(it)
+    state = loader.state_dict()
+    again = stateful_class(Count(20), 3, **WAYS[way])
+    again.load_state_dict(state)
+    assert again.state_dict() == state
+    assert rows(again) == list(range(3, 20))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["in order", "sampler with state", "stream with state", "stream without state", "shuffled with a generator"])
+def test_a_state_of_plain_values_survives_json(name: str, way: str) -> None:
+    loader = leat.DataLoader(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
+    it = iter(loader)
+    for _ in range(4):
+        next(it)
+    state = json.loads(json.dumps(loader.state_dict()))
+    expected = list(it)
+    again = leat.DataLoader(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
+    again.load_state_dict(state)
+    assert same(list(again), expected)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_state_does_not_change_when_iteration_goes_on(stateful_class: Any, name: str) -> None:
+    loader = stateful_class(**MAKERS[name](), num_workers=3, collate_fn=as_is)
+    it = iter(loader)
+    for _ in range(3):
+        next(it)
+    state = loader.state_dict()
+    kept = copy.deepcopy(state)
+    for _ in range(3):
+        next(it)
+    assert repr(state) == repr(kept) and repr(loader.state_dict()) != repr(kept)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_iter_of_a_stream_is_called_once_when_it_resumes(stateful_class: Any, num_workers: int) -> None:
+    calls = FORK.Value("i", 0)
+
+    class Watched(StatefulStream):
+        def __iter__(self) -> Any:
+            with calls.get_lock():
+                calls.value += 1
+            return super().__iter__()
+
+    def made() -> Any:
+        return stateful_class(Watched([10, 10]), 2, num_workers=num_workers, collate_fn=as_is)
+
+    loader = made()
+    it = iter(loader)
+    for _ in range(4):
+        next(it)
+    state = loader.state_dict()
+    calls.value = 0
+    again = made()
+    again.load_state_dict(state)
+    list(again)
+    assert calls.value == max(1, num_workers)
+
+
+def test_a_state_can_be_taken_after_every_batch_of_resumed_persistent_workers(stateful_class: Any) -> None:
+    """A state taken before each worker has given a batch again still knows all of them."""
+    name, options = "stream that draws", WAYS["3 persistent workers"]
+    loader = stateful_class(**MAKERS[name](), **options, collate_fn=as_is)
+    it = iter(loader)
+    for _ in range(3):
+        next(it)
+    first = loader.state_dict()
+    next(it)
+    expected = list(it)
+    loader.load_state_dict(first)
+    it = iter(loader)
+    next(it)
+    second = loader.state_dict()
+    again = stateful_class(**MAKERS[name](), **options, collate_fn=as_is)
+    again.load_state_dict(second)
+    assert same(list(again), expected)
+
+
+def test_errors_arrive_from_stateful_loaders(stateful_class: Any) -> None:
+    failing = Failing(10, lambda i: ValueError("no sample"))
+    assert "no sample" in error_of(ValueError, lambda: next(iter(stateful_class(failing, num_workers=2))))
+    assert "cannot begin" in error_of(LookupError, lambda: next(iter(stateful_class(Count(9), num_workers=2, worker_init_fn=failing_init))))
+
+
+def test_out_of_order_a_state_leaves_out_what_was_delivered() -> None:
+    event = FORK.Event()
+    loader = leat.DataLoader(Waits(10, event, slow=0), num_workers=2, in_order=False)
+    it = iter(loader)
+    found = [int(next(it)) for _ in range(4)]
+    assert 0 not in found
+    state = loader.state_dict()
+    event.set()
+    again = leat.DataLoader(Waits(10, event, slow=0), num_workers=2, in_order=False)
+    again.load_state_dict(state)
+    assert sorted(found + rows(again)) == list(range(10))
+
+
+# --- what leat promises beyond -----------------------------------------------------------------------------------------
+
+
+ORDERS: dict[str, Callable[[], dict[str, Any]]] = {
+    "in order": dict,
+    "shuffled": lambda: {"shuffle": True},
+    "shuffled by leat": lambda: {"shuffle": True, "seed": 5},
+    "shuffled with a generator": lambda: {"shuffle": True, "generator": torch.Generator().manual_seed(2)},
+    "random sampler": lambda: {"sampler": RandomSampler(range(31), True, 40)},
+    "subset": lambda: {"sampler": SubsetRandomSampler(range(5, 25))},
+    "sampler with state": lambda: {"sampler": StatefulSampler(31)},
+    "last batch dropped": lambda: {"shuffle": True, "drop_last": True},
+}
+
+
+@given(
+    st.sampled_from(sorted(ORDERS)), st.integers(1, 7), st.integers(0, 30), st.sampled_from([0, 1, 2]), st.sampled_from([0, 1, 2]),
+    st.sampled_from([False, True]), st.integers(0, 2),
+)  # fmt: skip
+def test_any_cut_of_any_order_goes_on_with_any_number_of_workers(
+    order: str, size: int, cut: int, before: int, after: int, persistent: bool, epochs: int
+) -> None:
+    def made(workers: int) -> leat.DataLoader:
+        return leat.DataLoader(Count(31), size, num_workers=workers, persistent_workers=persistent and workers > 0, **ORDERS[order]())
+
+    torch.manual_seed(cut)
+    loader = made(before)
+    for _ in range(epochs):
+        rows(loader)
+    it = iter(loader)
+    for _ in itertools.islice(it, cut):
+        pass
+    state = json.loads(json.dumps(loader.state_dict()))
+    expected = rows(it) or None  # an epoch that was over is followed by the next
+    del it, loader
+    torch.manual_seed(987654)  # the process that resumes has other seeds
+    again = made(after)
+    again.load_state_dict(state)
+    found = rows(again)
+    if expected is not None:
+        assert found == expected
+    else:
+        assert len(found) == len(rows(made(0)))
+
+
+@given(st.integers(0, 12), st.sampled_from([1, 2]), st.sampled_from([0, 1, 2]))
+def test_out_of_order_each_row_comes_once_over_a_cut(cut: int, before: int, after: int) -> None:
+    loader = leat.DataLoader(Count(37), 3, shuffle=True, num_workers=before, in_order=False)
+    it = iter(loader)
+    found = [int(i) for batch in itertools.islice(it, cut) for i in batch]
+    state = loader.state_dict()
+    again = leat.DataLoader(Count(37), 3, shuffle=True, num_workers=after, in_order=False)
+    again.load_state_dict(state)
+    assert sorted(found + rows(again)) == list(range(37))
+
+
+def test_a_state_of_a_stream_needs_the_same_number_of_workers() -> None:
+    loader = leat.DataLoader(StatefulStream([9, 9]), 2, num_workers=2)
+    it = iter(loader)
+    next(it)
+    with pytest.raises(ValueError, match="2 workers"):
+        leat.DataLoader(StatefulStream([9, 9]), 2, num_workers=1).load_state_dict(loader.state_dict())
+
+
+@pytest.mark.parametrize("state", [{}, None, {"version": 99, "epoch": 0}, {"_snapshot": {}}, 7])
+def test_what_is_no_state_is_refused(state: Any) -> None:
+    with pytest.raises(ValueError, match="state_dict"):
+        leat.DataLoader(Count(9)).load_state_dict(state)
+
+
+def test_a_state_of_a_stream_is_refused_by_a_map_style_loader() -> None:
+    loader = leat.DataLoader(StatefulStream([9]), 2)
+    it = iter(loader)
+    next(it)
+    with pytest.raises(ValueError, match="kind of data set"):
+        leat.DataLoader(Count(9)).load_state_dict(loader.state_dict())
+
+
+def test_a_state_counts_what_was_delivered_not_what_was_prefetched() -> None:
+    meeting = Meeting(FORK, 1)
+
+    class Met(Count):
+        def __getitem__(self, i: int) -> int:
+            meeting.wait()
+            return i
+
+    loader = leat.DataLoader(Met(100), 2, num_workers=2, prefetch_factor=8)
+    it = iter(loader)
+    next(it), next(it), next(it)
+    assert loader.state_dict()["step"] == 3
+
+
+def test_a_state_after_the_last_batch_is_the_start_of_the_next_epoch() -> None:
+    loader = leat.DataLoader(Count(6), 2)
+    for _ in loader:
+        state = loader.state_dict()
+    assert (state["epoch"], state["step"]) == (1, 0) == (loader.state_dict()["epoch"], loader.state_dict()["step"])
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_reseeded_augmentations_are_the_same_for_any_workers_and_after_a_cut(num_workers: int) -> None:
+    def made(workers: int) -> leat.DataLoader:
+        return leat.DataLoader(Draws(24), 5, shuffle=True, seed=3, reseed=True, num_workers=workers, collate_fn=as_is)
+
+    loader = made(0)
+    expected = [list(loader), list(loader)]
+    loader = made(num_workers)
+    assert same([list(loader), list(loader)], expected)
+    loader = made(num_workers)
+    list(loader)
+    it = iter(loader)
+    next(it), next(it)
+    again = made(2 - num_workers)
+    again.load_state_dict(loader.state_dict())
+    assert same(list(again), expected[1][2:])
+
+
+def test_reseeded_samples_differ_from_each_other_and_from_epoch_to_epoch() -> None:
+    loader = leat.DataLoader(Draws(24), 5, seed=3, reseed=True, num_workers=2, collate_fn=as_is)
+    draws = [value for _ in range(2) for batch in loader for sample in batch for value in map(float, sample)]
+    assert len(set(draws)) == len(draws) == 2 * 24 * 3
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_reseeding_samples_leaves_the_generators_here_alone(num_workers: int) -> None:
+    random.seed(1), np.random.seed(2), torch.manual_seed(3)
+    list(leat.DataLoader(Draws(6), 2, seed=3, num_workers=1))
+    expected = random.random(), np.random.random(), float(torch.rand(()))
+    random.seed(1), np.random.seed(2), torch.manual_seed(3)
+    list(leat.DataLoader(Draws(6), 2, seed=3, reseed=True, num_workers=num_workers))
+    assert (random.random(), np.random.random(), float(torch.rand(()))) == expected
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_seed_gives_the_order_of_leats_own_loader(records: Any, num_workers: int) -> None:
+    data = leat.open(records)
+    own = leat.Loader(data, 7, shuffle=True, seed=11, framework="numpy")
+    expected = [[int(i) for batch in own for i in batch.ids] for _ in range(2)]
+    loader = leat.DataLoader(Count(100), 7, shuffle=True, seed=11, num_workers=num_workers)
+    assert [rows(loader) for _ in range(2)] == expected
+
+
+def test_the_epoch_can_be_said() -> None:
+    loader = leat.DataLoader(Count(50), 7, shuffle=True, seed=11)
+    epochs = [rows(loader) for _ in range(3)]
+    loader.set_epoch(1)
+    assert rows(loader) == epochs[1] and rows(loader) == epochs[2]
