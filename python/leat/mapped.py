@@ -112,7 +112,6 @@ class Stage:
         self.pending: BaseException | None = None  #: of the engine, once those before it are delivered
         self.pool: Pool | None = None
         self.next_serial = 1
-        self.messages = 0
         self.ns_per_row: dict[int, float] = {}
         self.room: dict[int, int] = {}  #: per phase: bytes of what a row keeps outside of slots
         self.failure: Any = None
@@ -429,7 +428,6 @@ class Stage:
 
     def on_message(self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None) -> None:
         """A message of a worker: called by the pool, under its lock."""
-        self.messages += 1
         if kind == FAILED:
             self.failure = transport.decode(data, places, fd, None)[1]
             return
@@ -461,7 +459,7 @@ class Stage:
     def on_death(self, worker: int, exitcode: int | None) -> None:
         """A worker is dead: what it had taken is queued again. Called by the pool."""
         assert self.pool is not None
-        board, _, row, _, _ = self.pool.core.worker(worker)
+        board, at, row, _, _ = self.pool.core.worker(worker)
         mine = board == self.board.offset
 
         def visit(serial: int, unit: int) -> bool:
@@ -472,7 +470,7 @@ class Stage:
             if unit in entry.units:  # its message had come
                 return True
             entry.exact = True
-            if mine:
+            if mine and serial == at:  # else it had taken the unit, and had not begun
                 entry.kills[row] = entry.kills.get(row, 0) + 1
                 if entry.kills[row] >= _KILLS:
                     assert entry.payload is not None
@@ -481,7 +479,6 @@ class Stage:
             return False
 
         self.board.requeue(worker, visit)
-        self.messages = max(self.messages, self.board.messages())  # what it announced and did not send
         for entry in self.entries.values():
             entry.exact = True
         self.last_exit = describe_exit(exitcode)
@@ -549,7 +546,7 @@ class Stage:
                 with pool.lock:
                     seen = self.board.seen()
                     # A message is announced before it is sent: it is worth waiting for.
-                    announced = self.board.messages() > self.messages
+                    announced = pool.expects()
                     if announced or pool.threads:
                         pool.look(_SLICE_MS if announced else 0)
                     self._reap()
