@@ -409,16 +409,17 @@ struct leat_loader_options {
     double weight;            /* share of the engine beside other loaders; 1 */
     const char *program;      /* JSON (see docs/architecture.md), or NULL: every field as stored */
     int region;               /* 0: private memory with huge pages, 1: memfd */
-    const char *log_dir;      /* NULL */
+    const char *log_dir;      /* a folder for the record of an order that is not kept (docs/order.md), or NULL */
     /* What operators "Native" of the program call, by index; the table is copied, the code stays where it is until the
      * loader is closed. */
     const struct leat_native *functions;
     size_t n_functions;
+    bool in_order; /* batches as the plan has them; else in the order in which rows are finished, within bounds */
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                                           \
     {                                                                                                                                      \
         sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1, LEAT_TAIL_PAD, 0, 1, 1,      \
-            LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0                                                                \
+            LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true                                                          \
     }
 
 /* Compiles the program, makes the plan and joins the process's engine. The data set is retained.
@@ -449,14 +450,16 @@ LEAT_API uint64_t leat_loader_steps(const struct leat_loader *loader);
 LEAT_API int leat_loader_set_positions(struct leat_loader *loader, const int64_t *positions, uint64_t n, struct leat_error *error);
 
 /* The state as JSON text (small; counts the batches handed out), and the way back. A state taken by any rank fits
- * all. Errors of load: STATE (says what differs), INVALID (not a state). */
+ * all; without in_order one taken within an epoch fits the rank that took it. Errors of load: STATE (says what differs), INVALID
+ * (not a state). */
 LEAT_API int leat_loader_state(const struct leat_loader *loader, char **json, struct leat_error *error);
 LEAT_API int leat_loader_load_state(struct leat_loader *loader, const char *json, struct leat_error *error);
 
 /* The sample ids planned for this rank's batch `step` of `epoch`, without I/O. `*ids` is ended with leat_free. */
 LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, uint64_t step, int64_t **ids, uint64_t *n,
                               struct leat_error *error);
-/* That batch, computed again. The loader's position does not move. */
+/* That batch, computed again. The loader's position does not move. Without in_order only what the record in log_dir has: INVALID
+ * without log_dir, RANGE for a step that was not handed out. */
 LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, uint64_t step, struct leat_batch **out,
                                   struct leat_error *error);
 /* Statistics as JSON text; docs/architecture.md names the keys. Any thread. */

@@ -85,7 +85,18 @@ struct leat_batch {
     _Atomic uint64_t failed_row; /* UINT64_MAX: none; else the lowest, whose error is kept in `failure` */
     struct leat_error failure;
     struct leat_batch *next;
+
+    /* Of a loader that does not keep the order: unordered.c. */
+    bool loose;               /* its rows may leave it one by one */
+    bool listed;              /* its rows are those of `numbers`, not a run of the plan's */
+    bool recorded;            /* it stands in the record, and is made again */
+    uint64_t skip, last_step; /* rows of its part of the batch at plan.at that lie before it; the step that its last row is planned in */
+    uint64_t n_made, n_gone;  /* rows that are made and still here; that have left it */
+    uint64_t *numbers;        /* the rows, by number in the epoch, rising */
+    uint8_t *row_state;       /* enum leat_row_state */
 };
+
+enum leat_row_state { LEAT_ROW_OPEN = 0, LEAT_ROW_MADE, LEAT_ROW_GONE };
 
 /* A program's scratch as one task at a time uses it, with the times that it had when it was last at rest. */
 #define LEAT_MAX_STEPS 64
@@ -108,6 +119,7 @@ struct leat_counters {
     uint64_t batches, samples, bytes, skipped, substituted, raised, fetches, fetched_bytes;
     int64_t fetch_ns, native_ns, wait_ns;
     uint64_t waits, helped_tasks, tasks;
+    uint64_t gathered, copied; /* batches put together from rows of others; rows copied for that */
 };
 
 struct leat_loader {
@@ -147,6 +159,18 @@ struct leat_loader {
     bool has_next_epoch;
     uint64_t next_epoch; /* what set_epoch said */
     int64_t list_epoch;  /* last epoch for which lists are known; lists_later only */
+
+    /* out of order (unordered.c): `at` is the frontier, the first planned batch of which a row was not received */
+    bool in_order;
+    uint32_t world_size;
+    struct leat_received *received; /* planned batches from the frontier on of which rows were received, in order */
+    uint64_t at_step;
+    struct leat_position serve; /* the planned batch whose step and size the next one handed out has */
+    uint64_t plan_skip;         /* rows of this rank's part at plan_at that are planned already */
+    bool replay;                /* batches are planned as the record has them; plan_at is that of their steps */
+    struct leat_record *record; /* NULL: none */
+    struct leat_picked *picked;
+    uint64_t picked_room;
 
     /* window: a ring of batches in plan order */
     struct leat_batch **window;
@@ -232,6 +256,11 @@ static inline struct leat_batch *leat_window_at(const struct leat_loader *l, siz
 {
     return l->window[(l->head + i) % l->window_room];
 }
+/* A planned batch at the end of the window, with its memory if the lengths of its rows are known. Of a loader that does not keep
+ * the order the caller fills in its rows' numbers. HELD: no memory now; BUDGET, NOMEM. */
+int leat_window_admit(struct leat_loader *loader, const struct leat_plan_batch *plan, struct leat_batch **out, struct leat_error *error);
+/* The last epoch of which batches may be planned now. */
+uint64_t leat_window_last_epoch(const struct leat_loader *loader);
 /* Plans one further batch. LEAT_OK; LEAT_E_END: nothing left to plan for now; LEAT_E_HELD: the window is full; else
  * errors, which name what is missing where the window is empty. */
 int leat_window_plan(struct leat_loader *loader, struct leat_error *error);
@@ -240,6 +269,8 @@ void leat_window_assign(struct leat_loader *loader);
 /* Cancels all batches of the window from index `from` on, and plans them again when asked. */
 void leat_window_cancel(struct leat_loader *loader, size_t from);
 struct leat_batch *leat_window_pop(struct leat_loader *loader);
+/* Takes the batch at index i out of the window. */
+void leat_window_remove(struct leat_loader *loader, size_t i);
 /* A batch from the pool with room for `rows`. */
 struct leat_batch *leat_window_batch(struct leat_loader *loader, uint64_t rows, struct leat_error *error);
 /* Cuts the buffers of a batch. HELD: not now; BUDGET: never. */
@@ -267,6 +298,10 @@ struct leat_task *leat_task_take(struct leat_loader *loader, bool ahead);
 void leat_task_run(struct leat_task *task);
 /* Books what it did. Under the lock. */
 void leat_task_finish(struct leat_task *task);
+/* Whether a batch of the window has rows that no task has yet. Under the lock. */
+bool leat_task_has_work(const struct leat_loader *loader);
+/* A task, or whoever copies rows, is done with a batch: it is finished, or given up, if that was the last one. Under the lock. */
+void leat_batch_let_go(struct leat_batch *batch);
 /* A task of the pool, or a new one. Under the lock. */
 struct leat_task *leat_task_new(struct leat_loader *loader);
 void leat_task_recycle(struct leat_task *task); /* under the lock */
@@ -284,6 +319,65 @@ uint64_t leat_loader_value_bytes(const struct leat_loader *loader, size_t output
 /* Gives up a reference, under the lock; true: the caller destroys the loader once it has let go of the lock. */
 bool leat_loader_unref(struct leat_loader *loader);
 void leat_loader_destroy(struct leat_loader *loader);
+
+/* Steps of handing a batch out, under the lock. Whether max_held_bytes allows it; counting it as the consumer's; counting what it
+ * holds, and planning on; the error of a failed batch, which is made ready to be computed again; true and the batch failed where
+ * no row of it is left. */
+int leat_batch_check_held(struct leat_loader *loader, const struct leat_batch *batch, struct leat_error *error);
+void leat_batch_put_out(struct leat_loader *loader, struct leat_batch *batch);
+void leat_batch_count(struct leat_loader *loader, const struct leat_batch *batch);
+int leat_batch_raise(struct leat_loader *loader, struct leat_batch *batch, struct leat_error *error);
+bool leat_batch_fail_if_empty(struct leat_batch *batch);
+
+/* ---- unordered.c: all under the lock, of a loader that does not keep the order -------------------------------------- */
+
+/* As leat_window_plan. */
+int leat_unordered_plan(struct leat_loader *loader, struct leat_error *error);
+/* The next batch of the running epoch, if one can be handed out now: LEAT_OK, or LEAT_IO_PENDING, or what a batch failed with.
+ * The lock is let go while rows are copied. */
+int leat_unordered_next(struct leat_loader *loader, struct leat_batch **out, struct leat_error *error);
+/* Whether the consumer should look again: a batch can be handed out, or nothing would ever make one. */
+bool leat_unordered_is_due(const struct leat_loader *loader);
+/* Rows [first, first + n) of a batch are made. */
+void leat_unordered_made(struct leat_batch *batch, uint64_t first, uint64_t n);
+/* The consumer stands at `at` of an epoch, with nothing received beyond; or with what a state says. */
+void leat_unordered_stand(struct leat_loader *loader, struct leat_position at);
+int leat_unordered_load(struct leat_loader *loader, struct leat_position at, const struct leat_plan_received *received,
+                        struct leat_error *error);
+void leat_unordered_free(struct leat_loader *loader); /* without the lock: nobody else has it */
+/* What a state must say beside the position. False: the position says all. */
+bool leat_unordered_received(const struct leat_loader *loader, struct leat_plan_received *out);
+
+/* How many of n rows can be taken together from row `taken` on; and past rows that have left the batch. */
+static inline uint64_t leat_batch_run(const struct leat_batch *b, uint64_t n)
+{
+    for (uint64_t i = 1; b->loose && i < n; i++)
+        if (b->row_state[b->taken + i] == LEAT_ROW_GONE)
+            return i;
+    return n;
+}
+static inline void leat_batch_skip_gone(struct leat_batch *b)
+{
+    while (b->loose && b->taken < b->plan.rows && b->row_state[b->taken] == LEAT_ROW_GONE)
+        b->taken++;
+}
+
+/* ---- record.c: a lock of its own ------------------------------------------------------------------------------------ */
+
+/* The record of which rows were handed out together, in a folder: docs/order.md. Errors: IO, NOMEM. */
+int leat_record_open(const char *folder, const struct leat_loader *loader, uint64_t seed, uint32_t rank, uint32_t world_size,
+                     struct leat_record **out, struct leat_error *error);
+void leat_record_close(struct leat_record *record);
+/* Reads what the record has of an epoch, for leat_record_find. Not under the engine's lock. Errors: IO, STATE (of another run). */
+int leat_record_read(struct leat_record *record, uint64_t epoch, struct leat_error *error);
+/* The rows of a step of an epoch that was read, if they are `n`. `numbers` has room for n. */
+bool leat_record_find(struct leat_record *record, uint64_t epoch, uint64_t step, uint64_t n, uint64_t *numbers);
+/* Steps from `step` on are not to be found any more. */
+void leat_record_forget(struct leat_record *record, uint64_t epoch, uint64_t step);
+/* Reads and finds. RANGE: it has no such step of n rows. Not under the engine's lock. */
+int leat_record_seek(struct leat_record *record, uint64_t epoch, uint64_t step, uint64_t n, uint64_t *numbers, struct leat_error *error);
+/* Appends one batch. Where that fails a warning says so, once. Not under the engine's lock. */
+void leat_record_append(struct leat_record *record, const struct leat_batch *batch);
 
 /* ---- stats.c ------------------------------------------------------------------------------------------------------ */
 

@@ -120,14 +120,29 @@ int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_er
     if (rc)
         return rc;
     struct leat_position to = next_start(l);
+    if (l->record) { /* while no thread plans: it looks there */
+        leat_engine_unlock();
+        rc = leat_record_read(l->record, to.epoch, error);
+        if (!rc)
+            rc = leat_record_read(l->record, to.epoch + 1, error);
+        if (!rc)
+            rc = enter(l, error);
+        if (rc)
+            return rc;
+    }
     if (l->lists_later && l->list_epoch < (int64_t)to.epoch) {
         leat_engine_unlock();
         return leat_fail(error, LEAT_E_INVALID, "epoch %" PRIu64 " has no list of positions yet: leat_loader_set_positions gives it",
                          to.epoch);
     }
-    move_to(l, to);
+    if (!l->in_order && (l->loaded || (l->started && to.epoch == l->epoch)))
+        leat_window_cancel(l, 0);
+    if (l->in_order || !l->loaded)
+        move_to(l, to);
     l->epoch = to.epoch;
-    l->step = step_at(l, to);
+    if (!l->in_order && !l->loaded)
+        leat_unordered_stand(l, to);
+    l->step = step_at(l, l->in_order ? to : l->serve);
     l->started = true;
     l->loaded = l->ended = l->has_next_epoch = false;
     l->last_next_ns = leat_clock_ns();
@@ -201,7 +216,7 @@ static uint64_t tensor_bytes(const struct leat_batch *b)
 }
 
 /* Counts a batch as held by the consumer. */
-static void put_out(struct leat_loader *l, struct leat_batch *b)
+void leat_batch_put_out(struct leat_loader *l, struct leat_batch *b)
 {
     uint64_t bytes = b->bytes + b->meta;
     if (!b->side) {
@@ -225,7 +240,7 @@ static uint64_t held_batches(const struct leat_loader *l)
     return most;
 }
 
-static int check_held(struct leat_loader *l, const struct leat_batch *b, struct leat_error *error)
+int leat_batch_check_held(struct leat_loader *l, const struct leat_batch *b, struct leat_error *error)
 {
     if (l->held + b->bytes + b->meta <= l->max_held)
         return LEAT_OK;
@@ -236,7 +251,7 @@ static int check_held(struct leat_loader *l, const struct leat_batch *b, struct 
 }
 
 /* A batch whose every row was left out is no batch: its first error is raised. */
-static bool fail_if_empty(struct leat_batch *b)
+bool leat_batch_fail_if_empty(struct leat_batch *b)
 {
     if (b->rows || !b->n_broken)
         return false;
@@ -247,7 +262,7 @@ static bool fail_if_empty(struct leat_batch *b)
 }
 
 /* The error of a failed batch, which is made ready to be computed again. */
-static int raise(struct leat_loader *l, struct leat_batch *b, struct leat_error *error)
+int leat_batch_raise(struct leat_loader *l, struct leat_batch *b, struct leat_error *error)
 {
     int rc = b->failure.code ? b->failure.code : LEAT_E_NOMEM;
     if (error)
@@ -263,22 +278,8 @@ static int raise(struct leat_loader *l, struct leat_batch *b, struct leat_error 
     return rc;
 }
 
-static int hand_out(struct leat_loader *l, struct leat_batch **out, struct leat_error *error)
+void leat_batch_count(struct leat_loader *l, const struct leat_batch *b)
 {
-    struct leat_batch *b = leat_window_at(l, 0);
-    if (b->state == LEAT_BATCH_FAILED || fail_if_empty(b))
-        return raise(l, b, error);
-    int rc = check_held(l, b, error);
-    if (rc)
-        return rc;
-    leat_window_pop(l);
-    l->at = b->plan.next;
-    l->step = b->plan.last ? 0 : b->plan.step + 1;
-    if (b->plan.last) {
-        l->at = (struct leat_position){l->epoch + 1, 0};
-        l->ended = true;
-    }
-    put_out(l, b);
     l->count.batches++;
     l->count.samples += b->rows;
     uint64_t bytes = tensor_bytes(b);
@@ -294,6 +295,25 @@ static int hand_out(struct leat_loader *l, struct leat_batch **out, struct leat_
         l->full = false;
         leat_engine_activate(l);
     }
+}
+
+static int hand_out(struct leat_loader *l, struct leat_batch **out, struct leat_error *error)
+{
+    struct leat_batch *b = leat_window_at(l, 0);
+    if (b->state == LEAT_BATCH_FAILED || leat_batch_fail_if_empty(b))
+        return leat_batch_raise(l, b, error);
+    int rc = leat_batch_check_held(l, b, error);
+    if (rc)
+        return rc;
+    leat_window_pop(l);
+    l->at = b->plan.next;
+    l->step = b->plan.last ? 0 : b->plan.step + 1;
+    if (b->plan.last) {
+        l->at = (struct leat_position){l->epoch + 1, 0};
+        l->ended = true;
+    }
+    leat_batch_put_out(l, b);
+    leat_batch_count(l, b);
     *out = b;
     return LEAT_OK;
 }
@@ -361,7 +381,13 @@ static int next_locked(struct leat_loader *l, uint64_t iteration, int64_t deadli
         }
         if (rc == LEAT_OK) {
             enum leat_batch_state state = leat_window_at(l, 0)->state;
-            if (state == LEAT_BATCH_READY || state == LEAT_BATCH_FAILED)
+            if (!l->in_order) {
+                rc = leat_unordered_next(l, out, error);
+                if (rc != LEAT_IO_PENDING)
+                    return rc;
+                if (!l->n_window || leat_unordered_is_due(l))
+                    continue;
+            } else if (state == LEAT_BATCH_READY || state == LEAT_BATCH_FAILED)
                 return hand_out(l, out, error);
             if (leat_clock_ns() < deadline_ns && help(l))
                 continue;
@@ -395,11 +421,14 @@ int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_
     uint64_t raised = l->count.raised, epoch = l->epoch, step = l->step;
     rc = next_locked(l, iteration, timeout_ms < 0 ? INT64_MAX : deadline(timeout_ms), out, error);
     raised = l->count.raised - raised;
-    if (l->report_fd >= 0 && (raised || (*out && (*out)->n_broken))) {
+    bool reports = l->report_fd >= 0 && (raised || (*out && (*out)->n_broken)), records = l->record && *out && !(*out)->recorded;
+    if (reports || records) {
         leat_engine_unlock();
-        if (*out)
+        if (records)
+            leat_record_append(l->record, *out);
+        if (reports && *out)
             leat_report_broken(l, *out);
-        else
+        else if (reports)
             leat_report_raised(l, epoch, step, error);
         leat_engine_lock();
     }
@@ -434,6 +463,11 @@ int leat_loader_decide(struct leat_loader *l, const struct leat_decision *decisi
         leat_engine_unlock();
         return leat_fail(error, LEAT_E_INVALID, "a decision must not hold from epoch %" PRIu64 ", row %" PRIu64 ": that was handed out",
                          d.at.epoch, d.at.row);
+    }
+    if (!l->in_order && d.at.row) {
+        leat_engine_unlock();
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a decision within an epoch needs in_order: rows beyond it may have been handed out. Let it hold from an epoch's start");
     }
     leat_window_cancel(l, first_beyond(l, d.at));
     pause(l);
@@ -474,7 +508,9 @@ int leat_loader_state(const struct leat_loader *l, char **json, struct leat_erro
     int rc = enter(l, error);
     if (rc)
         return rc;
-    rc = leat_plan_state(l->plan, l->fingerprint, received(l), json, error);
+    struct leat_plan_received beyond;
+    bool is_at = l->loaded || (l->started && !l->ended), some = !l->in_order && is_at && leat_unordered_received(l, &beyond);
+    rc = leat_plan_state_unordered(l->plan, l->fingerprint, received(l), some ? &beyond : NULL, json, error);
     leat_engine_unlock();
     return rc;
 }
@@ -485,13 +521,20 @@ int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_
     if (rc)
         return rc;
     struct leat_position at;
+    struct leat_plan_received beyond;
+    bool some = false;
     leat_window_cancel(l, 0);
     pause(l);
-    rc = leat_plan_load(l->plan, l->fingerprint, json, &at, error);
+    rc = l->in_order ? leat_plan_load(l->plan, l->fingerprint, json, &at, error)
+                     : leat_plan_load_unordered(l->plan, l->fingerprint, json, &at, &beyond, &some, error);
+    if (!rc && !l->in_order)
+        rc = leat_unordered_load(l, at, some ? &beyond : NULL, error);
     if (!rc) {
         l->iteration++; /* ends an iteration that runs */
-        l->at = l->plan_at = at;
-        l->step = step_at(l, at);
+        l->at = at;
+        if (l->in_order)
+            l->plan_at = at;
+        l->step = step_at(l, l->in_order ? at : l->serve);
         l->loaded = true;
         l->started = l->has_next_epoch = false;
         l->ended = false;
@@ -553,8 +596,9 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
     return LEAT_OK;
 }
 
-/* The batch stands on the side of the window; this thread and any idle one make its rows. */
-static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, struct leat_batch **out, struct leat_error *error)
+/* The batch stands on the side of the window; this thread and any idle one make its rows. `numbers`: NULL, or the rows that it has. */
+static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers, struct leat_batch **out,
+                     struct leat_error *error)
 {
     uint64_t interrupts = l->interrupts;
     while (l->side && !l->closed && !leat_engine.stopping && l->interrupts == interrupts) /* another thread's comes first */
@@ -568,6 +612,9 @@ static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, 
     int rc = LEAT_OK;
     b->plan = *plan;
     b->side = true;
+    b->listed = numbers != NULL;
+    if (numbers)
+        memcpy(b->numbers, numbers, plan->rows * sizeof *numbers);
     b->state = LEAT_BATCH_SIZING;
     l->held += b->meta;
     leat_engine.used += b->meta;
@@ -587,7 +634,7 @@ static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, 
             leat_engine_wait(l, INT64_MAX);
         }
     }
-    if (!rc && (b->state == LEAT_BATCH_FAILED || fail_if_empty(b))) {
+    if (!rc && (b->state == LEAT_BATCH_FAILED || leat_batch_fail_if_empty(b))) {
         rc = b->failure.code;
         if (error)
             *error = b->failure;
@@ -595,7 +642,7 @@ static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, 
     l->side = NULL;
     leat_engine_notify(l);
     if (!rc) {
-        put_out(l, b);
+        leat_batch_put_out(l, b);
         *out = b;
         return LEAT_OK;
     }
@@ -603,22 +650,40 @@ static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, 
     return rc;
 }
 
+/* Which rows a step had of a run that does not keep the order: only the record knows. */
+static int recorded_rows(struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t **numbers, struct leat_error *error)
+{
+    if (!l->record)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "which rows step %" PRIu64 " of epoch %" PRIu64 " had is known only from the record: open the loader with log_dir",
+                         plan->step, plan->epoch);
+    *numbers = leat_new_array(plan->rows, sizeof **numbers);
+    if (!*numbers)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the rows of a batch");
+    return leat_record_seek(l->record, plan->epoch, plan->step, plan->rows, *numbers, error);
+}
+
 int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, struct leat_batch **out, struct leat_error *error)
 {
     *out = NULL;
     struct leat_plan_batch plan;
+    uint64_t *numbers = NULL;
     int rc = check_process(l, error);
     if (!rc)
         rc = seek(l, epoch, step, &plan, error);
+    if (!rc && !l->in_order)
+        rc = recorded_rows(l, &plan, &numbers, error);
     if (!rc)
         rc = enter(l, error);
     if (rc)
-        return rc;
+        goto out;
     l->in_next++;
-    rc = make_side(l, &plan, out, error);
+    rc = make_side(l, &plan, numbers, out, error);
     l->in_next--;
     if (l->closed)
         leat_engine_notify(l);
     leat_engine_unlock();
+out:
+    leat_free(numbers);
     return rc;
 }

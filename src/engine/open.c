@@ -201,7 +201,7 @@ static uint64_t rows_of_batch(const struct leat_loader *l, const struct leat_loa
 
 static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows, uint64_t ragged_row)
 {
-    uint64_t sum = leat_region_round(rows * 18 + sizeof(struct leat_batch)), values;
+    uint64_t sum = leat_region_round(rows * (l->in_order ? 18 : 27) + sizeof(struct leat_batch)), values;
     for (size_t o = 0; o < l->n_outputs; o++) {
         const struct leat_output *output = leat_program_output(l->program, o);
         if (!leat_add_u64(sum, leat_output_bytes(output, rows, 0), &sum))
@@ -314,6 +314,9 @@ int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t 
     l->epochs = o.epochs;
     l->weight = o.weight;
     l->list_epoch = -1;
+    l->in_order = o.in_order;
+    l->world_size = o.world_size;
+    l->in_order = o.in_order;
     l->order = sources[0].order.order;
     l->lists_later = n == 1 && l->order == LEAT_ORDER_LIST && !sources[0].order.positions;
     l->opened_ns = l->last_next_ns = leat_clock_ns();
@@ -327,13 +330,16 @@ int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t 
     if (!rc)
         rc = open_report(l, o.error_report, error);
     if (!rc)
+        leat_dataset_fingerprint(l->dataset, l->fingerprint);
+    if (!rc && !l->in_order && o.log_dir)
+        rc = leat_record_open(o.log_dir, l, o.seed, o.rank, o.world_size, &l->record, error);
+    if (!rc)
         rc = join_engine(l, error);
     if (rc) {
         leat_dataset_release(l->dataset);
         leat_loader_destroy(l);
         return rc;
     }
-    leat_dataset_fingerprint(l->dataset, l->fingerprint);
     *out = l;
     return LEAT_OK;
 }
@@ -395,6 +401,8 @@ void leat_loader_destroy(struct leat_loader *l)
     leat_free(l->live);
     leat_free(l->window);
     leat_free(l->source_begin);
+    leat_unordered_free(l);
+    leat_record_close(l->record);
     if (l->report_fd >= 0)
         close(l->report_fd);
     leat_free(l);

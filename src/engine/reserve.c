@@ -5,7 +5,7 @@
  *     budget_bytes >= fixed + task_bytes (or task_reserve, which is the least) + in_flight
  *
  * Where a task's wish would break this, what is easily had comes first: batches that were prefetched behind the task's
- * own are planned again later, and tasks at rest lose their buffers. If that is not enough, the task waits in `starved`,
+ * own are planned again later, and tasks at rest lose their buffers, or go where many reads had waited at once. If that is not enough, the task waits in `starved`,
  * without a thread, until a batch is handed out or another task is done. Nothing can come any more where nothing
  * runs and the task's batch is the first one: then the value is larger than the budget allows, and that is an error.
  * Once its rows are made, a task gives back what is above the usual.
@@ -62,9 +62,18 @@ static void drop_buffer(struct leat_task *t)
 static bool drop_resting(struct leat_loader *l)
 {
     uint64_t before = l->task_bytes;
-    for (struct leat_task *t = l->free_tasks; t; t = t->next)
+    unsigned kept = 0;
+    for (struct leat_task **p = &l->free_tasks, *t; (t = *p);) {
         if (t->room)
             drop_buffer(t);
+        if (++kept <= l->num_threads + 2) { /* as many as threads may want at once: they must not fail to get one */
+            p = &t->next;
+            continue;
+        }
+        *p = t->next;
+        l->task_bytes -= leat_task_size(l);
+        leat_task_destroy(t);
+    }
     return l->task_bytes < before;
 }
 

@@ -383,7 +383,9 @@ static bool prepare_chunk(struct leat_task *t, uint64_t first, uint64_t left)
 {
     struct leat_loader *l = t->loader;
     t->count = left < l->chunk ? (size_t)left : l->chunk;
-    int rc = leat_plan_rows(l->plan, &t->batch->plan, first, t->count, t->rows);
+    const struct leat_batch *b = t->batch;
+    int rc = b->listed ? leat_plan_rows_at(l->plan, b->plan.epoch, b->numbers + first, t->count, t->rows)
+                       : leat_plan_rows(l->plan, &b->plan, first, t->count, t->rows);
     if (rc) {
         leat_fail(&t->error, rc,
                   "row %" PRIu64 " of epoch %" PRIu64 " can no longer be planned: decisions made since gave up what it needs",
@@ -511,7 +513,8 @@ void leat_task_run(struct leat_task *t)
         size_batch(t);
     else if (has_scratch(t))
         make_rows(t);
-    if (!t->sizing && !t->pending && atomic_fetch_add_explicit(&b->done, t->n, memory_order_acq_rel) + t->n == b->plan.rows && b->n_broken)
+    if (!t->sizing && !t->pending && atomic_fetch_add_explicit(&b->done, t->n, memory_order_acq_rel) + t->n == b->plan.rows && b->n_broken &&
+        !b->loose)
         leat_batch_compact(b); /* whoever makes the last row */
     t->ns = leat_clock_ns() - begun;
 }

@@ -144,6 +144,10 @@ int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error
         json_object_set_new(root, "broken",
                             json_pack("{s:o, s:o, s:o}", "skipped", number(l->count.skipped), "substituted", number(l->count.substituted),
                                       "raised", number(l->count.raised)));
+        if (!l->in_order)
+            json_object_set_new(
+                root, "unordered",
+                json_pack("{s:o, s:o}", "gathered_batches", number(l->count.gathered), "copied_rows", number(l->count.copied)));
         json_object_set_new(root, "epoch", number(l->at.epoch));
         json_object_set_new(root, "row", number(l->at.row));
         json_object_set_new(root, "step", number(l->step));

@@ -149,13 +149,14 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
     t->batch = b;
     t->sizing = b->state == LEAT_BATCH_SIZING;
     t->first = b->taken;
-    t->n = t->sizing ? 1 : run_length(l, b);
+    t->n = t->sizing ? 1 : leat_batch_run(b, run_length(l, b));
     t->cursor = 0;
     t->fetch_ns = 0;
     t->fetches = t->fetched_bytes = 0;
     t->prepared = t->fetching = t->pending = t->starved = t->parked = t->completed = false;
     t->decode_wanted = 0;
     b->taken += t->n;
+    leat_batch_skip_gone(b);
     b->tasks++;
     begin(t);
     return t;
@@ -290,6 +291,7 @@ static void finish_sizing(struct leat_batch *b)
 {
     struct leat_loader *l = b->loader;
     b->taken = 0;
+    leat_batch_skip_gone(b);
     if (atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX) {
         finish_batch(b);
         return;
@@ -304,6 +306,13 @@ static void finish_sizing(struct leat_batch *b)
     }
 }
 
+/* Where the order is not kept, any task may be the one that the consumer waits for. */
+static void tell_consumer(struct leat_loader *l)
+{
+    if (!l->in_order && l->waiting && leat_unordered_is_due(l))
+        leat_engine_notify(l);
+}
+
 void leat_task_finish(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
@@ -315,27 +324,48 @@ void leat_task_finish(struct leat_task *t)
         leat_engine_notify(l);
     if (t->starved) {
         leat_task_starve(t);
+        tell_consumer(l);
         return;
     }
     if (t->pending) {
         park(t);
         return;
     }
-    b->tasks--;
-    if (atomic_load_explicit(&b->cancelled, memory_order_relaxed)) {
-        if (!b->tasks) {
-            leat_batch_recycle(b);
-            if (l->ragged)
-                leat_window_assign(l);
-            leat_engine_notify(l); /* there is memory again */
-        }
-    } else if (t->sizing) {
+    if (t->sizing && !atomic_load_explicit(&b->cancelled, memory_order_relaxed)) {
+        b->tasks--;
         finish_sizing(b);
-    } else if (!b->tasks && atomic_load_explicit(&b->done, memory_order_relaxed) == b->plan.rows) {
-        finish_batch(b); /* not before the last task has let go of it: the consumer may recycle it at once */
+    } else {
+        if (b->loose && !t->sizing)
+            leat_unordered_made(b, t->first, t->n);
+        leat_batch_let_go(b);
     }
     leat_task_recycle(t);
     leat_task_feed(l);
+    tell_consumer(l);
+}
+
+void leat_batch_let_go(struct leat_batch *b)
+{
+    struct leat_loader *l = b->loader;
+    b->tasks--;
+    if (atomic_load_explicit(&b->cancelled, memory_order_relaxed)) {
+        if (b->tasks)
+            return;
+        leat_batch_recycle(b);
+        if (l->ragged)
+            leat_window_assign(l);
+        leat_engine_notify(l); /* there is memory again */
+    } else if (b->state == LEAT_BATCH_FILLING && !b->tasks && atomic_load_explicit(&b->done, memory_order_relaxed) == b->plan.rows) {
+        finish_batch(b); /* not before the last task has let go of it: the consumer may recycle it at once */
+    }
+}
+
+bool leat_task_has_work(const struct leat_loader *l)
+{
+    for (size_t i = 0; i < l->n_window; i++)
+        if (batch_has_work(leat_window_at(l, i)))
+            return true;
+    return false;
 }
 
 /* ---- what a running task tells the loader ---------------------------------------------------------------------------- */

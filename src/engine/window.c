@@ -36,9 +36,10 @@ uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint
 
 /* ---- batches and buffers of the pool -------------------------------------------------------------------------------- */
 
-static uint64_t meta_bytes(uint64_t rows)
+static uint64_t meta_bytes(const struct leat_loader *l, uint64_t rows)
 {
-    return leat_region_round(rows * (sizeof(int64_t) + sizeof(uint64_t) + 2 * sizeof(bool)) + sizeof(struct leat_batch));
+    uint64_t each = sizeof(int64_t) + sizeof(uint64_t) + 2 * sizeof(bool) + (l->in_order ? 0 : sizeof(uint64_t) + 1);
+    return leat_region_round(rows * each + sizeof(struct leat_batch));
 }
 
 static bool grow_batch(struct leat_batch *b, uint64_t rows)
@@ -48,12 +49,16 @@ static bool grow_batch(struct leat_batch *b, uint64_t rows)
     leat_free(b->keys);
     leat_free(b->valid);
     leat_free(b->left_out);
+    leat_free(b->numbers);
+    leat_free(b->row_state);
     b->room = 0;
     b->ids = leat_new_array(rows, sizeof *b->ids);
     b->keys = leat_new_array(rows, sizeof *b->keys);
     b->valid = leat_new_array(rows, sizeof *b->valid);
     b->left_out = leat_new_array(rows, sizeof *b->left_out);
-    bool ok = b->ids && b->keys && b->valid && b->left_out;
+    b->numbers = l->in_order ? NULL : leat_new_array(rows, sizeof *b->numbers);
+    b->row_state = l->in_order ? NULL : leat_new_array(rows, sizeof *b->row_state);
+    bool ok = b->ids && b->keys && b->valid && b->left_out && (l->in_order || (b->numbers && b->row_state));
     for (size_t o = 0; o < l->n_outputs; o++)
         if (leat_program_output(l->program, o)->ragged) {
             leat_free(b->offsets[o]);
@@ -86,10 +91,11 @@ struct leat_batch *leat_window_batch(struct leat_loader *l, uint64_t rows, struc
         return NULL;
     }
     atomic_store_explicit(&b->cancelled, false, memory_order_relaxed);
-    b->side = false;
+    b->side = b->loose = b->listed = b->recorded = false;
     b->tasks = 0;
     b->bytes = 0;
-    b->meta = meta_bytes(rows);
+    b->n_gone = b->skip = 0;
+    b->meta = meta_bytes(l, rows);
     return b;
 }
 
@@ -112,6 +118,8 @@ void leat_batch_destroy(struct leat_batch *b)
     leat_free(b->keys);
     leat_free(b->valid);
     leat_free(b->left_out);
+    leat_free(b->numbers);
+    leat_free(b->row_state);
     leat_free(b);
 }
 
@@ -119,7 +127,12 @@ void leat_batch_rewind(struct leat_batch *b)
 {
     clear_broken(b);
     b->taken = 0;
-    atomic_store_explicit(&b->done, 0, memory_order_relaxed);
+    b->n_made = 0;
+    for (uint64_t i = 0; b->loose && i < b->plan.rows; i++)
+        if (b->row_state[i] == LEAT_ROW_MADE)
+            b->row_state[i] = LEAT_ROW_OPEN;
+    leat_batch_skip_gone(b);
+    atomic_store_explicit(&b->done, b->n_gone, memory_order_relaxed);
     atomic_store_explicit(&b->failed_row, UINT64_MAX, memory_order_relaxed);
     b->rows = b->plan.rows;
     memset(b->left_out, 0, b->plan.rows * sizeof *b->left_out);
@@ -308,7 +321,7 @@ void leat_window_assign(struct leat_loader *l)
 
 /* ---- the ring ----------------------------------------------------------------------------------------------------- */
 
-static uint64_t last_epoch(const struct leat_loader *l)
+uint64_t leat_window_last_epoch(const struct leat_loader *l)
 {
     uint64_t last = l->epoch + 1; /* at most one window into the next */
     if (l->epochs >= 0)
@@ -318,32 +331,23 @@ static uint64_t last_epoch(const struct leat_loader *l)
     return last;
 }
 
-int leat_window_plan(struct leat_loader *l, struct leat_error *error)
+int leat_window_admit(struct leat_loader *l, const struct leat_plan_batch *plan, struct leat_batch **out, struct leat_error *error)
 {
-    struct leat_plan_batch plan;
-    for (;;) {
-        if (l->n_window == l->window_room)
-            return LEAT_E_HELD;
-        if (l->plan_at.epoch > last_epoch(l))
-            return LEAT_E_END;
-        int rc = leat_plan_batch(l->plan, l->plan_at, &plan);
-        if (rc && rc != LEAT_E_END)
-            return leat_fail(error, rc, "no batch can be planned at epoch %" PRIu64 ", row %" PRIu64, l->plan_at.epoch, l->plan_at.row);
-        if (rc == LEAT_OK && plan.rows)
-            break;
-        l->plan_at = rc || plan.last ? (struct leat_position){l->plan_at.epoch + 1, 0} : plan.next;
-    }
-    uint64_t meta = meta_bytes(plan.rows);
+    uint64_t meta = meta_bytes(l, plan->rows);
     int rc = room_for(l, false, l->ragged && l->n_window ? meta + l->estimate : meta, error);
     if (rc)
         return rc;
-    struct leat_batch *b = leat_window_batch(l, plan.rows, error);
+    struct leat_batch *b = leat_window_batch(l, plan->rows, error);
     if (!b)
         return LEAT_E_NOMEM;
-    b->plan = plan;
+    b->plan = *plan;
     b->state = LEAT_BATCH_SIZING;
     l->in_flight += b->meta;
     leat_engine.used += b->meta;
+    if (!l->in_order) {
+        b->loose = true;
+        memset(b->row_state, LEAT_ROW_OPEN, plan->rows);
+    }
     leat_batch_rewind(b);
     if (!l->ragged) {
         rc = leat_window_cut(l, b, error);
@@ -354,6 +358,31 @@ int leat_window_plan(struct leat_loader *l, struct leat_error *error)
         b->state = LEAT_BATCH_FILLING;
     }
     l->window[(l->head + l->n_window++) % l->window_room] = b;
+    *out = b;
+    return LEAT_OK;
+}
+
+int leat_window_plan(struct leat_loader *l, struct leat_error *error)
+{
+    struct leat_plan_batch plan;
+    struct leat_batch *b;
+    if (!l->in_order)
+        return leat_unordered_plan(l, error);
+    for (;;) {
+        if (l->n_window == l->window_room)
+            return LEAT_E_HELD;
+        if (l->plan_at.epoch > leat_window_last_epoch(l))
+            return LEAT_E_END;
+        int rc = leat_plan_batch(l->plan, l->plan_at, &plan);
+        if (rc && rc != LEAT_E_END)
+            return leat_fail(error, rc, "no batch can be planned at epoch %" PRIu64 ", row %" PRIu64, l->plan_at.epoch, l->plan_at.row);
+        if (rc == LEAT_OK && plan.rows)
+            break;
+        l->plan_at = rc || plan.last ? (struct leat_position){l->plan_at.epoch + 1, 0} : plan.next;
+    }
+    int rc = leat_window_admit(l, &plan, &b, error);
+    if (rc)
+        return rc;
     l->plan_at = plan.last ? (struct leat_position){plan.epoch + 1, 0} : plan.next;
     return LEAT_OK;
 }
@@ -362,7 +391,10 @@ void leat_window_cancel(struct leat_loader *l, size_t from)
 {
     if (from >= l->n_window)
         return;
-    l->plan_at = leat_window_at(l, from)->plan.at;
+    const struct leat_batch *first = leat_window_at(l, from);
+    l->plan_at = first->plan.at;
+    l->plan_skip = first->skip;
+    l->replay = first->recorded;
     while (l->n_window > from) {
         struct leat_batch *b = leat_window_at(l, --l->n_window);
         leat_batch_cancel(b);
@@ -376,4 +408,11 @@ struct leat_batch *leat_window_pop(struct leat_loader *l)
     l->head = (l->head + 1) % l->window_room;
     l->n_window--;
     return b;
+}
+
+void leat_window_remove(struct leat_loader *l, size_t i)
+{
+    for (; i; i--)
+        l->window[(l->head + i) % l->window_room] = leat_window_at(l, i - 1);
+    leat_window_pop(l);
 }

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "io/file.h"
 #include "io/guard.h"
 #include "io/local.h"
@@ -27,6 +28,7 @@ struct faulty_file {
 struct delayed {
     struct leat_io_request *request;
     struct delayed *next;
+    bool released;
 };
 
 static struct leat_faulty plan;
@@ -35,7 +37,8 @@ static atomic_uint errors_left;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct delayed *queue, **queue_end = &queue;
+static struct delayed *queue, **queue_end = &queue, *held, **held_end = &held;
+static unsigned held_per_thousand;
 static bool stopping;
 static pthread_t helper;
 
@@ -104,6 +107,56 @@ static void finish(struct leat_io_request *r)
     r->file = &f->file;
 }
 
+/* Under the lock. */
+static void enqueue(struct delayed *d)
+{
+    d->next = NULL;
+    *queue_end = d;
+    queue_end = &d->next;
+    pthread_cond_signal(&changed);
+}
+
+/* Puts a read aside that is to wait. Under the lock. */
+static bool hold(struct delayed *d)
+{
+    const struct faulty_file *f = (const struct faulty_file *)d->request->file;
+    if (stopping || d->released || !f->disturbed || leat_key_mix(UINT64_C(0x686f6c64), d->request->offset) % 1000 >= held_per_thousand)
+        return false;
+    d->next = NULL;
+    *held_end = d;
+    held_end = &d->next;
+    return true;
+}
+
+void leat_faulty_hold(unsigned per_thousand)
+{
+    pthread_mutex_lock(&lock);
+    held_per_thousand = per_thousand;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Under the lock. */
+static unsigned release(unsigned n)
+{
+    unsigned released = 0;
+    for (; held && released < n; released++) {
+        struct delayed *d = held;
+        if (!(held = d->next))
+            held_end = &held;
+        d->released = true;
+        enqueue(d);
+    }
+    return released;
+}
+
+unsigned leat_faulty_release(unsigned n)
+{
+    pthread_mutex_lock(&lock);
+    unsigned released = release(n);
+    pthread_mutex_unlock(&lock);
+    return released;
+}
+
 static void *help(void *arg)
 {
     (void)arg;
@@ -116,6 +169,8 @@ static void *help(void *arg)
             break;
         if (!(queue = d->next))
             queue_end = &queue;
+        if (hold(d))
+            continue;
         pthread_mutex_unlock(&lock);
         struct leat_io_request *r = d->request;
         leat_free(d);
@@ -138,9 +193,7 @@ static int faulty_submit(struct leat_io_file *file, struct leat_io_request *r)
     }
     d->request = r;
     pthread_mutex_lock(&lock);
-    *queue_end = d;
-    queue_end = &d->next;
-    pthread_cond_signal(&changed);
+    enqueue(d);
     pthread_mutex_unlock(&lock);
     return LEAT_IO_PENDING;
 }
@@ -221,7 +274,10 @@ void leat_faulty_start(const struct leat_faulty *faulty)
     atomic_store(&reads, 0);
     atomic_store(&maps, 0);
     atomic_store(&errors_left, plan.errors);
+    pthread_mutex_lock(&lock);
     stopping = false;
+    held_per_thousand = 0;
+    pthread_mutex_unlock(&lock);
     if (plan.later && pthread_create(&helper, NULL, help, NULL))
         plan.later = false;
     leat_io_pread = disturbed_pread;
@@ -233,6 +289,7 @@ struct leat_faulty_counts leat_faulty_stop(void)
     if (plan.later) {
         pthread_mutex_lock(&lock);
         stopping = true;
+        release(UINT32_MAX);
         pthread_cond_signal(&changed);
         pthread_mutex_unlock(&lock);
         pthread_join(helper, NULL);

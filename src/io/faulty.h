@@ -34,7 +34,12 @@ struct leat_faulty_counts {
 
 /* Takes the place of leat_io_backend. No file is open that the test goes on to use with it. `faulty` is copied. */
 void leat_faulty_start(const struct leat_faulty *faulty);
-/* Waits for delayed reads and puts the local backend back. Files opened meanwhile stay usable until closed. */
+/* With `later`: from now on the reads of about so many of a thousand places do not complete until they are released: slow samples
+ * that no clock decides about. A place is held again each time that it is read. */
+void leat_faulty_hold(unsigned per_thousand);
+/* Lets the n that have been held longest complete. Returns how many of these there were. */
+unsigned leat_faulty_release(unsigned n);
+/* Waits for delayed reads, releases held ones and puts the local backend back. Files opened meanwhile stay usable until closed. */
 struct leat_faulty_counts leat_faulty_stop(void);
 
 #endif

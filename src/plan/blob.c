@@ -24,7 +24,7 @@ static uint64_t varints(const struct leat_list *list, uint8_t *out)
     return n;
 }
 
-static char *to_base64(const uint8_t *bytes, uint64_t n)
+char *leat_to_base64(const uint8_t *bytes, uint64_t n)
 {
     char *text = leat_alloc((n + 2) / 3 * 4 + 1), *t = text;
     if (!text)
@@ -50,14 +50,13 @@ int leat_list_to_text(const struct leat_list *list, uint64_t room, char **out)
         return LEAT_E_NOMEM;
     uint64_t n = varints(list, bytes);
     int rc = LEAT_OK;
-    if ((n + 2) / 3 * 4 <= room && !(*out = to_base64(bytes, n)))
+    if ((n + 2) / 3 * 4 <= room && !(*out = leat_to_base64(bytes, n)))
         rc = LEAT_E_NOMEM;
     leat_free(bytes);
     return rc;
 }
 
-/* The bytes of base64 text, decoded in place; false if it is none. */
-static bool from_base64(const char *text, uint8_t *out, uint64_t *n)
+bool leat_from_base64(const char *text, uint8_t *out, uint64_t *n)
 {
     uint64_t length = strlen(text), k = 0;
     if (length % 4)
@@ -103,7 +102,7 @@ int leat_list_from_text(const char *text, uint64_t count, struct leat_list **out
     int rc = LEAT_OK;
     if (!bytes || !positions)
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a list of positions");
-    else if (!from_base64(text, bytes, &n))
+    else if (!leat_from_base64(text, bytes, &n))
         rc = leat_fail(error, LEAT_E_INVALID, "the state's list of positions is not base64: the state was cut or changed");
     while (!rc && at < n) {
         if (read_varint(bytes, n, &at, &z)) {

@@ -8,6 +8,7 @@
  *     log.c       the entries of the log and decisions
  *     state.c     the log and a position as text, and back
  *     blob.c      a list of positions as text, and back
+ *     received.c  what was received out of order as text, and back
  *     plan.c      a plan from its specification; rows
  */
 #ifndef LEAT_PLAN_INTERNAL_H
@@ -38,6 +39,16 @@ void leat_list_free(struct leat_list *list);
 /* *out stays NULL where the text would be longer than `room` or the positions were given up. Ended with leat_free. */
 int leat_list_to_text(const struct leat_list *list, uint64_t room, char **out);
 int leat_list_from_text(const char *text, uint64_t count, struct leat_list **out, struct leat_error *error);
+/* Text ended with leat_free, or NULL; the bytes of base64 text (3 / 4 of its length at most), or false if it is none. */
+char *leat_to_base64(const uint8_t *bytes, uint64_t n);
+bool leat_from_base64(const char *text, uint8_t *out, uint64_t *n);
+
+/* received.c: what stands in a state of what was received out of order. `value` is what leat_received_json made; errors as those of
+ * leat_plan_load_unordered. */
+struct json_t;
+struct json_t *leat_received_json(const struct leat_plan *plan, struct leat_position at, const struct leat_plan_received *received);
+int leat_received_read(const struct leat_plan *plan, const struct json_t *value, struct leat_position at, struct leat_plan_received *out,
+                       struct leat_error *error);
 
 struct leat_weights {
     uint64_t n, hash, positive; /* how many are above 0 */

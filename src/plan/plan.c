@@ -299,6 +299,25 @@ int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *b
     return LEAT_OK;
 }
 
+int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64_t *numbers, uint64_t n, struct leat_plan_row *rows)
+{
+    uint64_t epoch_rows = epoch >> 63 ? 0 : leat_plan_epoch_rows(plan, epoch), key = leat_key_mix(plan->seed, epoch);
+    struct reader r;
+    if (!epoch_rows)
+        return LEAT_E_RANGE;
+    start_reader(&r, plan, epoch);
+    for (uint64_t i = 0, run; i < n; i += run) {
+        bool real = numbers[i] < epoch_rows;
+        uint64_t row = real ? numbers[i] : (numbers[i] - epoch_rows) % epoch_rows;
+        for (run = 1; i + run < n && numbers[i + run] == numbers[i] + run && row + run < epoch_rows; run++)
+            ;
+        if (!is_known(plan, (struct leat_position){epoch, real ? row : epoch_rows}, row + run))
+            return LEAT_E_RANGE;
+        fill(&r, key, numbers[i], row, real, run, rows + i);
+    }
+    return LEAT_OK;
+}
+
 /* Another entry of what the order draws from: a list's own, a weighted order's by weight, else any sample. */
 static uint64_t another(const struct leat_source_order *o, const struct leat_list *list, uint64_t key, unsigned attempt, uint64_t broken)
 {

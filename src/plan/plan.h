@@ -99,6 +99,10 @@ int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, 
 int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,
                    struct leat_plan_row *rows);
 
+/* Rows of an epoch by number, as leat_plan_row.row says it: padding counts on from the epoch's rows. LEAT_E_RANGE: as above, or an
+ * epoch without rows. */
+int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64_t *numbers, uint64_t n, struct leat_plan_row *rows);
+
 uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
 /* The sample that stands in for a broken one at its attempt-th try (0 to 15): pure in (seed, epoch, row, attempt). Its count is 0
  * where leat_plan_rows would give LEAT_E_RANGE. */
@@ -129,5 +133,22 @@ int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16],
  * LEAT_E_STATE says what differs; LEAT_E_INVALID: not a state. */
 int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
                    struct leat_error *error);
+
+/* What one rank has received of an epoch out of order. The state's position is then the frontier: the first batch of which this
+ * rank lacks a row. Bit i (of byte i / 8, the lowest first) is the i-th of this rank's rows from that batch's first one on; as many
+ * bits are set as this rank's batches from the frontier to `row` have rows. */
+#define LEAT_PLAN_MAX_BITS 65536 /* 8 KiB: a state stays small; no row is delivered so far beyond the frontier */
+struct leat_plan_received {
+    uint64_t row; /* where the batch begins whose number and size the next one handed out has */
+    uint64_t n_bits;
+    uint8_t bits[LEAT_PLAN_MAX_BITS / 8]; /* zero behind n_bits */
+};
+/* As leat_plan_state; `received` NULL: nothing out of order. */
+int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at,
+                              const struct leat_plan_received *received, char **json, struct leat_error *error);
+/* As leat_plan_load; *found says whether the state holds what was received out of order. leat_plan_load refuses such a state. Where it
+ * does, rank and sizes must be those of this plan (LEAT_E_STATE). */
+int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
+                             struct leat_plan_received *received, bool *found, struct leat_error *error);
 
 #endif

@@ -17,6 +17,7 @@
 #include "plan/internal.h"
 
 #define STATE_VERSION 1
+#define UNORDERED_VERSION 2 /* with what was received beyond the position: a leat that does not know of it must not go on from there */
 #define MAX_STATE 65536 /* bytes of a state that we write */
 #define MAX_READ (UINT64_C(4) * MAX_STATE)
 #define MAX_LISTS 45056 /* bytes of lists in it */
@@ -158,7 +159,8 @@ static json_t *log_json(const struct leat_plan *p, struct leat_position at, uint
     return whole(log, bad);
 }
 
-static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, uint32_t kept)
+static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at,
+                        const struct leat_plan_received *received, uint32_t kept)
 {
     char print[33], seed[24];
     for (int i = 0; i < 16; i++)
@@ -168,7 +170,9 @@ static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[
     int bad = json_object_set_new(where, "epoch", json_integer((json_int_t)at.epoch));
     bad |= json_object_set_new(where, "row", json_integer((json_int_t)at.row));
     bad |= json_object_set_new(o, "at", where);
-    bad |= json_object_set_new(o, "state", json_integer(STATE_VERSION));
+    bad |= json_object_set_new(o, "state", json_integer(received ? UNORDERED_VERSION : STATE_VERSION));
+    if (received)
+        bad |= json_object_set_new(o, "received", leat_received_json(plan, at, received));
     bad |= json_object_set_new(o, "plan", json_integer(LEAT_PLAN_VERSION));
     bad |= json_object_set_new(o, "leat", json_string(LEAT_VERSION));
     bad |= json_object_set_new(o, "fingerprint", json_string(print));
@@ -183,6 +187,12 @@ static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[
 int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, char **json,
                     struct leat_error *error)
 {
+    return leat_plan_state_unordered(plan, fingerprint, at, NULL, json, error);
+}
+
+int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at,
+                              const struct leat_plan_received *received, char **json, struct leat_error *error)
+{
     *json = NULL;
     if (at.epoch >> 63 || at.row >> 63)
         return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " row %" PRIu64 " is no position", at.epoch, at.row);
@@ -192,10 +202,10 @@ int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16],
                          at.epoch, at.row);
     if (at.row && at.row >= leat_plan_epoch_rows(plan, at.epoch)) /* after the last batch: the next epoch's start */
         at = (struct leat_position){at.epoch + 1, 0};
-    char *text = state_text(plan, fingerprint, at, KEPT_ENTRIES);
+    char *text = state_text(plan, fingerprint, at, received, KEPT_ENTRIES);
     if (text && strlen(text) > MAX_STATE) {
         free(text);
-        text = state_text(plan, fingerprint, at, 0);
+        text = state_text(plan, fingerprint, at, received, 0);
     }
     int rc = LEAT_OK;
     if (text && strlen(text) > MAX_STATE)
@@ -471,11 +481,11 @@ static int check_versions(const json_t *o, struct leat_error *error)
     if (!json_is_object(o) || !get_number(o, "state", INT64_MAX, &state) || !get_number(o, "plan", INT64_MAX, &plan) || !state || !plan)
         return not_a_state(error, "it is no JSON object with the versions of state and plan");
     const char *leat = json_string_value(json_object_get(o, "leat"));
-    if (state != STATE_VERSION || plan != LEAT_PLAN_VERSION)
+    if (state > UNORDERED_VERSION || plan != LEAT_PLAN_VERSION)
         return leat_fail(error, LEAT_E_STATE,
                          "the state has version %" PRIu64 " and plan version %" PRIu64 " (of leat %.32s), this leat %s knows %d and %d: "
                          "load it with the leat that wrote it",
-                         state, plan, leat ? leat : "?", LEAT_VERSION, STATE_VERSION, LEAT_PLAN_VERSION);
+                         state, plan, leat ? leat : "?", LEAT_VERSION, UNORDERED_VERSION, LEAT_PLAN_VERSION);
     return LEAT_OK;
 }
 
@@ -491,8 +501,29 @@ static int check_position(const struct leat_plan *trial, struct leat_position *a
     return LEAT_OK;
 }
 
+/* With rows received out of order, batches must be those that they were received from. */
+static int check_unchanged(const struct leat_plan *p, const struct leat_entry *log, uint32_t n, struct leat_position at,
+                           struct leat_error *error)
+{
+    for (uint32_t i = 1; i < n; i++)
+        if (log[i].kind == LEAT_ENTRY_RESUME && log[i].at.epoch == at.epoch && log[i].at.row == at.row &&
+            (log[i].global_batch || log[i].world_size || log[i].tail >= 0))
+            return leat_fail(error, LEAT_E_STATE,
+                             "the state holds what one rank received out of order, and sizes differ now (global batch %" PRIu64
+                             ", %u ranks), which would need the parts of all ranks: go on with the sizes that the run had, or from a "
+                             "state taken at an epoch's end",
+                             p->opened_global_batch, p->opened_world_size);
+    return LEAT_OK;
+}
+
 int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
                    struct leat_error *error)
+{
+    return leat_plan_load_unordered(plan, fingerprint, json, at, NULL, NULL, error);
+}
+
+int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
+                             struct leat_plan_received *received, bool *found, struct leat_error *error)
 {
     struct leat_entry *log = NULL;
     struct leat_position where = {UINT64_MAX, UINT64_MAX};
@@ -522,8 +553,15 @@ int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const 
     trial.log = log;
     trial.n_log = n;
     rc = check_position(&trial, &where, error);
+    const json_t *beyond = json_object_get(o, "received");
+    if (!rc && beyond)
+        rc = received ? leat_received_read(&trial, beyond, where, received, error)
+                      : leat_fail(error, LEAT_E_STATE,
+                                  "the state was taken within an epoch whose rows came out of order: open the loader with in_order=False");
     if (!rc)
         rc = add_resume(plan, log, &n, where, error);
+    if (!rc && beyond)
+        rc = check_unchanged(plan, log, n, where, error);
     if (!rc && plan->rank >= leat_log_entry(&(struct leat_plan){.log = log, .n_log = n}, where)->now.world_size)
         rc = not_a_state(error, "it has fewer ranks than this loader");
     if (rc)
@@ -533,6 +571,8 @@ int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const 
     plan->n_log = n;
     log = NULL;
     *at = where;
+    if (found)
+        *found = beyond != NULL;
 out:
     json_decref(o);
     if (log)
