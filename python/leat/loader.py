@@ -46,7 +46,8 @@ class Loader:
         drop_last: the same as ``tail="drop"``.
         tail: what becomes of the last rows of an epoch: ``"pad"``, ``"drop"``, ``"uneven"``.
         rank, world_size: the data-parallel ones; None: from ``torch.distributed``, else RANK and WORLD_SIZE, else 0 of 1.
-        in_order: True.
+        in_order: False: rows in the order in which they are finished, within bounds, so that a slow one holds up no batch
+            (docs/order.md). Sizes and bytes of rows are the same; only which rows are together differs from run to run.
         on_error: of a broken sample: ``"raise"``, ``"skip"`` (its row is left out), ``"substitute"``.
         error_report: a file to which broken samples are appended as JSON lines.
         num_threads: at most so many threads work for this loader.
@@ -55,7 +56,8 @@ class Loader:
         weight: share of the threads beside other loaders.
         framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
         yields: ``"dict"`` (a :class:`leat.Batch`) or ``"tuple"`` (its outputs, with `valid` appended where padding is possible).
-        log_dir: a folder where decisions that are too large for a state are kept: the lists of a Sampler.
+        log_dir: a folder of this run's: for what is too large for a state (the lists of a Sampler), and without `in_order` for the
+            record of which rows came together. What stands in it is given again as it was.
 
     Raises:
         ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
@@ -94,8 +96,8 @@ class Loader:
     ) -> None:
         if not isinstance(dataset, Dataset):
             raise TypeError(f"dataset is a leat.Dataset, not {type(dataset).__name__}: leat.open(path) gives one")
-        if in_order is not True:
-            raise ValueError("in_order is True: batches come in the order of the plan, and in_order=False is not available")
+        if not isinstance(in_order, (bool, np.bool_)):
+            raise TypeError(f"in_order is True or False, not {in_order!r:.60}")
         if (batch_size is None) == (global_batch_size is None):
             raise ValueError("give batch_size (rows per rank) or global_batch_size (rows of all ranks), one of them")
         if yields not in ("dict", "tuple"):
@@ -159,7 +161,10 @@ class Loader:
             "region": 0 if compiler is None else 1,
             "log_dir": log_dir,
             "functions": functions,
+            "in_order": bool(in_order),
         }
+        if not in_order and self._log_dir is not None:
+            os.makedirs(self._log_dir, exist_ok=True)
         self._core = _leat.Loader.open(**options)
         self._stage = None
         if compiler is not None:
@@ -282,14 +287,17 @@ class Loader:
     # ---- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where training is: a small dict of plain values, which counts the batches handed out and fits every rank."""
+        """Where training is: a small dict of plain values, which counts the batches handed out and fits every rank.
+
+        Without `in_order`, one taken within an epoch on several ranks fits only the rank that took it: save each rank's.
+        """
         state: dict[str, Any] = json.loads(self._core.state() if self._stage is None else self._stage.state())
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state: the next iteration begins with the batch after the last one that was handed out.
 
-        Sizes and the number of ranks may differ from those of the saving run.
+        Sizes and the number of ranks may differ from those of the saving run, except within an epoch without `in_order`.
 
         Raises:
             ValueError: the state is of another data set, order or version (:class:`leat.StateError`), or is none.
@@ -309,7 +317,7 @@ class Loader:
         self._core.load_state(json.dumps(plain))
         if self._stage is not None:
             self._stage.reset()
-        self._resuming = self._sampler is not None and plain["at"]["row"] > 0
+        self._resuming = self._sampler is not None and is_within(plain)
 
     def _find_lists(self, state: dict[str, Any]) -> None:
         """A Sampler's list that is too large for a state: from `log_dir`, else by reading the sampler again, which must then give
@@ -317,7 +325,7 @@ class Loader:
         missing = lists_elsewhere(state)
         if not missing:
             return
-        if state["at"]["row"] == 0:  # the next epoch reads a list of its own
+        if not is_within(state):  # the next epoch reads a list of its own
             state["log"] = [e for e in state["log"] if e.get("list") not in missing]
             return
         wanted = missing[-1]["hash"]
@@ -333,7 +341,11 @@ class Loader:
         return np.asarray(self._core.plan(*_checked(epoch, step)))
 
     def batch_at(self, epoch: int, step: int) -> Batch:
-        """That batch, computed again. The loader's position does not move."""
+        """That batch, computed again. The loader's position does not move.
+
+        Without `in_order` which rows it had stands only in the record in `log_dir`: ValueError without that, IndexError for a
+        batch that was not handed out.
+        """
         return self._batch(self._core.batch_at(*_checked(epoch, step)))
 
     def _batch(self, core: _leat.Batch) -> Batch:
@@ -384,6 +396,11 @@ def _checked(epoch: int, step: int) -> tuple[int, int]:
         return check.integer("epoch", epoch), check.integer("step", step)
     except ValueError as e:
         raise IndexError(str(e)) from None
+
+
+def is_within(state: Mapping[str, Any]) -> bool:
+    """Whether a state was taken within an epoch: out of order its position may be the epoch's start still."""
+    return state["at"]["row"] > 0 or "received" in state
 
 
 def lists_elsewhere(state: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -16,32 +16,15 @@ struct loader {
     atomic_bool closing;
 };
 
-static const char *const keywords[] = {"dataset",
-                                       "batch_size",
-                                       "global_batch_size",
-                                       "order",
-                                       "block_rows",
-                                       "weights",
-                                       "num_samples",
-                                       "replacement",
-                                       "positions",
-                                       "seed",
-                                       "epochs",
-                                       "tail",
-                                       "rank",
-                                       "world_size",
-                                       "local_ranks",
-                                       "on_error",
-                                       "error_report",
-                                       "num_threads",
-                                       "budget_bytes",
-                                       "max_held_bytes",
-                                       "weight",
-                                       "program",
-                                       "region",
-                                       "log_dir",
-                                       "functions",
-                                       NULL};
+static const char *const keywords[] = {"dataset",      "batch_size",     "global_batch_size",
+                                       "order",        "block_rows",     "weights",
+                                       "num_samples",  "replacement",    "positions",
+                                       "seed",         "epochs",         "tail",
+                                       "rank",         "world_size",     "local_ranks",
+                                       "on_error",     "error_report",   "num_threads",
+                                       "budget_bytes", "max_held_bytes", "weight",
+                                       "program",      "region",         "log_dir",
+                                       "functions",    "in_order",       NULL};
 
 struct leat_native *py_native_table(PyObject *list)
 {
@@ -73,14 +56,14 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     PyObject *dataset, *report = NULL, *log_dir = NULL, *functions;
     struct leat_native *table = NULL;
     Py_buffer weights = {0}, positions = {0};
-    int order, replacement, tail, on_error, rc;
+    int order, replacement, tail, on_error, in_order, rc;
     unsigned long long batch, global, block, samples, seed, budget, held;
     long long epochs;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&O!:open", (char **)(uintptr_t)keywords, py_dataset_type,
+    if (!PyArg_ParseTupleAndKeywords(args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&O!p:open", (char **)(uintptr_t)keywords, py_dataset_type,
                                      &dataset, &batch, &global, &order, &block, &weights, &samples, &replacement, &positions, &seed,
                                      &epochs, &tail, &o.rank, &o.world_size, &o.local_ranks, &on_error, py_path_or_none, &report,
                                      &o.num_threads, &budget, &held, &o.weight, &o.program, &o.region, py_path_or_none, &log_dir,
-                                     &PyList_Type, &functions))
+                                     &PyList_Type, &functions, &in_order))
         return NULL;
     o.batch_size = batch;
     o.global_batch_size = global;
@@ -96,6 +79,7 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     o.epochs = epochs;
     o.tail = (enum leat_tail)tail;
     o.on_error = (enum leat_on_error)on_error;
+    o.in_order = in_order;
     o.error_report = report ? PyBytes_AsString(report) : NULL;
     o.budget_bytes = budget;
     o.max_held_bytes = held;

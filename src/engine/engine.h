@@ -86,7 +86,7 @@ struct leat_batch {
     struct leat_error failure;
     struct leat_batch *next;
 
-    /* Of a loader that does not keep the order: unordered.c. */
+    /* Of a loader that does not keep the order: gather.c. */
     bool loose;               /* its rows may leave it one by one */
     bool listed;              /* its rows are those of `numbers`, not a run of the plan's */
     bool recorded;            /* it stands in the record, and is made again */
@@ -160,7 +160,7 @@ struct leat_loader {
     uint64_t next_epoch; /* what set_epoch said */
     int64_t list_epoch;  /* last epoch for which lists are known; lists_later only */
 
-    /* out of order (unordered.c): `at` is the frontier, the first planned batch of which a row was not received */
+    /* out of order (gather.c, unordered.c): `at` is the frontier, the first planned batch of which a row was not received */
     bool in_order;
     uint32_t world_size;
     struct leat_received *received; /* planned batches from the frontier on of which rows were received, in order */
@@ -329,7 +329,7 @@ void leat_batch_count(struct leat_loader *loader, const struct leat_batch *batch
 int leat_batch_raise(struct leat_loader *loader, struct leat_batch *batch, struct leat_error *error);
 bool leat_batch_fail_if_empty(struct leat_batch *batch);
 
-/* ---- unordered.c: all under the lock, of a loader that does not keep the order -------------------------------------- */
+/* ---- unordered.c, gather.c: all under the lock, of a loader that does not keep the order ----------------------------- */
 
 /* As leat_window_plan. */
 int leat_unordered_plan(struct leat_loader *loader, struct leat_error *error);

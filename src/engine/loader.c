@@ -114,6 +114,12 @@ static struct leat_position received(const struct leat_loader *l)
     return l->started && !l->ended ? l->at : next_start(l);
 }
 
+/* Whether rows of the epoch of `at`, the position that a state names, were received: without in_order it may be the epoch's start. */
+static bool is_within(const struct leat_loader *l, struct leat_position at)
+{
+    return at.row || (!l->in_order && (l->loaded || (l->started && !l->ended)) && l->serve.epoch == at.epoch && l->serve.row);
+}
+
 int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_error *error)
 {
     int rc = enter(l, error);
@@ -321,6 +327,8 @@ static int hand_out(struct leat_loader *l, struct leat_batch **out, struct leat_
 /* Does what the consumer would otherwise wait for, if that takes no thread more than the loader may have. */
 static bool help(struct leat_loader *l)
 {
+    if (!l->in_order && !l->side) /* the row that it took might be the one that nobody is to wait for */
+        return false;
     if (l->helping || (l->working >= l->num_threads && !l->one_core))
         return false;
     struct leat_task *task = leat_task_take(l, false);
@@ -464,10 +472,11 @@ int leat_loader_decide(struct leat_loader *l, const struct leat_decision *decisi
         return leat_fail(error, LEAT_E_INVALID, "a decision must not hold from epoch %" PRIu64 ", row %" PRIu64 ": that was handed out",
                          d.at.epoch, d.at.row);
     }
-    if (!l->in_order && d.at.row) {
+    if (!l->in_order && is_within(l, d.at)) {
         leat_engine_unlock();
-        return leat_fail(error, LEAT_E_INVALID,
-                         "a decision within an epoch needs in_order: rows beyond it may have been handed out. Let it hold from an epoch's start");
+        return leat_fail(
+            error, LEAT_E_INVALID,
+            "a decision within an epoch needs in_order: rows beyond it may have been handed out. Let it hold from an epoch's start");
     }
     leat_window_cancel(l, first_beyond(l, d.at));
     pause(l);
@@ -489,7 +498,7 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
     if (rc)
         return rc;
     struct leat_position at = next_start(l);
-    if (l->loaded && at.row)
+    if (l->loaded && is_within(l, at))
         at = (struct leat_position){at.epoch + 1, 0};
     struct leat_decision decision = {.at = at, .positions = positions, .n_positions = n, .done = received(l)};
     leat_window_cancel(l, first_beyond(l, at));
@@ -540,7 +549,7 @@ int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_
         l->ended = false;
         l->epoch = at.epoch;
         if (l->lists_later)
-            l->list_epoch = at.row ? (int64_t)at.epoch : (int64_t)at.epoch - 1;
+            l->list_epoch = is_within(l, at) ? (int64_t)at.epoch : (int64_t)at.epoch - 1;
     }
     unpause(l);
     leat_engine_unlock();

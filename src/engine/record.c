@@ -100,8 +100,8 @@ static bool add_line(struct pages *p, const json_t *line, size_t ordinal)
     for (; s.n < json_array_size(rows); s.n++) {
         const json_t *pair = json_array_get(rows, s.n);
         struct run run;
-        if (!number_of(json_array_get(pair, 0), &run.begin) || !number_of(json_array_get(pair, 1), &run.n) || !run.n ||
-            run.begin < end || !leat_add_u64(run.begin, run.n, &end)) {
+        if (!number_of(json_array_get(pair, 0), &run.begin) || !number_of(json_array_get(pair, 1), &run.n) || !run.n || run.begin < end ||
+            !leat_add_u64(run.begin, run.n, &end)) {
             p->n_runs = s.first;
             return true;
         }
@@ -187,7 +187,8 @@ static int check_head(const struct leat_record *r, const json_t *line, const cha
     uint64_t version;
     int rc = LEAT_OK;
     if (!number_of(json_object_get(line, "record"), &version) || version != RECORD_VERSION)
-        rc = leat_fail(error, LEAT_E_STATE, "the record of batches in log_dir has a version that this leat does not know: give another folder");
+        rc = leat_fail(error, LEAT_E_STATE,
+                       "the record of batches in log_dir has a version that this leat does not know: give another folder");
     else if (!print || !seed || strcmp(print, r->fingerprint) || strcmp(seed, r->seed))
         rc = leat_fail(error, LEAT_E_STATE,
                        "log_dir holds the record of another run, of data set %.32s with seed %.20s: give each run a folder of its own",
@@ -304,7 +305,8 @@ int leat_record_seek(struct leat_record *r, uint64_t epoch, uint64_t step, uint6
     int rc = load(r, epoch, &p, error);
     if (!rc && !rows_of(&p, step, n, numbers))
         rc = leat_fail(error, LEAT_E_RANGE,
-                       "step %" PRIu64 " of epoch %" PRIu64 " is not in the record of log_dir: it was not handed out by a run with that folder",
+                       "step %" PRIu64 " of epoch %" PRIu64
+                       " is not in the record of log_dir: it was not handed out by a run with that folder",
                        step, epoch);
     empty(&p);
     return rc;
@@ -360,7 +362,8 @@ void leat_record_append(struct leat_record *r, const struct leat_batch *b)
     if (open_for(r, b->plan.epoch) && write_text(r->fd, line, ""))
         return;
     if (!r->warned)
-        leat_log(LEAT_LOG_WARNING, "step %" PRIu64 " of epoch %" PRIu64 " could not be added to the record in %.300s (%s): it cannot be given again",
+        leat_log(LEAT_LOG_WARNING,
+                 "step %" PRIu64 " of epoch %" PRIu64 " could not be added to the record in %.300s (%s): it cannot be given again",
                  b->plan.step, b->plan.epoch, r->folder, strerror(errno));
     r->warned = true;
 }

@@ -5,8 +5,8 @@
  *     budget_bytes >= fixed + task_bytes (or task_reserve, which is the least) + in_flight
  *
  * Where a task's wish would break this, what is easily had comes first: batches that were prefetched behind the task's
- * own are planned again later, and tasks at rest lose their buffers, or go where many reads had waited at once. If that is not enough, the task waits in `starved`,
- * without a thread, until a batch is handed out or another task is done. Nothing can come any more where nothing
+ * own are planned again later, and tasks at rest lose their buffers, or go where many reads had waited at once. If that is not enough, the
+ * task waits in `starved`, without a thread, until a batch is handed out or another task is done. Nothing can come any more where nothing
  * runs and the task's batch is the first one: then the value is larger than the budget allows, and that is an error.
  * Once its rows are made, a task gives back what is above the usual.
  */

@@ -513,8 +513,8 @@ void leat_task_run(struct leat_task *t)
         size_batch(t);
     else if (has_scratch(t))
         make_rows(t);
-    if (!t->sizing && !t->pending && atomic_fetch_add_explicit(&b->done, t->n, memory_order_acq_rel) + t->n == b->plan.rows && b->n_broken &&
-        !b->loose)
+    if (!t->sizing && !t->pending && atomic_fetch_add_explicit(&b->done, t->n, memory_order_acq_rel) + t->n == b->plan.rows &&
+        b->n_broken && !b->loose)
         leat_batch_compact(b); /* whoever makes the last row */
     t->ns = leat_clock_ns() - begun;
 }

@@ -104,7 +104,7 @@ static struct leat_batch *batch_with_work(struct leat_loader *l, bool ahead)
         return l->side;
     if (ahead && l->pends && l->parked >= MAX_PARKED)
         return NULL;
-    size_t n = ahead || !l->n_window ? l->n_window : 1;
+    size_t n = ahead || !l->n_window ? l->n_window : l->in_order;
     for (size_t i = 0; i < n; i++)
         if (batch_has_work(leat_window_at(l, i)))
             return leat_window_at(l, i);

@@ -38,8 +38,10 @@ json_t *leat_received_json(const struct leat_plan *p, struct leat_position at, c
 
 static int not_received(struct leat_error *error, const char *what)
 {
-    return leat_fail(error, LEAT_E_INVALID, "not a state of leat: of what was received out of order %s. Give the text that state_dict() "
-                                            "gave, unchanged", what);
+    return leat_fail(error, LEAT_E_INVALID,
+                     "not a state of leat: of what was received out of order %s. Give the text that state_dict() "
+                     "gave, unchanged",
+                     what);
 }
 
 static bool number(const json_t *o, const char *key, uint64_t most, uint64_t *out)

@@ -18,7 +18,7 @@
 
 #define STATE_VERSION 1
 #define UNORDERED_VERSION 2 /* with what was received beyond the position: a leat that does not know of it must not go on from there */
-#define MAX_STATE 65536 /* bytes of a state that we write */
+#define MAX_STATE 65536     /* bytes of a state that we write */
 #define MAX_READ (UINT64_C(4) * MAX_STATE)
 #define MAX_LISTS 45056 /* bytes of lists in it */
 #define KEPT_ENTRIES 32 /* entries before the position; older ones are folded */

@@ -1,0 +1,26 @@
+/* What unordered.c (what was received and what is planned) does for gather.c (what is handed out). All under the lock. */
+#ifndef LEAT_ENGINE_UNORDERED_H
+#define LEAT_ENGINE_UNORDERED_H
+
+#include "engine/engine.h"
+
+static inline bool leat_same_position(struct leat_position a, struct leat_position b)
+{
+    return a.epoch == b.epoch && a.row == b.row;
+}
+
+/* Sees that n rows of the running epoch, by rising number, are this rank's and were not received, and that they can be marked:
+ * false also where memory is out. */
+bool leat_unordered_can_mark(struct leat_loader *loader, const uint64_t *numbers, uint64_t n);
+/* After can_mark: they are received, and the frontier goes past what is complete. */
+void leat_unordered_mark(struct leat_loader *loader, const uint64_t *numbers, uint64_t n);
+/* The frontier goes past what is complete. */
+void leat_unordered_advance(struct leat_loader *loader);
+/* Whether a state could still say that a row was received. */
+bool leat_unordered_is_near(const struct leat_loader *loader, uint64_t number);
+/* The batch of step and size `served` is handed out: to the next one, or the epoch's end. */
+void leat_unordered_served(struct leat_loader *loader, const struct leat_plan_batch *served);
+/* The window is empty: planning begins again, at the frontier or with what the record has. */
+void leat_unordered_replan(struct leat_loader *loader);
+
+#endif
