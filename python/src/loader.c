@@ -56,10 +56,10 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     PyObject *dataset, *report = NULL, *log_dir = NULL, *functions;
     struct leat_native *table = NULL;
     Py_buffer weights = {0}, positions = {0};
-    int order, replacement, tail, on_error, in_order, rc;
+    int order, replacement, tail, on_error, in_order = 1, rc;
     unsigned long long batch, global, block, samples, seed, budget, held;
     long long epochs;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&O!p:open", (char **)(uintptr_t)keywords, py_dataset_type,
+    if (!PyArg_ParseTupleAndKeywords(args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&O!|p:open", (char **)(uintptr_t)keywords, py_dataset_type,
                                      &dataset, &batch, &global, &order, &block, &weights, &samples, &replacement, &positions, &seed,
                                      &epochs, &tail, &o.rank, &o.world_size, &o.local_ranks, &on_error, py_path_or_none, &report,
                                      &o.num_threads, &budget, &held, &o.weight, &o.program, &o.region, py_path_or_none, &log_dir,
