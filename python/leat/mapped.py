@@ -59,15 +59,10 @@ class _Work:
         self.entry: _Entry | None = None
         self.bytes = 0
         self.core_rows = np.arange(self.rows)  #: of the engine's batch
+        gone = [row for row, _, delivered, _ in self.errors if delivered is None]
+        self.planned = np.setdiff1d(np.arange(self.rows + len(gone)), gone)  #: rows of the plan: the engine may have left some out
         self.native: dict[str, Any] | None = None  #: outputs that are delivered as the engine made them, once they are wanted
         self.valid: Any = None
-
-    def planned_row(self, row: int) -> int:
-        """The row of the plan: those that the engine left out are not in its batch."""
-        for gone, _, delivered, _ in self.errors:
-            if delivered is None and gone <= row:
-                row += 1
-        return row
 
 
 class _Entry:
@@ -395,7 +390,7 @@ class Stage:
         work.first_error = work.first_error or error
         for row, (reason, _) in sorted(entry.broken.items()):
             work.left[row] = False
-            work.errors.append((work.planned_row(row), work.ids[row], None, reason))
+            work.errors.append((int(work.planned[row]), work.ids[row], None, reason))
 
     def _close_gaps(self, work: _Work) -> None:
         """Leaves rows out for good: before a function takes the whole batch, and before it is delivered."""
@@ -420,7 +415,7 @@ class Stage:
         work.keys = [work.keys[row] for row in rows]
         work.ids = [work.ids[row] for row in rows]
         work.valid = work.valid[rows]
-        work.core_rows = work.core_rows[rows]
+        work.core_rows, work.planned = work.core_rows[rows], work.planned[rows]
         work.rows = len(rows)
         work.left = np.ones(work.rows, bool)
 

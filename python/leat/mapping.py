@@ -34,6 +34,7 @@ RESULTS = 16
 
 #: of a row that the parent took out, in the flags before the payload
 GONE = 1
+ENDED = "a function ended 3 workers that computed it: it crashed, or took more memory than there is"
 
 
 class ResultError(TypeError):
@@ -219,9 +220,9 @@ def to_user(value: Any, t: Field, framework: str) -> Any:
     return tensor.view(torch.bfloat16) if t.dtype == "bfloat16" else tensor
 
 
-def as_stored(made: Any, wanted: Field) -> Any:
-    """A result as it lies in memory: arrays for tensors, images and numbers; others as they are."""
-    if wanted.kind != "array":
+def as_stored(made: Any, wanted: Field | None) -> Any:
+    """A result as it lies in memory: arrays for tensors, images and numbers (of the dtype that is wanted); others as they are."""
+    if wanted is not None and wanted.kind != "array":
         return made
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(made, torch.Tensor):
@@ -231,7 +232,7 @@ def as_stored(made: Any, wanted: Field) -> Any:
         return np.asarray(made)
     if isinstance(made, (bool, int, float)):
         kinds = {bool: "b", int: "iuf", float: "f"}[type(made)] if type(made) in (bool, int, float) else ""
-        dtype = None if wanted.dtype == "bfloat16" else np.dtype(wanted.dtype)
+        dtype = None if wanted is None or wanted.dtype == "bfloat16" else np.dtype(wanted.dtype)
         return np.asarray(made, dtype if dtype is not None and dtype.kind in kinds else None)
     return made if isinstance(made, (str, bytes, dict)) or made is None else np.asarray(made)
 
@@ -511,14 +512,14 @@ class Compiler:
         if step.batch:
             if isinstance(made, (Ragged, list, tuple)):
                 rows = list(made.unbind() if isinstance(made, Ragged) else made)
-                found = type_of(as_stored(rows[0], Field("array", "uint8"))) if len(rows) == 1 else None
+                found = type_of(as_stored(rows[0], None)) if len(rows) == 1 else None
                 if found is not None and found.kind == "array" and found.shape:
                     found = Field("array", found.dtype, (None, *found.shape[1:]))
             else:
-                found = type_of(as_stored(made, Field("array", "uint8")))
+                found = type_of(as_stored(made, None))
                 found = Field("array", found.dtype, found.shape[1:]) if found is not None and found.shape and found.shape[0] == 1 else None
         else:
-            found = type_of(as_stored(made, Field("array", "uint8")))
+            found = type_of(as_stored(made, None))
         if found is None:
             what = "1 row was wanted" if step.batch else "an array, a tensor, a number, str or bytes is wanted"
             raise ResultError(
@@ -656,7 +657,7 @@ class Runner:
             at = -1
             try:
                 if self.flags[row] == GONE:
-                    raise BrokenSampleError("its earlier tries ended workers")
+                    raise BrokenSampleError(ENDED)
                 for at in task.outputs:
                     value = self.readers[at](row)
                     for step in program.outputs[at].phases[task.phase]:
@@ -684,7 +685,7 @@ class Runner:
         board.at_row(unit)
         try:
             if self.flags[unit] == GONE:
-                raise BrokenSampleError("its earlier tries ended workers")
+                raise BrokenSampleError(ENDED)
             values: Any = [self.readers[at](row) for row in range(task.rows)]
             output = self.program.outputs[at]
             if is_dense(output.type_after(task.phase - 1)):

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +251,353 @@ def test_leat_rng_goes_on_within_a_row() -> None:
         if not workers:
             wanted = found
         assert torch.equal(found, wanted)
+
+
+# ---- functions that fail ----------------------------------------------------------------------------------------------
+
+
+class Odd(Exception):
+    """Of the test's own."""
+
+
+def refuse(*numbers: int) -> Callable[[Any], Any]:
+    """A function that raises for samples of these labels."""
+
+    def checked(x: Any) -> Any:
+        if int(x) in numbers:
+            raise Odd(f"label {int(x)} is odd")
+        return x * 10
+
+    return checked
+
+
+@pytest.fixture(scope="module")
+def numbers(folder: Path) -> leat.Dataset:
+    """50 samples: n = i, and text."""
+    path = folder / "numbers.leat"
+    with leat.Writer(path, {"n": "int64", "text": "str"}) as w:
+        for i in range(50):
+            w.add(n=i, text="abc"[: i % 4])
+    return leat.open(path)
+
+
+def test_an_error_arrives_as_its_own_class_with_sample_and_traceback(numbers: leat.Dataset) -> None:
+    with leat.Loader(numbers, 8, outputs={"n": [ops.Map(refuse(21, 22, 30))]}) as loader:
+        batches = iter(loader)
+        assert [next(batches)["n"].tolist()[0] for _ in range(2)] == [0, 80]
+        state = loader.state_dict()
+        for _ in range(2):  # the position does not move
+            with pytest.raises(Odd, match=r"(?s)in output 'n' for sample 21, row 5 of batch 2 of epoch 0.*label 21 is odd") as caught:
+                next(batches)
+            assert "in checked" in str(caught.value) and caught.value.sample == 21  # type: ignore[attr-defined]
+            assert loader.state_dict() == state
+
+
+def test_a_batch_function_that_fails_fails_its_batch(numbers: leat.Dataset) -> None:
+    def late(x: Any) -> Any:
+        if int(x[0]) == 16:
+            raise Odd("a batch")
+        return x
+
+    for policy in ("raise", "skip"):
+        with leat.Loader(numbers, 8, outputs={"n": [ops.MapBatch(late)]}, on_error=policy) as loader:  # type: ignore[arg-type]
+            batches = iter(loader)
+            assert [next(batches)["n"].tolist()[0] for _ in range(2)] == [0, 8]
+            with pytest.raises(Odd, match="a batch"):
+                next(batches)
+
+
+def test_skip_leaves_the_row_out_of_every_output(numbers: leat.Dataset) -> None:
+    outputs = {
+        "n": leat.Out("n", [ops.Map(refuse(3, 9, 10, 49))]),
+        "same": leat.Out("n", []),
+        "text": [],
+        "sum": leat.Out("n", [ops.Map(lambda x: x + 1), ops.MapBatch(lambda x: x * 0 + x.sum())]),
+        "tokens": leat.Out("text", [ops.Map(lambda s: np.arange(len(s)), returns=leat.field("int64", (None,)))]),
+    }
+    with leat.Loader(numbers, 8, outputs=outputs, on_error="skip") as loader:
+        ids = []
+        for step, batch in enumerate(loader):
+            wanted = [i for i in range(8 * step, min(50, 8 * step + 8)) if i not in (3, 9, 10, 49)]
+            assert batch.ids.tolist() == wanted == batch["same"].tolist() and batch["n"].tolist() == [10 * i for i in wanted]
+            assert batch["text"] == ["abc"[: i % 4] for i in wanted] and batch["tokens"].lengths.tolist() == [i % 4 for i in wanted]
+            assert batch["sum"].tolist() == [sum(wanted) + len(wanted)] * len(wanted)
+            gone = [i for i in range(8 * step, min(50, 8 * step + 8)) if i not in wanted]
+            assert [(e.row, e.planned, e.delivered) for e in batch.errors] == [(i - 8 * step, i, None) for i in gone]
+            assert all("is odd" in e.reason for e in batch.errors) and len(batch.row_keys) == batch.size == len(wanted)
+            ids += wanted
+        assert len(ids) == 46 and loader.stats()["python"]["broken"] == 4
+
+
+def test_skipped_photos_and_skipped_results_are_both_left_out(broken: Path) -> None:
+    def picky(label: Any) -> Any:
+        if int(label) in (4, 12):
+            raise Odd("no")
+        return label
+
+    outputs = {
+        "image": [ops.Decode(), ops.CenterCrop(8)],
+        "label": [ops.Map(picky)],
+        "open": leat.Out("image", [ops.Decode(), ops.Map(lambda x: x.float().mean())]),
+    }
+    with leat.Loader(leat.open(broken), 6, outputs=outputs, on_error="skip") as loader:
+        found = [(batch["label"].tolist(), [(e.row, e.planned) for e in batch.errors]) for batch in loader]
+    assert found == [
+        ([0, 1, 2, 5], [(3, 3), (4, 4)]),
+        ([6, 7, 8, 9, 10], [(5, 11)]),
+        ([13, 14, 15, 16, 17], [(0, 12)]),
+        ([18, 19], []),
+    ]
+
+
+def test_a_batch_with_no_row_left_raises_its_first_error(numbers: leat.Dataset) -> None:
+    with leat.Loader(numbers, 2, outputs={"n": [ops.Map(refuse(2, 3))]}, on_error="skip") as loader:
+        batches = iter(loader)
+        assert next(batches)["n"].tolist() == [0, 10]
+        for _ in range(2):
+            with pytest.raises(Odd, match="label 2 is odd"):
+                next(batches)
+
+
+def test_a_photo_of_open_size_that_does_not_decode_is_a_broken_sample(broken: Path) -> None:
+    chain = [ops.Decode(), ops.Map(lambda x: x.float().mean())]
+    with leat.Loader(leat.open(broken), 4, outputs={"image": chain}) as loader, pytest.raises(leat.BrokenSampleError, match="sample 3"):
+        list(loader)
+    with leat.Loader(leat.open(broken), 20, outputs={"image": chain}, on_error="skip") as loader:
+        (batch,) = loader
+        assert batch.ids.tolist() == [i for i in range(20) if i not in (3, 11)]
+
+
+def test_a_result_that_differs_names_what_came_and_what_was_wanted(numbers: leat.Dataset) -> None:
+    def grows(x: Any) -> Any:
+        return torch.zeros(2 if int(x) == 5 else 1)
+
+    with leat.Loader(numbers, 4, outputs={"n": [ops.Map(grows)]}) as loader, pytest.raises(TypeError) as caught:
+        list(loader)
+    text = str(caught.value)
+    for part in ("Map(grows)", "'n'", "sample 5", "float32 of shape (2,)", "float32 of shape (1,)", "returns=leat.field"):
+        assert part in text
+    with leat.Loader(numbers, 4, outputs={"n": [ops.Map(grows, returns=leat.field("float64", (1,)))]}) as loader:
+        with pytest.raises(TypeError, match=r"(?s)returned float32 of shape \(1,\), where float64 of shape \(1,\) is declared by returns="):
+            list(loader)
+
+
+def test_results_without_a_type_are_refused_when_the_loader_opens(numbers: leat.Dataset) -> None:
+    for function, text in ((lambda x: None, "NoneType"), (lambda x: {"a": 1}, "dict"), (lambda x: [1, "a"], "list")):
+        with pytest.raises(TypeError, match=f"(?s){text}.*first sample.*returns=leat.field"):
+            leat.Loader(numbers, 4, outputs={"n": [ops.Map(function)]})
+
+
+def test_arguments_are_checked(numbers: leat.Dataset) -> None:
+    with pytest.raises(TypeError, match="takes a function"):
+        ops.Map(3)
+    with pytest.raises(TypeError, match="returns is leat.field"):
+        ops.Map(double, returns=(3,))
+    with pytest.raises(ValueError, match="has no JSON form"):
+        leat.program_to_json({"n": [ops.Map(double)]})
+    with pytest.raises(KeyError, match="no.*'m'|'m'.*does not have"):
+        leat.Loader(numbers, 4, outputs={"m": [ops.Map(double)]})
+    with pytest.raises(ValueError, match="both named 'a'"):
+        leat.Loader(numbers, 4, outputs={"n": [ops.Map(double, name="a"), ops.Map(double, name="a")]})
+    with pytest.raises(TypeError, match="Decode in output 'n' takes an encoded photo"):
+        leat.Loader(numbers, 4, outputs={"n": [ops.Decode(), ops.Map(double)]})
+
+
+# ---- workers that die --------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_worker_is_replaced_and_its_rows_are_made_again(numbers: leat.Dataset, tmp_path: Path) -> None:
+    def dies_once(x: Any) -> Any:
+        mark = tmp_path / f"died-{int(x)}"
+        if int(x) in (5, 30) and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x * 10
+
+    with leat.Loader(numbers, 8, outputs={"n": [ops.Map(dies_once, returns=leat.field("int64"))]}, num_threads=2) as loader:
+        found = every(loader, "n")
+        assert found.tolist() == [10 * i for i in range(50)]
+        events = loader.stats()["python"]["replaced"]
+        assert len(events) == 2 and {e["exitcode"] for e in events} == {-signal.SIGKILL}
+
+
+def test_a_row_that_ends_three_workers_is_a_broken_sample(numbers: leat.Dataset) -> None:
+    def deadly(x: Any) -> Any:
+        if int(x) == 11:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x
+
+    output = {"n": [ops.Map(deadly, returns=leat.field("int64"))]}
+    with leat.Loader(numbers, 8, outputs=output) as loader, pytest.raises(leat.BrokenSampleError, match="(?s)sample 11.*ended 3 workers"):
+        list(loader)
+    with leat.Loader(numbers, 8, outputs=output, on_error="skip") as loader:
+        assert every(loader, "n").tolist() == [i for i in range(50) if i != 11]
+
+
+# ---- the loader around it -----------------------------------------------------------------------------------------------
+
+
+def test_state_in_the_middle_goes_on_exactly(numbers: leat.Dataset) -> None:
+    def make() -> leat.Loader:
+        return leat.Loader(numbers, 4, True, outputs={"n": [ops.Map(double)], "r": leat.Out("n", [ops.Map(jitter)])}, seed=9)
+
+    with make() as loader:
+        assert loader.state_dict()["at"]["row"] == 0
+        batches = [batch for _ in range(2) for batch in loader]
+        for cut in (0, 1, 7, 13, 14, 20):
+            with make() as first, make() as second:
+                delivered = 0
+                for _ in range(2):
+                    for _ in first:
+                        if delivered == cut:
+                            break
+                        delivered += 1
+                        state = first.state_dict()
+                    else:
+                        continue
+                    break
+                if cut:
+                    assert json.loads(json.dumps(state)) == state
+                    second.load_state_dict(state)
+                found = [batch for _ in range(2 - cut // 13) for batch in second]
+                assert len(found) >= 26 - cut - 1 and all(same(a, b) for a, b in zip(batches[cut:], found))
+
+
+def test_state_before_the_first_batch_is_the_beginning(numbers: leat.Dataset) -> None:
+    with leat.Loader(numbers, 4, outputs={"n": [ops.Map(double)]}) as loader:
+        batches = iter(loader)
+        assert loader.state_dict()["at"] == {"epoch": 0, "row": 0}
+        next(batches)
+        assert loader.state_dict()["at"] == {"epoch": 0, "row": 4}
+
+
+def test_batch_at_gives_the_batch_again_and_moves_nothing(numbers: leat.Dataset) -> None:
+    with leat.Loader(numbers, 4, True, outputs={"n": [ops.Map(jitter)]}) as loader:
+        batches = iter(loader)
+        first = next(batches)
+        assert same(loader.batch_at(0, 0), first)
+        later = loader.batch_at(1, 3)
+        rest = [first, *batches]
+        assert [i for batch in rest for i in batch.ids.tolist()] == [i for step in range(13) for i in loader.plan(0, step).tolist()]
+        assert same([*loader][3], later)
+
+
+def test_an_epoch_that_is_left_early_is_over(numbers: leat.Dataset) -> None:
+    with leat.Loader(numbers, 4, outputs={"n": [ops.Map(double)]}) as loader:
+        old = iter(loader)
+        next(old)
+        new = iter(loader)
+        assert next(new).epoch == 1
+        with pytest.raises(leat.ClosedError):
+            next(old)
+        assert [batch.step for batch in new] == list(range(1, 13))
+        loader.set_epoch(7)
+        assert [batch.epoch for batch in loader] == [7] * 13
+
+
+def test_tuples_ranks_and_padding(numbers: leat.Dataset) -> None:
+    parts = []
+    for rank in range(3):
+        loader = leat.Loader(numbers, 4, outputs={"n": [ops.Map(double)], "text": []}, yields="tuple", rank=rank, world_size=3)
+        with loader:
+            parts.append([(n, valid) for n, text, valid in loader])
+    rows = [n for step in zip(*parts, strict=True) for values, valid in step for n, v in zip(values.tolist(), valid.tolist()) if v]
+    assert rows == [2 * i for i in range(50)]
+
+
+def test_held_batches_stay_as_they_are(numbers: leat.Dataset) -> None:
+    with leat.Loader(numbers, 4, outputs={"n": [ops.Map(double)], "text": []}) as loader:
+        kept = [batch for _ in range(3) for batch in loader]
+    del loader
+    gc.collect()
+    assert torch.cat([batch["n"] for batch in kept]).tolist() == [2 * i for i in range(50)] * 3
+    with leat.Loader(numbers, 4, outputs={"n": [ops.Map(double)], "text": []}, framework="numpy") as other:
+        batch = next(iter(other))
+        again = pickle.loads(pickle.dumps(batch))
+    assert again["n"].tolist() == [0, 2, 4, 6] and again["text"] == batch["text"] and again.ids.tolist() == [0, 1, 2, 3]
+
+
+def test_two_loaders_share_workers_that_end_with_the_last(numbers: leat.Dataset) -> None:
+    one = leat.Loader(numbers, 4, outputs={"n": [ops.Map(double)]}, num_threads=2)
+    two = leat.Loader(numbers, 5, outputs={"n": [ops.Map(lambda x: x + 1)]}, num_threads=2)
+    for a, b in zip(one, two):
+        assert a["n"].tolist() == [2 * i for i in a.ids.tolist()] and b["n"].tolist() == [i + 1 for i in b.ids.tolist()]
+    pids = one.stats()["python"]["pids"]
+    assert pids == two.stats()["python"]["pids"]
+    one.close()
+    with pytest.raises(leat.ClosedError):
+        next(iter(one))
+    assert len([*two]) == 10
+    two.close()
+    for pid in pids:
+        assert not Path(f"/proc/{pid}").exists()
+
+
+def test_the_number_of_workers_is_that_of_threads(numbers: leat.Dataset) -> None:
+    with leat.Loader(numbers, 4, outputs={"n": [ops.Map(lambda x: os.getpid())]}, num_threads=3) as loader:
+        pids = {int(pid) for batch in loader for pid in batch["n"]}
+        about = loader.stats()["python"]
+        assert about["workers"] == 3 and pids <= set(about["pids"]) and os.getpid() not in pids
+        assert about["rows"] == 50 and about["batches"] == 13
+
+
+def test_what_ranks_compare_names_the_function(numbers: leat.Dataset) -> None:
+    def agreement(function: Any) -> str:
+        with leat.Loader(numbers, 4, outputs={"n": [ops.Map(function, returns=leat.field("int64"))]}) as loader:
+            return str(loader.stats()["agreement"])
+
+    assert agreement(double) == agreement(double) != agreement(torch.clone)
+
+
+def test_a_loader_is_not_used_in_a_forked_child(numbers: leat.Dataset) -> None:
+    with leat.Loader(numbers, 4, outputs={"n": [ops.Map(double)]}) as loader:
+        batches = iter(loader)
+        next(batches)
+        pid = os.fork()
+        if not pid:
+            try:
+                next(batches)
+            except leat.ForkedError:
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert len([*batches]) == 12
+
+
+PROGRAM = """
+    import multiprocessing, os, sys
+    import leat
+
+    class Scale:
+        def __call__(self, x):
+            return x * 3
+
+    def twice(x):
+        return x * 2
+
+    if __name__ == "__main__":
+        multiprocessing.set_start_method(sys.argv[2])
+        outputs = {"n": leat.Out("n", [leat.ops.Map(twice)]), "m": leat.Out("n", [leat.ops.Map(lambda x: x + 1)]), "k": leat.Out("n", [leat.ops.Map(Scale())])}
+        loader = leat.Loader(leat.open(sys.argv[1]), 8, outputs=outputs, framework="numpy", num_threads=2)
+        for batch in loader:
+            assert (batch["n"] == 2 * batch.ids).all() and (batch["m"] == batch.ids + 1).all() and (batch["k"] == 3 * batch.ids).all()
+        print("rows", loader.stats()["python"]["rows"], *loader.stats()["python"]["pids"])
+        if len(sys.argv) > 3:
+            iterator = iter(loader)
+            next(iterator)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("live", [False, True], ids=["used up", "live"])
+def test_functions_of_main_travel_by_value_and_interpreters_end(
+    numbers: leat.Dataset, folder: Path, tmp_path: Path, method: str, live: bool
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(PROGRAM))
+    path = folder / "numbers.leat"
+    done = subprocess.run([sys.executable, script, path, method, *(["live"] if live else [])], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("rows 50 ") and not done.stderr
+    for pid in done.stdout.split()[2:]:
+        assert not Path(f"/proc/{pid}").exists()
