@@ -20,7 +20,7 @@ from . import _leat
 class _Local(threading.local):
     """What this thread is making: the key that :class:`leat.ops.Map` set, and the generator that was made last."""
 
-    key: int | None = None
+    key: tuple[int, int] | None = None
     made_for: tuple[Any, ...] | None = None
     generator: Any = None
 
@@ -48,7 +48,7 @@ def rng() -> np.random.Generator:
     True
     """
     if _local.key is not None:
-        name: tuple[Any, ...] = ("key", _local.key)
+        name: tuple[Any, ...] = _local.key
     else:
         row = _leat.current_row()
         if row is None:
@@ -58,28 +58,19 @@ def rng() -> np.random.Generator:
             )
         name = (*row, _leat.current_turn())
     if _local.made_for != name:
-        _local.generator = generator(name[1] if _local.key is not None else _leat.row_key(*name[:3]))
+        key = _leat.row_key(*name, 0) if _local.key is not None else _leat.row_key(*name[:3])
+        _local.generator = np.random.Generator(np.random.PCG64(key))
         _local.made_for = name
     made: np.random.Generator = _local.generator
     return made
 
 
-def generator(key: int) -> np.random.Generator:
-    """That of a 64-bit key."""
-    return np.random.Generator(np.random.PCG64(key))
-
-
-def set_key(key: int | None) -> None:
-    """What :func:`rng` is seeded with from now on in this thread; None: the row decides."""
-    _local.key = key
+def set_key(key: int | None, instance: int = 0) -> None:
+    """What :func:`rng` is seeded with from now on in this thread: the key of a row and an operator's instance. None: the row alone."""
+    _local.key = None if key is None else (key, instance)
     _local.made_for = None
 
 
 def instance(name: str) -> int:
     """64 bits that stand for an operator's instance."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
-
-
-def mix(key: int, instance: int) -> int:
-    """The key of an operator's instance in a row of that key."""
-    return _leat.row_key(key, instance, 0)

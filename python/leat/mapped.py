@@ -5,7 +5,7 @@
                               (a bounded number)        slots of shared memory
 
 The engine stays what decides: order, ranks, tail, window, errors of what it reads. Its memory is shared (region 1), so that workers
-read the rows of its batches where they lie, and write results straight into slots. Each phase of a batch (leat/mapping.py) is
+read the rows of its batches where they lie, and write results straight into slots (leat/mapwork.py). Each phase of a batch is
 one entry of a board; when it is complete, the next one is published. Nothing here has a thread: whoever asks for the next batch
 pulls, publishes, takes messages and looks after the workers, as in leat/feed.py.
 
@@ -26,7 +26,8 @@ import numpy as np
 from . import _leat, transport
 from .batch import Batch, Form
 from .errors import BrokenSampleError, ClosedError, ForkedError, HeldError
-from .mapping import GONE, RESULTS, Mapped, Program, Task, dense, is_dense, row_bytes, sides, stored_dtype
+from .mapping import Mapped, Program, is_dense, row_bytes, sides, stored_dtype
+from .mapwork import GONE, RESULTS, Task, dense
 from .pool import Pool, describe_exit, threads_wanted
 from .ragged import Ragged
 from .workers import ERROR, FAILED, PHASE, Job, now

@@ -30,7 +30,7 @@ from .transport import encode, pack_error
 
 #: kinds of batches: what the payload is, and what a unit is
 ROWS, WHOLE, ITER = 0, 1, 2
-PHASE = 3  #: of a program with Python functions: leat/mapping.py
+PHASE = 3  #: of a program with Python functions: leat/mapwork.py
 
 #: kinds of messages from a worker
 SAMPLES, ODD, BATCH, ERROR, END, FAILED = range(6)
@@ -171,7 +171,7 @@ class Worker:
         elif what == "leave":
             self.clients.pop(args[0], None)
         elif what == "region":  # its descriptor follows
-            from .mapping import attach
+            from .mapwork import attach
 
             _, fds, _, _ = socket.recv_fds(self.sock, 1, 1)
             board, size = args
@@ -211,7 +211,7 @@ class Worker:
         room = board.view(buffers[0], capacity) if capacity else None
         try:
             if kind == PHASE:
-                from .mapping import run
+                from .mapwork import run
 
                 sent = run(self, client, serial, unit, first, n, payload, size)
             elif kind == ITER:
