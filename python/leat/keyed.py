@@ -58,7 +58,7 @@ def rng() -> np.random.Generator:
             )
         name = (*row, _leat.current_turn())
     if _local.made_for != name:
-        key = _leat.row_key(*name, 0) if _local.key is not None else _leat.row_key(*name[:3])
+        key = _leat.row_key(name[0], name[1], 0) if _local.key is not None else _leat.row_key(*name[:3])
         _local.generator = np.random.Generator(np.random.PCG64(key))
         _local.made_for = name
     made: np.random.Generator = _local.generator

@@ -357,6 +357,12 @@ class Compiler:
         self.prefixes: dict[tuple[Any, ...], str] = {}
         self.native: dict[str, str] = {}  #: outputs without functions: their name there
         self.mapped: list[Mapped] = []
+        try:
+            self._compile(outputs)
+        finally:
+            keyed.set_key(None)  # functions were called here
+
+    def _compile(self, outputs: Outputs) -> None:
         for name, value in outputs.items():
             source, chain = (value.field, value.chain) if isinstance(value, Out) else (name, value)
             operators = [chain] if isinstance(chain, Operator) else list(chain)
@@ -513,7 +519,6 @@ class Compiler:
         if step.batch:
             given = given[None] if is_dense(step.takes) and step.takes.shape else _one(given, step.takes, self.framework)
         made = step.call(given, self.key)
-        keyed.set_key(None)
         if step.batch:
             if isinstance(made, (Ragged, list, tuple)):
                 rows = list(made.unbind() if isinstance(made, Ragged) else made)
