@@ -377,9 +377,10 @@ def test_a_result_that_differs_names_what_came_and_what_was_wanted(numbers: leat
     text = str(caught.value)
     for part in ("Map(grows)", "'n'", "sample 5", "float32 of shape (2,)", "float32 of shape (1,)", "returns=leat.field"):
         assert part in text
-    with leat.Loader(numbers, 4, outputs={"n": [ops.Map(grows, returns=leat.field("float64", (1,)))]}) as loader:
-        with pytest.raises(TypeError, match=r"(?s)returned float32 of shape \(1,\), where float64 of shape \(1,\) is declared by returns="):
-            list(loader)
+    declared = r"(?s)returned float32 of shape \(1,\), where float64 of shape \(1,\) is declared by returns="
+    output = {"n": [ops.Map(grows, returns=leat.field("float64", (1,)))]}
+    with leat.Loader(numbers, 4, outputs=output) as loader, pytest.raises(TypeError, match=declared):
+        list(loader)
 
 
 def test_results_without_a_type_are_refused_when_the_loader_opens(numbers: leat.Dataset) -> None:
