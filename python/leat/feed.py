@@ -201,6 +201,7 @@ class Feed:
         elif self.capacity:
             flight.room = self._slot(self.capacity)
             buffers, capacity = (flight.room.offset,), self.capacity
+        self._catch_up()
         self.board.publish(
             flight.serial, planned.rows, run, planned.owner, flight.layout, planned.kind, flight.payload.offset if flight.payload else 0,
             size, planned.seed, planned.epoch, planned.first_row, capacity, buffers,
@@ -208,6 +209,17 @@ class Feed:
         self.next_serial += 1
         self.flights[flight.serial] = flight
         self.order.append(flight)
+
+    def _backlogged(self) -> bool:
+        return bool(self.order) and not self._complete(self.order[-1])
+
+    def _catch_up(self) -> None:
+        """Time in which this feed asked for nothing gives it no claim on the workers of others that did."""
+        if len(self.pool.listeners) < 2 or self._backlogged():
+            return
+        others = [f.board.served_ns() for f in self.pool.listeners.values() if isinstance(f, Feed) and f is not self and f._backlogged()]
+        if others and min(others) > self.board.served_ns():
+            self.board.start_at(min(others))
 
     def _run(self, rows: int) -> int:
         if not self.ns_per_row:
@@ -438,6 +450,8 @@ class Feed:
                 if flight is None and (announced or self.pool.threads):
                     self.pool.look(_SLICE_MS if announced else 0)
                     flight = self._ready()
+                elif announced and self.pool.leaving:  # memory of others is given back once workers say that they have left them
+                    self.pool.look()
                 if flight is not None:
                     self.stats["wait_s"] += now() - begun
                     self._retire(flight)
@@ -555,8 +569,7 @@ class Feed:
             self.board.close()
             for flight in self.order:
                 self.board.cancel(flight.serial)
-            self.pool.leave(self.board.offset)
-            self.pool.graveyard.append(self)  # a worker may still write to its slots, and look at its board
+            self.pool.leave(self.board.offset, (self.board, list(self.flights.values())))
 
 
 def _exit(code: int | None) -> str:

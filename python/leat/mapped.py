@@ -150,7 +150,7 @@ class Stage:
                 pool.start()
             except BaseException:
                 self.pool = None
-                pool.leave(self.board.offset)
+                pool.leave(self.board.offset, self.board)
                 _let_go(pool)
                 raise
 
@@ -213,8 +213,7 @@ class Stage:
             for work in self.queue:
                 if work.entry is not None:
                     self.board.cancel(work.entry.serial)
-            pool.leave(self.board.offset)
-            pool.graveyard.append((self.board, dict(self.entries)))  # a worker may still write to its slots, and look at its board
+            pool.leave(self.board.offset, (self.board, dict(self.entries)))
             _let_go(pool)
 
     def state(self) -> str:

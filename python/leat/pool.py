@@ -27,7 +27,7 @@ from typing import Any, Protocol
 import cloudpickle
 
 from . import _leat, workers
-from .workers import HEADER, Job, Start, dumps_with, receive
+from .workers import HEADER, LEFT, Job, Start, dumps_with, receive
 
 log = logging.getLogger("leat")
 _EXIT_PATIENCE_S = 5.0
@@ -130,7 +130,7 @@ class Pool:
         self.by_fd: dict[int, tuple[int, bool]] = {}
         self.stopped = False
         self.users = 0
-        self.graveyard: list[Any] = []  # feeds that are over
+        self.leaving: dict[int, tuple[set[int], Any]] = {}  # boards that are over: workers that may still use them; what to keep until then
         _live.add(self)
 
     # ---- starting ------------------------------------------------------------------------------------------------
@@ -218,15 +218,23 @@ class Pool:
         self.listeners[board] = listener
         self.jobs[board] = job
 
-    def leave(self, board: int) -> None:
-        """The board is at its end."""
+    def leave(self, board: int, memory: Any) -> None:
+        """The board is at its end. `memory`: what workers may still write to; it is kept until each has said that it knows."""
         if self.listeners.pop(board, None) is None:
             return
         self.jobs.pop(board, None)
         self.layouts = [entry for entry in self.layouts if entry[0] != board]
-        for i, handle in enumerate(self.handles):
-            if handle is not None:
-                self.tell(i, "leave", board)
+        running = {i for i, handle in enumerate(self.handles) if handle is not None}
+        if running:
+            self.leaving[board] = (running, memory)
+        for i in list(running):
+            self.tell(i, "leave", board)
+
+    def _has_left(self, i: int, board: int) -> None:
+        running, _ = self.leaving.get(board, (set(), None))
+        running.discard(i)
+        if not running:
+            self.leaving.pop(board, None)
 
     def layout(self, board: int, number: int, spec: Any) -> None:
         """Tells the workers what rows of a board look like."""
@@ -288,7 +296,9 @@ class Pool:
         if n:
             data, places = pickle.loads(data)
         listener = self.listeners.get(board)
-        if listener is not None:
+        if kind == LEFT:
+            self._has_left(i, board)
+        elif listener is not None:
             listener.on_message(i, serial, unit, kind, data, places, fd)
         elif fd is not None:
             os.close(fd)
@@ -312,6 +322,8 @@ class Pool:
         process = self._drop(i)
         process.join()
         self._count(i, self.core.announced(i) - self.received[i])  # the one that it did not get to send
+        for board in list(self.leaving):
+            self._has_left(i, board)
         exitcode = process.exitcode
         board, serial, row, units, _ = self.core.worker(i)
         self.idle_deaths[i] = 0 if units and serial else self.idle_deaths[i] + 1
@@ -364,7 +376,7 @@ class Pool:
                     handle.sock.shutdown(socket.SHUT_WR)
             for i in live:
                 self._end(i)
-            self.graveyard.clear()
+            self.leaving.clear()
             _leat.share_trim(_leat.memory_allowed() // 16)  # what the next pool writes to at once is kept
 
     def _end(self, i: int) -> None:

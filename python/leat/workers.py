@@ -33,7 +33,7 @@ ROWS, WHOLE, ITER = 0, 1, 2
 PHASE = 3  #: of a program with Python functions: leat/mapwork.py
 
 #: kinds of messages from a worker
-SAMPLES, ODD, BATCH, ERROR, END, FAILED = range(6)
+SAMPLES, ODD, BATCH, ERROR, END, FAILED, LEFT = range(7)
 
 #: an index that the parent took out of a batch
 GONE = -(1 << 63)
@@ -128,6 +128,7 @@ class Worker:
         self.pool = _leat.Pool.attach(start.pool, start.worker, self.thread)
         self.sock = start.sock
         self.clients: dict[int, _Client] = {}
+        self.left: list[int] = []  # boards that are over, of which the parent waits to hear that this worker knows
         self.stopping = False
         self.index: Any = None  # of the sample at hand, for the text of an error
         for board, job in start.jobs.items():
@@ -170,6 +171,7 @@ class Worker:
             self.join(board, loads_with(data, self.start.dataset), resume)
         elif what == "leave":
             self.clients.pop(args[0], None)
+            self.left.append(args[0])
         elif what == "region":  # its descriptor follows
             from .mapwork import attach
 
@@ -182,6 +184,11 @@ class Worker:
             client = self.clients[args[0]]
             client.stream, client.ended, client.resume = None, False, args[1]
 
+    def say_left(self) -> None:
+        """Tells the parent of boards that this worker will not touch again. Not in the middle of a unit."""
+        while self.left:
+            self.send(_leat.Board.attach(self.pool, self.left.pop(), self.thread), 0, 0, LEFT, None, None)
+
     # ---- the loop ------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -190,6 +197,7 @@ class Worker:
             seen = self.pool.seen()
             if seen != heard:
                 self.listen()
+                self.say_left()
                 heard = seen
             for client in sorted(self.clients.values(), key=lambda c: c.board.served_ns()) if len(self.clients) > 1 else self.clients.values():
                 unit = client.board.take()
@@ -533,6 +541,7 @@ def main(start: Start) -> None:
             raise
         while not worker.stopping:
             worker.listen(block=True)
+            worker.say_left()
         return
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         worker.run()
@@ -575,6 +584,11 @@ def _limit_malloc() -> None:
         libc.mallopt(-1, 1 << 28)  # M_TRIM_THRESHOLD
 
 
+def _worker_info_here() -> Any:
+    """What get_worker_info() does where workers are threads. Runs with the names of PyTorch's module."""
+    return _worker_info or None  # type: ignore[name-defined]  # noqa: F821
+
+
 class ThreadInfo:
     """get_worker_info() where workers are threads: what it gives differs from thread to thread."""
 
@@ -587,6 +601,8 @@ class ThreadInfo:
         cls._local.info = info
         if not isinstance(torch_worker._worker_info, cls):
             torch_worker._worker_info = cls()  # type: ignore[assignment]
+            # Those who import the function have the function itself: what it does is changed, for threads that are no workers.
+            torch_worker.get_worker_info.__code__ = _worker_info_here.__code__
 
     def __getattr__(self, name: str) -> Any:
         return getattr(getattr(self._local, "info", None), name)

@@ -11,6 +11,7 @@
  */
 #include "leat_py.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ struct node {
 struct layout {
     PyObject_HEAD struct node *root;
     unsigned n_buffers;
+    size_t row_bytes[LEAT_BOARD_BUFFERS];
 };
 
 static _Thread_local struct {
@@ -57,7 +59,23 @@ static void node_clear(struct node *node)
     Py_XDECREF(node->type);
 }
 
-static int take_leaf(PyObject *spec, struct node *node, unsigned *n_buffers)
+/* What the writing of each kind relies on. */
+static bool leaf_is_sound(const struct node *node, PyObject *type)
+{
+    switch (node->kind) {
+    case INT:
+    case FLOAT:
+        return node->bits == 64 && !node->ndim;
+    case BOOL:
+        return node->bits == 8 && !node->ndim;
+    case TENSOR:
+        return PyTuple_Check(type) && PyTuple_Size(type) == 3;
+    default:
+        return true;
+    }
+}
+
+static int take_leaf(PyObject *spec, struct node *node, struct layout *l)
 {
     int kind;
     unsigned char code, bits;
@@ -65,10 +83,8 @@ static int take_leaf(PyObject *spec, struct node *node, unsigned *n_buffers)
     PyObject *shape, *type;
     if (!PyArg_ParseTuple(spec, "sibbsO!O", &format, &kind, &code, &bits, &format, &PyTuple_Type, &shape, &type))
         return -1;
-    if (kind < INT || kind > OBJECT || strlen(format) >= sizeof node->format || PyTuple_Size(shape) > LEAT_MAX_DIMS - 1) {
-        PyErr_SetString(PyExc_ValueError, "no layout for this leaf");
-        return -1;
-    }
+    if (kind < INT || kind > OBJECT || bits % 8 || strlen(format) >= sizeof node->format || PyTuple_Size(shape) > LEAT_MAX_DIMS - 1)
+        goto wrong;
     node->kind = (enum kind)kind;
     node->code = code;
     node->bits = bits;
@@ -77,29 +93,37 @@ static int take_leaf(PyObject *spec, struct node *node, unsigned *n_buffers)
     node->bytes = bits / 8;
     for (unsigned i = 0; i < node->ndim; i++) {
         node->shape[i + 1] = PyLong_AsLongLong(PyTuple_GetItem(shape, (Py_ssize_t)i));
-        if (node->shape[i + 1] < 0)
+        if (PyErr_Occurred())
             return -1;
-        node->bytes *= (size_t)node->shape[i + 1];
+        if (node->shape[i + 1] < 0 || __builtin_mul_overflow(node->bytes, (size_t)node->shape[i + 1], &node->bytes))
+            goto wrong;
     }
+    if (!leaf_is_sound(node, type) || node->bytes > PY_SSIZE_T_MAX)
+        goto wrong;
     node->type = Py_NewRef(type);
-    if (node->kind != OBJECT)
-        node->buffer = (*n_buffers)++;
-    if (*n_buffers > LEAT_BOARD_BUFFERS) {
+    if (node->kind == OBJECT)
+        return 0;
+    if (l->n_buffers == LEAT_BOARD_BUFFERS) {
         PyErr_SetString(PyExc_ValueError, "too many leaves for a layout");
         return -1;
     }
+    node->buffer = l->n_buffers++;
+    l->row_bytes[node->buffer] = node->bytes;
     return 0;
+wrong:
+    PyErr_SetString(PyExc_ValueError, "no layout for this leaf");
+    return -1;
 }
 
-static int take_spec(PyObject *spec, struct node *node, unsigned *n_buffers, unsigned depth)
+static int take_spec(PyObject *spec, struct node *node, struct layout *l, unsigned depth)
 {
     PyObject *what = PyTuple_Check(spec) && PyTuple_Size(spec) > 1 ? PyTuple_GetItem(spec, 0) : NULL;
-    if (!what || depth > 16) {
+    if (!what || !PyUnicode_Check(what) || depth > 16) {
         PyErr_SetString(PyExc_ValueError, "not a layout");
         return -1;
     }
     if (PyUnicode_CompareWithASCIIString(what, "leaf") == 0)
-        return take_leaf(spec, node, n_buffers);
+        return take_leaf(spec, node, l);
     bool dict = PyUnicode_CompareWithASCIIString(what, "dict") == 0;
     node->kind = dict ? DICT : PyUnicode_CompareWithASCIIString(what, "list") == 0 ? LIST : TUPLE;
     PyObject *parts = PyTuple_GetItem(spec, PyTuple_Size(spec) - 1), *keys = PyTuple_GetItem(spec, 1);
@@ -118,7 +142,7 @@ static int take_spec(PyObject *spec, struct node *node, unsigned *n_buffers, uns
     for (size_t i = 0; i < n; i++) {
         if (dict)
             node->keys[i] = Py_NewRef(PyList_GetItem(keys, (Py_ssize_t)i));
-        if (take_spec(PyList_GetItem(parts, (Py_ssize_t)i), &node->children[i], n_buffers, depth + 1))
+        if (take_spec(PyList_GetItem(parts, (Py_ssize_t)i), &node->children[i], l, depth + 1))
             return -1;
     }
     return 0;
@@ -137,7 +161,7 @@ static PyObject *layout_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     l->root = calloc(1, sizeof *l->root);
     if (!l->root)
         PyErr_NoMemory();
-    if (!l->root || take_spec(spec, l->root, &l->n_buffers, 0)) {
+    if (!l->root || take_spec(spec, l->root, l, 0)) {
         Py_DECREF(l);
         return NULL;
     }
@@ -177,7 +201,8 @@ static enum fit write_buffer(const struct node *leaf, PyObject *object, const st
         PyErr_Clear(); /* a type that has none, such as datetime64 */
         return DIFFERS;
     }
-    bool fits = view.ndim == (int)leaf->ndim && view.format && strcmp(view.format, leaf->format) == 0;
+    bool fits =
+        view.ndim == (int)leaf->ndim && view.format && strcmp(view.format, leaf->format) == 0 && view.len == (Py_ssize_t)leaf->bytes;
     for (unsigned i = 0; fits && i < leaf->ndim; i++)
         fits = view.shape[i] == (Py_ssize_t)leaf->shape[i + 1];
     enum fit fit = fits ? FITS : DIFFERS;
@@ -266,20 +291,28 @@ static enum fit write_node(const struct node *node, PyObject *object, const stru
                                                : PyList_GetItem(object, (Py_ssize_t)i);
         if (!part)
             return PyErr_Occurred() ? ERROR : DIFFERS;
+        Py_INCREF(part); /* a tensor's methods may run code of the user's, which may take it out of the sample */
         enum fit fit = write_node(&node->children[i], part, place);
+        Py_DECREF(part);
         if (fit != FITS)
             return fit;
     }
     return FITS;
 }
 
-/* Writes one sample; strings of a sample that does not fit are taken back. */
+/* Writes one sample; strings of a sample that does not fit, or could not be written, are taken back. */
 static enum fit write_sample(const struct layout *l, PyObject *sample, const struct place *place)
 {
     Py_ssize_t before = PyList_Size(place->objects);
     enum fit fit = write_node(l->root, sample, place);
-    if (fit == DIFFERS && PyList_Size(place->objects) > before && PyList_SetSlice(place->objects, before, PY_SSIZE_T_MAX, NULL))
-        return ERROR;
+    if (fit == FITS || PyList_Size(place->objects) == before)
+        return fit;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (PyList_SetSlice(place->objects, before, PY_SSIZE_T_MAX, NULL))
+        fit = ERROR;
+    if (type)
+        PyErr_Restore(type, value, traceback);
     return fit;
 }
 
@@ -336,16 +369,21 @@ static PyObject *layout_fill(PyObject *self, PyObject *args)
     return Py_BuildValue("IO", end, Py_None);
 }
 
-/* Handles of a tuple of slots that hold `rows` rows of this layout. */
-static int take_slots(const struct layout *l, PyObject *tuple, struct leat_slot **slots)
+/* Handles of a tuple of slots, which must hold `rows` rows of this layout. */
+static int take_slots(const struct layout *l, PyObject *tuple, unsigned long long rows, struct leat_slot **slots)
 {
     if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != (Py_ssize_t)l->n_buffers) {
         PyErr_SetString(PyExc_TypeError, "one slot per buffer is expected");
         return -1;
     }
-    for (unsigned i = 0; i < l->n_buffers; i++)
+    for (unsigned i = 0; i < l->n_buffers; i++) {
         if (!(slots[i] = py_slot_handle(PyTuple_GetItem(tuple, (Py_ssize_t)i))))
             return -1;
+        if (l->row_bytes[i] && rows > leat_slot_bytes(slots[i]) / l->row_bytes[i]) {
+            PyErr_SetString(PyExc_IndexError, "a row outside of its slot");
+            return -1;
+        }
+    }
     return 0;
 }
 
@@ -355,8 +393,10 @@ static PyObject *layout_store(PyObject *self, PyObject *args)
     PyObject *sample, *tuple, *objects;
     unsigned long long row;
     struct leat_slot *slots[LEAT_BOARD_BUFFERS];
-    if (!PyArg_ParseTuple(args, "OOKO!:store", &sample, &tuple, &row, &PyList_Type, &objects) || take_slots(l, tuple, slots))
+    if (!PyArg_ParseTuple(args, "OOKO!:store", &sample, &tuple, &row, &PyList_Type, &objects))
         return NULL;
+    if (row == ULLONG_MAX || take_slots(l, tuple, row + 1, slots))
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "a row outside of its slot");
     struct place place = {.row = row, .objects = objects};
     for (unsigned i = 0; i < l->n_buffers; i++)
         place.buffers[i] = leat_slot_data(slots[i]);
@@ -414,7 +454,7 @@ static PyObject *layout_batch(PyObject *self, PyObject *args)
     struct leat_slot *slots[LEAT_BOARD_BUFFERS];
     struct reading r = {.slots = slots};
     PyObject *tuple, *objects;
-    if (!PyArg_ParseTuple(args, "OKOO:batch", &tuple, &r.rows, &r.tensor, &objects) || take_slots(l, tuple, slots))
+    if (!PyArg_ParseTuple(args, "OKOO:batch", &tuple, &r.rows, &r.tensor, &objects) || take_slots(l, tuple, r.rows, slots))
         return NULL;
     r.objects = PyObject_GetIter(objects);
     if (!r.objects)
@@ -424,24 +464,16 @@ static PyObject *layout_batch(PyObject *self, PyObject *args)
     return batch;
 }
 
-static void collect_bytes(const struct node *node, size_t *bytes)
-{
-    if (node->kind < OBJECT)
-        bytes[node->buffer] = node->bytes;
-    for (size_t i = 0; i < node->n; i++)
-        collect_bytes(&node->children[i], bytes);
-}
-
 static PyObject *layout_row_bytes(PyObject *self, void *closure)
 {
     struct layout *l = (struct layout *)self;
-    size_t bytes[LEAT_BOARD_BUFFERS] = {0};
     (void)closure;
-    collect_bytes(l->root, bytes);
     PyObject *tuple = PyTuple_New(l->n_buffers);
-    for (unsigned i = 0; tuple && i < l->n_buffers; i++)
-        if (PyTuple_SetItem(tuple, (Py_ssize_t)i, PyLong_FromSize_t(bytes[i])))
+    for (unsigned i = 0; tuple && i < l->n_buffers; i++) {
+        PyObject *bytes = PyLong_FromSize_t(l->row_bytes[i]);
+        if (!bytes || PyTuple_SetItem(tuple, (Py_ssize_t)i, bytes))
             Py_CLEAR(tuple);
+    }
     return tuple;
 }
 
