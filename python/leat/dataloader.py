@@ -11,6 +11,7 @@ import copy
 import inspect
 import logging
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ from torch.utils.data._utils import pin_memory as torch_pin
 
 from . import _leat, adapt, check, cores, ranks, workers
 from .feed import Delivered, Feed, NotYet, Planned
-from .order import Order, text_of, told_of_epochs
+from .order import Order, Shuffled, text_of, told_of_epochs
 from .pinning import Pinning
 from .pool import Pool, threads_wanted
 from .workers import ITER, Job
@@ -36,6 +37,14 @@ _STATE_VERSION = 1
 _PRISTINE = dict(torch_collate.default_collate_fn_map)
 _TORCH_ARGUMENTS = frozenset(inspect.signature(torch.utils.data.DataLoader.__init__).parameters)
 _T_co = TypeVar("_T_co", covariant=True)
+
+
+class _Auto(int):
+    """A number of workers that adapts: frameworks that make a loader again read it from the loader."""
+
+
+class _Default(int):
+    """A prefetch factor that nobody has asked for."""
 
 
 class DataLoader(torch.utils.data.DataLoader[_T_co]):
@@ -92,10 +101,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             raise ValueError(f"on_error is 'raise', 'skip' or 'substitute', not {on_error!r}")
         if sample_timeout_s is not None and not sample_timeout_s > 0:
             raise ValueError(f"sample_timeout_s is a number of seconds above 0, not {sample_timeout_s!r}")
-        adaptive = num_workers == "auto"
+        adaptive = num_workers == "auto" or isinstance(num_workers, _Auto)
         if isinstance(num_workers, str) and not adaptive:
             raise ValueError(f"num_workers is a number or 'auto', not {num_workers!r}")
-        count: int = _first_workers() if adaptive else num_workers  # type: ignore[assignment]
+        count: int = _Auto(_first_workers()) if adaptive else num_workers  # type: ignore[assignment]
+        if isinstance(prefetch_factor, _Default):
+            prefetch_factor = None
         if sample_timeout_s is not None and count == 0:
             raise ValueError("sample_timeout_s needs num_workers > 0: only a worker can be given up")
         self.seed = None if seed is None else check.seed(seed)
@@ -115,10 +126,30 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             multiprocessing_context, generator, **{name: value for name, value in given.items() if name in _TORCH_ARGUMENTS},
         )  # fmt: skip
         self.in_order = in_order
+        if prefetch_factor is None and self.prefetch_factor is not None:
+            self.prefetch_factor = _Default(self.prefetch_factor)
+        if self._shuffle and self.seed is not None:  # for frameworks, which read the sampler of a loader to make it again
+            self.__dict__["sampler"] = Shuffled(dataset, self.seed)
+            if self.batch_size is not None:
+                self.__dict__["batch_sampler"] = BatchSampler(self.sampler, self.batch_size, drop_last)
         self._current: Any = None  # a weak reference to the iterator that was made last
         self._epoch = 0  # of the next iterator
         self._loaded: dict[str, Any] | None = None
         self._parting: tuple[dict[str, Any], dict[str, Any]] | None = None  # state and statistics of an iterator that is gone
+
+    @property
+    def timeout(self) -> float:
+        """Seconds after which a batch that has not come is an error; 0: none."""
+        found: float = self.__dict__["timeout"]
+        if "accelerate.data_loader" in sys.modules:
+            from .accelerate import timeout_of
+
+            return timeout_of(self, found)
+        return found
+
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        self.__dict__["timeout"] = seconds
 
     # ---- what the order is ---------------------------------------------------------------------------------------
 
@@ -139,7 +170,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             return False
         if type(self.sampler) is SequentialSampler:
             return self.sampler.data_source is self.dataset  # type: ignore[comparison-overlap]
-        return self._shuffle and type(self.sampler) is RandomSampler and self.generator is None and (self.seed is not None or self._chained)
+        if type(self.sampler) is Shuffled:
+            return self.sampler.data_source is self.dataset and self.sampler.seed == self.seed  # type: ignore[comparison-overlap]
+        return self._shuffle and type(self.sampler) is RandomSampler and self.generator is None and self._chained
 
     @property
     def _chained(self) -> bool:

@@ -19,6 +19,31 @@ from . import _leat
 from .feed import Planned
 from .workers import ITER, ROWS, WHOLE
 
+_SHUFFLED_AT_ONCE = 4096
+
+
+class Shuffled(RandomSampler):
+    """leat's order of a seed as a sampler, an epoch at a time: what ``shuffle=True`` with a seed puts into a loader's ``sampler``.
+
+    Args:
+        data_source: has a length.
+        seed: of the order; ``set_epoch`` says which epoch of it.
+    """
+
+    def __init__(self, data_source: Any, seed: int) -> None:
+        super().__init__(data_source)
+        self.seed, self.epoch = seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Says which epoch is read next."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        n = len(self)
+        for first in range(0, n, _SHUFFLED_AT_ONCE):
+            rows = min(_SHUFFLED_AT_ONCE, n - first)
+            yield from np.asarray(_leat.order_shuffled(n, self.seed & 0xFFFFFFFFFFFFFFFF, self.epoch, first, rows)).tolist()
+
 
 class Order:
     """The batches of one epoch after another, for one iterator."""
@@ -54,7 +79,7 @@ class Order:
         drawn = None
         if type(loader.sampler) is RandomSampler and loader.sampler.generator is None:
             drawn = int(torch.empty((), dtype=torch.int64).random_().item())
-        elif type(loader.sampler) is not SequentialSampler and loader.generator is None and not loader._iterable:
+        elif type(loader.sampler) not in (SequentialSampler, Shuffled) and loader.generator is None and not loader._iterable:
             self.rng_state = torch.get_rng_state()
         if self.own and self.seed is None and not first and self.sampler_seed is not None:
             drawn = self.sampler_seed  # the seed of all epochs; the draw keeps the global generator where PyTorch would have it
@@ -113,7 +138,7 @@ class Order:
             if skip(step):
                 continue
             first, rows = step * size, min(size, n - step * size)
-            if loader._shuffle:
+            if type(loader.sampler) is not SequentialSampler:
                 indices: Any = np.asarray(_leat.order_shuffled(n, seed & 0xFFFFFFFFFFFFFFFF, epoch, first, rows))
             else:
                 indices = np.arange(first, first + rows, dtype=np.int64)
