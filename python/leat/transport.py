@@ -24,6 +24,7 @@ _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # numpy's kinds as DLPack's c
 _SMALL = 4096  # bytes up to which an array goes into the pickle
 _ALIGN = 64
 MAX_LEAVES = 32
+_PARTS = 256  # of a sample: of more, or of one that contains itself, there is no layout
 
 Spec = tuple[Any, ...]
 
@@ -69,18 +70,29 @@ def _leaf(value: Any) -> Spec | None:
     return None
 
 
-def describe(sample: Any, depth: int = 0) -> Spec | None:
+def describe(sample: Any) -> Spec | None:
     """The layout of samples that look like this one, or None: only the collate function knows what to make of them."""
-    kind = type(sample)
-    if depth > 12:
-        return None
-    if kind in (tuple, list) and len(sample):
-        parts = [describe(part, depth + 1) for part in sample]
-        return None if None in parts else (kind.__name__, parts)
-    if kind is dict and sample:
-        parts = [describe(part, depth + 1) for part in sample.values()]
-        return None if None in parts else ("dict", list(sample), parts)
-    return _leaf(sample)
+    left = _PARTS
+
+    def look(value: Any, depth: int) -> Spec | None:
+        nonlocal left
+        kind = type(value)
+        left -= 1
+        if left < 0 or depth > 12:
+            return None
+        if kind not in (tuple, list, dict):
+            return _leaf(value)
+        parts = []
+        for part in value.values() if kind is dict else value:
+            found = look(part, depth + 1)
+            if found is None:
+                return None
+            parts.append(found)
+        if not parts:
+            return None
+        return ("dict", list(value), parts) if kind is dict else (kind.__name__, parts)
+
+    return look(sample, 0)
 
 
 def leaves(spec: Spec) -> list[Spec]:
@@ -112,9 +124,9 @@ def rebuild(spec: Spec, arrays: Sequence[np.ndarray[Any, Any]], row: int, object
         cell = next(buffers)[row]
         if kind == TENSOR:
             torch = sys.modules["torch"]
-            found = torch.from_numpy(cell.copy() if cell.ndim else np.array(cell))
+            found = torch.from_numpy(np.array(cell))
             return found.view(type_[1]) if type_[2] is not None else found
-        return cell.copy() if kind == ARRAY else cell if kind == SCALAR else type_(cell)
+        return np.array(cell) if kind == ARRAY else type_(cell)
 
     return one(spec)
 
@@ -168,12 +180,7 @@ class _Pickler(pickle.Pickler):
 
 def _dumps(value: Any, keep: Callable[[pickle.PickleBuffer], bool]) -> bytes:
     out = io.BytesIO()
-    try:
-        _Pickler(out, protocol=5, buffer_callback=keep).dump(value)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        import cloudpickle
-
-        return bytes(cloudpickle.dumps(value, protocol=5))
+    _Pickler(out, protocol=5, buffer_callback=keep).dump(value)
     return out.getvalue()
 
 
@@ -191,7 +198,13 @@ def encode(value: Any, room: memoryview | None = None) -> tuple[bytes, list[tupl
         buffers.append(raw)
         return False
 
-    data = _dumps(value, keep)
+    try:
+        data = _dumps(value, keep)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        import cloudpickle
+
+        buffers.clear()
+        data = bytes(cloudpickle.dumps(value, protocol=5, buffer_callback=keep))
     places, end = [], 0
     for raw in buffers:
         places.append((end, raw.nbytes))
@@ -245,7 +258,7 @@ def pack_error(error: BaseException, where: str) -> tuple[bytes | None, str, str
 
     text = f"Caught {type(error).__name__} {where}.\nOriginal {''.join(traceback.format_exception(error))}"
     try:
-        data: bytes | None = _dumps(type(error), lambda buffer: True)
+        data: bytes | None = encode(type(error))[0]
     except Exception:
         data = None
     return data, type(error).__name__, text

@@ -1,0 +1,429 @@
+"""What goes between a process and its workers: layouts that samples are written by, and odd objects as bytes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+from torch.utils.data import default_collate  # noqa: E402
+
+from leat import _leat, feed, transport  # noqa: E402
+
+FROM_DLPACK = feed._from_dlpack()
+DTYPES = ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128", "bool"]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal in types, shapes, dtypes and bits."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b)
+    if isinstance(a, np.ndarray | np.generic):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return bool(a == b)
+
+
+def descriptors() -> int:
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+class Written:
+    """Samples that were written by the layout of the first."""
+
+    def __init__(self, samples: list[Any]) -> None:
+        spec = transport.describe(samples[0])
+        assert spec is not None
+        self.spec, self.rows = spec, len(samples)
+        self.core = _leat.Layout(spec)
+        self.slots = tuple(_leat.Slot(max(1, size * self.rows)) for size in self.core.row_bytes)
+        self.objects: list[list[Any]] = [[] for _ in samples]
+        self.fits = [self.core.store(sample, self.slots, row, self.objects[row]) for row, sample in enumerate(samples)]
+
+    def sample(self, row: int) -> Any:
+        return transport.rebuild(self.spec, transport.arrays_of(self.spec, self.slots, self.rows), row, self.objects[row])
+
+    def batch(self) -> Any:
+        kinds = transport.object_lists(self.spec)
+        texts = [kind(texts[i] for texts in self.objects) for i, kind in enumerate(kinds)]
+        return self.core.batch(self.slots, self.rows, FROM_DLPACK, texts)
+
+
+# ---- samples that look alike -----------------------------------------------------------------------------------------
+
+shapes = st.lists(st.integers(0, 4), max_size=3).map(tuple)
+Maker = Callable[[np.random.Generator], Any]
+
+
+def array_of(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    kind = np.dtype(dtype)
+    raw = rng.integers(0, 2 if dtype == "bool" else 100, shape)
+    return np.asarray(raw).astype(kind)
+
+
+def strided(array: np.ndarray[Any, Any], how: int) -> np.ndarray[Any, Any]:
+    """The same values, lying differently in memory."""
+    if how == 1:
+        return np.asfortranarray(array)
+    if how == 2 and array.ndim:
+        return np.repeat(array, 2, axis=-1)[..., ::2]
+    return array
+
+
+leaf_makers: st.SearchStrategy[Maker] = st.one_of(
+    st.just(lambda rng: int(rng.integers(-(1 << 63), (1 << 63) - 1))),
+    st.just(lambda rng: float(rng.standard_normal())),
+    st.just(lambda rng: bool(rng.integers(2))),
+    st.just(lambda rng: f"text {rng.integers(1000)}"),
+    st.just(lambda rng: b"bytes %d" % rng.integers(1000)),
+    st.builds(lambda dtype: lambda rng: np.dtype(dtype).type(rng.integers(2)), st.sampled_from(DTYPES)),
+    st.builds(lambda d, s, how: lambda rng: strided(array_of(rng, d, s), how), st.sampled_from(DTYPES), shapes, st.integers(0, 2)),
+    st.builds(lambda d, s, how: lambda rng: torch.from_numpy(strided(array_of(rng, d, s), how)), st.sampled_from(DTYPES), shapes,
+              st.integers(0, 2)),
+    st.builds(lambda s: lambda rng: torch.from_numpy(array_of(rng, "float32", s)).to(torch.bfloat16), shapes),
+)  # fmt: skip
+
+
+def containers(inside: st.SearchStrategy[Maker]) -> st.SearchStrategy[Maker]:
+    parts = st.lists(inside, min_size=1, max_size=3)
+    return st.one_of(
+        parts.map(lambda makers: lambda rng: tuple(make(rng) for make in makers)),
+        parts.map(lambda makers: lambda rng: [make(rng) for make in makers]),
+        parts.map(lambda makers: lambda rng: {k: make(rng) for k, make in enumerate(makers)}),
+        parts.map(lambda makers: lambda rng: {"abc"[k]: make(rng) for k, make in enumerate(makers)}),
+    )
+
+
+samples_of = st.recursive(leaf_makers, containers, max_leaves=8)
+
+
+@given(samples_of, st.integers(1, 5), st.integers(0, 1 << 32))
+def test_a_batch_over_its_slots_is_what_default_collate_makes(make: Maker, rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    samples = [make(rng) for _ in range(rows)]
+    written = Written(samples)
+    assert all(written.fits)
+    assert same(written.batch(), default_collate(samples))
+
+
+@given(samples_of, st.integers(1, 5), st.integers(0, 1 << 32))
+def test_a_sample_is_read_back_as_it_was_written(make: Maker, rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    samples = [make(rng) for _ in range(rows)]
+    written = Written(samples)
+    assert all(same(written.sample(row), sample) for row, sample in enumerate(samples))
+
+
+# ---- samples that do not -----------------------------------------------------------------------------------------------
+
+ODD: list[tuple[Any, Any]] = [
+    (1, 1.0),
+    (1, True),
+    (1, np.int64(1)),
+    (1, 1 << 63),
+    (1.0, 1),
+    (True, 1),
+    ("text", b"text"),
+    ("text", None),
+    (np.zeros(3), np.zeros(4)),
+    (np.zeros(3), np.zeros((3, 1))),
+    (np.zeros(3), np.zeros(3, np.float32)),
+    (np.zeros(3), np.zeros(3, ">f8")),
+    (np.zeros(3), torch.zeros(3, dtype=torch.float64)),
+    (np.zeros(3), np.array(["2020-01-01"] * 3, "datetime64[D]")),
+    (np.zeros(3, np.int64), np.zeros(3, np.uint64)),
+    (np.float32(1), np.float64(1)),
+    (torch.zeros(3), torch.zeros(4)),
+    (torch.zeros(3), torch.zeros(3, dtype=torch.bfloat16)),
+    (torch.zeros(3, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.int16)),
+    (torch.zeros(3), torch.zeros(3, requires_grad=True)),
+    (torch.zeros(3), torch.zeros(3).to_sparse()),
+    (torch.zeros(3), torch.nn.Parameter(torch.zeros(3))),
+    (torch.zeros(3), np.zeros(3, np.float32)),
+    (torch.zeros(2, dtype=torch.complex64), torch.zeros(2, dtype=torch.complex64).conj()),
+    ((1, 2), [1, 2]),
+    ((1, 2), (1, 2, 3)),
+    ([1, 2], [1]),
+    ({"a": 1}, {"b": 1}),
+    ({"a": 1}, {"a": 1, "b": 2}),
+    ({"a": 1}, [("a", 1)]),
+    ((1,), 1),
+]
+
+
+@pytest.mark.parametrize("first, odd", ODD, ids=repr)
+def test_a_sample_that_looks_different_is_not_written(first: Any, odd: Any) -> None:
+    written = Written([first, odd])
+    assert written.fits == [True, False]
+    assert same(written.sample(0), first)
+
+
+@pytest.mark.parametrize("odd", [("a", "b", 1.0), ("a", "b"), ("a", 2, 3), ("a", "b", [1])], ids=repr)
+def test_text_of_a_sample_that_does_not_fit_is_taken_back(odd: Any) -> None:
+    core = _leat.Layout(transport.describe(("x", "y", 3)))  # type: ignore[arg-type]
+    slots = tuple(_leat.Slot(16) for _ in core.row_bytes)
+    objects = ["before"]
+    assert not core.store(odd, slots, 0, objects)
+    assert objects == ["before"]
+    assert core.store(("p", "q", 5), slots, 1, objects)
+    assert objects == ["before", "p", "q"]
+
+
+class Shy:
+    """A key of dicts that hash alike, and that refuses to be compared with others."""
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        raise RuntimeError("not with me")
+
+
+def test_text_of_a_sample_that_could_not_be_written_is_taken_back() -> None:
+    core = _leat.Layout(transport.describe(("text", {Shy(): 1})))  # type: ignore[arg-type]
+    objects = ["before"]
+    with pytest.raises(RuntimeError, match="not with me"):
+        core.store(("more", {Shy(): 1}), (_leat.Slot(8),), 0, objects)
+    assert objects == ["before"]
+
+
+def test_a_sample_that_is_changed_while_it_is_written_harms_nobody() -> None:
+    from torch.overrides import TorchFunctionMode
+
+    sample: list[Any] = [torch.arange(3.0), torch.arange(4.0)]
+    core = _leat.Layout(transport.describe(sample))  # type: ignore[arg-type]
+    slots = tuple(_leat.Slot(size) for size in core.row_bytes)
+
+    class Clearing(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            sample.clear()
+            gc.collect()
+            return func(*args, **(kwargs or {}))
+
+    with Clearing(), pytest.raises(IndexError):
+        core.store(sample, slots, 0, [])
+    assert core.store([torch.ones(3), torch.ones(4)], slots, 0, [])
+
+
+NO_LAYOUT = [
+    None,
+    (),
+    [],
+    {},
+    (1, None),
+    1 << 63,
+    object(),
+    datetime(2020, 1, 1),
+    np.zeros(2, [("a", "i4"), ("b", "f8")]),
+    np.array([object()]),
+    np.array(["text"]),
+    np.zeros(2, "datetime64[s]"),
+    np.zeros(2, ">i4"),
+    np.ma.zeros(3),
+    np.zeros((1,) * 8),
+    torch.zeros((1,) * 8),
+    torch.zeros(2, requires_grad=True),
+    torch.zeros(2).to_sparse(),
+    torch.zeros(2, dtype=torch.complex64).conj(),
+    type("Pair", (tuple,), {})((1, 2)),
+]
+
+
+@pytest.mark.parametrize("sample", NO_LAYOUT, ids=lambda s: f"{type(s).__name__}")
+def test_what_only_the_collate_function_understands_has_no_layout(sample: Any) -> None:
+    assert transport.describe(sample) is None
+
+
+def test_a_sample_that_contains_itself_has_no_layout() -> None:
+    sample: list[Any] = []
+    sample += [sample] * 10
+    assert transport.describe(sample) is None
+
+
+LEAF = ("leaf", 0, 0, 64, "l", (), int)
+NOT_LAYOUTS: list[Any] = [
+    1,
+    (),
+    ("leaf",),
+    (1, 2),
+    ("leaf", 9, 0, 64, "l", (), int),
+    ("leaf", -1, 0, 64, "l", (), int),
+    ("leaf", 0, 0, 8, "l", (), int),
+    ("leaf", 0, 0, 64, "l", (2,), int),
+    ("leaf", 2, 6, 64, "?", (), bool),
+    ("leaf", 4, 0, 63, "l", (), int),
+    ("leaf", 4, 0, 64, "l" * 20, (), int),
+    ("leaf", 4, 0, 64, "l", (-1,), int),
+    ("leaf", 4, 0, 64, "l", ("1",), int),
+    ("leaf", 4, 0, 64, "l", (1,) * 9, int),
+    ("leaf", 4, 0, 64, "l", (1 << 62, 1 << 62), int),
+    ("leaf", 4, 0, 64, "l", (1 << 60,), int),
+    ("leaf", 5, 0, 64, "l", (), int),
+    ("tuple", 1),
+    ("dict", ["a"], []),
+    ("dict", [], [LEAF]),
+    ("list", [LEAF] * 33),
+]
+
+
+@pytest.mark.parametrize("spec", NOT_LAYOUTS, ids=repr)
+def test_what_is_no_layout_is_refused(spec: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        _leat.Layout(spec)
+
+
+def test_a_layout_nested_too_deeply_is_refused() -> None:
+    spec: Any = LEAF
+    for _ in range(100_000):
+        spec = ("list", [spec])
+    with pytest.raises(ValueError, match="not a layout"):
+        _leat.Layout(spec)
+    while spec is not LEAF:  # unwound by hand: the interpreter would recurse
+        spec = spec[1][0]
+
+
+def test_rows_outside_of_the_slots_are_refused() -> None:
+    core = _leat.Layout(LEAF)
+    slots = (_leat.Slot(4096),)
+    assert core.store(1, slots, 511, [])
+    for row in (512, 1 << 61, (1 << 64) - 1):
+        with pytest.raises(IndexError):
+            core.store(1, slots, row, [])
+    with pytest.raises(IndexError):
+        core.batch(slots, 513, FROM_DLPACK, [])
+    for wrong in ((), (slots[0], slots[0]), [slots[0]], (None,)):
+        with pytest.raises(TypeError):
+            core.store(1, wrong, 0, [])  # type: ignore[arg-type]
+
+
+def test_a_batch_keeps_its_memory_and_gives_it_back() -> None:
+    before = _leat.share_used()
+    written = Written([(np.full(1000, i), "text") for i in range(4)])
+    batch = written.batch()
+    del written
+    gc.collect()
+    assert _leat.share_used() > before
+    assert torch.equal(batch[0][3], torch.full((1000,), 3, dtype=torch.int64))
+    part = batch[0][1]
+    del batch
+    gc.collect()
+    assert _leat.share_used() > before and part.sum() == 1000
+    del part
+    gc.collect()
+    assert _leat.share_used() == before
+
+
+# ---- odd objects ---------------------------------------------------------------------------------------------------------
+
+ROOM = 1 << 20
+big, small = np.arange(5000), np.arange(5)
+OBJECTS: dict[str, Any] = {
+    "small": {"a": small, "b": [torch.arange(5), None, "text"]},
+    "large": [big, torch.arange(5000.0), {"x": (big.astype("f4"), 1)}],
+    "bfloat16": [torch.arange(5000.0).to(torch.bfloat16), torch.zeros((), dtype=torch.bfloat16)],
+    "bool and complex": [torch.arange(5000) % 2 == 0, torch.full((5000,), 1 + 2j), np.full(5000, 1j)],
+    "empty and without dimensions": [torch.zeros(0), torch.zeros(3, 0, 2), torch.tensor(5), np.array(5), np.zeros((0, 3))],
+    "not contiguous": [torch.arange(20000).reshape(100, 200).t(), torch.arange(20000)[::3], big[::2], big.reshape(50, 100).T],
+    "structured": np.zeros(3000, [("a", "i4"), ("b", "f8")]),
+    "dates": np.arange("2020-01", "2030-01", dtype="datetime64[h]"),
+    "objects": np.array([None, "text", {"a": 1}], object),
+    "the same twice": [big, big],
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("room", [None, 100, ROOM], ids=["without room", "with too little room", "in the slot"])
+@pytest.mark.parametrize("name", OBJECTS)
+def test_an_object_comes_back_as_it_was_sent(name: str, room: int | None) -> None:
+    value, before = OBJECTS[name], descriptors()
+    slot = _leat.Slot(room) if room else None
+    view = memoryview(slot.memory(0, room)).cast("B") if slot is not None and room else None
+    data, places, fd = transport.encode(value, view)
+    assert (fd is None) == (not places or room == ROOM)
+    assert len(data) < 40_000 or not places
+    again = transport.decode(data, places, fd, slot)
+    assert same(again, value) if name != "objects" else again.tolist() == value.tolist()
+    del again
+    assert descriptors() == before
+
+
+def test_what_came_over_a_file_or_a_slot_can_be_written_to_and_outlives_the_message() -> None:
+    slot = _leat.Slot(ROOM)
+    for view in (None, memoryview(slot.memory(0, ROOM)).cast("B")):
+        array, tensor = transport.decode(*transport.encode([big, torch.arange(5000)], view), slot if view is not None else None)
+        gc.collect()
+        array[0], tensor[1] = 7, 8
+        assert array[0] == 7 and tensor[1] == 8 and array[-1] == 4999 and tensor[-1] == 4999
+
+
+def test_a_class_that_is_not_importable_travels_by_value_with_large_arrays_beside_it() -> None:
+    class Local:
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+    before = descriptors()
+    again = transport.decode(*transport.encode([big, Local(big)]), None)
+    assert same(again[0], big) and same(again[1].array, big)
+    del again
+    assert descriptors() == before
+
+
+def test_what_cannot_be_pickled_is_an_error_that_leaves_nothing_behind() -> None:
+    before = descriptors()
+    with pytest.raises(TypeError, match="lock"):
+        transport.encode([big, threading.Lock()])
+    assert descriptors() == before
+
+
+class Unspeakable(Exception):
+    def __init__(self) -> None:  # takes no text
+        super().__init__("unspeakable")
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def raised(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as caught:
+        return transport.unpack_error(transport.pack_error(caught, "in worker 3"))
+
+
+@pytest.mark.parametrize("error", [ValueError("a"), KeyError("a"), OSError(2, "a"), UnicodeDecodeError("utf-8", b"a", 0, 1, "b")], ids=repr)
+def test_an_error_comes_back_with_its_class_or_as_a_runtime_error_and_with_its_text(error: Exception) -> None:
+    again = raised(error)
+    assert type(again) is type(error) or (type(again) is RuntimeError and isinstance(error, UnicodeDecodeError))
+    assert "in worker 3" in str(again) and "Traceback" in str(again) and "\\n" not in str(again)
+
+
+@pytest.mark.parametrize("error", [StopIteration(1), SystemExit(3), KeyboardInterrupt(), GeneratorExit(), Unspeakable()], ids=lambda e: type(e).__name__)
+def test_an_error_that_means_something_else_here_comes_back_as_a_runtime_error(error: BaseException) -> None:
+    again = raised(error)
+    assert type(again) is RuntimeError
+    assert type(error).__name__ in str(again) and "in worker 3" in str(again)
+
+
+def test_an_error_of_a_local_class_comes_back_as_that_class() -> None:
+    class Mine(ValueError):
+        pass
+
+    again = raised(Mine("a"))
+    assert type(again).__name__ == "Mine" and isinstance(again, ValueError)
