@@ -462,6 +462,11 @@ LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, 
  * without log_dir, RANGE for a step that was not handed out. */
 LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, uint64_t step, struct leat_batch **out,
                                   struct leat_error *error);
+/* A batch of one row: the sample that stands in for row `row` of that batch, as LEAT_ON_ERROR_SUBSTITUTE chooses it from its
+ * `*attempt`-th try on (0: the first), with what came after the try that it was in `*attempt`. For callers who find a sample broken that
+ * decodes. INVALID: the loader has another policy; RANGE; DECODE: no try is left. */
+LEAT_API int leat_loader_substitute(struct leat_loader *loader, uint64_t epoch, uint64_t step, uint64_t row, unsigned *attempt,
+                                    struct leat_batch **out, struct leat_error *error);
 /* Statistics as JSON text; docs/architecture.md names the keys. Any thread. */
 LEAT_API int leat_loader_stats(const struct leat_loader *loader, char **json, struct leat_error *error);
 

@@ -127,8 +127,6 @@ class Loader:
 
             if not in_order:
                 raise ValueError("in_order=False does not go with leat.ops.Map and MapBatch: their batches come in order")
-            if on_error == "substitute":
-                raise ValueError("on_error='substitute' does not go with leat.ops.Map and MapBatch; 'skip' does")
             compiler = Compiler(outputs, dataset.schema, self._form.framework, self._first, _leat.row_key(seed, 0, 0))
         program, functions = (None, []) if outputs is None else compiled_program(compiler.core if compiler else outputs)
         self._facts = {

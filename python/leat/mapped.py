@@ -59,7 +59,10 @@ class _Work:
         self.ready = self.cancelled = self.raised = False
         self.entry: _Entry | None = None
         self.bytes = 0
-        self.core_rows = np.arange(self.rows)  #: of the engine's batch
+        self.cores = [core]  #: the engine's batch, and those of samples that stand in
+        self.places = [(0, row) for row in range(self.rows)]  #: of each row: which of them, and the row there
+        self.attempts: dict[int, int] = {}  #: of rows: how often another sample was tried
+        self.redo: list[int] | None = None  #: rows whose sample is another one now, until they are made
         gone = [row for row, _, delivered, _ in self.errors if delivered is None]
         self.planned = np.setdiff1d(np.arange(self.rows + len(gone)), gone)  #: rows of the plan: the engine may have left some out
         self.native: dict[str, Any] | None = None  #: outputs that are delivered as the engine made them, once they are wanted
@@ -313,13 +316,15 @@ class Stage:
         program, phase = self.program, work.phase
         at = program.at(phase)
         whole = bool(phase % 2)
-        n = len(at) if whole else work.rows
-        task = Task(phase, work.keys, work.ids, at, {o: self._input(work, o) for o in at}, {}, work.rows, None, work.where)
+        rows = work.redo
+        n = len(at) if whole else work.rows if rows is None else len(rows)
+        keys, ids = (work.keys, work.ids) if rows is None else ([work.keys[row] for row in rows], [work.ids[row] for row in rows])
+        task = Task(phase, keys, ids, at, {o: self._input(work, o, rows) for o in at}, {}, work.rows, rows, work.where)
         entry = _Entry(work, self.next_serial, task, n)
         for o in at:
             t = program.outputs[o].type_after(phase)
             if is_dense(t):
-                entry.slots[o] = _leat.Slot(max(1, row_bytes(t) * work.rows))
+                entry.slots[o] = _leat.Slot(max(1, row_bytes(t) * work.rows)) if rows is None else work.values[o]
                 task.targets[o] = entry.slots[o].offset
         run = 1 if whole else self._run(phase, n)
         if phase in self.room:
@@ -339,12 +344,13 @@ class Stage:
         self.entries[entry.serial] = entry
         work.entry = entry
 
-    def _input(self, work: _Work, o: int) -> Any:
-        """Where the values of an output lie, as a worker finds them."""
-        if o not in work.values:
+    def _input(self, work: _Work, o: int, rows: list[int] | None) -> Any:
+        """Where the values of an output lie, as a worker finds them; `rows`: only these, all from the engine."""
+        if o not in work.values or rows is not None:
             i = self.program.sources[self.program.outputs[o].source]
-            n = work.core.rows()
-            return "core", [(*work.core.place(i), n)], None if len(work.core_rows) == n else [(0, row) for row in work.core_rows.tolist()]
+            places = work.places if rows is None else [work.places[row] for row in rows]
+            plain = rows is None and len(work.cores) == 1 and work.rows == work.core.rows()
+            return "core", [(*core.place(i), core.rows()) for core in work.cores], None if plain else places
         made = work.values[o]
         return ("values", [made[row] for row in range(work.rows)]) if isinstance(made, dict) else ("slot", made.offset)
 
@@ -370,27 +376,65 @@ class Stage:
         del self.entries[entry.serial]
         work.values.update(entry.slots)
         for o in entry.task.outputs:
-            if o not in entry.slots:
+            if o not in entry.slots and work.redo is None:
                 work.values[o] = entry.kept.get(o, {})
+            elif o not in entry.slots:
+                work.values[o].update(entry.kept.get(o, {}))
+        work.redo = None
         if entry.fault is not None:
             work.error = transport.unpack_error(entry.fault)
         elif entry.broken:
             self._broken(work, entry)
 
     def _broken(self, work: _Work, entry: _Entry) -> None:
-        row = min(entry.broken)
-        reason, packed = entry.broken[row]
+        places = entry.task.places
+        broken = entry.broken if places is None else {places[row]: found for row, found in entry.broken.items()}
+        row = min(broken)
+        reason, packed = broken[row]
         error = transport.unpack_error(packed) if packed is not None else BrokenSampleError(reason)
         if entry.task.phase % 2 or self.program.on_error == "raise":
             if entry.task.phase % 2 == 0:
                 error.sample = work.ids[row]  # type: ignore[attr-defined]
             work.error = error
             return
-        self.stats["broken"] += len(entry.broken)
+        self.stats["broken"] += len(broken)
+        if self.program.on_error == "substitute":
+            self._stand_in(work, broken)
+            return
         work.first_error = work.first_error or error
-        for row, (reason, _) in sorted(entry.broken.items()):
+        for row, (reason, _) in sorted(broken.items()):
             work.left[row] = False
             work.errors.append((int(work.planned[row]), work.ids[row], None, reason))
+
+    def _stand_in(self, work: _Work, broken: dict[int, tuple[str, Any]]) -> None:
+        """Other samples for rows that are broken, chosen as the engine does; what was made of the rows is made again."""
+        self._deliverable(work)
+        assert work.native is not None
+        rows = sorted(broken)
+        for row in rows:
+            reason, packed = broken[row]
+            planned = int(work.planned[row])
+            try:
+                core, work.attempts[row] = self.core.substitute(work.core.epoch(), work.core.step(), planned, work.attempts.get(row, 0))
+            except Exception as e:
+                if packed is not None:
+                    e.__cause__ = transport.unpack_error(packed)
+                work.error = e
+                return
+            work.places[row] = (len(work.cores), 0)
+            work.cores.append(core)
+            earlier = next((error for error in work.errors if error[0] == planned), None)
+            before = work.ids[row] if earlier is None else earlier[1]
+            work.ids[row] = int(np.asarray(core.ids())[0])
+            work.errors = [error for error in work.errors if error is not earlier]
+            work.errors.append((planned, before, work.ids[row], reason if earlier is None else earlier[3]))
+            for name, value in work.native.items():
+                value[row] = self.form.makers[name](core)[0]
+        if work.phase:  # a function has seen the batch with the sample that is broken
+            work.values.clear()
+        else:
+            work.redo = rows
+        work.phase = -1
 
     def _close_gaps(self, work: _Work) -> None:
         """Leaves rows out for good: before a function takes the whole batch, and before it is delivered."""
@@ -415,7 +459,8 @@ class Stage:
         work.keys = [work.keys[row] for row in rows]
         work.ids = [work.ids[row] for row in rows]
         work.valid = work.valid[rows]
-        work.core_rows, work.planned = work.core_rows[rows], work.planned[rows]
+        work.places = [work.places[row] for row in rows]
+        work.planned = work.planned[rows]
         work.rows = len(rows)
         work.left = np.ones(work.rows, bool)
 

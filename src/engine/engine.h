@@ -88,6 +88,7 @@ struct leat_batch {
 
     /* Of a loader that does not keep the order: gather.c. */
     bool loose;               /* its rows may leave it one by one */
+    unsigned stand_in;        /* of a side batch of one row: the next try of a substitute + 1; 0: it is what was planned */
     bool listed;              /* its rows are those of `numbers`, not a run of the plan's */
     bool recorded;            /* it stands in the record, and is made again */
     uint64_t skip, last_step; /* rows of its part of the batch at plan.at that lie before it; the step that its last row is planned in */

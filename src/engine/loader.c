@@ -605,9 +605,10 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
     return LEAT_OK;
 }
 
-/* The batch stands on the side of the window; this thread and any idle one make its rows. `numbers`: NULL, or the rows that it has. */
-static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers, struct leat_batch **out,
-                     struct leat_error *error)
+/* The batch stands on the side of the window; this thread and any idle one make its rows. `numbers`: NULL, or the rows that it has;
+ * `stand_in`: as of struct leat_batch. */
+static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers, unsigned stand_in,
+                     struct leat_batch **out, struct leat_error *error)
 {
     uint64_t interrupts = l->interrupts;
     while (l->side && !l->closed && !leat_engine.stopping && l->interrupts == interrupts) /* another thread's comes first */
@@ -622,6 +623,7 @@ static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, 
     b->plan = *plan;
     b->side = true;
     b->listed = numbers != NULL;
+    b->stand_in = stand_in;
     if (numbers)
         memcpy(b->numbers, numbers, plan->rows * sizeof *numbers);
     b->state = LEAT_BATCH_SIZING;
@@ -687,12 +689,41 @@ int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, s
     if (rc)
         goto out;
     l->in_next++;
-    rc = make_side(l, &plan, numbers, out, error);
+    rc = make_side(l, &plan, numbers, 0, out, error);
     l->in_next--;
     if (l->closed)
         leat_engine_notify(l);
     leat_engine_unlock();
 out:
     leat_free(numbers);
+    return rc;
+}
+
+int leat_loader_substitute(struct leat_loader *l, uint64_t epoch, uint64_t step, uint64_t row, unsigned *attempt, struct leat_batch **out,
+                           struct leat_error *error)
+{
+    *out = NULL;
+    struct leat_plan_batch plan;
+    int rc = check_process(l, error);
+    if (!rc && (l->on_error != LEAT_ON_ERROR_SUBSTITUTE || !l->in_order))
+        rc = leat_fail(error, LEAT_E_INVALID, "substitutes are made by a loader in order whose policy is on_error substitute");
+    if (!rc)
+        rc = seek(l, epoch, step, &plan, error);
+    if (!rc && row >= plan.rows)
+        rc = leat_fail(error, LEAT_E_RANGE, "the batch has no row %" PRIu64 ": it has %" PRIu64 " rows", row, plan.rows);
+    if (!rc)
+        rc = enter(l, error);
+    if (rc)
+        return rc;
+    plan.begin += row;
+    plan.rows = 1;
+    l->in_next++;
+    rc = make_side(l, &plan, NULL, *attempt + 1, out, error);
+    if (!rc)
+        *attempt = (*out)->stand_in - 1;
+    l->in_next--;
+    if (l->closed)
+        leat_engine_notify(l);
+    leat_engine_unlock();
     return rc;
 }

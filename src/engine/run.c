@@ -200,6 +200,8 @@ static bool substitute(struct leat_task *t, size_t i)
             t->marks[i] = LEAT_ROW_GOOD;
             t->batch->ids[row] = t->refs[i].id;
             leat_task_note_delivered(t, row, t->refs[i].id);
+            if (t->batch->stand_in)
+                t->batch->stand_in = t->attempt + 1;
             return true;
         }
         if (!is_broken(rc)) {
@@ -424,6 +426,12 @@ static void start_chunk(struct leat_task *t)
         t->args[i] = (struct leat_row){.key = t->rows[i].key, .sample = t->refs[i].id};
     }
     memset(t->marks, LEAT_ROW_GOOD, t->count);
+    if (b->stand_in) { /* somebody else found the planned sample broken */
+        t->attempt = b->stand_in - 1;
+        t->marks[0] = LEAT_ROW_BROKEN;
+        leat_fail(&t->error, LEAT_E_DECODE, "the caller found it broken");
+        return;
+    }
     for (size_t k = 0; k < l->n_in_place; k++)
         make_in_place(t, l->in_place[k]);
 }

@@ -92,7 +92,7 @@ struct leat_batch *leat_window_batch(struct leat_loader *l, uint64_t rows, struc
     }
     atomic_store_explicit(&b->cancelled, false, memory_order_relaxed);
     b->side = b->loose = b->listed = b->recorded = false;
-    b->tasks = 0;
+    b->tasks = b->stand_in = 0;
     b->bytes = 0;
     b->n_gone = b->skip = 0;
     b->meta = meta_bytes(l, rows);

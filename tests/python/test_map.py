@@ -350,6 +350,45 @@ def test_skipped_photos_and_skipped_results_are_both_left_out(broken: Path) -> N
     ]
 
 
+def test_substitutes_are_those_of_the_engine_and_the_same_for_any_workers(broken: Path) -> None:
+    """Numbers 3 and 11 do not decode; the function refuses 5 and 8, and any that stand in for them among these."""
+    data = leat.open(broken)
+
+    def make(threads: int, phase: int) -> leat.Loader:
+        function = refuse(5, 8)
+        chain = {0: [ops.Map(function)], 2: [ops.MapBatch(lambda x: x + 0), ops.Map(function)]}[phase]
+        outputs = {"image": [ops.Decode(), ops.CenterCrop(8)], "label": [], "ten": leat.Out("label", chain)}
+        outputs["sum"] = leat.Out("label", [ops.MapBatch(lambda x: x * 0 + x.sum())])
+        outputs["text"] = leat.Out("label", [ops.Map(lambda x: str(int(x)))])
+        return leat.Loader(data, 6, True, outputs=outputs, on_error="substitute", seed=2, num_threads=threads)
+
+    wanted = None
+    for threads, phase in ((1, 0), (3, 0), (2, 2)):
+        with make(threads, phase) as loader:
+            found = []
+            for step, batch in enumerate(loader):
+                planned = loader.plan(0, step).tolist()
+                ids = batch.ids.tolist()
+                assert not {3, 11, 5, 8} & set(ids) and batch["label"].tolist() == ids and batch["ten"].tolist() == [10 * i for i in ids]
+                assert batch["text"] == [str(i) for i in ids] and batch["sum"].tolist() == [sum(ids)] * len(ids)
+                changed = [(row, a, b) for row, (a, b) in enumerate(zip(planned, ids)) if a != b]
+                assert [(e.row, e.planned, e.delivered) for e in batch.errors] == changed
+                assert {a for _, a, _ in changed} == {3, 11, 5, 8} & set(planned)
+                found.append((ids, batch["image"]))
+            again = loader.batch_at(0, 2)
+        assert again.ids.tolist() == found[2][0] and torch.equal(again["image"], found[2][1])
+        wanted = wanted or found
+        assert [ids for ids, _ in found] == [ids for ids, _ in wanted]
+        assert all(torch.equal(a, b) for (_, a), (_, b) in zip(found, wanted))
+
+
+def test_sixteen_substitutes_that_fail_raise_the_last_error(numbers: leat.Dataset) -> None:
+    output = {"n": [ops.Map(refuse(*range(1, 50)))]}
+    with leat.Loader(numbers, 8, outputs=output, on_error="substitute") as loader:
+        with pytest.raises(leat.BrokenSampleError, match="16 samples that could stand in"):
+            list(loader)
+
+
 def test_a_batch_with_no_row_left_raises_its_first_error(numbers: leat.Dataset) -> None:
     with leat.Loader(numbers, 2, outputs={"n": [ops.Map(refuse(2, 3))]}, on_error="skip") as loader:
         batches = iter(loader)
