@@ -1,0 +1,159 @@
+/* Chains outside of a loader: that they give what a program gives, and images of open size. */
+#include "program_helpers.h"
+
+#define ONE(operators, ids) "{\"operators\": {" operators "}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": [" ids "]}}}"
+
+static struct leat_chain *open_chain(const struct leat_field *field, const char *program)
+{
+    struct leat_chain *chain;
+    struct leat_error error;
+    assert_ok(leat_chain_open(field, program, NULL, 0, &chain, &error));
+    return chain;
+}
+
+static struct leat_field image_field(void)
+{
+    return field_of("x", LEAT_KIND_IMAGE, LEAT_U8, LEAT_LAYOUT_NONE, 0, NULL);
+}
+
+static void a_chain_gives_what_a_program_gives(void **state)
+{
+    (void)state;
+    struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){20, 30, 3});
+    struct leat_program *program = must_compile(
+        &field, "{\"type\": \"RandomResizedCrop\", \"size\": [8, 9]}, {\"type\": \"Normalize\", \"mean\": [0.5], \"std\": [0.2]}");
+    struct leat_chain *chain = open_chain(&field, ONE("\"a\": {\"type\": \"RandomResizedCrop\", \"size\": [8, 9]}, "
+                                                      "\"b\": {\"type\": \"Normalize\", \"mean\": [0.5], \"std\": [0.2]}",
+                                                      "\"a\", \"b\""));
+    struct leat_chain_result r;
+    leat_chain_describe(chain, &r);
+    assert_int_equal(r.dtype, LEAT_F32);
+    assert_int_equal(r.layout, LEAT_LAYOUT_CHW);
+    assert_false(r.open);
+    assert_int_equal(r.ndim, 3);
+    assert_int_equal(r.shape[0], 3);
+    assert_int_equal(r.shape[2], 9);
+    assert_int_equal(r.strides[1], 9);
+    static uint8_t pixels[20 * 30 * 3];
+    paint(pixels, 30, 20, 3, 5);
+    for (uint64_t key = 0; key < 20; key++) {
+        float wanted[3 * 8 * 9];
+        struct leat_value value;
+        struct leat_error error;
+        must_apply(program, pixels, sizeof pixels, key, wanted);
+        assert_ok(leat_chain_apply(chain, pixels, sizeof pixels, key, LEAT_NO_SAMPLE, &value, &error));
+        assert_int_equal(value.length, sizeof wanted);
+        assert_memory_equal(value.data, wanted, sizeof wanted);
+        leat_value_clear(&value);
+    }
+    leat_chain_free(chain);
+    leat_program_free(program);
+}
+
+static void a_chain_may_end_in_images_of_open_size(void **state)
+{
+    (void)state;
+    struct leat_field field = image_field();
+    struct leat_chain *rows = open_chain(&field, ONE("\"a\": {\"type\": \"Decode\"}, \"b\": {\"type\": \"ToLayout\", \"layout\": \"NHWC\"}",
+                                                     "\"a\", \"b\"")),
+                      *planes = open_chain(&field, ONE("\"a\": {\"type\": \"Decode\"}", "\"a\""));
+    struct leat_chain_result r;
+    leat_chain_describe(rows, &r);
+    assert_true(r.open);
+    assert_int_equal(r.layout, LEAT_LAYOUT_HWC);
+    assert_int_equal(r.shape[0], -1);
+    assert_int_equal(r.shape[2], 3);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t w = 20 + 7 * i, h = 40 - 5 * i;
+        uint8_t *pixels = malloc((size_t)w * h * 3), *wanted = malloc((size_t)w * h * 3);
+        unsigned char *jpeg;
+        unsigned long length;
+        struct leat_value value;
+        struct leat_error error;
+        paint(pixels, w, h, 3, i);
+        encode_jpeg(pixels, w, h, 3, &jpeg, &length);
+        decode_jpeg_plain(jpeg, length, false, wanted);
+        assert_ok(leat_chain_apply(rows, jpeg, length, 0, 7, &value, &error));
+        assert_int_equal(value.shape[0], h);
+        assert_int_equal(value.shape[1], w);
+        assert_int_equal(value.length, (size_t)w * h * 3);
+        assert_memory_equal(value.data, wanted, value.length);
+        leat_value_clear(&value);
+        assert_ok(leat_chain_apply(planes, jpeg, length, 0, 7, &value, &error));
+        assert_int_equal(value.shape[0], 3);
+        assert_int_equal(value.shape[1], h);
+        for (size_t p = 0; p < (size_t)w * h; p++)
+            assert_int_equal(((const uint8_t *)value.data)[w * h + p], wanted[3 * p + 1]);
+        leat_value_clear(&value);
+        assert_int_equal(leat_chain_apply(rows, jpeg, length / 2, 0, 7, &value, &error), LEAT_E_DECODE);
+        assert_null(value.owned);
+        free(jpeg);
+        free(pixels);
+        free(wanted);
+    }
+    leat_chain_free(rows);
+    leat_chain_free(planes);
+}
+
+static void a_loader_s_program_still_refuses_images_of_open_size(void **state)
+{
+    (void)state;
+    struct leat_field field = image_field();
+    struct leat_program *program;
+    struct leat_error error;
+    assert_int_equal(compile_chain(&field, "{\"type\": \"Decode\"}", &program, &error), LEAT_E_TYPE);
+    assert_non_null(strstr(error.message, "open size"));
+}
+
+static void values_of_any_length_and_of_a_wrong_one(void **state)
+{
+    (void)state;
+    struct leat_field open = field_of("x", LEAT_KIND_ARRAY, LEAT_I32, LEAT_LAYOUT_NONE, 2, (const int64_t[]){-1, 2});
+    struct leat_field fixed = field_of("x", LEAT_KIND_ARRAY, LEAT_I32, LEAT_LAYOUT_NONE, 1, (const int64_t[]){4});
+    const char *text = ONE("\"a\": {\"type\": \"ToDtype\", \"dtype\": \"float64\"}", "\"a\"");
+    struct leat_chain *ragged = open_chain(&open, text), *dense = open_chain(&fixed, text);
+    const int32_t numbers[] = {1, -2, 3, -4, 5, 6};
+    struct leat_value value;
+    struct leat_error error;
+    for (size_t n = 0; n <= 3; n++) {
+        assert_ok(leat_chain_apply(ragged, numbers, n * 8, 0, LEAT_NO_SAMPLE, &value, &error));
+        assert_int_equal(value.shape[0], n);
+        for (size_t i = 0; i < 2 * n; i++)
+            assert_true(((const double *)value.data)[i] == numbers[i]);
+        leat_value_clear(&value);
+    }
+    assert_int_equal(leat_chain_apply(ragged, numbers, 9, 0, LEAT_NO_SAMPLE, &value, &error), LEAT_E_DECODE);
+    assert_int_equal(leat_chain_apply(dense, numbers, 24, 0, LEAT_NO_SAMPLE, &value, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_chain_apply(dense, numbers, 15, 0, LEAT_NO_SAMPLE, &value, NULL), LEAT_E_INVALID);
+    assert_ok(leat_chain_apply(dense, numbers, 16, 0, LEAT_NO_SAMPLE, &value, &error));
+    assert_true(((const double *)value.data)[3] == -4);
+    leat_value_clear(&value);
+    leat_chain_free(ragged);
+    leat_chain_free(dense);
+}
+
+static void what_cannot_be_a_chain_says_why(void **state)
+{
+    (void)state;
+    struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_I32, LEAT_LAYOUT_NONE, 0, NULL);
+    struct leat_chain *chain;
+    struct leat_error error;
+    const char *two = "{\"outputs\": {\"x\": {\"field\": \"x\", \"chain\": []}, \"y\": {\"field\": \"x\", \"chain\": []}}}";
+    assert_int_equal(leat_chain_open(&field, two, NULL, 0, &chain, &error), LEAT_E_INVALID);
+    assert_non_null(strstr(error.message, "one output"));
+    assert_null(chain);
+    assert_int_equal(leat_chain_open(&field, ONE("\"a\": {\"type\": \"Decode\"}", "\"a\""), NULL, 0, &chain, &error), LEAT_E_TYPE);
+    leat_chain_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_chain_gives_what_a_program_gives),
+        cmocka_unit_test(a_chain_may_end_in_images_of_open_size),
+        cmocka_unit_test(a_loader_s_program_still_refuses_images_of_open_size),
+        cmocka_unit_test(values_of_any_length_and_of_a_wrong_one),
+        cmocka_unit_test(what_cannot_be_a_chain_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
