@@ -172,7 +172,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             return self.sampler.data_source is self.dataset  # type: ignore[comparison-overlap]
         if type(self.sampler) is Shuffled:
             return self.sampler.data_source is self.dataset and self.sampler.seed == self.seed  # type: ignore[comparison-overlap]
-        return self._shuffle and type(self.sampler) is RandomSampler and self.generator is None and self._chained
+        return self._unseeded and self._chained
+
+    @property
+    def _unseeded(self) -> bool:
+        """Whether rows are shuffled from a number that is drawn: PyTorch's way, or leat's where workers persist."""
+        return self._shuffle and self._plain_batches and type(self.sampler) is RandomSampler and self.generator is None
 
     @property
     def _chained(self) -> bool:
@@ -567,7 +572,7 @@ class _Iteration:
     def _seeds(self, always: bool = False) -> dict[str, Any]:
         """What the order of this and, where it is one order for all epochs, of later epochs is drawn from."""
         if always or (self.order.own and self.loader._chained and self.order.seed is None):
-            return {"base_seed": self.order.base_seed, "sampler_seed": self.order.sampler_seed}
+            return {"base_seed": self.order.base_seed, "sampler_seed": self.order.sampler_seed, "own": self.order.own}
         return {}
 
     def stats(self) -> dict[str, Any]:

@@ -65,6 +65,9 @@ class Order:
         """Draws what PyTorch would draw when an epoch begins, in its order, or takes it from a state."""
         loader = self.loader
         self.epoch = epoch
+        self.own = loader._own_order
+        if loaded is not None and "own" in loaded and loader._unseeded:
+            self.own = loaded["own"]  # saved with, or without, workers that persist
         midway = loaded is not None and "yielded" in loaded
         generator = loader.generator
         saved = tensor_of(loaded["generator"]) if generator is not None and loaded is not None and loaded.get("generator") else None
