@@ -5,6 +5,7 @@ raw       uint8 256 x 256 at rest -> random crop 224 -> flip -> uint8 NHWC, batc
 records   13 float32, 26 int32, one int64, shuffled, batches of 4096
 tokens    rows of 2048 uint16 -> int64, batches of 16
 pillow    photos with Pillow transforms in a Python data set, batches of 64: leat.DataLoader against torch's, as those below
+map       photos through the same and a Python function of the pixels: leat.ops.Map between native operators, against Pillow in torch's workers
 ints      a Python data set that returns an int, batches of 256, as many workers as cores: what the loader itself costs
 arrays    a Python data set whose samples are new arrays of 16 MB, batches of 1 GB, as many workers as cores
 
@@ -131,7 +132,7 @@ def photo_files() -> list[str]:
     return sorted(str(f) for f in folder.rglob("*") if f.suffix.lower() in (".jpg", ".jpeg")) * 2
 
 
-def pillow_photo(path: str) -> Any:
+def pillow_pixels(path: str) -> Any:
     import torch
     from PIL import Image
 
@@ -148,13 +149,19 @@ def pillow_photo(path: str) -> Any:
     image = image.resize((CROP, CROP), Image.Resampling.BILINEAR, box=(x, y, x + cw, y + ch))
     if random.random() < 0.5:
         image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    t = torch.from_numpy(np.array(image)).permute(2, 0, 1).float().div_(255)
+    return torch.from_numpy(np.array(image))
+
+
+def normalized(pixels: Any) -> Any:
+    import torch
+
+    t = pixels.permute(2, 0, 1).float().div_(255)
     return t.sub_(torch.tensor(MEAN).view(3, 1, 1)).div_(torch.tensor(STD).view(3, 1, 1))
 
 
 def photos_torch(cores: int, ours: bool = False) -> Epoch:
     files = photo_files()
-    return torch_loader(Items(len(files), lambda i: (pillow_photo(files[i]), i)), 64, cores, ours=ours)
+    return torch_loader(Items(len(files), lambda i: (normalized(pillow_pixels(files[i])), i)), 64, cores, ours=ours)
 
 
 def photos_leat(cores: int) -> Epoch:
@@ -166,6 +173,24 @@ def photos_leat(cores: int) -> Epoch:
     ops = leat.ops
     return leat_loader(once(WORK / f"photos-{leat.__version__}.leat", make), 64, cores,
                        {"image": [ops.Decode(), ops.RandomResizedCrop(CROP), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)], "label": []})
+
+
+def posterize(pixels: Any) -> Any:
+    """A Python function of an image of bytes, array or tensor: as many grey levels as a draw says."""
+    step = 1 << random.randint(0, 3)
+    return pixels // step * step
+
+
+def map_torch(cores: int) -> Epoch:
+    files = photo_files()
+    return torch_loader(Items(len(files), lambda i: (normalized(posterize(pillow_pixels(files[i]))), i)), 64, cores, 1)
+
+
+def map_leat(cores: int) -> Epoch:
+    ops = leat.ops
+    photos_leat(1)  # makes the file
+    chain = [ops.Decode(), ops.RandomResizedCrop(CROP), ops.RandomHorizontalFlip(), ops.Map(posterize), ops.Normalize(MEAN, STD)]
+    return leat_loader(WORK / f"photos-{leat.__version__}.leat", 64, cores, {"image": chain, "label": []})
 
 
 # --- raw ---------------------------------------------------------------------------------------------------------------
@@ -301,6 +326,7 @@ JOBS: dict[str, dict[str, Callable[[int], Epoch]]] = {
     "records": {"copy": records_copy, "torch": records_torch, "leat": records_leat},
     "tokens": {"widen": tokens_widen, "torch": tokens_torch, "leat": tokens_leat},
     "pillow": {"torch": photos_torch, "leat": partial(photos_torch, ours=True)},
+    "map": {"torch": map_torch, "leat": map_leat},
     "ints": {"torch": partial(ints, ours=False), "leat": partial(ints, ours=True)},
     "arrays": {"torch": partial(arrays, ours=False), "leat": partial(arrays, ours=True)},
 }

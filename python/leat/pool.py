@@ -169,8 +169,8 @@ class Pool:
             ours.close()
             theirs.close()
             e.add_note(
-                "leat.DataLoader: with this start method the data set, collate_fn and worker_init_fn are pickled for the workers; "
-                "multiprocessing_context='fork' needs no pickling"
+                "leat: with this start method the data set, collate_fn, worker_init_fn and functions of leat.ops.Map are pickled for the "
+                "workers; with the start method 'fork' they need not be"
             )
             raise
         except BaseException:
