@@ -581,6 +581,7 @@ LEAT_API void leat_slot_release(struct leat_slot *slot); /* NULL is allowed */
 LEAT_API void *leat_slot_data(const struct leat_slot *slot);
 LEAT_API uint64_t leat_slot_offset(const struct leat_slot *slot); /* what names it in workers */
 LEAT_API uint64_t leat_slot_bytes(const struct leat_slot *slot);
+LEAT_API uint32_t leat_slot_references(const struct leat_slot *slot); /* as they are now */
 
 #define LEAT_POOL_WORKERS 1024
 #define LEAT_BOARD_BUFFERS 32

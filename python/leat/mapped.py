@@ -37,7 +37,7 @@ _SHORT_MS = 2  # while further batches may become ready in the engine
 _WINDOW = 24
 _KILLS = 3
 _RUN_NS = 500_000.0  # what a unit of cheap rows should take
-_MAX_UNITS = 1024
+_MAX_UNITS = 256
 
 
 class _Work:
@@ -114,6 +114,7 @@ class Stage:
         self.ns_per_row: dict[int, float] = {}
         self.room: dict[int, int] = {}  #: per phase: bytes of what a row keeps outside of slots
         self.failure: Any = None
+        self.out: list[_leat.Slot] = []  #: of batches that were delivered
         self.held = self.core_bytes = 0
         self.stats = {"batches": 0, "rows": 0, "broken": 0, "wait_s": 0.0, "work_s": 0.0}
         self.tensor = form.tensor
@@ -236,7 +237,7 @@ class Stage:
         """Whether the board has entries for so many: an old one may still stand there."""
         return not self.entries or self.next_serial + n - min(self.entries) < self.n_entries
 
-    budget = 1 << 62
+    budget = max_held = 1 << 62
 
     def _pull(self, wait: bool) -> bool:
         """Takes a batch of the engine's. Without `wait` only one that is ready; and errors are left for when it is their turn."""
@@ -274,6 +275,7 @@ class Stage:
         self.form.makers = {name: found[self.native[name]] if name in self.native else _ready for name in self.names}
         memory = _memory_of(self.core)
         self.budget = max(1, min(memory["budget_bytes"], memory["max_held_bytes"] // 2))
+        self.max_held = memory["max_held_bytes"]
 
     def _bytes(self, work: _Work) -> int:
         """What a batch takes in flight: the larger of what the engine holds for it and what is made of it."""
@@ -552,6 +554,8 @@ class Stage:
                 again.bytes = work.bytes
                 self.queue[0] = work = again
             self._wait(pool, work)
+            if work.error is None:
+                self._check_held(work)
             batch = self._batch(work)
             self.queue.popleft()
             self.held -= work.bytes
@@ -559,6 +563,20 @@ class Stage:
             self.stats["batches"] += 1
             self.stats["rows"] += work.rows
             return batch
+
+    def _check_held(self, work: _Work) -> None:
+        """Slots count as the engine's buffers do: each output by itself, as long as a tensor refers to it."""
+        self.out = [slot for slot in self.out if slot.references > 1]
+        held = sum(slot.bytes for slot in self.out)
+        more = sum(slot.bytes for slot in work.values.values() if not isinstance(slot, dict))
+        if held + more > self.max_held and held:
+            per_batch = max(1, sum(is_dense(output.gives) for output in self.program.outputs))
+            error = HeldError(
+                f"about {-(-len(self.out) // per_batch)} batches are held ({held} bytes), and one more of {more} bytes would pass max_held_bytes = "
+                f"{self.max_held}; let go of some, copy what is to be kept, or raise max_held_bytes"
+            )
+            error.code = "LEAT_E_HELD"
+            raise error
 
     def make(self, core: _leat.Batch) -> Batch:
         """A batch of the engine's, apart from the others."""
@@ -623,6 +641,7 @@ class Stage:
             raise work.error
         self._deliverable(work)
         values: dict[str, Any] = dict(work.native or {})
+        self.out += [slot for slot in work.values.values() if not isinstance(slot, dict)]
         for o, output in enumerate(self.program.outputs):
             values[output.name] = self._value(o, output, work.values[o], work.rows)
         small = self.form.small
@@ -673,7 +692,12 @@ class Stage:
 
     def about(self) -> dict[str, Any]:
         """For the loader's statistics."""
-        found: dict[str, Any] = {**self.stats, "window": {"depth": len(self.queue), "ready": sum(w.ready for w in self.queue)}}
+        held = sum(slot.bytes for slot in self.out if slot.references > 1)
+        found: dict[str, Any] = {
+            **self.stats,
+            "memory": {"in_flight_bytes": self.held, "held_bytes": held},
+            "window": {"depth": len(self.queue), "ready": sum(w.ready for w in self.queue)},
+        }
         if self.pool is not None:
             found |= {"workers": self.pool.n, "pids": self.pool.pids, "replaced": list(self.pool.events)}
         return found

@@ -81,6 +81,12 @@ static PyObject *slot_bytes(PyObject *self, void *closure)
     return PyLong_FromUnsignedLongLong(leat_slot_bytes(((struct slot *)self)->handle));
 }
 
+static PyObject *slot_references(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLong(leat_slot_references(((struct slot *)self)->handle));
+}
+
 static PyMethodDef slot_methods[] = {
     {"memory", slot_memory, METH_VARARGS, "memory(offset, bytes): a writable Memory of uint8"},
     {NULL, NULL, 0, NULL},
@@ -88,6 +94,7 @@ static PyMethodDef slot_methods[] = {
 static PyGetSetDef slot_getters[] = {
     {"offset", slot_offset, NULL, "what names it in workers", NULL},
     {"bytes", slot_bytes, NULL, "its size: whole pages", NULL},
+    {"references", slot_references, NULL, "how many there are: 1 where only this object is left", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot slot_slots[] = {
