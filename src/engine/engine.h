@@ -198,6 +198,7 @@ struct leat_loader {
     struct leat_task *resumed, **resumed_tail; /* their reads are complete */
     struct leat_task *starved;                 /* wait for memory (reserve.c) */
     struct leat_task *free_tasks;
+    bool short_of_tasks; /* there is work that waits for one of them to come back */
     struct leat_work *free_work, *all_work;
     bool pends;    /* some read was pending: one row per task, many tasks */
     bool one_core; /* a consumer that waits may work, whatever num_threads: it takes nobody's core */
@@ -311,6 +312,10 @@ void leat_task_destroy(struct leat_task *task);
 void leat_task_orphan(struct leat_task *task);
 /* There may be memory again: tasks that wait for some ask once more. Under the lock. */
 void leat_task_feed(struct leat_loader *loader);
+/* Whether the budget has place for one more task at a time: where reads wait, each waiting row has one. Under the lock. */
+bool leat_task_may_grow(const struct leat_loader *loader);
+/* Tasks at rest give up what a few threads do not need. False: there was nothing. Under the lock. */
+bool leat_task_drop_resting(struct leat_loader *loader);
 uint64_t leat_task_size(const struct leat_loader *loader);
 /* Bytes of a stored value of an in-place output: run.c. */
 uint64_t leat_loader_value_bytes(const struct leat_loader *loader, size_t output);

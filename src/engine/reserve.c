@@ -32,6 +32,11 @@ static bool fits(const struct leat_loader *l, uint64_t more)
     return tasks <= l->task_reserve || l->fixed + tasks + l->in_flight <= l->budget;
 }
 
+bool leat_task_may_grow(const struct leat_loader *l)
+{
+    return l->free_tasks || fits(l, leat_task_size(l) + l->usual_room) || (!l->running && !l->parked && !l->resumed && !l->starved);
+}
+
 /* Pages that batches left behind must not stay resident where tasks have taken their place. */
 static void tell_region(struct leat_loader *l)
 {
@@ -59,7 +64,7 @@ static void drop_buffer(struct leat_task *t)
     t->room = 0;
 }
 
-static bool drop_resting(struct leat_loader *l)
+bool leat_task_drop_resting(struct leat_loader *l)
 {
     uint64_t before = l->task_bytes;
     unsigned kept = 0;
@@ -86,7 +91,7 @@ static int book(struct leat_task *t, uint64_t more, struct leat_error *error)
             return leat_fail(error, LEAT_E_CANCELLED, "its batch was cancelled");
         if (l->n_window > 1 && leat_window_at(l, l->n_window - 1) != t->batch)
             leat_window_cancel(l, l->n_window - 1);
-        else if (!drop_resting(l))
+        else if (!leat_task_drop_resting(l))
             break;
     }
     if (fits(l, more)) {

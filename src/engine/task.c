@@ -68,6 +68,8 @@ void leat_task_recycle(struct leat_task *t)
     t->batch = NULL;
     t->next = t->loader->free_tasks;
     t->loader->free_tasks = t;
+    if (t->loader->short_of_tasks)
+        leat_engine_activate(t->loader);
 }
 
 void leat_task_destroy(struct leat_task *t)
@@ -142,7 +144,8 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
         begin(t);
         return t;
     }
-    struct leat_batch *b = batch_with_work(l, ahead);
+    l->short_of_tasks = !leat_task_may_grow(l);
+    struct leat_batch *b = l->short_of_tasks ? NULL : batch_with_work(l, ahead);
     t = b ? leat_task_new(l) : NULL;
     if (!t)
         return NULL;

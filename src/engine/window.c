@@ -206,6 +206,11 @@ static void reclaim(struct leat_loader *for_whom, uint64_t bytes)
 static int room_for(struct leat_loader *l, bool side, uint64_t bytes, struct leat_error *error)
 {
     uint64_t tasks = for_tasks(l);
+    if (!side && tasks + bytes > l->budget && leat_task_drop_resting(l)) /* many reads had waited at once */
+        tasks = for_tasks(l);
+    bool others = l->running || l->parked || l->resumed || l->starved;
+    if (!side && tasks + bytes > l->budget && l->fixed + l->task_reserve + bytes <= l->budget && others)
+        return LEAT_E_HELD; /* in the way are tasks of batches that were given up: they will be done */
     if (side && (l->held + bytes > l->max_held || l->held + bytes < bytes))
         return leat_fail(error, LEAT_E_HELD,
                          "batches in use hold %" PRIu64 " bytes, and one of %" PRIu64 " more would pass max_held_bytes = %" PRIu64

@@ -268,6 +268,34 @@ static void ranks_each_go_on_from_their_own_state(void **state)
     leat_faulty_stop();
 }
 
+static void any_sizes_tails_ranks_budgets_and_cuts_give_each_row_once(void **state)
+{
+    (void)state;
+    struct leat_dataset *plain = test_dataset("plain", SAMPLES, true);
+    struct leat_dataset *dataset = slow_dataset("any", SAMPLES, 0);
+    for (uint64_t run = 0; run < 60; run++) {
+        struct leat_loader_options options = unordered(1 + leat_draw_below(run, 0, 40));
+        options.world_size = 1 + (uint32_t)leat_draw_below(run, 1, 3);
+        options.rank = (uint32_t)leat_draw_below(run, 2, options.world_size);
+        options.tail = (enum leat_tail)leat_draw_below(run, 3, 3);
+        options.order = run % 2 ? LEAT_ORDER_SHUFFLED : LEAT_ORDER_SEQUENTIAL;
+        options.num_threads = 1 + (unsigned)leat_draw_below(run, 4, 4);
+        options.seed = run;
+        options.budget_bytes = (256 << 10) + leat_draw_below(run, 5, 4 << 20);
+        struct seen expected = in_order(plain, options, 1), s = {0};
+        struct leat_loader *loader = test_loader(plain, &options);
+        uint64_t steps = leat_loader_steps(loader);
+        leat_loader_close(loader);
+        leat_faulty_hold((unsigned)leat_draw_below(run, 6, 300));
+        cut_and_resume(dataset, &options, leat_draw_below(run, 7, steps), leat_draw_below(run, 8, 2) ? 400 << 10 : 0, &s);
+        assert_int_equal(s.rows, expected.rows);
+        assert_int_equal(s.sum, expected.sum);
+    }
+    leat_dataset_release(plain);
+    leat_dataset_release(dataset);
+    leat_faulty_stop();
+}
+
 static char *state_within(struct leat_dataset *dataset, const struct leat_loader_options *options)
 {
     struct leat_error error;
@@ -482,6 +510,7 @@ int main(void)
         cmocka_unit_test(a_late_row_holds_up_no_batch_until_the_window_ends),
         cmocka_unit_test(no_row_comes_further_than_the_window_from_the_frontier),
         cmocka_unit_test(a_state_at_every_cut_goes_on_with_exactly_the_rows_that_are_left),
+        cmocka_unit_test(any_sizes_tails_ranks_budgets_and_cuts_give_each_row_once),
         cmocka_unit_test(ranks_each_go_on_from_their_own_state),
         cmocka_unit_test(a_state_within_an_epoch_refuses_other_ranks_sizes_and_the_kept_order),
         cmocka_unit_test(a_changed_state_is_refused_and_never_followed),
