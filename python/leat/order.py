@@ -20,6 +20,7 @@ from .feed import Planned
 from .workers import ITER, ROWS, WHOLE
 
 _SHUFFLED_AT_ONCE = 4096
+_SHARE = 0x5348
 
 
 class Shuffled(RandomSampler):
@@ -60,12 +61,13 @@ class Order:
         self.sampler_states: dict[int, Any] = {}  # after the batch of that step
         self.sampler_epoch: int | None = None  # what a sampler with set_epoch had been told when it was read
         self.epoch = 0
+        self.share = 0  # of an order that ranks have in common
 
     def begin(self, epoch: int, loaded: dict[str, Any] | None, first: bool) -> None:
         """Draws what PyTorch would draw when an epoch begins, in its order, or takes it from a state."""
         loader = self.loader
         self.epoch = epoch
-        self.own = loader._own_order
+        self.own, self.share = loader._own_order, share_of(loader)
         if loaded is not None and "own" in loaded and loader._unseeded:
             self.own = loaded["own"]  # saved with, or without, workers that persist
         midway = loaded is not None and "yielded" in loaded
@@ -98,8 +100,10 @@ class Order:
 
     @property
     def key_seed(self) -> int:
-        seed = self.seed if self.seed is not None else self.base_seed
-        return seed & 0xFFFFFFFFFFFFFFFF
+        """What the random keys of rows are made from. Ranks that share an order by a sampler count rows each for itself: their keys
+        differ by the number of the share, so that no two ranks draw the same augmentations."""
+        seed = (self.seed if self.seed is not None else self.base_seed) & 0xFFFFFFFFFFFFFFFF
+        return seed if not self.share else int(_leat.row_key(seed, _SHARE, self.share))
 
     def batches(self, skip: Callable[[int], bool], passed: int, resumed: bool) -> Iterator[Planned]:
         """The batches of the epoch from step `passed` on, but for those that skip(step) names."""
@@ -208,15 +212,27 @@ class Order:
         return Planned(indices, rows, WHOLE, self.key_seed, epoch, step, row)
 
 
-def told_of_epochs(loader: Any) -> Any:
-    """The sampler that has ``set_epoch``, as torch's DistributedSampler: the loader's own or one inside it. None: there is none."""
+def samplers_of(loader: Any) -> Iterator[Any]:
+    """The samplers of a loader, and those inside them."""
     inside = [loader.sampler, loader.batch_sampler]
     for each in inside:  # grows
-        if hasattr(each, "set_epoch"):
-            return each
+        yield each
         if len(inside) < 16:
             inside += [found for name in ("sampler", "batch_sampler") if (found := getattr(each, name, None)) is not None]
-    return None
+
+
+def told_of_epochs(loader: Any) -> Any:
+    """The sampler that has ``set_epoch``, as torch's DistributedSampler: the loader's own or one inside it. None: there is none."""
+    return next((each for each in samplers_of(loader) if hasattr(each, "set_epoch")), None)
+
+
+def share_of(loader: Any) -> int:
+    """Which share of a common order a sampler gives: ``rank`` of DistributedSampler, ``process_index`` of Accelerate's."""
+    for each in (*samplers_of(loader), loader.dataset):
+        for name, of in (("rank", "num_replicas"), ("process_index", "num_processes")):
+            if isinstance(getattr(each, of, None), int) and isinstance(found := getattr(each, name, None), int):
+                return found
+    return 0
 
 
 def text_of(tensor: Any) -> str | None:

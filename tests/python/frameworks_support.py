@@ -47,6 +47,13 @@ class Numbers(Dataset[dict[str, torch.Tensor]]):
         return {"x": torch.tensor([i / self.n, 1.0]), "y": torch.tensor([2 * i / self.n - 1]), "id": torch.tensor(i)}
 
 
+class Dice(Numbers):
+    """Numbers with a random `x`, from the generators that `reseed` seeds for each sample."""
+
+    def __getitem__(self, i: int) -> dict[str, torch.Tensor]:
+        return {**super().__getitem__(i), "x": torch.rand(2)}
+
+
 class Stream(IterableDataset[dict[str, torch.Tensor]]):
     """The same samples as a stream, which workers share: worker w of W gives w, w + W, ..."""
 

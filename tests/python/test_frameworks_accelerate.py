@@ -258,6 +258,11 @@ def test_samples_after_skipped_batches_draw_what_they_draw_in_the_whole_epoch(ow
         assert rank["rest"] == rank["whole"][2:]
 
 
+def test_ranks_draw_random_numbers_of_their_own(cases: Callable[[str], Case]) -> None:
+    first, second = [[tuple(x) for batch in rank["whole"] for x in batch] for rank in cases("leat-2")["redrawn"]]
+    assert len({*first, *second}) == 16
+
+
 def test_an_adapting_number_of_workers_and_a_window_that_nobody_gave_stay_so(own: Case) -> None:
     for rank in own["kept"]:
         assert rank["adaptive"] == [True, True]

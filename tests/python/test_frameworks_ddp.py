@@ -58,3 +58,9 @@ def test_the_ranks_end_with_the_weights_of_one_process_that_sees_both_halves_of_
 
 def test_the_batches_are_made_by_the_loader_that_was_asked_for(ranks: list[dict[str, Any]]) -> None:
     assert [rank["engine"] for rank in ranks] == [ranks[0]["kind"]] * 2
+
+
+@pytest.mark.parametrize("ranks", ["leat-0", "leat-2"], indirect=True)
+def test_ranks_with_one_seed_draw_random_numbers_of_their_own(ranks: list[dict[str, Any]]) -> None:
+    first, second = [[tuple(x) for batch in rank["drawn"] for x in batch] for rank in ranks]
+    assert len({*first, *second}) == len(first) + len(second) == 22

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator, DataLoaderConfiguration, skip_first_batches
-from frameworks_support import Line, Numbers, Stream, engine_of, ids, leave, loader_class, loss_of, tell
+from frameworks_support import Dice, Line, Numbers, Stream, engine_of, ids, leave, loader_class, loss_of, tell
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, default_collate
 
 KIND, WORKERS, FOLDER = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
@@ -273,13 +273,6 @@ def arguments() -> Any:
 
 
 # --- what PyTorch's loader does not have ---------------------------------------------------------------------------
-
-
-class Dice(Numbers):
-    """Numbers with a random `x`, from the generators that `reseed` seeds for each sample."""
-
-    def __getitem__(self, i: int) -> dict[str, torch.Tensor]:
-        return {**super().__getitem__(i), "x": torch.rand(2)}
 
 
 def drawn(loader: Any) -> list[list[list[float]]]:

@@ -6,7 +6,7 @@ import sys
 
 import torch
 import torch.distributed as dist
-from frameworks_support import Line, Numbers, engine_of, ids, leave, loader_class, loss_of, tell
+from frameworks_support import Dice, Line, Numbers, engine_of, ids, leave, loader_class, loss_of, tell
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
@@ -28,6 +28,9 @@ def main(kind: str, workers: int) -> None:
             loss_of(model(batch["x"]), batch).backward()
             optimizer.step()
     weights = [float(w) for w in model.module.layer.weight.flatten()]
+    if kind == "leat":
+        drawn = loader_class(kind)(Dice(21), batch_size=4, sampler=sampler, num_workers=workers, seed=3, reseed=True)
+        tell(drawn=[batch["x"].tolist() for batch in drawn])
     tell(epochs=epochs, weights=weights, length=len(loader), engine=engine_of(loader))
 
 
