@@ -123,7 +123,8 @@ class Pool:
         self.pid = os.getpid()
         self.lock = threading.RLock()
         self.events: list[dict[str, Any]] = []
-        self.idle_deaths = [0] * room
+        self.idle_deaths = [0] * room  # one after the other, of workers that had taken no unit
+        self.units = [0] * room  # that the worker's predecessors had taken
         self.received = [0] * room  # messages of each worker
         self.received_sum = 0
         self.poll = select.poll()
@@ -156,6 +157,7 @@ class Pool:
             jobs=dict(self.jobs), init=self.init, base_seed=self.base_seed, dataset=self.dataset, layouts=list(self.layouts),
             resume={board: listener.resume_of(i) for board, listener in self.listeners.items()},
         )  # fmt: skip
+        self.units[i] = self.core.worker(i)[3]
         process: Any
         if self.threads:
             process = threading.Thread(target=workers.main, args=(start,), daemon=True, name=f"leat-worker-{i}")
@@ -326,7 +328,7 @@ class Pool:
             self._has_left(i, board)
         exitcode = process.exitcode
         board, serial, row, units, _ = self.core.worker(i)
-        self.idle_deaths[i] = 0 if units and serial else self.idle_deaths[i] + 1
+        self.idle_deaths[i] = 0 if units != self.units[i] else self.idle_deaths[i] + 1
         self.events.append({"worker": i, "pid": process.pid, "exitcode": exitcode, "serial": serial, "row": row})
         if self.stopped:
             return

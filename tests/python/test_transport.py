@@ -427,3 +427,114 @@ def test_an_error_of_a_local_class_comes_back_as_that_class() -> None:
 
     again = raised(Mine("a"))
     assert type(again).__name__ == "Mine" and isinstance(again, ValueError)
+
+
+# ---- rows that a worker fills ----------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """A board with one batch, its only unit taken, and a layout for it: what a worker has in hand when it fills rows."""
+
+    def __init__(self, sample: Any, indices: list[int]) -> None:
+        spec = transport.describe(sample)
+        assert spec is not None
+        self.spec, self.rows = spec, len(indices)
+        self.layout = _leat.Layout(spec)
+        self.pool = _leat.Pool(1)
+        self.board = _leat.Board(self.pool, 2, 4, 1.0)
+        self.theirs = _leat.Board.attach(_leat.Pool.attach(self.pool.offset, 0, True), self.board.offset, True)
+        self.payload = _leat.Slot(8 * self.rows)
+        memory: Any = self.payload.memory(0, 8 * self.rows)
+        np.frombuffer(memory, np.int64)[:] = indices
+        self.slots = tuple(_leat.Slot(max(1, size * self.rows)) for size in self.layout.row_bytes)
+        self.board.publish(1, self.rows, self.rows, -1, 1, 0, self.payload.offset, 8 * self.rows, 5, 6, 70, 0, tuple(s.offset for s in self.slots))
+        assert self.theirs.take() is not None
+        self.objects: list[Any] = []
+
+    def fill(self, dataset: Any, first: int = 0, before: Any = None) -> tuple[int, Any]:
+        return self.layout.fill(self.theirs, dataset, first, self.rows, before, self.objects)
+
+    def column(self, i: int = 0) -> list[Any]:
+        found: list[Any] = transport.arrays_of(self.spec, self.slots, self.rows)[i].tolist()
+        return found
+
+
+class Calls:
+    """A data set that is a function."""
+
+    def __init__(self, function: Callable[[int], Any]) -> None:
+        self.function = function
+
+    def __getitem__(self, i: int) -> Any:
+        return self.function(i)
+
+
+def test_rows_are_filled_with_the_samples_of_their_indices() -> None:
+    bench = Bench((1.0, "x"), [30, 10, 20])
+    assert bench.fill(Calls(lambda i: (i / 2, f"t{i}"))) == (3, None)
+    assert bench.column() == [15.0, 5.0, 10.0]
+    assert bench.objects == ["t30", "t10", "t20"]
+
+
+def test_a_row_that_does_not_fit_is_handed_back_and_filling_goes_on_after_it() -> None:
+    bench = Bench((1, "x"), [0, 1, 2])
+    data = Calls(lambda i: (i, f"t{i}") if i != 1 else ("odd", "t"))
+    assert bench.fill(data) == (1, ("odd", "t"))
+    assert bench.fill(data, 2) == (3, None)
+    assert bench.objects == ["t0", "t2"] and bench.column()[::2] == [0, 2]
+
+
+def test_a_row_that_was_taken_out_is_handed_back_without_asking_the_data_set() -> None:
+    bench = Bench(1, [4, -(1 << 63), 6])
+    asked: list[int] = []
+    data = Calls(lambda i: asked.append(i) or i)  # type: ignore[func-returns-value]
+    assert bench.fill(data) == (1, NotImplemented)
+    assert bench.fill(data, 2) == (3, None)
+    assert asked == [4, 6]
+
+
+def test_an_exception_of_the_data_set_passes_through_and_the_pool_knows_its_row() -> None:
+    bench = Bench(1, [1, 1, 0, 1])
+    with pytest.raises(ZeroDivisionError):
+        bench.fill(Calls(lambda i: 1 // i))
+    assert bench.pool.worker(0)[:3] == (bench.board.offset, 1, 2)
+
+
+def test_each_row_is_announced_and_known_while_it_is_made() -> None:
+    bench = Bench(1, [7, 8])
+    announced: list[Any] = []
+    known: list[Any] = []
+    try:
+        bench.fill(Calls(lambda i: known.append(_leat.current_row()) or i), before=lambda *row: announced.append(row))  # type: ignore[func-returns-value]
+    finally:
+        _leat.set_current_row()
+    assert announced == known == [(5, 6, 70), (5, 6, 71)]
+    assert _leat.current_row() is None
+
+
+def test_filling_keeps_no_references() -> None:
+    import sys
+
+    text, key, index = "a text of its own", "a key of its own", 10**9
+    array, tensor = np.arange(4), torch.arange(3)
+    sample = {key: (text, array), "t": [tensor, index]}
+    bench = Bench(sample, [0] * 8)
+    watched = [sample, text, key, index, array, tensor, np.ndarray, torch.Tensor, torch.int64, bench.objects, bench.theirs]
+    odd: Any = ("differs",)
+
+    def once() -> None:
+        bench.fill(Calls(lambda i: sample))
+        assert bench.fill(Calls(lambda i: odd)) == (0, odd)
+        with pytest.raises(KeyError):
+            bench.fill({})
+        bench.batch = bench.layout.batch(bench.slots, 8, FROM_DLPACK, [[text] * 8])  # type: ignore[attr-defined]
+        del bench.batch  # type: ignore[attr-defined]
+        bench.objects.clear()
+
+    once()
+    gc.collect()
+    before = [sys.getrefcount(x) for x in [*watched, odd]]
+    for _ in range(100):
+        once()
+    gc.collect()
+    assert max(abs(sys.getrefcount(x) - n) for x, n in zip([*watched, odd], before)) < 10

@@ -1,0 +1,372 @@
+"""Feeds and the pools of workers that they share: fairness, bounds, and what is given back when loaders come and go."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch.utils.data import default_collate, get_worker_info  # noqa: E402
+
+import leat  # noqa: E402
+from leat import _leat  # noqa: E402
+from leat.feed import Feed, NotYet, Planned  # noqa: E402
+from leat.pool import Pool  # noqa: E402
+from leat.workers import ROWS, WHOLE, Job  # noqa: E402
+
+
+class Rows:
+    """n samples: their own numbers, `size` times; each takes `ms` to make."""
+
+    def __init__(self, n: int, size: int = 1, ms: float = 0.0) -> None:
+        self.n, self.size, self.ms = n, size, ms
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: int) -> Any:
+        time.sleep(self.ms / 1000)
+        return np.full(self.size, i)
+
+
+class Gate:
+    """Samples that are made once a file is there; the others at once. What is being made says so by a file beside it."""
+
+    def __init__(self, path: Path, closed: set[int]) -> None:
+        self.path, self.closed = path, closed
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, i: int) -> Any:
+        if i in self.closed:
+            self.path.with_suffix(f".{i}").touch()
+            while not self.path.exists():
+                time.sleep(0.002)
+        return np.full(1000, i)
+
+
+def plan_of(n: int, rows: int, kind: int = ROWS) -> Iterator[Planned]:
+    for step, first in enumerate(range(0, n, rows)):
+        yield Planned(np.arange(first, first + rows), rows, kind, 0, 0, step, first)
+
+
+def feed_of(pool: Pool, dataset: Any, n: int, rows: int = 4, kind: int = ROWS, window: int = 20, window_bytes: int = 1 << 30, **options: Any) -> Feed:
+    collate = default_collate
+    made = Feed(
+        pool, Job(dataset, collate), plan_of(n, rows, kind), window=window, window_bytes=window_bytes, collate=collate, direct=kind == ROWS, **options
+    )
+    pool.start()
+    return made
+
+
+@pytest.fixture(name="pool_of")
+def pool_of_fixture() -> Iterator[Any]:
+    made: list[Pool] = []
+
+    def pool_of(dataset: Any, n: int) -> Pool:
+        made.append(Pool(dataset, n, n, "fork", None, 0, False))
+        return made[-1]
+
+    yield pool_of
+    while made:
+        made.pop().stop()
+
+
+def until(condition: Any) -> None:
+    """Waits for what must come; the test's time limit is the suite's."""
+    while not condition():
+        time.sleep(0.002)
+
+
+def children() -> set[int]:
+    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
+def descriptors() -> int:
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Whatever a test does, what it held in shared memory and its workers are gone after it."""
+    gc.collect()
+    used, before = _leat.share_used(), children()
+    yield
+    gc.collect()
+    assert _leat.share_used() == used
+    assert children() <= before
+
+
+# ---- several consumers -----------------------------------------------------------------------------------------------
+
+
+def delivered_by_turns(feeds: list[Feed], total: int) -> list[int]:
+    """How many batches each gave when each was always asked."""
+    counts = [0] * len(feeds)
+    while sum(counts) < total:
+        for i, one in enumerate(feeds):
+            try:
+                one.next(0)
+                counts[i] += 1
+            except NotYet:
+                time.sleep(0.0005)
+    return counts
+
+
+@pytest.mark.parametrize("weights, low, high", [((1.0, 1.0), 0.7, 1.4), ((3.0, 1.0), 2.0, 4.5)])
+def test_loaders_that_share_workers_get_time_by_their_weights(pool_of: Any, weights: tuple[float, ...], low: float, high: float) -> None:
+    data = Rows(4000, 1, 0.5)
+    pool = pool_of(data, 1)
+    feeds = [feed_of(pool, data, 4000, weight=weight) for weight in weights]
+    first, second = delivered_by_turns(feeds, 160)
+    assert low < first / second < high
+    for one in feeds:
+        one.close()
+
+
+def test_a_loader_that_asked_for_nothing_has_no_claim_on_the_time_of_those_that_did(pool_of: Any) -> None:
+    data = Rows(4000, 1, 0.5)
+    pool = pool_of(data, 1)
+    training, evaluation = feed_of(pool, data, 4000), feed_of(pool, data, 4000)
+    for _ in range(40):
+        training.next()
+    served = training.board.served_ns()
+    assert evaluation.board.served_ns() < served
+    evaluation.head()  # publishes
+    assert evaluation.board.served_ns() >= served
+    for one in (training, evaluation):
+        one.close()
+
+
+def test_each_loader_of_a_pool_gets_its_own_rows_in_its_own_order(pool_of: Any) -> None:
+    data = Rows(400)
+    pool = pool_of(data, 2)
+    feeds = [feed_of(pool, data, 400, rows) for rows in (4, 8, 40)]
+    found: list[list[int]] = [[], [], []]
+    open_ = set(range(3))
+    while open_:
+        for i in sorted(open_):
+            made = feeds[i].next()
+            if made is None:
+                open_.discard(i)
+            else:
+                found[i] += made.value[:, 0].tolist()
+    assert found == [list(range(400))] * 3
+    for one in feeds:
+        one.close()
+
+
+# ---- bounds --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_window_is_bounded_in_bytes(pool_of: Any) -> None:
+    data = Rows(60, 1 << 17)  # 1 MiB
+    pool = pool_of(data, 2)
+    one = feed_of(pool, data, 60, 1, window=40, window_bytes=8 << 20)
+    used = []
+    while (made := one.next()) is not None:
+        del made
+        assert len(one.order) <= 8
+        used.append(_leat.share_used())
+    assert len(used) == 60 and max(used[10:]) < (8 + 3) << 20
+    one.close()
+
+
+def test_a_window_of_few_bytes_still_has_three_batches(pool_of: Any) -> None:
+    data = Rows(30, 1 << 17)
+    pool = pool_of(data, 2)
+    one = feed_of(pool, data, 30, 1, window=20, window_bytes=1)
+    for _ in range(10):
+        one.next()
+    assert len(one.order) == 3
+    one.close()
+
+
+# ---- what is given back ----------------------------------------------------------------------------------------------------
+
+
+def whole(samples: Any) -> Any:
+    return default_collate(samples)
+
+
+@pytest.mark.parametrize("how", ["to its end", "left in the middle", "ended by an error", "batches held", "collated by a function"])
+def test_the_memory_of_a_loader_comes_back(how: str) -> None:
+    before = _leat.share_used()
+    loader = leat.DataLoader(Rows(64, 5000), 4, num_workers=2, collate_fn=whole if how == "collated by a function" else None)
+    iterator = iter(loader)
+    held = [next(iterator) for _ in range(3)]
+    if how == "ended by an error":
+        os.kill(iterator.pool.pids[0], signal.SIGKILL)  # type: ignore[attr-defined]
+    if how != "left in the middle":
+        held += list(iterator)
+    if how != "batches held":
+        held.clear()
+    del iterator, loader
+    gc.collect()
+    if held:
+        assert _leat.share_used() > before
+        assert [int(b[0, 0]) for b in held] == list(range(0, 64, 4))
+        held.clear()
+        gc.collect()
+    assert _leat.share_used() == before
+
+
+def test_fifty_iterators_leave_no_descriptor_and_no_process_behind() -> None:
+    data = Rows(16)
+    list(leat.DataLoader(data, 4, num_workers=2))  # what is opened once
+    before, running = descriptors(), children()
+    loader = leat.DataLoader(data, 4, num_workers=2)
+    for i in range(50):
+        iterator = iter(loader)
+        for _ in range(i % 5):
+            next(iterator, None)
+        del iterator
+    assert descriptors() == before
+    assert children() == running
+
+
+def test_a_pool_does_not_grow_with_the_loaders_that_came_and_went() -> None:
+    data = Rows(400, 1000)
+    training = iter(leat.DataLoader(data, 4, num_workers=2, persistent_workers=True))
+    next(training)
+    pool: Pool = training.pool  # type: ignore[attr-defined]
+    used = []
+    for i in range(40):
+        evaluation = iter(leat.DataLoader(data, 8, num_workers=2, persistent_workers=True))
+        assert evaluation.pool is pool  # type: ignore[attr-defined]
+        for _ in range(1 + i % 3):
+            next(evaluation)
+        del evaluation
+        next(training)
+        assert len(pool.listeners) == len(pool.jobs) == 1
+        if i % 10 == 9:
+            while pool.leaving:
+                pool.look(10)
+            used.append(_leat.share_used())
+    assert max(used) <= 1.5 * used[0]
+
+
+@pytest.mark.parametrize("end", ["finishes", "is killed"])
+def test_what_a_worker_may_still_write_to_is_kept_until_it_finishes_or_is_dead(tmp_path: Path, pool_of: Any, end: str) -> None:
+    data = Gate(tmp_path / "open", {9})
+    pool = pool_of(data, 2)
+    one = feed_of(pool, data, 64)
+    one.next()
+    until((tmp_path / "open.9").exists)
+    with pool.lock:
+        busy = next(i for i in range(2) if pool.core.worker(i)[2] == 1 and pool.core.worker(i)[1])
+    used = _leat.share_used()
+    one.close()
+    del one
+    other = feed_of(pool, Rows(64), 32)  # the other worker goes on
+    assert [m.value[0, 0] for m in iter(other.next, None)] == list(range(0, 32, 4))
+    until(lambda: pool.look() or [*pool.leaving.values()][0][0] == {busy})
+    assert _leat.share_used() >= used // 2
+    if end == "finishes":
+        (tmp_path / "open").touch()
+    else:
+        os.kill(pool.handles[busy].process.pid, signal.SIGKILL)
+    until(lambda: pool.look() or not pool.leaving)
+    other.close()
+
+
+# ---- messages and deaths ---------------------------------------------------------------------------------------------------
+
+
+def test_after_workers_were_killed_every_message_is_accounted_for(pool_of: Any) -> None:
+    data = Rows(1200, 200)
+    pool = pool_of(data, 3)
+    one = feed_of(pool, data, 1200, kind=WHOLE)
+    units = [0, 0, 0]
+    for step in range(300):
+        made = one.next()
+        assert made is not None and made.value[:, 0].tolist() == list(range(4 * step, 4 * step + 4))
+        if step % 30 == 7:
+            i = next(i for i in range(3) if pool.core.worker(i)[3] > units[i])  # it has worked
+            units[i] = pool.core.worker(i)[3]
+            os.kill(pool.handles[i].process.pid, signal.SIGKILL)
+    assert one.next() is None
+    until(lambda: pool.look() or len(pool.events) >= 10)
+    assert not pool.expects()
+    one.close()
+
+
+def test_a_row_is_not_blamed_for_a_worker_that_died_between_units(pool_of: Any) -> None:
+    data = Rows(4000, 1, 0.2)
+    pool = pool_of(data, 2)
+    one = feed_of(pool, data, 4000)
+    for step in range(24):
+        i = step % 2
+        units = pool.core.worker(i)[3]
+        while pool.core.worker(i)[3] == units:  # it has work, somewhere in which it dies
+            assert one.next() is not None
+        os.kill(pool.handles[i].process.pid, signal.SIGKILL)
+        while len(pool.events) == step:
+            pool.look(10)
+    assert not one.stats["broken"]
+    one.close()
+
+
+def test_workers_that_are_killed_while_they_have_nothing_to_do_are_replaced_if_they_had_worked(pool_of: Any) -> None:
+    data = Rows(4000)
+    pool = pool_of(data, 1)
+    one = feed_of(pool, data, 4000, window=4)
+    for deaths in range(1, 6):
+        for _ in range(6):
+            assert one.next() is not None
+        until(lambda: pool.core.worker(0)[1] == 0 and all(one._complete(flight) for flight in one.order))
+        os.kill(pool.handles[0].process.pid, signal.SIGKILL)
+        while len(pool.events) < deaths:
+            pool.look(10)
+    one.close()
+
+
+def test_a_worker_that_dies_three_times_before_it_has_any_work_is_an_error(pool_of: Any) -> None:
+    data = Rows(40)
+    pool = pool_of(data, 1)
+    one = feed_of(pool, data, 0)
+    with pytest.raises(RuntimeError, match="ended three times before it had any work"):
+        for deaths in range(1, 4):
+            os.kill(pool.handles[0].process.pid, signal.SIGKILL)
+            while len(pool.events) < deaths:
+                pool.look(10)
+    one.close()
+
+
+# ---- workers that are threads ------------------------------------------------------------------------------------------------
+
+
+class Info:
+    """Samples that say which worker made them."""
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, i: int) -> int:
+        info = get_worker_info()
+        assert info is not None and info.num_workers == 2 and info.dataset is self
+        return int(info.id)
+
+
+def test_threads_that_are_no_workers_have_no_worker_info() -> None:
+    data = Info()
+    pool = Pool(data, 2, 2, None, None, 0, True)
+    one = feed_of(pool, data, 64)
+    found = set()
+    while (made := one.next()) is not None:
+        assert get_worker_info() is None
+        found |= set(made.value.tolist())
+    assert found <= {0, 1}
+    one.close()
+    pool.stop()
+    assert get_worker_info() is None
