@@ -31,10 +31,11 @@ static struct leat_plan *open_plan(int which)
     return plan;
 }
 
-static void use(struct leat_plan *plan, const uint8_t print[16], struct leat_position at)
+static void use(struct leat_plan *plan, const uint8_t print[16], struct leat_position at, const struct leat_plan_received *received)
 {
     struct leat_plan_batch batch;
     struct leat_plan_row rows[16];
+    const struct leat_position frontier = at;
     (void)leat_plan_steps(plan, at.epoch);
     for (int i = 0; i < 4 && leat_plan_batch(plan, at, &batch) == LEAT_OK; i++, at = batch.next) {
         FUZZ_ASSERT(batch.next.row > at.row);
@@ -45,10 +46,14 @@ static void use(struct leat_plan *plan, const uint8_t print[16], struct leat_pos
     }
     char *again;
     struct leat_position back;
-    if (leat_plan_state(plan, print, at, &again, NULL))
+    struct leat_plan_received same;
+    bool found;
+    if (leat_plan_state_unordered(plan, print, received ? frontier : at, received, &again, NULL))
         return;
-    int rc = leat_plan_load(plan, print, again, &back, NULL);
-    FUZZ_ASSERT(rc == LEAT_OK);
+    int rc = leat_plan_load_unordered(plan, print, again, &back, &same, &found, NULL);
+    FUZZ_ASSERT(rc == LEAT_OK && found == (received != NULL));
+    FUZZ_ASSERT(!found ||
+                (same.row == received->row && same.n_bits == received->n_bits && !memcmp(same.bits, received->bits, sizeof same.bits)));
     leat_free(again);
 }
 
@@ -62,10 +67,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     for (int which = 0; which < 2; which++) {
         struct leat_plan *plan = open_plan(which);
         struct leat_position at;
-        int rc = leat_plan_load(plan, print, text, &at, NULL);
+        struct leat_plan_received received;
+        bool found;
+        int rc = leat_plan_load_unordered(plan, print, text, &at, &received, &found, NULL);
         FUZZ_ASSERT(rc == LEAT_OK || rc == LEAT_E_INVALID || rc == LEAT_E_STATE);
         if (!rc)
-            use(plan, print, at);
+            use(plan, print, at, found ? &received : NULL);
         leat_plan_free(plan);
     }
     free(text);
