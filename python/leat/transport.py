@@ -264,12 +264,20 @@ def pack_error(error: BaseException, where: str) -> tuple[bytes | None, str, str
     return data, type(error).__name__, text
 
 
+def _same_class(kind: Any) -> Any:
+    """The class of this process of which `kind`, if it was sent by value because a function made it, is a copy."""
+    if getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind:
+        return kind
+    found = [c for base in kind.__bases__ for c in base.__subclasses__() if c is not kind and c.__name__ == kind.__name__]
+    return next((c for c in reversed(found) if c.__module__ == kind.__module__), kind)
+
+
 def unpack_error(packed: tuple[bytes | None, str, str]) -> BaseException:
     """An exception of the original's class with that text; a RuntimeError where the class cannot be had or made."""
     data, _, text = packed
     kind: Any = RuntimeError
     try:
-        kind = pickle.loads(data) if data is not None else RuntimeError
+        kind = _same_class(pickle.loads(data)) if data is not None else RuntimeError
         if issubclass(kind, (StopIteration, SystemExit, KeyboardInterrupt, GeneratorExit)):
             kind = RuntimeError  # what these mean here is not what they meant there
         made: BaseException = kind(_Text(text) if kind is KeyError else text)

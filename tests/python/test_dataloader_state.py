@@ -87,7 +87,7 @@ def same(found: list[Any], expected: list[Any]) -> bool:
     return repr(found) == repr(expected)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 4, 6])
+@pytest.mark.parametrize("cut", [0, 1, 4, 5])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", MAKERS)
 def test_another_loader_goes_on_where_the_state_was_taken(stateful_class: Any, name: str, way: str, cut: int) -> None:
@@ -279,6 +279,21 @@ def test_out_of_order_a_state_leaves_out_what_was_delivered() -> None:
     again = leat.DataLoader(Waits(10, event, slow=0), num_workers=2, in_order=False)
     again.load_state_dict(state)
     assert sorted(found + rows(again)) == list(range(10))
+
+
+@pytest.mark.parametrize("cut", [5, 6, 7, 8, 9])
+@pytest.mark.parametrize("name", [name for name in MAKERS if name.startswith("stream") and "no batches" not in name])
+def test_streams_that_have_met_their_ends_stay_at_them(name: str, cut: int) -> None:
+    loader = leat.DataLoader(**MAKERS[name](), num_workers=3, collate_fn=as_is)
+    it = iter(loader)
+    for _ in itertools.islice(it, cut):
+        pass
+    state = loader.state_dict()
+    expected = list(it)
+    again = leat.DataLoader(**MAKERS[name](), num_workers=3, collate_fn=as_is)
+    again.load_state_dict(state)
+    found = list(again)
+    assert same(found, expected) or not expected  # then it was the start of the next epoch
 
 
 # --- what leat promises beyond -----------------------------------------------------------------------------------------
