@@ -313,18 +313,18 @@ ORDERS: dict[str, Callable[[], dict[str, Any]]] = {
 
 @given(
     st.sampled_from(sorted(ORDERS)), st.integers(1, 7), st.integers(0, 30), st.sampled_from([0, 1, 2]), st.sampled_from([0, 1, 2]),
-    st.sampled_from([False, True]), st.integers(0, 2),
+    st.sampled_from([False, True]), st.sampled_from([False, True]), st.integers(0, 2),
 )  # fmt: skip
 @example("shuffled", 1, 2, 0, 1, True, 0)
 @example("shuffled", 1, 2, 1, 0, True, 0)
 def test_any_cut_of_any_order_goes_on_with_any_number_of_workers(
-    order: str, size: int, cut: int, before: int, after: int, persistent: bool, epochs: int
+    order: str, size: int, cut: int, before: int, after: int, persistent: bool, then_persistent: bool, epochs: int
 ) -> None:
-    def made(workers: int) -> leat.DataLoader:
+    def made(workers: int, persistent: bool = False) -> leat.DataLoader:
         return leat.DataLoader(Count(31), size, num_workers=workers, persistent_workers=persistent and workers > 0, **ORDERS[order]())
 
     torch.manual_seed(cut)
-    loader = made(before)
+    loader = made(before, persistent)
     for _ in range(epochs):
         rows(loader)
     it = iter(loader)
@@ -334,7 +334,7 @@ def test_any_cut_of_any_order_goes_on_with_any_number_of_workers(
     expected = rows(it) or None  # an epoch that was over is followed by the next
     del it, loader
     torch.manual_seed(987654)  # the process that resumes has other seeds
-    again = made(after)
+    again = made(after, then_persistent)
     again.load_state_dict(state)
     found = rows(again)
     if expected is not None:
