@@ -170,7 +170,8 @@ class Loader:
 
             assert outputs is not None
             workers = json.loads(self._core.stats())["threads"]
-            self._stage = Stage(self._core, compiler.program(on_error), compiler.native, list(outputs), self._form, workers, weight)
+            known = 0 if self._sampler is not None else epochs  # a Sampler is read when the epoch is asked for
+            self._stage = Stage(self._core, compiler.program(on_error), compiler.native, list(outputs), self._form, workers, weight, known)
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's core. Not at
         # exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing of Python.
         self._finalizer = weakref.finalize(self, _close, self._core, self._stage)
@@ -225,10 +226,7 @@ class Loader:
             self._agreed = True
         if self._sampler is not None:
             self._read_sampler()
-        number = self._core.start()
-        if self._stage is not None:
-            self._stage.start(number)
-        return _Iteration(self, number)
+        return _Iteration(self, self._core.start() if self._stage is None else self._stage.start())
 
     def _read_sampler(self) -> None:
         """Takes over the PyTorch Sampler's list for the epoch that begins."""
@@ -271,14 +269,14 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch that is being iterated, or that begins next."""
-        return self._core.epoch()
+        return self._core.epoch() if self._stage is None else self._stage.epoch()
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch begins next. That of a loaded position keeps the position; another one drops it with a warning."""
         epoch = check.integer("epoch", epoch)
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
-        if self._core.set_epoch(epoch):
+        if (self._core if self._stage is None else self._stage).set_epoch(epoch):
             self._resuming = False
             warnings.warn(f"set_epoch({epoch}) drops the loaded position, which is in another epoch", stacklevel=2)
 

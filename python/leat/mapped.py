@@ -10,10 +10,13 @@ one entry of a board; when it is complete, the next one is published. Nothing he
 pulls, publishes, takes messages and looks after the workers, as in leat/feed.py.
 
 What the loader says of its position is that of the last batch *delivered*: the engine's state is noted as each batch is pulled.
+Where an epoch has been pulled to its end, the next one is begun in the engine, so that workers need not wait for the consumer to ask
+for it; what was begun so is given up where the consumer goes elsewhere.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import threading
@@ -43,8 +46,9 @@ _MAX_UNITS = 256
 class _Work:
     """One batch between the engine and delivery."""
 
-    def __init__(self, core: _leat.Batch, state: str | None) -> None:
+    def __init__(self, core: _leat.Batch, state: str | None, number: int) -> None:
         self.core = core
+        self.number = number  #: of the iteration that it belongs to
         self.state = state  #: of the engine, behind this batch
         self.rows = core.rows()
         self.keys: list[int] = np.asarray(core.row_keys()).tolist()
@@ -94,19 +98,26 @@ class Stage:
         native: outputs that come from the engine as they are, by name: their name there.
         names: all outputs, in the order of delivery.
         workers: how many processes.
+        epochs: how many will be asked for; None: it is not known. 0: the next epoch is not begun ahead.
     """
 
     def __init__(
-        self, core: _leat.Loader, program: Program, native: dict[str, str], names: list[str], form: Form, workers: int, weight: float
-    ) -> None:
+        self, core: _leat.Loader, program: Program, native: dict[str, str], names: list[str], form: Form, workers: int, weight: float,
+        epochs: int | None,
+    ) -> None:  # fmt: skip
         self.core, self.program, self.native, self.names, self.form = core, program, native, names, form
-        self.n, self.weight = workers, weight
+        self.n, self.weight, self.epochs = workers, weight, epochs
         self.lock = threading.RLock()
         self.queue: deque[_Work] = deque()
         self.zombies: list[_Entry] = []
         self.entries: dict[int, _Entry] = {}
-        self.number = -1
-        self.ended = self.closed = False
+        self.number = -1  #: of the consumer's iteration
+        self.pulling = -1  #: of the engine's: another one where the next epoch has been begun
+        self.epoch_now = 0
+        self.given_up: int | None = None  #: the epoch that is to come, where the engine had begun another one
+        self.begun = ""  #: the engine's state where it had begun the next epoch
+        self.over = False  #: the consumer knows that its epoch is at its end
+        self.ended = self.closed = False  #: ended: `pulling` is at its end
         self.delivered = ""  #: the engine's state behind the batch that was delivered last, where others are in flight
         self.pending: BaseException | None = None  #: of the engine, once those before it are delivered
         self.pool: Pool | None = None
@@ -172,32 +183,75 @@ class Stage:
 
     # ---- beginning and ending --------------------------------------------------------------------------------------
 
-    def start(self, number: int) -> None:
-        """An iteration begins: what is in flight belongs to none any more."""
-        with self.lock:
-            self._cancel()
-            self.number = number
+    @property
+    def ahead(self) -> bool:
+        """Whether the engine is in the epoch after the consumer's."""
+        return self.pulling != self.number
 
-    def _cancel(self) -> None:
-        if self.pool is not None:
-            with self.pool.lock:
-                for work in self.queue:
-                    work.cancelled = True
-                    if work.entry is not None:
-                        self.board.cancel(work.entry.serial)
-                        self.zombies.append(work.entry)
-                self.queue.clear()
-                self._reap()
-        self.queue.clear()
-        self.held = 0
-        self.ended = False
-        self.pending = None
-        self.number = -1
+    def start(self) -> int:
+        """An iteration begins; its number. What is in flight of others belongs to none any more."""
+        with self.lock:
+            if self.ahead:
+                self._drop(self.number)
+                self.ended = False
+                self.delivered = self.begun
+            else:
+                self._drop(self.pulling)
+                self.pending = None
+                self.pulling = self.core.start()
+                self.ended = False
+            self.number = self.pulling
+            self.epoch_now = self.core.epoch()
+            self.given_up, self.over = None, False
+            return self.number
+
+    def _drop(self, number: int) -> None:
+        """Gives up the batches of an iteration."""
+        dropped = [work for work in self.queue if work.number == number]
+        self.queue = deque(work for work in self.queue if work.number != number)
+        self.held = sum(work.bytes for work in self.queue)
+        if self.pool is None:
+            return
+        with self.pool.lock:
+            for work in dropped:
+                work.cancelled = True
+                if work.entry is not None:
+                    self.board.cancel(work.entry.serial)
+                    self.zombies.append(work.entry)
+            self._reap()
 
     def reset(self) -> None:
         """The engine's position was changed."""
         with self.lock:
-            self._cancel()
+            self._drop(self.number)
+            self._drop(self.pulling)
+            self.number = self.pulling = -1
+            self.ended, self.pending, self.given_up, self.over = False, None, None, False
+
+    def set_epoch(self, epoch: int) -> bool:
+        """As of the engine: whether a loaded position was dropped."""
+        with self.lock:
+            if self.ahead:
+                if self.core.epoch() == epoch:
+                    return False
+                self._drop(self.pulling)
+                self.pulling, self.ended, self.pending, self.given_up = self.number, True, None, epoch
+            elif self.given_up is not None:
+                self.given_up = epoch
+            return self.core.set_epoch(epoch)
+
+    def epoch(self) -> int:
+        """The one that was begun last; before, the one that begins next."""
+        with self.lock:
+            return self.core.epoch() if self.number < 0 else self.epoch_now
+
+    def _begin_ahead(self) -> None:
+        """The engine's epoch has been pulled to its end: the next one, unless nobody will ask for it."""
+        if self.ahead or (self.epochs is not None and self.epoch_now + 1 >= self.epochs):
+            self.ended = True
+        else:
+            self.pulling = self.core.start()
+            self.begun = self.core.state()
 
     def _reap(self) -> None:
         for entry in list(self.zombies):
@@ -223,7 +277,12 @@ class Stage:
     def state(self) -> str:
         """The engine's, as of the batch that was delivered last."""
         with self.lock:
-            return self.delivered if self.queue else self.core.state()
+            if self.given_up is not None and self.over:
+                return json.dumps({**json.loads(self.core.state()), "at": {"epoch": self.given_up, "row": 0}})
+            if self.over and self.ahead:
+                return self.begun
+            within = not self.over and (self.queue or self.ahead or self.given_up is not None)
+            return self.delivered if within else self.core.state()
 
     # ---- pulling ---------------------------------------------------------------------------------------------------
 
@@ -241,8 +300,8 @@ class Stage:
 
     def _pull(self, wait: bool) -> bool:
         """Takes a batch of the engine's. Without `wait` only one that is ready; and errors are left for when it is their turn."""
-        number = self.number
-        if not self.queue:
+        number = self.pulling
+        if not self.queue and not self.ahead:
             self.delivered = self.core.state()
         try:
             found = self.core.next(number) if wait else self.core.poll(number)
@@ -258,10 +317,10 @@ class Stage:
         if found is False:
             return False
         if found is None:
-            self.ended = True
-            return False
+            self._begin_ahead()
+            return not self.ended
         assert isinstance(found, _leat.Batch)
-        work = _Work(found, self.core.state())
+        work = _Work(found, self.core.state(), number)
         self._learn(found)
         self.queue.append(work)
         self.held += self._bytes(work)
@@ -399,7 +458,6 @@ class Stage:
                 error.sample = work.ids[row]  # type: ignore[attr-defined]
             work.error = error
             return
-        self.stats["broken"] += len(broken)
         if self.program.on_error == "substitute":
             self._stand_in(work, broken)
             return
@@ -542,15 +600,19 @@ class Stage:
                 raise ClosedError("a newer iteration of this Loader began")
             pool = self._open()
             while not self.queue:
-                if self.ended:
+                if self.ended or self.ahead:
+                    self._end(pool)
                     return None
                 pending, self.pending = self.pending, None
                 if pending is not None:
                     raise pending
                 self._pull(wait=True)
             work = self.queue[0]
+            if work.number != number:
+                self._end(pool)
+                return None
             if work.raised:  # once more
-                again = _Work(work.core, work.state)
+                again = _Work(work.core, work.state, number)
                 again.bytes = work.bytes
                 self.queue[0] = work = again
             self._wait(pool, work)
@@ -562,6 +624,7 @@ class Stage:
             self.delivered = work.state or ""
             self.stats["batches"] += 1
             self.stats["rows"] += work.rows
+            self.stats["broken"] += len(work.errors) - len(work.core.errors())
             return batch
 
     def _check_held(self, work: _Work) -> None:
@@ -584,7 +647,7 @@ class Stage:
             self._here()
             pool = self._open()
             self._learn(core)
-            work = _Work(core, None)
+            work = _Work(core, None, -1)
             self._wait(pool, work)
             return self._batch(work)
 
@@ -599,8 +662,7 @@ class Stage:
         begun = now()
         try:
             while True:
-                while self.queue and self._may_pull() and self._pull(wait=False):
-                    pass
+                self._pull_ready()
                 with pool.lock:
                     seen = self.board.seen()
                     # A message is announced before it is sent: it is worth waiting for.
@@ -625,6 +687,19 @@ class Stage:
                         pool.look()
         finally:
             self.stats["wait_s"] += now() - begun
+
+    def _pull_ready(self) -> None:
+        while (self.queue or self.ahead) and self._may_pull() and self._pull(wait=False):
+            pass
+
+    def _end(self, pool: Pool) -> None:
+        """The consumer's epoch is over. Workers get what is ready of the one that comes next."""
+        self.over = True
+        self._pull_ready()
+        with pool.lock:
+            self._reap()
+            for work in self.queue:
+                self._advance(work)
 
     def _deliverable(self, work: _Work) -> None:
         """Takes what is delivered as it is out of the engine's batch."""
@@ -717,8 +792,6 @@ def _chosen(value: Any, rows: np.ndarray[Any, Any]) -> Any:
 
 
 def _memory_of(core: _leat.Loader) -> dict[str, Any]:
-    import json
-
     found: dict[str, Any] = json.loads(core.stats())["memory"]
     return found
 

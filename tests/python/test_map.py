@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -533,6 +534,91 @@ def test_an_epoch_that_is_left_early_is_over(numbers: leat.Dataset) -> None:
         assert [batch.step for batch in new] == list(range(1, 13))
         loader.set_epoch(7)
         assert [batch.epoch for batch in loader] == [7] * 13
+
+
+def positions(loader: leat.Loader) -> list[tuple[int, int]]:
+    return [(batch.epoch, batch.step) for batch in loader]
+
+
+def epoch_of(number: int, steps: int = 13) -> list[tuple[int, int]]:
+    return [(number, step) for step in range(steps)]
+
+
+def test_workers_go_on_with_the_next_epoch_before_it_is_asked_for(numbers: leat.Dataset) -> None:
+    with leat.Loader(numbers, 4, True, outputs={"n": [ops.Map(double)]}) as loader:
+        assert loader.epoch == 0 and positions(loader) == epoch_of(0)
+        assert loader.epoch == 0 and loader.stats()["python"]["window"]["depth"] > 0
+        batches = iter(loader)
+        for step in range(13):
+            assert (next(batches).step, loader.epoch) == (step, 1)
+        assert loader.state_dict()["at"] in ({"epoch": 1, "row": 50}, {"epoch": 2, "row": 0})
+    with leat.Loader(numbers, 4, True, outputs={"n": [ops.Map(double)]}, epochs=1) as loader:
+        assert positions(loader) == epoch_of(0) and loader.stats()["python"]["window"]["depth"] == 0
+
+
+def test_what_was_begun_ahead_is_given_up_where_another_epoch_is_wanted(numbers: leat.Dataset) -> None:
+    with leat.Loader(numbers, 4, True, outputs={"n": [ops.Map(double)]}) as loader:
+        for epoch in (0, 1, 5, 6, 2):  # 1 and 6 are those that were begun
+            loader.set_epoch(epoch)
+            assert positions(loader) == epoch_of(epoch)
+        batches = iter(loader)  # epoch 3
+        early = [next(batches).step for _ in range(12)]  # 4 is begun by now
+        loader.set_epoch(9)
+        assert loader.epoch == 3 and [*early, *(batch.step for batch in batches)] == list(range(13))
+        assert positions(loader) == epoch_of(9)
+        for _ in iter(loader):
+            break
+        assert positions(loader) == epoch_of(11)
+        batches = iter(loader)
+        for _ in range(12):
+            next(batches)
+        assert positions(loader) == epoch_of(13)
+
+
+@settings(max_examples=15)
+@given(
+    size=st.integers(1, 60),
+    moves=st.lists(st.one_of(st.integers(0, 60), st.tuples(st.just("set"), st.integers(0, 4)), st.just("load")), max_size=6),
+)
+def test_any_way_through_epochs_is_that_of_a_loader_without_functions(numbers: leat.Dataset, size: int, moves: list[Any]) -> None:
+    """Iterating some steps, setting epochs, and going on from a state."""
+
+    def walk(chain: list[ops.Operator]) -> list[Any]:
+        found: list[Any] = []
+        with leat.Loader(numbers, size, True, outputs={"n": chain}, seed=4) as loader:
+            states = [loader.state_dict()]
+            for move in moves:
+                if move == "load":
+                    loader.load_state_dict(states[len(states) // 2])
+                elif isinstance(move, tuple):
+                    loader.set_epoch(move[1])
+                else:
+                    for _, batch in zip(range(move), loader):
+                        found.append((batch.epoch, batch.step, batch.ids.tolist(), loader.epoch))
+                        states.append(loader.state_dict())
+                found.append(loader.epoch)
+                states.append(loader.state_dict())
+        return found + states
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert walk([ops.Map(lambda x: x, returns=leat.field("int64"))]) == walk([])
+
+
+def test_a_sampler_is_read_when_its_epoch_begins(numbers: leat.Dataset) -> None:
+    class Counting(torch.utils.data.Sampler[int]):
+        reads = 0
+
+        def __iter__(self) -> Iterator[int]:
+            Counting.reads += 1
+            return iter(range(Counting.reads, 50))
+
+        def __len__(self) -> int:
+            return 49
+
+    with leat.Loader(numbers, 8, sampler=Counting(), outputs={"n": [ops.Map(double)]}) as loader:
+        for epoch in (1, 2, 3):
+            assert every(loader, "n").tolist() == [2 * i for i in range(epoch, 50)] and Counting.reads == epoch
 
 
 def test_tuples_ranks_and_padding(numbers: leat.Dataset) -> None:
