@@ -563,6 +563,7 @@ def prepare(start: Start) -> None:
             torch.default_generator.manual_seed(seed & 0xFFFFFFFFFFFFFFFF)
             random.seed(seed)
             np.random.seed(torch_worker._generate_state(start.base_seed, start.worker))  # type: ignore[no-untyped-call]
+            _stack_plainly()
         info = torch_worker.WorkerInfo(id=start.worker, num_workers=start.n_workers, seed=seed, dataset=start.dataset)
         if start.parent:
             torch_worker._worker_info = info
@@ -572,6 +573,24 @@ def prepare(start: Start) -> None:
         _limit_malloc()
     if start.init is not None:
         start.init(start.worker)
+
+
+def _stack_plainly() -> None:
+    """Has the default collation stack tensors in ordinary memory: in workers PyTorch's makes a file in /dev/shm of each, for its
+    own way back, and gets tensors wrong that are conjugated or negated when they are read."""
+    import torch
+    from torch.utils.data._utils import collate
+
+    theirs = collate.collate_tensor_fn
+    if collate.default_collate_fn_map.get(torch.Tensor) is not theirs:
+        return  # the user's own
+
+    def stack(batch: Any, *, collate_fn_map: Any = None) -> Any:
+        if batch[0].is_nested or batch[0].layout != torch.strided:
+            return theirs(batch, collate_fn_map=collate_fn_map)
+        return torch.stack(batch, 0)
+
+    collate.default_collate_fn_map[torch.Tensor] = stack
 
 
 def _limit_malloc() -> None:

@@ -471,7 +471,7 @@ class KindStream(IterableDataset):
         self.name, self.n = name, n
 
     def __iter__(self) -> Iterator[Any]:
-        return (KINDS[self.name](i) for i in range(self.n))
+        return ((KINDS | LAZY_KINDS)[self.name](i) for i in range(self.n))
 
 
 # Right here, but wrong or an error in PyTorch's workers: tensors whose memory is not their value.

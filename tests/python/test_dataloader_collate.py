@@ -28,8 +28,10 @@ from dataloader_support import (  # noqa: E402
     assert_same,
     error_of,
 )
-from torch.utils.data import default_collate, default_convert  # noqa: E402
+from torch.utils.data import DataLoader, default_collate, default_convert  # noqa: E402
 from torch.utils.data._utils.collate import default_collate_fn_map  # noqa: E402
+
+import leat  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
@@ -48,15 +50,18 @@ def collated(name: str, n: int, size: int) -> list[Any]:
     return [default_collate(samples[k : k + size]) for k in range(0, n, size)]
 
 
+@pytest.mark.parametrize("kind, workers", [("torch", 0), ("leat", 0), ("leat", 2)])
 @pytest.mark.parametrize("name", KINDS)
-def test_batches_are_what_default_collate_makes(loader_class: Any, name: str, num_workers: int) -> None:
-    found = list(loader_class(Kind(name), 2, num_workers=num_workers))
+def test_batches_are_what_default_collate_makes(kind: str, workers: int, name: str) -> None:
+    loader_class = DataLoader if kind == "torch" else leat.DataLoader
+    found = list(loader_class(Kind(name), 2, num_workers=workers))
     assert_same(found, collated(name, 5, 2))
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_samples_without_batches_are_what_default_convert_makes(loader_class: Any, name: str) -> None:
-    found = list(loader_class(Kind(name, 2), batch_size=None, num_workers=1))
+    workers = 1 if loader_class is leat.DataLoader else 0
+    found = list(loader_class(Kind(name, 2), batch_size=None, num_workers=workers))
     assert_same(found, [default_convert(KINDS[name](i)) for i in range(2)])
 
 
@@ -67,6 +72,21 @@ def test_tensors_whose_memory_is_not_their_value_are_right_from_workers(name: st
     assert [b.resolve_conj().tolist() for b in found] == [torch.stack(samples[k : k + 2]).tolist() for k in (0, 2)]
     found = list(leat_loader_class(Kind(name, 4), batch_size=None, num_workers=num_workers))
     assert [b.tolist() for b in found] == [x.tolist() for x in samples]
+
+
+@pytest.mark.parametrize("name", LAZY_KINDS)
+def test_streams_of_tensors_whose_memory_is_not_their_value_are_right(name: str, num_workers: int, leat_loader_class: Any) -> None:
+    found = list(leat_loader_class(KindStream(name, 4), 2, num_workers=min(1, num_workers)))
+    samples = [LAZY_KINDS[name](i) for i in range(4)]
+    assert [b.tolist() for b in found] == [torch.stack(samples[k : k + 2]).tolist() for k in (0, 2)]
+
+
+def test_collation_in_workers_makes_no_file_in_shared_memory(leat_loader_class: Any) -> None:
+    def collate(batch: list[Any]) -> bool:
+        return bool(default_collate(batch)["x"].is_shared())
+
+    data = From(4, lambda i: {"x": torch.ones(5)})
+    assert list(leat_loader_class(data, 2, num_workers=1, collate_fn=collate)) == [False, False]
 
 
 @pytest.mark.parametrize("name", ["int", "dict", "nested", "str", "numpy array float32", "image and label", "own dict"])

@@ -554,6 +554,21 @@ def test_opening_and_leaving_loaders_leaves_nothing() -> None:
     assert set(os.listdir(SHM)) <= names | {n for n in os.listdir(SHM) if not n.startswith("leat")}
 
 
+def test_the_memory_of_loaders_that_are_over_is_free_again() -> None:
+    def used() -> int:
+        gc.collect()
+        return leat._leat.share_used()
+
+    before = used()
+    for options in ({}, {"persistent_workers": True}, {"collate_fn": as_is}):
+        loader = leat.DataLoader(From(100, lambda i: torch.full((100, 1000), float(i))), 4, num_workers=2, **options)
+        it = iter(loader)
+        kept = [next(it), next(it)]
+        assert used() > before
+        del loader, it, kept
+    assert used() <= before
+
+
 def test_batches_take_no_descriptors() -> None:
     code = """
     import resource
