@@ -275,7 +275,7 @@ class TrainerMixin:
             pass
     """
 
-    loader_options: dict[str, Any] = {}  # noqa: RUF012  replaced, not changed
+    loader_options: dict[str, Any] = {}
 
     def get_train_dataloader(self) -> Any:
         return use_engine(super().get_train_dataloader(), **self.loader_options)  # type: ignore[misc]

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import leat
+
 pytest.importorskip("torch")
 # The import of Trainer takes seconds: it waits until a test runs.
 
@@ -95,6 +97,33 @@ def test_a_stream_trains_for_as_many_steps_as_asked(trainer: Any, how: str, tmp_
     skip_if_missing(how)
     done = trainer.fit(how, tmp_path, Stream(8), max_steps=6)
     assert done.model.seen == [[0, 2], [1, 3], [4, 6], [5, 7], [0, 2], [1, 3]]
+
+
+def test_the_mixin_gives_loaders_what_only_leat_has(trainer: Any, tmp_path: Path) -> None:
+    class Mixed(trainer.trainer_class("mixin")):  # type: ignore[misc]
+        loader_options = {"num_workers": "auto", "on_error": "skip"}
+
+    done = Mixed(trainer.Model(), trainer.arguments(tmp_path), train_dataset=Numbers(20))
+    done.train()
+    assert sorted(flat(done.model.seen[:10])) == list(range(20))
+    loader = done.get_train_dataloader()
+    assert (loader._adaptive, loader.on_error, done.get_test_dataloader(Numbers(3)).on_error) == (True, "skip", "skip")
+
+
+@pytest.mark.parametrize("step", [3, 14])
+def test_a_loader_that_the_user_does_not_prepare_resumes_by_its_seed(trainer: Any, step: int, tmp_path: Path) -> None:
+    class Unprepared(trainer.Trainer):  # type: ignore[misc]
+        def get_train_dataloader(self) -> Any:
+            return leat.DataLoader(self.train_dataset, self._train_batch_size, shuffle=True, seed=5, collate_fn=self.data_collator, num_workers=2)
+
+    def fit(folder: Path, resume: str | None = None) -> list[list[int]]:
+        made = Unprepared(trainer.Model(), trainer.arguments(folder, save_strategy="steps", save_steps=step), train_dataset=Numbers(20))
+        made.train(resume_from_checkpoint=resume)
+        return made.model.seen  # type: ignore[no-any-return]
+
+    whole = fit(tmp_path)
+    assert fit(tmp_path / "again", str(tmp_path / f"checkpoint-{step}")) == whole[step:]
+    assert sorted(flat(whole[:10])) == list(range(20))
 
 
 # --- two ranks -------------------------------------------------------------------------------------------------------
