@@ -467,7 +467,9 @@ class Feed:
             waited = now() - begun
             if timeout_s is not None and waited >= timeout_s:
                 raise NotYet
-            left = _SLICE_MS if timeout_s is None else max(1, min(_SLICE_MS, int((timeout_s - waited) * 1000)))
+            left = 2 if self.pool.stuck else _SLICE_MS
+            if timeout_s is not None:
+                left = max(1, min(left, int((timeout_s - waited) * 1000)))
             self.board.wait(seen, left)
             if self.board.seen() == seen:  # nothing has come: is anybody dead, or does something hang?
                 with self.pool.lock:

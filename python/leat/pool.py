@@ -20,6 +20,7 @@ import struct
 import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from multiprocessing import reduction
 from typing import Any, Protocol
@@ -71,12 +72,21 @@ def _run(wrapped: _ByValue) -> None:
 class _Handle:
     """One worker: its process (or thread), its socket, and the descriptor that says when it has died."""
 
-    __slots__ = ("buffer", "deaths", "pidfd", "process", "sock")
+    __slots__ = ("pidfd", "process", "sock", "unsent")
 
     def __init__(self, process: Any, sock: socket.socket, pidfd: int | None) -> None:
         self.process, self.sock, self.pidfd = process, sock, pidfd
+        self.unsent: deque[tuple[memoryview, int | None]] = deque()  # to the worker, with descriptors of ours
+
+    def forget(self) -> None:
+        """Sends nothing more."""
+        while self.unsent:
+            _, descriptor = self.unsent.popleft()
+            if descriptor is not None:
+                os.close(descriptor)
 
     def close(self) -> None:
+        self.forget()
         with contextlib.suppress(OSError):
             self.sock.close()
         if self.pidfd is not None:
@@ -127,6 +137,7 @@ class Pool:
         self.units = [0] * room  # that the worker's predecessors had taken
         self.received = [0] * room  # messages of each worker
         self.received_sum = 0
+        self.stuck: set[int] = set()  # workers that have not read all that they are told
         self.poll = select.poll()
         self.by_fd: dict[int, tuple[int, bool]] = {}
         self.stopped = False
@@ -200,6 +211,7 @@ class Pool:
                 self.poll.unregister(fd)
                 del self.by_fd[fd]
         handle.close()
+        self.stuck.discard(i)
         self.handles[i] = None
         return handle.process
 
@@ -250,11 +262,35 @@ class Pool:
         handle = self.handles[i]
         data = pickle.dumps(what)
         if handle is not None:
-            with contextlib.suppress(OSError):
-                handle.sock.sendall(struct.pack("<Q", len(data)) + data)
+            with self.lock:
+                handle.unsent.append((memoryview(struct.pack("<Q", len(data)) + data), None))
                 if descriptor is not None:
-                    socket.send_fds(handle.sock, [b"\0"], [descriptor])
+                    handle.unsent.append((memoryview(b"\0"), os.dup(descriptor)))
+                self._send(i)
         self.core.wake()
+
+    def _send(self, i: int) -> None:
+        """Sends what a worker has room for: it may itself be waiting for this process to read."""
+        handle = self.handles[i]
+        if handle is None:
+            return
+        try:
+            while handle.unsent:
+                data, descriptor = handle.unsent[0]
+                rights = [] if descriptor is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", descriptor))]
+                n = handle.sock.sendmsg([data], rights, socket.MSG_DONTWAIT)
+                handle.unsent.popleft()
+                if descriptor is not None:
+                    os.close(descriptor)
+                if n < len(data):
+                    handle.unsent.appendleft((data[n:], None))
+        except BlockingIOError:
+            pass
+        except OSError:
+            handle.forget()  # it is dead
+        if bool(handle.unsent) != (i in self.stuck):
+            self.stuck ^= {i}
+            self.poll.modify(handle.sock.fileno(), select.POLLIN | (select.POLLOUT if handle.unsent else 0))
 
     # ---- watching ------------------------------------------------------------------------------------------------
 
@@ -263,13 +299,16 @@ class Pool:
         with self.lock:
             found = self.poll.poll(patience_ms)
             dead = []
-            for fd, _ in found:
+            for fd, events in found:
                 i, is_pidfd = self.by_fd.get(fd, (-1, False))
                 if i < 0:
                     continue
                 if is_pidfd:
                     dead.append(i)
-                else:
+                    continue
+                if events & select.POLLOUT:
+                    self._send(i)
+                if events & ~select.POLLOUT:
                     self._read(i)
             for i in dead:
                 self._bury(i)

@@ -280,6 +280,31 @@ def test_what_a_worker_may_still_write_to_is_kept_until_it_finishes_or_is_dead(t
     other.close()
 
 
+class Texts:
+    """Long texts: a batch of them is more than a socket holds."""
+
+    def __len__(self) -> int:
+        return 2000
+
+    def __getitem__(self, i: int) -> str:
+        return f"{i} " + "x" * 20000
+
+
+def test_a_loader_joins_workers_that_are_sending_however_much_it_has_to_tell_them() -> None:
+    data, ballast = Texts(), bytes(8 << 20)
+    first = iter(leat.DataLoader(data, 200, num_workers=2, persistent_workers=True, collate_fn=lambda batch: batch))
+    found = [next(first)]
+    pool: Pool = first.pool  # type: ignore[attr-defined]
+    until(pool.expects)
+    second = leat.DataLoader(data, 4, num_workers=2, persistent_workers=True, collate_fn=lambda batch: (batch, len(ballast)))
+    joined = iter(second)
+    assert joined.pool is pool  # type: ignore[attr-defined]
+    assert next(joined)[1] == 8 << 20
+    found += list(first)
+    assert [text.split()[0] for batch in found for text in batch] == [str(i) for i in range(2000)]
+    del first, joined, pool
+
+
 # ---- messages and deaths ---------------------------------------------------------------------------------------------------
 
 
