@@ -29,6 +29,11 @@ static void describe(const struct leat_compiled *c, struct leat_chain_result *r)
         goto strides;
     r->layout = t->ask == LEAT_ASK_NHWC ? LEAT_LAYOUT_HWC : LEAT_LAYOUT_CHW;
     r->open = leat_type_height(t) < 0 || leat_type_width(t) < 0;
+    if (r->open && t->ask == LEAT_ASK_CHANNELS_LAST) { /* strides say nothing where sides are open: it is what lies in memory */
+        r->layout = LEAT_LAYOUT_HWC;
+        r->shape[0] = r->shape[1] = -1;
+        r->shape[2] = leat_type_channels(t);
+    }
 strides:
     if (!r->open)
         memcpy(r->strides, face->strides, sizeof r->strides);

@@ -306,7 +306,7 @@ static int resize_pass(const struct leat_stage *stage, struct leat_work *work, c
     const struct leat_axis *across = &work->across, *down = &work->down;
     uint32_t column = (uint32_t)view->valid.x, columns = (uint32_t)view->valid.w, read = 0;
     size_t slot = w.n * channels + LEAT_ROW_PADDING;
-    uint8_t *result = work->ring + down->taps * slot;
+    uint8_t *result = rc ? NULL : work->ring + down->taps * slot;
     for (size_t y = 0; !rc && y < (size_t)view->valid.h; y++) {
         size_t line = (size_t)view->valid.y + y;
         uint32_t first = down->first[line], end = down->end[line];

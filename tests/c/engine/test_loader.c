@@ -5,6 +5,8 @@
 #include "engine/engine.h"
 #include "support.h"
 
+#include <sys/mman.h>
+
 static void an_epoch_delivers_each_sample_once_with_its_own_bytes(void **state)
 {
     (void)state;
@@ -243,6 +245,42 @@ static void options_that_cannot_be_are_refused(void **state)
     leat_dataset_release(dataset);
 }
 
+static void another_process_can_read_batches_where_they_lie(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("shared", 40, true);
+    struct leat_error error;
+    int fd;
+    uint64_t bytes;
+    for (int region = 1; region >= 0; region--) {
+        struct leat_loader_options options = test_options(8);
+        options.region = region;
+        struct leat_loader *loader = test_loader(dataset, &options);
+        if (!region) {
+            assert_int_equal(leat_loader_region(loader, &fd, &bytes, &error), LEAT_E_UNSUPPORTED);
+            leat_loader_close(loader);
+            break;
+        }
+        assert_ok(leat_loader_region(loader, &fd, &bytes, &error));
+        const uint8_t *seen = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+        assert_true(seen != MAP_FAILED);
+        uint64_t iteration = test_start(loader);
+        for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b))
+            for (size_t o = 0; o < leat_batch_outputs(b); o++) {
+                struct leat_tensor t;
+                leat_batch_tensor(b, o, &t);
+                const void *begin = t.offsets ? (const void *)t.offsets : t.data;
+                uint64_t n = (uint64_t)t.shape[0] * (uint64_t)t.strides[0] * leat_dtype_size(t.dtype) +
+                             (uint64_t)((const char *)t.data - (const char *)begin);
+                assert_true(leat_buffer_offset(t.buffer) + n <= bytes);
+                assert_memory_equal(seen + leat_buffer_offset(t.buffer), begin, n);
+            }
+        munmap((void *)(uintptr_t)seen, bytes);
+        leat_loader_close(loader);
+    }
+    leat_dataset_release(dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +294,7 @@ int main(void)
         cmocka_unit_test(statistics_may_be_asked_for_while_batches_are_made),
         cmocka_unit_test(a_loader_that_was_idle_begins_at_the_present),
         cmocka_unit_test(options_that_cannot_be_are_refused),
+        cmocka_unit_test(another_process_can_read_batches_where_they_lie),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);
 }

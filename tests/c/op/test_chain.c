@@ -1,6 +1,8 @@
 /* Chains outside of a loader: that they give what a program gives, and images of open size. */
 #include "program_helpers.h"
 
+#include "base/alloc.h"
+
 #define ONE(operators, ids) "{\"operators\": {" operators "}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": [" ids "]}}}"
 
 static struct leat_chain *open_chain(const struct leat_field *field, const char *program)
@@ -63,6 +65,9 @@ static void a_chain_may_end_in_images_of_open_size(void **state)
     assert_int_equal(r.layout, LEAT_LAYOUT_HWC);
     assert_int_equal(r.shape[0], -1);
     assert_int_equal(r.shape[2], 3);
+    struct leat_chain *last = open_chain(&field, ONE("\"a\": {\"type\": \"Decode\"}, \"b\": {\"type\": \"ToLayout\", \"layout\": "
+                                                     "\"channels_last\"}",
+                                                     "\"a\", \"b\""));
     for (uint32_t i = 0; i < 4; i++) {
         uint32_t w = 20 + 7 * i, h = 40 - 5 * i;
         uint8_t *pixels = malloc((size_t)w * h * 3), *wanted = malloc((size_t)w * h * 3);
@@ -85,6 +90,10 @@ static void a_chain_may_end_in_images_of_open_size(void **state)
         for (size_t p = 0; p < (size_t)w * h; p++)
             assert_int_equal(((const uint8_t *)value.data)[w * h + p], wanted[3 * p + 1]);
         leat_value_clear(&value);
+        assert_ok(leat_chain_apply(last, jpeg, length, 0, 7, &value, &error));
+        assert_int_equal(value.shape[2], 3);
+        assert_memory_equal(value.data, wanted, value.length);
+        leat_value_clear(&value);
         assert_int_equal(leat_chain_apply(rows, jpeg, length / 2, 0, 7, &value, &error), LEAT_E_DECODE);
         assert_null(value.owned);
         free(jpeg);
@@ -92,6 +101,7 @@ static void a_chain_may_end_in_images_of_open_size(void **state)
         free(wanted);
     }
     leat_chain_free(rows);
+    leat_chain_free(last);
     leat_chain_free(planes);
 }
 
@@ -146,6 +156,50 @@ static void what_cannot_be_a_chain_says_why(void **state)
     leat_chain_free(NULL);
 }
 
+static int64_t until_failure;
+
+static void *failing_allocate(size_t bytes)
+{
+    return until_failure-- == 1 ? NULL : malloc(bytes);
+}
+static void *failing_resize(void *p, size_t bytes)
+{
+    return until_failure-- == 1 ? NULL : realloc(p, bytes);
+}
+
+static void when_any_one_allocation_fails_an_error_says_so(void **state)
+{
+    (void)state;
+    struct leat_field field = image_field();
+    struct leat_allocator usual = leat_allocator;
+    struct leat_error error;
+    static uint8_t pixels[40 * 30 * 3];
+    unsigned char *jpeg;
+    unsigned long length;
+    int failed = 0, rc = LEAT_E_NOMEM;
+    paint(pixels, 40, 30, 3, 1);
+    encode_jpeg(pixels, 40, 30, 3, &jpeg, &length);
+    leat_allocator = (struct leat_allocator){failing_allocate, failing_resize, free};
+    for (int64_t n = 1; rc; n++, failed += rc != 0) {
+        struct leat_chain *chain;
+        struct leat_value value = {0};
+        until_failure = n;
+        rc = leat_chain_open(&field, ONE("\"a\": {\"type\": \"Decode\"}, \"b\": {\"type\": \"Resize\", \"size\": 20}", "\"a\", \"b\""),
+                             NULL, 0, &chain, &error);
+        assert_true(!rc == !!chain);
+        if (!rc)
+            rc = leat_chain_apply(chain, jpeg, length, 0, LEAT_NO_SAMPLE, &value, &error);
+        assert_true(rc == LEAT_OK || rc == LEAT_E_NOMEM);
+        assert_true(!rc == !!value.owned);
+        leat_value_clear(&value);
+        leat_chain_free(chain);
+        assert_true(n < 1000);
+    }
+    leat_allocator = usual;
+    assert_true(failed > 5);
+    free(jpeg);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +208,7 @@ int main(void)
         cmocka_unit_test(a_loader_s_program_still_refuses_images_of_open_size),
         cmocka_unit_test(values_of_any_length_and_of_a_wrong_one),
         cmocka_unit_test(what_cannot_be_a_chain_says_why),
+        cmocka_unit_test(when_any_one_allocation_fails_an_error_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
