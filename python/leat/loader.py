@@ -171,7 +171,10 @@ class Loader:
             assert outputs is not None
             workers = json.loads(self._core.stats())["threads"]
             known = 0 if self._sampler is not None else epochs  # a Sampler is read when the epoch is asked for
-            self._stage = Stage(self._core, compiler.program(on_error), compiler.native, list(outputs), self._form, workers, weight, known)
+            program_of_workers = compiler.program(on_error)
+            self._stage = Stage(
+                self._core, program_of_workers, compiler.native, list(outputs), self._form, workers, weight, known, error_report
+            )
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's core. Not at
         # exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing of Python.
         self._finalizer = weakref.finalize(self, _close, self._core, self._stage)
@@ -359,6 +362,8 @@ class Loader:
         found: dict[str, Any] = json.loads(self._core.stats())
         if self._stage is not None:
             found["python"] = self._stage.about()
+            for name, count in self._stage.broken.items():
+                found["broken"][name] += count
         found["agreement"] = f"{short_hash(repr(self._facts)):016x}"
         return found
 

@@ -17,6 +17,7 @@ for it; what was begun so is given up where the consumer goes elsewhere.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pickle
 import threading
@@ -98,15 +99,17 @@ class Stage:
         native: outputs that come from the engine as they are, by name: their name there.
         names: all outputs, in the order of delivery.
         workers: how many processes.
+        report: a file to which rows that functions refused are appended, in the words of the engine's own report.
         epochs: how many will be asked for; None: it is not known. 0: the next epoch is not begun ahead.
     """
 
     def __init__(
         self, core: _leat.Loader, program: Program, native: dict[str, str], names: list[str], form: Form, workers: int, weight: float,
         epochs: int | None,
+        report: str | os.PathLike[str] | None,
     ) -> None:  # fmt: skip
         self.core, self.program, self.native, self.names, self.form = core, program, native, names, form
-        self.n, self.weight, self.epochs = workers, weight, epochs
+        self.n, self.weight, self.epochs, self.report = workers, weight, epochs, report
         self.lock = threading.RLock()
         self.queue: deque[_Work] = deque()
         self.zombies: list[_Entry] = []
@@ -128,6 +131,7 @@ class Stage:
         self.out: list[_leat.Slot] = []  #: of batches that were delivered
         self.held = self.core_bytes = 0
         self.stats = {"batches": 0, "rows": 0, "broken": 0, "wait_s": 0.0, "work_s": 0.0}
+        self.broken = {"skipped": 0, "substituted": 0, "raised": 0}
         self.tensor = form.tensor
         self.layouts: dict[int, _leat.Layout] = {}
 
@@ -624,8 +628,27 @@ class Stage:
             self.delivered = work.state or ""
             self.stats["batches"] += 1
             self.stats["rows"] += work.rows
-            self.stats["broken"] += len(work.errors) - len(work.core.errors())
+            self._book(work)
             return batch
+
+    def _book(self, work: _Work) -> None:
+        """Rows that functions refused, once their batch is delivered."""
+        engine = {(row, planned, None if other < 0 else other) for row, planned, other, _ in work.core.errors()}
+        mine = [error for error in sorted(work.errors) if error[:3] not in engine]
+        self.stats["broken"] += len(mine)
+        for row, planned, delivered, reason in mine:
+            self.broken["skipped" if delivered is None else "substituted"] += 1
+            self._line(work, row=row, planned=planned, delivered=delivered, code="LEAT_E_OPERATOR", reason=reason)
+
+    def _line(self, work: _Work, **told: Any) -> None:
+        if self.report is None:
+            return
+        text = json.dumps({"epoch": work.core.epoch(), "step": work.core.step(), **told}) + "\n"
+        try:
+            with open(self.report, "a") as file:
+                file.write(text)
+        except OSError as e:  # the report is a by-product: the batch itself says the same
+            logging.getLogger("leat").warning("a line of the error report could not be written (%s): %s", e, text)
 
     def _check_held(self, work: _Work) -> None:
         """Slots count as the engine's buffers do: each output by itself, as long as a tensor refers to it."""
@@ -713,6 +736,10 @@ class Stage:
             self._close_gaps(work)
         if work.error is not None:
             work.raised = True
+            self.broken["raised"] += 1
+            sample = getattr(work.error, "sample", None)
+            if sample is not None:
+                self._line(work, planned=sample, code="LEAT_E_OPERATOR", file=None, reason=str(work.error))
             raise work.error
         self._deliverable(work)
         values: dict[str, Any] = dict(work.native or {})

@@ -308,6 +308,32 @@ def test_a_batch_function_that_fails_fails_its_batch(numbers: leat.Dataset) -> N
                 next(batches)
 
 
+def test_rows_that_functions_refuse_stand_in_report_and_statistics(broken: Path, tmp_path: Path) -> None:
+    """Photos 3 and 11 do not decode; the function refuses 5 and 8."""
+    for policy in ("skip", "substitute", "raise"):
+        report = tmp_path / f"{policy}.jsonl"
+        outputs: dict[str, Any] = {"label": [ops.Map(refuse(5, 8))]}
+        data = leat.open(broken)
+        if policy != "raise":
+            outputs["image"] = [ops.Decode(), ops.CenterCrop(8)]
+        with leat.Loader(data, 4, outputs=outputs, on_error=policy, error_report=report, epochs=1) as loader:  # type: ignore[arg-type]
+            if policy == "raise":
+                with pytest.raises(Odd):
+                    list(loader)
+            else:
+                list(loader)
+            counted = loader.stats()["broken"]
+        lines = [json.loads(line) for line in report.read_text().splitlines()]
+        if policy == "raise":
+            assert counted == {"skipped": 0, "substituted": 0, "raised": 1} and "label 5 is odd" in lines[0].pop("reason")
+            assert lines == [{"epoch": 0, "step": 1, "planned": 5, "code": "LEAT_E_OPERATOR", "file": None}]
+            continue
+        mine = [line for line in lines if line["code"] == "LEAT_E_OPERATOR"]
+        assert {line["planned"] for line in mine} == {5, 8} and {line["planned"] for line in lines} == {3, 5, 8, 11}
+        assert all((line["delivered"] is None) == (policy == "skip") and "is odd" in line["reason"] for line in mine)
+        assert counted == {"skipped": 0, "substituted": 0, "raised": 0} | {"skipped" if policy == "skip" else "substituted": len(lines)}
+
+
 def test_skip_leaves_the_row_out_of_every_output(numbers: leat.Dataset) -> None:
     outputs = {
         "n": leat.Out("n", [ops.Map(refuse(3, 9, 10, 49))]),
