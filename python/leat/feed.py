@@ -22,7 +22,7 @@ import numpy as np
 from . import _leat, transport
 from .errors import BrokenSampleError, ForkedError, HeldError
 from .pool import Pool
-from .workers import BATCH, END, ERROR, FAILED, GONE, ITER, ODD, ROWS, SAMPLES, WHOLE, Job, now
+from .workers import BATCH, END, ERROR, FAILED, GONE, GONE_TRIES, ITER, ODD, ROWS, SAMPLES, WHOLE, Job, now
 
 _SLICE_MS = 50
 _KILLS = 3
@@ -57,7 +57,7 @@ class Delivered:
 class _Flight:
     """One batch between publishing and delivery."""
 
-    __slots__ = ("broken", "cancelled", "done", "end", "error", "exact", "kills", "layout", "objects", "odd", "payload", "planned", "result",
+    __slots__ = ("broken", "cancelled", "done", "end", "error", "exact", "gone", "kills", "layout", "objects", "odd", "payload", "planned", "result",
                  "room", "serial", "slots", "state", "units")  # fmt: skip
 
     def __init__(self, planned: Planned, serial: int) -> None:
@@ -72,6 +72,7 @@ class _Flight:
         self.broken: list[tuple[int, Any, Any, str]] = []
         self.units: set[int] = set()
         self.kills: dict[int, int] = {}
+        self.gone: dict[int, int] = {}  # rows that were taken out, and how often
         self.error: tuple[int, Any] | None = None
         self.result: Any = None
         self.state: Any = None
@@ -123,6 +124,8 @@ class Feed:
         self.ns_per_row = 0.0
         self.exhausted = False
         self.planned: Planned | None = None  # read from the plan, not published yet
+        self.plan_error: Exception | None = None
+        self.waiting = False  # nothing is half done
         self.failure: Any = None
         self.differing = 0
         self.watching: dict[int, tuple[int, int, int, float]] = {}
@@ -150,6 +153,9 @@ class Feed:
                     self.planned = next(self.plan)
                 except StopIteration:
                     self.exhausted = True
+                    return
+                except Exception as e:  # of a sampler: raised when what it said before is delivered
+                    self.exhausted, self.plan_error = True, e
                     return
             try:
                 self._publish(self.planned)
@@ -187,6 +193,8 @@ class Feed:
         elif planned.kind == WHOLE:
             indices = planned.indices
             payload = pickle.dumps(indices.tolist() if isinstance(indices, np.ndarray) else indices, protocol=5)
+            if self.job.on_error != "raise":
+                payload += bytes(16 * planned.rows)  # for the marks of rows that are taken out
         size = payload.nbytes if isinstance(payload, np.ndarray) else len(payload)
         if size:
             flight.payload = self._slot(size)
@@ -227,8 +235,8 @@ class Feed:
         return max(1, min(int(_RUN_NS / self.ns_per_row), -(-rows // max(1, self.pool.n)) if len(self.order) < self.pool.n else rows))
 
     def _cut(self, flight: _Flight) -> None:
-        flight.layout = self.layout
         flight.slots = tuple(self._slot(size * flight.planned.rows) for size in self.row_bytes)
+        flight.layout = self.layout
 
     def _learn(self, sample: Any) -> None:
         """What samples look like, from the first one."""
@@ -241,9 +249,23 @@ class Feed:
         self.layout, self.row_bytes = len(self.layouts), core.row_bytes
         self.pool.layout(self.board.offset, self.layout, spec)
         for flight in self.order:
-            if flight.planned.kind == ROWS and not flight.layout and not flight.units:
-                self._cut(flight)
-                self.board.place(flight.serial, self.layout, tuple(slot.offset for slot in flight.slots))
+            if flight.planned.kind == ROWS and not flight.layout and not flight.units and flight.error is None:
+                self._place(flight)
+
+    def _place(self, flight: _Flight) -> None:
+        try:
+            self._cut(flight)
+        except HeldError as e:
+            self._fail(flight, 0, e)
+        else:
+            self.board.place(flight.serial, self.layout, tuple(slot.offset for slot in flight.slots))
+
+    def _fail(self, flight: _Flight, row: int, error: BaseException) -> None:
+        """The batch cannot be had, for a reason of this process's."""
+        if flight.error is None:
+            flight.error = (row, transport.pack_error(error, "in the process that trains"))
+        self.board.cancel(flight.serial)
+        flight.exact = True
 
     # ---- what workers send ---------------------------------------------------------------------------------------
 
@@ -253,14 +275,19 @@ class Feed:
             self.failure = transport.decode(data, places, fd, None)[1]
             return
         flight = self.flights.get(serial)
-        value = transport.decode(data, places, fd, flight.room if flight is not None else None)
-        if flight is None:
+        if flight is None or unit in flight.units:
+            if fd is not None:
+                os.close(fd)
             return
-        new = unit not in flight.units
-        if new:
+        try:
+            value = transport.decode(data, places, fd, flight.room)
             self._take(flight, worker, kind, value, sum(size for _, size in places))
-            flight.units.add(unit)
-            self.board.received(serial, unit)
+        except Exception as e:  # what it sent cannot be made here again, or finds no memory
+            self._fail(flight, 0, e)
+            if flight.planned.kind == ITER:
+                self.produced[worker] = self.produced.get(worker, 0) + 1
+        flight.units.add(unit)
+        self.board.received(serial, unit)
 
     def _take(self, flight: _Flight, worker: int, kind: int, value: Any, size: int) -> None:
         if flight.cancelled:
@@ -303,9 +330,8 @@ class Feed:
 
     def _learn_for(self, flight: _Flight, sample: Any) -> None:
         self._learn(sample)
-        if self.layout and not flight.layout:
-            self._cut(flight)
-            self.board.place(flight.serial, self.layout, tuple(slot.offset for slot in flight.slots))
+        if self.layout and not flight.layout and flight.error is None:
+            self._place(flight)
 
     def _store(self, flight: _Flight, row: int, sample: Any) -> None:
         """A sample that came as an object: to its row if it fits."""
@@ -354,24 +380,41 @@ class Feed:
 
     def _give_up(self, flight: _Flight, row: int, why: str) -> None:
         planned = flight.planned
-        flight.kills[row] = -(1 << 30)
-        if planned.kind == ROWS and self.job.on_error != "raise":
-            assert flight.payload is not None
-            _view(flight.payload, planned.rows * 8).view(np.int64)[row] = GONE
+        if self._take_out(flight, row):
             flight.kills[row] = 0
             return
+        flight.kills[row] = -(1 << 30)
         what = f"row {row} of batch {planned.step} of epoch {planned.epoch}"
         if planned.kind != ITER and planned.indices is not None and np.ndim(planned.indices) == 1 and row < len(planned.indices):
             what += f", the sample at index {_plain(planned.indices[row])!r},"
         flight.error = (row, (None, "", f"{what} {why}"))
         self.board.cancel(flight.serial)
 
+    def _take_out(self, flight: _Flight, row: int) -> bool:
+        """Has those who try the batch again treat a row as broken, as `on_error` says. False: that cannot be."""
+        tries = flight.gone.get(row, 0)  # of samples that stood in, and ended workers too
+        if self.job.on_error == "raise" or flight.payload is None or tries > (GONE_TRIES if self.job.on_error == "substitute" else 0):
+            return False
+        if flight.planned.kind == ROWS:
+            _view(flight.payload, flight.planned.rows * 8).view(np.int64)[row] = GONE + tries
+        elif flight.planned.kind == WHOLE and self.job.auto_collation:
+            indices = list(pickle.loads(flight.payload.memory(0, flight.payload.bytes)))
+            indices[row] = GONE + tries
+            data = pickle.dumps(indices, protocol=5)
+            if len(data) > flight.payload.bytes:
+                return False
+            _view(flight.payload, len(data))[:] = np.frombuffer(data, np.uint8)
+        else:
+            return False
+        flight.gone[row] = tries + 1
+        return True
+
     def _look_for_hangs(self) -> None:
         limit = self.sample_timeout_s
         if limit is None:
             return
         time = now()
-        for i in range(self.pool.n):
+        for i in range(self.pool.room):  # those that are to stop, too
             board, serial, row, units, _ = self.pool.core.worker(i)
             if not serial or board != self.board.offset:
                 self.watching.pop(i, None)
@@ -414,13 +457,17 @@ class Feed:
 
 
     def head(self) -> Planned | None:
-        """The batch that is delivered next, in order."""
+        """The batch that is delivered next, in order. What the sampler raises in its stead passes through, once and again."""
+        self.waiting = False
         with self.pool.lock:
             self._publish_some()
+            if not self.order and self.plan_error is not None:
+                raise self.plan_error
         return self.order[0].planned if self.order else None
 
     def _publish_some(self) -> None:
         """Publishes at least one batch if there is one."""
+        self.pool.check()
         self.publish()
         while not self.order and not self.exhausted:  # the board is full of batches that were given up and still run
             self.pool.look(_SLICE_MS)
@@ -437,12 +484,18 @@ class Feed:
         """
         if os.getpid() != self.pool.pid:
             raise ForkedError("this loader belongs to the process that opened it; open another one in the child")
+        if self.closed:
+            raise RuntimeError("this iterator was closed: iterate over the loader anew")
         begun = now()
+        self.waiting = False
         while True:
             with self.pool.lock:
                 seen = self.board.seen()
                 self._publish_some()
                 if not self.order:
+                    if self.plan_error is not None:
+                        error, self.plan_error = self.plan_error, None
+                        raise error
                     return None
                 # A message is announced before it is sent: it is worth waiting for.
                 announced = self.pool.expects()
@@ -462,15 +515,17 @@ class Feed:
                     return self._deliver(flight)
                 if self.failure is not None:
                     raise transport.unpack_error(self.failure)
-                if announced:
-                    continue
             waited = now() - begun
             if timeout_s is not None and waited >= timeout_s:
                 raise NotYet
+            if announced:
+                continue
             left = 2 if self.pool.stuck else _SLICE_MS
             if timeout_s is not None:
                 left = max(1, min(left, int((timeout_s - waited) * 1000)))
+            self.waiting = True
             self.board.wait(seen, left)
+            self.waiting = False
             if self.board.seen() == seen:  # nothing has come: is anybody dead, or does something hang?
                 with self.pool.lock:
                     self.pool.look()
@@ -551,7 +606,7 @@ class Feed:
             self.zombies.append(flight)
         self.order.clear()
         self._reap()
-        self.plan, self.planned = plan, None
+        self.plan, self.planned, self.plan_error = plan, None, None
         self.exhausted = False
         self.produced.clear()
         self.states.clear()

@@ -29,6 +29,8 @@ class Pinning:
     def head(self) -> Planned | None:
         """The batch that is delivered next, in order."""
         if self.error is not None:
+            if self.error[1] is None:
+                raise self.error[0]
             return self.error[1]
         found: Planned | None = self.ahead[0].planned if self.ahead is not None else self.source.head()
         return found
@@ -39,8 +41,13 @@ class Pinning:
             (error, self.failed), self.error = self.error, None
             raise error
         if self.ahead is not None:
-            (made, future), self.ahead = self.ahead, None
-            made.value = future.result()
+            made, future = self.ahead
+            try:
+                made.value = future.result()
+            except Exception:
+                self.failed, self.ahead = made.planned, None
+                raise
+            self.ahead = None
         else:
             try:
                 found: Delivered | None = self.source.next(timeout_s)
@@ -52,7 +59,11 @@ class Pinning:
             if found is None:
                 return None
             made = found
-            made.value = self.pin(made.value)
+            try:
+                made.value = self.pin(made.value)
+            except Exception:
+                self.failed = made.planned
+                raise
         self._look_ahead()
         return made
 

@@ -133,16 +133,19 @@ class Pool:
         self.pid = os.getpid()
         self.lock = threading.RLock()
         self.events: list[dict[str, Any]] = []
-        self.idle_deaths = [0] * room  # one after the other, of workers that had taken no unit
-        self.units = [0] * room  # that the worker's predecessors had taken
+        self.idle_deaths = [0] * room  # in a row, of workers that had not taken a unit since they were started
+        self.units_before = [0] * room  # what workers of that number had taken when it was started
         self.received = [0] * room  # messages of each worker
         self.received_sum = 0
         self.stuck: set[int] = set()  # workers that have not read all that they are told
         self.poll = select.poll()
         self.by_fd: dict[int, tuple[int, bool]] = {}
         self.stopped = False
+        self.broken = False  # interrupted in the middle of a message
+        self.superfluous: set[int] = set()  # workers that were told to stop, because there are too many
         self.users = 0
         self.leaving: dict[int, tuple[set[int], Any]] = {}  # boards that are over: workers that may still use them; what to keep until then
+        self.attributes: list[Any] = []  # of the data set, as the workers have it, where they are shared
         _live.add(self)
 
     # ---- starting ------------------------------------------------------------------------------------------------
@@ -168,7 +171,6 @@ class Pool:
             jobs=dict(self.jobs), init=self.init, base_seed=self.base_seed, dataset=self.dataset, layouts=list(self.layouts),
             resume={board: listener.resume_of(i) for board, listener in self.listeners.items()},
         )  # fmt: skip
-        self.units[i] = self.core.worker(i)[3]
         process: Any
         if self.threads:
             process = threading.Thread(target=workers.main, args=(start,), daemon=True, name=f"leat-worker-{i}")
@@ -176,6 +178,7 @@ class Pool:
             process = self.context.Process(target=_run_forked, args=(start, [h.sock for h in self.handles if h] + [ours]), daemon=True)
         else:
             process = self.context.Process(target=_run, args=(_Late(start),), daemon=True)
+        self.units_before[i] = self.core.worker(i)[3]
         try:
             process.start()
         except (TypeError, AttributeError, pickle.PicklingError) as e:
@@ -288,6 +291,9 @@ class Pool:
             pass
         except OSError:
             handle.forget()  # it is dead
+        except BaseException:  # Ctrl-C: how much was sent nobody knows
+            self.broken = True
+            raise
         if bool(handle.unsent) != (i in self.stuck):
             self.stuck ^= {i}
             self.poll.modify(handle.sock.fileno(), select.POLLIN | (select.POLLOUT if handle.unsent else 0))
@@ -297,23 +303,38 @@ class Pool:
     def look(self, patience_ms: int = 0) -> None:
         """Takes what workers have sent, and replaces those that have died."""
         with self.lock:
+            self.check()
             found = self.poll.poll(patience_ms)
-            dead = []
-            for fd, events in found:
-                i, is_pidfd = self.by_fd.get(fd, (-1, False))
-                if i < 0:
-                    continue
-                if is_pidfd:
-                    dead.append(i)
-                    continue
-                if events & select.POLLOUT:
-                    self._send(i)
-                if events & ~select.POLLOUT:
-                    self._read(i)
-            for i in dead:
-                self._bury(i)
-            if not self.stopped and self.jobs and None in self.handles[: self.n]:
-                self.start()  # one that could not be replaced when it died
+            try:
+                self._serve(found)
+            except Exception:
+                raise
+            except BaseException:  # Ctrl-C: a message may have been read in part
+                self.broken = True
+                raise
+
+    def _serve(self, found: list[tuple[int, int]]) -> None:
+        dead = []
+        for fd, events in found:
+            i, is_pidfd = self.by_fd.get(fd, (-1, False))
+            if i < 0:
+                continue
+            if is_pidfd:
+                dead.append(i)
+                continue
+            if events & select.POLLOUT:
+                self._send(i)
+            if events & ~select.POLLOUT:
+                self._read(i)
+        for i in dead:
+            self._bury(i)
+        if not self.stopped and self.jobs and None in self.handles[: self.n]:
+            self.start()  # one that could not be replaced when it died
+
+    def check(self) -> None:
+        """Raises a RuntimeError if what workers sent, or were told, was cut off."""
+        if self.broken:
+            raise RuntimeError("the process was interrupted while it spoke with workers of this loader: what they sent is lost; iterate anew")
 
     def _read(self, i: int) -> bool:
         """One message of a worker. False: it has closed its end."""
@@ -367,8 +388,11 @@ class Pool:
             self._has_left(i, board)
         exitcode = process.exitcode
         board, serial, row, units, _ = self.core.worker(i)
-        self.idle_deaths[i] = 0 if units != self.units[i] else self.idle_deaths[i] + 1
-        self.events.append({"worker": i, "pid": process.pid, "exitcode": exitcode, "serial": serial, "row": row})
+        asked = i in self.superfluous and exitcode == 0
+        self.superfluous.discard(i)
+        self.idle_deaths[i] = 0 if asked or units != self.units_before[i] else self.idle_deaths[i] + 1
+        if not asked:
+            self.events.append({"worker": i, "pid": process.pid, "exitcode": exitcode, "serial": serial, "row": row})
         if self.stopped:
             return
         for listener in list(self.listeners.values()):
@@ -381,7 +405,8 @@ class Pool:
                 f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly: worker {i} ended three times before it had any work, "
                 f"the last time with {describe_exit(exitcode)}"
             )
-        log.warning("worker %d (pid %d) ended with %s; it is replaced", i, process.pid, describe_exit(exitcode))
+        if not asked:
+            log.warning("worker %d (pid %d) ended with %s; it is replaced", i, process.pid, describe_exit(exitcode))
         self._start(i)
 
     def kill(self, i: int) -> None:
@@ -396,6 +421,7 @@ class Pool:
         with self.lock:
             before, self.n = self.n, max(1, min(n, self.room))
             for i in range(self.n, before):
+                self.superfluous.add(i)
                 self.tell(i, "stop")
             self.start()
 
@@ -409,22 +435,29 @@ class Pool:
             self.stopped = True
             _live.discard(self)
             live = [i for i, h in enumerate(self.handles) if h is not None]
-            for i in live:
-                self.tell(i, "stop")
-                with contextlib.suppress(OSError):
+            deadline = workers.now() + _EXIT_PATIENCE_S
+            try:
+                for i in live:
                     handle = self.handles[i]
                     assert handle is not None
-                    handle.sock.shutdown(socket.SHUT_WR)
-            for i in live:
-                self._end(i)
+                    if not self.broken:
+                        self.tell(i, "stop")
+                    with contextlib.suppress(OSError):
+                        handle.sock.shutdown(socket.SHUT_WR)
+                for i in live:
+                    self._end(i, deadline)
+            except BaseException:  # a second Ctrl-C: they end at once
+                for i in live:
+                    self.kill(i)
+                    self._end(i, deadline)
+                raise
             self.leaving.clear()
             _leat.share_trim(_leat.memory_allowed() // 16)  # what the next pool writes to at once is kept
 
-    def _end(self, i: int) -> None:
+    def _end(self, i: int, deadline: float) -> None:
         handle = self.handles[i]
         if handle is None:
             return
-        deadline = workers.now() + _EXIT_PATIENCE_S
         waiting = select.poll()
         waiting.register(handle.sock.fileno(), select.POLLIN)
         if handle.pidfd is not None:

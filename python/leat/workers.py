@@ -26,6 +26,7 @@ import numpy as np
 import numpy.random  # now: a forked worker would load it each time
 
 from . import _leat
+from .errors import BrokenSampleError
 from .transport import encode, pack_error
 
 #: kinds of batches: what the payload is, and what a unit is
@@ -35,8 +36,8 @@ PHASE = 3  #: of a program with Python functions: leat/mapwork.py
 #: kinds of messages from a worker
 SAMPLES, ODD, BATCH, ERROR, END, FAILED, LEFT = range(7)
 
-#: an index that the parent took out of a batch
-GONE = -(1 << 63)
+#: an index that the parent took out of a batch: GONE + n, where n samples that stood in for it are broken too
+GONE, GONE_TRIES = -(1 << 63), 16
 
 HEADER = struct.Struct("<QQIIQI")  # board, serial, unit, kind, bytes of the pickle, number of buffers
 _NAP_MS = 1000
@@ -76,7 +77,7 @@ class Start:
     torch_seed: bool = True
 
 
-class Broken(Exception):
+class Broken(BrokenSampleError):
     """A row that the parent took out: its samples killed workers, or took too long."""
 
 
@@ -92,6 +93,10 @@ class _Client:
     state: Any = None  #: of those, between units
 
 
+def _is_gone(index: Any) -> bool:
+    return type(index) is int and GONE <= index <= GONE + GONE_TRIES
+
+
 def seed_everything(key: int) -> None:
     """Seeds random, numpy and torch (those that are imported) from one 64-bit number."""
     random.seed(key)
@@ -101,17 +106,26 @@ def seed_everything(key: int) -> None:
         torch.default_generator.manual_seed(key & 0x7FFFFFFFFFFFFFFF)
 
 
+def generators() -> tuple[Any, Any, Any]:
+    """The states of the global generators: of random, numpy and torch."""
+    return random.getstate(), np.random.get_state(), sys.modules["torch"].get_rng_state()
+
+
+def set_generators(states: tuple[Any, Any, Any]) -> None:
+    """Sets the global generators to what `generators` gave."""
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    sys.modules["torch"].set_rng_state(states[2])
+
+
 @contextlib.contextmanager
 def kept_generators() -> Iterator[None]:
     """Leaves the global generators as they were."""
-    torch = sys.modules["torch"]
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    before = generators()
     try:
         yield
     finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
-        torch.set_rng_state(before[2])
+        set_generators(before)
 
 
 def reseed_row(seed: int, epoch: int, row: int) -> None:
@@ -276,10 +290,11 @@ class Worker:
                 raise Broken("its earlier tries ended workers or took too long")
             except Exception as e:
                 at = max(at, self.pool.worker(self.start.worker)[2])
-                self.index = int(np.frombuffer(board.view(payload, size), np.int64)[at])
+                index = int(np.frombuffer(board.view(payload, size), np.int64)[at])
+                self.index = None if _is_gone(index) else index
                 if job.on_error == "raise":
                     raise
-                found = self.stand_in(job, at, self.index, e, seed, epoch, first_row)
+                found = self.stand_in(job, at, index, e, seed, epoch, first_row)
                 broken.append(found[:3])
                 if found[1] is not None:
                     odd.append((at, found[3]))
@@ -294,17 +309,18 @@ class Worker:
             reseed_row(seed, epoch, row)
         _leat.set_current_row(seed, epoch, row)
         self.index = index
-        if isinstance(index, int) and index == GONE:
+        if _is_gone(index):
+            self.index = None
             raise Broken("its earlier tries ended workers or took too long")
         return client.job.dataset[index]
 
     def stand_in(self, job: Job, row: int, index: Any, error: BaseException, seed: int, epoch: int, first_row: int) -> tuple[Any, ...]:
         """(row, index of the sample that stands in for it or None, reason, that sample)."""
-        reason = pack_error(error, self.where())[2]
+        reason = str(error) if isinstance(error, Broken) else pack_error(error, self.where())[2]
         if job.on_error == "skip":
             return row, None, reason, None
         count = len(job.dataset)
-        for attempt in range(16):
+        for attempt in range(index - GONE if _is_gone(index) else 0, GONE_TRIES):
             other = _leat.row_key(_leat.row_key(seed, epoch, first_row + row), 0x5355, attempt) % count
             try:
                 return row, other, reason, self.sample(_Client(None, job), other, seed, epoch, first_row + row)  # type: ignore[arg-type]
@@ -364,10 +380,10 @@ class Worker:
     def next_batch(self, client: _Client) -> tuple[int, Any]:
         if client.ended:
             return END, None
-        if client.stream is None:
-            client.stream = stream(client.job, client.resume)
-            client.resume = None
         try:
+            if client.stream is None:
+                client.stream = stream(client.job, client.resume)
+                client.resume = None
             return BATCH, (next(client.stream), [], stream_state(client.job, client.stream))
         except StopIteration:
             client.ended = True

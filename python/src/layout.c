@@ -345,7 +345,7 @@ static PyObject *layout_fill(PyObject *self, PyObject *args)
         current.seed = batch->seed;
         current.epoch = batch->epoch;
         current.row = batch->first_row + row;
-        if (indices[row] == INT64_MIN) /* the parent has taken it out */
+        if (indices[row] <= INT64_MIN + 16) /* the parent has taken it out */
             return Py_BuildValue("IO", row, Py_NotImplemented);
         if (before != Py_None) {
             PyObject *nothing = PyObject_CallFunction(before, "KKK", (unsigned long long)batch->seed, (unsigned long long)batch->epoch,

@@ -115,6 +115,14 @@ static void futex_wait(_Atomic uint32_t *address, uint32_t seen, int64_t timeout
     syscall(SYS_futex, address, FUTEX_WAIT, seen, timeout_ms < 0 ? NULL : &t, NULL, 0);
 }
 
+/* Wakes the parent. */
+static void tell(struct board_shared *s)
+{
+    atomic_fetch_add(&s->done, 1);
+    if (atomic_load(&s->asleep))
+        futex_wake(&s->done, INT_MAX);
+}
+
 /* ---- pool ----------------------------------------------------------------------------------------------------------- */
 
 static size_t pool_bytes(unsigned n)
@@ -396,8 +404,8 @@ void leat_board_received(struct leat_board *b, uint64_t serial, uint32_t unit)
     struct entry *e = in_flight(b, serial);
     if (!e || unit >= atomic_load(&e->n_units))
         return;
-    if ((atomic_exchange(&units_of(b, serial)[unit], word(serial, 0, DONE)) & 255) != DONE)
-        count_done(e, serial);
+    if ((atomic_exchange(&units_of(b, serial)[unit], word(serial, 0, DONE)) & 255) != DONE && count_done(e, serial))
+        tell(b->shared); /* another thread may wait for the batch whose message this one took */
 }
 
 int64_t leat_board_spent_ns(const struct leat_board *b, uint64_t serial)
@@ -555,13 +563,6 @@ bool leat_board_take(struct leat_board *b, struct leat_board_unit *out)
 void leat_board_at_row(struct leat_board *b, uint32_t row)
 {
     atomic_store_explicit(&b->pool->shared->workers[b->pool->worker].row, row, memory_order_relaxed);
-}
-
-static void tell(struct board_shared *s)
-{
-    atomic_fetch_add(&s->done, 1);
-    if (atomic_load(&s->asleep))
-        futex_wake(&s->done, INT_MAX);
 }
 
 void leat_board_message(struct leat_board *b)
