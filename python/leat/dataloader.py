@@ -26,7 +26,7 @@ from torch.utils.data._utils import pin_memory as torch_pin
 
 from . import _leat, adapt, check, cores, ranks, workers
 from .feed import Delivered, Feed, NotYet, Planned
-from .order import Order, Shuffled, text_of, told_of_epochs
+from .order import Order, Shuffled, generators_in, plain, text_of, told_of_epochs
 from .pinning import Pinning
 from .pool import Pool, threads_wanted
 from .workers import ITER, Job
@@ -191,12 +191,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def __iter__(self) -> Any:
         if self.persistent_workers and self.num_workers > 0:
-            if self._iterator is None or (self._loaded is not None and self._iterable):  # streams go on in new workers
-                self._iterator = None
-                self._iterator = self._get_iterator()
+            iterator: Any = self._iterator
+            self._iterator = None
+            if iterator is None or iterator.interrupted or (self._loaded is not None and self._iterable):  # streams go on in new workers
+                iterator = None  # ends before the next one begins
+                iterator = self._get_iterator()
             else:
-                self._iterator._reset(self)
-            return self._iterator
+                iterator._reset(self)
+            self._iterator = iterator
+            return iterator
         return self._get_iterator()
 
     def _get_iterator(self) -> Any:
@@ -306,6 +309,7 @@ class _Iteration:
         self.feed: Feed | None = None
         self.pool: Pool | None = None
         self.adapting: _Adapting | None = None
+        self.interrupted = False  # what it holds is not whole
         self._device = _pin_device(loader)
         self._begin(loader, first=True)
         self._end = weakref.finalize(self, _finish, self.source, self.pool)
@@ -416,7 +420,7 @@ class _Iteration:
             device = self._device
             self.source = Pinning(feed, lambda value: _pinned(value, device))
         self.pool.users += 1
-        if loader._adaptive:
+        if loader._adaptive and not loader._iterable:  # a stream belongs to its worker
             self.adapting = _Adapting(self.pool, lambda: feed.stats["wait_s"])
         try:
             with self.pool.lock:
@@ -446,6 +450,17 @@ class _Iteration:
 
     def __next__(self) -> Any:
         loader = self.loader
+        if self.interrupted:
+            raise RuntimeError("this iterator was interrupted in the middle of its work: iterate over the loader anew")
+        try:
+            return self._deliver(loader)
+        except Exception:
+            raise
+        except BaseException:  # Ctrl-C: at any instruction, but for waits
+            self.interrupted = not self.source.waiting
+            raise
+
+    def _deliver(self, loader: DataLoader[Any]) -> Any:
         with torch.autograd.profiler.record_function("enumerate(DataLoader)#leat.__next__"):
             made = None if self.over else self._next()
         if made is None:
@@ -461,7 +476,7 @@ class _Iteration:
                 f"{self.yielded} samples have been fetched. For multiprocessing data-loading, this could be caused by not properly "
                 "configuring the IterableDataset replica at each worker. Please see "
                 "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples.",
-                stacklevel=2,
+                stacklevel=3,
             )
         return (value, self._ids(made)) if loader.return_ids else value
 
@@ -474,7 +489,7 @@ class _Iteration:
             made: Delivered | None = self.source.next(self.loader.timeout or None)
         except NotYet:
             raise RuntimeError(f"DataLoader timed out after {self.loader.timeout} seconds") from None
-        except BaseException:
+        except Exception:
             if self.source.failed is not None:
                 self._count(self.source.failed, None)
                 self.source.failed = None
@@ -499,14 +514,16 @@ class _Iteration:
         while self.step in self.beyond:
             self.beyond.discard(self.step)
             self.step += 1
+            self.order.sampler_states.pop(self.step - 2, None)  # the state takes the last one
 
     def _ids(self, made: Delivered) -> Any:
-        gone = {row: other for row, _, other, _ in made.broken}
         indices = made.planned.indices
-        if not isinstance(indices, np.ndarray):
-            return indices
-        found = [gone.get(row, index) for row, index in enumerate(indices.tolist())]
-        return torch.tensor([index for index in found if index is not None], dtype=torch.int64)
+        if made.broken:
+            other = {row: other for row, _, other, _ in made.broken}
+            kept = [row for row in range(len(indices)) if other.get(row, row) is not None]
+            indices = [other.get(row, indices[row]) for row in kept]
+        whole = isinstance(made.planned.indices, np.ndarray)
+        return torch.tensor(indices, dtype=torch.int64) if whole else indices
 
     def _finish_epoch(self) -> None:
         if self.over:
@@ -531,9 +548,12 @@ class _Iteration:
 
     def _left(self) -> bool:
         """Whether the epoch has a further batch; of an iterable data set nobody knows."""
-        if self.loader._iterable:
+        if self.loader._iterable or self.interrupted:
             return True
-        head = self.source.head()
+        try:
+            head = self.source.head()
+        except Exception:  # raised when it is its turn
+            return True
         return head is not None and head.epoch == self.epoch
 
     def state(self) -> dict[str, Any]:
@@ -542,6 +562,8 @@ class _Iteration:
             found = {"version": _STATE_VERSION, "epoch": self.epoch + 1, "step": 0, **self._seeds()}
             if self.loader.generator is not None:
                 found["generator"] = text_of(self.loader.generator.get_state())
+            if inside := generators_in(self.loader):
+                found["sampler_generators"] = [text_of(generator.get_state()) for generator in inside]
             if self.loader._iterable and (self.loader.persistent_workers or not self.loader.num_workers):
                 ends = (self.feed or self.source).end_states
                 streams = [[w, state, 0] for w, state in sorted(ends.items())]
@@ -550,14 +572,14 @@ class _Iteration:
         found = {"version": _STATE_VERSION, "epoch": self.epoch, "step": self.step, "yielded": self.yielded}
         if self.beyond:
             found["beyond"] = sorted(self.beyond)
-        found |= {"generator": text_of(self.order.generator_state), "rng": text_of(self.order.rng_state)}
+        found |= {"generator": text_of(self.order.generator_state), "rng": plain(self.order.rng_state)}
+        if self.order.sampler_generators:
+            found["sampler_generators"] = [text_of(state) for state in self.order.sampler_generators]
         if self.order.sampler_epoch is not None:
             found["sampler_epoch"] = self.order.sampler_epoch
         found |= self._seeds(always=True)
         if self.order.sampler_states and self.step:
             found["sampler"] = self.order.sampler_states.get(self.step - 1)
-            for step in [step for step in self.order.sampler_states if step < self.step - 1]:
-                del self.order.sampler_states[step]
         if self.loader._iterable:
             ended: set[int] = getattr(self.source, "delivered_ends", set())
             known = {w: (state, 0) for w, state in self.begun.items()} | self.delivered
@@ -596,6 +618,8 @@ class _InProcess:
         self.stats = {"batches": 0, "broken": 0}
         self.failed: Planned | None = None
         self.ahead: Planned | None = None
+        self.plan_error: Exception | None = None
+        self.waiting = False  # nothing is half done
         self.ended = ended
         self.end_states: dict[int, Any] = {}
         self.stream: Any = None
@@ -605,13 +629,23 @@ class _InProcess:
             self.begun = workers.stream_state(job, self.stream) if resume is None else None
 
     def head(self) -> Planned | None:
-        """The batch that comes next."""
+        """The batch that comes next. What the sampler raises in its stead passes through, once and again."""
+        if self.plan_error is not None:
+            raise self.plan_error
         if self.ahead is None:
-            self.ahead = next(self.plan, None)
+            try:
+                self.ahead = next(self.plan, None)
+            except Exception as e:
+                self.plan_error = e
+                raise
         return self.ahead
 
     def next(self, timeout_s: float | None = None) -> Delivered | None:
-        planned, self.ahead = self.head(), None
+        self.waiting = False
+        try:
+            planned, self.ahead = self.head(), None
+        finally:
+            self.plan_error = None
         if planned is None:
             return None
         try:
@@ -621,8 +655,12 @@ class _InProcess:
             if planned.kind == ITER and (state := workers.end_state(self.job, self.stream)) is not None:
                 self.end_states[0] = state
             return None
-        except BaseException:
+        except Exception:
             self.failed = planned
+            raise
+        except BaseException:  # Ctrl-C: the batch is made again
+            if planned.kind != ITER:
+                self.ahead, self.waiting = planned, True
             raise
         finally:
             _leat.set_current_row()
@@ -675,10 +713,31 @@ def _pool_for(loader: DataLoader[Any], n: int, room: int, context: Any, threads:
     name = context if context is None or isinstance(context, str) else context.get_start_method()
     key = (id(loader.dataset), id(loader.worker_init_fn), n, name, os.getpid())
     found = _shared[key]() if key in _shared else None
-    if found is None or found.stopped or found.dataset is not loader.dataset:
+    attributes = _attributes(loader.dataset)
+    if found is None or found.stopped or found.broken or found.dataset is not loader.dataset or not _same(found.attributes, attributes):
         found = _new_pool(loader, n, room, context, threads, base_seed)
+        found.attributes = attributes
         _shared[key] = weakref.ref(found, lambda _: _shared.pop(key, None))
     return found
+
+
+def _attributes(dataset: Any) -> list[tuple[Any, dict[str, Any]]]:
+    """What a data set is made of, and those inside it: workers have a copy, which does not follow when an attribute is set anew."""
+    inside = [dataset]
+    for each in inside:  # grows
+        for value in getattr(each, "__dict__", {}).values():
+            if isinstance(value, torch.utils.data.Dataset) and len(inside) < 16:
+                inside.append(value)
+    return [(each, dict(getattr(each, "__dict__", {}))) for each in inside]
+
+
+def _same(before: list[tuple[Any, dict[str, Any]]], now: list[tuple[Any, dict[str, Any]]]) -> bool:
+    def equal(a: Any, b: Any) -> bool:
+        return a is b or (type(a) is type(b) and isinstance(a, int | float | str) and a == b)
+
+    return len(before) == len(now) and all(
+        a is b and x.keys() == y.keys() and all(equal(x[name], y[name]) for name in x) for (a, x), (b, y) in zip(before, now)
+    )
 
 
 def _finish(source: Any, pool: Pool | None) -> None:

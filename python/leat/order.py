@@ -17,7 +17,7 @@ from torch.utils.data import RandomSampler, SequentialSampler
 
 from . import _leat
 from .feed import Planned
-from .workers import ITER, ROWS, WHOLE
+from .workers import ITER, ROWS, WHOLE, generators, set_generators
 
 _SHUFFLED_AT_ONCE = 4096
 _SHARE = 0x5348
@@ -56,7 +56,8 @@ class Order:
         self.base_seed = 0
         self.sampler_seed: int | None = None
         self.generator_state: Any = None
-        self.rng_state: Any = None
+        self.rng_state: Any = None  # of the global generators
+        self.sampler_generators: list[Any] = []  # states of those that samplers have
         self.sampler_state: Any = None
         self.sampler_states: dict[int, Any] = {}  # after the batch of that step
         self.sampler_epoch: int | None = None  # what a sampler with set_epoch had been told when it was read
@@ -84,8 +85,13 @@ class Order:
         drawn = None
         if type(loader.sampler) is RandomSampler and loader.sampler.generator is None:
             drawn = int(torch.empty((), dtype=torch.int64).random_().item())
-        elif type(loader.sampler) not in (SequentialSampler, Shuffled) and loader.generator is None and not loader._iterable:
-            self.rng_state = torch.get_rng_state()
+        elif not self.own and not loader._iterable:
+            self.rng_state = generators()  # samplers may draw from them
+        inside, states = generators_in(loader), (loaded or {}).get("sampler_generators", ())
+        if len(states) == len(inside):
+            for generator, state in zip(inside, states):
+                generator.set_state(tensor_of(state))
+        self.sampler_generators = [generator.get_state() for generator in inside]
         if self.own and self.seed is None and not first and self.sampler_seed is not None:
             drawn = self.sampler_seed  # the seed of all epochs; the draw keeps the global generator where PyTorch would have it
         self.sampler_seed = drawn
@@ -93,7 +99,7 @@ class Order:
             self.base_seed = loaded["base_seed"]
             self.sampler_seed = loaded.get("sampler_seed")
             if midway and loaded.get("rng"):
-                self.rng_state = tensor_of(loaded["rng"])
+                self.rng_state = generators_of(loaded["rng"])
             told = told_of_epochs(loader)
             if midway and told is not None and loaded.get("sampler_epoch") is not None:
                 told.set_epoch(loaded["sampler_epoch"])  # some frameworks do that only after iter()
@@ -169,8 +175,8 @@ class Order:
         if seed is not None:
             loader.sampler.generator = torch.Generator().manual_seed(seed)
         elif resumed and self.rng_state is not None and start == 0:
-            saved = torch.get_rng_state()
-            torch.set_rng_state(self.rng_state)
+            saved = generators()
+            set_generators(self.rng_state)
         row = 0
         try:
             for step in itertools.count(start):
@@ -183,7 +189,7 @@ class Order:
                         loader.sampler.generator = None
                         seed = None
                     if saved is not None and step >= passed:
-                        torch.set_rng_state(saved)
+                        set_generators(saved)
                         saved = None
                 planned = self._planned(indices, epoch, step, row)
                 row += planned.rows
@@ -194,7 +200,7 @@ class Order:
                 yield planned
         finally:
             if saved is not None:
-                torch.set_rng_state(saved)
+                set_generators(saved)
 
     def _planned(self, indices: Any, epoch: int, step: int, row: int) -> Planned:
         if not self.loader._auto_collation:
@@ -233,6 +239,35 @@ def share_of(loader: Any) -> int:
             if isinstance(getattr(each, of, None), int) and isinstance(found := getattr(each, name, None), int):
                 return found
     return 0
+
+
+def generators_in(loader: Any) -> list[torch.Generator]:
+    """The generators that samplers hold, but for the loader's own."""
+    found = {id(g): g for each in samplers_of(loader) if isinstance(g := getattr(each, "generator", None), torch.Generator)}
+    return [g for g in found.values() if g is not loader.generator]
+
+
+def plain(states: tuple[Any, Any, Any] | None) -> dict[str, Any] | None:
+    """States of the global generators as plain values."""
+    if states is None:
+        return None
+    (version, words, gauss), (kind, key, *rest) = states[0], states[1]
+    found = {"random": [version, text_of(torch.tensor(words)), gauss], "torch": text_of(states[2])}
+    if kind == "MT19937":
+        found["numpy"] = [text_of(torch.from_numpy(key.astype(np.int64))), *rest]
+    return found
+
+
+def generators_of(found: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """What `plain` was given; of numpy, today's where that was of a kind of the user's."""
+
+    def words(text: str) -> list[int]:
+        return [int(word) for word in np.frombuffer(base64.b64decode(text), np.int64)]
+
+    version, text, gauss = found["random"]
+    key, *rest = found.get("numpy", (None,))
+    numpy = np.random.get_state() if key is None else ("MT19937", np.array(words(key), np.uint32), *rest)
+    return (version, tuple(words(text)), gauss), numpy, tensor_of(found["torch"])
 
 
 def text_of(tensor: Any) -> str | None:
