@@ -581,7 +581,7 @@ class _Iteration:
         if self.order.sampler_states and self.step:
             found["sampler"] = self.order.sampler_states.get(self.step - 1)
         if self.loader._iterable:
-            ended: set[int] = getattr(self.source, "delivered_ends", set())
+            ended = set() if self.feed is None else self.feed.delivered_ends
             known = {w: (state, 0) for w, state in self.begun.items()} | self.delivered
             found |= {
                 "workers": self.loader.num_workers,
