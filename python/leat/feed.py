@@ -166,11 +166,13 @@ class Feed:
             self.planned = None
 
     def _may_publish(self) -> bool:
-        # An entry of the board may still belong to a batch that was cancelled.
+        # An entry of the board may still belong to a batch that was cancelled, or that others have overtaken.
         if self.zombies and self.next_serial - min(z.serial for z in self.zombies) >= self.entries:
             return False
         if not self.order:
             return True
+        if self.next_serial - self.order[0].serial >= self.entries:
+            return False
         head = self.order[0].planned
         if self.direct and head.kind == ROWS and not self.layout:
             # What samples look like is learned from the first ones: no more than keeps the workers busy until then.

@@ -313,6 +313,16 @@ def test_streams_keep_their_workers_where_the_number_adapts(monkeypatch: pytest.
     assert sorted(sum(rows(iterator), [])) == list(range(30))
 
 
+def test_a_sample_that_hundreds_of_batches_overtake_holds_up_none_of_them_for_good() -> None:
+    class Late(Range):
+        def __getitem__(self, i: int) -> int:
+            time.sleep(1.0 if i == 0 else 0.0005)
+            return i
+
+    loader = leat.DataLoader(Late(1000), 1, num_workers=2, in_order=False, prefetch_factor=4)
+    assert sorted(sum(rows(loader), [])) == list(range(1000))
+
+
 # ---- the end, and interrupts --------------------------------------------------------------------------------------------
 
 
