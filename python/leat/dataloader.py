@@ -387,6 +387,8 @@ class _Iteration:
             return
         threads = threads_wanted(loader.multiprocessing_context)
         context = loader.multiprocessing_context
+        if threads and loader.sample_timeout_s is not None:
+            raise ValueError("sample_timeout_s needs processes, and workers are threads here: give multiprocessing_context='fork' or another")
         n = loader.num_workers
         room = n if not loader._adaptive else max(n, 2 * int(cores.share(_world_size()) + 0.5), 4)
         self.pool = _pool_for(loader, n, room, context, threads, self.order.base_seed)

@@ -301,6 +301,12 @@ def test_a_large_job_reaches_a_worker_that_waits_to_be_heard() -> None:
     assert len(list(iterator)) == 99
 
 
+def test_a_time_limit_is_refused_where_workers_are_threads_that_nobody_can_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataloader, "threads_wanted", lambda context: True)
+    with pytest.raises(ValueError, match="sample_timeout_s needs processes"):
+        iter(leat.DataLoader(Range(8), num_workers=2, sample_timeout_s=1.0))
+
+
 def test_streams_keep_their_workers_where_the_number_adapts(monkeypatch: pytest.MonkeyPatch) -> None:
     class Streams(torch.utils.data.IterableDataset[int]):
         def __iter__(self) -> Iterator[int]:
