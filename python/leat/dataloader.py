@@ -411,6 +411,7 @@ class _Iteration:
         try:
             feed = Feed(self.pool, job, plan, **options)
         except Exception:
+            self.pool.let_go()
             if not self.pool.jobs:
                 raise
             self.pool = _new_pool(loader, n, room, context, threads, self.order.base_seed)  # the job cannot be sent: workers of its own
@@ -421,7 +422,6 @@ class _Iteration:
         if self._device is not None:
             device = self._device
             self.source = Pinning(feed, lambda value: _pinned(value, device))
-        self.pool.users += 1
         if loader._adaptive and not loader._iterable:  # a stream belongs to its worker
             self.adapting = _Adapting(self.pool, lambda: feed.stats["wait_s"])
         try:
@@ -705,18 +705,21 @@ _shared: dict[Any, weakref.ref[Any]] = {}
 
 
 def _new_pool(loader: DataLoader[Any], n: int, room: int, context: Any, threads: bool, base_seed: int) -> Pool:
-    return Pool(loader.dataset, n, room, context, loader.worker_init_fn, base_seed, threads)
+    made = Pool(loader.dataset, n, room, context, loader.worker_init_fn, base_seed, threads)
+    made.hold()
+    return made
 
 
 def _pool_for(loader: DataLoader[Any], n: int, room: int, context: Any, threads: bool, base_seed: int) -> Pool:
-    """Workers that live on are shared by loaders of the same data set object that would start the same ones."""
+    """Workers, held; those that live on are shared by loaders of the same data set object that would start the same ones."""
     if not loader.persistent_workers or loader._adaptive or loader._iterable:
         return _new_pool(loader, n, room, context, threads, base_seed)
     name = context if context is None or isinstance(context, str) else context.get_start_method()
     key = (id(loader.dataset), id(loader.worker_init_fn), n, name, os.getpid())
     found = _shared[key]() if key in _shared else None
     attributes = _attributes(loader.dataset)
-    if found is None or found.stopped or found.broken or found.dataset is not loader.dataset or not _same(found.attributes, attributes):
+    shared = found is not None and not found.broken and found.dataset is loader.dataset and _same(found.attributes, attributes)
+    if found is None or not shared or not found.hold():
         found = _new_pool(loader, n, room, context, threads, base_seed)
         found.attributes = attributes
         _shared[key] = weakref.ref(found, lambda _: _shared.pop(key, None))
@@ -746,9 +749,7 @@ def _finish(source: Any, pool: Pool | None) -> None:
     with contextlib.suppress(Exception):
         source.close()
     if pool is not None:
-        pool.users -= 1
-        if pool.users <= 0:
-            pool.stop()
+        pool.let_go()
 
 
 def _pinned(value: Any, device: str) -> Any:

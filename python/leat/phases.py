@@ -131,7 +131,7 @@ class Phases:
             running = [i for i, handle in enumerate(pool.handles) if handle is not None]
             pool.join(self.board.offset, job, self)
             self.pool = pool
-            pool.users += 1
+            pool.hold()
             try:
                 for i in running:
                     self.on_start(i)
@@ -438,6 +438,4 @@ def _pool_for(n: int) -> Pool:
 
 
 def let_go(pool: Pool) -> None:
-    pool.users -= 1
-    if pool.users <= 0:
-        pool.stop()
+    pool.let_go()

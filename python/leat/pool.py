@@ -425,6 +425,22 @@ class Pool:
                 self.tell(i, "stop")
             self.start()
 
+    def hold(self) -> bool:
+        """Counts a loader that uses the workers. False: they have ended."""
+        with self.lock:
+            if self.stopped:
+                return False
+            self.users += 1
+            return True
+
+    def let_go(self) -> None:
+        """One loader less; with the last one the workers end."""
+        with self.lock:
+            self.users -= 1
+            last = self.users <= 0
+        if last:
+            self.stop()
+
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:

@@ -260,14 +260,14 @@ int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_unit
     struct leat_board *b = leat_new(struct leat_board);
     if (!b)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a board");
-    uint64_t bytes = align64(sizeof(struct board_shared)) + align64(n_entries * sizeof(struct entry)) + (uint64_t)n_entries * max_units * 8;
-    int rc = leat_slot_new(bytes, &b->slot, error);
+    uint64_t heads = align64(sizeof(struct board_shared)) + align64(n_entries * sizeof(struct entry));
+    int rc = leat_slot_new(heads + (uint64_t)n_entries * max_units * 8, &b->slot, error);
     if (rc) {
         leat_free(b);
         return rc;
     }
     struct board_shared *s = leat_slot_data(b->slot);
-    memset(s, 0, bytes);
+    memset(s, 0, heads); /* units are written before anyone reads them: their pages come as they are used */
     s->n_entries = n_entries;
     s->max_units = max_units;
     s->weight = weight > 0 ? weight : 1;
