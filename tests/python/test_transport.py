@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +21,13 @@ from leat import _leat, feed, transport  # noqa: E402
 
 FROM_DLPACK = feed._from_dlpack()
 DTYPES = ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128", "bool"]
+
+
+@pytest.fixture(autouse=True)
+def no_row_is_left() -> Iterator[None]:
+    """Rows are filled here in the process of the tests: it must not look like a worker's afterwards."""
+    yield
+    _leat.set_current_row()
 
 
 def same(a: Any, b: Any) -> bool:
