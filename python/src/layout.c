@@ -193,6 +193,51 @@ static uint8_t *cell(const struct node *leaf, const struct place *place)
     return place->buffers[leaf->buffer] + place->row * leaf->bytes;
 }
 
+/* n elements that lie `stride` bytes apart. */
+#define COPY_APART(type)                                                                                                                   \
+    for (Py_ssize_t i = 0; i < n; i++, dst += sizeof(type), src += stride)                                                                 \
+    memcpy(dst, src, sizeof(type))
+static void copy_apart(uint8_t *dst, const uint8_t *src, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t item)
+{
+    switch (item) { /* so that each copy is one instruction */
+    case 1:
+        COPY_APART(uint8_t);
+        break;
+    case 2:
+        COPY_APART(uint16_t);
+        break;
+    case 4:
+        COPY_APART(uint32_t);
+        break;
+    case 8:
+        COPY_APART(uint64_t);
+        break;
+    default:
+        for (Py_ssize_t i = 0; i < n; i++, dst += item, src += stride)
+            memcpy(dst, src, (size_t)item);
+    }
+}
+
+/* An array with any strides to memory in C order: a permuted image, mostly. PyBuffer_ToContiguous goes element by element, and
+ * takes longer than decoding a photo. */
+static void copy_strided(uint8_t *dst, const uint8_t *src, int ndim, const Py_ssize_t *shape, const Py_ssize_t *strides, Py_ssize_t item)
+{
+    if (!ndim) {
+        memcpy(dst, src, (size_t)item);
+    } else if (ndim == 1) {
+        if (strides[0] == item)
+            memcpy(dst, src, (size_t)(shape[0] * item));
+        else
+            copy_apart(dst, src, shape[0], strides[0], item);
+    } else {
+        Py_ssize_t bytes = item;
+        for (int i = 1; i < ndim; i++)
+            bytes *= shape[i];
+        for (Py_ssize_t i = 0; i < shape[0]; i++)
+            copy_strided(dst + i * bytes, src + i * strides[0], ndim - 1, shape + 1, strides + 1, item);
+    }
+}
+
 /* The bytes of anything with the buffer protocol, if they are of this leaf's type and shape. */
 static enum fit write_buffer(const struct node *leaf, PyObject *object, const struct place *place)
 {
@@ -206,8 +251,14 @@ static enum fit write_buffer(const struct node *leaf, PyObject *object, const st
     for (unsigned i = 0; fits && i < leaf->ndim; i++)
         fits = view.shape[i] == (Py_ssize_t)leaf->shape[i + 1];
     enum fit fit = fits ? FITS : DIFFERS;
-    if (fits && view.len && PyBuffer_ToContiguous(cell(leaf, place), &view, view.len, 'C'))
-        fit = ERROR;
+    if (fits && view.len) {
+        if (PyBuffer_IsContiguous(&view, 'C'))
+            memcpy(cell(leaf, place), view.buf, (size_t)view.len);
+        else if (!view.suboffsets)
+            copy_strided(cell(leaf, place), view.buf, view.ndim, view.shape, view.strides, view.itemsize);
+        else if (PyBuffer_ToContiguous(cell(leaf, place), &view, view.len, 'C'))
+            fit = ERROR;
+    }
     PyBuffer_Release(&view);
     return fit;
 }
