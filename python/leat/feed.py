@@ -28,6 +28,7 @@ _SLICE_MS = 50
 _KILLS = 3
 _RUN_NS = 200_000.0  # what a unit of cheap rows should take
 _MAX_UNITS = 1024
+_CHEAP_NS = 500_000.0  # of a batch
 
 
 @dataclass
@@ -147,6 +148,8 @@ class Feed:
 
     def publish(self) -> None:
         """Publishes batches as far as the window reaches."""
+        if self.ns_per_row and 2 * len(self.order) > self.window and self.ns_per_row * self.order[0].planned.rows < _CHEAP_NS:
+            return  # cheap batches are made in bursts: waking a worker for each would cost more than making it
         while not self.exhausted and len(self.order) < self.window and self._may_publish():
             if self.planned is None:
                 try:

@@ -7,6 +7,7 @@ that ``torch.manual_seed`` gives the same batches. What was drawn stands in the 
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +21,7 @@ from .feed import Planned
 from .workers import ITER, ROWS, WHOLE, generators, set_generators
 
 _SHUFFLED_AT_ONCE = 4096
+_NUMBERS = {int, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32}
 _SHARE = 0x5348
 
 
@@ -208,12 +210,11 @@ class Order:
         if not isinstance(indices, list):
             indices = list(indices)
         rows = len(indices)
-        try:
-            found = np.array(indices)
-        except (ValueError, TypeError, OverflowError):  # not numbers
-            found = np.empty(0)
-        plain = found.dtype == np.int64 and found.shape == (rows,) and not any(isinstance(i, torch.Tensor) for i in indices)
-        if rows and plain:
+        found = np.empty(0)
+        if set(map(type, indices)) <= _NUMBERS:
+            with contextlib.suppress(ValueError, TypeError, OverflowError):  # beyond 64 bits
+                found = np.array(indices, np.int64)
+        if rows and found.dtype == np.int64 and found.shape == (rows,):
             return Planned(found, rows, ROWS, self.key_seed, epoch, step, row)
         return Planned(indices, rows, WHOLE, self.key_seed, epoch, step, row)
 

@@ -351,8 +351,9 @@ def test_an_iterator_that_was_interrupted_in_its_midst_says_so_and_the_next_one_
 ) -> None:
     loader = leat.DataLoader(Range(100), 4, num_workers=2, persistent_workers=persistent, prefetch_factor=4)
     iterator = iter(loader)
+    made = []
     if place != "_take":
-        assert next(iterator).tolist() == [0, 1, 2, 3]
+        made.append(next(iterator).tolist())
 
     def interrupted(*_: Any) -> None:
         raise Interrupt
@@ -360,10 +361,12 @@ def test_an_iterator_that_was_interrupted_in_its_midst_says_so_and_the_next_one_
     with monkeypatch.context() as patch:
         patch.setattr(Feed, place, interrupted)
         with pytest.raises(Interrupt):
-            next(iterator)
+            while True:  # cheap batches are published several at a time
+                made.append(next(iterator).tolist())
     with pytest.raises(RuntimeError, match="interrupted"):
         next(iterator)
-    assert loader.state_dict()["step"] == (0 if place == "_take" else 1)
+    assert made == whole(100, 4)[: len(made)]
+    assert loader.state_dict()["step"] == len(made)
     assert rows(loader) == whole(100, 4)
 
 
