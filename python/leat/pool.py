@@ -25,8 +25,6 @@ from collections.abc import Callable
 from multiprocessing import reduction
 from typing import Any, Protocol
 
-import cloudpickle
-
 from . import _leat, workers
 from .workers import HEADER, LEFT, Job, Start, dumps_with, receive
 
@@ -52,21 +50,15 @@ class _ByValue:
     def __reduce__(self) -> tuple[Any, ...]:
         import io
 
+        import cloudpickle  # here: a worker that starts has no need of it
+
         class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             # What only processes that are being started can take: locks, queues, connections, shared tensors.
             dispatch_table = {**cloudpickle.Pickler.dispatch_table, **reduction.ForkingPickler._extra_reducers}  # type: ignore[attr-defined]
 
         out = io.BytesIO()
         Pickler(out, protocol=5).dump(self.value)
-        return _load, (out.getvalue(),)
-
-
-def _load(data: bytes) -> Any:
-    return _ByValue(pickle.loads(data))
-
-
-def _run(wrapped: _ByValue) -> None:
-    workers.main(wrapped.value)
+        return workers.Sent, (out.getvalue(),)
 
 
 class _Handle:
@@ -177,7 +169,7 @@ class Pool:
         elif memory is None:
             process = self.context.Process(target=_run_forked, args=(start, [h.sock for h in self.handles if h] + [ours]), daemon=True)
         else:
-            process = self.context.Process(target=_run, args=(_Late(start),), daemon=True)
+            process = self.context.Process(target=workers.main_of, args=(_Late(start),), daemon=True)
         self.units_before[i] = self.core.worker(i)[3]
         try:
             process.start()

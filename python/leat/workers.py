@@ -533,6 +533,18 @@ def loads_with(data: bytes, dataset: Any) -> Any:
     return Unpickler(io.BytesIO(data)).load()
 
 
+class Sent:
+    """A Start on its way to a process that was not forked: it is unpickled when the worker begins."""
+
+    def __init__(self, data: bytes) -> None:
+        self.value = pickle.loads(data)
+
+
+def main_of(sent: Sent) -> None:
+    """The body of a worker that was not forked."""
+    main(sent.value)
+
+
 def main(start: Start) -> None:
     """The body of a worker."""
     if start.parent:
