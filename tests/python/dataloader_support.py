@@ -6,6 +6,8 @@ import array
 import collections
 import os
 import random
+import signal
+import time
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -73,6 +75,24 @@ class Count(Dataset):
         return self.n
 
     def __getitem__(self, i: int) -> int:
+        return i
+
+
+class Deadly(Count):
+    """Sample 5 ends its process."""
+
+    def __getitem__(self, i: int) -> int:
+        if i == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return i
+
+
+class Hanging(Count):
+    """Sample 5 never comes."""
+
+    def __getitem__(self, i: int) -> int:
+        if i == 5:
+            time.sleep(1000)
         return i
 
 

@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import threading
-import time
 import weakref
 from typing import Any
 
@@ -13,21 +12,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from dataloader_support import Count as Range  # noqa: E402
+from dataloader_support import Deadly, Hanging  # noqa: E402
+
 import leat  # noqa: E402
 import leat.dataloader  # noqa: E402
-
-
-class Range:
-    """Numbers, each its own index."""
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __getitem__(self, i: int) -> int:
-        return i
 
 
 class Noise(Range):
@@ -43,24 +32,6 @@ class Broken(Range):
     def __getitem__(self, i: int) -> int:
         if i in (5, 11):
             raise ValueError(f"no sample {i}")
-        return i
-
-
-class Deadly(Range):
-    """Sample 5 ends its process."""
-
-    def __getitem__(self, i: int) -> int:
-        if i == 5:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return i
-
-
-class Hanging(Range):
-    """Sample 5 never comes."""
-
-    def __getitem__(self, i: int) -> int:
-        if i == 5:
-            time.sleep(1000)
         return i
 
 

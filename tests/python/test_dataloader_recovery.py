@@ -13,6 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from dataloader_support import Deadly, Hanging  # noqa: E402
+
 import leat  # noqa: E402
 from leat import dataloader, pinning  # noqa: E402
 from leat.feed import Feed  # noqa: E402
@@ -31,24 +33,6 @@ class Range:
 
     def __getitem__(self, i: int) -> Any:
         return i + self.offset
-
-
-class Deadly(Range):
-    """Sample 5 ends its process."""
-
-    def __getitem__(self, i: int) -> int:
-        if i == 5:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return i
-
-
-class Hanging(Range):
-    """Sample 5 never comes."""
-
-    def __getitem__(self, i: int) -> int:
-        if i == 5:
-            time.sleep(1000)
-        return i
 
 
 def rows(batches: Any) -> list[list[int]]:
