@@ -25,6 +25,7 @@ from torch.utils.data._utils import collate as torch_collate
 from torch.utils.data._utils import pin_memory as torch_pin
 
 from . import _leat, adapt, check, cores, ranks, workers
+from .errors import StateError
 from .feed import Delivered, Feed, NotYet, Planned
 from .order import Order, Shuffled, generators_in, plain, text_of, told_of_epochs
 from .pinning import Pinning
@@ -99,6 +100,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             raise ValueError("seed and generator exclude each other: both say the order")
         if on_error not in ("raise", "skip", "substitute"):
             raise ValueError(f"on_error is 'raise', 'skip' or 'substitute', not {on_error!r}")
+        if on_error != "raise" and isinstance(dataset, IterableDataset):
+            raise ValueError("on_error is for map-style data sets: a stream has no sample to leave out, nor one to put in its place")
         if sample_timeout_s is not None and not sample_timeout_s > 0:
             raise ValueError(f"sample_timeout_s is a number of seconds above 0, not {sample_timeout_s!r}")
         adaptive = num_workers == "auto" or isinstance(num_workers, _Auto)
@@ -236,7 +239,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """Has the next iterator go on from a state. The number of workers may differ, but for iterable data sets.
 
         Raises:
-            ValueError: it is no state of a leat.DataLoader, or of another kind of data set.
+            ValueError: it is no state of a leat.DataLoader, or of another kind of data set; in mid-epoch, of another batch size, length,
+                seed or sampler (:class:`leat.StateError`).
         """
         if not isinstance(state, dict) or state.get("version") != _STATE_VERSION or "epoch" not in state:
             raise ValueError("not a state of a leat.DataLoader: load_state_dict takes what state_dict() gave")
@@ -244,8 +248,20 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             raise ValueError("the state is of a loader of another kind of data set (map-style or iterable)")
         if "workers" in state and state["workers"] != self.num_workers:
             raise ValueError(f"the state of an iterable data set is one of {state['workers']} workers, not {self.num_workers}")
+        saved, mine = (state.get("of") or {}) if state.get("yielded") else {}, self._facts()
+        if other := [f"{name}: {saved[name]!r} there, {mine[name]!r} here" for name in saved if name in mine and saved[name] != mine[name]]:
+            raise StateError(f"the state counts batches of another order, and would lose or repeat samples here ({'; '.join(other)})")
         self._loaded = dict(state)
         self._epoch = state["epoch"]
+
+    def _facts(self) -> dict[str, Any]:
+        """What a position in an epoch is a position in."""
+        order = self.sampler if self._plain_batches else self.batch_sampler if self.batch_sampler is not None else self.sampler
+        try:
+            samples = None if self._iterable else len(self.dataset)  # type: ignore[arg-type]
+        except TypeError:
+            samples = None
+        return {"batch_size": self.batch_size, "samples": samples, "seed": self.seed, "order": type(order).__name__}
 
     def stats(self) -> dict[str, Any]:
         """Counters of the current iterator: batches, seconds waited, workers and what befell them."""
@@ -571,7 +587,7 @@ class _Iteration:
                 streams = [[w, state, 0] for w, state in sorted(ends.items())]
                 found |= {"workers": self.loader.num_workers, "streams": streams, "turn": 0, "ended": []}
             return found
-        found = {"version": _STATE_VERSION, "epoch": self.epoch, "step": self.step, "yielded": self.yielded}
+        found = {"version": _STATE_VERSION, "epoch": self.epoch, "step": self.step, "yielded": self.yielded, "of": self.loader._facts()}
         if self.beyond:
             found["beyond"] = sorted(self.beyond)
         found |= {"generator": text_of(self.order.generator_state), "rng": plain(self.order.rng_state)}

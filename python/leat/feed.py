@@ -374,7 +374,7 @@ class Feed:
                 flight.kills[row] = flight.kills.get(row, 0) + 1
                 if flight.kills[row] >= _KILLS:
                     self._give_up(flight, row, f"ended {_KILLS} workers, the last with {_exit(exitcode)}")
-            if flight.error is None:
+            if flight.error is None and not flight.end:
                 return False
             self.board.received(serial, unit)  # nobody is to try it again
             return True
@@ -394,6 +394,16 @@ class Feed:
             what += f", the sample at index {_plain(planned.indices[row])!r},"
         flight.error = (row, (None, "", f"{what} {why}"))
         self.board.cancel(flight.serial)
+        if planned.kind == ITER:
+            self._end_stream(flight)
+
+    def _end_stream(self, flight: _Flight) -> None:
+        """A stream that ends workers, or hangs, is over, as one that raises is: begun again it would come to the same sample."""
+        self.ended.add(flight.planned.owner)
+        for later in self.order:
+            if later.planned.owner == flight.planned.owner and later.serial > flight.serial:
+                later.end = later.exact = True
+                self.board.cancel(later.serial)
 
     def _take_out(self, flight: _Flight, row: int) -> bool:
         """Has those who try the batch again treat a row as broken, as `on_error` says. False: that cannot be."""

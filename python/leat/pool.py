@@ -136,6 +136,7 @@ class Pool:
         self.broken = False  # interrupted in the middle of a message
         self.superfluous: set[int] = set()  # workers that were told to stop, because there are too many
         self.users = 0
+        self.killed: set[int] = set()  # by us
         self.leaving: dict[int, tuple[set[int], Any]] = {}  # boards that are over: workers that may still use them; what to keep until then
         self.attributes: list[Any] = []  # of the data set, as the workers have it, where they are shared
         _live.add(self)
@@ -398,13 +399,16 @@ class Pool:
                 f"the last time with {describe_exit(exitcode)}"
             )
         if not asked:
-            log.warning("worker %d (pid %d) ended with %s; it is replaced", i, process.pid, describe_exit(exitcode))
+            how = "was ended: a sample took longer than sample_timeout_s" if process.pid in self.killed else f"ended with {describe_exit(exitcode)}"
+            self.killed.discard(process.pid)
+            log.warning("worker %d (pid %d) %s; it is replaced", i, process.pid, how)
         self._start(i)
 
     def kill(self, i: int) -> None:
         """Ends a worker that hangs; it is replaced when that is noticed."""
         handle = self.handles[i]
         if handle is not None and not self.threads:
+            self.killed.add(handle.process.pid)
             with contextlib.suppress(OSError):
                 os.kill(handle.process.pid, signal.SIGKILL)
 

@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import threading
+import time
 import weakref
 from typing import Any
 
@@ -91,6 +92,19 @@ def test_seed_and_generator_exclude_each_other() -> None:
         leat.DataLoader(Range(4), seed=1, generator=torch.Generator())
 
 
+@pytest.mark.parametrize(
+    ("what", "other"),
+    [("batch_size", {"batch_size": 8}), ("seed", {"seed": 7}), ("order", {"shuffle": False}), ("samples", {"dataset": Range(60)})],
+)
+def test_a_state_in_mid_epoch_is_refused_where_it_would_lose_samples(what: str, other: dict[str, Any]) -> None:
+    arguments: dict[str, Any] = {"dataset": Range(64), "batch_size": 16, "shuffle": True, "seed": 0}
+    loader = leat.DataLoader(**arguments)
+    next(iter(loader))
+    state = loader.state_dict()
+    with pytest.raises(leat.StateError, match=f"would lose or repeat samples here .*{what}: "):
+        leat.DataLoader(**arguments | other).load_state_dict(state)
+
+
 # ---- reseed ----------------------------------------------------------------------------------------------------------
 
 
@@ -170,6 +184,34 @@ def test_a_sample_that_takes_too_long_is_broken_and_its_worker_replaced() -> Non
         list(leat.DataLoader(Hanging(16), 4, num_workers=2, sample_timeout_s=0.3))
     skipping = leat.DataLoader(Hanging(16), 4, num_workers=2, sample_timeout_s=0.3, on_error="skip")
     assert rows(skipping) == [[0, 1, 2, 3], [4, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """Worker w gives 100 w, 100 w + 1, ...; the sixth sample of worker 0 ends it, or never comes."""
+
+    def __init__(self, dies: bool) -> None:
+        self.dies = dies
+
+    def __iter__(self) -> Any:
+        worker = torch.utils.data.get_worker_info().id
+        for i in range(12):
+            if worker == 0 and i == 6:
+                os.kill(os.getpid(), signal.SIGKILL) if self.dies else time.sleep(1000)
+            yield 100 * worker + i
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_stream_that_ends_workers_or_hangs_is_over_and_the_others_go_on(dies: bool) -> None:
+    iterator = iter(leat.DataLoader(Stream(dies), 4, num_workers=2, sample_timeout_s=None if dies else 0.3))
+    made = [next(iterator).tolist() for _ in range(2)]
+    with pytest.raises(leat.BrokenSampleError if dies else TimeoutError):
+        next(iterator)
+    assert made + rows(iterator) == [[0, 1, 2, 3], [100, 101, 102, 103], [104, 105, 106, 107], [108, 109, 110, 111]]
+
+
+def test_on_error_is_refused_for_streams() -> None:
+    with pytest.raises(ValueError, match="on_error is for map-style data sets"):
+        leat.DataLoader(Stream(True), 4, on_error="skip")
 
 
 # ---- workers that are shared, adapt, or are threads --------------------------------------------------------------------
