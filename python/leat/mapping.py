@@ -410,7 +410,15 @@ class Compiler:
                 asked = True
             return value
 
-        self._steps(made, takes, rest, chain, source, sample, 1 if opened else 0)
+        try:
+            self._steps(made, takes, rest, chain, source, sample, 1 if opened else 0)
+        except Exception as e:
+            if asked:  # it may be that only this sample is broken
+                e.add_note(
+                    f"leat: while the loader was opened, to find what the functions of output {output!r} return for its first sample; "
+                    "where Map(..., returns=leat.field(dtype, shape)) says it, no sample is needed"
+                )
+            raise
         return made
 
     def _prefix(self, output: str, source: str, operators: list[Operator]) -> str:

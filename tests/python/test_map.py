@@ -773,3 +773,9 @@ def test_functions_of_main_travel_by_value_and_interpreters_end(
     assert done.stdout.startswith("rows 50 ") and not done.stderr
     for pid in done.stdout.split()[2:]:
         assert not Path(f"/proc/{pid}").exists()
+
+
+def test_an_error_while_the_loader_opens_says_that_it_asked_for_the_first_sample(records: Path) -> None:
+    with pytest.raises(ZeroDivisionError) as found:
+        leat.Loader(leat.open(records), 4, outputs={"x": [leat.ops.Map(lambda x: 1 / 0)]})
+    assert "output 'x' return for its first sample; where Map(..., returns=" in found.value.__notes__[0]
