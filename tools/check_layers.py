@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BELOW: dict[str, set[str]] = {"base": set(), "io": {"base"}}
-BELOW["format"] = BELOW["io"] | {"io"}
+BELOW: dict[str, set[str]] = {"base": set(), "jpeg": {"base"}, "io": {"base"}}
+BELOW["format"] = BELOW["io"] | {"io", "jpeg"}
 BELOW["store"] = BELOW["format"] | {"format"}
 BELOW["data"] = BELOW["store"] | {"store"}
 BELOW["plan"] = {"base"}

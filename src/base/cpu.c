@@ -122,7 +122,7 @@ static enum leat_isa detect(void)
         best = LEAT_ISA_AVX2;
     if (best == LEAT_ISA_AVX2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-        __builtin_cpu_supports("avx512vnni"))
+        __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vnni"))
         best = LEAT_ISA_AVX512;
 #endif
     const char *wish = getenv("LEAT_ISA");

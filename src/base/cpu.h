@@ -13,8 +13,8 @@
 enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
 
 /* The best instruction set of this machine, lowered by the environment variable LEAT_ISA ("portable", "avx2",
- * "avx512") if that names a lower one. AVX2 stands for that with FMA and BMI2; AVX512 for F, BW, DQ, VL, VBMI and VNNI. Fixed at the first
- * call. */
+ * "avx512") if that names a lower one. AVX2 stands for that with FMA and BMI2; AVX512 for F, BW, DQ, VL, VBMI, VBMI2 and VNNI. Fixed at the
+ * first call. */
 enum leat_isa leat_cpu_isa(void);
 
 #endif

@@ -26,6 +26,13 @@ enum leat_image_kind {
     LEAT_IMAGE_WEBP
 };
 
+/* How an image is stored. */
+enum leat_image_form {
+    LEAT_FORM_ORIGINAL = 0, /* its bytes as they came */
+    LEAT_FORM_FAST,         /* a JPEG in the decode-fast form (jpeg/fast.h) */
+    LEAT_FORM_RAW           /* pixels (op/decode_raw.c) */
+};
+
 /* What is known of a value's health. */
 enum leat_health {
     LEAT_HEALTH_UNCHECKED = 0, /* decode to the end on first use in a process */
@@ -43,6 +50,10 @@ struct leat_extent {
     uint8_t channels;       /* 0: unknown */
     uint8_t image_kind;     /* enum leat_image_kind */
     uint8_t health;         /* enum leat_health */
+    uint8_t form;           /* enum leat_image_form */
+    uint32_t original;      /* FAST: bytes of the photo as it came */
+    uint32_t rows_length;   /* ORIGINAL: bytes of the row index (jpeg/rows.h), 0 if there is none: they lie right behind the photo ... */
+    const uint8_t *rows;    /* ... unless this points to them, in memory that stays while the source is open */
 };
 
 /* Values up to this size are read apart from the mapping while a file is cold. */

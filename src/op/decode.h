@@ -32,6 +32,9 @@ struct leat_decoder;
 struct leat_decode_request {
     const void *data; /* the encoded photo: must stay in place until leat_decoder_end */
     size_t length;
+    uint8_t form;        /* enum leat_image_form */
+    const uint8_t *rows; /* the row index of an original JPEG (jpeg/rows.h), or NULL */
+    size_t rows_length;
     bool gray;        /* 1 byte per pixel, else RGBX: 4 bytes per pixel, X = 255 */
     bool exif;        /* deliver the image as its EXIF orientation says */
     bool scan_to_end; /* leat_decoder_end reads what the box did not need, and reports what is broken in it */

@@ -58,7 +58,10 @@ struct leat_row {
     int64_t sample;         /* sample id, for functions of the user's */
     uint32_t width, height; /* of an encoded image, if known, else 0 */
     uint8_t image_kind;     /* enum leat_image_kind, as known */
-    bool scan_to_end;       /* decode to the end even where the crop does not need it, to learn whether it is whole */
+    uint8_t form;           /* enum leat_image_form of an encoded image */
+    const uint8_t *rows;    /* its row index (jpeg/rows.h), or NULL */
+    uint32_t rows_length;
+    bool scan_to_end; /* decode to the end even where the crop does not need it, to learn whether it is whole */
 };
 
 /* Memory of one thread: about leat_program_scratch_bytes, more for large photos. */

@@ -385,8 +385,14 @@ static int draw_view(const struct leat_stage *stage, uint64_t row_key, uint32_t 
 static int open_photo(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row, uint32_t *w, uint32_t *h,
                       struct leat_error *error)
 {
-    const struct leat_decode_request request = {
-        .data = row->data, .length = row->length, .gray = stage->in.gray, .exif = stage->in.exif, .scan_to_end = row->scan_to_end};
+    const struct leat_decode_request request = {.data = row->data,
+                                                .length = row->length,
+                                                .form = row->form,
+                                                .rows = row->rows,
+                                                .rows_length = row->rows_length,
+                                                .gray = stage->in.gray,
+                                                .exif = stage->in.exif,
+                                                .scan_to_end = row->scan_to_end};
     int64_t begin = work->detail ? leat_clock_ns() : 0;
     int rc = leat_decoder_open(work->decoder, &request, w, h, error);
     if (work->detail)

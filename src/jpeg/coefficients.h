@@ -1,0 +1,37 @@
+/*
+ * A JPEG taken apart and put together again: its coefficients, and all bytes that are not entropy-coded (markers, tables,
+ * comments, what follows the end), its *skeleton*. What is put together is the original file byte for byte, or it is not
+ * done.
+ */
+#ifndef LEAT_JPEG_COEFFICIENTS_H
+#define LEAT_JPEG_COEFFICIENTS_H
+
+#include "jpeg/frame.h"
+
+/* All blocks of a photo, row by row, natural order; aligned to 64 bytes. */
+struct leat_jpeg_coefficients {
+    struct leat_jpeg_frame frame;
+    int16_t *of[LEAT_JPEG_MAX_COMPONENTS]; /* [blocks_h][blocks_w][64] */
+    void *memory;
+    size_t room; /* bytes of memory: kept from photo to photo */
+};
+/* Makes room for `frame`. NOMEM. */
+int leat_jpeg_coefficients_reserve(struct leat_jpeg_coefficients *coefficients, const struct leat_jpeg_frame *frame);
+void leat_jpeg_coefficients_destroy(struct leat_jpeg_coefficients *coefficients);
+
+struct leat_jpeg_apart; /* what one thread keeps from photo to photo */
+struct leat_jpeg_apart *leat_jpeg_apart_new(void);
+void leat_jpeg_apart_free(struct leat_jpeg_apart *apart);
+
+/* Reads a whole photo: *coefficients (kept by `apart` until the next call), and *skeleton of *skeleton_length bytes (the same), which
+ * leat_jpeg_together turns back. Baseline, extended, progressive and arithmetic photos of 8 bits and any sampling.
+ * LEAT_E_UNSUPPORTED with a reason: a kind that is not taken apart (12 bits, lossless, too large). LEAT_E_DECODE: damage. NOMEM. */
+int leat_jpeg_take_apart(struct leat_jpeg_apart *apart, const void *data, size_t length, const struct leat_jpeg_coefficients **coefficients,
+                         const uint8_t **skeleton, size_t *skeleton_length, struct leat_error *error);
+
+/* The file again, from bytes that may be hostile. *out is ended with leat_free. Errors: CORRUPT (the skeleton makes no sense with these
+ * coefficients), NOMEM. The caller compares with what it knows of the original. */
+int leat_jpeg_together(const uint8_t *skeleton, size_t skeleton_length, const struct leat_jpeg_coefficients *coefficients,
+                       uint64_t original, uint8_t **out, size_t *out_length, struct leat_error *error);
+
+#endif
