@@ -16,7 +16,7 @@ static struct leat_decode_codec *create_codec(void)
 
 static void destroy_codec(struct leat_decode_codec *j)
 {
-    leat_libdestroy_codec(&j->libjpeg);
+    leat_libjpeg_destroy(&j->libjpeg);
     leat_free(j);
 }
 
