@@ -124,6 +124,25 @@ static int at_fetch(const struct leat_fetch *fetch, int rc, struct leat_error *e
     return rc;
 }
 
+static bool has_rows_behind(const struct leat_extent *extent)
+{
+    return extent->form == LEAT_FORM_ORIGINAL && extent->rows_length && !extent->rows;
+}
+
+uint64_t leat_fetch_bytes(const struct leat_extent *extent, bool with_rows)
+{
+    uint64_t bytes = extent->length;
+    return with_rows && has_rows_behind(extent) && !leat_add_u64(bytes, extent->rows_length, &bytes) ? UINT64_MAX : bytes;
+}
+
+const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch)
+{
+    const struct leat_extent *extent = &fetch->extent;
+    if (fetch->with_rows && has_rows_behind(extent))
+        return (const uint8_t *)fetch->buffer + extent->length;
+    return extent->rows_length ? extent->rows : NULL;
+}
+
 static int open_for(struct leat_fetch *fetch, struct leat_error *error)
 {
     struct leat_source *source = fetch->ref.source;
@@ -133,7 +152,7 @@ static int open_for(struct leat_fetch *fetch, struct leat_error *error)
         return at_fetch(fetch, rc, error);
     }
     fetch->request.offset = fetch->extent.offset;
-    fetch->request.length = fetch->extent.length;
+    fetch->request.length = leat_fetch_bytes(&fetch->extent, fetch->with_rows);
     fetch->request.buffer = fetch->buffer;
     return LEAT_OK;
 }
@@ -182,6 +201,13 @@ void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health)
 {
     struct leat_source *source = fetch->ref.source;
     source->v->mark(source, fetch->field, fetch->ref.sample, false, health);
+}
+
+void leat_fetch_keep_rows(const struct leat_fetch *fetch, const uint8_t *rows, size_t length)
+{
+    struct leat_source *source = fetch->ref.source;
+    if (source->v->keep_rows)
+        source->v->keep_rows(source, fetch->field, fetch->ref.sample, rows, length);
 }
 
 /* ---- values for people ------------------------------------------------------------------------------------------- */

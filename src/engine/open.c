@@ -182,7 +182,8 @@ static void probe(struct leat_loader *l, uint64_t *ragged_row, uint64_t *largest
             leat_dataset_locate(l->dataset, &position, 1, &ref);
             if (leat_dataset_extents(l->dataset, l->groups[g].field, &ref, 1, &extent, &failed, NULL))
                 continue;
-            *largest = extent.length > *largest ? extent.length : *largest;
+            uint64_t bytes = leat_fetch_bytes(&extent, l->groups[g].decodes);
+            *largest = bytes > *largest ? bytes : *largest;
             seen += g == 0;
             for (size_t k = 0; k < l->groups[g].n_outputs; k++)
                 if (leat_program_output(l->program, l->groups[g].outputs[k])->ragged)

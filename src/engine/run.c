@@ -227,6 +227,19 @@ static void describe(struct leat_task *t, size_t i)
     row->width = extent->width;
     row->height = extent->height;
     row->image_kind = extent->image_kind;
+    row->form = extent->form;
+    row->rows = leat_fetch_rows(&t->fetch);
+    row->rows_length = row->rows ? extent->rows_length : 0;
+}
+
+/* What decoding to the end has shown: of a whole photo also where its rows begin, unless that was known. */
+static void tell_source(const struct leat_task *t, size_t i, int rc)
+{
+    size_t length;
+    leat_fetch_mark(&t->fetch, rc == LEAT_E_DECODE ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
+    const uint8_t *rows = t->args[i].scan_to_end && !rc && !t->args[i].rows ? leat_scratch_rows(t->work->scratch, &length) : NULL;
+    if (rows)
+        leat_fetch_keep_rows(&t->fetch, rows, length);
 }
 
 /* The outputs of a group from the bytes that were read. */
@@ -235,7 +248,6 @@ static int make_group(struct leat_task *t, size_t i, const struct leat_fetch_gro
     struct leat_loader *l = t->loader;
     uint64_t row = t->first + t->cursor + i;
     bool scan = group->decodes && t->fetch.extent.health == LEAT_HEALTH_UNCHECKED, scanned = false;
-    describe(t, i);
     for (size_t k = 0; k < group->n_outputs; k++) {
         size_t o = group->outputs[k];
         const struct leat_output *output = output_of(t, o);
@@ -254,7 +266,7 @@ static int make_group(struct leat_task *t, size_t i, const struct leat_fetch_gro
                 rc = t->error.code ? t->error.code : LEAT_E_DECODE;
         }
         if (scan && output->decodes && (rc == LEAT_E_DECODE || !scanned))
-            leat_fetch_mark(&t->fetch, rc == LEAT_E_DECODE ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
+            tell_source(t, i, rc);
         scanned |= output->decodes;
         if (rc)
             return rc;
@@ -262,13 +274,14 @@ static int make_group(struct leat_task *t, size_t i, const struct leat_fetch_gro
     return LEAT_OK;
 }
 
-static int submit(struct leat_task *t, size_t i, size_t field)
+static int submit(struct leat_task *t, size_t i, size_t field, bool with_rows)
 {
     struct leat_extent extent = t->fetch.extent;
     memset(&t->fetch, 0, sizeof t->fetch);
     t->fetch.ref = t->refs[i];
     t->fetch.field = field;
     t->fetch.extent = extent;
+    t->fetch.with_rows = with_rows;
     t->fetch.buffer = t->buffer;
     t->fetch.request.done = leat_task_read_done;
     t->fetch.request.user = t;
@@ -288,14 +301,14 @@ static int prepare_read(struct leat_task *t, size_t i, const struct leat_fetch_g
         return leat_fail(&t->error, LEAT_E_DECODE,
                          "the photo was found broken when it was packed or first used; replace it, or choose "
                          "on_error skip or substitute");
-    return leat_task_reserve(t, t->fetch.extent.length, t->decode_wanted, &t->error);
+    return leat_task_reserve(t, leat_fetch_bytes(&t->fetch.extent, group->decodes), t->decode_wanted, &t->error);
 }
 
 /* Memory for a photo that was read, if it takes more than scratch has. Where the task must wait for that, the photo is read
  * again afterwards: keeping it would keep memory from those that are waited for. */
-static int prepare_decoding(struct leat_task *t)
+static int prepare_decoding(struct leat_task *t, size_t i)
 {
-    uint64_t bytes = leat_photo_decode_bytes(t->buffer, t->fetch.extent.length, true);
+    uint64_t bytes = leat_photo_decode_bytes(&t->args[i], true);
     t->decode_wanted = bytes > LEAT_DECODE_BYTES ? bytes - LEAT_DECODE_BYTES : 0;
     return leat_task_reserve(t, t->room, t->decode_wanted, &t->error);
 }
@@ -313,7 +326,7 @@ static int fetch_group(struct leat_task *t, size_t i, const struct leat_fetch_gr
             *broken = is_broken(rc);
             return rc;
         }
-        rc = submit(t, i, group->field);
+        rc = submit(t, i, group->field, group->decodes);
     }
     for (;;) {
         if (rc == LEAT_IO_PENDING)
@@ -324,18 +337,22 @@ static int fetch_group(struct leat_task *t, size_t i, const struct leat_fetch_gr
             rc = leat_fetch_check(&t->fetch, &t->error);
             io = t->fetch.request.status;
         }
-        if (rc != LEAT_E_IO || ++t->tries >= READ_TRIES) {
+        bool with_rows = t->fetch.with_rows;
+        if (rc == LEAT_E_CORRUPT && io && with_rows && leat_fetch_rows(&t->fetch)) {
+            with_rows = false; /* the file was cut: perhaps only the index is lost */
+        } else if (rc != LEAT_E_IO || ++t->tries >= READ_TRIES) {
             *broken = rc == LEAT_E_CORRUPT && !io; /* bytes that came but are not those that were written */
             break;
         }
-        rc = submit(t, i, group->field);
+        rc = submit(t, i, group->field, with_rows);
     }
     t->fetch_ns += leat_clock_ns() - begun;
     if (rc)
         return rc;
     t->fetches++;
-    t->fetched_bytes += t->fetch.extent.length;
-    if (group->decodes && (rc = prepare_decoding(t)))
+    t->fetched_bytes += t->fetch.request.length;
+    describe(t, i);
+    if (group->decodes && (rc = prepare_decoding(t, i)))
         return rc;
     rc = make_group(t, i, group);
     *broken = is_broken(rc);

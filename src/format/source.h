@@ -93,6 +93,9 @@ struct leat_source_vtable {
     int (*file)(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
     /* Remembers for this process that a value was verified, and found good or broken. */
     void (*mark)(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
+    /* Remembers the row index (jpeg/rows.h) of a photo, which `extents` then gives: the bytes are copied. A source may forget or refuse
+     * any. May be NULL. */
+    void (*keep_rows)(struct leat_source *source, size_t field, uint64_t sample, const uint8_t *rows, size_t length);
     /* The whole column of a fixed field if it lies in one piece, verified, else NULL and LEAT_OK. */
     int (*column)(struct leat_source *source, size_t field, const void **data, struct leat_error *error);
     /* Checks every byte (leat_verify). May be NULL. */

@@ -29,7 +29,8 @@ struct slot {
 
 struct leat_decoder {
     struct slot slots[3];
-    struct slot now; /* of the open photo; backend NULL if none is open */
+    struct slot now;     /* of the open photo; backend NULL if none is open */
+    struct slot scanned; /* that has read the last photo to its end; backend NULL if none has */
     struct leat_decode_request request;
     uint32_t width, height; /* as stored */
     unsigned orientation, denominator;
@@ -186,6 +187,7 @@ int leat_decoder_open(struct leat_decoder *d, const struct leat_decode_request *
                       struct leat_error *error)
 {
     const struct leat_decode_backend *backend = leat_decode_recognise(request->data, request->length, error);
+    d->scanned.backend = NULL;
     if (!backend)
         return LEAT_E_DECODE;
     struct slot slot = {backend, NULL};
@@ -336,8 +338,19 @@ int leat_decoder_end(struct leat_decoder *d, struct leat_error *error)
     if (d->request.scan_to_end && !d->failed)
         rc = d->now.backend->scan(d->now.codec, error);
     d->now.backend->close(d->now.codec);
+    if (d->request.scan_to_end && !d->failed && !rc)
+        d->scanned = d->now;
     d->now.backend = NULL;
     if (d->turned.bytes > KEEP_BYTES)
         leat_decode_buffer_free(&d->turned);
     return rc;
+}
+
+const uint8_t *leat_decoder_rows(const struct leat_decoder *d, size_t *length)
+{
+    *length = 0;
+    if (!d->scanned.backend || !d->scanned.backend->rows)
+        return NULL;
+    const uint8_t *rows = d->scanned.backend->rows(d->scanned.codec, length);
+    return *length ? rows : NULL;
 }

@@ -71,4 +71,8 @@ int leat_decoder_row(struct leat_decoder *decoder, const uint8_t **row, struct l
  * reported; else the rest is dropped. In each case the decoder is ready for the next open. Errors: DECODE, NOMEM. */
 int leat_decoder_end(struct leat_decoder *decoder, struct leat_error *error);
 
+/* The row index (jpeg/rows.h), packed, of the photo that was ended last: NULL if it was not scanned to its end, is broken, or of a kind
+ * that has none. Valid until the next open. */
+const uint8_t *leat_decoder_rows(const struct leat_decoder *decoder, size_t *length);
+
 #endif

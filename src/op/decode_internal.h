@@ -35,6 +35,8 @@ struct leat_decode_backend {
     int (*row)(struct leat_decode_codec *codec, const uint8_t **row, struct leat_error *error);
     /* Reads what has not been read yet, as cheaply as damage can be found. After open, begin or any row. */
     int (*scan)(struct leat_decode_codec *codec, struct leat_error *error);
+    /* The row index that this scan has left, valid until the next open; or NULL. Asked after close. May be NULL. */
+    const uint8_t *(*rows)(const struct leat_decode_codec *codec, size_t *length);
     /* Always the last call, also after a failure of open. */
     void (*close)(struct leat_decode_codec *codec);
 };

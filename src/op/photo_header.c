@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "format/source.h"
+#include "jpeg/source.h"
 #include "op/decode_internal.h"
 #include "op/program.h"
 
@@ -274,30 +275,44 @@ int leat_photo_probe(const void *data, size_t length, struct leat_photo_info *in
 
 /* Rows of a decoder between its steps: samples, pixels, and three groups of rows for smooth upsampling. */
 #define ROWS_BYTES 160
+/* What our own path for JPEGs keeps of a block in a row of MCUs: coefficients of the rows that are read at once, and the samples of
+ * these, of the row above and of the row below. */
+#define BLOCK_BYTES (LEAT_JPEG_ROWS_AT_ONCE * (64 * 2 + 1) + (LEAT_JPEG_ROWS_AT_ONCE + 2) * 64)
+/* Blocks in a row of MCUs are at most so many for each 8 pixels of width: components times the largest factor downwards. */
+#define MOST_BLOCKS (LEAT_JPEG_MAX_COMPONENTS * 4)
 
-static uint64_t jpeg_bytes(struct bytes file, uint64_t pixels)
+static uint64_t jpeg_bytes(struct bytes file, uint32_t width, uint64_t pixels)
 {
     struct bytes body;
     size_t at = 2;
     uint8_t marker;
-    unsigned most = 1, sum = 0;
+    unsigned most = 1, most_h = 1, sum = 0;
     while ((marker = jpeg_segment(file, &at, &body)) && !is_frame(marker))
         ;
-    if (!marker || body.n < 6 || marker <= 0xc1)
-        return 0; /* one scan, mostly; sequential photos whose scans are apart are rare, and small */
+    if (!marker || body.n < 6)
+        return 0;
     for (size_t i = 0; i < body.p[5] && 6 + 3 * i + 1 < body.n; i++) {
         unsigned h = body.p[6 + 3 * i + 1] >> 4, v = body.p[6 + 3 * i + 1] & 15;
         most = h * v > most ? h * v : most;
+        most_h = h > most_h ? h : most_h;
         sum += h * v;
     }
+    if (body.p[5] == 1)
+        most = most_h = sum = 1; /* one component has MCUs of one block */
+    if (marker <= 0xc1)          /* one scan, mostly; sequential photos whose scans are apart are rare, and small */
+        return (width / (8 * most_h) + 1) * (uint64_t)sum * BLOCK_BYTES;
     return 2 * pixels * sum / most; /* all coefficients of all components, two bytes each */
 }
 
-uint64_t leat_photo_decode_bytes(const void *data, size_t length, bool exif)
+uint64_t leat_photo_decode_bytes(const struct leat_row *photo, bool exif)
 {
     struct leat_photo_info info;
-    struct bytes file = {data, length};
-    if (leat_photo_probe(data, length, &info, NULL))
+    struct bytes file = {photo->data, photo->length};
+    if (photo->form != LEAT_FORM_ORIGINAL) { /* RAW: rows are there; FAST: of any sampling. Either may have been turned */
+        uint64_t bytes = photo->form == LEAT_FORM_FAST ? ((uint64_t)photo->width / 8 + 4) * MOST_BLOCKS * BLOCK_BYTES : 0;
+        return bytes + (uint64_t)photo->width * ROWS_BYTES + (exif ? (uint64_t)photo->width * photo->height * 4 : 0);
+    }
+    if (leat_photo_probe(file.p, file.n, &info, NULL))
         return 0; /* decoding will say what is wrong before it takes any memory */
     uint64_t pixels = (uint64_t)info.width * info.height, bytes = (uint64_t)info.width * ROWS_BYTES;
     if (info.image_kind == LEAT_IMAGE_PNG)
@@ -305,6 +320,6 @@ uint64_t leat_photo_decode_bytes(const void *data, size_t length, bool exif)
     else if (info.image_kind == LEAT_IMAGE_WEBP)
         bytes += pixels * 8; /* the delivered pixels, and those of the decoder where it is lossless or has transparency */
     else
-        bytes += jpeg_bytes(file, pixels);
-    return bytes + (exif && leat_exif_orientation(data, length) > 2 ? pixels * 4 : 0);
+        bytes += jpeg_bytes(file, info.width, pixels);
+    return bytes + (exif && leat_exif_orientation(file.p, file.n) > 2 ? pixels * 4 : 0);
 }

@@ -133,6 +133,12 @@ uint64_t leat_program_scratch_bytes(const struct leat_program *program)
     return bytes;
 }
 
+const uint8_t *leat_scratch_rows(const struct leat_scratch *scratch, size_t *length)
+{
+    *length = 0;
+    return scratch->work.decoder ? leat_decoder_rows(scratch->work.decoder, length) : NULL;
+}
+
 /* ---- the loops ---- */
 
 /* Elements of an array through its maps, in blocks that stay in the first-level cache. */

@@ -93,6 +93,10 @@ struct leat_step_time {
 };
 size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_time *times, size_t room);
 
+/* The row index (jpeg/rows.h) that the last row made with `scan_to_end` has left: NULL if it was no photo of the kind that has one, or
+ * failed. Valid until the next row is made. */
+const uint8_t *leat_scratch_rows(const struct leat_scratch *scratch, size_t *length);
+
 /* ---- photos, for packing, opening and verifying (src/op/photo.c) --------------------------------------------------- */
 
 struct leat_photo_info {
@@ -103,10 +107,11 @@ struct leat_photo_info {
 /* Reads the header, of which the first bytes of the photo may be enough. LEAT_E_DECODE if the bytes are no JPEG, PNG or WebP or the header
  * is broken. Any thread. */
 int leat_photo_probe(const void *data, size_t length, struct leat_photo_info *info, struct leat_error *error);
-/* About the most memory that decoding a photo takes, from its header; up to LEAT_DECODE_BYTES of it are in
- * leat_program_scratch_bytes, and what is above is given back when the photo is done. 0 for bytes that are no photo. Any thread. */
+/* About the most memory that decoding a photo takes, from its header (and from width, height and form of the row; only these and the
+ * bytes are looked at); up to LEAT_DECODE_BYTES of it are in leat_program_scratch_bytes, and what is above is given back when the photo
+ * is done. 0 for bytes that are no photo. Any thread. */
 #define LEAT_DECODE_BYTES (UINT64_C(2) << 20)
-uint64_t leat_photo_decode_bytes(const void *data, size_t length, bool exif);
+uint64_t leat_photo_decode_bytes(const struct leat_row *photo, bool exif);
 /* Scans to the end (entropy decoding only, where the format allows). LEAT_E_DECODE with the decoder's words and, where
  * known, the byte offset, for anything a decoder would error or warn about. `checker` keeps what can be reused from
  * photo to photo; one thread at a time. */

@@ -54,7 +54,8 @@ static void make_photos(const char *path, bool scans)
     const struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE, .dtype = LEAT_U8};
     const struct jpeg kinds[] = {photo(&plain, SMALL, SMALL, 90), photo(&plain, 1800, 1400, 97), photo(&progressive, 2500, 2000, 20)};
     assert_true(kinds[1].length > 2000000);
-    assert_true(leat_photo_decode_bytes(kinds[2].bytes, kinds[2].length, false) > 14000000);
+    const struct leat_row large = {.data = kinds[2].bytes, .length = kinds[2].length};
+    assert_true(leat_photo_decode_bytes(&large, false) > 14000000);
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
     struct leat_writer *writer;
     struct leat_error error;
