@@ -14,10 +14,12 @@ struct leat_jpeg_packer;                             /* one thread at a time */
 struct leat_jpeg_packer *leat_jpeg_packer_new(void); /* NULL when memory is out */
 void leat_jpeg_packer_free(struct leat_jpeg_packer *packer);
 
-/* Packs a JPEG, unpacks the result and compares with the original. *out (of the packer, until the next call) holds the fast form.
- * LEAT_E_UNSUPPORTED: the photo is to be stored as it came; `error` says why. LEAT_E_DECODE: the photo is broken. NOMEM. */
-int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t length, const uint8_t **out, size_t *out_length,
-                   struct leat_error *error);
+/* Packs a JPEG, unpacks the result and compares with the original. `orientation` (EXIF, 1 to 8) and `image_kind` (enum leat_image_kind
+ * of format/source.h) are what the caller knows of it; leat_jpeg_fast_original gives them back. *out (of the packer, until the next call)
+ * holds the fast form. LEAT_E_UNSUPPORTED: the photo is to be stored as it came; `error` says why. LEAT_E_DECODE: the photo is broken.
+ * NOMEM. */
+int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t length, unsigned orientation, unsigned image_kind,
+                   const uint8_t **out, size_t *out_length, struct leat_error *error);
 
 /* ---- reading; bytes may be hostile ---- */
 
