@@ -23,7 +23,7 @@ struct leat_jpeg_idct {
 
 /* For each S the coefficients that are looked at, bit k for natural order k. */
 #define LEAT_JPEG_NEEDED8 (~UINT64_C(0))
-#define LEAT_JPEG_NEEDED4 UINT64_C(0xefefef00efefefef) /* all but row 4 and column 4 */
+#define LEAT_JPEG_NEEDED4 UINT64_C(0xffffff00ffffffef) /* all but row 4; column 4 only says whether rows 1 to 7 are 0 */
 #define LEAT_JPEG_NEEDED2 UINT64_C(0xab00ab00ab00abab) /* rows and columns 0, 1, 3, 5, 7 */
 #define LEAT_JPEG_NEEDED1 UINT64_C(1)
 

@@ -1,0 +1,51 @@
+/*
+ * The constants of the inverse DCTs, with 13 fractional bits: FIX_1_847 is sqrt(2) cos(pi/8) or the like, named by its value as
+ * in the literature. Every product below is of two 16-bit values.
+ *
+ * Both passes work on 16-bit samples between which PASS1_BITS fractional bits are kept. A rotation is written as two sums of two
+ * products, which is what pmaddwd computes; the original form with fewer products gives the same sums.
+ */
+#ifndef LEAT_JPEG_IDCT_CONSTANTS_H
+#define LEAT_JPEG_IDCT_CONSTANTS_H
+
+enum {
+    CONST_BITS = 13,
+    PASS1_BITS = 2,
+    FIX_0_211 = 1730,
+    FIX_0_298 = 2446,
+    FIX_0_390 = 3196,
+    FIX_0_509 = 4176,
+    FIX_0_541 = 4433,
+    FIX_0_601 = 4926,
+    FIX_0_720 = 5906,
+    FIX_0_765 = 6270,
+    FIX_0_850 = 6967,
+    FIX_0_899 = 7373,
+    FIX_1_061 = 8697,
+    FIX_1_175 = 9633,
+    FIX_1_272 = 10426,
+    FIX_1_451 = 11893,
+    FIX_1_501 = 12299,
+    FIX_1_847 = 15137,
+    FIX_1_961 = 16069,
+    FIX_2_053 = 16819,
+    FIX_2_172 = 17799,
+    FIX_2_562 = 20995,
+    FIX_3_072 = 25172,
+    FIX_3_624 = 29692,
+};
+
+/* How far the sums of each pass are shifted right, for S = 8, 4 and 2. */
+enum {
+    DOWN1_8 = CONST_BITS - PASS1_BITS,
+    DOWN2_8 = CONST_BITS + PASS1_BITS + 3,
+    DOWN1_4 = DOWN1_8 + 1,
+    DOWN2_4 = DOWN2_8 + 1,
+    DOWN1_2 = DOWN1_8 + 2,
+    DOWN2_2 = DOWN2_8 + 2,
+};
+
+/* The zigzag order's first ten coefficients lie in rows and columns 0 to 3. */
+#define LAST_LOW 9
+
+#endif
