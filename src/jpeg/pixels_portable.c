@@ -1,0 +1,162 @@
+/*
+ * Upsampling and colours in portable C, in 16 bits wherever these suffice and without tables, so that a compiler can
+ * make vectors of the loops.
+ *
+ * With x = Cr' the red difference is (91881 x + 2^15) >> 16, and 91881 = 2^16 + 26345: x, and the upper half of a product
+ * of 2 x, halved with rounding. Blue is alike with 116130 = 2 * 2^16 - 14942. For green let n be what is subtracted
+ * from Y: n = (22554 x + 46802 z + 2^15 - 1) >> 16 for x = Cb' and z = Cr'. Both factors are even, and halved they are
+ * 44 * 256 + 13 and 91 * 256 + 105, so
+ *
+ *     n = ((44 x + 91 z) * 256 + 13 x + 105 z + 63 * 256 + 255) >> 15
+ *       = (44 x + 91 z + 63 + ((13 x + 105 z + 255) >> 8)) >> 7
+ *
+ * where nothing exceeds 16 bits.
+ */
+#include <stdbool.h>
+
+#include "jpeg/pixels.h"
+
+const struct leat_jpeg_pixels *leat_jpeg_pixels(enum leat_isa isa)
+{
+    (void)isa;
+    return &leat_jpeg_pixels_portable;
+}
+
+static inline uint8_t clamp(int v)
+{
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
+/* Pixels are made in groups of so many: a loop of fixed length is one that compilers make vectors of. */
+#define GROUP 32
+
+static inline void put(const uint8_t *restrict y, const uint8_t *restrict cb, const uint8_t *restrict cr, uint8_t *restrict out)
+{
+    for (unsigned i = 0; i < GROUP; i++) {
+        const int16_t x = (int16_t)(cb[i] - 128), z = (int16_t)(cr[i] - 128);
+        const int16_t red = (int16_t)(z + ((((2 * z * 26345) >> 16) + 1) >> 1));
+        const int16_t blue = (int16_t)(2 * x + ((((2 * x * -14942) >> 16) + 1) >> 1));
+        const int16_t low = (int16_t)((int16_t)(13 * x + 105 * z + 255) >> 8);
+        const int16_t green = (int16_t)((int16_t)(44 * x + 91 * z + 63 + low) >> 7);
+        out[4 * i] = clamp(y[i] + red);
+        out[4 * i + 1] = clamp(y[i] - green);
+        out[4 * i + 2] = clamp(y[i] + blue);
+        out[4 * i + 3] = 255;
+    }
+}
+
+static void ycc(const uint8_t *y, const struct leat_jpeg_samples chroma[2], size_t n, uint8_t *out)
+{
+    for (size_t i = 0; i < n; i += GROUP)
+        put(y + i, chroma[0].at + i, chroma[1].at + i, out + 4 * i);
+}
+
+/* GROUP pixels from GROUP / 2 samples, and their neighbours. */
+static inline void double_row(const uint8_t *restrict s, uint8_t *restrict out)
+{
+    for (int i = 0; i < GROUP / 2; i++) {
+        const int near = 3 * s[i];
+        out[2 * i] = (uint8_t)((near + s[i - 1] + 1) >> 2);
+        out[2 * i + 1] = (uint8_t)((near + s[i + 1] + 2) >> 2);
+    }
+}
+
+static inline void double_both(const uint8_t *restrict s, const uint8_t *restrict t, uint8_t *restrict out)
+{
+    uint16_t sum[GROUP / 2 + 2];
+    for (int i = 0; i < GROUP / 2 + 2; i++)
+        sum[i] = (uint16_t)(3 * s[i - 1] + t[i - 1]);
+    for (int i = 0; i < GROUP / 2; i++) {
+        const int near = 3 * sum[i + 1];
+        out[2 * i] = (uint8_t)((near + sum[i] + 8) >> 4);
+        out[2 * i + 1] = (uint8_t)((near + sum[i + 2] + 7) >> 4);
+    }
+}
+
+static void h2v1(const struct leat_jpeg_samples *in, size_t n, uint8_t *out)
+{
+    for (size_t i = 0; i < n; i += GROUP)
+        double_row(in->at + i / 2, out + i);
+}
+
+static void h2v2(const struct leat_jpeg_samples *in, size_t n, uint8_t *out)
+{
+    for (size_t i = 0; i < n; i += GROUP)
+        double_both(in->at + i / 2, in->beside + i / 2, out + i);
+}
+
+static void h1v2(const struct leat_jpeg_samples *in, bool below, size_t n, uint8_t *out)
+{
+    const uint8_t *restrict s = in->at, *restrict t = in->beside;
+    const int half = below ? 2 : 1;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (uint8_t)((3 * s[i] + t[i] + half) >> 2);
+}
+
+static void ycc_h2v1(const uint8_t *y, const struct leat_jpeg_samples chroma[2], size_t n, uint8_t *out)
+{
+    for (size_t i = 0; i < n; i += GROUP) {
+        uint8_t cb[GROUP], cr[GROUP];
+        double_row(chroma[0].at + i / 2, cb);
+        double_row(chroma[1].at + i / 2, cr);
+        put(y + i, cb, cr, out + 4 * i);
+    }
+}
+
+static void ycc_h2v2(const uint8_t *y, const struct leat_jpeg_samples chroma[2], size_t n, uint8_t *out)
+{
+    for (size_t i = 0; i < n; i += GROUP) {
+        uint8_t cb[GROUP], cr[GROUP];
+        double_both(chroma[0].at + i / 2, chroma[0].beside + i / 2, cb);
+        double_both(chroma[1].at + i / 2, chroma[1].beside + i / 2, cr);
+        put(y + i, cb, cr, out + 4 * i);
+    }
+}
+
+static void rgb(const uint8_t *restrict r, const uint8_t *restrict g, const uint8_t *restrict b, size_t n, uint8_t *restrict out)
+{
+    for (size_t i = 0; i < n; i++, out += 4) {
+        out[0] = r[i];
+        out[1] = g[i];
+        out[2] = b[i];
+        out[3] = 255;
+    }
+}
+
+static void gray(const uint8_t *in, size_t n, uint8_t *out)
+{
+    rgb(in, in, in, n, out);
+}
+
+void leat_jpeg_repeat(const uint8_t *in, unsigned across, unsigned phase, size_t n, uint8_t *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[i] = *in;
+        if (++phase == across) {
+            phase = 0;
+            in++;
+        }
+    }
+}
+
+void leat_jpeg_blacken(const uint8_t *black, bool inverted, size_t n, uint8_t *pixels)
+{
+    const uint8_t flip = inverted ? 255 : 0;
+    for (size_t i = 0; i < n; i++)
+        for (unsigned c = 0; c < 3; c++) {
+            uint8_t *p = pixels + 4 * i + c;
+            const unsigned k = black[i], t = (unsigned)(*p ^ flip) * k + 128;
+            *p = clamp((int)k - (int)((t + (t >> 8)) >> 8));
+        }
+}
+
+const struct leat_jpeg_pixels leat_jpeg_pixels_portable = {
+    .h2v1 = h2v1,
+    .h2v2 = h2v2,
+    .h1v2 = h1v2,
+    .ycc = ycc,
+    .ycc_h2v1 = ycc_h2v1,
+    .ycc_h2v2 = ycc_h2v2,
+    .rgb = rgb,
+    .gray = gray,
+};
