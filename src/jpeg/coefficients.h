@@ -8,6 +8,8 @@
 
 #include "jpeg/frame.h"
 
+#define LEAT_JPEG_MAX_COEFFICIENT_BYTES (UINT64_C(512) << 20)
+
 /* All blocks of a photo, row by row, natural order; aligned to 64 bytes. */
 struct leat_jpeg_coefficients {
     struct leat_jpeg_frame frame;
@@ -15,7 +17,7 @@ struct leat_jpeg_coefficients {
     void *memory;
     size_t room; /* bytes of memory: kept from photo to photo */
 };
-/* Makes room for `frame`. NOMEM. */
+/* Makes room for `frame`, and points into it; what was there is lost. NOMEM; UNSUPPORTED: above LEAT_JPEG_MAX_COEFFICIENT_BYTES. */
 int leat_jpeg_coefficients_reserve(struct leat_jpeg_coefficients *coefficients, const struct leat_jpeg_frame *frame);
 void leat_jpeg_coefficients_destroy(struct leat_jpeg_coefficients *coefficients);
 
@@ -33,5 +35,11 @@ int leat_jpeg_take_apart(struct leat_jpeg_apart *apart, const void *data, size_t
  * coefficients), NOMEM. The caller compares with what it knows of the original. */
 int leat_jpeg_together(const uint8_t *skeleton, size_t skeleton_length, const struct leat_jpeg_coefficients *coefficients,
                        uint64_t original, uint8_t **out, size_t *out_length, struct leat_error *error);
+
+/* The same while packing: whether the result would be `original`, without making it. LEAT_OK: it would. LEAT_E_UNSUPPORTED: it would not;
+ * `error` says how it differs, and the photo is to be stored as it came. NOMEM. */
+int leat_jpeg_together_equals(struct leat_jpeg_apart *apart, const uint8_t *skeleton, size_t skeleton_length,
+                              const struct leat_jpeg_coefficients *coefficients, const void *original, size_t original_length,
+                              struct leat_error *error);
 
 #endif

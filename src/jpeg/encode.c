@@ -1,0 +1,250 @@
+/*
+ * Huffman coding of scans: tables, the order of blocks, restart markers, and bytes to the sink.
+ *
+ * Bits are gathered without the zero that stands behind each byte of 0xff, 8 bytes at a time into a buffer that stays in
+ * the cache; a second pass over the buffer adds the zeros (a hundredth of the work: there is one in 256 bytes) and
+ * writes, or compares with the original.
+ */
+#include "jpeg/encode_internal.h"
+
+#include "base/alloc.h"
+
+/* ---- sink -------------------------------------------------------------------------------------------------------- */
+
+int leat_jpeg_sink_put(struct leat_jpeg_sink *sink, const uint8_t *bytes, size_t n)
+{
+    if (n > sink->limit - sink->length) {
+        sink->trouble = "there are more bytes than the original has";
+        return LEAT_E_CORRUPT;
+    }
+    if (sink->expected) {
+        if (n && memcmp(sink->expected + sink->length, bytes, n)) {
+            for (; sink->expected[sink->length] == *bytes; bytes++)
+                sink->length++;
+            sink->trouble = "coding it again gives other bytes";
+            return LEAT_E_CORRUPT;
+        }
+        sink->length += n;
+        return LEAT_OK;
+    }
+    if (n > sink->room - sink->length) {
+        size_t room = sink->room < sink->limit / 2 ? 2 * sink->room : sink->limit;
+        room = room < sink->length + n ? sink->length + n : room;
+        uint8_t *out = leat_realloc_array(sink->out, room, 1);
+        if (!out) {
+            sink->trouble = "memory for the file could not be had";
+            return LEAT_E_NOMEM;
+        }
+        sink->out = out;
+        sink->room = room;
+    }
+    if (n)
+        memcpy(sink->out + sink->length, bytes, n);
+    sink->length += n;
+    return LEAT_OK;
+}
+
+/* With a zero behind each 0xff. */
+static int put_stuffed(struct leat_jpeg_sink *sink, const uint8_t *p, size_t n)
+{
+    static const uint8_t zero = 0;
+    const uint8_t *end = p + n;
+    while (p < end) {
+        const uint8_t *ff = memchr(p, 0xff, (size_t)(end - p)), *to = ff ? ff + 1 : end;
+        int rc = leat_jpeg_sink_put(sink, p, (size_t)(to - p));
+        if (!rc && ff)
+            rc = leat_jpeg_sink_put(sink, &zero, 1);
+        if (rc)
+            return rc;
+        p = to;
+    }
+    return LEAT_OK;
+}
+
+void leat_jpeg_encoder_drain(struct leat_jpeg_encoder *e)
+{
+    size_t n = (size_t)(e->bits.p - e->buffer);
+    e->bits.p = e->buffer;
+    if (!e->failed)
+        e->failed = put_stuffed(e->sink, e->buffer, n);
+}
+
+void leat_jpeg_encoder_end(struct leat_jpeg_encoder *e)
+{
+    if (e->bits.n & 7) {
+        unsigned fill = 8 - (e->bits.n & 7);
+        leat_jpeg_bits_put(&e->bits, e->ones ? (1u << fill) - 1 : 0, fill);
+    }
+    leat_jpeg_encoder_drain(e);
+    e->bits.acc = 0;
+    e->bits.n = 0;
+}
+
+void leat_jpeg_encoder_restart(struct leat_jpeg_encoder *e)
+{
+    leat_jpeg_encoder_end(e);
+    uint8_t marker[2] = {0xff, (uint8_t)(0xd0 + (e->restarts++ & 7))};
+    if (!e->failed)
+        e->failed = leat_jpeg_sink_put(e->sink, marker, 2);
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------- */
+
+/* Whether `codes`, which begins with the symbols that it was made of, is of other ones; then it takes these. */
+static bool is_new(struct leat_jpeg_symbols *made_of, const struct leat_jpeg_symbols *symbols)
+{
+    if (!memcmp(made_of, symbols, sizeof *symbols))
+        return false;
+    *made_of = *symbols;
+    return true;
+}
+
+/* The code of each symbol below `n_codes`; the first one where a table has a symbol twice. */
+static bool assign(const struct leat_jpeg_symbols *symbols, uint32_t *codes, unsigned n_codes)
+{
+    for (unsigned i = 0; i < n_codes; i++)
+        codes[i] = LEAT_JPEG_NO_CODE;
+    uint32_t code = 0, n = 0;
+    for (unsigned length = 1; length <= 16; length++, code <<= 1)
+        for (unsigned i = 0; i < symbols->count[length]; i++, n++, code++) {
+            if (n >= 256 || code >= 1u << length)
+                return false;
+            if (symbols->symbol[n] < n_codes && codes[symbols->symbol[n]] == LEAT_JPEG_NO_CODE)
+                codes[symbols->symbol[n]] = code << 8 | length;
+        }
+    return true;
+}
+
+static bool make_dc(struct leat_jpeg_dc_codes *codes, const struct leat_jpeg_symbols *symbols)
+{
+    if (!is_new(&codes->source, symbols))
+        return true;
+    if (symbols->set && assign(symbols, codes->code, 16))
+        return true;
+    codes->source.set = false;
+    return false;
+}
+
+static bool make_ac(struct leat_jpeg_ac_codes *codes, const struct leat_jpeg_symbols *symbols)
+{
+    if (!is_new(&codes->source, symbols))
+        return true;
+    if (!symbols->set || !assign(symbols, codes->code, 256)) {
+        codes->source.set = false;
+        return false;
+    }
+    for (unsigned run = 0; run < 16; run++)
+        for (int value = -LEAT_JPEG_DIRECT; value < LEAT_JPEG_DIRECT; value++) {
+            unsigned size = leat_jpeg_size((unsigned)(value < 0 ? -value : value)), count;
+            uint32_t code = codes->code[run << 4 | size];
+            uint64_t bits = leat_jpeg_code_and_value(code, value, size, &count);
+            codes->direct[run][value + LEAT_JPEG_DIRECT] =
+                code == LEAT_JPEG_NO_CODE || !value ? LEAT_JPEG_NO_CODE : (uint32_t)bits << 8 | count;
+        }
+    return true;
+}
+
+/* The tables that the scan names. */
+static bool make_tables(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk)
+{
+    const struct leat_jpeg_scan *scan = &walk->scan;
+    bool needs_dc = !walk->progressive || (scan->ss == 0 && !scan->ah), needs_ac = !walk->progressive || scan->ss > 0;
+    for (unsigned i = 0; i < scan->n; i++)
+        if ((needs_dc && (scan->dc[i] > 3 || !make_dc(&e->dc[scan->dc[i]], &walk->dc[scan->dc[i]]))) ||
+            (needs_ac && (scan->ac[i] > 3 || !make_ac(&e->ac[scan->ac[i]], &walk->ac[scan->ac[i]]))))
+            return false;
+    return true;
+}
+
+/* ---- scans -------------------------------------------------------------------------------------------------------- */
+
+void leat_jpeg_scan_units(const struct leat_jpeg_scan *scan, const struct leat_jpeg_frame *frame, uint32_t *across, uint32_t *down)
+{
+    const struct leat_jpeg_component *only = &frame->component[scan->component[0]];
+    *across = scan->n > 1 ? frame->mcus_w : (only->width + 7) / 8;
+    *down = scan->n > 1 ? frame->mcus_h : (only->height + 7) / 8;
+}
+
+/* Row `y` of units. */
+static void begin_row(const struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *from,
+                      uint32_t y, struct leat_jpeg_sequence *s)
+{
+    const struct leat_jpeg_scan *scan = &walk->scan;
+    s->blocks = 0;
+    for (unsigned i = 0; i < scan->n; i++) {
+        const struct leat_jpeg_component *component = &from->frame.component[scan->component[i]];
+        unsigned h = scan->n > 1 ? component->h : 1, v = scan->n > 1 ? component->v : 1;
+        for (unsigned b = 0; b < h * v; b++)
+            s->block[s->blocks++] = (struct leat_jpeg_sequence_block){
+                .at = from->of[scan->component[i]] + (((size_t)y * v + b / h) * component->blocks_w + b % h) * 64,
+                .step = (size_t)h * 64,
+                .place = i,
+                .dc = &e->dc[scan->dc[i]],
+                .ac = &e->ac[scan->ac[i]],
+            };
+    }
+}
+
+static int encode_sequential(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *from)
+{
+    uint32_t across, down;
+    leat_jpeg_scan_units(&walk->scan, &from->frame, &across, &down);
+    struct leat_jpeg_sequence s = {0};
+    uint32_t left = walk->restart; /* units before the next marker */
+    for (uint32_t y = 0; y < down; y++) {
+        begin_row(e, walk, from, y, &s);
+        for (uint32_t x = 0; x < across;) {
+            uint32_t end = across;
+            if (walk->restart) {
+                if (!left) {
+                    leat_jpeg_encoder_restart(e);
+                    memset(s.predictor, 0, sizeof s.predictor);
+                    left = walk->restart;
+                }
+                end = across - x > left ? x + left : across;
+            }
+            uint32_t to = e->sequence(&s, &e->bits, x, end, e->buffer + LEAT_JPEG_ENCODER_BYTES);
+            left -= walk->restart ? to - x : 0;
+            if (to < end)
+                leat_jpeg_encoder_drain(e);
+            x = to;
+        }
+        if (e->failed)
+            return e->failed;
+    }
+    leat_jpeg_encoder_end(e);
+    if (!e->failed && s.met & LEAT_JPEG_NO_CODE) {
+        e->sink->trouble = "its tables have no code for one of its coefficients";
+        return LEAT_E_CORRUPT;
+    }
+    return e->failed;
+}
+
+struct leat_jpeg_encoder *leat_jpeg_encoder_new(enum leat_isa isa)
+{
+    struct leat_jpeg_encoder *e = leat_new(struct leat_jpeg_encoder);
+    (void)isa;
+    if (e)
+        e->sequence = leat_jpeg_sequence_portable;
+    return e;
+}
+
+void leat_jpeg_encoder_free(struct leat_jpeg_encoder *encoder)
+{
+    leat_free(encoder);
+}
+
+int leat_jpeg_encode_scan(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *coefficients,
+                          bool ones, struct leat_jpeg_sink *sink)
+{
+    e->bits = (struct leat_jpeg_bits){.p = e->buffer};
+    e->sink = sink;
+    e->ones = ones;
+    e->restarts = 0;
+    e->failed = LEAT_OK;
+    if (!make_tables(e, walk)) {
+        sink->trouble = "a scan names a Huffman table that is missing or makes no sense";
+        return LEAT_E_CORRUPT;
+    }
+    return walk->progressive ? leat_jpeg_encode_progressive(e, walk, coefficients) : encode_sequential(e, walk, coefficients);
+}
