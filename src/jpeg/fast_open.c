@@ -108,6 +108,10 @@ void leat_jpeg_fast_scratch_destroy(struct leat_jpeg_fast_scratch *s)
 
 leat_jpeg_unpack_row_fn leat_jpeg_unpack_row(enum leat_isa isa)
 {
+#if defined(__x86_64__)
+    if (isa == LEAT_ISA_AVX512)
+        return leat_jpeg_unpack_row_avx512;
+#endif
     return leat_jpeg_unpack_row_portable;
 }
 
