@@ -19,6 +19,48 @@
 #define TARGET                                                                                                                             \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni,avx2,fma,bmi,bmi2,lzcnt,popcnt")))
 
+/* In each word the sum of the words up to it. */
+TARGET static inline __m512i add_up(__m512i v)
+{
+    v = _mm512_add_epi16(v, _mm512_bslli_epi128(v, 2));
+    v = _mm512_add_epi16(v, _mm512_bslli_epi128(v, 4));
+    v = _mm512_add_epi16(v, _mm512_bslli_epi128(v, 8));
+    /* the last word of each quarter into the next one, then those of the first two into the last two */
+    const __m512i ends = _mm512_shuffle_epi8(v, _mm512_set1_epi16(0x0f0e));
+    v = _mm512_add_epi16(v, _mm512_maskz_shuffle_i64x2(0xcc, ends, ends, 0x80));
+    const __m512i half = _mm512_permutexvar_epi16(_mm512_set1_epi16(15), v);
+    return _mm512_mask_add_epi16(v, 0xffff0000, v, half);
+}
+
+/* The DC values of the first x1 columns, 32 at a time: where each bit field begins is a sum over the heads, its bits come out of
+ * the 64 bytes that 32 fields lie in at most, and the values are again sums. */
+TARGET static void unpack_dc(const struct leat_jpeg_streams *s, uint32_t x1, int16_t *dc)
+{
+    const __m512i one = _mm512_set1_epi16(1), last = _mm512_set1_epi16(31);
+    __m512i value = _mm512_setzero_si512();
+    uint32_t bit = 0;
+    for (uint32_t x = 0; x < x1; x += 32) {
+        const __m256i heads = _mm256_loadu_si256((const __m256i *)(const void *)(s->head + x));
+        const __m256i bits8 = _mm256_and_si256(_mm256_srli_epi16(heads, 4), _mm256_set1_epi8(15));
+        const __m512i bits = _mm512_cvtepu8_epi16(bits8), ends = add_up(bits);
+        const __m512i begin = _mm512_add_epi16(_mm512_sub_epi16(ends, bits), _mm512_set1_epi16((short)(bit % 8)));
+        /* bytes begin / 8 to begin / 8 + 3 of the window, as two words */
+        const __m512i window = _mm512_loadu_si512(s->dc + bit / 8);
+        const __m512i byte = _mm512_mullo_epi16(_mm512_srli_epi16(begin, 3), _mm512_set1_epi16(0x0101));
+        const __m512i near = _mm512_permutexvar_epi8(_mm512_add_epi8(byte, _mm512_set1_epi16(0x0100)), window);
+        const __m512i far = _mm512_permutexvar_epi8(_mm512_add_epi8(byte, _mm512_set1_epi16(0x0302)), window);
+        const __m512i ones = _mm512_sub_epi16(_mm512_sllv_epi16(one, bits), one);
+        const __m512i code = _mm512_and_si512(_mm512_shrdv_epi16(near, far, _mm512_and_si512(begin, _mm512_set1_epi16(7))), ones);
+        const __mmask32 negative = _mm512_cmple_epu16_mask(code, _mm512_srli_epi16(ones, 1));
+        value = _mm512_add_epi16(value, add_up(_mm512_mask_sub_epi16(code, negative, code, ones)));
+        _mm512_storeu_si512(dc + x, value);
+        value = _mm512_permutexvar_epi16(last, value);
+        const __m256i sums = _mm256_sad_epu8(bits8, _mm256_setzero_si256());
+        const __m128i sum = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+        bit += (uint32_t)_mm_cvtsi128_si32(_mm_add_epi64(sum, _mm_unpackhi_epi64(sum, sum)));
+    }
+}
+
 TARGET static void unpack_escapes(const struct leat_jpeg_streams *s, uint8_t *escapes)
 {
     const uint8_t *byte = s->byte + s->f0;
@@ -127,9 +169,9 @@ TARGET bool leat_jpeg_unpack_row_avx512(const uint8_t *row, size_t length, uint3
     uint32_t mask_bytes_before, mask_bytes;
     if (!leat_locate_heads(&s, row, length, blocks, x0, &mask_bytes_before, &mask_bytes))
         return false;
-    leat_unpack_dc(&s, x0, x1, scratch->dc);
+    unpack_dc(&s, x1, scratch->dc);
     if (dc_only) {
-        place_dc(x1 - x0, scratch->dc, out, last);
+        place_dc(x1 - x0, scratch->dc + x0, out, last);
         return true;
     }
     if (!leat_locate_rest(&s, length, blocks, x0, x1, mask_bytes_before, mask_bytes))
@@ -140,7 +182,7 @@ TARGET bool leat_jpeg_unpack_row_avx512(const uint8_t *row, size_t length, uint3
     unpack_values(&s, escapes, low, high);
     if (s.wides > s.w0)
         unpack_wide(&s, escapes, low, high);
-    return place(&s, x1 - x0, row + x0, scratch->dc, low, high, out, last);
+    return place(&s, x1 - x0, row + x0, scratch->dc + x0, low, high, out, last);
 }
 
 #endif
