@@ -48,7 +48,7 @@ struct photo_style {
     J_COLOR_SPACE in, stored; /* of the pixels given, of the file */
     int h[4], v[4];           /* sampling factors */
     int restart;              /* MCUs between restart markers */
-    bool progressive, arithmetic, separate_scans;
+    bool progressive, arithmetic, separate_scans, optimized;
 };
 
 /* Encodes pixels. *length receives the bytes; ended with free(). */
@@ -75,6 +75,7 @@ static inline uint8_t *photo_encode(const struct photo_style *style, const uint8
     }
     c.restart_interval = (unsigned)style->restart;
     c.arith_code = style->arithmetic;
+    c.optimize_coding = style->optimized;
     jpeg_scan_info scans[4];
     memset(scans, 0, sizeof scans);
     if (style->progressive) {

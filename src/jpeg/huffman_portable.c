@@ -1,0 +1,4 @@
+/* The entropy decoder's loops in portable C. */
+#include "jpeg/huffman_kernels.h"
+
+LEAT_JPEG_HUFFMAN_KERNELS(leat_jpeg_huffman_portable, );
