@@ -28,27 +28,49 @@ const struct leat_jpeg_pixels *leat_jpeg_pixels(enum leat_isa isa)
     return &leat_jpeg_pixels_portable;
 }
 
-static inline uint8_t clamp(int v)
+static inline int16_t clamp(int16_t v)
 {
-    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+    return v < 0 ? 0 : v > 255 ? 255 : v;
 }
 
-/* Pixels are made in groups of so many: a loop of fixed length is one that compilers make vectors of. */
-#define GROUP 32
+/* Pixels are made in groups of so many, in loops that do one thing each: that is what compilers make vectors of. */
+#define GROUP 64
+
+/* Two bytes at once, the first in the lower half, anywhere in memory. */
+typedef uint16_t __attribute__((may_alias, aligned(1))) pair;
+
+/* Samples, a group of each, to pixels. */
+static inline void interleave(const int16_t *restrict r, const int16_t *restrict g, const int16_t *restrict b, uint8_t *restrict out)
+{
+    uint16_t rg[GROUP], bx[GROUP];
+    for (unsigned i = 0; i < GROUP; i++) {
+        rg[i] = (uint16_t)(r[i] | g[i] << 8);
+        bx[i] = (uint16_t)(b[i] | 0xff00);
+    }
+    pair *p = (pair *)(void *)out;
+    for (unsigned i = 0; i < GROUP; i++) {
+        p[2 * i] = rg[i];
+        p[2 * i + 1] = bx[i];
+    }
+}
 
 static inline void put(const uint8_t *restrict y, const uint8_t *restrict cb, const uint8_t *restrict cr, uint8_t *restrict out)
 {
+    int16_t r[GROUP], g[GROUP], b[GROUP];
+    for (unsigned i = 0; i < GROUP; i++) {
+        const int16_t z = (int16_t)(cr[i] - 128), product = (int16_t)(((int16_t)(2 * z) * 26345) >> 16);
+        r[i] = clamp((int16_t)(y[i] + z + ((product + 1) >> 1)));
+    }
+    for (unsigned i = 0; i < GROUP; i++) {
+        const int16_t x2 = (int16_t)(2 * cb[i] - 256), product = (int16_t)((x2 * -14942) >> 16);
+        b[i] = clamp((int16_t)(y[i] + x2 + ((product + 1) >> 1)));
+    }
     for (unsigned i = 0; i < GROUP; i++) {
         const int16_t x = (int16_t)(cb[i] - 128), z = (int16_t)(cr[i] - 128);
-        const int16_t red = (int16_t)(z + ((((2 * z * 26345) >> 16) + 1) >> 1));
-        const int16_t blue = (int16_t)(2 * x + ((((2 * x * -14942) >> 16) + 1) >> 1));
         const int16_t low = (int16_t)((int16_t)(13 * x + 105 * z + 255) >> 8);
-        const int16_t green = (int16_t)((int16_t)(44 * x + 91 * z + 63 + low) >> 7);
-        out[4 * i] = clamp(y[i] + red);
-        out[4 * i + 1] = clamp(y[i] - green);
-        out[4 * i + 2] = clamp(y[i] + blue);
-        out[4 * i + 3] = 255;
+        g[i] = clamp((int16_t)(y[i] - ((int16_t)(44 * x + 91 * z + 63 + low) >> 7)));
     }
+    interleave(r, g, b, out);
 }
 
 static void ycc(const uint8_t *y, const struct leat_jpeg_samples chroma[2], size_t n, uint8_t *out)
@@ -57,25 +79,27 @@ static void ycc(const uint8_t *y, const struct leat_jpeg_samples chroma[2], size
         put(y + i, chroma[0].at + i, chroma[1].at + i, out + 4 * i);
 }
 
-/* GROUP pixels from GROUP / 2 samples, and their neighbours. */
+/* A group of pixels from half as many samples, and their neighbours. */
 static inline void double_row(const uint8_t *restrict s, uint8_t *restrict out)
 {
+    pair *p = (pair *)(void *)out;
     for (int i = 0; i < GROUP / 2; i++) {
-        const int near = 3 * s[i];
-        out[2 * i] = (uint8_t)((near + s[i - 1] + 1) >> 2);
-        out[2 * i + 1] = (uint8_t)((near + s[i + 1] + 2) >> 2);
+        const uint16_t near = (uint16_t)(3 * s[i]);
+        const uint16_t even = (uint16_t)((uint16_t)(near + s[i - 1] + 1) >> 2), odd = (uint16_t)((uint16_t)(near + s[i + 1] + 2) >> 2);
+        p[i] = (uint16_t)(even | odd << 8);
     }
 }
 
 static inline void double_both(const uint8_t *restrict s, const uint8_t *restrict t, uint8_t *restrict out)
 {
+    pair *p = (pair *)(void *)out;
     uint16_t sum[GROUP / 2 + 2];
     for (int i = 0; i < GROUP / 2 + 2; i++)
         sum[i] = (uint16_t)(3 * s[i - 1] + t[i - 1]);
     for (int i = 0; i < GROUP / 2; i++) {
-        const int near = 3 * sum[i + 1];
-        out[2 * i] = (uint8_t)((near + sum[i] + 8) >> 4);
-        out[2 * i + 1] = (uint8_t)((near + sum[i + 2] + 7) >> 4);
+        const uint16_t near = (uint16_t)(3 * sum[i + 1]);
+        const uint16_t even = (uint16_t)((uint16_t)(near + sum[i] + 8) >> 4), odd = (uint16_t)((uint16_t)(near + sum[i + 2] + 7) >> 4);
+        p[i] = (uint16_t)(even | odd << 8);
     }
 }
 
@@ -119,13 +143,16 @@ static void ycc_h2v2(const uint8_t *y, const struct leat_jpeg_samples chroma[2],
     }
 }
 
-static void rgb(const uint8_t *restrict r, const uint8_t *restrict g, const uint8_t *restrict b, size_t n, uint8_t *restrict out)
+static void rgb(const uint8_t *r, const uint8_t *g, const uint8_t *b, size_t n, uint8_t *out)
 {
-    for (size_t i = 0; i < n; i++, out += 4) {
-        out[0] = r[i];
-        out[1] = g[i];
-        out[2] = b[i];
-        out[3] = 255;
+    for (size_t i = 0; i < n; i += GROUP) {
+        int16_t wide[3][GROUP];
+        for (unsigned k = 0; k < GROUP; k++) {
+            wide[0][k] = r[i + k];
+            wide[1][k] = g[i + k];
+            wide[2][k] = b[i + k];
+        }
+        interleave(wide[0], wide[1], wide[2], out + 4 * i);
     }
 }
 
@@ -152,7 +179,7 @@ void leat_jpeg_blacken(const uint8_t *black, bool inverted, size_t n, uint8_t *p
         for (unsigned c = 0; c < 3; c++) {
             uint8_t *p = pixels + 4 * i + c;
             const unsigned k = black[i], t = (unsigned)(*p ^ flip) * k + 128;
-            *p = clamp((int)k - (int)((t + (t >> 8)) >> 8));
+            *p = (uint8_t)clamp((int16_t)((int)k - (int)((t + (t >> 8)) >> 8)));
         }
 }
 
