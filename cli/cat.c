@@ -15,7 +15,9 @@ static const struct cli_option options[] = {
     [ID] = {"id", "N", "the sample, from 0"},
     [FIELD] = {"field", "F", "the field; default: the only one there is"},
     [OUT] = {"out", "PATH", "write there instead of to standard output"},
-    [RAW] = {"raw", NULL, "give arrays and numbers as their bytes (little endian), not as text"},
+    [RAW] = {"raw", NULL,
+             "give arrays and numbers as their bytes (little endian), not as text; of a photo\n"
+             "that is stored as pixels these alone"},
     [FORCE] = {"force", NULL, "write binary bytes even to a terminal"},
 };
 
@@ -66,8 +68,16 @@ static void print_array(FILE *out, const struct leat_value *value, unsigned dim,
     fputc(']', out);
 }
 
+/* Pixels, with a header before them, are a file that image programs open: PPM, or PGM where they are gray. */
+static bool write_pnm_header(FILE *out, const struct leat_value *value)
+{
+    return fprintf(out, "P%c\n%" PRId64 " %" PRId64 "\n255\n", value->shape[2] == 1 ? '5' : '6', value->shape[1], value->shape[0]) > 0;
+}
+
 static bool write_value(FILE *out, const struct leat_field *field, const struct leat_value *value, bool raw)
 {
+    if (field->kind == LEAT_KIND_IMAGE && value->ndim == 3 && !raw && !write_pnm_header(out, value))
+        return false;
     if (field->kind != LEAT_KIND_ARRAY || raw)
         return fwrite(value->data, 1, (size_t)value->length, out) == value->length;
     size_t at = 0;
@@ -162,8 +172,9 @@ const struct cli_command cli_cat = {
     .name = "cat",
     .usage = "FILE --id N [--field F] [options]",
     .summary = "give back the stored bytes of one value",
-    .about = "Images, bytes, text and JSON are given byte for byte as they were stored; numbers and arrays as text, nested\n"
-             "lists as in JSON, or as bytes with --raw. The checksum is verified. FILE may also be a folder of photos.\n",
+    .about = "Images, bytes, text and JSON are given byte for byte as they came; numbers and arrays as text, nested lists\n"
+             "as in JSON, or as bytes with --raw. A photo that was packed as pixels (--photos raw) is given as a PPM or PGM\n"
+             "file. The checksum is verified. FILE may also be a folder of photos.\n",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"

@@ -125,6 +125,25 @@ static void print_shards(const json_t *shards)
     }
 }
 
+/* In which forms photos are stored, where not all are as they came. */
+static void print_photos(const json_t *photos)
+{
+    static const char *const keys[] = {"fast", "raw", "original"}, *const words[] = {"fast", "pixels", "as they came"};
+    char a[32], b[32];
+    if (!json_object_get(photos, "fast") && !json_object_get(photos, "raw"))
+        return;
+    for (size_t i = 0, shown = 0; i < 3; i++) {
+        const json_t *one = json_object_get(photos, keys[i]);
+        if (!one)
+            continue;
+        const uint64_t bytes = number(one, "bytes"), original = number(one, "original_bytes");
+        printf("%-14s %s %s, %s", shown++ ? "" : "photos", cli_count(number(one, "count"), a), words[i], cli_bytes(bytes, b));
+        if (i < 2 && original)
+            printf(" (%.2f times the %s that came)", (double)bytes / (double)original, cli_bytes(original, b));
+        putchar('\n');
+    }
+}
+
 static void print_person(const struct leat_dataset *dataset, const json_t *info)
 {
     char a[32];
@@ -139,6 +158,7 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
         printf("broken         %s\n", cli_count(number(info, "broken"), a));
     if (json_is_integer(json_object_get(info, "bytes")))
         printf("size           %s\n", cli_bytes(number(info, "bytes"), a));
+    print_photos(json_object_get(info, "photos"));
     print_fields(dataset);
     print_classes(dataset);
     print_shards(json_object_get(info, "shards"));

@@ -15,11 +15,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <jansson.h>
+
 #include "commands.h"
 #include "print.h"
 #include "progress.h"
 
-enum { THREADS, SHARD_BYTES, MAX_SIDE, QUALITY, OVERWRITE, RESUME, NO_CHECK, ON_ERROR, LABELS, METADATA, QUIET };
+enum { THREADS, SHARD_BYTES, MAX_SIDE, QUALITY, OVERWRITE, RESUME, NO_CHECK, ON_ERROR, LABELS, METADATA, PHOTOS, QUIET };
 static const struct cli_option options[] = {
     [THREADS] = {"num-threads", "N", "threads that read and check; default: as many as this process may use"},
     [SHARD_BYTES] = {"shard-bytes", "SIZE",
@@ -29,7 +31,9 @@ static const struct cli_option options[] = {
     [QUALITY] = {"quality", "N", "of the photos that --max-side resizes, 1 to 100; default: 90"},
     [OVERWRITE] = {"overwrite", NULL, "replace DST if it exists; the old one stays until the new one is whole"},
     [RESUME] = {"resume", NULL, "go on from what an interrupted run has left in DST.partial"},
-    [NO_CHECK] = {"no-check", NULL, "do not decode each photo to find broken ones: faster, they then show in training"},
+    [NO_CHECK] = {"no-check", NULL,
+                  "do not decode each photo to find broken ones: faster, they then show in training\n"
+                  "(--photos fast and raw find them all the same)"},
     [ON_ERROR] = {"on-error", "WHAT",
                   "of a broken photo: mark (keeps its place; the loader's on_error applies), skip\n"
                   "(leave it out) or raise (stop); default: mark"},
@@ -37,13 +41,17 @@ static const struct cli_option options[] = {
                 "auto (by sub-folder, where there are any), folders (by sub-folder, else an error)\n"
                 "or none; default: auto"},
     [METADATA] = {"metadata", "JSON", "an object to keep in the file, such as '{\"licence\": \"CC0\"}'"},
+    [PHOTOS] = {"photos", "FORM",
+                "how photos are stored: original (byte for byte as they came), fast (JPEGs in a form\n"
+                "that is decoded several times faster and gives the same pixels; the original file\n"
+                "can be had back) or raw (as pixels); default: original"},
     [QUIET] = {"quiet", NULL, "no progress and no report; errors and DST.bad.jsonl remain"},
 };
 
 static bool parse(struct cli_pack *pack, struct cli_args *args, int *exit_code)
 {
     static const char *const on_error[] = {"mark", "skip", "raise"}, *const labels[] = {"auto", "folders", "none"},
-                             *const names[] = {"SRC", "DST"};
+                             *const photos[] = {"original", "fast", "raw"}, *const names[] = {"SRC", "DST"};
     const struct cli_command *command = args->command;
     struct leat_writer_options *o = &pack->options;
     const char *value;
@@ -86,6 +94,10 @@ static bool parse(struct cli_pack *pack, struct cli_args *args, int *exit_code)
         case LABELS:
             good = cli_parse_choice(command, "labels", value, labels, 3, &choice);
             pack->labels = good ? (enum leat_labels)choice : pack->labels;
+            break;
+        case PHOTOS:
+            good = cli_parse_choice(command, "photos", value, photos, 3, &choice);
+            o->photos = good ? (enum leat_photos)choice : o->photos;
             break;
         case METADATA:
             o->metadata = value;
@@ -188,6 +200,22 @@ static int choose_fields(struct cli_pack *pack, struct leat_error *error)
     return LEAT_OK;
 }
 
+/* Photos that are stored as pixels cannot be packed again: what they were is no longer there. */
+static bool refuse_pixels(const struct cli_pack *pack)
+{
+    char *text = NULL;
+    if (leat_dataset_about(pack->dataset, &text, NULL))
+        return false;
+    json_t *about = json_loads(text, 0, NULL);
+    const bool raw = json_object_get(json_object_get(about, "photos"), "raw") != NULL;
+    json_decref(about);
+    leat_free(text);
+    if (raw)
+        cli_say(pack->command, "%s holds photos as pixels (it was packed with --photos raw): pack the photos that they were made from.",
+                pack->src);
+    return raw;
+}
+
 /* Hands sample `i` over. The writer has read the values when it returns. */
 static int add_sample(struct cli_pack *pack, uint64_t i, struct leat_error *error)
 {
@@ -273,7 +301,7 @@ static int write_samples(struct cli_pack *pack, const struct cli_args *args)
     pack->resumed = pack->begin > 0;
     struct cli_progress_options drawing = {.verb = pack->options.check ? "packing" : "packing unchecked",
                                            .total_samples = pack->count,
-                                           .total_bytes = pack->options.max_side ? 0 : pack->source_bytes,
+                                           .total_bytes = pack->options.max_side || pack->options.photos ? 0 : pack->source_bytes,
                                            .first_samples = pack->begin,
                                            .first_bytes = before.bytes,
                                            .read = read_progress,
@@ -340,6 +368,10 @@ static int run(const struct cli_command *command, int argc, char **argv)
     pack->options.classes = leat_dataset_classes(pack->dataset, &pack->options.n_classes);
     if (!pack->options.metadata)
         pack->options.metadata = leat_dataset_metadata(pack->dataset);
+    if (refuse_pixels(pack)) {
+        exit_code = CLI_EXIT_FAILED;
+        goto out;
+    }
     if (leat_writer_open(pack->dst, pack->fields, pack->n_fields, &pack->options, &pack->writer, &error)) {
         exit_code = fail(pack, &args, &error);
         goto out;
@@ -361,14 +393,15 @@ const struct cli_command cli_pack = {
     .about = "SRC is a folder of photos (JPEG, PNG, WebP): the sub-folders are the classes, or there are none. It may also\n"
              "be a file of leat, which is then written again with other options. DST appears only when it is whole; until\n"
              "then the work is in DST.partial, so that an interrupted run can be resumed and is never mistaken for a\n"
-             "finished file. Photos are stored byte for byte as they came. Each is decoded to its end to find broken\n"
-             "ones; they are listed at the end and, all of them, in DST.bad.jsonl.\n",
+             "finished file. Photos are stored byte for byte as they came, unless --photos says otherwise. Each is decoded\n"
+             "to its end to find broken ones; they are listed at the end and, all of them, in DST.bad.jsonl.\n",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"
             "  leat pack photos/train train.leat\n"
             "  leat pack photos/train train.leat --resume          after an interruption\n"
             "  leat pack photos/train train.leat --max-side 512 --shard-bytes 4G\n"
+            "  leat pack photos/train train.leat --photos fast\n"
             "\nExit codes: 0 packed (broken photos are marked or skipped); 1 a photo is broken and --on-error is raise;\n"
             "2 could not pack; 130 interrupted, DST.partial can be resumed.\n",
     .run = run,

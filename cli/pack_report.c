@@ -14,6 +14,7 @@
 #include "print.h"
 
 #define SHOWN_BAD 20
+#define SHOWN_REASONS 5
 #define SHOWN_CLASSES 24 /* more than these are cut to the largest and smallest ones */
 #define SHOWN_ENDS 5
 
@@ -116,6 +117,22 @@ static void print_classes(const struct cli_pack *pack)
     free(tallies);
 }
 
+/* Photos that could not have the form that was asked for, and why. */
+static void print_as_came(const struct cli_pack *pack, uint64_t n)
+{
+    static const char *const forms[] = {"", "in the fast form", "as pixels"};
+    struct leat_as_came why;
+    char count[32], reason[600];
+    if (!n)
+        return;
+    printf("%s photos are stored as they came, not %s:\n", cli_count(n, count), forms[pack->options.photos]);
+    size_t i = 0;
+    for (; i < SHOWN_REASONS && leat_writer_as_came(pack->writer, i, &why); i++)
+        printf("  %12s  %s\n", cli_count(why.photos, count), cli_clean(why.reason, reason, sizeof reason));
+    if (leat_writer_as_came(pack->writer, i, &why))
+        printf("  ... and other reasons\n");
+}
+
 int cli_pack_report(const struct cli_pack *pack)
 {
     struct leat_writer_progress total;
@@ -133,6 +150,7 @@ int cli_pack_report(const struct cli_pack *pack)
         printf(" (%s samples/s)", cli_count((uint64_t)((double)now / pack->seconds), a));
     printf("%s\n", pack->resumed ? ", resumed" : "");
     print_classes(pack);
+    print_as_came(pack, total.as_came);
     if (!n_bad)
         return CLI_EXIT_OK;
 

@@ -157,6 +157,13 @@ struct leat_writer; /* opaque. One thread at a time. */
 
 enum leat_on_bad { LEAT_BAD_MARK = 0, LEAT_BAD_SKIP, LEAT_BAD_RAISE };
 
+/* How photos are stored. A loader that decodes gives the same bytes from each; the fingerprint is the same too. */
+enum leat_photos {
+    LEAT_PHOTOS_ORIGINAL = 0, /* byte for byte as they came; with `check`, JPEGs get a row index, under 1% of their bytes */
+    LEAT_PHOTOS_FAST,         /* JPEGs in a form that is decoded several times faster; reading a value gives the original bytes */
+    LEAT_PHOTOS_RAW           /* as 8-bit pixels: reading a value gives these */
+};
+
 struct leat_writer_options {
     size_t struct_size;
     bool check;                 /* decode every photo to its end (entropy decoding only) and mark broken ones */
@@ -171,10 +178,13 @@ struct leat_writer_options {
     unsigned max_side;     /* 0, or: photos whose longer side is above this are resized and stored as JPEG */
     unsigned quality;      /* of those, 1 to 100; 0: 90 */
     const char *source_id; /* NULL, or a text that names the source; a resume with another one is LEAT_E_CHANGED */
+    /* FAST and RAW find broken photos with or without `check`, because they read each photo to its end. A photo that cannot have the form
+     * (a PNG or WebP has no fast form) is stored as it came: leat_writer_as_came. After max_side, where that applies. */
+    enum leat_photos photos;
 };
 #define LEAT_WRITER_OPTIONS_INIT                                                                                                           \
     {                                                                                                                                      \
-        sizeof(struct leat_writer_options), true, false, false, LEAT_BAD_MARK, 0, 0, NULL, NULL, 0, 0, 0, NULL                             \
+        sizeof(struct leat_writer_options), true, false, false, LEAT_BAD_MARK, 0, 0, NULL, NULL, 0, 0, 0, NULL, LEAT_PHOTOS_ORIGINAL       \
     }
 
 /* One value of one sample. `data` holds `length` bytes and is read before the call returns. For a field whose first
@@ -213,6 +223,7 @@ struct leat_writer_progress {
     uint64_t bytes;   /* written */
     uint64_t broken;  /* samples marked as broken */
     uint64_t skipped; /* samples left out */
+    uint64_t as_came; /* photos that were to be stored in another form and stay as they came */
 };
 LEAT_API void leat_writer_progress(const struct leat_writer *writer, struct leat_writer_progress *out);
 
@@ -225,6 +236,14 @@ struct leat_bad_sample {
     const char *reason;
 };
 LEAT_API bool leat_writer_bad(const struct leat_writer *writer, size_t i, struct leat_bad_sample *out);
+
+/* Why photos stay as they came, most frequent reason first; false when there is no further one. `reason` lives as long as the
+ * writer. Call after leat_writer_finish or between adds. */
+struct leat_as_came {
+    const char *reason;
+    uint64_t photos;
+};
+LEAT_API bool leat_writer_as_came(const struct leat_writer *writer, size_t i, struct leat_as_came *out);
 
 /* Makes the file whole and visible: fsync of file and folder, then rename. The writer must still be freed. */
 LEAT_API int leat_writer_finish(struct leat_writer *writer, struct leat_error *error);
@@ -270,7 +289,8 @@ LEAT_API void leat_dataset_fingerprint(const struct leat_dataset *dataset, uint8
 /* Notes for a person, such as "the folder holds train/ and val/"; "" if none. */
 LEAT_API const char *leat_dataset_notice(const struct leat_dataset *dataset);
 /* The containers of the data set as JSON text, ended with leat_free:
- *     {"format": "leat", "format_version": 1, "bytes": 123, "broken": 3, "shards": [{"path": .., "count": .., "bytes": ..}]}
+ *     {"format": "leat", "format_version": 1, "bytes": 123, "broken": 3, "shards": [{"path": .., "count": .., "bytes": ..}],
+ *      "photos": {"fast": {"count": 9, "bytes": 1310, "original_bytes": 1000}, "original": ..}}
  * A key is absent where its value is not known without reading the data; of a view it is about the files behind it.
  * Errors: NOMEM, IO, CORRUPT. */
 LEAT_API int leat_dataset_about(const struct leat_dataset *dataset, char **json, struct leat_error *error);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import struct
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -108,10 +109,16 @@ class Dataset:
         raise KeyError(f"no field {name!r}: this data set has {', '.join(n for n, _ in self._fields)}")
 
     def stored(self, position: int, name: str) -> Any:
-        """The stored value of one field: an array as it lies in memory (bfloat16 as uint16), else its bytes."""
+        """The value of one field as a loader delivers it: an array as it lies in memory (bfloat16 as uint16), else its bytes."""
         index, field = self._find(name)
         found = self._handle.read(position, index, field.kind != "array")
-        return found if isinstance(found, bytes) else np.asarray(found)
+        if isinstance(found, bytes):
+            return found
+        array = np.asarray(found)
+        if field.kind == "image":  # packed as pixels: docs/format.md
+            height, width, channels = array.shape
+            return struct.pack("<4sIIBBH", b"\x89RAW", width, height, channels, 1, 0) + array.tobytes()
+        return array
 
     def _sample(self, position: int) -> dict[str, Any]:
         read = self._handle.read
@@ -120,6 +127,8 @@ class Dataset:
             kind = field.kind
             if kind != "array":
                 raw: Any = read(position, i, True)
+                if not isinstance(raw, bytes):
+                    raw = np.array(raw)  # a photo that was packed as pixels
                 sample[name] = raw if kind in ("bytes", "image") else raw.decode() if kind == "str" else json.loads(raw)
                 continue
             memory = read(position, i, False)

@@ -243,7 +243,7 @@ static PyObject *dataset_ids(PyObject *self, PyObject *args)
     return bytes;
 }
 
-/* One stored value: bytes of a value without a shape of its own, else Memory. */
+/* One stored value: bytes of a value without a shape of its own, else Memory. A photo may be either: stored as pixels it has a shape. */
 static PyObject *dataset_read(PyObject *self, PyObject *args)
 {
     unsigned long long position;
@@ -258,7 +258,7 @@ static PyObject *dataset_read(PyObject *self, PyObject *args)
     Py_END_ALLOW_THREADS;
     if (rc)
         return py_raise(&error);
-    if (!as_bytes)
+    if (!as_bytes || value.ndim > 1)
         return py_memory_of_value(&value, self);
     PyObject *bytes = PyBytes_FromStringAndSize(value.data, (Py_ssize_t)value.length);
     leat_value_clear(&value);

@@ -36,11 +36,36 @@ static int add_sources(const struct leat_base *base, json_t *shards, const char 
             return leat_fail(error, LEAT_E_NOMEM, "no memory to describe the data set");
         bool first = !*format;
         total->bytes += about.bytes;
+        for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++) {
+            const bool counted = !about.photos[form] || about.photo_bytes[form]; /* a file whose photos all are as they came has no count */
+            total->photos[form] += about.photos[form];
+            total->photo_bytes[form] =
+                counted && total->photo_bytes[form] != UINT64_MAX ? total->photo_bytes[form] + about.photo_bytes[form] : UINT64_MAX;
+            total->original_bytes[form] += about.original_bytes[form];
+        }
         total->broken = total->broken == UINT64_MAX || about.broken == UINT64_MAX ? UINT64_MAX : total->broken + about.broken;
         total->version = first || total->version == about.version ? about.version : 0;
         *format = first || strcmp(*format, source->v->name) == 0 ? source->v->name : "mixed";
     }
     return LEAT_OK;
+}
+
+/* How many photos are in each form; their bytes where these were counted. */
+static json_t *photos_json(const struct leat_source_about *total)
+{
+    static const char *const names[LEAT_IMAGE_FORMS] = {"original", "fast", "raw"};
+    json_t *photos = json_object();
+    for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++) {
+        if (!total->photos[form])
+            continue;
+        json_t *one = json_pack("{s:I}", "count", (json_int_t)total->photos[form]);
+        if (total->photo_bytes[form] != UINT64_MAX) {
+            json_object_set_new(one, "bytes", json_integer((json_int_t)total->photo_bytes[form]));
+            json_object_set_new(one, "original_bytes", json_integer((json_int_t)total->original_bytes[form]));
+        }
+        json_object_set_new(photos, names[form], one);
+    }
+    return photos;
 }
 
 int leat_dataset_about(const struct leat_dataset *d, char **out, struct leat_error *error)
@@ -59,6 +84,10 @@ int leat_dataset_about(const struct leat_dataset *d, char **out, struct leat_err
     json_object_set_new(about, "bytes", json_integer((json_int_t)total.bytes));
     if (total.broken != UINT64_MAX)
         json_object_set_new(about, "broken", json_integer((json_int_t)total.broken));
+    json_t *photos = photos_json(&total);
+    if (json_object_size(photos))
+        json_object_set(about, "photos", photos);
+    json_decref(photos);
     json_object_set(about, "shards", shards);
     text = json_dumps(about, JSON_COMPACT);
     if (!text || !(*out = leat_strdup(text)))

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "data/dataset.h"
 #include "data/internal.h"
+#include "format/raw_photo.h"
 #include "io/guard.h"
 
 /* ---- locating ---------------------------------------------------------------------------------------------------- */
@@ -246,8 +247,9 @@ static int read_fixed(const struct leat_dataset *d, size_t field, const struct l
     return rc ? at_sample(d, field, ref, rc, error) : LEAT_OK;
 }
 
+/* The stored bytes, and what their photo is if it is one. */
 static int read_varying(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, struct leat_value *out,
-                        struct leat_error *error)
+                        struct leat_extent *extent, struct leat_error *error)
 {
     struct leat_fetch fetch = {.ref = *ref, .field = field};
     size_t failed;
@@ -263,7 +265,25 @@ static int read_varying(const struct leat_dataset *d, size_t field, const struct
     if ((rc = open_for(&fetch, error)))
         return rc;
     leat_io_wait(&fetch.request);
+    *extent = fetch.extent;
     return leat_fetch_check(&fetch, error);
+}
+
+/* A photo in another form than it came in: of one in the fast form the value is what came, of a raw one its pixels. */
+static int read_form(const struct leat_extent *extent, struct leat_value *out, struct leat_error *error)
+{
+    struct leat_raw_photo raw;
+    if (extent->form != LEAT_FORM_RAW)
+        return leat_fail(error, LEAT_E_UNSUPPORTED, "this build of leat cannot read photos in the fast form");
+    if (!leat_raw_photo_get(out->data, out->length, &raw))
+        return leat_fail(error, LEAT_E_CORRUPT, "the photo is not stored as pixels, as its index says: pack the file again");
+    out->data = raw.pixels;
+    out->length = raw.bytes;
+    out->ndim = 3;
+    out->shape[0] = raw.height;
+    out->shape[1] = raw.width;
+    out->shape[2] = raw.channels;
+    return LEAT_OK;
 }
 
 static int check_field(const struct leat_dataset *d, size_t field, struct leat_error *error)
@@ -294,14 +314,21 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
     if (is_fixed(f)) {
         rc = read_fixed(d, field, &ref, bytes, out, error);
     } else {
-        rc = read_varying(d, field, &ref, out, error);
+        struct leat_extent extent = {0};
+        rc = read_varying(d, field, &ref, out, &extent, error);
         if (f->kind != LEAT_KIND_ARRAY) {
             out->dtype = LEAT_U8;
             out->ndim = 1;
             bytes = 1;
         }
         out->shape[0] = (int64_t)(out->length / bytes);
-        if (!rc && out->length % bytes)
+        if (!rc && extent.form != LEAT_FORM_ORIGINAL) {
+            rc = read_form(&extent, out, error);
+            if (rc) {
+                leat_error_at_extent(error, ref.source, &extent);
+                at_sample(d, field, &ref, rc, error);
+            }
+        } else if (!rc && out->length % bytes)
             rc = at_sample(d, field, &ref,
                            leat_fail(error, LEAT_E_CORRUPT,
                                      "a value of %" PRIu64 " bytes is not a whole number of rows of %" PRIu64 " bytes", out->length, bytes),
@@ -354,7 +381,7 @@ static int gather_lengths(const struct leat_dataset *d, size_t field, uint64_t *
         if (rc)
             return rc;
         for (size_t i = 0; i < n; i++)
-            to[at + i] = extents[i].length;
+            to[at + i] = leat_extent_value_bytes(&extents[i]) - (extents[i].form == LEAT_FORM_RAW ? LEAT_RAW_HEADER : 0);
     }
     return LEAT_OK;
 }

@@ -187,7 +187,7 @@ static void probe(struct leat_loader *l, uint64_t *ragged_row, uint64_t *largest
             seen += g == 0;
             for (size_t k = 0; k < l->groups[g].n_outputs; k++)
                 if (leat_program_output(l->program, l->groups[g].outputs[k])->ragged)
-                    sum += leat_program_ragged_bytes(l->program, l->groups[g].outputs[k], extent.length);
+                    sum += leat_program_ragged_bytes(l->program, l->groups[g].outputs[k], leat_extent_value_bytes(&extent));
         }
     *ragged_row = seen ? sum / seen : 0;
 }

@@ -228,6 +228,7 @@ static void describe(struct leat_task *t, size_t i)
     row->height = extent->height;
     row->image_kind = extent->image_kind;
     row->form = extent->form;
+    row->value_bytes = leat_extent_value_bytes(extent);
     row->rows = leat_fetch_rows(&t->fetch);
     row->rows_length = row->rows ? extent->rows_length : 0;
 }
@@ -257,7 +258,7 @@ static int make_group(struct leat_task *t, size_t i, const struct leat_fetch_gro
             const int64_t *offsets = (const int64_t *)(const void *)buffer_of(t, o);
             uint64_t room = (uint64_t)(offsets[row + 1] - offsets[row]) * output->row_bytes;
             uint8_t *dst = buffer_of(t, o) + leat_output_values(output, t->batch->plan.rows) + (uint64_t)offsets[row] * output->row_bytes;
-            if (leat_program_ragged_bytes(l->program, o, t->args[i].length) != room)
+            if (leat_program_ragged_bytes(l->program, o, t->args[i].value_bytes) != room)
                 return leat_fail(&t->error, LEAT_E_CHANGED, "a value changed its length while its batch was made; open the data set again");
             rc = leat_program_apply_ragged(l->program, o, t->work->scratch, &t->args[i], dst, &t->error);
         } else {
@@ -470,13 +471,13 @@ static void size_batch(struct leat_task *t)
                 if (!rc)
                     break;
                 i += failed;
-                t->extents[i++].length = 0;
+                t->extents[i++] = (struct leat_extent){0};
             }
             for (size_t k = 0; k < group->n_outputs; k++) {
                 const struct leat_output *output = output_of(t, group->outputs[k]);
                 int64_t *offsets = b->offsets[group->outputs[k]];
                 for (size_t i = 0; offsets && i < t->count; i++) {
-                    uint64_t bytes = leat_program_ragged_bytes(l->program, group->outputs[k], t->extents[i].length);
+                    uint64_t bytes = leat_program_ragged_bytes(l->program, group->outputs[k], leat_extent_value_bytes(&t->extents[i]));
                     uint64_t steps = output->row_bytes ? bytes / output->row_bytes : 0, sum = 0;
                     if (!leat_add_u64((uint64_t)offsets[first + i], steps, &sum) || sum > (UINT64_C(1) << 60))
                         sum = UINT64_C(1) << 60; /* more than any budget: the batch is refused when its buffers are cut */

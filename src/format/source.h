@@ -30,8 +30,9 @@ enum leat_image_kind {
 enum leat_image_form {
     LEAT_FORM_ORIGINAL = 0, /* its bytes as they came */
     LEAT_FORM_FAST,         /* a JPEG in the decode-fast form (jpeg/fast.h) */
-    LEAT_FORM_RAW           /* pixels (op/decode_raw.c) */
+    LEAT_FORM_RAW           /* pixels (raw_photo.h) */
 };
+#define LEAT_IMAGE_FORMS 3
 
 /* What is known of a value's health. */
 enum leat_health {
@@ -51,10 +52,16 @@ struct leat_extent {
     uint8_t image_kind;     /* enum leat_image_kind */
     uint8_t health;         /* enum leat_health */
     uint8_t form;           /* enum leat_image_form */
-    uint32_t original;      /* FAST: bytes of the photo as it came */
+    uint32_t original;      /* FAST, RAW: bytes of the photo as it came */
     uint32_t rows_length;   /* ORIGINAL: bytes of the row index (jpeg/rows.h), 0 if there is none: they lie right behind the photo ... */
     const uint8_t *rows;    /* ... unless this points to them, in memory that stays while the source is open */
 };
+
+/* Bytes of a value that is delivered without being decoded: of a photo in the fast form those that came. */
+static inline uint64_t leat_extent_value_bytes(const struct leat_extent *extent)
+{
+    return extent->form == LEAT_FORM_FAST ? extent->original : extent->length;
+}
 
 /* Values up to this size are read apart from the mapping while a file is cold. */
 #define LEAT_COLD_VALUE 4096
@@ -65,6 +72,8 @@ struct leat_source_about {
     unsigned version; /* of the format; 0: it has none */
     uint64_t bytes;   /* of the file, or of all files of a folder */
     uint64_t broken;  /* samples marked as broken; UINT64_MAX: not known */
+    /* By form (enum leat_image_form), 0 where it is not known: how many, their bytes, and their bytes as they came. */
+    uint64_t photos[LEAT_IMAGE_FORMS], photo_bytes[LEAT_IMAGE_FORMS], original_bytes[LEAT_IMAGE_FORMS];
 };
 
 struct leat_source_vtable {

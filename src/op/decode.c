@@ -16,6 +16,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "format/raw_photo.h"
+#include "format/source.h"
 #include "op/decode_internal.h"
 #include "op/program.h"
 
@@ -28,7 +30,7 @@ struct slot {
 };
 
 struct leat_decoder {
-    struct slot slots[3];
+    struct slot slots[4];
     struct slot now;     /* of the open photo; backend NULL if none is open */
     struct slot scanned; /* that has read the last photo to its end; backend NULL if none has */
     struct leat_decode_request request;
@@ -157,7 +159,7 @@ struct leat_decoder *leat_decoder_new(void)
     struct leat_decoder *d = leat_new(struct leat_decoder);
     if (!d)
         return NULL;
-    const struct leat_decode_backend *backends[] = {&leat_decode_jpeg, &leat_decode_png, &leat_decode_webp};
+    const struct leat_decode_backend *backends[] = {&leat_decode_jpeg, &leat_decode_png, &leat_decode_webp, &leat_decode_raw};
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
         d->slots[i].backend = backends[i];
         d->slots[i].codec = backends[i]->create();
@@ -183,10 +185,31 @@ void leat_decoder_free(struct leat_decoder *decoder)
     leat_free(decoder);
 }
 
+/* Who decodes a photo of this form, or NULL with an error. */
+static const struct leat_decode_backend *backend_of(const struct leat_decode_request *request, struct leat_error *error)
+{
+    if (request->form == LEAT_FORM_RAW)
+        return &leat_decode_raw;
+    if (request->form == LEAT_FORM_FAST)
+        return &leat_decode_jpeg;
+    return leat_decode_recognise(request->data, request->length, error);
+}
+
+/* After the photo was opened: its header is good. */
+static unsigned orientation_of(const struct leat_decode_request *request)
+{
+    struct leat_raw_photo raw;
+    if (!request->exif)
+        return 1;
+    if (request->form == LEAT_FORM_RAW)
+        return leat_raw_photo_get(request->data, request->length, &raw) ? raw.orientation : 1;
+    return leat_exif_orientation(request->data, request->length);
+}
+
 int leat_decoder_open(struct leat_decoder *d, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
                       struct leat_error *error)
 {
-    const struct leat_decode_backend *backend = leat_decode_recognise(request->data, request->length, error);
+    const struct leat_decode_backend *backend = backend_of(request, error);
     d->scanned.backend = NULL;
     if (!backend)
         return LEAT_E_DECODE;
@@ -205,7 +228,7 @@ int leat_decoder_open(struct leat_decoder *d, const struct leat_decode_request *
         return rc;
     }
     d->now = slot;
-    d->orientation = request->exif ? leat_exif_orientation(request->data, request->length) : 1;
+    d->orientation = orientation_of(request);
     leat_decoder_scaled_size(d, 1, width, height);
     return LEAT_OK;
 }

@@ -41,7 +41,7 @@ struct leat_decode_backend {
     void (*close)(struct leat_decode_codec *codec);
 };
 
-extern const struct leat_decode_backend leat_decode_jpeg, leat_decode_png, leat_decode_webp;
+extern const struct leat_decode_backend leat_decode_jpeg, leat_decode_png, leat_decode_webp, leat_decode_raw;
 
 /* The decoder for these bytes, or NULL with an error that names what they look like. */
 const struct leat_decode_backend *leat_decode_recognise(const void *data, size_t length, struct leat_error *error);

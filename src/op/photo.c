@@ -1,9 +1,14 @@
 /*
- * Is this photo whole? The decoder, with nothing between its beginning and its end.
+ * Is this photo whole? The decoder, with nothing between its beginning and its end. And what is stored instead of it,
+ * where another form was asked for.
  */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
-#include "op/decode.h"
+#include "format/raw_photo.h"
+#include "format/source.h"
+#include "op/decode_internal.h"
 #include "op/program.h"
 
 struct leat_photo_checker {
@@ -37,4 +42,77 @@ int leat_photo_check(struct leat_photo_checker *checker, const void *data, size_
     uint32_t width, height;
     int rc = leat_decoder_open(checker->decoder, &request, &width, &height, error);
     return rc ? rc : leat_decoder_end(checker->decoder, error);
+}
+
+const uint8_t *leat_photo_checker_rows(const struct leat_photo_checker *checker, size_t *length)
+{
+    return leat_decoder_rows(checker->decoder, length);
+}
+
+/* ---- other forms --------------------------------------------------------------------------------------------------- */
+
+static void pack_row(uint8_t *to, const uint8_t *row, uint32_t width, unsigned channels)
+{
+    if (channels == 1)
+        memcpy(to, row, width);
+    for (uint32_t x = 0; x < width && channels == 3; x++)
+        memcpy(to + 3 * (size_t)x, row + 4 * (size_t)x, 3);
+}
+
+/* The open photo, all of it. */
+static int read_pixels(struct leat_decoder *decoder, const struct leat_raw_photo *photo, uint8_t *to, struct leat_error *error)
+{
+    int rc = leat_decoder_begin(decoder, 1, 0, 0, photo->width, photo->height, error);
+    for (uint32_t y = 0; y < photo->height && !rc; y++, to += (size_t)photo->width * photo->channels) {
+        const uint8_t *row;
+        rc = leat_decoder_row(decoder, &row, error);
+        if (!rc)
+            pack_row(to, row, photo->width, photo->channels);
+    }
+    return rc;
+}
+
+static int pack_raw(struct leat_photo_checker *checker, const void *data, size_t length, const struct leat_photo_info *info, uint8_t **out,
+                    size_t *out_length, struct leat_error *error)
+{
+    const bool gray = info->channels < 3;
+    const struct leat_decode_request request = {.data = data, .length = length, .gray = gray, .scan_to_end = true};
+    struct leat_raw_photo photo = {.channels = gray ? 1 : 3, .orientation = (uint8_t)leat_exif_orientation(data, length)};
+    int rc = leat_decoder_open(checker->decoder, &request, &photo.width, &photo.height, error);
+    if (rc)
+        return rc;
+    uint64_t bytes = (uint64_t)photo.width * photo.height * photo.channels + LEAT_RAW_HEADER; /* of at most LEAT_MAX_PIXELS */
+    uint8_t *p = leat_alloc(bytes);
+    if (p) {
+        leat_raw_photo_put(p, &photo);
+        rc = read_pixels(checker->decoder, &photo, p + LEAT_RAW_HEADER, error);
+    } else {
+        rc = leat_fail(error, LEAT_E_NOMEM, "%llu bytes of memory for the pixels of a photo could not be had", (unsigned long long)bytes);
+    }
+    int end = leat_decoder_end(checker->decoder, rc ? NULL : error);
+    rc = rc ? rc : end;
+    if (rc) {
+        leat_free(p);
+        return rc;
+    }
+    *out = p;
+    *out_length = bytes;
+    return LEAT_OK;
+}
+
+int leat_photo_pack(struct leat_photo_checker *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
+                    size_t *out_length, struct leat_error *error)
+{
+    struct leat_photo_info info;
+    *out = NULL;
+    *out_length = 0;
+    int rc = leat_photo_probe(data, length, &info, error);
+    if (rc)
+        return rc;
+    if (form == LEAT_PHOTOS_RAW)
+        return pack_raw(checker, data, length, &info, out, out_length, error);
+    if (info.image_kind == LEAT_IMAGE_PNG || info.image_kind == LEAT_IMAGE_WEBP)
+        return leat_fail(error, LEAT_E_UNSUPPORTED, "it is a %s: only a JPEG has a fast form",
+                         info.image_kind == LEAT_IMAGE_PNG ? "PNG" : "WebP");
+    return leat_fail(error, LEAT_E_UNSUPPORTED, "this build of leat has no fast form of JPEGs");
 }

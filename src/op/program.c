@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "format/source.h"
 #include "op/native.h"
 #include "op/program_internal.h"
 #include "op/values.h"
@@ -251,9 +252,19 @@ static int call_native(const struct leat_compiled *part, struct leat_scratch *sc
     return rc;
 }
 
+/* A photo in the fast form that is not decoded: the bytes that came, to be ended with leat_free. What its bytes are to blame for is the
+ * sample's fault. */
+static int restore(const struct leat_row *row, uint8_t **out, size_t *length, struct leat_error *error)
+{
+    (void)row;
+    *out = NULL;
+    *length = 0;
+    return leat_fail(error, LEAT_E_UNSUPPORTED, "this build of leat cannot read photos in the fast form");
+}
+
 /* One value through parts and functions: in turns through the two buffers, the last step into `dst`. */
-static int apply_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *given, void *dst,
-                        struct leat_error *error)
+static int run_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *given, void *dst,
+                      struct leat_error *error)
 {
     struct leat_row row = *given; /* what the next step takes */
     unsigned turn = 0;
@@ -282,6 +293,24 @@ static int apply_native(const struct leat_compiled *c, struct leat_scratch *scra
         row.length = leat_type_bytes(&part->native->out);
         turn ^= 1;
     }
+    return rc;
+}
+
+static int apply_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
+                        struct leat_error *error)
+{
+    if (row->form != LEAT_FORM_FAST || c->parts[0].face.decodes)
+        return run_native(c, scratch, row, dst, error);
+    struct leat_row restored = *row;
+    uint8_t *bytes;
+    size_t length;
+    int rc = restore(row, &bytes, &length, error);
+    if (rc)
+        return rc;
+    restored.data = bytes;
+    restored.length = length;
+    rc = run_native(c, scratch, &restored, dst, error);
+    leat_free(bytes);
     return rc;
 }
 
@@ -328,6 +357,21 @@ uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t ou
     return c->in_bytes ? length / c->in_bytes * c->face.row_bytes : 0;
 }
 
+/* A photo in the fast form that is delivered as it came. */
+static int apply_restored(const struct leat_row *row, void *dst, struct leat_error *error)
+{
+    uint8_t *bytes;
+    size_t length;
+    int rc = restore(row, &bytes, &length, error);
+    if (!rc && length != row->value_bytes)
+        rc = leat_fail(error, LEAT_E_DECODE, "The photo had %zu bytes and not the %llu that its index says: pack the file again.", length,
+                       (unsigned long long)row->value_bytes);
+    else if (!rc)
+        memcpy(dst, bytes, length);
+    leat_free(bytes);
+    return rc;
+}
+
 int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *row,
                               void *dst, struct leat_error *error)
 {
@@ -338,7 +382,10 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
                          (unsigned long long)row->length, (unsigned long long)c->in_bytes);
     int64_t begin = leat_clock_ns();
     uint64_t n = row->length / leat_dtype_size(c->in.dtype);
-    if (c->path == LEAT_PATH_COPY)
+    int rc = LEAT_OK;
+    if (row->form == LEAT_FORM_FAST)
+        rc = apply_restored(row, dst, error);
+    else if (c->path == LEAT_PATH_COPY)
         memcpy(dst, row->length ? row->data : dst, row->length);
     else if (c->path == LEAT_PATH_CONVERT)
         convert_elements(c, row->data, dst, n);
@@ -346,7 +393,7 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
         map_elements(c, row->data, dst, n);
     scratch->times[c->first_time].ns += (uint64_t)(leat_clock_ns() - begin);
     scratch->times[c->first_time].rows++;
-    return LEAT_OK;
+    return rc;
 }
 
 /* ---- times ---- */

@@ -61,7 +61,8 @@ struct leat_row {
     uint8_t form;           /* enum leat_image_form of an encoded image */
     const uint8_t *rows;    /* its row index (jpeg/rows.h), or NULL */
     uint32_t rows_length;
-    bool scan_to_end; /* decode to the end even where the crop does not need it, to learn whether it is whole */
+    uint64_t value_bytes; /* of one in the fast form: its bytes as it came */
+    bool scan_to_end;     /* decode to the end even where the crop does not need it, to learn whether it is whole */
 };
 
 /* Memory of one thread: about leat_program_scratch_bytes, more for large photos. */
@@ -80,7 +81,7 @@ uint64_t leat_program_scratch_bytes(const struct leat_program *program);
  * of the user's get a copy. */
 size_t leat_program_apply(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *rows,
                           size_t n, void *dst, struct leat_error *error);
-/* Ragged: how many bytes a value of `length` bytes becomes, and the conversion itself. */
+/* Ragged: how many bytes a value of `length` bytes (leat_extent_value_bytes) becomes, and the conversion itself. */
 uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t output, uint64_t length);
 int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *row,
                               void *dst, struct leat_error *error);
@@ -119,6 +120,12 @@ struct leat_photo_checker;
 struct leat_photo_checker *leat_photo_checker_new(void);
 void leat_photo_checker_free(struct leat_photo_checker *checker);
 int leat_photo_check(struct leat_photo_checker *checker, const void *data, size_t length, struct leat_error *error);
+/* The row index (jpeg/rows.h) that the last check has left, NULL if there is none. Valid until the next check. */
+const uint8_t *leat_photo_checker_rows(const struct leat_photo_checker *checker, size_t *length);
+/* The photo in another form; *out is ended with leat_free. It is read to its end: LEAT_E_DECODE if it is broken. LEAT_E_UNSUPPORTED: it has
+ * no such form, and is to be kept as it came. */
+int leat_photo_pack(struct leat_photo_checker *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
+                    size_t *out_length, struct leat_error *error);
 /* Decodes, resizes so that the longer side is `max_side` (antialiased bilinear), encodes as JPEG. *out is ended with leat_free.
  * LEAT_OK with *out NULL: the photo is small enough and stays as it is. */
 int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out, size_t *out_length,

@@ -276,7 +276,7 @@ static bool place(const struct leat_store_source *s, uint64_t g, const struct le
 {
     uint64_t payload = s->groups[g].payload_bytes;
     if (r->offset < LEAT_STORE_GROUP_HEADER || r->offset - LEAT_STORE_GROUP_HEADER > payload ||
-        r->length > payload - (r->offset - LEAT_STORE_GROUP_HEADER) || r->length % info->unit || r->health > LEAT_HEALTH_BROKEN)
+        !leat_store_record_fits(&s->layout, info->unit, r, payload - (r->offset - LEAT_STORE_GROUP_HEADER)))
         return false;
     *e = (struct leat_extent){.offset = s->groups[g].offset + r->offset,
                               .length = r->length,
@@ -285,7 +285,10 @@ static bool place(const struct leat_store_source *s, uint64_t g, const struct le
                               .height = r->height,
                               .channels = r->channels,
                               .image_kind = r->image_kind,
-                              .health = r->health};
+                              .health = r->health,
+                              .form = r->form,
+                              .original = r->form ? r->extra : 0,
+                              .rows_length = leat_store_rows_length(r)};
     return true;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "format/raw_photo.h"
 #include "format/source.h"
 
 static void found(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row, uint64_t rows, uint64_t offset)
@@ -16,6 +17,12 @@ static void found(struct leat_store_faults *faults, enum leat_fault_kind kind, u
         faults->more++;
     else
         faults->list[faults->n++] = (struct leat_store_fault){kind, field, row, rows, offset};
+}
+
+/* A row index begins with the checksum of what follows. */
+static bool rows_are_whole(const uint8_t *p, uint64_t length)
+{
+    return length > 8 && leat_hash64(p + 8, length - 8) == leat_get_u64(p);
 }
 
 static bool is_zero(const uint8_t *p, uint64_t from, uint64_t to)
@@ -30,12 +37,14 @@ bool leat_store_note_get(const uint8_t **p, const uint8_t *end, struct leat_stor
 {
     if (end - *p < LEAT_STORE_NOTE_FIXED)
         return false;
-    uint32_t skipped = leat_get_u32(*p + 8);
-    *note = (struct leat_store_note){
-        .input = leat_get_u64(*p), .skipped = skipped != 0, .name_bytes = leat_get_u32(*p + 12), .reason_bytes = leat_get_u32(*p + 16)};
+    uint32_t kind = leat_get_u32(*p + 8);
+    *note = (struct leat_store_note){.input = leat_get_u64(*p),
+                                     .kind = (enum leat_note_kind)kind,
+                                     .name_bytes = leat_get_u32(*p + 12),
+                                     .reason_bytes = leat_get_u32(*p + 16)};
     *p += LEAT_STORE_NOTE_FIXED;
     uint64_t text = (uint64_t)note->name_bytes + note->reason_bytes;
-    if (skipped > 1 || text > (uint64_t)(end - *p))
+    if (kind > LEAT_NOTE_AS_CAME || text > (uint64_t)(end - *p))
         return false;
     note->name = (const char *)*p;
     note->reason = note->name + note->name_bytes;
@@ -58,6 +67,16 @@ static void check_columns(const struct leat_store_layout *l, const uint8_t *p, u
     }
 }
 
+/* Whether a photo in another form is what its record says. Whether a fast one restores is a matter of its checksum: it was restored when
+ * it was packed. */
+static bool form_is_true(const uint8_t *p, const struct leat_store_record *r)
+{
+    struct leat_raw_photo raw;
+    if (r->form == LEAT_FORM_RAW)
+        return leat_raw_photo_get(p, r->length, &raw) && raw.width == r->width && raw.height == r->height;
+    return true;
+}
+
 /* Payloads stand in the order of samples, then fields, each behind the one before: so no byte is without a checksum. */
 static void check_payloads(const struct leat_store_layout *l, const uint8_t *p, const struct leat_store_group *g,
                            const struct leat_store_shape *shape, struct leat_store_faults *faults)
@@ -71,13 +90,19 @@ static void check_payloads(const struct leat_store_layout *l, const uint8_t *p, 
             uint64_t place = shape->columns_at + info->before * g->n_rows + row * info->width;
             struct leat_store_record r;
             leat_store_record_get(p + place, &r, l->fields[f].kind == LEAT_KIND_IMAGE);
-            if (r.offset != at || r.length > end - at || r.length % info->unit || r.health > LEAT_HEALTH_BROKEN) {
+            if (r.offset != at || !leat_store_record_fits(l, info->unit, &r, end - at)) {
                 found(faults, LEAT_FAULT_RECORD, f, row, 1, place);
                 return; /* where the next one begins is no longer known */
             }
             if (leat_hash64(p + at, r.length) != r.checksum)
                 found(faults, LEAT_FAULT_PAYLOAD, f, row, 1, at);
+            else if (!form_is_true(p + at, &r))
+                found(faults, LEAT_FAULT_FORM, f, row, 1, at);
             at += r.length;
+            uint32_t rows = leat_store_rows_length(&r);
+            if (rows && !rows_are_whole(p + at, rows))
+                found(faults, LEAT_FAULT_ROWS, f, row, 1, at);
+            at += rows;
         }
     if (at != end)
         found(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, at);
@@ -131,6 +156,10 @@ const char *leat_store_fault_text(enum leat_fault_kind kind)
         return "the index points outside its group or out of order";
     case LEAT_FAULT_PAYLOAD:
         return "the value fails its checksum";
+    case LEAT_FAULT_ROWS:
+        return "the row index of the photo fails its checksum";
+    case LEAT_FAULT_FORM:
+        return "the photo is not stored in the form that the index says";
     }
     return "unknown fault";
 }

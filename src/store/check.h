@@ -16,6 +16,8 @@ enum leat_fault_kind {
     LEAT_FAULT_PAGE,    /* rows [row, row + rows) of a column */
     LEAT_FAULT_RECORD,  /* an index record that points where it must not */
     LEAT_FAULT_PAYLOAD, /* the value of a row */
+    LEAT_FAULT_ROWS,    /* the row index of a photo */
+    LEAT_FAULT_FORM,    /* a photo that is not what its record says */
 };
 
 struct leat_store_fault {
@@ -36,10 +38,11 @@ struct leat_store_faults {
 void leat_store_check_group(const struct leat_store_layout *layout, const uint8_t *p, const struct leat_store_group *group,
                             const struct leat_store_shape *shape, struct leat_store_faults *faults);
 
-/* A note of the directory: a sample that was marked or left out. Strings are not terminated. */
+/* A note of the directory: a sample that was marked or left out, or a photo that stays as it came. Strings are not terminated. */
+enum leat_note_kind { LEAT_NOTE_MARKED = 0, LEAT_NOTE_SKIPPED, LEAT_NOTE_AS_CAME };
 struct leat_store_note {
     uint64_t input;
-    bool skipped;
+    enum leat_note_kind kind;
     const char *name, *reason;
     uint32_t name_bytes, reason_bytes;
 };

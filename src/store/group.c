@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "format/fingerprint.h"
 #include "format/source.h"
+#include "store/check.h"
 #include "store/text.h"
 
 #define KEEP_BYTES (LEAT_STORE_GROUP_BYTES * 4) /* a buffer that one huge sample needed is given back */
@@ -34,19 +35,20 @@ static struct leat_group_value *value_at(const struct leat_group *g, uint64_t in
     return (struct leat_group_value *)(void *)g->values.data + input * g->layout->n_varying + v;
 }
 
-static void drop_shrunk(struct leat_group *g)
+static void drop_replacements(struct leat_group *g)
 {
     size_t n = g->values.length / sizeof(struct leat_group_value);
     struct leat_group_value *values = (struct leat_group_value *)(void *)g->values.data;
     for (size_t i = 0; i < n; i++) {
-        leat_free(values[i].shrunk);
-        values[i].shrunk = NULL;
+        leat_free(values[i].instead);
+        leat_free(values[i].rows);
+        values[i].instead = values[i].rows = NULL;
     }
 }
 
 void leat_group_destroy(struct leat_group *g)
 {
-    drop_shrunk(g);
+    drop_replacements(g);
     for (uint32_t f = 0; g->columns && f < g->layout->n_stored; f++)
         leat_growing_destroy(&g->columns[f]);
     leat_free(g->columns);
@@ -68,7 +70,7 @@ static void empty(struct leat_growing *b)
 
 bool leat_group_begin(struct leat_group *g, uint64_t first_input)
 {
-    drop_shrunk(g);
+    drop_replacements(g);
     for (uint32_t f = 0; f < g->layout->n_stored; f++)
         empty(&g->columns[f]);
     empty(&g->bytes);
@@ -224,7 +226,7 @@ out:
     return rc;
 }
 
-static int note(struct leat_group *g, uint64_t input, bool skipped, const char *reason)
+static int note(struct leat_group *g, uint64_t input, enum leat_note_kind kind, const char *reason)
 {
     const struct leat_store_layout *l = g->layout;
     const void *name = "";
@@ -246,7 +248,7 @@ static int note(struct leat_group *g, uint64_t input, bool skipped, const char *
     }
     uint8_t fixed[LEAT_STORE_NOTE_FIXED];
     leat_put_u64(fixed, g->first_input + input);
-    leat_put_u32(fixed + 8, skipped);
+    leat_put_u32(fixed + 8, kind);
     leat_put_u32(fixed + 12, (uint32_t)name_bytes);
     leat_put_u32(fixed + 16, (uint32_t)strlen(reason));
     g->n_notes++;
@@ -256,45 +258,117 @@ static int note(struct leat_group *g, uint64_t input, bool skipped, const char *
                : leat_fail(&g->error, LEAT_E_NOMEM, "no memory for the report of bad photos");
 }
 
-/* Looks at one photo: fills its record, replaces it by a smaller one if asked for. LEAT_E_DECODE: broken. */
-static int look(struct leat_group *g, struct leat_group_value *value, const struct leat_photo_hooks *hooks, void *checker,
+/* Resizes a photo that is too large: `data` and `length` then name what replaces it. */
+static int shrink(struct leat_group *g, struct leat_group_value *value, const struct leat_photo_hooks *hooks,
+                  const struct leat_group_options *options, struct leat_photo_facts *facts, const uint8_t **data, size_t *length)
+{
+    size_t n = 0;
+    int rc = hooks->shrink(*data, *length, options->max_side, options->quality, &value->instead, &n, &g->error);
+    if (rc || !value->instead)
+        return rc;
+    *data = value->instead;
+    *length = value->length = n;
+    return hooks->probe(*data, n, facts, &g->error);
+}
+
+/* The photo in the form that was asked for. LEAT_E_UNSUPPORTED: it has none. */
+static int change_form(struct leat_group *g, struct leat_group_value *value, const struct leat_photo_hooks *hooks, void *checker,
+                       const struct leat_group_options *options, const uint8_t *data, size_t length)
+{
+    uint8_t *packed = NULL;
+    size_t n = 0;
+    if (length > UINT32_MAX)
+        return leat_fail(&g->error, LEAT_E_UNSUPPORTED, "it has 4 GiB or more");
+    int rc = hooks->pack(checker, options->photos, data, length, &packed, &n, &g->error);
+    if (rc)
+        return rc;
+    value->came_length = length;
+    value->came_checksum = leat_hash64(data, length);
+    leat_free(value->instead);
+    value->instead = packed;
+    value->length = n;
+    value->record.form = (uint8_t)options->photos;
+    value->record.extra = (uint32_t)length;
+    value->record.health = LEAT_HEALTH_GOOD;
+    return LEAT_OK;
+}
+
+/* A photo that is stored as it came, or as it was resized. */
+static int check_photo(struct leat_group *g, struct leat_group_value *value, const struct leat_photo_hooks *hooks, void *checker,
+                       const uint8_t *data, size_t length)
+{
+    size_t n = 0;
+    int rc = hooks->check(checker, data, length, &value->rows, &n, &g->error);
+    if (rc)
+        return rc;
+    value->record.health = LEAT_HEALTH_GOOD;
+    value->record.extra = value->rows ? (uint32_t)n : 0; /* under 1 % of the photo: no larger one can be read */
+    return LEAT_OK;
+}
+
+/* Looks at one photo: fills its record, replaces it by a smaller one or another form where that was asked for.
+ * LEAT_E_DECODE: broken. */
+static int look(struct leat_group *g, uint64_t input, struct leat_group_value *value, const struct leat_photo_hooks *hooks, void *checker,
                 const struct leat_group_options *options)
 {
     const uint8_t *data = g->bytes.data + value->at;
+    size_t length = value->length;
     struct leat_photo_facts facts = {0};
-    int rc = hooks->probe(data, value->length, &facts, &g->error);
+    int rc = hooks->probe(data, length, &facts, &g->error);
     if (rc)
         return rc;
-    if (options->check)
-        rc = hooks->check(checker, data, value->length, &g->error);
-    size_t length = 0;
-    if (!rc && options->max_side && (facts.width > options->max_side || facts.height > options->max_side)) {
-        rc = hooks->shrink(data, value->length, options->max_side, options->quality, &value->shrunk, &length, &g->error);
-        if (!rc && value->shrunk) {
-            value->length = length;
-            rc = hooks->probe(value->shrunk, length, &facts, &g->error);
-        }
-    }
+    bool large = options->max_side && (facts.width > options->max_side || facts.height > options->max_side);
+    if (large && options->check)
+        rc = hooks->check(checker, data, length, NULL, NULL, &g->error);
+    if (!rc && large)
+        rc = shrink(g, value, hooks, options, &facts, &data, &length);
     value->record.width = facts.width;
     value->record.height = facts.height;
     value->record.channels = facts.channels;
     value->record.image_kind = facts.image_kind;
-    value->record.health = rc ? LEAT_HEALTH_BROKEN : options->check ? LEAT_HEALTH_GOOD : LEAT_HEALTH_UNCHECKED;
-    return rc;
+    if (!rc && options->photos) {
+        rc = change_form(g, value, hooks, checker, options, data, length);
+        if (rc != LEAT_E_UNSUPPORTED)
+            return rc;
+        rc = note(g, input, LEAT_NOTE_AS_CAME, g->error.message);
+        if (!rc)
+            leat_error_clear(&g->error);
+    }
+    return rc || !options->check ? rc : check_photo(g, value, hooks, checker, data, length);
+}
+
+/* A photo of a sample is broken: g->error says why. The first one of each sample is reported. Notes about this sample begin at
+ * `notes`, and there were n_notes before. */
+static int report_broken(struct leat_group *g, uint64_t input, bool skip, bool first, size_t notes, uint32_t n_notes)
+{
+    int rc = LEAT_OK;
+    if (skip) { /* what was said of its other photos is of no interest any more */
+        g->notes.length = notes;
+        g->n_notes = n_notes;
+    }
+    if (first)
+        rc = note(g, input, skip ? LEAT_NOTE_SKIPPED : LEAT_NOTE_MARKED, g->error.message);
+    g->n_broken += first && !skip;
+    g->n_skipped += skip;
+    ((bool *)g->dropped.data)[input] = skip;
+    leat_error_clear(&g->error);
+    return rc ? leat_fail(&g->error, rc, "no memory for the report of bad photos") : LEAT_OK;
 }
 
 static int look_at_sample(struct leat_group *g, uint64_t input, const struct leat_photo_hooks *hooks, void *checker,
                           const struct leat_group_options *options)
 {
     const struct leat_store_layout *l = g->layout;
-    uint32_t v = 0;
+    const size_t notes = g->notes.length;
+    const uint32_t n_notes = g->n_notes;
+    uint32_t v = 0, n_broken = 0;
     for (uint32_t f = 0; f < l->n_stored; f++) {
         if (!l->info[f].varying)
             continue;
         struct leat_group_value *value = value_at(g, input, v++);
         if (l->fields[f].kind != LEAT_KIND_IMAGE)
             continue;
-        int rc = look(g, value, hooks, checker, options);
+        int rc = look(g, input, value, hooks, checker, options);
         if (!rc)
             continue;
         value->record.health = LEAT_HEALTH_BROKEN;
@@ -303,17 +377,9 @@ static int look_at_sample(struct leat_group *g, uint64_t input, const struct lea
         if (rc != LEAT_E_DECODE || options->on_bad == LEAT_BAD_RAISE)
             return fail_at(g, input, f, rc);
         bool skip = options->on_bad == LEAT_BAD_SKIP;
-        if (!((bool *)g->dropped.data)[input]) {
-            rc = note(g, input, skip, g->error.message);
-            g->n_broken += !skip;
-            g->n_skipped += skip;
-        }
-        ((bool *)g->dropped.data)[input] = skip;
-        leat_error_clear(&g->error);
-        if (rc)
-            return leat_fail(&g->error, rc, "no memory for the report of bad photos");
-        if (skip)
-            return LEAT_OK;
+        rc = report_broken(g, input, skip, !n_broken++, notes, n_notes);
+        if (rc || skip)
+            return rc;
     }
     return LEAT_OK;
 }
@@ -350,9 +416,10 @@ static bool move_payloads(struct leat_group *g)
     for (uint64_t i = 0; i < g->n_inputs; i++)
         for (uint32_t v = 0; v < l->n_varying && !((bool *)g->dropped.data)[i]; v++) {
             struct leat_group_value *value = value_at(g, i, v);
-            const uint8_t *from = value->shrunk ? value->shrunk : g->bytes.data + value->at;
+            const uint8_t *from = value->instead ? value->instead : g->bytes.data + value->at;
             value->at = g->moved.length;
-            if (!leat_growing_append(&g->moved, from, value->length))
+            if (!leat_growing_append(&g->moved, from, value->length) ||
+                !leat_growing_append(&g->moved, value->rows, leat_store_rows_length(&value->record)))
                 return false;
         }
     struct leat_growing swap = g->bytes;
@@ -369,6 +436,10 @@ static void hash_payloads(struct leat_group *g)
         values[i].record.offset = values[i].at;
         values[i].record.length = values[i].length;
         values[i].record.checksum = leat_hash64(g->bytes.data + values[i].at, values[i].length);
+        if (values[i].record.form != LEAT_FORM_ORIGINAL)
+            continue;
+        values[i].came_length = values[i].length;
+        values[i].came_checksum = values[i].record.checksum;
     }
 }
 
@@ -436,9 +507,9 @@ static void sum_fingerprint(struct leat_group *g, uint32_t n_rows)
                 const struct leat_group_value *named = value_at(g, i, at);
                 memcpy(name, g->bytes.data + named->at, named->length);
                 name[named->length] = 0;
-                leat_fingerprint_file(sample, name, value->length);
+                leat_fingerprint_file(sample, name, value->came_length);
             } else {
-                leat_fingerprint_value(sample, value->record.checksum);
+                leat_fingerprint_value(sample, value->came_checksum);
             }
         }
         leat_fingerprint_append(g->sums, sample);
@@ -481,11 +552,13 @@ static int build(struct leat_group *g)
     uint32_t n_rows = g->n_inputs - g->n_skipped;
     bool moves = g->n_skipped > 0, ok = true;
     size_t n = g->values.length / sizeof(struct leat_group_value);
-    for (size_t i = 0; i < n && !moves; i++)
-        moves = ((struct leat_group_value *)(void *)g->values.data)[i].shrunk != NULL;
+    for (size_t i = 0; i < n && !moves; i++) {
+        const struct leat_group_value *value = (struct leat_group_value *)(void *)g->values.data + i;
+        moves = value->instead || value->rows;
+    }
     if (moves) {
         ok = move_payloads(g);
-        drop_shrunk(g);
+        drop_replacements(g);
     }
     if (ok && g->n_skipped)
         close_gaps(g);

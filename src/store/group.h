@@ -7,7 +7,7 @@
  *     | header | a0 b0 a1 b1 a2 b2 ...                      (a, b: varying fields; 0, 1, 2: samples)
  *
  * which is already how payloads lie in the file, so that finishing a group appends columns and directory and moves
- * nothing, unless a photo was resized or left out.
+ * nothing, unless a photo was resized, got another form or a row index, or was left out.
  */
 #ifndef LEAT_STORE_GROUP_H
 #define LEAT_STORE_GROUP_H
@@ -17,20 +17,24 @@
 #include "store/photo_hooks.h"
 
 #define LEAT_STORE_GROUP_BYTES (UINT64_C(8) << 20)
+#define LEAT_STORE_RAW_GROUP_BYTES (UINT64_C(1) << 20) /* of photos as they came, that become pixels: some ten times as much */
 #define LEAT_STORE_GROUP_ROWS 65536u
 #define LEAT_STORE_NAME_BYTES 4096 /* of a value of the field "name", with a NUL */
 
 struct leat_group_value {
     uint64_t at, length; /* in `bytes` */
     uint64_t path;       /* 1 + place in `paths`, or 0 */
-    uint8_t *shrunk;     /* what replaces it, or NULL */
+    uint8_t *instead;    /* what replaces it, of record.length bytes, or NULL */
+    uint8_t *rows;       /* the row index of a photo, of record.extra bytes, or NULL */
     struct leat_store_record record;
+    uint64_t came_length, came_checksum; /* of the value as it came, or as it was resized: what the fingerprint is about */
 };
 
 struct leat_group_options {
     bool check;
     enum leat_on_bad on_bad;
     unsigned max_side, quality;
+    enum leat_photos photos;
 };
 
 struct leat_group {

@@ -11,6 +11,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "format/raw_photo.h"
+#include "format/source.h"
 
 enum { NAME_ROOM = LEAT_STORE_HEADER_FIXED }; /* bytes of a field name with its NUL */
 #define MAX_VALUE_BYTES (UINT64_C(1) << 40)
@@ -225,6 +227,7 @@ void leat_store_header_put(uint8_t *p, const struct leat_store_layout *l, const 
     memset(p, 0, bytes);
     memcpy(p, LEAT_STORE_MAGIC, 8);
     leat_put_u32(p + 8, LEAT_STORE_VERSION);
+    leat_put_u32(p + 12, l->features);
     leat_put_u64(p + 16, bytes);
     leat_put_u32(p + 24, l->n_stored);
     leat_put_u64(p + 32, identity->options);
@@ -244,7 +247,7 @@ int leat_store_header_length(const uint8_t *p, uint64_t *bytes, struct leat_erro
     if (version != LEAT_STORE_VERSION)
         return leat_fail(error, LEAT_E_FORMAT, "the file has format version %u and this leat reads version %u: use a newer leat", version,
                          LEAT_STORE_VERSION);
-    if (features)
+    if (features & ~LEAT_FEATURE_FORMS)
         return leat_fail(error, LEAT_E_FORMAT, "the file needs features (0x%x) that this leat does not have: use a newer leat", features);
     if (n_fields == 0 || n_fields > LEAT_STORE_MAX_FIELDS || leat_get_u64(p + 16) != leat_store_header_bytes(n_fields))
         return leat_fail(error, LEAT_E_CORRUPT, "the header's length is impossible: restore the file or pack it again");
@@ -283,6 +286,7 @@ int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_la
         rc = leat_fail(error, LEAT_E_CORRUPT, "the schema in the header is impossible: %s", error ? error->message : "");
     if (rc)
         goto out;
+    l->features = leat_get_u32(p + 12);
     *identity = (struct leat_store_identity){leat_get_u64(p + 32), leat_get_u64(p + 40), leat_get_u64(p + 48), leat_get_u64(p + 56)};
     /* What was read must be what would be written: no byte of the header is free, page sizes included. */
     uint8_t *again = leat_alloc(bytes);
@@ -359,7 +363,8 @@ void leat_store_record_put(uint8_t *p, const struct leat_store_record *r, bool i
     p[32] = r->channels;
     p[33] = r->image_kind;
     p[34] = r->health;
-    memset(p + 35, 0, 5);
+    p[35] = r->form;
+    leat_put_u32(p + 36, r->extra);
 }
 
 void leat_store_record_get(const uint8_t *p, struct leat_store_record *r, bool image)
@@ -372,6 +377,15 @@ void leat_store_record_get(const uint8_t *p, struct leat_store_record *r, bool i
     r->channels = p[32];
     r->image_kind = p[33];
     r->health = p[34];
+    r->form = p[35];
+    r->extra = leat_get_u32(p + 36);
+}
+
+bool leat_store_record_fits(const struct leat_store_layout *l, uint64_t unit, const struct leat_store_record *r, uint64_t room)
+{
+    return r->length <= room && leat_store_rows_length(r) <= room - r->length && r->length % unit == 0 && r->health <= LEAT_HEALTH_BROKEN &&
+           r->form <= (l->features & LEAT_FEATURE_FORMS ? LEAT_FORM_RAW : LEAT_FORM_ORIGINAL) &&
+           (r->form != LEAT_FORM_RAW || r->length >= LEAT_RAW_HEADER);
 }
 
 /* ---- sections and footer ------------------------------------------------------------------------------------------- */
@@ -413,6 +427,24 @@ void leat_store_summary_get(const uint8_t p[LEAT_STORE_SUMMARY], struct leat_sto
 {
     *s = (struct leat_store_summary){
         leat_get_u64(p), leat_get_u64(p + 8), {leat_get_u64(p + 16), leat_get_u64(p + 24)}, leat_get_u64(p + 32), leat_get_u64(p + 40)};
+}
+
+void leat_store_forms_put(uint8_t p[LEAT_STORE_FORMS], const struct leat_store_forms *f)
+{
+    for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++, p += 24) {
+        leat_put_u64(p, f->photos[form]);
+        leat_put_u64(p + 8, f->bytes[form]);
+        leat_put_u64(p + 16, f->original[form]);
+    }
+}
+
+void leat_store_forms_get(const uint8_t p[LEAT_STORE_FORMS], struct leat_store_forms *f)
+{
+    for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++, p += 24) {
+        f->photos[form] = leat_get_u64(p);
+        f->bytes[form] = leat_get_u64(p + 8);
+        f->original[form] = leat_get_u64(p + 16);
+    }
 }
 
 void leat_store_footer_put(uint8_t p[LEAT_STORE_FOOTER], const struct leat_store_footer *f)

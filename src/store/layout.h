@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "leat/leat.h"
+#include "format/source.h"
 
 #define LEAT_STORE_VERSION 1u
 #define LEAT_STORE_MAGIC "\x89LEAT\r\n\x1a"
@@ -37,6 +37,7 @@ enum {
     LEAT_STORE_NOTE_FIXED = 20,
     LEAT_STORE_SECTION_ENTRY = 40,
     LEAT_STORE_SUMMARY = 48,
+    LEAT_STORE_FORMS = 72,
     LEAT_STORE_FOOTER = 64,
     LEAT_STORE_PAGE_BYTES = 65536,
     LEAT_STORE_MAX_FIELDS = 1024,
@@ -48,9 +49,13 @@ enum leat_section_type {
     LEAT_SECTION_METADATA = 2,
     LEAT_SECTION_GROUPS = 3,
     LEAT_SECTION_SUMMARY = 4,
-    LEAT_SECTION_JPEG_ROWS = 5, /* reserved: where the rows of blocks of a JPEG begin */
+    LEAT_SECTION_JPEG_ROWS = 5, /* not used: the row index of a photo lies behind it */
+    LEAT_SECTION_FORMS = 6,     /* optional, beside LEAT_FEATURE_FORMS: how many photos are in each form */
 };
 #define LEAT_SECTION_REQUIRED 1u
+
+/* Bits of the header that a reader must know. */
+#define LEAT_FEATURE_FORMS 1u /* photos may be stored in another form than they came in */
 
 /* What is known of a field, stored or derived. */
 struct leat_store_field {
@@ -73,6 +78,7 @@ struct leat_store_layout {
     int64_t name_field; /* the stored field "name" (text), or -1 */
     bool has_files;     /* some field is flagged LEAT_FIELD_FILES */
     uint64_t row_bytes; /* sum of the widths */
+    uint32_t features;  /* LEAT_FEATURE_*: of the file, not of its schema */
 };
 
 /* Checks a schema and computes where everything lies. Errors: INVALID (names the field), NOMEM. */
@@ -141,10 +147,18 @@ struct leat_store_record {
     uint64_t length, checksum;
     uint32_t width, height; /* images only, from here on */
     uint8_t channels, image_kind, health;
+    uint8_t form;   /* enum leat_image_form */
+    uint32_t extra; /* ORIGINAL: bytes of the row index that lies right behind the photo; else bytes of the photo as it came */
 };
 enum { LEAT_STORE_RECORD = 24, LEAT_STORE_IMAGE_RECORD = 40 };
 void leat_store_record_put(uint8_t *p, const struct leat_store_record *record, bool image);
 void leat_store_record_get(const uint8_t *p, struct leat_store_record *record, bool image);
+/* Whether a record's payload, and the row index behind it, lie in `room` bytes, and its other numbers are possible. */
+bool leat_store_record_fits(const struct leat_store_layout *layout, uint64_t unit, const struct leat_store_record *record, uint64_t room);
+static inline uint32_t leat_store_rows_length(const struct leat_store_record *record)
+{
+    return record->form ? 0 : record->extra;
+}
 
 /* ---- sections and footer ---- */
 
@@ -162,6 +176,13 @@ struct leat_store_summary {
 };
 void leat_store_summary_put(uint8_t p[LEAT_STORE_SUMMARY], const struct leat_store_summary *summary);
 void leat_store_summary_get(const uint8_t p[LEAT_STORE_SUMMARY], struct leat_store_summary *summary);
+
+/* Of the photos of a file, by form: how many, their bytes with row indexes, and their bytes as they came. */
+struct leat_store_forms {
+    uint64_t photos[LEAT_IMAGE_FORMS], bytes[LEAT_IMAGE_FORMS], original[LEAT_IMAGE_FORMS];
+};
+void leat_store_forms_put(uint8_t p[LEAT_STORE_FORMS], const struct leat_store_forms *forms);
+void leat_store_forms_get(const uint8_t p[LEAT_STORE_FORMS], struct leat_store_forms *forms);
 
 struct leat_store_footer {
     uint64_t file_bytes, directory_at, directory_bytes, directory_checksum, header_checksum;

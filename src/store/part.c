@@ -160,7 +160,21 @@ int leat_part_start(struct leat_part *part, const uint8_t *header, uint64_t head
     part->header_checksum = leat_store_header_checksum(header, header_bytes);
     part->entries.length = 0;
     memset(&part->summary, 0, sizeof part->summary);
+    memset(&part->forms, 0, sizeof part->forms);
     return LEAT_OK;
+}
+
+/* The forms of a group's photos, from its columns. */
+static void count_forms(struct leat_store_forms *forms, const struct leat_store_layout *l, const uint8_t *columns, uint64_t n_rows)
+{
+    for (uint32_t f = 0; f < l->n_stored; f++)
+        for (uint64_t row = 0; row < n_rows && l->fields[f].kind == LEAT_KIND_IMAGE; row++) {
+            struct leat_store_record r;
+            leat_store_record_get(columns + l->info[f].before * n_rows + row * l->info[f].width, &r, true);
+            forms->photos[r.form]++;
+            forms->bytes[r.form] += r.length + leat_store_rows_length(&r);
+            forms->original[r.form] += r.form ? r.extra : r.length;
+        }
 }
 
 int leat_part_count(struct leat_part *part, const struct leat_store_layout *layout, const uint8_t *group, uint64_t offset,
@@ -179,6 +193,8 @@ int leat_part_count(struct leat_part *part, const struct leat_store_layout *layo
                                      .directory_checksum = g.directory_checksum};
     if (!leat_growing_append(&part->entries, &entry, sizeof entry))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the index of groups");
+    if (layout->features & LEAT_FEATURE_FORMS)
+        count_forms(&part->forms, layout, group + shape.columns_at, g.n_rows);
     const uint8_t *directory = group + shape.directory_at;
     uint64_t sums[2] = {leat_get_u64(directory), leat_get_u64(directory + 8)};
     leat_fingerprint_join(part->summary.sums, sums, g.n_rows);
@@ -199,12 +215,12 @@ int leat_part_append(struct leat_part *part, const uint8_t *group, size_t bytes,
 
 /* Adds a section to `tail`, whose first byte stands at part->bytes, and its entry to `directory`. */
 static bool add_section(const struct leat_part *part, struct leat_growing *tail, struct leat_growing *directory, uint32_t type,
-                        const void *data, uint64_t length)
+                        uint16_t flags, const void *data, uint64_t length)
 {
     if (!leat_growing_align(tail, LEAT_STORE_ALIGN))
         return false;
     struct leat_store_section s = {.type = type,
-                                   .flags = LEAT_SECTION_REQUIRED,
+                                   .flags = flags,
                                    .align_log2 = 6,
                                    .offset = part->bytes + tail->length,
                                    .length = length,
@@ -229,16 +245,21 @@ static bool pack_classes(struct leat_growing *out, const char *const *classes, s
 }
 
 static bool build_tail(struct leat_part *part, struct leat_growing *tail, struct leat_growing *directory, struct leat_growing *scratch,
-                       const char *const *classes, size_t n_classes, const char *metadata)
+                       const struct leat_store_forms *forms, const char *const *classes, size_t n_classes, const char *metadata)
 {
     uint8_t summary[LEAT_STORE_SUMMARY];
     leat_store_summary_put(summary, &part->summary);
     bool ok = pack_classes(scratch, classes, n_classes) &&
-              add_section(part, tail, directory, LEAT_SECTION_CLASSES, scratch->data, scratch->length) &&
-              add_section(part, tail, directory, LEAT_SECTION_METADATA, metadata, strlen(metadata)) &&
-              add_section(part, tail, directory, LEAT_SECTION_GROUPS, part->entries.data, part->entries.length) &&
-              add_section(part, tail, directory, LEAT_SECTION_SUMMARY, summary, sizeof summary) &&
-              leat_growing_align(tail, LEAT_STORE_ALIGN);
+              add_section(part, tail, directory, LEAT_SECTION_CLASSES, LEAT_SECTION_REQUIRED, scratch->data, scratch->length) &&
+              add_section(part, tail, directory, LEAT_SECTION_METADATA, LEAT_SECTION_REQUIRED, metadata, strlen(metadata)) &&
+              add_section(part, tail, directory, LEAT_SECTION_GROUPS, LEAT_SECTION_REQUIRED, part->entries.data, part->entries.length) &&
+              add_section(part, tail, directory, LEAT_SECTION_SUMMARY, LEAT_SECTION_REQUIRED, summary, sizeof summary);
+    if (ok && forms) {
+        uint8_t counted[LEAT_STORE_FORMS];
+        leat_store_forms_put(counted, forms);
+        ok = add_section(part, tail, directory, LEAT_SECTION_FORMS, 0, counted, sizeof counted);
+    }
+    ok = ok && leat_growing_align(tail, LEAT_STORE_ALIGN);
     struct leat_store_footer footer = {.directory_at = part->bytes + tail->length,
                                        .directory_bytes = directory->length,
                                        .directory_checksum = leat_hash64(directory->data, directory->length),
@@ -254,10 +275,12 @@ static bool build_tail(struct leat_part *part, struct leat_growing *tail, struct
     return true;
 }
 
-int leat_part_end(struct leat_part *part, const char *const *classes, size_t n_classes, const char *metadata, struct leat_error *error)
+int leat_part_end(struct leat_part *part, const struct leat_store_layout *layout, const char *const *classes, size_t n_classes,
+                  const char *metadata, struct leat_error *error)
 {
     struct leat_growing tail = {0}, directory = {0}, scratch = {0};
-    int rc = build_tail(part, &tail, &directory, &scratch, classes, n_classes, metadata)
+    int rc = build_tail(part, &tail, &directory, &scratch, layout->features & LEAT_FEATURE_FORMS ? &part->forms : NULL, classes, n_classes,
+                        metadata)
                  ? leat_part_write(part->fd, part->partial, tail.data, tail.length, part->bytes, error)
                  : leat_fail(error, LEAT_E_NOMEM, "no memory for the index of the file");
     if (rc)

@@ -25,6 +25,7 @@ struct leat_part {
     uint64_t bytes;       /* written so far */
     struct leat_growing entries;
     struct leat_store_summary summary;
+    struct leat_store_forms forms; /* counted where the file has LEAT_FEATURE_FORMS */
     uint64_t header_checksum, footer_checksum;
 };
 
@@ -39,7 +40,8 @@ int leat_part_append(struct leat_part *part, const uint8_t *group, size_t bytes,
 int leat_part_count(struct leat_part *part, const struct leat_store_layout *layout, const uint8_t *group, uint64_t offset,
                     struct leat_error *error);
 /* Sections, directory, footer; then the disk has it all. */
-int leat_part_end(struct leat_part *part, const char *const *classes, size_t n_classes, const char *metadata, struct leat_error *error);
+int leat_part_end(struct leat_part *part, const struct leat_store_layout *layout, const char *const *classes, size_t n_classes,
+                  const char *metadata, struct leat_error *error);
 /* Gives a finished file its name. */
 int leat_part_publish(const char *partial, const char *path, bool replace, struct leat_error *error);
 /* "PATH.partial"; ended with leat_free, NULL: memory is out. */

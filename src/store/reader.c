@@ -316,6 +316,28 @@ static int read_groups(struct leat_store_source *s, struct leat_error *error)
     return make_hints(s, error);
 }
 
+/* Optional: a file without says nothing of it, but one whose photos all are as they came has none. */
+static int read_forms(struct leat_store_source *s, struct leat_error *error)
+{
+    void *bytes;
+    uint64_t length;
+    if (!(s->layout.features & LEAT_FEATURE_FORMS)) {
+        s->forms.photos[LEAT_FORM_ORIGINAL] = s->summary.count * s->layout.n_images;
+        return LEAT_OK;
+    }
+    bool there = false;
+    for (uint32_t i = 0; i < s->n_sections; i++)
+        there |= s->sections[i].type == LEAT_SECTION_FORMS && !s->sections[i].codec && s->sections[i].length == LEAT_STORE_FORMS;
+    if (!there)
+        return LEAT_OK;
+    int rc = read_section(s, LEAT_SECTION_FORMS, "the count of forms", &bytes, &length, error);
+    if (rc)
+        return rc;
+    leat_store_forms_get(bytes, &s->forms);
+    leat_free(bytes);
+    return LEAT_OK;
+}
+
 static bool bits_init(struct leat_bits *bits, uint64_t n)
 {
     bits->n = n;
@@ -408,6 +430,8 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
     if (!rc)
         rc = read_groups(s, error);
     if (!rc)
+        rc = read_forms(s, error);
+    if (!rc)
         rc = make_bits(s, error);
     if (rc)
         return rc;
@@ -463,6 +487,11 @@ static int about(struct leat_source *source, struct leat_source_about *out, stru
 {
     const struct leat_store_source *s = (const struct leat_store_source *)source;
     *out = (struct leat_source_about){.version = LEAT_STORE_VERSION, .bytes = s->file->size, .broken = s->summary.broken};
+    for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++) {
+        out->photos[form] = s->forms.photos[form];
+        out->photo_bytes[form] = s->forms.bytes[form];
+        out->original_bytes[form] = s->forms.original[form];
+    }
     return LEAT_OK;
 }
 

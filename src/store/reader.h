@@ -23,6 +23,7 @@ struct leat_store_source {
     struct leat_store_layout layout;
     struct leat_store_identity identity;
     struct leat_store_summary summary;
+    struct leat_store_forms forms;
     struct leat_store_section *sections;
     uint32_t n_sections;
     enum leat_recheck recheck;

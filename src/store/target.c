@@ -95,7 +95,7 @@ static int compare_headers(struct leat_target *t, const uint8_t *there, struct l
     if (!leat_store_header_length(there, &bytes, NULL) && bytes == t->header_bytes &&
         !leat_store_header_get(there, bytes, &layout, &id, NULL)) {
         what = id.source != t->identity.source     ? "the source"
-               : id.options != t->identity.options ? "the options (check, on_bad, shard_bytes, max_side, quality)"
+               : id.options != t->identity.options ? "the options (check, on_bad, shard_bytes, max_side, quality, photos)"
                : id.content != t->identity.content ? "the classes or the metadata"
                                                    : what;
         leat_store_layout_destroy(&layout);
@@ -207,7 +207,7 @@ static int open_shard(struct leat_target *t, struct leat_error *error)
 static int end_shard(struct leat_target *t, struct leat_error *error)
 {
     struct leat_part *p = &t->shard;
-    int rc = leat_part_end(p, t->options->classes, t->options->n_classes, t->metadata, error);
+    int rc = leat_part_end(p, t->layout, t->options->classes, t->options->n_classes, t->metadata, error);
     if (rc)
         return rc;
     struct leat_manifest *m = &t->manifest;
@@ -444,7 +444,7 @@ int leat_target_finish(struct leat_target *t, struct leat_error *error)
         if (!rc)
             rc = leat_part_sync_folder(t->main.path, error);
     } else {
-        rc = leat_part_end(&t->main, t->options->classes, t->options->n_classes, t->metadata, error);
+        rc = leat_part_end(&t->main, t->layout, t->options->classes, t->options->n_classes, t->metadata, error);
     }
     if (!rc)
         rc = leat_part_publish(t->main.partial, t->main.path, t->options->overwrite, error);

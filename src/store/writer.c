@@ -22,6 +22,9 @@
 #include "store/target.h"
 #include "store/text.h"
 
+/* Reasons for which photos stay as they came that are told apart. */
+enum { REASONS = 32 };
+
 enum stage { FREE = 0, WAITING, WORKING, DONE };
 
 struct slot {
@@ -49,6 +52,9 @@ struct leat_writer {
     struct leat_writer_progress progress_now;
     struct leat_bad_sample *bad;
     size_t n_bad, bad_room;
+    struct leat_as_came as_came[REASONS]; /* most frequent first */
+    size_t n_as_came;
+    uint64_t came; /* photos of these */
 
     uint64_t given; /* samples; the caller's thread only */
     bool finished;
@@ -66,9 +72,46 @@ static char *copy_text(const char *text, size_t n)
     return copy;
 }
 
+/* Where a reason stands; n_as_came if it is a new one. */
+static size_t find_reason(const struct leat_writer *w, const char *reason, uint32_t bytes)
+{
+    size_t i = 0;
+    while (i < w->n_as_came && (strlen(w->as_came[i].reason) != bytes || memcmp(w->as_came[i].reason, reason, bytes)))
+        i++;
+    return i;
+}
+
+/* One more photo that stays as it came. */
+static int add_as_came(struct leat_writer *w, const char *reason, uint32_t bytes, struct leat_error *error)
+{
+    struct leat_as_came *all = w->as_came;
+    size_t i = find_reason(w, reason, bytes);
+    if (i == w->n_as_came && i >= REASONS - 1) {
+        reason = "other reasons";
+        bytes = (uint32_t)strlen(reason);
+        i = find_reason(w, reason, bytes);
+    }
+    if (i == w->n_as_came) {
+        char *copy = copy_text(reason, bytes);
+        if (!copy)
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for the report of photos");
+        all[w->n_as_came++] = (struct leat_as_came){.reason = copy};
+    }
+    all[i].photos++;
+    w->came++;
+    for (; i && all[i - 1].photos < all[i].photos; i--) {
+        struct leat_as_came swap = all[i];
+        all[i] = all[i - 1];
+        all[i - 1] = swap;
+    }
+    return LEAT_OK;
+}
+
 static int add_bad(void *user, const struct leat_store_note *note, struct leat_error *error)
 {
     struct leat_writer *w = user;
+    if (note->kind == LEAT_NOTE_AS_CAME)
+        return add_as_came(w, note->reason, note->reason_bytes, error);
     if (w->n_bad == w->bad_room) {
         size_t room = w->bad_room * 2 + 16;
         struct leat_bad_sample *bad = leat_realloc_array(w->bad, room, sizeof *bad);
@@ -77,7 +120,7 @@ static int add_bad(void *user, const struct leat_store_note *note, struct leat_e
         w->bad = bad;
         w->bad_room = room;
     }
-    struct leat_bad_sample b = {.index = note->input, .skipped = note->skipped};
+    struct leat_bad_sample b = {.index = note->input, .skipped = note->kind == LEAT_NOTE_SKIPPED};
     b.name = copy_text(note->name, note->name_bytes);
     b.reason = copy_text(note->reason, note->reason_bytes);
     if (!b.name || !b.reason) {
@@ -100,6 +143,17 @@ bool leat_writer_bad(const struct leat_writer *w, size_t i, struct leat_bad_samp
     return there;
 }
 
+bool leat_writer_as_came(const struct leat_writer *w, size_t i, struct leat_as_came *out)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&w->lock;
+    pthread_mutex_lock(lock);
+    bool there = i < w->n_as_came;
+    if (there)
+        *out = w->as_came[i];
+    pthread_mutex_unlock(lock);
+    return there;
+}
+
 /* ---- writing in order ---------------------------------------------------------------------------------------------- */
 
 static void update_progress(struct leat_writer *w)
@@ -109,7 +163,8 @@ static void update_progress(struct leat_writer *w)
     w->progress_now = (struct leat_writer_progress){.samples = t->samples + part->summary.count,
                                                     .bytes = t->bytes + part->bytes,
                                                     .broken = t->broken + part->summary.broken,
-                                                    .skipped = t->skipped + part->summary.skipped};
+                                                    .skipped = t->skipped + part->summary.skipped,
+                                                    .as_came = w->came};
 }
 
 /* The report of a group's bad photos, from its notes. */
@@ -161,7 +216,8 @@ static void *work(void *arg)
 {
     struct leat_writer *w = arg;
     void *checker = NULL;
-    bool checks = w->layout.n_images && w->group_options.check, ready = !checks || (checker = w->hooks->checker_new());
+    bool checks = w->layout.n_images && (w->group_options.check || w->group_options.photos),
+         ready = !checks || (checker = w->hooks->checker_new());
     pthread_mutex_lock(&w->lock);
     for (;;) {
         while (w->taken == w->made && !w->ending) {
@@ -265,6 +321,10 @@ static void identify(struct leat_writer *w)
     const uint64_t numbers[5] = {o->check, o->on_bad == LEAT_BAD_SKIP, o->shard_bytes, o->max_side, o->max_side ? o->quality : 0};
     struct leat_store_identity *id = &w->target.identity;
     id->options = leat_hash64(numbers, sizeof numbers);
+    if (o->photos && w->layout.n_images) { /* what ORIGINAL writes can be gone on with by any version */
+        const uint64_t more[2] = {id->options, o->photos};
+        id->options = leat_hash64(more, sizeof more);
+    }
     id->source = o->source_id ? hash_text(1, o->source_id) : 0;
     id->content = hash_text(o->n_classes, w->metadata);
     for (size_t i = 0; i < o->n_classes; i++)
@@ -301,11 +361,13 @@ static int take_options(struct leat_writer *w, const struct leat_writer_options 
     struct leat_writer_options *o = &w->options;
     if ((int)o->on_bad < LEAT_BAD_MARK || o->on_bad > LEAT_BAD_RAISE || o->quality > 100 || o->n_classes > UINT32_MAX)
         return leat_fail(error, LEAT_E_INVALID, "on_bad is MARK, SKIP or RAISE, quality at most 100");
+    if ((int)o->photos < LEAT_PHOTOS_ORIGINAL || o->photos > LEAT_PHOTOS_RAW)
+        return leat_fail(error, LEAT_E_INVALID, "photos is ORIGINAL, FAST or RAW");
     o->quality = o->quality ? o->quality : 90;
     w->max_threads = o->num_threads ? o->num_threads : leat_cpu_count();
     if (w->max_threads > 1024)
         w->max_threads = 1024;
-    w->group_options = (struct leat_group_options){o->check, o->on_bad, o->max_side, o->quality};
+    w->group_options = (struct leat_group_options){o->check, o->on_bad, o->max_side, o->quality, o->photos};
     return copy_strings(w, o, error);
 }
 
@@ -325,6 +387,9 @@ static int take_schema(struct leat_writer *w, const struct leat_field *fields, s
         rc = leat_fail(error, LEAT_E_UNSUPPORTED, "this writer was opened without functions for photos");
     else if (!rc && w->layout.n_images && w->options.max_side && !w->hooks->shrink)
         rc = leat_fail(error, LEAT_E_UNSUPPORTED, "this build of leat cannot make photos smaller: leave max_side at 0");
+    else if (!rc && w->layout.n_images && w->options.photos && !w->hooks->pack)
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "this build of leat stores photos only as they came: leave photos at ORIGINAL");
+    w->layout.features = w->layout.n_images && w->options.photos ? LEAT_FEATURE_FORMS : 0;
     leat_free(copy);
     return rc;
 }
@@ -427,7 +492,9 @@ int leat_writer_add(struct leat_writer *w, const struct leat_value_ref *values, 
     if (rc)
         return rc;
     uint64_t cost = leat_group_cost(&w->layout, values);
-    if (group->n_inputs && (group->input_bytes + cost > LEAT_STORE_GROUP_BYTES && w->layout.n_varying)) {
+    const bool raw = w->layout.n_images && w->options.photos == LEAT_PHOTOS_RAW;
+    const uint64_t full = raw ? LEAT_STORE_RAW_GROUP_BYTES : LEAT_STORE_GROUP_BYTES;
+    if (group->n_inputs && (group->input_bytes + cost > full && w->layout.n_varying)) {
         rc = submit(w, error);
         if (!rc)
             rc = filling_group(w, &group, error);
@@ -550,6 +617,8 @@ void leat_writer_free(struct leat_writer *w, bool keep_partial)
         leat_free((char *)w->bad[i].reason);
     }
     leat_free(w->bad);
+    for (size_t i = 0; i < w->n_as_came; i++)
+        leat_free((char *)w->as_came[i].reason);
     for (size_t i = 0; w->classes && i < w->options.n_classes; i++)
         leat_free(w->classes[i]);
     leat_free(w->classes);

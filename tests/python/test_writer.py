@@ -211,7 +211,7 @@ def test_a_writer_that_nobody_closed_warns(tmp_path: Path) -> None:
         leat.Writer(tmp_path / "a.leat", {"n": "int64"})
 
 
-@pytest.mark.parametrize("options", [{"photos": "fast"}, {"num_threads": 0}, {"shard_bytes": 0}])
+@pytest.mark.parametrize("options", [{"photos": "quick"}, {"photos": 1}, {"num_threads": 0}, {"shard_bytes": 0}])
 def test_options_that_are_not_there_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         leat.Writer(tmp_path / "a.leat", {"n": "int64"}, **options)

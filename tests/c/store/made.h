@@ -29,10 +29,14 @@ static void *toy_checker_new(void)
 {
     return leat_alloc(1);
 }
-static int toy_check(void *checker, const void *data, size_t length, struct leat_error *error)
+static int toy_check(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length, struct leat_error *error)
 {
     (void)checker;
     (void)length;
+    if (rows) {
+        *rows = NULL;
+        *rows_length = 0;
+    }
     return ((const uint8_t *)data)[6] == 'g' ? LEAT_OK : leat_fail(error, LEAT_E_DECODE, "the toy photo is broken");
 }
 static int toy_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out, size_t *out_length,
@@ -50,7 +54,7 @@ static int toy_shrink(const void *data, size_t length, unsigned max_side, unsign
     *out_length = 8;
     return LEAT_OK;
 }
-static const struct leat_photo_hooks toy_hooks = {toy_probe, toy_checker_new, leat_free, toy_check, toy_shrink};
+static const struct leat_photo_hooks toy_hooks = {toy_probe, toy_checker_new, leat_free, toy_check, NULL, toy_shrink};
 
 enum { MADE_FIELDS = 22, MADE_ROOM = 4096 };
 

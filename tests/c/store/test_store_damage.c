@@ -334,7 +334,7 @@ static void a_file_of_a_newer_version_asks_for_a_newer_leat(void **state)
     write_few();
     uint8_t *bytes = made_bytes(path, &n);
     uint64_t header = leat_get_u64(bytes + 16);
-    leat_put_u32(bytes + 12, 1); /* a required feature, and all checksums right */
+    leat_put_u32(bytes + 12, UINT32_C(1) << 31); /* a required feature, and all checksums right */
     leat_put_u64(bytes + header - 8, leat_hash64(bytes, header - 8));
     leat_put_u64(bytes + n - 16, leat_get_u64(bytes + header - 8));
     leat_put_u64(bytes + n - 8, leat_hash64(bytes + n - 64, 56));
