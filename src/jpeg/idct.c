@@ -3,6 +3,9 @@
 
 const struct leat_jpeg_idct *leat_jpeg_idct(enum leat_isa isa)
 {
-    (void)isa;
+#if defined(__x86_64__)
+    if (isa == LEAT_ISA_AVX512)
+        return &leat_jpeg_idct_avx512;
+#endif
     return &leat_jpeg_idct_portable;
 }

@@ -35,6 +35,30 @@ enum {
     FIX_3_624 = 29692,
 };
 
+/* The weights of even inputs: EVEN_0 of 0 and 4, EVEN_2 and EVEN_6 of 2 and 6; and ODD_o_i of odd input i in the odd part of outputs
+ * o and 7 - o, as the steps of the algorithm add up. They all fit 16 bits when doubled. */
+enum {
+    EVEN_0 = 1 << CONST_BITS,
+    EVEN_2 = FIX_0_541 + FIX_0_765,
+    EVEN_6 = FIX_0_541,
+    ODD_0_1 = FIX_1_175 + FIX_1_501 - FIX_0_899 - FIX_0_390,
+    ODD_0_3 = FIX_1_175,
+    ODD_0_5 = FIX_1_175 - FIX_0_390,
+    ODD_0_7 = FIX_1_175 - FIX_0_899,
+    ODD_1_1 = FIX_1_175,
+    ODD_1_3 = FIX_3_072 - FIX_2_562 + FIX_1_175 - FIX_1_961,
+    ODD_1_5 = FIX_1_175 - FIX_2_562,
+    ODD_1_7 = FIX_1_175 - FIX_1_961,
+    ODD_2_1 = FIX_1_175 - FIX_0_390,
+    ODD_2_3 = FIX_1_175 - FIX_2_562,
+    ODD_2_5 = FIX_2_053 - FIX_2_562 + FIX_1_175 - FIX_0_390,
+    ODD_2_7 = FIX_1_175,
+    ODD_3_1 = FIX_1_175 - FIX_0_899,
+    ODD_3_3 = FIX_1_175 - FIX_1_961,
+    ODD_3_5 = FIX_1_175,
+    ODD_3_7 = FIX_0_298 - FIX_0_899 + FIX_1_175 - FIX_1_961,
+};
+
 /* How far the sums of each pass are shifted right, for S = 8, 4 and 2. */
 enum {
     DOWN1_8 = CONST_BITS - PASS1_BITS,
