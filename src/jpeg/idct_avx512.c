@@ -25,6 +25,12 @@
 #include "jpeg/idct_constants.h"
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni,avx2,fma,bmi,bmi2")))
+/* Before a loop over a few registers: without it gcc keeps them in memory. */
+#if defined(__clang__)
+#define UNROLL
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
 /* Bounds [-MOST, MOST), powers of two. Sums of a column are at most 29.9 times its largest value: 30600 after the first pass. */
@@ -41,6 +47,7 @@ INLINE __m512i pair(int lo, int hi)
 /* Sums e + o and e - o of eight outputs. */
 INLINE void butterfly(const __m512i e[4], const __m512i o[4], __m512i out[8])
 {
+    UNROLL
     for (int i = 0; i < 4; i++) {
         out[i] = _mm512_add_epi32(e[i], o[i]);
         out[7 - i] = _mm512_sub_epi32(e[i], o[i]);
@@ -93,6 +100,7 @@ INLINE __m512i or3(__m512i a, __m512i b, __m512i c)
 INLINE bool beyond(const __m512i *x, int n, int most)
 {
     __m512i bias = _mm512_set1_epi16((short)most), any = _mm512_setzero_si512();
+    UNROLL
     for (int i = 0; i < n; i += 2)
         any = or3(any, _mm512_add_epi16(x[i], bias), _mm512_add_epi16(x[i + 1], bias));
     return _mm512_test_epi16_mask(any, _mm512_set1_epi16((short)~(2 * most - 1)));
@@ -102,6 +110,7 @@ INLINE bool beyond(const __m512i *x, int n, int most)
 INLINE void store(const __m512i o[8], uint8_t *out, size_t stride)
 {
     __m512i w[4];
+    UNROLL
     for (int i = 0; i < 4; i++)
         w[i] = _mm512_srai_epi16(upper(o[2 * i], o[2 * i + 1]), LEFT);
     __m512i left = _mm512_packus_epi16(w[0], w[1]), right = _mm512_packus_epi16(w[2], w[3]); /* of a lane: 0 1 of 4 rows, 2 3 of 4 rows */
@@ -138,14 +147,17 @@ INLINE bool four(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_
 {
     __m512i x[8], lo[4], hi[4], p[4], a[8], b[8];
     __m512i q0 = _mm512_loadu_si512(quant), q1 = _mm512_loadu_si512(quant + 32);
+    UNROLL
     for (int i = 0; i < 4; i++) {
         x[i] = _mm512_mullo_epi16(_mm512_loadu_si512(k + 64 * i), q0);
         x[4 + i] = _mm512_mullo_epi16(_mm512_loadu_si512(k + 64 * i + 32), q1);
     }
     if (__builtin_expect(beyond(x, 8, MOST1), 0))
         return false;
+    UNROLL
     for (int i = 0; i < 8; i++)
         x[i] = _mm512_slli_epi16(x[i], 4);
+    UNROLL
     for (int i = 0; i < 4; i++) {
         lo[i] = _mm512_unpacklo_epi16(x[i], x[4 + i]);
         hi[i] = _mm512_unpackhi_epi16(x[i], x[4 + i]);
@@ -154,10 +166,12 @@ INLINE bool four(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_
     pass(p, ROUND1, a);
     transpose_lanes(hi, p);
     pass(p, ROUND1, b);
+    UNROLL
     for (int r = 0; r < 8; r++)
         a[r] = upper(a[r], b[r]);
     if (__builtin_expect(beyond(a, 8, MOST2), 0))
         return false;
+    UNROLL
     for (size_t r = 0; r < 8; r += 4) {
         transpose(a + r, p);
         pass(p, ROUND2, b);
@@ -171,6 +185,7 @@ INLINE bool four_low(const int16_t *k, const uint16_t quant[64], uint8_t *out, s
 {
     __m512i x[2], a[8], b[8], q = _mm512_loadu_si512(quant);
     q = _mm512_unpacklo_epi64(q, q);
+    UNROLL
     for (int i = 0; i < 2; i++) /* in lane r: row r of two blocks */
         x[i] = _mm512_mullo_epi16(_mm512_unpacklo_epi64(_mm512_loadu_si512(k + 128 * i), _mm512_loadu_si512(k + 128 * i + 64)), q);
     if (__builtin_expect(beyond(x, 2, MOST1), 0))
@@ -181,12 +196,14 @@ INLINE bool four_low(const int16_t *k, const uint16_t quant[64], uint8_t *out, s
     __m512i p02 = _mm512_permutex2var_epi16(x[0], rows02, x[1]);
     __m512i p13 = _mm512_permutex2var_epi16(x[0], _mm512_add_epi16(rows02, _mm512_set1_epi16(8)), x[1]);
     pass_low(p02, p13, ROUND1, a);
+    UNROLL
     for (int i = 0; i < 4; i++)
         a[i] = upper(a[2 * i], a[2 * i + 1]); /* (row 2 i, row 2 i + 1) of columns 0 to 3 */
     if (__builtin_expect(beyond(a, 4, MOST2), 0))
         return false;
     __m512i columns02 = _mm512_set_epi16(61, 57, 60, 56, 29, 25, 28, 24, 53, 49, 52, 48, 21, 17, 20, 16, 45, 41, 44, 40, 13, 9, 12, 8, 37,
                                          33, 36, 32, 5, 1, 4, 0);
+    UNROLL
     for (size_t i = 0; i < 2; i++) {
         p02 = _mm512_permutex2var_epi16(a[2 * i], columns02, a[2 * i + 1]);
         p13 = _mm512_permutex2var_epi16(a[2 * i], _mm512_add_epi16(columns02, _mm512_set1_epi16(2)), a[2 * i + 1]);
@@ -196,23 +213,50 @@ INLINE bool four_low(const int16_t *k, const uint16_t quant[64], uint8_t *out, s
     return true;
 }
 
+/* Four blocks that hold only DC. The shift wraps, as that of the vector code that is the measure does. */
+INLINE void four_dc(const int16_t *k, uint32_t quant, uint8_t *out, size_t stride)
+{
+    __m128i dc = _mm_set_epi16(0, 0, 0, 0, k[192], k[128], k[64], k[0]);
+    dc = _mm_slli_epi16(_mm_mullo_epi16(dc, _mm_set1_epi16((short)quant)), PASS1_BITS);
+    dc = _mm_srai_epi32(_mm_add_epi32(_mm_cvtepi16_epi32(dc), _mm_set1_epi32((128 << 5) + 16)), 5);
+    dc = _mm_packus_epi16(_mm_packs_epi32(dc, dc), dc);
+    __m256i row = _mm256_broadcastsi128_si256(dc);
+    row = _mm256_shuffle_epi8(row, _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0));
+    UNROLL
+    for (size_t r = 0; r < 8; r++)
+        _mm256_storeu_si256((void *)(out + r * stride), row);
+}
+
+INLINE void any_four(const int16_t *k, uint32_t last, const uint16_t quant[64], uint8_t *out, size_t stride)
+{
+    if (last) {
+        bool low = !((last + 0x01010101 * (127 - LAST_LOW)) & 0x80808080);
+        if (__builtin_expect(!(low ? four_low(k, quant, out, stride) : four(k, quant, out, stride)), 0))
+            leat_jpeg_idct_portable.samples8(k, (const uint8_t[4]){63, 63, 63, 63}, 4, quant, out, stride);
+    } else
+        four_dc(k, quant[0], out, stride);
+}
+
 TARGET static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
                             size_t stride)
 {
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        uint32_t ends;
-        memcpy(&ends, last + i, 4);
-        const int16_t *k = coefficients + 64 * i;
-        bool done = false;
-        if (ends && !((ends + 0x01010101 * (127 - LAST_LOW)) & 0x80808080))
-            done = four_low(k, quant, out + 8 * i, stride);
-        else if (ends)
-            done = four(k, quant, out + 8 * i, stride);
-        if (!done)
-            leat_jpeg_idct_portable.samples8(k, last + i, 4, quant, out + 8 * i, stride);
+    _Alignas(64) int16_t few[4 * 64];
+    uint32_t ends = 0;
+    if (n < 4) { /* behind the row there is room for samples, but there are no coefficients */
+        memset(few, 0, sizeof few);
+        memcpy(few, coefficients, n * 128);
+        memcpy(&ends, last, n);
+        any_four(few, ends, quant, out, stride);
+        return;
     }
-    leat_jpeg_idct_portable.samples8(coefficients + 64 * i, last + i, n - i, quant, out + 8 * i, stride);
+    for (size_t i = 0;; i += 4) {
+        if (i > n - 4)
+            i = n - 4; /* some blocks once more */
+        memcpy(&ends, last + i, 4);
+        any_four(coefficients + 64 * i, ends, quant, out + 8 * i, stride);
+        if (i == n - 4)
+            return;
+    }
 }
 
 TARGET static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,

@@ -1,0 +1,198 @@
+/*
+ * Cycles of the stages of the JPEG codec on one core, all instruction sets of this machine in turns. Built by hand, against a
+ * build of the library:
+ *
+ *     gcc -O2 -D_GNU_SOURCE -Isrc -Iinclude bench/bench_jpeg.c -Wl,--whole-archive build/gcc/libleat_core.a \
+ *         -Wl,--no-whole-archive -ljpeg -lspng -lwebp -lxxhash -ljansson -lm -o bench_jpeg
+ *     ./bench_jpeg [PHOTO.JPEG ...]
+ *
+ * idct      rows of 62 blocks, hot in cache: dense blocks, blocks within rows and columns 0 to 3 (last <= 9), DC only; and
+ *           some rows of blocks of the photos, warm in cache
+ *
+ * Prints lower quartiles. A cycle is one addition of a chain of additions timed in the same run, so it is the core's own, not the time
+ * stamp counter's.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <jpeglib.h>
+
+#include "base/random.h"
+#include "jpeg/frame.h"
+#include "jpeg/idct.h"
+
+enum { ROUNDS = 201 };
+
+static const char *const isas[] = {"portable", "avx2", "avx512"};
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The fast rounds are those that nobody disturbed. */
+static double quartile(double *times, int n)
+{
+    qsort(times, (size_t)n, sizeof *times, compare);
+    return times[n / 4];
+}
+
+/* Time that this thread has run. */
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static double cycles_per_ns(void)
+{
+    double times[101];
+    for (int r = 0; r < 101; r++) {
+        double begin = now_ns();
+        uint64_t x = 0;
+#define STEP x++, ({ __asm__ volatile("" : "+r"(x)); })
+        for (int i = 0; i < 20000; i++)
+            STEP, STEP, STEP, STEP, STEP, STEP, STEP, STEP, STEP, STEP;
+        times[r] = now_ns() - begin;
+    }
+    return 200000 / quartile(times, 101);
+}
+
+/* ---- inverse DCT ---- */
+
+/* n rows of blocks; row i has count[i] blocks, all of one quantisation table. */
+struct rows {
+    int16_t **coefficients;
+    uint8_t **last;
+    const uint16_t **quant;
+    size_t *count, n, blocks;
+};
+
+static void add_row(struct rows *rows, const int16_t *coefficients, size_t n, const uint16_t *quant)
+{
+    rows->coefficients = realloc(rows->coefficients, (rows->n + 1) * sizeof *rows->coefficients);
+    rows->last = realloc(rows->last, (rows->n + 1) * sizeof *rows->last);
+    rows->quant = realloc(rows->quant, (rows->n + 1) * sizeof *rows->quant);
+    rows->count = realloc(rows->count, (rows->n + 1) * sizeof *rows->count);
+    int16_t *k = rows->coefficients[rows->n] = aligned_alloc(64, n * 128);
+    uint8_t *last = rows->last[rows->n] = malloc(n);
+    memcpy(k, coefficients, n * 128);
+    for (size_t i = 0; i < n; i++) {
+        last[i] = 63;
+        while (last[i] && !k[i * 64 + leat_jpeg_natural[last[i]]])
+            last[i]--;
+    }
+    rows->quant[rows->n] = quant;
+    rows->count[rows->n++] = n;
+    rows->blocks += n;
+}
+
+static void free_rows(struct rows *rows)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        free(rows->coefficients[i]);
+        free(rows->last[i]);
+    }
+    free(rows->coefficients);
+    free(rows->last);
+    free(rows->quant);
+    free(rows->count);
+}
+
+/* A row of blocks whose coefficients up to `end` in zigzag order are drawn. */
+static void add_drawn(struct rows *rows, unsigned end, const uint16_t *quant)
+{
+    enum { N = 62 };
+    static int16_t k[N * 64];
+    memset(k, 0, sizeof k);
+    for (uint64_t i = 0; i < N; i++)
+        for (uint64_t j = 0; j <= end; j++)
+            k[i * 64 + leat_jpeg_natural[j]] = (int16_t)((int64_t)leat_draw_below(end, i * 64 + j, 16) - 8) | (j == end);
+    add_row(rows, k, N, quant);
+}
+
+static void add_photo(struct rows *rows, const char *path, uint16_t (*quant)[64])
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return;
+    struct jpeg_decompress_struct d;
+    struct jpeg_error_mgr errors;
+    d.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&d);
+    jpeg_stdio_src(&d, f);
+    jpeg_read_header(&d, TRUE);
+    jvirt_barray_ptr *arrays = jpeg_read_coefficients(&d);
+    for (int c = 0; c < d.num_components && c < 4; c++) {
+        const jpeg_component_info *info = &d.comp_info[c];
+        for (int i = 0; i < 64; i++)
+            quant[c][i] = info->quant_table->quantval[i];
+        for (unsigned y = 0; y < info->height_in_blocks; y += 37)
+            add_row(rows, d.mem->access_virt_barray((j_common_ptr)&d, arrays[c], y, 1, FALSE)[0][0], info->width_in_blocks, quant[c]);
+    }
+    jpeg_destroy_decompress(&d);
+    fclose(f);
+}
+
+static void idct(enum leat_isa best, const char *name, const struct rows *rows, double ghz)
+{
+    static const char *const sizes[] = {"8", "4", "2", "1"};
+    static uint8_t out[8 * 65536];
+    for (int isa = 0; isa <= (int)best; isa++) {
+        const struct leat_jpeg_idct *of = leat_jpeg_idct((enum leat_isa)isa);
+        const leat_jpeg_idct_fn fns[] = {of->samples8, of->samples4, of->samples2, of->samples1};
+        printf("idct    %-9s %-9s", isas[isa], name);
+        for (int s = 0; s < 4; s++) {
+            double times[ROUNDS];
+            int rounds = rows->n > 10 ? 51 : ROUNDS;
+            for (int r = 0; r < rounds; r++) {
+                double begin = now_ns();
+                size_t blocks = 0;
+                for (size_t repeat = 0; repeat < 1 + 2000 / rows->blocks; repeat++, blocks += rows->blocks)
+                    for (size_t i = 0; i < rows->n; i++)
+                        fns[s](rows->coefficients[i], rows->last[i], rows->count[i], rows->quant[i], out, rows->count[i] * 8 + 64);
+                times[r] = (now_ns() - begin) / (double)blocks;
+            }
+            double m = quartile(times, rounds);
+            printf("  %s: %6.1f cycles %6.1f ns", sizes[s], m * ghz, m);
+        }
+        printf("\n");
+    }
+}
+
+static void idcts(enum leat_isa best, int n, char **photos, double ghz)
+{
+    static uint16_t quant[64];
+    for (int i = 0; i < 64; i++)
+        quant[i] = (uint16_t)(3 + i / 4);
+    static const struct {
+        const char *name;
+        unsigned end;
+    } kinds[] = {{"dense", 63}, {"low", 9}, {"dc", 0}};
+    for (size_t i = 0; i < 3; i++) {
+        struct rows rows = {0};
+        add_drawn(&rows, kinds[i].end, quant);
+        idct(best, kinds[i].name, &rows, ghz);
+        free_rows(&rows);
+    }
+    struct rows rows = {0};
+    uint16_t(*tables)[64] = calloc((size_t)n * 4 + 1, sizeof *tables);
+    for (int i = 0; i < n; i++)
+        add_photo(&rows, photos[i], tables + (size_t)i * 4);
+    if (rows.n)
+        idct(best, "photos", &rows, ghz);
+    free_rows(&rows);
+    free(tables);
+}
+
+int main(int argc, char **argv)
+{
+    double ghz = cycles_per_ns();
+    printf("%.2f GHz\n", ghz);
+    idcts(leat_cpu_isa(), argc - 1, argv + 1, ghz);
+    return 0;
+}
