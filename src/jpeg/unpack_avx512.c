@@ -87,7 +87,7 @@ TARGET static void unpack_values(const struct leat_jpeg_streams *s, const uint8_
         v = _mm512_mask_expand_epi8(v, a & b, _mm512_loadu_si512(escape));
         escape += _mm_popcnt_u64(a & b);
         _mm512_storeu_si512(low, _mm512_mask_sub_epi8(v, sign, zero, v));
-        _mm512_storeu_si512(high, _mm512_movm_epi8(sign));
+        _mm512_storeu_si512(high, _mm512_movm_epi8(_mm512_mask_test_epi8_mask(sign, v, v))); /* hostile bytes: 0 has no sign */
     }
 }
 

@@ -1,0 +1,132 @@
+/*
+ * A JPEG file to the decode-fast form and back. Packing trusts nothing: what it made is unpacked by the functions that will
+ * unpack it later, and put together to the original, byte for byte, before anybody may store it.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "jpeg/fast_format.h"
+
+#define KEPT ((size_t)64 << 20) /* buffers above this are given back at once */
+
+struct leat_jpeg_packer {
+    struct leat_jpeg_apart *apart;
+    struct leat_jpeg_fast *fast;
+    struct leat_jpeg_fast_writer writer;
+    struct leat_jpeg_coefficients unpacked;
+};
+
+struct leat_jpeg_packer *leat_jpeg_packer_new(void)
+{
+    struct leat_jpeg_packer *packer = leat_new(struct leat_jpeg_packer);
+    if (!packer)
+        return NULL;
+    packer->writer.isa = leat_cpu_isa();
+    packer->apart = leat_jpeg_apart_new();
+    packer->fast = leat_jpeg_fast_new(packer->writer.isa);
+    if (!packer->apart || !packer->fast) {
+        leat_jpeg_packer_free(packer);
+        return NULL;
+    }
+    return packer;
+}
+
+void leat_jpeg_packer_free(struct leat_jpeg_packer *packer)
+{
+    if (!packer)
+        return;
+    leat_jpeg_apart_free(packer->apart);
+    leat_jpeg_fast_free(packer->fast);
+    leat_jpeg_fast_writer_destroy(&packer->writer);
+    leat_jpeg_coefficients_destroy(&packer->unpacked);
+    leat_free(packer);
+}
+
+/* Opens a payload and unpacks all of it to `coefficients`. */
+static int unpack_all(struct leat_jpeg_fast *fast, const void *data, size_t length, struct leat_jpeg_coefficients *coefficients,
+                      struct leat_error *error)
+{
+    const struct leat_jpeg_frame *frame;
+    struct leat_jpeg_source *source;
+    int rc = leat_jpeg_fast_open(fast, data, length, &frame, &source, error);
+    if (!rc && (rc = leat_jpeg_coefficients_reserve(coefficients, frame)))
+        leat_fail(error, rc,
+                  rc == LEAT_E_NOMEM ? "no memory for the coefficients of a photo" : "the photo is too large to be put together again");
+    return rc ? rc : leat_jpeg_fast_read_all(fast, coefficients->of, error);
+}
+
+/* Whether the payload gives the photo's pixels and the photo. */
+static int check(struct leat_jpeg_packer *packer, const struct leat_jpeg_coefficients *coefficients, const void *data, size_t length,
+                 struct leat_error *error)
+{
+    const struct leat_jpeg_fast_writer *made = &packer->writer;
+    struct leat_jpeg_fast_parts parts;
+    int rc = unpack_all(packer->fast, made->out, made->length, &packer->unpacked, error);
+    if (!rc)
+        rc = leat_jpeg_fast_parse(made->out, made->length, &parts, error);
+    if (rc == LEAT_E_DECODE || (!rc && memcmp(&parts.frame, &coefficients->frame, sizeof parts.frame)))
+        return leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: the decode-fast form of this photo is not what it was made from");
+    return rc ? rc
+              : leat_jpeg_together_equals(packer->apart, parts.skeleton, parts.skeleton_length, &packer->unpacked, data, length, error);
+}
+
+int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t length, unsigned orientation, unsigned image_kind,
+                   const uint8_t **out, size_t *out_length, struct leat_error *error)
+{
+    const struct leat_jpeg_coefficients *coefficients;
+    const uint8_t *skeleton;
+    size_t skeleton_length;
+    if (orientation < 1 || orientation > 8 || image_kind > UINT8_MAX)
+        return leat_fail(error, LEAT_E_INVALID, "a photo's orientation is 1 to 8 and its kind below 256, not %u and %u", orientation,
+                         image_kind);
+    int rc = leat_jpeg_take_apart(packer->apart, data, length, &coefficients, &skeleton, &skeleton_length, error);
+    if (rc)
+        return rc;
+    const struct leat_jpeg_original original = {
+        .length = length, .checksum = leat_hash64(data, length), .orientation = (uint8_t)orientation, .image_kind = (uint8_t)image_kind};
+    rc = leat_jpeg_fast_write(&packer->writer, coefficients, skeleton, skeleton_length, &original, error);
+    if (!rc)
+        rc = check(packer, coefficients, data, length, error);
+    if (packer->unpacked.room > KEPT)
+        leat_jpeg_coefficients_destroy(&packer->unpacked);
+    if (!rc) {
+        *out = packer->writer.out;
+        *out_length = packer->writer.length;
+    }
+    return rc;
+}
+
+int leat_jpeg_restore(const void *data, size_t length, uint8_t **out, size_t *out_length, struct leat_error *error)
+{
+    struct leat_jpeg_coefficients coefficients = {0};
+    struct leat_jpeg_fast_parts parts;
+    struct leat_jpeg_fast *fast = NULL;
+    uint8_t *made = NULL;
+    size_t made_length = 0;
+    int rc = leat_jpeg_fast_parse(data, length, &parts, error);
+    if (!rc && !(fast = leat_jpeg_fast_new(leat_cpu_isa())))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for unpacking a photo");
+    if (!rc)
+        rc = unpack_all(fast, data, length, &coefficients, error);
+    if (!rc)
+        rc = leat_jpeg_together(parts.skeleton, parts.skeleton_length, &coefficients, parts.original.length, &made, &made_length, error);
+    if (!rc && (made_length != parts.original.length || leat_hash64(made, made_length) != parts.original.checksum))
+        rc =
+            leat_fail(error, LEAT_E_CORRUPT, "a photo in the decode-fast form is damaged: the JPEG put together again is not the original");
+    if (!rc) {
+        *out = made;
+        *out_length = made_length;
+    } else {
+        leat_free(made);
+        if (rc != LEAT_E_NOMEM) {
+            rc = LEAT_E_CORRUPT;
+            if (error)
+                error->code = rc;
+        }
+    }
+    leat_jpeg_fast_free(fast);
+    leat_jpeg_coefficients_destroy(&coefficients);
+    return rc;
+}
