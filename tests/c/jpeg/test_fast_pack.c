@@ -7,14 +7,14 @@
 static struct leat_error error;
 
 static const struct photo_style styles[] = {
-    {"gray", JCS_GRAYSCALE, JCS_GRAYSCALE, {1}, {1}, 0, false, false, false},
-    {"4:4:4", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, false},
-    {"4:2:0 with restarts", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 3, false, false, false},
-    {"4:2:2 progressive", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {1, 1, 1}, 0, true, false, false},
-    {"4:4:0 arithmetic", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {2, 1, 1}, 0, false, true, false},
-    {"RGB", JCS_RGB, JCS_RGB, {1, 1, 1}, {1, 1, 1}, 0, false, false, false},
-    {"CMYK", JCS_CMYK, JCS_CMYK, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, false, false},
-    {"YCCK 4:2:0 in separate scans", JCS_CMYK, JCS_YCCK, {2, 1, 1, 2}, {2, 1, 1, 2}, 0, false, false, true},
+    {.name = "gray", .in = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .h = {1}, .v = {1}},
+    {.name = "4:4:4", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}},
+    {.name = "4:2:0 with restarts", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}, .restart = 3},
+    {.name = "4:2:2 progressive", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {1, 1, 1}, .progressive = true},
+    {.name = "4:4:0 arithmetic", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {2, 1, 1}, .arithmetic = true},
+    {.name = "RGB", .in = JCS_RGB, .stored = JCS_RGB, .h = {1, 1, 1}, .v = {1, 1, 1}},
+    {.name = "CMYK", .in = JCS_CMYK, .stored = JCS_CMYK, .h = {1, 1, 1, 1}, .v = {1, 1, 1, 1}},
+    {.name = "YCCK 4:2:0", .in = JCS_CMYK, .stored = JCS_YCCK, .h = {2, 1, 1, 2}, .v = {2, 1, 1, 2}, .separate_scans = true},
 };
 #define N_STYLES (sizeof styles / sizeof *styles)
 
