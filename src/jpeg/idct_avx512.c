@@ -33,12 +33,6 @@
 #endif
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
-/* Bounds [-MOST, MOST), powers of two. Sums of a column are at most 29.9 times its largest value: 30600 after the first pass. */
-enum { MOST1 = 1024, MOST2 = 16384 };
-
-/* Rounding, with 128 added in the second pass so that packing to unsigned bytes clamps. All sums are doubled. */
-enum { ROUND1 = 1 << 15, ROUND2 = (128 << 19) + (1 << 18), LEFT = 3 };
-
 INLINE __m512i pair(int lo, int hi)
 {
     return _mm512_set1_epi32((int)((uint32_t)(2 * lo) & 0xffff) | (int)((uint32_t)(2 * hi) << 16));

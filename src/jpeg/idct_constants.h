@@ -69,6 +69,15 @@ enum {
     DOWN2_2 = DOWN2_8 + 2,
 };
 
+/* For code that computes a pass as sums of products of pairs, all sums doubled, inputs of the first pass times 16: the results then are
+ * upper halves of 32 bits, in the second pass with LEFT more bits to drop. Rounding, with 128 added in the second pass so that packing to
+ * unsigned bytes clamps. */
+enum { ROUND1 = 1 << 15, ROUND2 = (128 << 19) + (1 << 18), LEFT = 3 };
+
+/* Such code is exact for dequantised coefficients in [-MOST1, MOST1) and values between the passes in [-MOST2, MOST2), powers of two. Sums
+ * of a column are at most 29.9 times its largest value, so at most 30600 after the first pass. */
+enum { MOST1 = 1024, MOST2 = 16384 };
+
 /* The zigzag order's first ten coefficients lie in rows and columns 0 to 3. */
 #define LAST_LOW 9
 
