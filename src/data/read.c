@@ -11,6 +11,7 @@
 #include "data/internal.h"
 #include "format/raw_photo.h"
 #include "io/guard.h"
+#include "jpeg/fast.h"
 
 /* ---- locating ---------------------------------------------------------------------------------------------------- */
 
@@ -269,12 +270,25 @@ static int read_varying(const struct leat_dataset *d, size_t field, const struct
     return leat_fetch_check(&fetch, error);
 }
 
-/* A photo in another form than it came in: of one in the fast form the value is what came, of a raw one its pixels. */
-static int read_form(const struct leat_extent *extent, struct leat_value *out, struct leat_error *error)
+/* A photo in the fast form: its value is what came. */
+static int restore(struct leat_value *out, struct leat_error *error)
+{
+    uint8_t *original;
+    size_t length;
+    int rc = leat_jpeg_restore(out->data, out->length, &original, &length, error);
+    if (rc)
+        return rc;
+    leat_free(out->owned);
+    out->data = out->owned = original;
+    out->length = length;
+    out->shape[0] = (int64_t)length;
+    return LEAT_OK;
+}
+
+/* A photo that is stored as pixels: these are its value. */
+static int take_pixels(struct leat_value *out, struct leat_error *error)
 {
     struct leat_raw_photo raw;
-    if (extent->form != LEAT_FORM_RAW)
-        return leat_fail(error, LEAT_E_UNSUPPORTED, "this build of leat cannot read photos in the fast form");
     if (!leat_raw_photo_get(out->data, out->length, &raw))
         return leat_fail(error, LEAT_E_CORRUPT, "the photo is not stored as pixels, as its index says: pack the file again");
     out->data = raw.pixels;
@@ -323,7 +337,7 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
         }
         out->shape[0] = (int64_t)(out->length / bytes);
         if (!rc && extent.form != LEAT_FORM_ORIGINAL) {
-            rc = read_form(&extent, out, error);
+            rc = (extent.form == LEAT_FORM_RAW ? take_pixels : restore)(out, error);
             if (rc) {
                 leat_error_at_extent(error, ref.source, &extent);
                 at_sample(d, field, &ref, rc, error);

@@ -121,8 +121,10 @@ static int make_skeleton(struct leat_jpeg_apart *apart, const uint8_t *data, siz
         ones |= these;
         kept = walk.at;
     }
-    if (!rc && met == LEAT_JPEG_MET_NONSENSE)
-        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: an unusual marker at byte %zu", walk.at);
+    if (!rc && met == LEAT_JPEG_MET_NONSENSE) {
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: an unusual marker"); /* where is not in the words: photos are counted by them */
+        leat_error_at_file(error, NULL, (int64_t)walk.at);
+    }
     if (!rc)
         rc = append(apart, data + kept, length - kept, error);
     if (!rc && !ones)
@@ -271,7 +273,9 @@ int leat_jpeg_together_equals(struct leat_jpeg_apart *apart, const uint8_t *skel
     int rc = put_together(apart->encoder, skeleton, skeleton_length, coefficients, &sink);
     if (rc == LEAT_E_NOMEM)
         return leat_fail(error, rc, "JPEG: %s", sink.trouble);
-    if (rc)
-        return leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: not as leat would code it, from byte %zu on: %s", sink.length, sink.trouble);
-    return LEAT_OK;
+    if (rc) {
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: not as leat would code it: %s", sink.trouble);
+        leat_error_at_file(error, NULL, (int64_t)sink.length);
+    }
+    return rc;
 }

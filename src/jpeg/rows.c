@@ -70,6 +70,11 @@ static bool checksum_holds(const uint8_t *packed, size_t length)
     return true;
 }
 
+bool leat_jpeg_rows_whole(const uint8_t *packed, size_t length)
+{
+    return length > CHECKSUM_BYTES && checksum_holds(packed, length);
+}
+
 /* ---- packing -------------------------------------------------------------------------------------------------------- */
 
 /* With the distances between every `every`-th of the rows given. */
@@ -129,8 +134,8 @@ bool leat_jpeg_rows_unpack(struct leat_jpeg_rows *rows, const struct leat_jpeg_f
     uint64_t every, interval;
     const uint8_t *p = packed + CHECKSUM_BYTES, *end = packed + length;
     rows->n = 0;
-    if (length <= CHECKSUM_BYTES || !checksum_holds(packed, length) || !get(&p, end, &every) || !get(&p, end, &interval) || !every ||
-        every >= frame->mcus_h || interval > UINT16_MAX)
+    if (!leat_jpeg_rows_whole(packed, length) || !get(&p, end, &every) || !get(&p, end, &interval) || !every || every >= frame->mcus_h ||
+        interval > UINT16_MAX)
         return false;
     const uint32_t n = (uint32_t)((frame->mcus_h + every - 1) / every);
     if ((size_t)(end - p) < (n - 1) * (size_t)(1 + frame->n_components)) /* before memory is spent on it */

@@ -25,6 +25,8 @@ void leat_jpeg_rows_destroy(struct leat_jpeg_rows *rows);
  * *packed is ended with leat_free. Begins with a checksum of its own, so a damaged one is no index. NOMEM. */
 int leat_jpeg_rows_pack(const struct leat_jpeg_rows *rows, const struct leat_jpeg_frame *frame, uint64_t photo_bytes, uint8_t **packed,
                         size_t *length);
+/* Whether the checksum of a packed index holds. Any thread; allocates nothing. */
+bool leat_jpeg_rows_whole(const uint8_t *packed, size_t length);
 /* False: no index, or not of this frame, or its places do not lie in `scan_bytes`. */
 bool leat_jpeg_rows_unpack(struct leat_jpeg_rows *rows, const struct leat_jpeg_frame *frame, const uint8_t *packed, size_t length,
                            uint64_t scan_bytes);

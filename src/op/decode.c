@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "format/raw_photo.h"
 #include "format/source.h"
+#include "jpeg/fast.h"
 #include "op/decode_internal.h"
 #include "op/program.h"
 
@@ -199,10 +200,13 @@ static const struct leat_decode_backend *backend_of(const struct leat_decode_req
 static unsigned orientation_of(const struct leat_decode_request *request)
 {
     struct leat_raw_photo raw;
+    struct leat_jpeg_original original;
     if (!request->exif)
         return 1;
     if (request->form == LEAT_FORM_RAW)
         return leat_raw_photo_get(request->data, request->length, &raw) ? raw.orientation : 1;
+    if (request->form == LEAT_FORM_FAST)
+        return leat_jpeg_fast_original(request->data, request->length, &original, NULL) ? 1 : original.orientation;
     return leat_exif_orientation(request->data, request->length);
 }
 

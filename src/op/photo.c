@@ -8,11 +8,13 @@
 #include "base/error.h"
 #include "format/raw_photo.h"
 #include "format/source.h"
+#include "jpeg/fast.h"
 #include "op/decode_internal.h"
 #include "op/program.h"
 
 struct leat_photo_checker {
     struct leat_decoder *decoder;
+    struct leat_jpeg_packer *packer; /* made when a photo is to get the fast form */
 };
 
 struct leat_photo_checker *leat_photo_checker_new(void)
@@ -33,6 +35,7 @@ void leat_photo_checker_free(struct leat_photo_checker *checker)
     if (!checker)
         return;
     leat_decoder_free(checker->decoder);
+    leat_jpeg_packer_free(checker->packer);
     leat_free(checker);
 }
 
@@ -100,6 +103,23 @@ static int pack_raw(struct leat_photo_checker *checker, const void *data, size_t
     return LEAT_OK;
 }
 
+static int pack_fast(struct leat_photo_checker *checker, const void *data, size_t length, const struct leat_photo_info *info, uint8_t **out,
+                     size_t *out_length, struct leat_error *error)
+{
+    const uint8_t *packed;
+    size_t n;
+    if (!checker->packer && !(checker->packer = leat_jpeg_packer_new()))
+        return leat_fail(error, LEAT_E_NOMEM, "memory to pack a photo could not be had");
+    int rc = leat_jpeg_pack(checker->packer, data, length, leat_exif_orientation(data, length), info->image_kind, &packed, &n, error);
+    if (rc)
+        return rc;
+    if (!(*out = leat_alloc(n)))
+        return leat_fail(error, LEAT_E_NOMEM, "%zu bytes of memory for a photo could not be had", n);
+    memcpy(*out, packed, n);
+    *out_length = n;
+    return LEAT_OK;
+}
+
 int leat_photo_pack(struct leat_photo_checker *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
                     size_t *out_length, struct leat_error *error)
 {
@@ -114,5 +134,5 @@ int leat_photo_pack(struct leat_photo_checker *checker, enum leat_photos form, c
     if (info.image_kind == LEAT_IMAGE_PNG || info.image_kind == LEAT_IMAGE_WEBP)
         return leat_fail(error, LEAT_E_UNSUPPORTED, "it is a %s: only a JPEG has a fast form",
                          info.image_kind == LEAT_IMAGE_PNG ? "PNG" : "WebP");
-    return leat_fail(error, LEAT_E_UNSUPPORTED, "this build of leat has no fast form of JPEGs");
+    return pack_fast(checker, data, length, &info, out, out_length, error);
 }

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "format/source.h"
+#include "jpeg/fast.h"
 #include "op/native.h"
 #include "op/program_internal.h"
 #include "op/values.h"
@@ -256,10 +257,14 @@ static int call_native(const struct leat_compiled *part, struct leat_scratch *sc
  * sample's fault. */
 static int restore(const struct leat_row *row, uint8_t **out, size_t *length, struct leat_error *error)
 {
-    (void)row;
     *out = NULL;
     *length = 0;
-    return leat_fail(error, LEAT_E_UNSUPPORTED, "this build of leat cannot read photos in the fast form");
+    int rc = leat_jpeg_restore(row->data, row->length, out, length, error);
+    if (rc != LEAT_E_CORRUPT)
+        return rc;
+    if (error)
+        error->code = LEAT_E_DECODE;
+    return LEAT_E_DECODE;
 }
 
 /* One value through parts and functions: in turns through the two buffers, the last step into `dst`. */

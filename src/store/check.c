@@ -10,6 +10,8 @@
 #include "base/hash.h"
 #include "format/raw_photo.h"
 #include "format/source.h"
+#include "jpeg/fast.h"
+#include "jpeg/rows.h"
 
 static void found(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row, uint64_t rows, uint64_t offset)
 {
@@ -17,12 +19,6 @@ static void found(struct leat_store_faults *faults, enum leat_fault_kind kind, u
         faults->more++;
     else
         faults->list[faults->n++] = (struct leat_store_fault){kind, field, row, rows, offset};
-}
-
-/* A row index begins with the checksum of what follows. */
-static bool rows_are_whole(const uint8_t *p, uint64_t length)
-{
-    return length > 8 && leat_hash64(p + 8, length - 8) == leat_get_u64(p);
 }
 
 static bool is_zero(const uint8_t *p, uint64_t from, uint64_t to)
@@ -74,7 +70,8 @@ static bool form_is_true(const uint8_t *p, const struct leat_store_record *r)
     struct leat_raw_photo raw;
     if (r->form == LEAT_FORM_RAW)
         return leat_raw_photo_get(p, r->length, &raw) && raw.width == r->width && raw.height == r->height;
-    return true;
+    struct leat_jpeg_original original;
+    return r->form != LEAT_FORM_FAST || (!leat_jpeg_fast_original(p, r->length, &original, NULL) && original.length == r->extra);
 }
 
 /* Payloads stand in the order of samples, then fields, each behind the one before: so no byte is without a checksum. */
@@ -100,7 +97,7 @@ static void check_payloads(const struct leat_store_layout *l, const uint8_t *p, 
                 found(faults, LEAT_FAULT_FORM, f, row, 1, at);
             at += r.length;
             uint32_t rows = leat_store_rows_length(&r);
-            if (rows && !rows_are_whole(p + at, rows))
+            if (rows && !leat_jpeg_rows_whole(p + at, rows))
                 found(faults, LEAT_FAULT_ROWS, f, row, 1, at);
             at += rows;
         }

@@ -330,9 +330,11 @@ static int look(struct leat_group *g, uint64_t input, struct leat_group_value *v
         rc = change_form(g, value, hooks, checker, options, data, length);
         if (rc != LEAT_E_UNSUPPORTED)
             return rc;
-        rc = note(g, input, LEAT_NOTE_AS_CAME, g->error.message);
-        if (!rc)
-            leat_error_clear(&g->error);
+        char reason[sizeof g->error.message];
+        memcpy(reason, g->error.message, sizeof reason);
+        leat_error_clear(&g->error);
+        rc = options->check ? check_photo(g, value, hooks, checker, data, length) : LEAT_OK;
+        return rc ? rc : note(g, input, LEAT_NOTE_AS_CAME, reason);
     }
     return rc || !options->check ? rc : check_photo(g, value, hooks, checker, data, length);
 }
