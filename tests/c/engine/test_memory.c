@@ -16,8 +16,8 @@ static const char *const program =
     "\"Normalize\", \"mean\": [0.5, 0.5, 0.5], \"std\": [0.2, 0.2, 0.2]}}, \"outputs\": {\"image\": {\"field\": \"image\", \"chain\": "
     "[\"d\", \"c\", \"n\"]}}}";
 
-static const struct photo_style plain = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false};
-static const struct photo_style progressive = {"progressive", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, true, false, false};
+static const struct photo_style plain = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false};
+static const struct photo_style progressive = {"progressive", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, true, false, false, false};
 
 /* Opening probes 64 samples, first and last among them: those in between are not seen. */
 static bool is_probed(uint64_t i)

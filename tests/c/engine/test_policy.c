@@ -21,7 +21,7 @@ static bool is_broken(uint64_t i)
 /* Photos of noise; every tenth is cut in the middle. `check` marks those when packing. */
 static struct leat_dataset *photo_dataset(const char *name, bool check, bool all_broken)
 {
-    static const struct photo_style style = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false};
+    static const struct photo_style style = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false};
     const struct leat_field fields[] = {{.name = "image", .kind = LEAT_KIND_IMAGE, .dtype = LEAT_U8},
                                         {.name = "label", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64}};
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
@@ -405,7 +405,7 @@ static void a_read_that_fails_is_raised_never_skipped_and_can_be_tried_again(voi
 
 static void write_photo(const char *path, uint64_t key, uint32_t side)
 {
-    static const struct photo_style style = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false};
+    static const struct photo_style style = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false};
     size_t length;
     uint8_t *pixels = photo_pixels(side, side, 3, key), *jpeg = photo_encode(&style, pixels, side, side, 90, &length);
     FILE *f = fopen(path, "wbe");

@@ -136,7 +136,7 @@ static size_t stored_pixel(unsigned orientation, uint32_t x, uint32_t y, uint32_
     }
 }
 
-static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false};
+static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false};
 
 static void every_exif_orientation_delivers_boxes_the_right_way_up(void **state)
 {
@@ -431,10 +431,10 @@ static void a_probe_tells_size_and_kind_of_a_jpeg_from_its_header(void **state)
 {
     (void)state;
     static const struct photo_style kinds[] = {
-        {"baseline", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false},
-        {"progressive", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, true, false, false},
-        {"arithmetic", JCS_GRAYSCALE, JCS_GRAYSCALE, {1}, {1}, 0, false, true, false},
-        {"CMYK", JCS_CMYK, JCS_CMYK, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, false, false},
+        {"baseline", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false},
+        {"progressive", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, true, false, false, false},
+        {"arithmetic", JCS_GRAYSCALE, JCS_GRAYSCALE, {1}, {1}, 0, false, true, false, false},
+        {"CMYK", JCS_CMYK, JCS_CMYK, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, false, false, false},
     };
     static const uint8_t expected[][2] = {
         {3, LEAT_IMAGE_JPEG_BASELINE}, {3, LEAT_IMAGE_JPEG_PROGRESSIVE}, {1, LEAT_IMAGE_JPEG_OTHER}, {4, LEAT_IMAGE_JPEG_BASELINE}};

@@ -11,24 +11,24 @@
 #include "op/program.h"
 
 static const struct photo_style styles[] = {
-    {"gray", JCS_GRAYSCALE, JCS_GRAYSCALE, {1}, {1}, 0, false, false, false},
-    {"gray with factors 2x2", JCS_GRAYSCALE, JCS_GRAYSCALE, {2}, {2}, 0, false, false, false},
-    {"4:4:4", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, false},
-    {"4:2:2", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {1, 1, 1}, 0, false, false, false},
-    {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false},
-    {"4:4:0", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {2, 1, 1}, 0, false, false, false},
-    {"4:1:1", JCS_RGB, JCS_YCbCr, {4, 1, 1}, {1, 1, 1}, 0, false, false, false},
-    {"4:1:0", JCS_RGB, JCS_YCbCr, {4, 1, 1}, {2, 1, 1}, 0, false, false, false},
-    {"chroma finer across", JCS_RGB, JCS_YCbCr, {1, 2, 2}, {2, 1, 1}, 0, false, false, false},
-    {"4:4:4 with factors 2x1", JCS_RGB, JCS_YCbCr, {2, 2, 2}, {1, 1, 1}, 0, false, false, false},
-    {"RGB", JCS_RGB, JCS_RGB, {1, 1, 1}, {1, 1, 1}, 0, false, false, false},
-    {"4:2:0 with restarts", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 3, false, false, false},
-    {"4:4:4 with restarts", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 1, false, false, false},
-    {"4:2:0 in separate scans", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, true},
-    {"4:2:0 progressive", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, true, false, false},
-    {"4:4:4 progressive", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, true, false, false},
-    {"4:2:0 arithmetic", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, true, false},
-    {"gray progressive", JCS_GRAYSCALE, JCS_GRAYSCALE, {1}, {1}, 0, true, false, false},
+    {"gray", JCS_GRAYSCALE, JCS_GRAYSCALE, {1}, {1}, 0, false, false, false, false},
+    {"gray with factors 2x2", JCS_GRAYSCALE, JCS_GRAYSCALE, {2}, {2}, 0, false, false, false, false},
+    {"4:4:4", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, false, false},
+    {"4:2:2", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {1, 1, 1}, 0, false, false, false, false},
+    {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false},
+    {"4:4:0", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {2, 1, 1}, 0, false, false, false, false},
+    {"4:1:1", JCS_RGB, JCS_YCbCr, {4, 1, 1}, {1, 1, 1}, 0, false, false, false, false},
+    {"4:1:0", JCS_RGB, JCS_YCbCr, {4, 1, 1}, {2, 1, 1}, 0, false, false, false, false},
+    {"chroma finer across", JCS_RGB, JCS_YCbCr, {1, 2, 2}, {2, 1, 1}, 0, false, false, false, false},
+    {"4:4:4 with factors 2x1", JCS_RGB, JCS_YCbCr, {2, 2, 2}, {1, 1, 1}, 0, false, false, false, false},
+    {"RGB", JCS_RGB, JCS_RGB, {1, 1, 1}, {1, 1, 1}, 0, false, false, false, false},
+    {"4:2:0 with restarts", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 3, false, false, false, false},
+    {"4:4:4 with restarts", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 1, false, false, false, false},
+    {"4:2:0 in separate scans", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, true, false},
+    {"4:2:0 progressive", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, true, false, false, false},
+    {"4:4:4 progressive", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, true, false, false, false},
+    {"4:2:0 arithmetic", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, true, false, false},
+    {"gray progressive", JCS_GRAYSCALE, JCS_GRAYSCALE, {1}, {1}, 0, true, false, false, false},
 };
 #define STYLES (sizeof styles / sizeof *styles)
 
@@ -201,7 +201,7 @@ static void boxes_of_unfinished_progressive_photos_equal_a_full_decode_cropped(v
 
 /* ---- colours ------------------------------------------------------------------------------------------------------ */
 
-static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false};
+static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false};
 
 /* Decodes all of a photo. The result is ended with free(). */
 static uint8_t *decode_all(const uint8_t *data, size_t length, bool gray, uint32_t *w, uint32_t *h)
@@ -243,8 +243,8 @@ static void cmyk_is_read_as_adobe_writes_it(void **state)
 {
     (void)state;
     static const struct photo_style inks[] = {
-        {"CMYK", JCS_CMYK, JCS_CMYK, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, false, false},
-        {"YCCK", JCS_CMYK, JCS_YCCK, {2, 1, 1, 2}, {2, 1, 1, 2}, 0, false, false, false},
+        {"CMYK", JCS_CMYK, JCS_CMYK, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, false, false, false},
+        {"YCCK", JCS_CMYK, JCS_YCCK, {2, 1, 1, 2}, {2, 1, 1, 2}, 0, false, false, false, false},
     };
     for (size_t s = 0; s < 2; s++) {
         uint32_t w = 37, h = 29;
@@ -472,7 +472,7 @@ static void a_photo_without_tables_does_not_borrow_those_of_the_photo_before(voi
 {
     (void)state;
     /* a progressive photo has tables of its own; without any, libjpeg takes the standard's */
-    static const struct photo_style progressive = {"p", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, true, false, false};
+    static const struct photo_style progressive = {"p", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, true, false, false, false};
     size_t length, first_length;
     uint8_t *pixels = photo_pixels(40, 40, 3, 1), *data = photo_encode(&color, pixels, 40, 40, 80, &length);
     uint8_t *first = photo_encode(&progressive, pixels, 40, 40, 80, &first_length);
@@ -519,7 +519,7 @@ static void a_header_that_promises_too_much_is_refused_before_memory_is_spent(vo
 static void thousands_of_scans_are_refused(void **state)
 {
     (void)state;
-    static const struct photo_style apart = {"apart", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, true};
+    static const struct photo_style apart = {"apart", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, true, false};
     size_t length;
     uint8_t *pixels = photo_pixels(16, 16, 3, 1), *data = photo_encode(&apart, pixels, 16, 16, 50, &length);
     size_t begin = segment(data, length, 0xda), end = begin + 2;

@@ -8,8 +8,8 @@
 #include "op/program.h"
 
 static struct leat_error error;
-static const struct photo_style color = {"4:4:4", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, false};
-static const struct photo_style gray = {"gray", JCS_GRAYSCALE, JCS_GRAYSCALE, {1}, {1}, 0, false, false, false};
+static const struct photo_style color = {"4:4:4", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, false, false};
+static const struct photo_style gray = {"gray", JCS_GRAYSCALE, JCS_GRAYSCALE, {1}, {1}, 0, false, false, false, false};
 
 /* A smooth picture: what a JPEG of high quality keeps within a few units. */
 static uint8_t *smooth(uint32_t w, uint32_t h, unsigned channels)
