@@ -72,13 +72,25 @@ int leat_jpeg_fast_read_all(struct leat_jpeg_fast *fast, int16_t *const of[LEAT_
 
 /* ---- packing ---- */
 
+/* A row of b blocks takes at most, in bytes: heads b, dc 2b, masks 8b, planes 3 * 63b/8, nibbles 63b/2, bytes 63b, u16 126b. Some of what
+ * remains may be written beyond them. */
+#define LEAT_FAST_ROW_ROOM(b) (256 * (size_t)(b) + 512)
+
+/* Packs a row of blocks to `out`, which has LEAT_FAST_ROW_ROOM. `values` [64 * blocks + 256] and `work`, twice LEAT_FAST_ROW_ROOM, are
+ * free for its use; coefficients and both are aligned to 16 bytes. Returns the bytes written; 0: a DC difference does not fit. */
+typedef size_t (*leat_jpeg_pack_row_fn)(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *out);
+
+size_t leat_jpeg_pack_row_portable(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *out);
+size_t leat_jpeg_pack_row_avx512(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *out);
+leat_jpeg_pack_row_fn leat_jpeg_pack_row(enum leat_isa isa);
+
 /* Buffers of one who packs. */
 struct leat_jpeg_fast_writer {
     enum leat_isa isa;
     uint8_t *out;
     size_t length, room;
     int16_t *values; /* [64 * blocks + 256] */
-    uint8_t *work;   /* the streams of a row while they grow; see fast_write.c */
+    uint8_t *work;   /* the streams of a row while they grow; see pack_portable.c */
     uint32_t blocks;
 };
 void leat_jpeg_fast_writer_destroy(struct leat_jpeg_fast_writer *writer);
