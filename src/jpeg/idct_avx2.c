@@ -1,23 +1,15 @@
 /*
  * The inverse DCTs for AVX2, two blocks at a time, each in a 128-bit lane: the arithmetic of idct_avx512.c, with the same bounds
- * within which it is exact, and portable code beyond them. pmaddwd makes the sums of two products.
+ * within which it is exact, and plain C beyond them. pmaddwd makes the sums of two products.
  */
-#include "jpeg/idct.h"
+#include "jpeg/idct_internal.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "jpeg/idct_constants.h"
-
 #define TARGET __attribute__((target("avx2,fma,bmi,bmi2")))
-/* Before a loop over a few registers: without it gcc keeps them in memory. */
-#if defined(__clang__)
-#define UNROLL
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
 INLINE __m256i times(__m256i x, int lo, int hi)
@@ -199,7 +191,7 @@ INLINE void any_two(const int16_t *k, const uint8_t *last, const uint16_t quant[
     if (!end)
         two_dc(k, quant[0], out, stride);
     else if (__builtin_expect(!(end <= LAST_LOW ? two_low(k, quant, out, stride) : two(k, quant, out, stride)), 0))
-        leat_jpeg_idct_portable.samples8(k, last, 2, quant, out, stride);
+        leat_jpeg_idct_plain.samples8(k, last, 2, quant, out, stride);
 }
 
 TARGET static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
@@ -222,19 +214,19 @@ TARGET static void samples8(const int16_t *coefficients, const uint8_t *last, si
 TARGET static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
                             size_t stride)
 {
-    leat_jpeg_idct_portable.samples4(coefficients, last, n, quant, out, stride);
+    leat_jpeg_idct_plain.samples4(coefficients, last, n, quant, out, stride);
 }
 
 TARGET static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
                             size_t stride)
 {
-    leat_jpeg_idct_portable.samples2(coefficients, last, n, quant, out, stride);
+    leat_jpeg_idct_plain.samples2(coefficients, last, n, quant, out, stride);
 }
 
 TARGET static void samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
                             size_t stride)
 {
-    leat_jpeg_idct_portable.samples1(coefficients, last, n, quant, out, stride);
+    leat_jpeg_idct_plain.samples1(coefficients, last, n, quant, out, stride);
 }
 
 const struct leat_jpeg_idct leat_jpeg_idct_avx2 = {samples8, samples4, samples2, samples1};

@@ -13,24 +13,16 @@
  *
  * libjpeg-turbo's vector code wraps and saturates at 16 bits in some places of a pass; this has other places. So it does
  * only groups in which nothing reaches 16 bits: coefficients within MOST1 after dequantisation (photos' are within 1024) and
- * within MOST2 between the passes. Portable code does the others.
+ * within MOST2 between the passes. Plain C does the others.
  */
-#include "jpeg/idct.h"
+#include "jpeg/idct_internal.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "jpeg/idct_constants.h"
-
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni,avx2,fma,bmi,bmi2")))
-/* Before a loop over a few registers: without it gcc keeps them in memory. */
-#if defined(__clang__)
-#define UNROLL
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
 INLINE __m512i pair(int lo, int hi)
@@ -226,7 +218,7 @@ INLINE void any_four(const int16_t *k, uint32_t last, const uint16_t quant[64], 
     if (last) {
         bool low = !((last + 0x01010101 * (127 - LAST_LOW)) & 0x80808080);
         if (__builtin_expect(!(low ? four_low(k, quant, out, stride) : four(k, quant, out, stride)), 0))
-            leat_jpeg_idct_portable.samples8(k, (const uint8_t[4]){63, 63, 63, 63}, 4, quant, out, stride);
+            leat_jpeg_idct_plain.samples8(k, (const uint8_t[4]){63, 63, 63, 63}, 4, quant, out, stride);
     } else
         four_dc(k, quant[0], out, stride);
 }
@@ -256,19 +248,19 @@ TARGET static void samples8(const int16_t *coefficients, const uint8_t *last, si
 TARGET static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
                             size_t stride)
 {
-    leat_jpeg_idct_portable.samples4(coefficients, last, n, quant, out, stride);
+    leat_jpeg_idct_plain.samples4(coefficients, last, n, quant, out, stride);
 }
 
 TARGET static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
                             size_t stride)
 {
-    leat_jpeg_idct_portable.samples2(coefficients, last, n, quant, out, stride);
+    leat_jpeg_idct_plain.samples2(coefficients, last, n, quant, out, stride);
 }
 
 TARGET static void samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
                             size_t stride)
 {
-    leat_jpeg_idct_portable.samples1(coefficients, last, n, quant, out, stride);
+    leat_jpeg_idct_plain.samples1(coefficients, last, n, quant, out, stride);
 }
 
 const struct leat_jpeg_idct leat_jpeg_idct_avx512 = {samples8, samples4, samples2, samples1};

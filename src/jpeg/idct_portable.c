@@ -1,202 +1,226 @@
 /*
- * The inverse DCTs in portable C, and what the others are compared with. A pass is a loop over columns that compilers turn into
- * vector code; between the passes the block is transposed, so the second is the same loop.
+ * The inverse DCTs in portable C, a block at a time in vectors of 16 bytes, which gcc and clang compile for every machine: the
+ * arithmetic of idct_avx512.c, with the same bounds within which it is exact, and plain C beyond them.
  *
- * Wherever 16 bits may not hold a value, the code says whether it wraps or saturates: coefficients of damaged or hostile photos
- * get there, and libjpeg-turbo's vector code is the measure.
+ * Two operations are named for x86-64, whose baseline has them: compilers do not find them behind the general form.
  */
-#include "jpeg/idct.h"
+#include "jpeg/idct_internal.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#include "jpeg/idct_constants.h"
+typedef int16_t words __attribute__((vector_size(16)));
+typedef uint16_t uwords __attribute__((vector_size(16)));
+typedef int32_t longs __attribute__((vector_size(16)));
+typedef uint32_t ulongs __attribute__((vector_size(16)));
+typedef uint64_t quads __attribute__((vector_size(16)));
+typedef uint8_t bytes __attribute__((vector_size(16)));
 
-/* Rows of a block, or the columns of one: a[r][c] is read and written by loops over c. */
-typedef int16_t square[8][8];
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define SHUFFLE(type, index, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(type, index, a, b, ...) __builtin_shuffle(a, b, (index){__VA_ARGS__})
+#endif
+#define LOW16(a, b) SHUFFLE(words, words, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH16(a, b) SHUFFLE(words, words, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW32(a, b) ((words)SHUFFLE(longs, longs, (longs)(a), (longs)(b), 0, 4, 1, 5))
+#define HIGH32(a, b) ((words)SHUFFLE(longs, longs, (longs)(a), (longs)(b), 2, 6, 3, 7))
+#define LOW64(a, b) ((words)SHUFFLE(quads, quads, (quads)(a), (quads)(b), 0, 2))
+#define HIGH64(a, b) ((words)SHUFFLE(quads, quads, (quads)(a), (quads)(b), 1, 3))
 
-static inline int16_t wrap(int32_t x)
+/* Of each pair lo * first + hi * second, doubled. */
+INLINE longs times(words x, int lo, int hi)
 {
-    return (int16_t)(uint16_t)x;
+#if defined(__SSE2__)
+    typedef short shorts __attribute__((vector_size(16)));
+    short l = (short)(2 * lo), h = (short)(2 * hi);
+    return (longs)__builtin_ia32_pmaddwd128((shorts)x, (shorts){l, h, l, h, l, h, l, h});
+#else
+    return ((longs)((ulongs)x << 16) >> 16) * (2 * lo) + ((longs)x >> 16) * (2 * hi);
+#endif
 }
 
-static inline int16_t saturate(int32_t x)
+/* 16 values clamped to bytes. */
+INLINE bytes pack(words a, words b)
 {
-    return (int16_t)(x < INT16_MIN ? INT16_MIN : x > INT16_MAX ? INT16_MAX : x);
+#if defined(__SSE2__)
+    typedef short shorts __attribute__((vector_size(16)));
+    return (bytes)__builtin_ia32_packuswb128((shorts)a, (shorts)b);
+#else
+    a &= a > 0, b &= b > 0;
+    a |= a > 255, b |= b > 255;
+    return SHUFFLE(bytes, bytes, (bytes)a, (bytes)b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+#endif
 }
 
-static inline uint8_t sample(int32_t x)
+INLINE words load(const void *p)
 {
-    return (uint8_t)((x < -128 ? -128 : x > 127 ? 127 : x) + 128);
+    words x;
+    memcpy(&x, p, sizeof x);
+    return x;
 }
 
-static inline int16_t dequantise(int16_t k, uint16_t q)
+INLINE void butterfly(const longs e[4], const longs o[4], longs out[8])
 {
-    return (int16_t)(uint16_t)((uint32_t)k * q);
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        out[i] = e[i] + o[i], out[7 - i] = e[i] - o[i];
 }
 
-/* One dimension for n columns; rows from `rows` on are zero. The sums stay below 2^31: the largest, 1.0 times 2^13 and the weights
- * that meet in it, 64800 in all, times 2^15. */
-static inline __attribute__((always_inline)) void pass8(square in, square out, int rows, int shift)
+/* One dimension of 4 columns whose rows come as p[i] = (i, i + 4). */
+INLINE void pass(const words p[4], int round, longs out[8])
 {
-    for (int c = 0; c < 8; c++) {
-        int32_t i0 = in[0][c], i1 = in[1][c], i2 = in[2][c], i3 = in[3][c], i4 = 0, i5 = 0, i6 = 0, i7 = 0;
-        if (rows > 4)
-            i4 = in[4][c], i5 = in[5][c], i6 = in[6][c], i7 = in[7][c];
-        int32_t even2 = i2 * FIX_0_541 + i6 * (FIX_0_541 - FIX_1_847), even3 = i2 * (FIX_0_541 + FIX_0_765) + i6 * FIX_0_541;
-        int32_t even0 = wrap(i0 + i4) * (1 << CONST_BITS), even1 = wrap(i0 - i4) * (1 << CONST_BITS), half = 1 << (shift - 1);
-        int32_t e0 = even0 + even3 + half, e1 = even1 + even2 + half, e2 = even1 - even2 + half, e3 = even0 - even3 + half;
+    longs sum = times(p[0], EVEN_0, EVEN_0) + round, difference = times(p[0], EVEN_0, -EVEN_0) + round;
+    longs outer = times(p[2], EVEN_2, EVEN_6), inner = times(p[2], EVEN_6, EVEN_6 - FIX_1_847);
+    longs e[4] = {sum + outer, difference + inner, difference - inner, sum - outer};
+    longs o[4] = {
+        times(p[1], ODD_0_1, ODD_0_5) + times(p[3], ODD_0_3, ODD_0_7),
+        times(p[1], ODD_1_1, ODD_1_5) + times(p[3], ODD_1_3, ODD_1_7),
+        times(p[1], ODD_2_1, ODD_2_5) + times(p[3], ODD_2_3, ODD_2_7),
+        times(p[1], ODD_3_1, ODD_3_5) + times(p[3], ODD_3_3, ODD_3_7),
+    };
+    butterfly(e, o, out);
+}
 
-        int32_t sum3 = wrap(i7 + i3), sum4 = wrap(i5 + i1);
-        int32_t z3 = sum3 * (FIX_1_175 - FIX_1_961) + sum4 * FIX_1_175, z4 = sum3 * FIX_1_175 + sum4 * (FIX_1_175 - FIX_0_390);
-        int32_t o0 = i7 * (FIX_0_298 - FIX_0_899) + i1 * -FIX_0_899 + z3, o1 = i5 * (FIX_2_053 - FIX_2_562) + i3 * -FIX_2_562 + z4;
-        int32_t o2 = i5 * -FIX_2_562 + i3 * (FIX_3_072 - FIX_2_562) + z3, o3 = i7 * -FIX_0_899 + i1 * (FIX_1_501 - FIX_0_899) + z4;
+/* The same where rows 4 to 7 are zero: p02 = (0, 2), p13 = (1, 3). */
+INLINE void pass_low(words p02, words p13, int round, longs out[8])
+{
+    longs e[4] = {times(p02, EVEN_0, EVEN_2) + round, times(p02, EVEN_0, EVEN_6) + round, times(p02, EVEN_0, -EVEN_6) + round,
+                  times(p02, EVEN_0, -EVEN_2) + round};
+    longs o[4] = {times(p13, ODD_0_1, ODD_0_3), times(p13, ODD_1_1, ODD_1_3), times(p13, ODD_2_1, ODD_2_3), times(p13, ODD_3_1, ODD_3_3)};
+    butterfly(e, o, out);
+}
 
-        out[0][c] = saturate((e0 + o3) >> shift), out[7][c] = saturate((e0 - o3) >> shift);
-        out[1][c] = saturate((e1 + o2) >> shift), out[6][c] = saturate((e1 - o2) >> shift);
-        out[2][c] = saturate((e2 + o1) >> shift), out[5][c] = saturate((e2 - o1) >> shift);
-        out[3][c] = saturate((e3 + o0) >> shift), out[4][c] = saturate((e3 - o0) >> shift);
+/* The upper halves: of lo in the lower half. */
+INLINE words upper(longs lo, longs hi)
+{
+    return (words)((ulongs)lo >> 16 | ((ulongs)hi & 0xffff0000));
+}
+
+/* Whether one of x[0] to x[n - 1] is outside [-most, most). */
+INLINE bool beyond(const words *x, int n, int most)
+{
+    uwords any = {0};
+    UNROLL
+    for (int i = 0; i < n; i++)
+        any |= (uwords)x[i] + (uint16_t)most;
+    quads bits = (quads)(any & (uint16_t) ~(2 * most - 1));
+    return bits[0] | bits[1];
+}
+
+/* Four rows out of o[c], which has a row in each 32 bits. */
+INLINE void store(const longs o[8], uint8_t *out, size_t stride)
+{
+    words w[4];
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        w[i] = upper(o[2 * i], o[2 * i + 1]) >> LEFT;
+    words a = (words)pack(w[0], w[2]), b = (words)pack(w[1], w[3]); /* 0 1 of 4 rows, 4 5; 2 3, 6 7 */
+    words left = LOW16(a, b), right = HIGH16(a, b);                 /* 0 to 3 of 4 rows; 4 to 7 */
+    quads rows[2] = {(quads)LOW32(left, right), (quads)HIGH32(left, right)};
+    UNROLL
+    for (size_t r = 0; r < 4; r++) {
+        uint64_t row = rows[r / 2][r % 2];
+        memcpy(out + r * stride, &row, 8);
     }
 }
 
-static inline void transpose(square in, square out)
+/* x[i], 32-bit element j becomes p[j], element i. */
+INLINE void transpose(const words x[4], words p[4])
 {
-    for (int r = 0; r < 8; r++)
-        for (int c = 0; c < 8; c++)
-            out[c][r] = in[r][c];
+    words a = LOW32(x[0], x[1]), b = LOW32(x[2], x[3]), c = HIGH32(x[0], x[1]), d = HIGH32(x[2], x[3]);
+    p[0] = LOW64(a, b), p[1] = HIGH64(a, b), p[2] = LOW64(c, d), p[3] = HIGH64(c, d);
 }
 
-/* Whether rows 1 to 7 (of those the bits of `rows` name) are all 0 before dequantisation. Then the vector code that is the measure
- * skips the first pass: values are shifted left and wrap where the pass would saturate. */
-static inline bool flat(const int16_t *k, unsigned rows)
+/* A block; false, and nothing is written, where values are too large. */
+static bool block(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_t stride)
 {
-    uint64_t any = 0;
-    for (unsigned r = 1; r < 8; r++)
-        if (rows >> r & 1) {
-            uint64_t half[2];
-            memcpy(half, k + 8 * r, sizeof half);
-            any |= half[0] | half[1];
-        }
-    return !any;
+    words x[8], p[4];
+    longs a[8], b[8];
+    UNROLL
+    for (int r = 0; r < 8; r++)
+        x[r] = (words)((uwords)load(k + 8 * r) * (uwords)load(quant + 8 * r));
+    if (__builtin_expect(beyond(x, 8, MOST1), 0))
+        return false;
+    UNROLL
+    for (int r = 0; r < 8; r++)
+        x[r] = (words)((uwords)x[r] << 4);
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        p[i] = LOW16(x[i], x[i + 4]);
+    pass(p, ROUND1, a);
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        p[i] = HIGH16(x[i], x[i + 4]);
+    pass(p, ROUND1, b);
+    UNROLL
+    for (int r = 0; r < 8; r++)
+        x[r] = upper(a[r], b[r]); /* columns (i, i + 4) */
+    if (__builtin_expect(beyond(x, 8, MOST2), 0))
+        return false;
+    UNROLL
+    for (size_t r = 0; r < 8; r += 4) {
+        transpose(x + r, p);
+        pass(p, ROUND2, b);
+        store(b, out + r * stride, stride);
+    }
+    return true;
 }
 
-static inline __attribute__((always_inline)) void block8(const int16_t *k, const uint16_t *quant, uint8_t *out, size_t stride, int rows)
+/* A block that holds nothing outside rows and columns 0 to 3. */
+static bool block_low(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_t stride)
 {
-    square a, b;
-    for (int i = 0; i < rows; i++)
-        for (int c = 0; c < 8; c++)
-            a[i][c] = dequantise(k[8 * i + c], quant[8 * i + c]);
-    if (flat(k, rows > 4 ? 0xfe : 0x0e)) {
-        for (int r = 0; r < 8; r++)
-            for (int c = 0; c < 8; c++)
-                b[r][c] = wrap(a[0][c] * (1 << PASS1_BITS));
-    } else
-        pass8(a, b, rows, DOWN1_8);
-    transpose(b, a);
-    pass8(a, b, rows, DOWN2_8);
-    for (int r = 0; r < 8; r++)
-        for (int c = 0; c < 8; c++)
-            out[(size_t)r * stride + (size_t)c] = sample(b[c][r]);
+    words x[4];
+    longs a[8];
+    UNROLL
+    for (int r = 0; r < 4; r++)
+        x[r] = (words)((uwords)load(k + 8 * r) * (uwords)load(quant + 8 * r));
+    if (__builtin_expect(beyond(x, 4, MOST1), 0))
+        return false;
+    UNROLL
+    for (int r = 0; r < 4; r++)
+        x[r] = (words)((uwords)x[r] << 4);
+    pass_low(LOW16(x[0], x[2]), LOW16(x[1], x[3]), ROUND1, a);
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        x[i] = upper(a[2 * i], a[2 * i + 1]); /* (row 2 i, row 2 i + 1) of columns 0 to 3 */
+    if (__builtin_expect(beyond(x, 4, MOST2), 0))
+        return false;
+    UNROLL
+    for (size_t i = 0; i < 2; i++) {
+        words c01 = LOW64(x[2 * i], x[2 * i + 1]), c23 = HIGH64(x[2 * i], x[2 * i + 1]);
+        words rows01 = LOW16(c01, c23), rows23 = HIGH16(c01, c23); /* columns (0, 2) of two rows, (1, 3) of them */
+        pass_low(LOW64(rows01, rows23), HIGH64(rows01, rows23), ROUND2, a);
+        store(a, out + 4 * i * stride, stride);
+    }
+    return true;
 }
 
 static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
 {
     for (size_t i = 0; i < n; i++, coefficients += 64, out += 8) {
-        if (!last[i]) {
-            int16_t dc = wrap(dequantise(coefficients[0], quant[0]) * (1 << PASS1_BITS));
-            uint8_t value = sample((dc + 16) >> 5);
-            for (size_t r = 0; r < 8; r++)
-                memset(out + r * stride, value, 8);
-        } else if (last[i] <= LAST_LOW)
-            block8(coefficients, quant, out, stride, 4);
-        else
-            block8(coefficients, quant, out, stride, 8);
-    }
-}
-
-/* 4 samples of 8; row 4 does not count. Sums may leave 32 bits and wrap. */
-static inline __attribute__((always_inline)) void pass4(square in, int16_t out[4][8], int shift)
-{
-    for (int c = 0; c < 8; c++) {
-        uint32_t i0 = (uint32_t)in[0][c], i1 = (uint32_t)in[1][c], i2 = (uint32_t)in[2][c], i3 = (uint32_t)in[3][c];
-        uint32_t i5 = (uint32_t)in[5][c], i6 = (uint32_t)in[6][c], i7 = (uint32_t)in[7][c];
-        uint32_t even0 = i0 << (CONST_BITS + 1), even2 = i2 * FIX_1_847 - i6 * FIX_0_765, half = 1u << (shift - 1);
-        uint32_t e0 = even0 + even2 + half, e1 = even0 - even2 + half;
-        uint32_t o1 = i1 * FIX_1_061 - i3 * FIX_2_172 + i5 * FIX_1_451 - i7 * FIX_0_211;
-        uint32_t o0 = i1 * FIX_2_562 + i3 * FIX_0_899 - i5 * FIX_0_601 - i7 * FIX_0_509;
-        out[0][c] = saturate((int32_t)(e0 + o0) >> shift), out[3][c] = saturate((int32_t)(e0 - o0) >> shift);
-        out[1][c] = saturate((int32_t)(e1 + o1) >> shift), out[2][c] = saturate((int32_t)(e1 - o1) >> shift);
+        bool done = false;
+        if (last[i])
+            done = last[i] <= LAST_LOW ? block_low(coefficients, quant, out, stride) : block(coefficients, quant, out, stride);
+        if (__builtin_expect(!done, 0))
+            leat_jpeg_idct_plain.samples8(coefficients, last + i, 1, quant, out, stride);
     }
 }
 
 static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
 {
-    for (size_t i = 0; i < n; i++, coefficients += 64, out += 4) {
-        if (!last[i]) {
-            int16_t dc = wrap(dequantise(coefficients[0], quant[0]) * (1 << PASS1_BITS));
-            uint8_t value = sample((dc + 16) >> 5);
-            for (size_t r = 0; r < 4; r++)
-                memset(out + r * stride, value, 4);
-            continue;
-        }
-        square a = {0};
-        int16_t b[4][8];
-        for (int r = 0; r < 8; r++)
-            for (int c = 0; c < 8; c++)
-                a[r][c] = dequantise(coefficients[8 * r + c], quant[8 * r + c]);
-        if (flat(coefficients, 0xee)) {
-            for (int r = 0; r < 4; r++)
-                for (int c = 0; c < 8; c++)
-                    b[r][c] = wrap(a[0][c] * (1 << PASS1_BITS));
-        } else
-            pass4(a, b, DOWN1_4);
-        for (int r = 0; r < 4; r++)
-            for (int c = 0; c < 8; c++)
-                a[c][r] = b[r][c];
-        pass4(a, b, DOWN2_4);
-        for (size_t r = 0; r < 4; r++)
-            for (size_t c = 0; c < 4; c++)
-                out[r * stride + c] = sample(b[c][r]);
-    }
-}
-
-/* The four weights of 2 samples of 8: of rows 1, 3, 5 and 7. */
-static inline uint32_t odd2(int32_t i1, int32_t i3, int32_t i5, int32_t i7)
-{
-    return (uint32_t)i1 * FIX_3_624 - (uint32_t)i3 * FIX_1_272 + (uint32_t)i5 * FIX_0_850 - (uint32_t)i7 * FIX_0_720;
+    leat_jpeg_idct_plain.samples4(coefficients, last, n, quant, out, stride);
 }
 
 static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
 {
-    (void)last;
-    for (size_t i = 0; i < n; i++, coefficients += 64, out += 2) {
-        int32_t a[2][8];
-        for (int c = 0; c < 8; c++) {
-            int16_t x[8];
-            for (int r = 0; r < 8; r++)
-                x[r] = dequantise(coefficients[8 * r + c], quant[8 * r + c]);
-            uint32_t even = ((uint32_t)x[0] << (CONST_BITS + 2)) + (1u << (DOWN1_2 - 1)), odd = odd2(x[1], x[3], x[5], x[7]);
-            a[0][c] = (int32_t)(even + odd) >> DOWN1_2, a[1][c] = (int32_t)(even - odd) >> DOWN1_2;
-        }
-        for (size_t r = 0; r < 2; r++) { /* column 0 is not packed to 16 bits, the others are */
-            uint32_t even = ((uint32_t)a[r][0] << (CONST_BITS + 2)) + (1u << (DOWN2_2 - 1));
-            uint32_t odd = odd2(saturate(a[r][1]), saturate(a[r][3]), saturate(a[r][5]), saturate(a[r][7]));
-            out[r * stride] = sample((int32_t)(even + odd) >> DOWN2_2);
-            out[r * stride + 1] = sample((int32_t)(even - odd) >> DOWN2_2);
-        }
-    }
+    leat_jpeg_idct_plain.samples2(coefficients, last, n, quant, out, stride);
 }
 
-/* The mean of a block. Here the measure is C code: the product has 32 bits, the factor is signed, and the result is taken modulo
- * 1024 before it is clamped. */
 static void samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
 {
-    (void)last, (void)stride;
-    int32_t q = (int16_t)quant[0];
-    for (size_t i = 0; i < n; i++) {
-        uint32_t mean = (uint32_t)((coefficients[64 * i] * q + 4) >> 3);
-        out[i] = sample((int32_t)(mean << 22) >> 22);
-    }
+    leat_jpeg_idct_plain.samples1(coefficients, last, n, quant, out, stride);
 }
 
 const struct leat_jpeg_idct leat_jpeg_idct_portable = {samples8, samples4, samples2, samples1};

@@ -1,12 +1,24 @@
 /*
- * The constants of the inverse DCTs, with 13 fractional bits: FIX_1_847 is sqrt(2) cos(pi/8) or the like, named by its value as
+ * What the inverse DCTs share. The constants have 13 fractional bits: FIX_1_847 is sqrt(2) cos(pi/8) or the like, named by its value as
  * in the literature. Every product below is of two 16-bit values.
  *
  * Both passes work on 16-bit samples between which PASS1_BITS fractional bits are kept. A rotation is written as two sums of two
  * products, which is what pmaddwd computes; the original form with fewer products gives the same sums.
  */
-#ifndef LEAT_JPEG_IDCT_CONSTANTS_H
-#define LEAT_JPEG_IDCT_CONSTANTS_H
+#ifndef LEAT_JPEG_IDCT_INTERNAL_H
+#define LEAT_JPEG_IDCT_INTERNAL_H
+
+#include "jpeg/idct.h"
+
+/* Exact for all values, and slow. Writes no samples behind the rows. */
+extern const struct leat_jpeg_idct leat_jpeg_idct_plain;
+
+/* Before a loop over a few registers: without it gcc keeps them in memory. */
+#if defined(__clang__)
+#define UNROLL
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
 
 enum {
     CONST_BITS = 13,
