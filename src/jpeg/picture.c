@@ -16,7 +16,7 @@
  * A ring holds rows of blocks: those of all rows of MCUs that are asked for at once and the one before, of which
  * upsampling and pixels that wait for the row below them may need the last row of samples.
  *
- *     row of blocks      r - 1 | r | r + 1 ... r + n v - 1         in slot r modulo (n v + 1)
+ *     row of blocks      r - 1 | r | r + 1 ... r + n v - 1         one slot each, n v + 1 in all, round and round
  *     row of samples     64 bytes | samples of the blocks | 64 bytes or more
  */
 #include "jpeg/picture.h"
@@ -36,7 +36,7 @@
 
 /* A component at the scale of the picture. */
 struct plane {
-    unsigned size;         /* samples of a block, in both directions: 8, 4, 2 or 1 */
+    unsigned size, shift;  /* samples of a block, in both directions: 8, 4, 2 or 1; its logarithm */
     unsigned across, down; /* pixels per sample */
     bool smooth_across, smooth_down;
     unsigned h, v;
@@ -48,7 +48,11 @@ struct plane {
     uint8_t *ring; /* [slots][size][stride], from the first row's first sample on */
     size_t stride;
     uint32_t slots;
-    uint8_t *line; /* one upsampled row */
+    uint32_t lap;                 /* the row of blocks in slot 0 that was transformed last */
+    uint32_t ready;               /* rows of samples that are there, counted from the image's first */
+    ptrdiff_t from;               /* the sample of the first pixel, in its row of the ring */
+    struct leat_jpeg_samples now; /* of the row of pixels that is being made */
+    uint8_t *line;                /* one upsampled row */
 };
 
 struct leat_jpeg_picture {
@@ -118,6 +122,7 @@ static void plan_plane(struct leat_jpeg_picture *p, const struct leat_jpeg_frame
         size *= 2;
     *plane = (struct plane){
         .size = size,
+        .shift = (unsigned)__builtin_ctz(size),
         .h = from->h,
         .v = from->v,
         .across = frame->max_h * least / (from->h * size),
@@ -277,20 +282,31 @@ int leat_jpeg_picture_begin(struct leat_jpeg_picture *p, const struct leat_jpeg_
     p->x = x - p->before;
     p->w = w + p->before;
     p->y = y;
+    for (unsigned c = 0; c < p->n_planes; c++) {
+        struct plane *plane = &p->plane[c];
+        plane->lap = plane->block_y0;
+        plane->from = (ptrdiff_t)(p->x / plane->across) - (ptrdiff_t)plane->block_x0 * plane->size;
+    }
     return reserve(p, error);
 }
 
 /* ---- rows --------------------------------------------------------------------------------------------------------- */
 
-static uint8_t *sample_row(const struct plane *plane, uint32_t row)
+static uint8_t *block_row(const struct plane *plane, uint32_t block_y)
 {
-    return plane->ring + ((size_t)(row / plane->size % plane->slots) * plane->size + row % plane->size) * plane->stride;
+    const uint32_t slot = block_y - plane->lap + (block_y < plane->lap ? plane->slots : 0);
+    return plane->ring + (size_t)slot * plane->size * plane->stride;
+}
+
+static const uint8_t *sample_row(const struct plane *plane, uint32_t row)
+{
+    return block_row(plane, row >> plane->shift) + (row & (plane->size - 1)) * plane->stride;
 }
 
 /* The row of samples of the row y of pixels, and with smooth doubling the one beside it. */
 static void rows_of(const struct plane *plane, uint32_t y, uint32_t *at, uint32_t *beside)
 {
-    *at = *beside = y / plane->down;
+    *at = *beside = plane->down == 1 ? y : y / plane->down;
     if (!plane->smooth_down)
         return;
     if (y & 1)
@@ -300,10 +316,12 @@ static void rows_of(const struct plane *plane, uint32_t y, uint32_t *at, uint32_
 }
 
 /* One row of blocks of a component. */
-static void transform(const struct plane *plane, uint32_t block_y, const int16_t *coefficients, const uint8_t *last)
+static void transform(struct plane *plane, uint32_t block_y, const int16_t *coefficients, const uint8_t *last)
 {
     const size_t n = plane->block_x1 - plane->block_x0;
-    uint8_t *row = sample_row(plane, block_y * plane->size);
+    if (block_y - plane->lap == plane->slots)
+        plane->lap = block_y;
+    uint8_t *row = block_row(plane, block_y);
     plane->idct(coefficients, last, n, plane->quant, row, plane->stride);
     if (!plane->smooth_across)
         return;
@@ -329,7 +347,7 @@ static int read_more(struct leat_jpeg_picture *p, struct leat_error *error)
         return rc;
     for (uint32_t i = 0; i < n; i++, p->next++)
         for (unsigned c = 0; c < p->n_planes; c++) {
-            const struct plane *plane = &p->plane[c];
+            struct plane *plane = &p->plane[c];
             const struct leat_jpeg_blocks *blocks = &p->blocks[i][c];
             const size_t across = (size_t)(p->mcu_x1 - p->mcu_x0) * plane->h;
             for (unsigned j = 0; j < plane->v; j++) {
@@ -338,23 +356,15 @@ static int read_more(struct leat_jpeg_picture *p, struct leat_error *error)
                 if (block_y >= plane->block_y0 && block_y < plane->block_y1)
                     transform(plane, block_y, blocks->coefficients + block * 64, blocks->last + block);
             }
+            plane->ready = (p->next + 1) * plane->v * plane->size;
         }
     return LEAT_OK;
-}
-
-/* Where the samples of the row's first pixel are. */
-static struct leat_jpeg_samples samples_of(const struct leat_jpeg_picture *p, const struct plane *plane)
-{
-    uint32_t at, beside;
-    rows_of(plane, p->y, &at, &beside);
-    const ptrdiff_t from = (ptrdiff_t)(p->x / plane->across) - (ptrdiff_t)plane->block_x0 * plane->size;
-    return (struct leat_jpeg_samples){sample_row(plane, at) + from, sample_row(plane, beside) + from};
 }
 
 /* A component in the size of the pixels. */
 static const uint8_t *upsample(const struct leat_jpeg_picture *p, const struct plane *plane)
 {
-    const struct leat_jpeg_samples in = samples_of(p, plane);
+    const struct leat_jpeg_samples in = plane->now;
     if (plane->across == 1 && (plane->down == 1 || !plane->smooth_down))
         return in.at;
     if (plane->smooth_across && plane->smooth_down)
@@ -372,8 +382,8 @@ static void colour(const struct leat_jpeg_picture *p)
 {
     const uint8_t *in[LEAT_JPEG_MAX_COMPONENTS] = {NULL};
     if (p->fused) {
-        const struct leat_jpeg_samples chroma[2] = {samples_of(p, &p->plane[1]), samples_of(p, &p->plane[2])};
-        p->fused(samples_of(p, &p->plane[0]).at, chroma, p->w, p->out);
+        const struct leat_jpeg_samples chroma[2] = {p->plane[1].now, p->plane[2].now};
+        p->fused(p->plane[0].now.at, chroma, p->w, p->out);
     } else {
         for (unsigned c = 0; c < p->n_planes && c < 3; c++)
             in[c] = upsample(p, &p->plane[c]);
@@ -392,21 +402,22 @@ static void colour(const struct leat_jpeg_picture *p)
 
 int leat_jpeg_picture_row(struct leat_jpeg_picture *p, const uint8_t **row, struct leat_error *error)
 {
-    uint32_t until = 0; /* rows of MCUs that must have been read */
+    uint32_t at[LEAT_JPEG_MAX_COMPONENTS], beside[LEAT_JPEG_MAX_COMPONENTS];
     for (unsigned c = 0; c < p->n_planes; c++) {
-        const struct plane *plane = &p->plane[c];
-        uint32_t at, beside;
-        rows_of(plane, p->y, &at, &beside);
-        const uint32_t mcu = (at > beside ? at : beside) / (plane->size * plane->v);
-        until = mcu + 1 > until ? mcu + 1 : until;
+        rows_of(&p->plane[c], p->y, &at[c], &beside[c]);
+        while (at[c] >= p->plane[c].ready || beside[c] >= p->plane[c].ready) {
+            int rc = read_more(p, error);
+            if (rc)
+                return rc;
+        }
     }
-    while (p->next < until) {
-        int rc = read_more(p, error);
-        if (rc)
-            return rc;
+    for (unsigned c = 0; c < p->n_planes; c++) {
+        struct plane *plane = &p->plane[c];
+        plane->now.at = sample_row(plane, at[c]) + plane->from;
+        plane->now.beside = sample_row(plane, beside[c]) + plane->from;
     }
     if (p->gray) {
-        *row = samples_of(p, &p->plane[0]).at;
+        *row = p->plane[0].now.at;
     } else {
         colour(p);
         *row = p->out + 4 * (size_t)p->before;
