@@ -90,57 +90,65 @@ void leat_jpeg_encoder_restart(struct leat_jpeg_encoder *e)
 
 /* ---- tables ------------------------------------------------------------------------------------------------------- */
 
-/* Whether `codes`, which begins with the symbols that it was made of, is of other ones; then it takes these. */
-static bool is_new(struct leat_jpeg_symbols *made_of, const struct leat_jpeg_symbols *symbols)
+/* The code of each symbol; the first one where a table has a symbol twice. False: the table makes no sense. */
+static bool assign(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbols *symbols)
 {
-    if (!memcmp(made_of, symbols, sizeof *symbols))
-        return false;
-    *made_of = *symbols;
-    return true;
-}
-
-/* The code of each symbol below `n_codes`; the first one where a table has a symbol twice. */
-static bool assign(const struct leat_jpeg_symbols *symbols, uint32_t *codes, unsigned n_codes)
-{
-    for (unsigned i = 0; i < n_codes; i++)
-        codes[i] = LEAT_JPEG_NO_CODE;
+    for (unsigned i = 0; i < 256; i++)
+        codes->of[i] = LEAT_JPEG_NO_CODE;
     uint32_t code = 0, n = 0;
     for (unsigned length = 1; length <= 16; length++, code <<= 1)
         for (unsigned i = 0; i < symbols->count[length]; i++, n++, code++) {
             if (n >= 256 || code >= 1u << length)
                 return false;
-            if (symbols->symbol[n] < n_codes && codes[symbols->symbol[n]] == LEAT_JPEG_NO_CODE)
-                codes[symbols->symbol[n]] = code << 8 | length;
+            if (codes->of[symbols->symbol[n]] == LEAT_JPEG_NO_CODE)
+                codes->of[symbols->symbol[n]] = code << 8 | length;
         }
     return true;
 }
 
-static bool make_dc(struct leat_jpeg_dc_codes *codes, const struct leat_jpeg_symbols *symbols)
+/* Entries of a code with all values of a size above 0, whose place is `zero` + value. */
+static void fill_size(uint32_t *zero, uint32_t code, unsigned size)
 {
-    if (!is_new(&codes->source, symbols))
-        return true;
-    if (symbols->set && assign(symbols, codes->code, 16))
-        return true;
-    codes->source.set = false;
-    return false;
+    uint32_t half = 1u << (size - 1), first = (code >> 8 << size) << 8 | ((code & 63) + size), step = 256;
+    if (code == LEAT_JPEG_NO_CODE) {
+        first = LEAT_JPEG_NO_CODE;
+        step = 0;
+    }
+    uint32_t *below = zero - 2 * half + 1, *above = zero + half;
+    for (uint32_t i = 0; i < half; i++) {
+        below[i] = first + i * step;
+        above[i] = first + (i + half) * step;
+    }
 }
 
-static bool make_ac(struct leat_jpeg_ac_codes *codes, const struct leat_jpeg_symbols *symbols)
+static bool make_dc(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbols *symbols, uint32_t *entry)
 {
-    if (!is_new(&codes->source, symbols))
-        return true;
-    if (!symbols->set || !assign(symbols, codes->code, 256)) {
-        codes->source.set = false;
+    if (!memcmp(&codes->source, symbols, sizeof *symbols))
+        return codes->source.set;
+    codes->source.set = false;
+    if (!symbols->set || !assign(codes, symbols))
         return false;
+    codes->source = *symbols;
+    entry[256] = codes->of[0];
+    for (unsigned size = 1; size <= 8; size++)
+        fill_size(entry + 256, codes->of[size], size);
+    return true;
+}
+
+static bool make_ac(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbols *symbols, uint32_t *entry)
+{
+    if (!memcmp(&codes->source, symbols, sizeof *symbols))
+        return codes->source.set;
+    codes->source.set = false;
+    if (!symbols->set || !assign(codes, symbols))
+        return false;
+    codes->source = *symbols;
+    for (unsigned run = 0; run < 16; run++) {
+        uint32_t *zero = entry + run * 512 + 256;
+        *zero = run == 0 ? codes->of[0] : codes->of[0xf0];
+        for (unsigned size = 1; size <= 8; size++)
+            fill_size(zero, codes->of[run << 4 | size], size);
     }
-    for (unsigned run = 0; run < 16; run++)
-        for (int value = -LEAT_JPEG_DIRECT; value < LEAT_JPEG_DIRECT; value++) {
-            unsigned size = leat_jpeg_size((unsigned)(value < 0 ? -value : value)), count;
-            uint32_t code = codes->code[run << 4 | size];
-            uint64_t bits = leat_jpeg_code_and_value(code, value, size, &count);
-            codes->direct[run][value + LEAT_JPEG_DIRECT] =
-                code == LEAT_JPEG_NO_CODE || !value ? LEAT_JPEG_NO_CODE : (uint32_t)bits << 8 | count;
-        }
     return true;
 }
 
@@ -150,8 +158,10 @@ static bool make_tables(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk
     const struct leat_jpeg_scan *scan = &walk->scan;
     bool needs_dc = !walk->progressive || (scan->ss == 0 && !scan->ah), needs_ac = !walk->progressive || scan->ss > 0;
     for (unsigned i = 0; i < scan->n; i++)
-        if ((needs_dc && (scan->dc[i] > 3 || !make_dc(&e->dc[scan->dc[i]], &walk->dc[scan->dc[i]]))) ||
-            (needs_ac && (scan->ac[i] > 3 || !make_ac(&e->ac[scan->ac[i]], &walk->ac[scan->ac[i]]))))
+        if ((needs_dc && (scan->dc[i] > 3 || !make_dc(&e->dc[scan->dc[i]], &walk->dc[scan->dc[i]],
+                                                      e->entry + LEAT_JPEG_FIRST_DC + scan->dc[i] * LEAT_JPEG_DC_ENTRIES))) ||
+            (needs_ac &&
+             (scan->ac[i] > 3 || !make_ac(&e->ac[scan->ac[i]], &walk->ac[scan->ac[i]], e->entry + scan->ac[i] * LEAT_JPEG_AC_ENTRIES))))
             return false;
     return true;
 }
@@ -179,41 +189,59 @@ static void begin_row(const struct leat_jpeg_encoder *e, const struct leat_jpeg_
                 .at = from->of[scan->component[i]] + (((size_t)y * v + b / h) * component->blocks_w + b % h) * 64,
                 .step = (size_t)h * 64,
                 .place = i,
-                .dc = &e->dc[scan->dc[i]],
-                .ac = &e->ac[scan->ac[i]],
+                .dc = (uint16_t)(LEAT_JPEG_FIRST_DC + scan->dc[i] * LEAT_JPEG_DC_ENTRIES),
+                .ac = (uint16_t)(scan->ac[i] * LEAT_JPEG_AC_ENTRIES),
+                .dc_code = e->dc[scan->dc[i]].of,
+                .ac_code = e->ac[scan->ac[i]].of,
             };
     }
 }
 
+/* Writes the items, and begins anew. */
+static void write_items(struct leat_jpeg_encoder *e, struct leat_jpeg_sequence *s, uint32_t *met)
+{
+    *met |= e->items_to_bits(&e->bits, e->entry, e->item, (size_t)(s->item - e->item));
+    s->item = e->item;
+    s->escape = LEAT_JPEG_FIRST_ESCAPE;
+    leat_jpeg_encoder_drain(e);
+}
+
 static int encode_sequential(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *from)
 {
-    uint32_t across, down;
+    uint32_t across, down, met = 0, left = walk->restart; /* units before the next marker */
     leat_jpeg_scan_units(&walk->scan, &from->frame, &across, &down);
-    struct leat_jpeg_sequence s = {0};
-    uint32_t left = walk->restart; /* units before the next marker */
+    struct leat_jpeg_sequence s = {
+        .item = e->item,
+        .stop = e->item + LEAT_JPEG_ITEMS - LEAT_JPEG_MCU_ITEMS,
+        .entry = e->entry,
+        .escape = LEAT_JPEG_FIRST_ESCAPE,
+        .escape_stop = LEAT_JPEG_ENTRIES - LEAT_JPEG_MCU_ITEMS,
+    };
     for (uint32_t y = 0; y < down; y++) {
         begin_row(e, walk, from, y, &s);
         for (uint32_t x = 0; x < across;) {
             uint32_t end = across;
             if (walk->restart) {
                 if (!left) {
+                    write_items(e, &s, &met);
                     leat_jpeg_encoder_restart(e);
                     memset(s.predictor, 0, sizeof s.predictor);
                     left = walk->restart;
                 }
                 end = across - x > left ? x + left : across;
             }
-            uint32_t to = e->sequence(&s, &e->bits, x, end, e->buffer + LEAT_JPEG_ENCODER_BYTES);
+            uint32_t to = e->itemise(&s, x, end);
             left -= walk->restart ? to - x : 0;
             if (to < end)
-                leat_jpeg_encoder_drain(e);
+                write_items(e, &s, &met);
             x = to;
         }
         if (e->failed)
             return e->failed;
     }
+    write_items(e, &s, &met);
     leat_jpeg_encoder_end(e);
-    if (!e->failed && s.met & LEAT_JPEG_NO_CODE) {
+    if (!e->failed && met & (3 * LEAT_JPEG_NO_CODE)) {
         e->sink->trouble = "its tables have no code for one of its coefficients";
         return LEAT_E_CORRUPT;
     }
@@ -223,9 +251,17 @@ static int encode_sequential(struct leat_jpeg_encoder *e, const struct leat_jpeg
 struct leat_jpeg_encoder *leat_jpeg_encoder_new(enum leat_isa isa)
 {
     struct leat_jpeg_encoder *e = leat_new(struct leat_jpeg_encoder);
+    if (!e)
+        return NULL;
+    e->itemise = leat_jpeg_itemise_portable;
+    e->items_to_bits = leat_jpeg_items_portable;
+#if defined(__x86_64__)
+    if (isa >= LEAT_ISA_AVX2)
+        e->items_to_bits = leat_jpeg_items_avx2;
+    if (isa >= LEAT_ISA_AVX512)
+        e->itemise = leat_jpeg_itemise_avx512;
+#endif
     (void)isa;
-    if (e)
-        e->sequence = leat_jpeg_sequence_portable;
     return e;
 }
 

@@ -6,20 +6,35 @@
 
 #include "jpeg/encode.h"
 
-/* An entry of a table of codes: bits << 8 | how many they are (at most 24); LEAT_JPEG_NO_CODE where the table has none. */
-#define LEAT_JPEG_NO_CODE 0x80u
+/*
+ * A scan is coded in two steps: blocks become *items*, and items become bits. An item is a place in one table of entries
+ *
+ *     AC table 0 | ... | AC table 3 | DC table 0 | ... | DC table 3 | escapes
+ *
+ * where code and value of all usual coefficients stand ready: of a run below 16 and a value in [-255, 255], of a difference of DC
+ * in the same range. Other ones put entries of their own among the escapes. So both steps go on without a look at what
+ * a block holds, and the second has no branches.
+ *
+ * An entry is bits << 8 | how many they are, at most 24; LEAT_JPEG_NO_CODE where the Huffman table has no such code.
+ */
+#define LEAT_JPEG_NO_CODE 0x40u
+#define LEAT_JPEG_AC_ENTRIES 8192u /* run * 512 + value + 256; value 0 of run 0 is the end of a block, of run 15 sixteen zeros */
+#define LEAT_JPEG_DC_ENTRIES 512u  /* difference + 256 */
+#define LEAT_JPEG_ESCAPES 4096u
+#define LEAT_JPEG_FIRST_DC (4 * LEAT_JPEG_AC_ENTRIES)
+#define LEAT_JPEG_FIRST_ESCAPE (LEAT_JPEG_FIRST_DC + 4 * LEAT_JPEG_DC_ENTRIES)
+#define LEAT_JPEG_ENTRIES (LEAT_JPEG_FIRST_ESCAPE + LEAT_JPEG_ESCAPES)
 
-/* Values in [-LEAT_JPEG_DIRECT, LEAT_JPEG_DIRECT) behind runs below 16 have code and value in one entry. */
-#define LEAT_JPEG_DIRECT 64
+#define LEAT_JPEG_ITEMS 4096
+#define LEAT_JPEG_MCU_BLOCKS 10
+/* No block has more: two for each coefficient, three for a run; a vector of them may be written behind the last. */
+#define LEAT_JPEG_BLOCK_ITEMS 134
+#define LEAT_JPEG_MCU_ITEMS (LEAT_JPEG_MCU_BLOCKS * LEAT_JPEG_BLOCK_ITEMS + 64)
 
-struct leat_jpeg_dc_codes {
+/* Codes of symbols, as entries. */
+struct leat_jpeg_codes {
     struct leat_jpeg_symbols source;
-    uint32_t code[16]; /* of each size */
-};
-struct leat_jpeg_ac_codes {
-    struct leat_jpeg_symbols source;
-    uint32_t code[256]; /* of each run << 4 | size */
-    uint32_t direct[16][2 * LEAT_JPEG_DIRECT];
+    uint32_t of[256];
 };
 
 /* Bits that wait: the next to go out is the highest of acc; below the n bits it is 0. Whole bytes are written to p, 8 at a time, without
@@ -57,37 +72,104 @@ static inline unsigned leat_jpeg_size(unsigned magnitude)
 {
     return magnitude ? 32u - (unsigned)__builtin_clz(magnitude) : 0;
 }
-/* A code and the value that follows it. */
-static inline uint64_t leat_jpeg_code_and_value(uint32_t code, int value, unsigned size, unsigned *count)
+/* The bits of a value that follow its code. */
+static inline uint32_t leat_jpeg_value_bits(int value, unsigned size)
 {
-    *count = (code & 31) + size;
-    uint32_t low = (uint32_t)(value - (value < 0)) & ((1u << size) - 1);
-    return (uint64_t)(code >> 8) << size | low;
+    return (uint32_t)(value - (value < 0)) & ((1u << size) - 1);
 }
 
-#define LEAT_JPEG_MCU_BLOCKS 10
-#define LEAT_JPEG_BLOCK_BYTES 264 /* no block takes more: 64 codes of 16 bits with values of 16, and 8 for a flush */
-
-/* A sequential scan: an MCU has `blocks` blocks. */
+/* The blocks of one row of a sequential scan, and the items that come of them. */
 struct leat_jpeg_sequence {
-    unsigned blocks;
+    unsigned blocks; /* of an MCU */
     struct leat_jpeg_sequence_block {
         const int16_t *at; /* in the first MCU of the row */
         size_t step;       /* coefficients from MCU to MCU */
         unsigned place;    /* whose predictor */
-        const struct leat_jpeg_dc_codes *dc;
-        const struct leat_jpeg_ac_codes *ac;
+        uint16_t dc, ac;   /* first entries of the tables */
+        const uint32_t *dc_code, *ac_code;
     } block[LEAT_JPEG_MCU_BLOCKS];
     int predictor[LEAT_JPEG_MAX_COMPONENTS];
-    uint32_t met; /* all entries or'ed: has LEAT_JPEG_NO_CODE where one was missing */
+    uint16_t *item, *stop;        /* the next item; no MCU begins behind `stop` */
+    uint32_t *entry;              /* the table */
+    uint32_t escape, escape_stop; /* the next escape; no MCU begins behind `escape_stop` */
 };
 
-/* Writes MCUs [x, end) of a row while fewer than MCU_BLOCKS * BLOCK_BYTES are left before `stop`; returns the first that is not written. */
-typedef uint32_t (*leat_jpeg_sequence_fn)(struct leat_jpeg_sequence *sequence, struct leat_jpeg_bits *bits, uint32_t x, uint32_t end,
-                                          const uint8_t *stop);
+static inline void leat_jpeg_item_escape(struct leat_jpeg_sequence *s, uint32_t entry)
+{
+    s->entry[s->escape] = entry;
+    *s->item++ = (uint16_t)s->escape++;
+}
 
-uint32_t leat_jpeg_sequence_portable(struct leat_jpeg_sequence *sequence, struct leat_jpeg_bits *bits, uint32_t x, uint32_t end,
-                                     const uint8_t *stop);
+/* The item, or two, of a difference of DC. */
+static inline void leat_jpeg_item_dc(struct leat_jpeg_sequence *s, const struct leat_jpeg_sequence_block *at, int value)
+{
+    int difference = value - s->predictor[at->place];
+    s->predictor[at->place] = value;
+    if (__builtin_expect((unsigned)(difference + 255) <= 510, 1)) {
+        *s->item++ = (uint16_t)(at->dc + difference + 256);
+        return;
+    }
+    unsigned size = leat_jpeg_size((unsigned)(difference < 0 ? -difference : difference));
+    leat_jpeg_item_escape(s, size < 16 ? at->dc_code[size] : LEAT_JPEG_NO_CODE);
+    if (size < 16)
+        leat_jpeg_item_escape(s, leat_jpeg_value_bits(difference, size) << 8 | size);
+}
+
+/* The items of the other coefficients, whose mask in zigzag order is `mask`; of any runs and values. */
+static __attribute__((noinline, unused)) void leat_jpeg_items_ac(struct leat_jpeg_sequence *s, const struct leat_jpeg_sequence_block *at,
+                                                                 const int16_t block[64], uint64_t mask)
+{
+    unsigned next = 1;
+    for (; mask; mask &= mask - 1) {
+        unsigned k = (unsigned)__builtin_ctzll(mask), run = k - next;
+        int value = block[leat_jpeg_natural[k]];
+        next = k + 1;
+        for (; run > 15; run -= 16)
+            *s->item++ = (uint16_t)(at->ac + 15 * 512 + 256);
+        if (__builtin_expect((unsigned)(value + 255) <= 510, 1)) {
+            *s->item++ = (uint16_t)(at->ac + run * 512 + (unsigned)(value + 256));
+            continue;
+        }
+        unsigned size = leat_jpeg_size((unsigned)(value < 0 ? -value : value));
+        leat_jpeg_item_escape(s, size < 16 ? at->ac_code[run << 4 | size] : LEAT_JPEG_NO_CODE);
+        if (size < 16)
+            leat_jpeg_item_escape(s, leat_jpeg_value_bits(value, size) << 8 | size);
+    }
+    if (next < 64)
+        *s->item++ = (uint16_t)(at->ac + 256);
+}
+
+/* Appends the items of MCUs [x, end) of the row while there is room; returns the first that is not among them. */
+typedef uint32_t (*leat_jpeg_itemise_fn)(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
+/* Items to bits. Returns all entries or'ed, two by two added: has LEAT_JPEG_NO_CODE or twice that where one has no code. */
+typedef uint32_t (*leat_jpeg_items_fn)(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n);
+
+static inline uint32_t leat_jpeg_items_to_bits(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n)
+{
+    struct leat_jpeg_bits b = *bits;
+    uint64_t met = 0;
+    for (size_t i = 0; i + 2 <= n; i += 2) {
+        uint64_t first = entry[item[i]], second = entry[item[i + 1]], counts = first + second;
+        met |= counts;
+        b.n = (unsigned)(b.n + counts) & 63;
+        b.acc |= ((first >> 8) << (second & 63) | second >> 8) << ((0 - b.n) & 63);
+        leat_jpeg_bits_flush(&b);
+    }
+    if (n & 1) {
+        uint32_t last = entry[item[n - 1]];
+        met |= last;
+        leat_jpeg_bits_put(&b, last >> 8, last & 63);
+    }
+    *bits = b;
+    return (uint32_t)met;
+}
+
+uint32_t leat_jpeg_itemise_portable(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
+uint32_t leat_jpeg_items_portable(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n);
+#if defined(__x86_64__)
+uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
+uint32_t leat_jpeg_items_avx2(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n);
+#endif
 
 /* The progressive scan that `walk` has met, all of it: encode_progressive.c. */
 int leat_jpeg_encode_progressive(struct leat_jpeg_encoder *encoder, const struct leat_jpeg_walk *walk,
@@ -95,17 +177,19 @@ int leat_jpeg_encode_progressive(struct leat_jpeg_encoder *encoder, const struct
 
 /* ---- of encode.c, for the scans' own files ---- */
 
-#define LEAT_JPEG_ENCODER_BYTES (64 * 1024)
+#define LEAT_JPEG_ENCODER_BYTES 16384 /* LEAT_JPEG_ITEMS of 24 bits, and more */
 
 struct leat_jpeg_encoder {
-    leat_jpeg_sequence_fn sequence;
+    leat_jpeg_itemise_fn itemise;
+    leat_jpeg_items_fn items_to_bits;
     struct leat_jpeg_bits bits;
     struct leat_jpeg_sink *sink;
     bool ones;
     unsigned restarts; /* markers written in this scan */
     int failed;        /* the first failure of the scan */
-    struct leat_jpeg_dc_codes dc[4];
-    struct leat_jpeg_ac_codes ac[4];
+    struct leat_jpeg_codes dc[4], ac[4];
+    uint32_t entry[LEAT_JPEG_ENTRIES];
+    uint16_t item[LEAT_JPEG_ITEMS];
     uint8_t buffer[LEAT_JPEG_ENCODER_BYTES + 8];
 };
 

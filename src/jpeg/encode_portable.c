@@ -1,4 +1,4 @@
-/* Sequential Huffman coding, one coefficient after the other. Most blocks are nearly empty, so zeros are passed four at a time. */
+/* Blocks to items, one coefficient after the other. Most are 0, so they are passed four at a time. */
 #include "jpeg/encode_internal.h"
 
 /* Where the k-th coefficient of a row-by-row block stands in zigzag order. */
@@ -22,60 +22,20 @@ static uint64_t present(const int16_t block[64])
     return mask;
 }
 
-/* Any run, any value. */
-static void put_coefficient(struct leat_jpeg_bits *b, const struct leat_jpeg_ac_codes *ac, unsigned run, int value, uint32_t *met)
+uint32_t leat_jpeg_itemise_portable(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end)
 {
-    for (; run > 15; run -= 16) {
-        *met |= ac->code[0xf0];
-        leat_jpeg_bits_put(b, ac->code[0xf0] >> 8, ac->code[0xf0] & 31);
-    }
-    unsigned size = leat_jpeg_size((unsigned)(value < 0 ? -value : value)), count;
-    uint32_t code = size < 16 ? ac->code[run << 4 | size] : LEAT_JPEG_NO_CODE;
-    *met |= code;
-    uint64_t bits = leat_jpeg_code_and_value(code, value, size, &count);
-    leat_jpeg_bits_put(b, bits, count);
-}
-
-static void put_block(struct leat_jpeg_sequence *s, const struct leat_jpeg_sequence_block *at, const int16_t block[64],
-                      struct leat_jpeg_bits *b)
-{
-    uint32_t met = 0;
-    int difference = block[0] - s->predictor[at->place];
-    s->predictor[at->place] = block[0];
-    unsigned size = leat_jpeg_size((unsigned)(difference < 0 ? -difference : difference)), count;
-    uint32_t code = size < 16 ? at->dc->code[size] : LEAT_JPEG_NO_CODE;
-    met |= code;
-    uint64_t bits = leat_jpeg_code_and_value(code, difference, size, &count);
-    leat_jpeg_bits_put(b, bits, count);
-
-    const struct leat_jpeg_ac_codes *ac = at->ac;
-    unsigned next = 1;
-    for (uint64_t mask = present(block) & ~UINT64_C(1); mask; mask &= mask - 1) {
-        unsigned k = (unsigned)__builtin_ctzll(mask), run = k - next;
-        int value = block[leat_jpeg_natural[k]];
-        next = k + 1;
-        if (run < 16 && value >= -LEAT_JPEG_DIRECT && value < LEAT_JPEG_DIRECT) {
-            uint32_t entry = ac->direct[run][value + LEAT_JPEG_DIRECT];
-            met |= entry;
-            leat_jpeg_bits_put(b, entry >> 8, entry & 31);
-        } else {
-            put_coefficient(b, ac, run, value, &met);
+    struct leat_jpeg_sequence s = *sequence;
+    for (; x < end && s.item < s.stop && s.escape < s.escape_stop; x++)
+        for (unsigned i = 0; i < s.blocks; i++) {
+            const int16_t *block = s.block[i].at + x * s.block[i].step;
+            leat_jpeg_item_dc(&s, &s.block[i], block[0]);
+            leat_jpeg_items_ac(&s, &s.block[i], block, present(block) & ~UINT64_C(1));
         }
-    }
-    if (next < 64) {
-        met |= ac->code[0];
-        leat_jpeg_bits_put(b, ac->code[0] >> 8, ac->code[0] & 31);
-    }
-    s->met |= met;
+    *sequence = s;
+    return x;
 }
 
-uint32_t leat_jpeg_sequence_portable(struct leat_jpeg_sequence *sequence, struct leat_jpeg_bits *bits, uint32_t x, uint32_t end,
-                                     const uint8_t *stop)
+uint32_t leat_jpeg_items_portable(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n)
 {
-    struct leat_jpeg_bits b = *bits;
-    for (; x < end && stop - b.p >= LEAT_JPEG_MCU_BLOCKS * LEAT_JPEG_BLOCK_BYTES; x++)
-        for (unsigned i = 0; i < sequence->blocks; i++)
-            put_block(sequence, &sequence->block[i], sequence->block[i].at + x * sequence->block[i].step, &b);
-    *bits = b;
-    return x;
+    return leat_jpeg_items_to_bits(bits, entry, item, n);
 }

@@ -12,11 +12,10 @@
 struct progressive {
     struct leat_jpeg_encoder *e;
     const struct leat_jpeg_scan *scan;
-    const struct leat_jpeg_dc_codes *dc[LEAT_JPEG_MAX_COMPONENTS];
-    const struct leat_jpeg_ac_codes *ac;
+    const struct leat_jpeg_codes *dc[LEAT_JPEG_MAX_COMPONENTS], *ac;
     int predictor[LEAT_JPEG_MAX_COMPONENTS];
     uint32_t run; /* blocks that have ended */
-    uint32_t met; /* as in struct leat_jpeg_sequence */
+    uint32_t met; /* all entries or'ed: has LEAT_JPEG_NO_CODE where one has no code */
     unsigned n_waiting;
     uint8_t waiting[MAX_WAITING]; /* bits, one each */
 };
@@ -42,7 +41,7 @@ static void end_run(struct progressive *p)
 {
     if (p->run) {
         unsigned size = leat_jpeg_size(p->run) - 1;
-        put_symbol(p, p->ac->code[size << 4]);
+        put_symbol(p, p->ac->of[size << 4]);
         put(p, p->run & ((1u << size) - 1), size);
         p->run = 0;
     }
@@ -54,11 +53,9 @@ static void first_dc(struct progressive *p, unsigned place, const int16_t block[
 {
     int value = block[0] >> p->scan->al, difference = value - p->predictor[place];
     p->predictor[place] = value;
-    unsigned size = leat_jpeg_size((unsigned)(difference < 0 ? -difference : difference)), count;
-    uint32_t code = size < 16 ? p->dc[place]->code[size] : LEAT_JPEG_NO_CODE;
-    p->met |= code;
-    uint64_t bits = leat_jpeg_code_and_value(code, difference, size, &count);
-    leat_jpeg_bits_put(&p->e->bits, bits, count);
+    unsigned size = leat_jpeg_size((unsigned)(difference < 0 ? -difference : difference));
+    put_symbol(p, size < 16 ? p->dc[place]->of[size] : LEAT_JPEG_NO_CODE);
+    put(p, leat_jpeg_value_bits(difference, size), size);
 }
 
 static unsigned magnitude_of(const struct progressive *p, const int16_t block[64], unsigned k)
@@ -78,8 +75,8 @@ static void first_ac(struct progressive *p, const int16_t block[64])
         }
         end_run(p);
         for (; zeros > 15; zeros -= 16)
-            put_symbol(p, p->ac->code[0xf0]);
-        put_symbol(p, size < 16 ? p->ac->code[zeros << 4 | size] : LEAT_JPEG_NO_CODE);
+            put_symbol(p, p->ac->of[0xf0]);
+        put_symbol(p, size < 16 ? p->ac->of[zeros << 4 | size] : LEAT_JPEG_NO_CODE);
         put(p, (block[leat_jpeg_natural[k]] < 0 ? ~magnitude : magnitude) & ((1u << size) - 1), size);
         zeros = 0;
     }
@@ -103,7 +100,7 @@ static void refine_ac(struct progressive *p, const int16_t block[64])
         }
         while (zeros > 15 && k <= last_new) {
             end_run(p);
-            put_symbol(p, p->ac->code[0xf0]);
+            put_symbol(p, p->ac->of[0xf0]);
             zeros -= 16;
             put_waiting(p, corrections, n);
             n = 0;
@@ -113,7 +110,7 @@ static void refine_ac(struct progressive *p, const int16_t block[64])
             continue;
         }
         end_run(p);
-        put_symbol(p, p->ac->code[zeros << 4 | 1]);
+        put_symbol(p, p->ac->of[zeros << 4 | 1]);
         put(p, block[leat_jpeg_natural[k]] > 0, 1);
         put_waiting(p, corrections, n);
         n = 0;
@@ -164,7 +161,7 @@ int leat_jpeg_encode_progressive(struct leat_jpeg_encoder *e, const struct leat_
                 left = walk->restart - 1;
             }
             put_unit(&p, from, x, y);
-            if (e->bits.p > e->buffer + LEAT_JPEG_ENCODER_BYTES - (LEAT_JPEG_MCU_BLOCKS + 1) * LEAT_JPEG_BLOCK_BYTES)
+            if (e->bits.p > e->buffer + LEAT_JPEG_ENCODER_BYTES / 2) /* no unit takes more than a few hundred bytes */
                 leat_jpeg_encoder_drain(e);
             if (e->failed)
                 return e->failed;
