@@ -17,6 +17,7 @@
 void leat_jpeg_rows_destroy(struct leat_jpeg_rows *rows)
 {
     leat_free(rows->row);
+    leat_free(rows->packed);
     *rows = (struct leat_jpeg_rows){0};
 }
 
@@ -93,7 +94,7 @@ static size_t pack_every(const struct leat_jpeg_rows *rows, unsigned n_component
     return (size_t)(p - out);
 }
 
-int leat_jpeg_rows_pack(const struct leat_jpeg_rows *rows, const struct leat_jpeg_frame *frame, uint64_t photo_bytes, uint8_t **packed,
+int leat_jpeg_rows_pack(struct leat_jpeg_rows *rows, const struct leat_jpeg_frame *frame, uint64_t photo_bytes, uint8_t **packed,
                         size_t *length)
 {
     *packed = NULL;
@@ -102,21 +103,23 @@ int leat_jpeg_rows_pack(const struct leat_jpeg_rows *rows, const struct leat_jpe
         return LEAT_OK;
     const size_t room = CHECKSUM_BYTES + MAX_VARINT * (2 + (size_t)rows->n * (1u + frame->n_components));
     const uint64_t most = photo_bytes / 100;
-    uint8_t *out = leat_alloc(room);
-    if (!out)
-        return LEAT_E_NOMEM;
+    if (rows->packed_room < room) {
+        leat_free(rows->packed);
+        rows->packed = leat_alloc(room);
+        rows->packed_room = rows->packed ? room : 0;
+        if (!rows->packed)
+            return LEAT_E_NOMEM;
+    }
     for (uint64_t every = 1; every < rows->n;) {
-        const size_t bytes = pack_every(rows, frame->n_components, (uint32_t)every, out);
+        const size_t bytes = pack_every(rows, frame->n_components, (uint32_t)every, rows->packed);
         if (bytes <= most) {
-            uint8_t *cut = leat_realloc_array(out, bytes, 1);
-            *packed = cut ? cut : out;
+            *packed = rows->packed;
             *length = bytes;
             return LEAT_OK;
         }
         const uint64_t next = most ? every * bytes / most : rows->n; /* about so few rows fit */
         every = next > every ? next : every + 1;
     }
-    leat_free(out);
     return LEAT_OK;
 }
 

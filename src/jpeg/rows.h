@@ -18,12 +18,14 @@ struct leat_jpeg_row_start {
 struct leat_jpeg_rows {
     struct leat_jpeg_row_start *row; /* [n], of rows 0, every, 2 * every ... */
     uint32_t n, every, room;
+    uint8_t *packed; /* what leat_jpeg_rows_pack made last; `packed_room` bytes */
+    size_t packed_room;
 };
 void leat_jpeg_rows_destroy(struct leat_jpeg_rows *rows);
 
 /* The packed index, at most 1 % of the photo's `photo_bytes` (rows are left out for that): its length, 0 where it would be of no use.
- * *packed is ended with leat_free. Begins with a checksum of its own, so a damaged one is no index. NOMEM. */
-int leat_jpeg_rows_pack(const struct leat_jpeg_rows *rows, const struct leat_jpeg_frame *frame, uint64_t photo_bytes, uint8_t **packed,
+ * *packed is memory of `rows`, until the next call. Begins with a checksum of its own, so a damaged one is no index. NOMEM. */
+int leat_jpeg_rows_pack(struct leat_jpeg_rows *rows, const struct leat_jpeg_frame *frame, uint64_t photo_bytes, uint8_t **packed,
                         size_t *length);
 /* Whether the checksum of a packed index holds. Any thread; allocates nothing. */
 bool leat_jpeg_rows_whole(const uint8_t *packed, size_t length);

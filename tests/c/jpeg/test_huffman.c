@@ -128,7 +128,6 @@ static void check_boxes(const char *name, struct photo *p, uint64_t photo_bytes,
         check_box(name, p, source, box, 1 + (uint32_t)leat_draw_below(key, 8 * i + 4, 2),
                   i % 5 == 4 ? LEAT_JPEG_NEEDED1 : LEAT_JPEG_NEEDED8);
     }
-    leat_free(index);
     leat_jpeg_rows_destroy(&rows);
 }
 
@@ -324,7 +323,6 @@ static void a_changed_index_does_no_harm(void **state)
                 index[at] = was;
             }
         assert_true(began);
-        leat_free(index);
         leat_jpeg_rows_destroy(&rows);
         photo_close(&p);
         free(data);
@@ -356,7 +354,6 @@ static void an_index_of_another_photo_is_refused(void **state)
     assert_false(leat_jpeg_huffman_begin(huffman, index, packed, &source));
     photo_close(&p);
     free(data);
-    leat_free(index);
     leat_jpeg_rows_destroy(&rows);
 }
 

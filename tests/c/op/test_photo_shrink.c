@@ -159,7 +159,8 @@ static void *failing_resize(void *p, size_t bytes)
     return ++allocations == fail_at ? NULL : plain.resize(p, bytes);
 }
 
-static void every_failing_allocation_is_an_error_and_leaks_nothing(void **state)
+/* A row index that memory cannot hold is done without. */
+static void every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothing(void **state)
 {
     (void)state;
     size_t length, out_length;
@@ -168,16 +169,26 @@ static void every_failing_allocation_is_an_error_and_leaks_nothing(void **state)
     leat_allocator.allocate = failing_allocate;
     leat_allocator.resize = failing_resize;
     fail_at = allocations = 0;
-    assert_ok(leat_photo_shrink(data, length, 600, 100, &out, &out_length, &error));
-    leat_free(out);
+    uint8_t *right;
+    size_t right_length;
+    unsigned harmless = 0;
+    assert_ok(leat_photo_shrink(data, length, 600, 100, &right, &right_length, &error));
     uint64_t n = allocations;
     assert_true(n > 8);
     for (fail_at = 1; fail_at <= n; fail_at++) {
         allocations = 0;
-        assert_int_equal(leat_photo_shrink(data, length, 600, 100, &out, &out_length, &error), LEAT_E_NOMEM);
+        const int rc = leat_photo_shrink(data, length, 600, 100, &out, &out_length, &error);
+        if (rc == LEAT_OK && ++harmless <= 3) {
+            assert_int_equal(out_length, right_length);
+            assert_memory_equal(out, right, right_length);
+            leat_free(out);
+            continue;
+        }
+        assert_int_equal(rc, LEAT_E_NOMEM);
         assert_null(out);
     }
     leat_allocator = plain;
+    leat_free(right);
     free(data);
     free(pixels);
 }
@@ -190,7 +201,7 @@ int main(void)
         cmocka_unit_test(the_thinnest_photo_keeps_a_pixel_of_width),
         cmocka_unit_test(the_orientation_is_carried_over),
         cmocka_unit_test(a_broken_photo_is_not_made_smaller),
-        cmocka_unit_test(every_failing_allocation_is_an_error_and_leaks_nothing),
+        cmocka_unit_test(every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
