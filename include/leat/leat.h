@@ -263,7 +263,10 @@ struct leat_open_options {
     const char *format;      /* NULL or "auto", or "leat", "folder" */
     enum leat_labels labels; /* of a folder: AUTO: by sub-folder if there is one */
     enum leat_recheck recheck;
-    const char *index_dir; /* NULL; where indexes of foreign data may be kept */
+    /* NULL, or a folder, made when there is something to write, where a folder of photos keeps the row indexes of its JPEGs from
+     * process to process (docs/datasets.md). Any number of folders and processes may share it. One that cannot be read or written
+     * costs time but is no error: the log says so. */
+    const char *index_dir;
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                                             \
     {                                                                                                                                      \

@@ -255,7 +255,9 @@ def open(  # noqa: A001
             of these, which are joined as by :func:`leat.concat`.
         format: ``"auto"``, ``"leat"`` or ``"folder"``.
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
-        index_dir: where indexes of foreign formats may be kept.
+        index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs, so that other
+            processes and later runs find them; without one they are kept in memory only, for this process. Any number of
+            folders, ranks and runs may share it; where it cannot be written, indexes are made again.
         recheck: payload checksums are verified on ``"first"`` read in a process, ``"always"`` or ``"never"``.
 
     Raises:

@@ -28,7 +28,7 @@ int leat_dataset_rows(const struct leat_dataset *dataset, size_t field, const st
 int leat_dataset_extents(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n,
                          struct leat_extent *extents, size_t *failed, struct leat_error *error);
 
-/* Reading one value of varying size: submit, and after completion check. `buffer` holds leat_fetch_bytes of them: extent.length, and
+/* Reading one value of varying size: submit, and after completion check. `buffer` holds leat_fetch_room of them: extent.length, and
  * behind these, where `with_rows` asks for it and the source does not have it in memory, the row index of a photo. */
 struct leat_fetch {
     struct leat_sample_ref ref;
@@ -39,7 +39,7 @@ struct leat_fetch {
     struct leat_io_request request; /* done and user are the caller's to set */
 };
 /* UINT64_MAX where the extent makes no sense. */
-uint64_t leat_fetch_bytes(const struct leat_extent *extent, bool with_rows);
+uint64_t leat_fetch_room(const struct leat_extent *extent, bool with_rows);
 /* After a read: the photo's row index, NULL if there is none. It is not verified: it has a checksum of its own (jpeg/rows.h). */
 const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch);
 /* LEAT_OK: read (call leat_fetch_check). LEAT_IO_PENDING: request.done will be called. Else an error. */

@@ -126,12 +126,13 @@ static int at_fetch(const struct leat_fetch *fetch, int rc, struct leat_error *e
     return rc;
 }
 
+/* Whether the buffer has a place for the row index. */
 static bool has_rows_behind(const struct leat_extent *extent)
 {
     return extent->form == LEAT_FORM_ORIGINAL && extent->rows_length && !extent->rows;
 }
 
-uint64_t leat_fetch_bytes(const struct leat_extent *extent, bool with_rows)
+uint64_t leat_fetch_room(const struct leat_extent *extent, bool with_rows)
 {
     uint64_t bytes = extent->length;
     return with_rows && has_rows_behind(extent) && !leat_add_u64(bytes, extent->rows_length, &bytes) ? UINT64_MAX : bytes;
@@ -154,7 +155,7 @@ static int open_for(struct leat_fetch *fetch, struct leat_error *error)
         return at_fetch(fetch, rc, error);
     }
     fetch->request.offset = fetch->extent.offset;
-    fetch->request.length = leat_fetch_bytes(&fetch->extent, fetch->with_rows);
+    fetch->request.length = leat_fetch_room(&fetch->extent, fetch->with_rows && !fetch->extent.rows_apart);
     fetch->request.buffer = fetch->buffer;
     return LEAT_OK;
 }
@@ -194,6 +195,9 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
     } else if (extent->verify) {
         source->v->mark(source, fetch->field, fetch->ref.sample, true, LEAT_HEALTH_UNCHECKED);
     }
+    if (!rc && fetch->with_rows && extent->rows_apart && has_rows_behind(extent) &&
+        !source->v->read_rows(source, fetch->field, fetch->ref.sample, (uint8_t *)fetch->buffer + extent->length, extent->rows_length))
+        fetch->extent.rows_length = 0;
     leat_io_release(file);
     fetch->request.file = NULL;
     return rc;

@@ -182,7 +182,7 @@ static void probe(struct leat_loader *l, uint64_t *ragged_row, uint64_t *largest
             leat_dataset_locate(l->dataset, &position, 1, &ref);
             if (leat_dataset_extents(l->dataset, l->groups[g].field, &ref, 1, &extent, &failed, NULL))
                 continue;
-            uint64_t bytes = leat_fetch_bytes(&extent, l->groups[g].decodes);
+            uint64_t bytes = leat_fetch_room(&extent, l->groups[g].decodes);
             *largest = bytes > *largest ? bytes : *largest;
             seen += g == 0;
             for (size_t k = 0; k < l->groups[g].n_outputs; k++)

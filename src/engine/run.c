@@ -302,7 +302,7 @@ static int prepare_read(struct leat_task *t, size_t i, const struct leat_fetch_g
         return leat_fail(&t->error, LEAT_E_DECODE,
                          "the photo was found broken when it was packed or first used; replace it, or choose "
                          "on_error skip or substitute");
-    return leat_task_reserve(t, leat_fetch_bytes(&t->fetch.extent, group->decodes), t->decode_wanted, &t->error);
+    return leat_task_reserve(t, leat_fetch_room(&t->fetch.extent, group->decodes), t->decode_wanted, &t->error);
 }
 
 /* Memory for a photo that was read, if it takes more than scratch has. Where the task must wait for that, the photo is read

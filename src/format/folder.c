@@ -8,7 +8,8 @@
  * that holds parts of a data set (train/ and val/) has no classes unless they are asked for: the notice says so.
  *
  * Nothing of a photo is read before it is wanted, so its size is not known and nobody has checked it: `mark` remembers
- * in two bitmaps what decoding has shown. Names are served as extents of a file that is memory (the listing's).
+ * in two bitmaps what decoding has shown, `keep_rows` where its rows begin (folder_rows.c). Names are served as extents of a file that is
+ * memory (the listing's).
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -24,6 +25,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "format/fingerprint.h"
+#include "format/folder_rows.h"
 #include "format/listing.h"
 #include "format/source.h"
 
@@ -37,6 +39,7 @@ struct folder {
     int64_t *labels; /* NULL: flat */
     struct leat_io_file *names;
     _Atomic uint64_t *good, *broken; /* a bit per sample */
+    struct leat_folder_rows *rows;
     enum leat_recheck recheck;
 };
 
@@ -63,6 +66,7 @@ static void folder_close(struct leat_source *source)
 {
     struct folder *f = (struct folder *)source;
     leat_io_release(f->names);
+    leat_folder_rows_close(f->rows);
     leat_listing_destroy(&f->listing);
     leat_free(f->root);
     leat_free(f->notice);
@@ -225,8 +229,9 @@ static int folder_open(const char *path, const struct leat_open_options *options
 {
     bool by_folder = false;
     struct folder *f = leat_new(struct folder);
+    char *index_dir = NULL;
     int rc = LEAT_E_NOMEM;
-    if (!f || !(f->root = absolute(path))) {
+    if (!f || !(f->root = absolute(path)) || (options->index_dir && !(index_dir = absolute(options->index_dir)))) {
         leat_fail(error, rc, "no memory to open %s", path);
         goto out;
     }
@@ -239,7 +244,8 @@ static int folder_open(const char *path, const struct leat_open_options *options
         leat_error_at_file(error, f->root, LEAT_NO_OFFSET);
         goto out;
     }
-    if ((rc = build(f, by_folder)) || (rc = leat_io_from_memory(f->root, f->listing.names, f->listing.names_bytes, &f->names, error))) {
+    if ((rc = build(f, by_folder)) || (rc = leat_io_from_memory(f->root, f->listing.names, f->listing.names_bytes, &f->names, error)) ||
+        (rc = leat_folder_rows_open(f->root, index_dir, &f->listing, &f->rows))) {
         leat_fail(error, rc, "no memory to open %s (%zu photos)", f->root, f->listing.n_files);
         goto out;
     }
@@ -253,9 +259,11 @@ static int folder_open(const char *path, const struct leat_open_options *options
     f->source.n_classes = by_folder ? f->listing.n_folders : 0;
     f->source.metadata = "{}";
     f->source.notice = f->notice ? f->notice : "";
+    leat_free(index_dir);
     *out = &f->source;
     return LEAT_OK;
 out:
+    leat_free(index_dir);
     if (f)
         folder_close(&f->source);
     return rc;
@@ -298,10 +306,12 @@ static int folder_extents(struct leat_source *source, size_t field, const uint64
     (void)error;
     for (size_t i = 0; i < n; i++) {
         const struct leat_listing_file *file = &f->listing.files[samples[i]];
-        if (field == IMAGE)
+        if (field == IMAGE) {
             extents[i] = (struct leat_extent){.file = samples[i], .length = file->size, .health = health(f, samples[i])};
-        else
+            leat_folder_rows_describe(f->rows, samples[i], &extents[i]);
+        } else {
             extents[i] = (struct leat_extent){.file = source->count, .offset = file->name, .length = file->name_length};
+        }
     }
     return LEAT_OK;
 }
@@ -348,6 +358,18 @@ static void folder_mark(struct leat_source *source, size_t field, uint64_t sampl
     _Atomic uint64_t *bits = found == LEAT_HEALTH_GOOD ? f->good : f->broken;
     if (!bit(bits, sample))
         atomic_fetch_or_explicit(&bits[sample / 64], UINT64_C(1) << (sample % 64), memory_order_relaxed);
+}
+
+static bool folder_read_rows(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length)
+{
+    (void)field; /* only images have any */
+    return leat_folder_rows_read(((struct folder *)source)->rows, sample, to, length);
+}
+
+static void folder_keep_rows(struct leat_source *source, size_t field, uint64_t sample, const uint8_t *rows, size_t length)
+{
+    (void)field;
+    leat_folder_rows_keep(((struct folder *)source)->rows, sample, rows, length);
 }
 
 static int folder_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
@@ -414,6 +436,8 @@ const struct leat_source_vtable leat_format_folder = {
     .extents = folder_extents,
     .file = folder_file,
     .mark = folder_mark,
+    .read_rows = folder_read_rows,
+    .keep_rows = folder_keep_rows,
     .column = folder_column,
     .verify = folder_verify,
     .about = folder_about,

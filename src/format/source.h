@@ -54,7 +54,8 @@ struct leat_extent {
     uint8_t form;           /* enum leat_image_form */
     uint32_t original;      /* FAST, RAW: bytes of the photo as it came */
     uint32_t rows_length;   /* ORIGINAL: bytes of the row index (jpeg/rows.h), 0 if there is none: they lie right behind the photo ... */
-    const uint8_t *rows;    /* ... unless this points to them, in memory that stays while the source is open */
+    const uint8_t *rows;    /* ... unless this points to them, in memory that stays while the source is open ... */
+    bool rows_apart;        /* ... or `read_rows` of the source has them */
 };
 
 /* Bytes of a value that is delivered without being decoded: of a photo in the fast form those that came. */
@@ -102,6 +103,8 @@ struct leat_source_vtable {
     int (*file)(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
     /* Remembers for this process that a value was verified, and found good or broken. */
     void (*mark)(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
+    /* Copies the row index that an extent said to lie apart. False: it is lost. NULL where no extent says so. */
+    bool (*read_rows)(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length);
     /* Remembers the row index (jpeg/rows.h) of a photo, which `extents` then gives: the bytes are copied. A source may forget or refuse
      * any. May be NULL. */
     void (*keep_rows)(struct leat_source *source, size_t field, uint64_t sample, const uint8_t *rows, size_t length);

@@ -1,0 +1,394 @@
+/*
+ * One word per photo says where its index is, so that threads that read and threads that find need no lock:
+ *
+ *     0                                          not known
+ *     a pointer (its lowest bit is 0)            in memory, until the folder is closed
+ *     place << 24 | length << 2 | 1              in the file
+ *
+ * What is found is also put on a list of what the file lacks, and the thread that finds the list long enough, or old, appends
+ * it to the file. When memory is full, an index lives on that list only until it is in the file.
+ *
+ * A child that is forked while a thread writes finds the list empty: what was on it is the parent's business.
+ */
+#include "format/folder_rows.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "format/rows_file.h"
+
+/* When the list goes to the file: so many bytes, or so long after the last time; not again at once when another process had the lock. */
+#define WRITE_BYTES (UINT64_C(256) << 10)
+#define WRITE_NS (INT64_C(10) * 1000000000)
+#define AGAIN_NS (INT64_C(100) * 1000000)
+/* A list that cannot be written takes no more than this. */
+#define LIST_BYTES (UINT64_C(16) << 20)
+/* A file below this is not begun anew, however much of it is of no use. */
+#define SMALL_FILE (UINT64_C(1) << 20)
+#define CLOSE_WAIT_MS 1000
+
+struct kept {
+    struct kept *next; /* on the list */
+    uint64_t sample;
+    uint32_t length;
+    bool resident;       /* its word points to it: it is freed at the end */
+    _Atomic bool stored; /* it is in the file */
+    uint8_t bytes[];
+};
+
+struct leat_folder_rows {
+    const struct leat_listing *listing;
+    _Atomic(_Atomic uint64_t *) words; /* made when there is something to say */
+    _Atomic uint64_t memory;           /* bytes of what is resident */
+    bool filed;
+    _Atomic bool unwritable;
+    struct leat_rows_file file;
+    _Atomic(struct kept *) list;
+    _Atomic uint64_t list_bytes;
+    _Atomic int64_t tried_ns;
+    _Atomic int writing; /* the process of the thread that writes, or 0 */
+};
+
+/* What reading the file at opening needs. */
+struct loading {
+    struct leat_folder_rows *rows;
+    uint32_t *table; /* numbers of photos + 1, by the hash of their names; made if photos were added or taken away */
+    size_t mask;
+    bool tried;
+    uint64_t useful;
+};
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+static _Atomic uint64_t *words_of(struct leat_folder_rows *r)
+{
+    _Atomic uint64_t *words = atomic_load_explicit(&r->words, memory_order_acquire), *fresh;
+    if (words)
+        return words;
+    if (!(fresh = leat_new_array(r->listing->n_files, sizeof *fresh)))
+        return NULL;
+    if (atomic_compare_exchange_strong_explicit(&r->words, &words, fresh, memory_order_acq_rel, memory_order_acquire))
+        return fresh;
+    leat_free(fresh);
+    return words;
+}
+
+static uint64_t word_of(const struct leat_folder_rows *r, uint64_t sample)
+{
+    _Atomic uint64_t *words = atomic_load_explicit(&r->words, memory_order_acquire);
+    return words ? atomic_load_explicit(&words[sample], memory_order_acquire) : 0;
+}
+
+static bool is_filed(uint64_t word)
+{
+    return word & 1;
+}
+
+static uint64_t filed_word(uint64_t place, uint32_t length)
+{
+    return place << 24 | (uint64_t)length << 2 | 1;
+}
+
+static uint64_t place_in(uint64_t word)
+{
+    return word >> 24;
+}
+
+static uint32_t length_in(uint64_t word)
+{
+    return word >> 2 & LEAT_ROWS_LONGEST;
+}
+
+static struct kept *kept_in(uint64_t word)
+{
+    return (struct kept *)(uintptr_t)word; /* NOLINT: a word that is not filed is a pointer */
+}
+
+static uint64_t kept_bytes(uint32_t length)
+{
+    return sizeof(struct kept) + length + 16; /* the allocator's own */
+}
+
+static struct leat_rows_key key_of(const struct leat_listing *l, uint64_t sample)
+{
+    const struct leat_listing_file *f = &l->files[sample];
+    return (struct leat_rows_key){leat_hash64(l->names + f->name, f->name_length), f->size, f->mtime_ns};
+}
+
+/* ---- what stands in the file ---------------------------------------------------------------------------------------- */
+
+static bool is_named(const struct leat_listing *l, uint64_t sample, uint64_t name)
+{
+    return sample < l->n_files && leat_hash64(l->names + l->files[sample].name, l->files[sample].name_length) == name;
+}
+
+static void make_table(struct loading *g)
+{
+    const struct leat_listing *l = g->rows->listing;
+    g->tried = true;
+    if (l->n_files >= UINT32_MAX / 4)
+        return;
+    size_t room = 16;
+    while (room < l->n_files * 2)
+        room *= 2;
+    if (!(g->table = leat_new_array(room, sizeof *g->table)))
+        return; /* then those are not found again */
+    g->mask = room - 1;
+    for (size_t i = 0; i < l->n_files; i++) {
+        size_t at = leat_hash64(l->names + l->files[i].name, l->files[i].name_length) & g->mask;
+        while (g->table[at])
+            at = (at + 1) & g->mask;
+        g->table[at] = (uint32_t)i + 1;
+    }
+}
+
+/* The photo of that name, or UINT64_MAX. */
+static uint64_t find(struct loading *g, const struct leat_rows_record *record)
+{
+    const struct leat_listing *l = g->rows->listing;
+    if (is_named(l, record->hint, record->key.name))
+        return record->hint;
+    if (!g->tried)
+        make_table(g);
+    for (size_t at = record->key.name & g->mask; g->table && g->table[at]; at = (at + 1) & g->mask)
+        if (is_named(l, g->table[at] - 1, record->key.name))
+            return g->table[at] - 1;
+    return UINT64_MAX;
+}
+
+static bool is_current(const struct leat_listing *l, uint64_t sample, const struct leat_rows_key *key)
+{
+    return l->files[sample].size == key->size && l->files[sample].mtime_ns == key->mtime_ns;
+}
+
+static void found_at_opening(void *user, const struct leat_rows_record *record)
+{
+    struct loading *g = user;
+    uint64_t sample = find(g, record);
+    if (sample == UINT64_MAX || !is_current(g->rows->listing, sample, &record->key))
+        return;
+    _Atomic uint64_t *words = words_of(g->rows);
+    if (!words)
+        return;
+    if (!atomic_load_explicit(&words[sample], memory_order_relaxed))
+        g->useful += LEAT_ROWS_RECORD + record->length;
+    atomic_store_explicit(&words[sample], filed_word(record->place, record->length), memory_order_release);
+}
+
+/* Of another process, while this one writes. Where its listing was another, the photo is not looked for. */
+static void found_at_writing(void *user, const struct leat_rows_record *record)
+{
+    struct leat_folder_rows *r = user;
+    _Atomic uint64_t *words;
+    if (!is_named(r->listing, record->hint, record->key.name) || !is_current(r->listing, record->hint, &record->key) ||
+        !(words = words_of(r)))
+        return;
+    uint64_t word = 0;
+    if (!atomic_compare_exchange_strong_explicit(&words[record->hint], &word, filed_word(record->place, record->length),
+                                                 memory_order_acq_rel, memory_order_acquire) &&
+        !is_filed(word))
+        atomic_store_explicit(&kept_in(word)->stored, true, memory_order_relaxed);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------- */
+
+static void drop(struct leat_folder_rows *r, struct kept *k)
+{
+    atomic_fetch_sub_explicit(&r->list_bytes, kept_bytes(k->length), memory_order_relaxed);
+    if (!k->resident)
+        leat_free(k);
+}
+
+static void push(struct leat_folder_rows *r, struct kept *first, struct kept *last)
+{
+    struct kept *head = atomic_load_explicit(&r->list, memory_order_relaxed);
+    do
+        last->next = head;
+    while (!atomic_compare_exchange_weak_explicit(&r->list, &head, first, memory_order_release, memory_order_relaxed));
+}
+
+/* Whether the file has this one already. */
+static bool is_stored(const struct leat_folder_rows *r, const struct kept *k)
+{
+    return atomic_load_explicit(&k->stored, memory_order_relaxed) || (!k->resident && is_filed(word_of(r, k->sample)));
+}
+
+/* The next block out of the list; *list goes on behind it. False: no more can be written. */
+static bool write_some(struct leat_folder_rows *r, struct leat_rows_record *records, struct kept **from, struct kept **list)
+{
+    size_t n = 0;
+    uint64_t bytes = 0;
+    struct kept *k = *list;
+    for (; k && n < LEAT_ROWS_AT_ONCE && bytes < LIST_BYTES; k = k->next) {
+        if (is_stored(r, k))
+            continue;
+        records[n] = (struct leat_rows_record){key_of(r->listing, k->sample), (uint32_t)k->sample, k->length, k->bytes, 0};
+        from[n++] = k;
+        bytes += k->length;
+    }
+    *list = k;
+    if (!n)
+        return true;
+    if (!leat_rows_file_write(&r->file, records, n))
+        return false;
+    _Atomic uint64_t *words = words_of(r);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t none = 0;
+        atomic_store_explicit(&from[i]->stored, true, memory_order_relaxed);
+        if (words && !from[i]->resident)
+            atomic_compare_exchange_strong_explicit(&words[from[i]->sample], &none, filed_word(records[i].place, from[i]->length),
+                                                    memory_order_acq_rel, memory_order_acquire);
+    }
+    return true;
+}
+
+static bool write_list(struct leat_folder_rows *r, struct kept *list)
+{
+    struct leat_rows_record *records = leat_new_array(LEAT_ROWS_AT_ONCE, sizeof *records);
+    struct kept **from = leat_new_array(LEAT_ROWS_AT_ONCE, sizeof *from);
+    bool good = records && from;
+    while (good && list)
+        good = write_some(r, records, from, &list);
+    leat_free(records);
+    leat_free(from);
+    return good;
+}
+
+static void write_file(struct leat_folder_rows *r, int wait_ms)
+{
+    int self = getpid(), now = atomic_load_explicit(&r->writing, memory_order_relaxed);
+    if (now == self || !atomic_compare_exchange_strong_explicit(&r->writing, &now, self, memory_order_acquire, memory_order_relaxed))
+        return;
+    struct kept *list = atomic_exchange_explicit(&r->list, NULL, memory_order_acquire), *last = list;
+    int rc = list ? leat_rows_file_begin(&r->file, wait_ms, found_at_writing, r) : LEAT_OK;
+    if (list && rc == LEAT_E_BUSY) {
+        while (last->next)
+            last = last->next;
+        push(r, list, last);
+        list = NULL;
+    }
+    if (list && !rc) {
+        if (!write_list(r, list))
+            rc = LEAT_E_IO;
+        leat_rows_file_end(&r->file);
+    }
+    if (rc == LEAT_E_IO)
+        atomic_store_explicit(&r->unwritable, true, memory_order_relaxed);
+    for (struct kept *next; list; list = next) {
+        next = list->next;
+        drop(r, list);
+    }
+    atomic_store_explicit(&r->tried_ns, leat_clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&r->writing, 0, memory_order_release);
+}
+
+static void write_in_time(struct leat_folder_rows *r)
+{
+    int64_t since = leat_clock_ns() - atomic_load_explicit(&r->tried_ns, memory_order_relaxed);
+    if (since >= WRITE_NS || (since >= AGAIN_NS && atomic_load_explicit(&r->list_bytes, memory_order_relaxed) >= WRITE_BYTES))
+        write_file(r, 0);
+}
+
+/* ---- the calls ----------------------------------------------------------------------------------------------------- */
+
+int leat_folder_rows_open(const char *root, const char *index_dir, const struct leat_listing *listing, struct leat_folder_rows **out)
+{
+    struct leat_folder_rows *r = *out = leat_new(struct leat_folder_rows);
+    uint64_t photos = 0;
+    if (!r)
+        return LEAT_E_NOMEM;
+    r->listing = listing;
+    r->tried_ns = leat_clock_ns();
+    if (!index_dir)
+        return LEAT_OK;
+    for (size_t i = 0; i < listing->n_files; i++)
+        photos += listing->files[i].size;
+    if (leat_rows_file_init(&r->file, index_dir, root, photos / 32 + listing->n_files * 128 + SMALL_FILE)) {
+        leat_rows_file_destroy(&r->file);
+        leat_free(r);
+        *out = NULL;
+        return LEAT_E_NOMEM;
+    }
+    r->filed = true;
+    struct loading loading = {.rows = r};
+    leat_rows_file_load(&r->file, found_at_opening, &loading);
+    r->file.restart = r->file.end > SMALL_FILE && loading.useful * 2 < r->file.end;
+    leat_free(loading.table);
+    return LEAT_OK;
+}
+
+void leat_folder_rows_close(struct leat_folder_rows *r)
+{
+    if (!r)
+        return;
+    if (r->filed && !r->unwritable)
+        write_file(r, CLOSE_WAIT_MS);
+    for (struct kept *k = r->list, *next; k; k = next) {
+        next = k->next;
+        drop(r, k);
+    }
+    for (size_t i = 0; r->words && i < r->listing->n_files; i++)
+        if (!is_filed(r->words[i]))
+            leat_free(kept_in(r->words[i]));
+    leat_free(r->words);
+    if (r->filed)
+        leat_rows_file_destroy(&r->file);
+    leat_free(r);
+}
+
+void leat_folder_rows_describe(struct leat_folder_rows *r, uint64_t sample, struct leat_extent *extent)
+{
+    uint64_t word = word_of(r, sample);
+    if (is_filed(word)) {
+        extent->rows_length = length_in(word);
+        extent->rows_apart = true;
+    } else if (word) {
+        extent->rows = kept_in(word)->bytes;
+        extent->rows_length = kept_in(word)->length;
+    }
+}
+
+bool leat_folder_rows_read(struct leat_folder_rows *r, uint64_t sample, uint8_t *to, uint32_t length)
+{
+    uint64_t word = word_of(r, sample);
+    struct leat_rows_key key = key_of(r->listing, sample);
+    if (!is_filed(word) || length_in(word) != length)
+        return false;
+    if (leat_rows_file_read(&r->file, &key, place_in(word), length, to))
+        return true;
+    atomic_compare_exchange_strong_explicit(&words_of(r)[sample], &word, 0, memory_order_acq_rel, memory_order_acquire);
+    return false;
+}
+
+void leat_folder_rows_keep(struct leat_folder_rows *r, uint64_t sample, const uint8_t *bytes, size_t length)
+{
+    _Atomic uint64_t *words = words_of(r);
+    if (!words || !length || length > LEAT_ROWS_LONGEST || word_of(r, sample))
+        return;
+    uint64_t room = kept_bytes((uint32_t)length), none = 0;
+    bool resident = atomic_fetch_add_explicit(&r->memory, room, memory_order_relaxed) + room <= LEAT_FOLDER_ROWS_BYTES;
+    bool filed = r->filed && !atomic_load_explicit(&r->unwritable, memory_order_relaxed) &&
+                 atomic_load_explicit(&r->list_bytes, memory_order_relaxed) + room <= LIST_BYTES;
+    struct kept *k = resident || filed ? leat_alloc(sizeof *k + length) : NULL;
+    if (k) {
+        *k = (struct kept){.sample = sample, .length = (uint32_t)length, .resident = resident};
+        memcpy(k->bytes, bytes, length);
+    }
+    if (k && resident &&
+        !atomic_compare_exchange_strong_explicit(&words[sample], &none, (uint64_t)(uintptr_t)k, memory_order_acq_rel,
+                                                 memory_order_acquire)) { /* another thread has found it too */
+        leat_free(k);
+        k = NULL;
+    }
+    if (!k || !resident)
+        atomic_fetch_sub_explicit(&r->memory, room, memory_order_relaxed);
+    if (!k || !filed)
+        return;
+    atomic_fetch_add_explicit(&r->list_bytes, room, memory_order_relaxed);
+    push(r, k, k);
+    write_in_time(r);
+}

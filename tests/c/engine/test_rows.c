@@ -1,0 +1,295 @@
+/* The way of a photo's row index: from behind the photo in a packed file, or from a folder that remembers it, to the decoder, and from
+ * the decoder that has made it back to the folder. The linker puts what stands here before the decoder's functions, so that
+ * the tests see what it is asked. The indexes make no sense: the decoder finds that out, and pixels do not change. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "../op/photos.h"
+#include "data/internal.h"
+#include "engine/engine.h"
+#include "io/faulty.h"
+#include "op/decode.h"
+#include "support.h"
+
+enum { PHOTOS = 30, BEHIND = 77 };
+
+static const char *const program =
+    "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [24, 24]}}, \"outputs\": "
+    "{\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"c\"]}, \"raw\": {\"field\": \"image\", \"chain\": []}}}";
+static const char *const raw_program = "{\"operators\": {}, \"outputs\": {\"raw\": {\"field\": \"image\", \"chain\": []}}}";
+
+/* ---- what the decoder is asked --------------------------------------------------------------------------------------- */
+
+int __real_leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
+                             struct leat_error *error);
+int __wrap_leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
+                             struct leat_error *error);
+const uint8_t *__wrap_leat_decoder_rows(const struct leat_decoder *decoder, size_t *length);
+
+static _Atomic uint64_t asked, with_rows, with_right_rows, made;
+static _Thread_local uint64_t last; /* a hash of the photo that this thread has opened */
+static _Thread_local bool last_scanned;
+
+static uint8_t *file_bytes; /* of the packed file, where there is one: an index is right if it stands behind its photo there */
+static size_t file_length;
+
+static size_t made_rows(uint64_t photo, uint8_t rows[64])
+{
+    for (size_t i = 0; i < 64; i++)
+        rows[i] = (uint8_t)leat_draw_u64(photo, i);
+    return 20 + photo % 40;
+}
+
+static bool is_right(const struct leat_decode_request *request)
+{
+    if (file_bytes) {
+        const uint8_t *photo = memmem(file_bytes, file_length, request->data, request->length);
+        return photo && request->rows_length == BEHIND && !memcmp(photo + request->length, request->rows, BEHIND);
+    }
+    uint8_t rows[64];
+    size_t n = made_rows(leat_hash64(request->data, request->length), rows);
+    return request->rows_length == n && !memcmp(request->rows, rows, n);
+}
+
+int __wrap_leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
+                             struct leat_error *error)
+{
+    last = leat_hash64(request->data, request->length);
+    last_scanned = request->scan_to_end;
+    asked++;
+    with_rows += request->rows != NULL;
+    with_right_rows += request->rows && is_right(request);
+    return __real_leat_decoder_open(decoder, request, width, height, error);
+}
+
+const uint8_t *__wrap_leat_decoder_rows(const struct leat_decoder *decoder, size_t *length)
+{
+    static _Thread_local uint8_t rows[64];
+    (void)decoder;
+    *length = 0;
+    if (!last_scanned)
+        return NULL;
+    made++;
+    *length = made_rows(last, rows);
+    return rows;
+}
+
+static void forget(void)
+{
+    asked = with_rows = with_right_rows = made = 0;
+}
+
+/* ---- photos ---------------------------------------------------------------------------------------------------------- */
+
+static uint8_t *photo(uint64_t i, size_t *length)
+{
+    static const struct photo_style style = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false};
+    uint8_t *pixels = photo_pixels(40, 40, 3, i), *jpeg = photo_encode(&style, pixels, 40, 40, 90, length);
+    free(pixels);
+    return jpeg;
+}
+
+static struct leat_dataset *packed(void)
+{
+    const struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE, .dtype = LEAT_U8};
+    struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
+    struct leat_writer *writer;
+    struct leat_error error;
+    const char *path = test_path("packed");
+    options.overwrite = true;
+    options.num_threads = 1;
+    assert_ok(leat_writer_open(path, &field, 1, &options, &writer, &error));
+    for (uint64_t i = 0; i < PHOTOS; i++) {
+        size_t length;
+        uint8_t *jpeg = photo(i, &length);
+        const struct leat_value_ref value = {jpeg, length, NULL};
+        assert_ok(leat_writer_add(writer, &value, NULL, &error));
+        free(jpeg);
+    }
+    assert_ok(leat_writer_finish(writer, &error));
+    leat_writer_free(writer, false);
+    char folder[128];
+    snprintf(folder, sizeof folder, "%s", path);
+    *strrchr(folder, '/') = 0;
+    free(file_bytes);
+    file_bytes = photo_file(folder, "packed", &file_length);
+    return test_open(path);
+}
+
+static struct leat_dataset *folder(const char *index_dir)
+{
+    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    struct leat_dataset *dataset;
+    struct leat_error error;
+    char path[128], name[160];
+    snprintf(path, sizeof path, "%s", test_path("folder"));
+    mkdir(path, 0777);
+    for (uint64_t i = 0; i < PHOTOS; i++) {
+        size_t length;
+        snprintf(name, sizeof name, "%s/%02d.jpg", path, (int)i);
+        if (access(name, F_OK) == 0)
+            continue;
+        uint8_t *jpeg = photo(i, &length);
+        FILE *f = fopen(name, "wb");
+        assert_non_null(f);
+        assert_int_equal(fwrite(jpeg, 1, length, f), length);
+        fclose(f);
+        free(jpeg);
+    }
+    free(file_bytes);
+    file_bytes = NULL;
+    options.index_dir = index_dir;
+    assert_ok(leat_dataset_open(path, &options, &dataset, &error));
+    return dataset;
+}
+
+/* The source of a data set, as if each photo had an index of so many bytes behind it. */
+static uint32_t behind;
+static const struct leat_source_vtable *usual;
+
+static int extents_with_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents,
+                             size_t *failed, struct leat_error *error)
+{
+    int rc = usual->extents(source, field, samples, n, extents, failed, error);
+    for (size_t i = 0; !rc && i < n; i++) {
+        extents[i].rows = NULL;
+        extents[i].rows_length = behind;
+    }
+    return rc;
+}
+
+static void pretend_rows(struct leat_dataset *dataset, uint32_t length)
+{
+    static struct leat_source_vtable table;
+    struct leat_source *source = dataset->base->parts[0].source;
+    usual = source->v;
+    table = *usual;
+    table.extents = extents_with_rows;
+    source->v = &table;
+    behind = length;
+}
+
+static uint64_t hash_of(struct leat_dataset *dataset, const char *json, int epochs, uint64_t *fetched)
+{
+    struct leat_loader_options options = test_options(8);
+    options.program = json;
+    options.budget_bytes = 64 << 20;
+    struct leat_loader *loader = test_loader(dataset, &options);
+    uint64_t hash = test_hash_epochs(loader, epochs);
+    if (fetched)
+        *fetched = loader->count.fetched_bytes;
+    leat_loader_close(loader);
+    return hash;
+}
+
+/* ---- packed ---------------------------------------------------------------------------------------------------------- */
+
+static void an_index_behind_a_photo_reaches_the_decoder_and_nobody_else(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = packed();
+    pretend_rows(dataset, 0);
+    uint64_t expected = hash_of(dataset, program, 1, NULL);
+    forget();
+    behind = BEHIND;
+    assert_int_equal(hash_of(dataset, program, 1, NULL), expected); /* the photos delivered as they are, too */
+    assert_true(asked >= PHOTOS);
+    assert_int_equal(with_right_rows, asked);
+    for (int kind = 0; kind < 2; kind++) { /* reads that complete later, and in pieces */
+        forget();
+        leat_faulty_start(&(struct leat_faulty){.later = kind, .short_reads = 50});
+        assert_int_equal(hash_of(dataset, program, 1, NULL), expected);
+        leat_faulty_stop();
+        assert_int_equal(with_right_rows, asked);
+    }
+    leat_dataset_release(dataset);
+}
+
+static void an_index_is_read_only_for_outputs_that_decode(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = packed();
+    pretend_rows(dataset, 0);
+    uint64_t bytes, bytes_now, decoded, decoded_now, expected = hash_of(dataset, raw_program, 1, &bytes);
+    hash_of(dataset, program, 1, &decoded);
+    behind = BEHIND;
+    assert_int_equal(hash_of(dataset, raw_program, 1, &bytes_now), expected);
+    hash_of(dataset, program, 1, &decoded_now);
+    assert_int_equal(bytes_now, bytes);
+    assert_true(decoded_now > decoded);
+    leat_dataset_release(dataset);
+}
+
+static void a_photo_whose_index_was_cut_off_still_comes(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = packed();
+    pretend_rows(dataset, 0);
+    uint64_t expected = hash_of(dataset, program, 1, NULL);
+    for (int later = 0; later < 2; later++) {
+        forget();
+        behind = (uint32_t)file_length; /* ends behind the file */
+        if (later)
+            leat_faulty_start(&(struct leat_faulty){.later = true});
+        assert_int_equal(hash_of(dataset, program, 1, NULL), expected);
+        if (later)
+            leat_faulty_stop();
+        assert_true(asked >= PHOTOS);
+        assert_int_equal(with_rows, 0);
+    }
+    leat_dataset_release(dataset);
+}
+
+/* ---- folders --------------------------------------------------------------------------------------------------------- */
+
+static void the_first_use_of_a_photo_leaves_its_index_to_the_folder(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = folder(NULL);
+    forget();
+    uint64_t expected = hash_of(dataset, program, 1, NULL);
+    assert_true(asked >= PHOTOS && made >= PHOTOS);
+    uint64_t before = made;
+    forget();
+    assert_int_equal(hash_of(dataset, program, 1, NULL), expected);
+    assert_true(asked >= PHOTOS && before >= PHOTOS);
+    assert_int_equal(with_right_rows, asked);
+    assert_int_equal(made, 0); /* they count as good */
+    leat_dataset_release(dataset);
+}
+
+static void another_opening_finds_the_index_and_scans_all_the_same(void **state)
+{
+    (void)state;
+    char indexes[128];
+    snprintf(indexes, sizeof indexes, "%s", test_path("indexes"));
+    struct leat_dataset *dataset = folder(indexes);
+    forget();
+    uint64_t expected = hash_of(dataset, program, 1, NULL);
+    leat_dataset_release(dataset);
+    dataset = folder(indexes);
+    forget();
+    assert_int_equal(hash_of(dataset, program, 1, NULL), expected);
+    assert_int_equal(with_right_rows, asked);
+    assert_int_equal(made, 0); /* nobody asks for what is known */
+    struct leat_extent extent;
+    struct leat_sample_ref ref;
+    struct leat_error error;
+    size_t failed;
+    leat_dataset_locate(dataset, (const uint64_t[]){5}, 1, &ref);
+    assert_ok(leat_dataset_extents(dataset, 0, &ref, 1, &extent, &failed, &error));
+    assert_int_equal(extent.health, LEAT_HEALTH_GOOD);
+    leat_dataset_release(dataset);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_index_behind_a_photo_reaches_the_decoder_and_nobody_else),
+        cmocka_unit_test(an_index_is_read_only_for_outputs_that_decode),
+        cmocka_unit_test(a_photo_whose_index_was_cut_off_still_comes),
+        cmocka_unit_test(the_first_use_of_a_photo_leaves_its_index_to_the_folder),
+        cmocka_unit_test(another_opening_finds_the_index_and_scans_all_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_clean);
+}
