@@ -189,4 +189,13 @@ LEAT_IN_ROW void leat_unpack_dc(const struct leat_jpeg_streams *s, uint32_t x0, 
     }
 }
 
+/* Blocks that have only a DC. */
+LEAT_IN_ROW void leat_place_dc(uint32_t n, const int16_t *dc, int16_t *out, uint8_t *last)
+{
+    memset(last, 0, n);
+    memset(out, 0, 128 * (size_t)n);
+    for (uint32_t x = 0; x < n; x++)
+        out[64 * (size_t)x] = dc[x];
+}
+
 #endif

@@ -60,11 +60,8 @@ bool leat_jpeg_unpack_row_portable(const uint8_t *row, size_t length, uint32_t b
     if (!leat_locate_heads(&s, row, length, blocks, x0, &mask_bytes_before, &mask_bytes))
         return false;
     leat_unpack_dc(&s, x0, x1, scratch->dc);
-    memset(out, 0, (size_t)(x1 - x0) * 128);
     if (dc_only) {
-        memset(last, 0, x1 - x0);
-        for (uint32_t x = 0; x < x1 - x0; x++)
-            out[64 * (size_t)x] = scratch->dc[x];
+        leat_place_dc(x1 - x0, scratch->dc, out, last);
         return true;
     }
     if (!leat_locate_rest(&s, length, blocks, x0, x1, mask_bytes_before, mask_bytes))
@@ -79,6 +76,7 @@ bool leat_jpeg_unpack_row_portable(const uint8_t *row, size_t length, uint32_t b
         s.mask += bytes;
         if (mask >> 63)
             return false;
+        memset(out, 0, 128);
         out[0] = scratch->dc[x - x0];
         last[x - x0] = (uint8_t)(mask ? 64 - __builtin_clzll(mask) : 0);
         for (; mask; mask &= mask - 1)
