@@ -1,6 +1,7 @@
 /*
  * leat bench: how many samples per second this machine makes of a file, for 1 to n threads, and where the time goes.
- * The batches are taken and dropped at once, so this is what a training that needs no time could get.
+ * The batches are taken and dropped at once, so this is what a training that needs no time could get. With --photos the forms
+ * that photos can be stored in are compared instead (bench_photos.c).
  */
 #include <inttypes.h>
 #include <sched.h>
@@ -10,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "bench.h"
 #include "commands.h"
 #include "print.h"
 #include "progress.h"
@@ -18,16 +20,20 @@
 #define MAX_RUNS 16
 #define WARM_BATCHES 4
 
-enum { JSON, PROGRAM, SECONDS, BATCH_SIZE, THREADS, ORDER };
+enum { JSON, PROGRAM, SECONDS, BATCH_SIZE, THREADS, ORDER, PHOTOS, MAX_SIDE, SAMPLES, PLOT };
 static const struct cli_option options[] = {
     [JSON] = {"json", NULL, "one JSON object instead of a table"},
     [PROGRAM] = {"program", "FILE",
                  "a program as JSON; default: for photos Decode, RandomResizedCrop(224),\n"
                  "RandomHorizontalFlip, Normalize to float32; for other data every field as stored"},
-    [SECONDS] = {"seconds", "S", "how long each number of threads is measured; default: 3"},
+    [SECONDS] = {"seconds", "S", "how long each number of threads, or each form of photos, is measured; default: 3"},
     [BATCH_SIZE] = {"batch-size", "B", "samples per batch; default: 64 for photos, 1024 for other data"},
     [THREADS] = {"num-threads", "N", "measure this number of threads only; default: 1, 2, 4 ... all"},
     [ORDER] = {"order", "WHAT", "shuffled or sequential; default: shuffled"},
+    [PHOTOS] = {"photos", NULL, "compare the forms that photos can be packed in, on one thread; FILE may be a folder"},
+    [MAX_SIDE] = {"max-side", "N[,N...]", "with --photos: each form also with photos resized to at most N pixels a side"},
+    [SAMPLES] = {"samples", "N", "with --photos: how many are packed; default: as many as have 64 MB, in a few seconds"},
+    [PLOT] = {"plot", "FILE", "with --photos: the plot as SVG"},
 };
 
 /* What a person would train an ImageNet model with. */
@@ -58,7 +64,8 @@ struct bench {
     uint64_t batch_size;
     unsigned threads; /* 0: all */
     int order;
-    bool json;
+    bool json, photos;
+    struct cli_forms forms; /* with --photos */
     struct leat_dataset *dataset;
     struct result results[MAX_RUNS];
     size_t n_results;
@@ -73,8 +80,7 @@ static unsigned allowed_cores(void)
     return n > 0 ? (unsigned)n : 1;
 }
 
-/* The program for photos: the standard chain for the first image field, every other field of fixed size as it is. */
-static char *photo_program(const struct leat_dataset *dataset)
+char *cli_photo_program(const struct leat_dataset *dataset)
 {
     size_t n, used;
     const struct leat_field *fields = leat_dataset_fields(dataset, &n);
@@ -290,8 +296,8 @@ static int choose_program(struct bench *bench)
         if (!bench->program)
             return CLI_EXIT_FAILED;
     } else {
-        bench->program = photo_program(bench->dataset);
-        bench->program_name = bench->program ? "Decode, RandomResizedCrop(224), RandomHorizontalFlip, Normalize to float32" : "as stored";
+        bench->program = cli_photo_program(bench->dataset);
+        bench->program_name = bench->program ? CLI_PHOTO_PROGRAM : "as stored";
     }
     if (!bench->batch_size)
         bench->batch_size = bench->program ? 64 : 1024;
@@ -299,6 +305,47 @@ static int choose_program(struct bench *bench)
         return CLI_EXIT_OK;
     cli_say(bench->command, "%s has no samples.", bench->path);
     return CLI_EXIT_FAILED;
+}
+
+/* "256,512": each above 0 and once. */
+static bool parse_sides(struct bench *bench, const char *text)
+{
+    struct cli_forms *forms = &bench->forms;
+    forms->n_sides = 1;
+    for (;;) {
+        char number[16];
+        const size_t length = strcspn(text, ",");
+        snprintf(number, sizeof number, "%.*s", (int)(length < 15 ? length : 15), text);
+        if (forms->n_sides > CLI_FORMS_SIDES) {
+            cli_usage_error(bench->command, "--max-side takes at most %d numbers.", CLI_FORMS_SIDES);
+            return false;
+        }
+        unsigned *side = &forms->sides[forms->n_sides++];
+        if (!cli_parse_unsigned(bench->command, "max-side", number, 1, 65535, side))
+            return false;
+        for (size_t i = 0; i + 1 < forms->n_sides; i++)
+            if (forms->sides[i] == *side) {
+                cli_usage_error(bench->command, "--max-side names %u twice.", *side);
+                return false;
+            }
+        if (!text[length])
+            return true;
+        text += length + 1;
+    }
+}
+
+/* Options that fit the other measurement only. */
+static bool options_fit(const struct bench *bench)
+{
+    const struct cli_forms *forms = &bench->forms;
+    const char *other = forms->n_sides > 1 ? "max-side" : forms->samples ? "samples" : forms->plot_path ? "plot" : NULL;
+    if (!bench->photos && other)
+        cli_usage_error(bench->command, "--%s is of the comparison of forms: add --photos.", other);
+    else if (bench->photos && bench->threads > 1)
+        cli_usage_error(bench->command, "--photos measures one thread; leave --num-threads out.");
+    else
+        return true;
+    return false;
 }
 
 static bool parse(struct bench *bench, int argc, char **argv, int *exit_code)
@@ -335,12 +382,37 @@ static bool parse(struct bench *bench, int argc, char **argv, int *exit_code)
         case ORDER:
             good = cli_parse_choice(command, "order", value, orders, 2, &bench->order);
             break;
+        case PHOTOS:
+            bench->photos = true;
+            break;
+        case MAX_SIDE:
+            good = parse_sides(bench, value);
+            break;
+        case SAMPLES:
+            good = cli_parse_u64(command, "samples", value, 1, INT32_MAX, &bench->forms.samples);
+            break;
+        case PLOT:
+            bench->forms.plot_path = value;
+            break;
         default:
             *exit_code = cli_args_exit(what);
             return false;
         }
     }
-    return good && !cli_args_positional(command, names, 1, positional);
+    return good && !cli_args_positional(command, names, 1, positional) && options_fit(bench);
+}
+
+static int compare_forms(struct bench *bench)
+{
+    struct cli_forms *forms = &bench->forms;
+    forms->command = bench->command;
+    forms->path = bench->path;
+    forms->program_path = bench->program_path;
+    forms->seconds = bench->seconds;
+    forms->batch_size = bench->batch_size;
+    forms->order = bench->order;
+    forms->json = bench->json;
+    return cli_bench_photos(forms);
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)
@@ -353,11 +425,20 @@ static int run(const struct cli_command *command, int argc, char **argv)
     }
     bench->command = command;
     bench->seconds = 3;
-    if (parse(bench, argc, argv, &exit_code) && (bench->dataset = cli_open(command, bench->path, LEAT_LABELS_AUTO, &exit_code))) {
-        exit_code = choose_program(bench);
-        if (!exit_code)
-            exit_code = measure_all(bench);
+    bench->forms.n_sides = 1;
+    if (!parse(bench, argc, argv, &exit_code))
+        goto out;
+    if (bench->photos) {
+        exit_code = compare_forms(bench);
+        goto out;
     }
+    bench->dataset = cli_open(command, bench->path, LEAT_LABELS_AUTO, &exit_code);
+    if (!bench->dataset)
+        goto out;
+    exit_code = choose_program(bench);
+    if (!exit_code)
+        exit_code = measure_all(bench);
+out:
     leat_dataset_release(bench->dataset);
     free(bench->program);
     free(bench);
@@ -370,12 +451,18 @@ const struct cli_command cli_bench = {
     .summary = "how fast this machine can be fed from a file, and where the time goes",
     .about = "Batches are made and dropped at once, for 1, 2, 4 ... threads up to all that this process may use. One line for\n"
              "each: samples per second, bytes read, and how the threads' time divides into reading, decoding, resizing and\n"
-             "so on; what is left is waiting. Run it twice: the first run may read from the disk, the second from memory.\n",
+             "so on; what is left is waiting. Run it twice: the first run may read from the disk, the second from memory.\n"
+             "\n"
+             "With --photos a sample of the photos of FILE, or of a folder, is packed in each form that leat pack knows, into\n"
+             "temporary files in $TMPDIR, and trained from on one thread. One line for each form: bytes per photo, photos per\n"
+             "second of a core, the storage rate that this needs, and how fast a core packs; then which form fits which\n"
+             "storage, and a plot.\n",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"
             "  leat bench train.leat\n"
             "  leat bench train.leat --num-threads 8 --seconds 10 --json\n"
+            "  leat bench --photos photos/train --max-side 256,512 --plot forms.svg\n"
             "\nExit codes: 0 measured; 1 the data are at fault; 2 could not run; 130 interrupted.\n",
     .run = run,
 };

@@ -20,6 +20,7 @@ struct cli_progress_options {
     uint64_t first_samples, first_bytes;                        /* done by an earlier run: not counted in rates */
     void (*read)(void *user, struct cli_progress_state *state); /* called by the drawing thread */
     void *user;
+    bool only_time; /* samples and bytes are a measure of the work, not to be shown */
     bool quiet;
 };
 

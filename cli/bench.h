@@ -1,0 +1,59 @@
+/* What the two measurements of leat bench share: of a file as it is, and of the forms that photos can be stored in. */
+#ifndef LEAT_CLI_BENCH_H
+#define LEAT_CLI_BENCH_H
+
+#include <stdbool.h>
+
+#include "args.h"
+#include "leat/leat.h"
+
+/* The program as JSON that a person would train an ImageNet model with: for photos the standard chain, and what of the other fields
+ * has a fixed size. NULL where there are no photos. Ended with free. */
+char *cli_photo_program(const struct leat_dataset *dataset);
+#define CLI_PHOTO_PROGRAM "Decode, RandomResizedCrop(224), RandomHorizontalFlip, Normalize to float32"
+
+/* ---- the forms of photos ------------------------------------------------------------------------------------------ */
+
+#define CLI_FORMS_SIDES 8
+#define CLI_FORMS_ROUNDS 5
+
+/* One form and largest side. Rates are of one core. */
+struct cli_form {
+    const char *name; /* "original" */
+    unsigned form;    /* its number: marks of the plot go by it */
+    unsigned max_side;
+    char missing[256];            /* why there are no figures, or "" */
+    struct leat_dataset *dataset; /* the packed sample */
+    uint64_t photos, bytes;       /* packed; of the file */
+    uint64_t other;               /* photos among these that this form does not take: they are stored as they came */
+    double pack_seconds;          /* of a core */
+    double rates[CLI_FORMS_ROUNDS], rate;
+    /* Filled from these: */
+    double bytes_per_photo, ratio; /* to the photos as they came */
+};
+
+struct cli_forms {
+    const struct cli_command *command;
+    const char *path;         /* SRC */
+    const char *program_path; /* NULL: the standard chain */
+    const char *plot_path;    /* NULL: none */
+    double seconds;           /* of measuring each form */
+    uint64_t batch_size, samples;
+    int order; /* 1: sequential */
+    bool json;
+    unsigned sides[CLI_FORMS_SIDES + 1]; /* the first is 0: as they are */
+    size_t n_sides;
+
+    uint64_t count;                 /* photos of SRC */
+    uint64_t sampled, source_bytes; /* of the sample */
+    const char *program_name;
+    struct cli_form *forms;
+    size_t n_forms;
+};
+
+/* leat bench --photos: packs, measures and reports. Returns an exit code. */
+int cli_bench_photos(struct cli_forms *forms);
+/* The table, the advice and the plot; or one JSON object. */
+int cli_report_forms(const struct cli_forms *forms);
+
+#endif

@@ -1,0 +1,446 @@
+/*
+ * leat bench --photos: what each form of photos costs and gives. A sample of the photos is packed once per form, and the
+ * training job is run on each of the files.
+ *
+ *     SRC --sample, read once--> page cache --writer, one thread--> original, fast, raw (x largest sides) --loader, one thread--> rates
+ *
+ * Machines are noisy, so that forms take turns in short runs and the median of each counts. Every run goes over whole
+ * epochs of the same photos with the same draws, whatever the form. Packing is counted in CPU time, because it also
+ * waits for the disk.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "bench.h"
+#include "print.h"
+#include "progress.h"
+
+#define SAMPLE_BYTES 64000000
+#define LEAST_SAMPLES 16
+#define PROBES 64 /* photos whose lengths tell how many make up the sample */
+#define WARM_BATCHES 4
+
+static const struct {
+    const char *name;
+    enum leat_photos photos;
+} known_forms[] = {{"original", LEAT_PHOTOS_ORIGINAL}, {"fast", LEAT_PHOTOS_FAST}, {"raw", LEAT_PHOTOS_RAW}};
+#define N_KNOWN (sizeof known_forms / sizeof *known_forms)
+
+struct work {
+    struct cli_forms *forms;
+    struct leat_dataset *source;
+    struct leat_field field; /* the photos */
+    size_t field_index;
+    char *program;
+    char folder[4096]; /* of the temporary files */
+
+    /* The plan of the work in seconds, and how far it is: read by the thread that draws the progress. */
+    double begin;
+    _Atomic(const char *) doing;
+    _Atomic uint64_t pack_units, pack_units_done; /* photos to be packed, over all forms */
+    _Atomic uint64_t pack_us;                     /* spent on those done */
+    _Atomic uint64_t runs, runs_done, run_us;     /* `run_us` is spent on those done */
+};
+
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static uint64_t microseconds(double seconds)
+{
+    return seconds > 0 ? (uint64_t)(seconds * 1e6) : 0;
+}
+
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
+
+/* What remains is what remains of each part at the speed of what is done of it; a part that has not begun is guessed. */
+static void read_progress(void *user, struct cli_progress_state *state)
+{
+    const struct work *work = user;
+    const struct cli_forms *forms = work->forms;
+    const double packed = (double)work->pack_units_done, runs = (double)work->runs_done;
+    const double sample_seconds = (double)forms->source_bytes / 100e6; /* to decode it once, or so */
+    const double photo = packed > 0 ? (double)work->pack_us * 1e-6 / packed : 3 * sample_seconds / (double)(forms->sampled + 1);
+    const double least = forms->seconds / CLI_FORMS_ROUNDS;
+    const double run = runs > 0 ? (double)work->run_us * 1e-6 / runs : sample_seconds > least ? sample_seconds : least;
+    const double left = ((double)work->pack_units - packed) * photo + ((double)work->runs - runs) * run;
+    const double spent = cli_now() - work->begin;
+    state->bytes = microseconds(spent);
+    state->total_bytes = microseconds(spent + (left > 0.1 ? left : 0.1));
+    snprintf(state->note, sizeof state->note, "%s", work->doing);
+}
+
+/* ---- the sample -------------------------------------------------------------------------------------------------- */
+
+/* Position of photo `i` of the sample: they are spread evenly, so that classes that lie one after the other are all in it. */
+static uint64_t position_of(const struct cli_forms *forms, uint64_t i, uint64_t n)
+{
+    return (uint64_t)((double)i / (double)n * (double)forms->count);
+}
+
+static int read_photo(const struct work *work, uint64_t position, struct leat_value *value, struct leat_error *error)
+{
+    return leat_dataset_read(work->source, position, work->field_index, value, error);
+}
+
+/* How many photos: as asked for, or as many as have SAMPLE_BYTES. */
+static int choose_samples(struct work *work, struct leat_error *error)
+{
+    struct cli_forms *forms = work->forms;
+    const uint64_t probes = forms->count < PROBES ? forms->count : PROBES;
+    uint64_t bytes = 0;
+    forms->sampled = forms->samples;
+    for (uint64_t i = 0; i < probes && !forms->samples; i++) {
+        struct leat_value value;
+        const int rc = read_photo(work, position_of(forms, i, probes), &value, error);
+        if (rc)
+            return rc;
+        bytes += value.length;
+        leat_value_clear(&value);
+    }
+    if (!forms->samples)
+        forms->sampled = bytes ? (uint64_t)((double)SAMPLE_BYTES / (double)bytes * (double)probes) : forms->count;
+    if (forms->sampled < LEAST_SAMPLES && !forms->samples)
+        forms->sampled = LEAST_SAMPLES;
+    if (forms->sampled > forms->count)
+        forms->sampled = forms->count;
+    return LEAT_OK;
+}
+
+/* Reads the sample once, so that it is in the page cache, and counts its bytes. */
+static int read_sample(struct work *work, struct leat_error *error)
+{
+    struct cli_forms *forms = work->forms;
+    for (uint64_t i = 0; i < forms->sampled && !cli_interrupted(); i++) {
+        struct leat_value value;
+        const int rc = read_photo(work, position_of(forms, i, forms->sampled), &value, error);
+        if (rc)
+            return rc;
+        forms->source_bytes += value.length;
+        leat_value_clear(&value);
+    }
+    return LEAT_OK;
+}
+
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+static int write_sample(struct work *work, struct leat_writer *writer, struct leat_error *error)
+{
+    const struct cli_forms *forms = work->forms;
+    const uint64_t done = work->pack_units_done, spent = work->pack_us;
+    const double begin = cli_now();
+    for (uint64_t i = 0; i < forms->sampled && !cli_interrupted(); i++) {
+        struct leat_value value;
+        int rc = read_photo(work, position_of(forms, i, forms->sampled), &value, error);
+        if (rc)
+            return rc;
+        const struct leat_value_ref ref = {.data = value.data, .length = value.length};
+        rc = leat_writer_add(writer, &ref, NULL, error);
+        leat_value_clear(&value);
+        if (rc)
+            return rc;
+        work->pack_units_done = done + i + 1;
+        work->pack_us = spent + microseconds(cli_now() - begin);
+    }
+    return LEAT_OK;
+}
+
+/* Bytes of a file of leat, by what it says of itself. */
+static int bytes_of(const struct leat_dataset *dataset, uint64_t *bytes, struct leat_error *error)
+{
+    char *text;
+    const int rc = leat_dataset_about(dataset, &text, error);
+    if (rc)
+        return rc;
+    json_t *about = json_loads(text, 0, NULL);
+    *bytes = (uint64_t)json_integer_value(json_object_get(about, "bytes"));
+    json_decref(about);
+    leat_free(text);
+    return LEAT_OK;
+}
+
+/* Packs the sample in one form and opens the file, which then loses its name: whatever ends this process, it is gone. */
+static int pack_form(struct work *work, struct cli_form *form, struct leat_error *error)
+{
+    struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
+    struct leat_open_options open = LEAT_OPEN_OPTIONS_INIT;
+    struct leat_writer *writer = NULL;
+    struct leat_writer_progress progress = {0};
+    struct leat_as_came reason;
+    char path[4200];
+    options.on_bad = LEAT_BAD_SKIP; /* a broken photo is not what is measured */
+    options.num_threads = 1;
+    options.max_side = form->max_side;
+    options.photos = known_forms[form->form].photos;
+    snprintf(path, sizeof path, "%s/%s-%u.leat", work->folder, form->name, form->max_side);
+    const double begin = cpu_seconds();
+    int rc = leat_writer_open(path, &work->field, 1, &options, &writer, error);
+    if (!rc)
+        rc = write_sample(work, writer, error);
+    if (!rc && !cli_interrupted())
+        rc = leat_writer_finish(writer, error);
+    form->pack_seconds = cpu_seconds() - begin;
+    if (writer)
+        leat_writer_progress(writer, &progress);
+    form->photos = progress.samples;
+    form->other = progress.as_came;
+    if (!rc && !cli_interrupted() && form->photos && form->other == form->photos && leat_writer_as_came(writer, 0, &reason))
+        snprintf(form->missing, sizeof form->missing, "all photos stay as they came: %s", reason.reason);
+    if (!rc && !cli_interrupted() && !form->photos)
+        snprintf(form->missing, sizeof form->missing, "all photos are broken");
+    leat_writer_free(writer, false);
+    if (!rc && !cli_interrupted() && !form->missing[0]) {
+        rc = leat_dataset_open(path, &open, &form->dataset, error);
+        if (!rc)
+            rc = bytes_of(form->dataset, &form->bytes, error);
+    }
+    unlink(path);
+    return rc;
+}
+
+static int pack_all(struct work *work, struct leat_error *error)
+{
+    struct cli_forms *forms = work->forms;
+    for (size_t i = 0; i < forms->n_forms && !cli_interrupted(); i++) {
+        struct cli_form *form = &forms->forms[i];
+        work->doing = "packing";
+        const int rc = pack_form(work, form, error);
+        if (rc)
+            return rc;
+        work->pack_units_done = (i + 1) * forms->sampled;
+    }
+    return LEAT_OK;
+}
+
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+/* One run: whole epochs until `seconds` are over, at least one. Batches before the clock starts fill the window; as the clock
+ * stops at the same place of an epoch, as much is in flight then as when it started. */
+static int run_once(const struct work *work, const struct cli_form *form, uint64_t seed, double seconds, double *rate,
+                    struct leat_error *error)
+{
+    const struct cli_forms *forms = work->forms;
+    struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
+    struct leat_loader *loader = NULL;
+    struct leat_batch *batch = NULL;
+    uint64_t iteration = 0, taken = 0, rows = 0;
+    double begin = 0, spent = 0;
+    wish.batch_size = forms->batch_size;
+    wish.order = forms->order ? LEAT_ORDER_SEQUENTIAL : LEAT_ORDER_SHUFFLED;
+    wish.on_error = LEAT_ON_ERROR_SKIP;
+    wish.num_threads = 1;
+    wish.program = work->program;
+    wish.seed = seed;
+    int rc = leat_loader_open(form->dataset, &wish, &loader, error);
+    const uint64_t steps = rc ? 1 : leat_loader_steps(loader);
+    if (!rc)
+        rc = leat_loader_start(loader, &iteration, error);
+    while (!rc && !cli_interrupted()) {
+        rc = leat_loader_next(loader, iteration, -1, &batch, error);
+        if (rc == LEAT_E_END) {
+            rc = leat_loader_start(loader, &iteration, error);
+            continue;
+        }
+        if (rc)
+            break;
+        if (++taken > WARM_BATCHES)
+            rows += leat_batch_rows(batch);
+        leat_batch_free(batch);
+        batch = NULL;
+        if (taken == WARM_BATCHES)
+            begin = cli_now();
+        spent = cli_now() - begin;
+        if (taken > WARM_BATCHES && (taken - WARM_BATCHES) % steps == 0 && spent >= seconds)
+            break;
+    }
+    leat_loader_close(loader);
+    *rate = spent > 0 ? (double)rows / spent : 0;
+    return rc;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double *values, size_t n)
+{
+    double sorted[CLI_FORMS_ROUNDS];
+    memcpy(sorted, values, n * sizeof *values);
+    qsort(sorted, n, sizeof *sorted, by_value);
+    return sorted[n / 2];
+}
+
+/* Round 0 warms up: it brings the file into the page cache and has its checksums verified. The others go to and fro, so that
+ * a machine that gets slower or faster meanwhile does so for all forms alike. */
+static int measure_all(struct work *work, struct leat_error *error)
+{
+    struct cli_forms *forms = work->forms;
+    double rate;
+    work->doing = "training";
+    for (size_t r = 0; r <= CLI_FORMS_ROUNDS; r++) {
+        for (size_t i = 0; i < forms->n_forms; i++) {
+            struct cli_form *form = &forms->forms[r % 2 ? forms->n_forms - 1 - i : i];
+            if (!form->dataset)
+                continue;
+            const double begin = cli_now();
+            const int rc = run_once(work, form, r, r ? forms->seconds / CLI_FORMS_ROUNDS : 0, &rate, error);
+            if (rc || cli_interrupted())
+                return rc;
+            if (!r)
+                continue;
+            form->rates[r - 1] = rate;
+            work->run_us += microseconds(cli_now() - begin);
+            work->runs_done++;
+        }
+    }
+    for (size_t i = 0; i < forms->n_forms; i++) {
+        struct cli_form *form = &forms->forms[i];
+        if (!form->dataset)
+            continue;
+        form->rate = median(form->rates, CLI_FORMS_ROUNDS);
+        form->bytes_per_photo = (double)form->bytes / (double)form->photos;
+        form->ratio = form->bytes_per_photo / ((double)forms->source_bytes / (double)forms->sampled);
+    }
+    return LEAT_OK;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static bool make_folder(struct work *work)
+{
+    const char *base = getenv("TMPDIR");
+    if (!base || !*base)
+        base = "/tmp";
+    const int n = snprintf(work->folder, sizeof work->folder, "%s/leat-forms-XXXXXX", base);
+    if (n < (int)sizeof work->folder && mkdtemp(work->folder))
+        return true;
+    cli_say(work->forms->command, "%s: no folder for temporary files can be made there: %s. TMPDIR names another place.", base,
+            strerror(errno));
+    work->folder[0] = 0;
+    return false;
+}
+
+/* The files in it are those of this process: a writer that was stopped may have left one. */
+static void remove_folder(const struct work *work)
+{
+    DIR *folder = work->folder[0] ? opendir(work->folder) : NULL;
+    const struct dirent *entry;
+    if (!folder)
+        return;
+    while ((entry = readdir(folder)))
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    closedir(folder);
+    rmdir(work->folder);
+}
+
+/* Finds the field of photos, the program, and what the sample is. Returns an exit code. */
+static int prepare(struct work *work)
+{
+    struct cli_forms *forms = work->forms;
+    const struct leat_field *fields;
+    size_t n, i = 0;
+    int exit_code = CLI_EXIT_FAILED;
+    work->source = cli_open(forms->command, forms->path, LEAT_LABELS_NONE, &exit_code);
+    if (!work->source)
+        return exit_code;
+    fields = leat_dataset_fields(work->source, &n);
+    while (i < n && fields[i].kind != LEAT_KIND_IMAGE)
+        i++;
+    forms->count = leat_dataset_count(work->source);
+    if (i == n || !forms->count) {
+        cli_say(forms->command, "%s has no photos.", forms->path);
+        return CLI_EXIT_FAILED;
+    }
+    work->field = fields[i];
+    work->field.flags = 0; /* not a file of a folder any more: the name is left out */
+    work->field_index = i;
+    forms->program_name = forms->program_path ? forms->program_path : CLI_PHOTO_PROGRAM;
+    if (forms->program_path && !(work->program = cli_read_text(forms->command, forms->program_path, NULL)))
+        return CLI_EXIT_FAILED;
+    if (!forms->batch_size)
+        forms->batch_size = 64;
+    forms->forms = calloc(forms->n_sides * N_KNOWN, sizeof *forms->forms);
+    if (!forms->forms) {
+        cli_say(forms->command, "memory could not be allocated.");
+        return CLI_EXIT_FAILED;
+    }
+    for (size_t s = 0; s < forms->n_sides; s++)
+        for (unsigned f = 0; f < N_KNOWN; f++)
+            forms->forms[forms->n_forms++] = (struct cli_form){.name = known_forms[f].name, .form = f, .max_side = forms->sides[s]};
+    return make_folder(work) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+}
+
+static int do_work(struct work *work, struct leat_error *error)
+{
+    struct cli_forms *forms = work->forms;
+    int rc = choose_samples(work, error);
+    if (rc)
+        return rc;
+    work->pack_units = forms->n_forms * forms->sampled;
+    work->runs = forms->n_forms * CLI_FORMS_ROUNDS;
+    rc = read_sample(work, error);
+    if (!rc)
+        rc = pack_all(work, error);
+    work->runs = 0;
+    for (size_t i = 0; i < forms->n_forms; i++)
+        work->runs += forms->forms[i].dataset ? CLI_FORMS_ROUNDS : 0;
+    if (rc || cli_interrupted())
+        return rc;
+    size_t first = 0;
+    while (first < forms->n_forms && !forms->forms[first].dataset)
+        first++;
+    *error = (struct leat_error){.code = LEAT_E_DECODE, .sample = LEAT_NO_SAMPLE, .offset = LEAT_NO_OFFSET};
+    if (first == forms->n_forms) {
+        snprintf(error->message, sizeof error->message, "%s: none of %" PRIu64 " photos can be packed; leat verify says what is wrong.",
+                 forms->path, forms->sampled);
+        return error->code;
+    }
+    if (!work->program && !(work->program = cli_photo_program(forms->forms[first].dataset))) {
+        error->code = LEAT_E_NOMEM;
+        return error->code;
+    }
+    return measure_all(work, error);
+}
+
+int cli_bench_photos(struct cli_forms *forms)
+{
+    struct work work = {.forms = forms, .begin = cli_now(), .doing = "reading"};
+    struct leat_error error = {0};
+    cli_catch_interrupts();
+    int exit_code = prepare(&work);
+    if (!exit_code) {
+        const struct cli_progress_options drawing = {.verb = "measuring", .read = read_progress, .user = &work, .only_time = true};
+        struct cli_progress *progress = cli_progress_start(&drawing);
+        const int rc = do_work(&work, &error);
+        cli_progress_stop(progress);
+        if (cli_interrupted())
+            exit_code = CLI_EXIT_INTERRUPTED;
+        else if (rc)
+            exit_code = cli_fail(forms->command, &error, NULL);
+        else
+            exit_code = cli_report_forms(forms);
+    }
+    for (size_t i = 0; i < forms->n_forms; i++)
+        leat_dataset_release(forms->forms[i].dataset);
+    remove_folder(&work);
+    leat_dataset_release(work.source);
+    free(forms->forms);
+    free(work.program);
+    return exit_code;
+}

@@ -1,0 +1,263 @@
+/*
+ * What leat bench --photos says: a table, which form fits which storage, and a plot; or JSON.
+ *
+ * Storage that gives a core B bytes per second brings B / (bytes per photo) photos, and the core makes `rate` of them: training
+ * gets the smaller of the two. So forms with few bytes win where storage is slow, and fast ones where it is fast; the advice
+ * walks along the upper edge of these curves.
+ *
+ *     photos/s                      ______ raw
+ *        |            _____ fast ../.........
+ *        |  ___ original ../
+ *        | /
+ *        +------------------------------------ B
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "bench.h"
+#include "plot.h"
+#include "print.h"
+
+#define WORTH 1.05 /* a form that is less than this faster is not advised: so much is noise */
+
+static bool measured(const struct cli_form *form)
+{
+    return form->dataset && form->rate > 0;
+}
+
+/* Bytes per second that a core needs to be given. */
+static double needed(const struct cli_form *form)
+{
+    return form->rate * form->bytes_per_photo;
+}
+
+static double packing_rate(const struct cli_form *form)
+{
+    return form->pack_seconds > 0 ? (double)form->photos / form->pack_seconds : 0;
+}
+
+static const char *side_text(unsigned side, char out[32])
+{
+    snprintf(out, 32, side ? "%u" : "-", side);
+    return out;
+}
+
+static void print_table(const struct cli_forms *forms)
+{
+    char a[32], b[32], c[32];
+    printf("%s: %s of %s photos, %s, batches of %" PRIu64 ", %s, one thread.\n%s\n\n", forms->path, cli_count(forms->sampled, a),
+           cli_count(forms->count, b), cli_bytes(forms->source_bytes, c), forms->batch_size, forms->order ? "sequential" : "shuffled",
+           forms->program_name);
+    printf("%-10s%9s%14s%12s%12s%14s%12s\n", "form", "max side", "bytes/photo", "x as came", "photos/s", "storage", "packed/s");
+    for (size_t i = 0; i < forms->n_forms; i++) {
+        const struct cli_form *form = &forms->forms[i];
+        printf("%-10s%9s", form->name, side_text(form->max_side, a));
+        if (!measured(form)) {
+            printf("   %s\n", form->missing);
+            continue;
+        }
+        printf("%14s%12.2f%12s", cli_bytes((uint64_t)form->bytes_per_photo, a), form->ratio, cli_count((uint64_t)form->rate, b));
+        printf("%12s/s%12s\n", cli_bytes((uint64_t)needed(form), a), cli_count((uint64_t)packing_rate(form), b));
+    }
+    for (size_t i = 0; i < forms->n_forms; i++) {
+        const struct cli_form *form = &forms->forms[i];
+        if (!measured(form))
+            continue;
+        if (form->other)
+            printf("%s, max side %s: %s of %s photos cannot have this form and stay as they came.\n", form->name,
+                   side_text(form->max_side, a), cli_count(form->other, b), cli_count(form->photos, c));
+        if (form->photos < forms->sampled)
+            printf("%s, max side %s: %s broken photos are left out.\n", form->name, side_text(form->max_side, a),
+                   cli_count(forms->sampled - form->photos, b));
+    }
+    printf("\nAll rates are of one core: photos/s of training, storage that this reads, packed/s of its CPU time. This process may use %u "
+           "core%s.\n",
+           leat_cpu_count(), leat_cpu_count() == 1 ? "" : "s");
+}
+
+/* ---- advice ------------------------------------------------------------------------------------------------------ */
+
+/* The form to go on to from `form` (NULL: the first) where storage gets faster: of those that are enough faster the one
+ * with the fewest bytes. NULL: there is none. */
+static const struct cli_form *next_form(const struct cli_forms *forms, unsigned side, const struct cli_form *form)
+{
+    const struct cli_form *best = NULL;
+    for (size_t i = 0; i < forms->n_forms; i++) {
+        const struct cli_form *other = &forms->forms[i];
+        if (!measured(other) || other->max_side != side || (form && other->rate < form->rate * WORTH))
+            continue;
+        if (!best || other->bytes_per_photo < best->bytes_per_photo)
+            best = other;
+    }
+    return best;
+}
+
+/* One sentence on the forms of one largest side. "" if none was measured. */
+static void advise(const struct cli_forms *forms, unsigned side, char *out, size_t room)
+{
+    const struct cli_form *form = next_form(forms, side, NULL), *next;
+    char a[32];
+    size_t used;
+    out[0] = 0;
+    if (!form)
+        return;
+    if (side)
+        used = (size_t)snprintf(out, room, "Photos of at most %u pixels a side: ", side);
+    else
+        used = (size_t)snprintf(out, room, "Photos in their own size: ");
+    next = next_form(forms, side, form);
+    if (!next) {
+        snprintf(out + used, room - used, "%s; no other form is faster by 5%%.", form->name);
+        return;
+    }
+    used += (size_t)snprintf(out + used, room - used, "%s, up to %s/s of storage for each core", form->name,
+                             cli_bytes((uint64_t)(form->rate * next->bytes_per_photo), a));
+    while (next && used < room) {
+        const double times = next->rate / form->rate;
+        form = next;
+        next = next_form(forms, side, form);
+        used += (size_t)snprintf(out + used, room - used, "; then %s", form->name);
+        if (used < room && next)
+            used += (size_t)snprintf(out + used, room - used, ", up to %s/s", cli_bytes((uint64_t)(form->rate * next->bytes_per_photo), a));
+        if (used < room)
+            used += (size_t)snprintf(out + used, room - used, " (%.1f times as many photos, where there are %s/s)", times,
+                                     cli_bytes((uint64_t)needed(form), a));
+    }
+    if (used < room)
+        snprintf(out + used, room - used, ".");
+}
+
+static void print_advice(const struct cli_forms *forms)
+{
+    char text[1024];
+    putchar('\n');
+    for (size_t s = 0; s < forms->n_sides; s++) {
+        advise(forms, forms->sides[s], text, sizeof text);
+        if (text[0])
+            printf("%s\n", text);
+    }
+    if (forms->n_sides > 1)
+        printf("Resized photos are others than those that came: fewer pixels, encoded again.\n");
+    printf("Photos that stay in memory from epoch to epoch need no storage: then the fastest form that fits into it.\n");
+}
+
+/* ---- plot -------------------------------------------------------------------------------------------------------- */
+
+static const char *bytes_text(double value, char *out)
+{
+    if (value < 999.5)
+        snprintf(out, 32, "%.0f B", value);
+    else if (value < 999.5e3)
+        snprintf(out, 32, "%.0f kB", value / 1e3);
+    else
+        snprintf(out, 32, "%.0f MB", value / 1e6);
+    return out;
+}
+
+/* In the terminal, and as SVG where a file is named. */
+static int plot(const struct cli_forms *forms)
+{
+    struct cli_plot_point points[CLI_PLOT_POINTS] = {0};
+    struct cli_plot drawing = {.title = "Photos: bytes at rest and training speed",
+                               .x_title = "bytes per photo (logarithmic)",
+                               .y_title = "photos per second, one core",
+                               .text = bytes_text,
+                               .marks = "ofr",
+                               .points = points};
+    for (size_t i = 0; i < forms->n_forms && drawing.n < CLI_PLOT_POINTS; i++) {
+        const struct cli_form *form = &forms->forms[i];
+        if (!measured(form))
+            continue;
+        struct cli_plot_point *point = &points[drawing.n++];
+        *point = (struct cli_plot_point){.x = form->bytes_per_photo, .y = form->rate, .series = form->form};
+        if (form->max_side)
+            snprintf(point->label, sizeof point->label, "%s %u", form->name, form->max_side);
+        else
+            snprintf(point->label, sizeof point->label, "%s", form->name);
+    }
+    if (!forms->json) {
+        putchar('\n');
+        cli_plot_text(stdout, &drawing);
+    }
+    if (!forms->plot_path)
+        return CLI_EXIT_OK;
+    FILE *file = fopen(forms->plot_path, "w");
+    if (file)
+        cli_plot_svg(file, &drawing);
+    bool good = file && !fflush(file) && !ferror(file);
+    const int why = errno;
+    if (file && fclose(file))
+        good = false;
+    if (good)
+        return CLI_EXIT_OK;
+    cli_say(forms->command, "%s: the plot could not be written: %s.", forms->plot_path, strerror(why));
+    return CLI_EXIT_FAILED;
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+static json_t *form_json(const struct cli_form *form)
+{
+    json_t *object = json_object(), *runs = json_array();
+    json_object_set_new(object, "form", json_string(form->name));
+    json_object_set_new(object, "max_side", form->max_side ? json_integer((json_int_t)form->max_side) : json_null());
+    if (!measured(form)) {
+        json_object_set_new(object, "missing", json_string(form->missing));
+        json_decref(runs);
+        return object;
+    }
+    json_object_set_new(object, "photos", json_integer((json_int_t)form->photos));
+    json_object_set_new(object, "photos_as_they_came", json_integer((json_int_t)form->other));
+    json_object_set_new(object, "bytes_per_photo", json_real(form->bytes_per_photo));
+    json_object_set_new(object, "ratio", json_real(form->ratio));
+    json_object_set_new(object, "photos_per_second", json_real(form->rate));
+    for (size_t r = 0; r < CLI_FORMS_ROUNDS; r++)
+        json_array_append_new(runs, json_real(form->rates[r]));
+    json_object_set_new(object, "runs", runs);
+    json_object_set_new(object, "storage_bytes_per_second", json_real(needed(form)));
+    json_object_set_new(object, "packed_per_second", json_real(packing_rate(form)));
+    return object;
+}
+
+static void print_json(const struct cli_forms *forms)
+{
+    json_t *report = json_object(), *list = json_array(), *advice = json_array(), *path = json_string(forms->path);
+    char text[1024];
+    json_object_set_new(report, "path", path ? path : json_null());
+    json_object_set_new(report, "count", json_integer((json_int_t)forms->count));
+    json_object_set_new(report, "samples", json_integer((json_int_t)forms->sampled));
+    json_object_set_new(report, "source_bytes_per_photo", json_real((double)forms->source_bytes / (double)forms->sampled));
+    json_object_set_new(report, "program", json_string(forms->program_name));
+    json_object_set_new(report, "batch_size", json_integer((json_int_t)forms->batch_size));
+    json_object_set_new(report, "order", json_string(forms->order ? "sequential" : "shuffled"));
+    json_object_set_new(report, "cores", json_integer((json_int_t)leat_cpu_count()));
+    json_object_set_new(report, "version", json_string(leat_version()));
+    for (size_t i = 0; i < forms->n_forms; i++)
+        json_array_append_new(list, form_json(&forms->forms[i]));
+    json_object_set_new(report, "forms", list);
+    for (size_t s = 0; s < forms->n_sides; s++) {
+        advise(forms, forms->sides[s], text, sizeof text);
+        if (text[0])
+            json_array_append_new(advice, json_string(text));
+    }
+    json_object_set_new(report, "advice", advice);
+    json_dumpf(report, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(report);
+}
+
+int cli_report_forms(const struct cli_forms *forms)
+{
+    if (forms->json) {
+        print_json(forms);
+    } else {
+        print_table(forms);
+        print_advice(forms);
+    }
+    return plot(forms);
+}

@@ -1,0 +1,209 @@
+"""leat bench --photos, on small photos made here and on those of LEAT_DATA."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+import xml.etree.ElementTree as xml
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_support import command, jpeg, leat, make_folder, png, real_data
+
+FORMS = ["original", "fast", "raw"]
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("forms") / "photos", {"ant": 12, "bee": 20}, (120, 90), jpeg)
+
+
+def report(*arguments: object, temporary: Path) -> dict[str, Any]:
+    """The JSON of a short run, whose temporary files go to `temporary` and must be gone."""
+    done = leat("bench", "--photos", "--json", "--seconds", 0.1, *arguments, env=dict(os.environ, TMPDIR=str(temporary)))
+    assert list(temporary.iterdir()) == []
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def test_each_form_is_measured_on_all_photos(photos: Path, tmp_path: Path) -> None:
+    found = report(photos, temporary=tmp_path)
+    size = sum(p.stat().st_size for p in photos.rglob("*.jpg"))
+    assert found["count"] == found["samples"] == 32
+    assert found["source_bytes_per_photo"] == size / 32
+    assert [f["form"] for f in found["forms"]] == FORMS
+    for form in found["forms"]:
+        assert form["photos"] == 32 and form["photos_as_they_came"] == 0 and form["max_side"] is None
+        assert form["photos_per_second"] > 0 and form["packed_per_second"] > 0
+        assert form["photos_per_second"] == sorted(form["runs"])[len(form["runs"]) // 2]
+        assert form["storage_bytes_per_second"] == pytest.approx(form["photos_per_second"] * form["bytes_per_photo"])
+        assert form["ratio"] == pytest.approx(form["bytes_per_photo"] / found["source_bytes_per_photo"])
+    raw = found["forms"][2]
+    assert raw["bytes_per_photo"] >= 120 * 90 * 3
+    assert len(found["advice"]) == 1 and found["advice"][0].startswith("Photos in their own size: ")
+
+
+def test_each_form_is_measured_with_each_largest_side(photos: Path, tmp_path: Path) -> None:
+    found = report(photos, "--max-side", "60,30", temporary=tmp_path)
+    assert [(f["form"], f["max_side"]) for f in found["forms"]] == [(form, side) for side in (None, 60, 30) for form in FORMS]
+    raw = [f["bytes_per_photo"] for f in found["forms"] if f["form"] == "raw"]
+    assert raw[0] > 120 * 90 * 3 and 60 * 45 * 3 < raw[1] < raw[0] and 30 * 22 * 3 < raw[2] < raw[1]
+    assert len(found["advice"]) == 3 and "at most 30 pixels" in found["advice"][2]
+
+
+def test_as_many_photos_are_packed_as_asked_for(photos: Path, tmp_path: Path) -> None:
+    found = report(photos, "--samples", 5, temporary=tmp_path)
+    assert found["samples"] == 5 and found["count"] == 32
+    assert [f["photos"] for f in found["forms"]] == [5, 5, 5]
+
+
+def test_a_file_gives_what_its_folder_gives(photos: Path, tmp_path: Path) -> None:
+    packed = photos.parent / "p.leat"
+    leat("pack", photos, packed, "--quiet")
+    one, two = (report(source, temporary=tmp_path) for source in (photos, packed))
+    assert [f["bytes_per_photo"] for f in one["forms"]] == [f["bytes_per_photo"] for f in two["forms"]]
+
+
+def test_a_form_that_no_photo_can_have_is_said_so(tmp_path: Path) -> None:
+    folder, temporary = make_folder(tmp_path / "photos", {"a": 4}, make=png), tmp_path / "temporary"
+    temporary.mkdir()
+    original, fast, raw = report(folder, temporary=temporary)["forms"]
+    assert "photos_per_second" in original and "photos_per_second" in raw
+    assert "photos_per_second" not in fast and fast["missing"].startswith("all photos stay as they came: ")
+    table = leat("bench", "--photos", folder, "--seconds", 0.1).stdout
+    assert fast["missing"] in next(line for line in table.splitlines() if line.startswith("fast "))
+
+
+def test_photos_that_cannot_have_a_form_are_counted(tmp_path: Path) -> None:
+    folder, temporary = make_folder(tmp_path / "photos", {"a": 4}, make=png), tmp_path / "temporary"
+    make_folder(folder, {"b": 5}, make=jpeg)
+    temporary.mkdir()
+    fast = report(folder, temporary=temporary)["forms"][1]
+    assert (fast["photos"], fast["photos_as_they_came"]) == (9, 4)
+    assert "fast, max side -: 4 of 9 photos cannot have this form" in leat("bench", "--photos", folder, "--seconds", 0.1).stdout
+
+
+def test_broken_photos_are_left_out(tmp_path: Path) -> None:
+    folder, temporary = make_folder(tmp_path / "photos", {"a": 6}, make=jpeg), tmp_path / "temporary"
+    temporary.mkdir()
+    bad = folder / "a" / "0003.jpg"
+    bad.write_bytes(bad.read_bytes()[:-30])
+    assert [f["photos"] for f in report(folder, temporary=temporary)["forms"]] == [5, 5, 5]
+    assert "raw, max side -: 1 broken photos are left out" in leat("bench", "--photos", folder, "--seconds", 0.1).stdout
+
+
+def test_photos_that_are_all_broken_are_a_fault(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "photos", {"a": 3}, make=jpeg)
+    for photo in folder.rglob("*.jpg"):
+        photo.write_bytes(photo.read_bytes()[:60])
+    assert "none of 3 photos can be packed" in leat("bench", "--photos", folder, code=1).stderr
+
+
+def test_the_table_and_the_plot_name_each_form(photos: Path) -> None:
+    out = leat("bench", "--photos", photos, "--seconds", 0.1, "--max-side", 40).stdout
+    table, plot = out.split("Photos: bytes at rest and training speed")
+    assert [line.split()[:2] for line in table.splitlines() if line.startswith(tuple(FORMS))] == [[f, s] for s in ("-", "40") for f in FORMS]
+    assert "Photos of at most 40 pixels a side: " in table
+    assert "photos per second, one core" in plot and "bytes per photo" in plot
+    assert plot.count(" 40") >= 3 and "raw 40" in plot
+
+
+def test_the_plot_is_svg(photos: Path, tmp_path: Path) -> None:
+    report(photos, "--max-side", 40, "--plot", photos.parent / "forms.svg", temporary=tmp_path)
+    root = xml.parse(photos.parent / "forms.svg").getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    texts = {e.text for e in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"photos per second, one core", "bytes per photo (logarithmic)", "original", "fast", "raw", "raw 40"} <= texts
+
+
+def test_a_plot_that_cannot_be_written_is_a_failure(photos: Path, tmp_path: Path) -> None:
+    done = leat("bench", "--photos", photos, "--seconds", 0.1, "--plot", tmp_path / "no" / "forms.svg", code=2)
+    assert "forms.svg: the plot could not be written" in done.stderr
+
+
+def test_an_own_program_is_run(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "program.json").write_text(json.dumps({
+        "operators": {"a": {"type": "Decode", "mode": "GRAY"}, "b": {"type": "Resize", "size": [16, 16]}},
+        "outputs": {"x": {"field": "image", "chain": ["a", "b"]}},
+    }))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    found = report(photos, "--program", tmp_path / "program.json", "--batch-size", 5, "--order", "sequential", temporary=temporary)
+    assert found["program"].endswith("program.json") and found["batch_size"] == 5 and found["order"] == "sequential"
+    assert all(f["photos_per_second"] > 0 for f in found["forms"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("phase", ["at once", "training"])
+def test_an_interruption_leaves_no_temporary_files(photos: Path, tmp_path: Path, number: int, phase: str) -> None:
+    line = [command(), "bench", "--photos", str(photos), "--seconds", "1000"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ, TMPDIR=str(tmp_path))) as process:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.iterdir()):
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.001)
+        if phase == "training":
+            time.sleep(1)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130 and out == b""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_progress_says_the_time_that_is_left(photos: Path) -> None:
+    master, slave = pty.openpty()
+    with subprocess.Popen([command(), "bench", "--photos", str(photos), "--seconds", "1"], stdout=subprocess.DEVNULL, stderr=slave) as process:
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(master, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+    os.close(master)
+    assert process.returncode == 0
+    assert b"measuring" in shown and b" left  training" in shown and b"samples" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--max-side", "256"], "add --photos"),
+        (["--samples", "3"], "add --photos"),
+        (["--plot", "x.svg"], "add --photos"),
+        (["--photos", "--max-side", "256,0"], "--max-side takes a whole number from 1 to 65535"),
+        (["--photos", "--max-side", "256,,512"], "--max-side takes a whole number"),
+        (["--photos", "--max-side", "256,256"], "--max-side names 256 twice"),
+        (["--photos", "--max-side", "1,2,3,4,5,6,7,8,9"], "at most 8 numbers"),
+        (["--photos", "--num-threads", "2"], "--photos measures one thread"),
+    ],
+)
+def test_options_that_do_not_fit_are_answered(photos: Path, arguments: list[str], said: str) -> None:
+    done = leat("bench", photos, *arguments, code=2)
+    assert said in done.stderr and done.stdout == ""
+
+
+def test_a_source_without_photos_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = leat("bench", "--photos", tmp_path / "empty", code=2)
+    assert "empty" in done.stderr and done.stdout == ""
+
+
+def test_a_folder_for_temporary_files_that_is_not_there_is_named(photos: Path, tmp_path: Path) -> None:
+    done = leat("bench", "--photos", photos, code=2, env=dict(os.environ, TMPDIR=str(tmp_path / "gone")))
+    assert "gone: no folder for temporary files" in done.stderr
+
+
+def test_the_photos_of_imagenet_have_each_form(tmp_path: Path) -> None:
+    found = report(real_data("imagenet"), "--samples", 40, "--max-side", 256, temporary=tmp_path)
+    bytes_of = {(f["form"], f["max_side"]): f["bytes_per_photo"] for f in found["forms"]}
+    assert all(f["photos"] == 40 and f["photos_as_they_came"] == 0 for f in found["forms"])
+    assert bytes_of["original", None] < bytes_of["fast", None] < bytes_of["raw", None]
+    assert all(bytes_of[form, 256] < bytes_of[form, None] for form in FORMS)
