@@ -138,8 +138,8 @@ def main() -> None:
     if o.samples and o.samples < len(files):
         files = [files[i * len(files) // o.samples] for i in range(o.samples)]
     if o.write:
-        print(write(o.write[0], files * o.repeat, Path(o.write[1])))
-        return
+        print(write(o.write[0], files * o.repeat, Path(o.write[1])), flush=True)
+        os._exit(0)  # FFCV may hang where the interpreter tidies up
     source = sum(f.stat().st_size for f in files) / len(files)
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="ffcv-modes-") as work:
@@ -172,6 +172,8 @@ def main() -> None:
         told = {"loader": "FFCV", "version": version("ffcv"), "samples": len(files), "source_bytes_per_photo": source, "batch_size": BATCH,
                 "forms": results}
         o.json.write_text(json.dumps(told, indent=2) + "\n")
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
