@@ -14,7 +14,7 @@
 
 INLINE __m256i times(__m256i x, int lo, int hi)
 {
-    return _mm256_madd_epi16(x, _mm256_set1_epi32((int)((uint32_t)(2 * lo) & 0xffff) | (int)((uint32_t)(2 * hi) << 16)));
+    return _mm256_madd_epi16(x, _mm256_set1_epi32((int)(((uint32_t)lo & 0xffff) | (uint32_t)hi << 16)));
 }
 
 INLINE void butterfly(const __m256i e[4], const __m256i o[4], __m256i out[8])
@@ -31,7 +31,7 @@ INLINE void pass(const __m256i p[4], int round, __m256i out[8])
 {
     __m256i r = _mm256_set1_epi32(round), e[4], o[4];
     __m256i sum = _mm256_add_epi32(r, times(p[0], EVEN_0, EVEN_0)), difference = _mm256_add_epi32(r, times(p[0], EVEN_0, -EVEN_0));
-    __m256i outer = times(p[2], EVEN_2, EVEN_6), inner = times(p[2], EVEN_6, EVEN_6 - FIX_1_847);
+    __m256i outer = times(p[2], EVEN_0_2, EVEN_0_6), inner = times(p[2], EVEN_1_2, EVEN_1_6);
     e[0] = _mm256_add_epi32(sum, outer), e[3] = _mm256_sub_epi32(sum, outer);
     e[1] = _mm256_add_epi32(difference, inner), e[2] = _mm256_sub_epi32(difference, inner);
     o[0] = _mm256_add_epi32(times(p[1], ODD_0_1, ODD_0_5), times(p[3], ODD_0_3, ODD_0_7));
@@ -45,8 +45,8 @@ INLINE void pass(const __m256i p[4], int round, __m256i out[8])
 INLINE void pass_low(__m256i p02, __m256i p13, int round, __m256i out[8])
 {
     __m256i r = _mm256_set1_epi32(round), e[4], o[4];
-    e[0] = _mm256_add_epi32(r, times(p02, EVEN_0, EVEN_2)), e[3] = _mm256_add_epi32(r, times(p02, EVEN_0, -EVEN_2));
-    e[1] = _mm256_add_epi32(r, times(p02, EVEN_0, EVEN_6)), e[2] = _mm256_add_epi32(r, times(p02, EVEN_0, -EVEN_6));
+    e[0] = _mm256_add_epi32(r, times(p02, EVEN_0, EVEN_0_2)), e[3] = _mm256_add_epi32(r, times(p02, EVEN_0, -EVEN_0_2));
+    e[1] = _mm256_add_epi32(r, times(p02, EVEN_0, EVEN_1_2)), e[2] = _mm256_add_epi32(r, times(p02, EVEN_0, -EVEN_1_2));
     o[0] = times(p13, ODD_0_1, ODD_0_3), o[1] = times(p13, ODD_1_1, ODD_1_3);
     o[2] = times(p13, ODD_2_1, ODD_2_3), o[3] = times(p13, ODD_3_1, ODD_3_3);
     butterfly(e, o, out);
@@ -223,11 +223,5 @@ TARGET static void samples2(const int16_t *coefficients, const uint8_t *last, si
     leat_jpeg_idct_plain.samples2(coefficients, last, n, quant, out, stride);
 }
 
-TARGET static void samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
-                            size_t stride)
-{
-    leat_jpeg_idct_plain.samples1(coefficients, last, n, quant, out, stride);
-}
-
-const struct leat_jpeg_idct leat_jpeg_idct_avx2 = {samples8, samples4, samples2, samples1};
+const struct leat_jpeg_idct leat_jpeg_idct_avx2 = {samples8, samples4, samples2, leat_jpeg_idct_samples1};
 #endif

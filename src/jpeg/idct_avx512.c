@@ -27,7 +27,7 @@
 
 INLINE __m512i pair(int lo, int hi)
 {
-    return _mm512_set1_epi32((int)((uint32_t)(2 * lo) & 0xffff) | (int)((uint32_t)(2 * hi) << 16));
+    return _mm512_set1_epi32((int)(((uint32_t)lo & 0xffff) | (uint32_t)hi << 16));
 }
 
 /* Sums e + o and e - o of eight outputs. */
@@ -45,10 +45,10 @@ INLINE void pass(const __m512i p[4], int round, __m512i out[8])
 {
     __m512i r = _mm512_set1_epi32(round), e[4], o[4];
     __m512i sum = _mm512_dpwssd_epi32(r, p[0], pair(EVEN_0, EVEN_0)), difference = _mm512_dpwssd_epi32(r, p[0], pair(EVEN_0, -EVEN_0));
-    e[0] = _mm512_dpwssd_epi32(sum, p[2], pair(EVEN_2, EVEN_6));
-    e[3] = _mm512_dpwssd_epi32(sum, p[2], pair(-EVEN_2, -EVEN_6));
-    e[1] = _mm512_dpwssd_epi32(difference, p[2], pair(EVEN_6, EVEN_6 - FIX_1_847));
-    e[2] = _mm512_dpwssd_epi32(difference, p[2], pair(-EVEN_6, FIX_1_847 - EVEN_6));
+    e[0] = _mm512_dpwssd_epi32(sum, p[2], pair(EVEN_0_2, EVEN_0_6));
+    e[3] = _mm512_dpwssd_epi32(sum, p[2], pair(-EVEN_0_2, -EVEN_0_6));
+    e[1] = _mm512_dpwssd_epi32(difference, p[2], pair(EVEN_1_2, EVEN_1_6));
+    e[2] = _mm512_dpwssd_epi32(difference, p[2], pair(-EVEN_1_2, -EVEN_1_6));
     o[0] = _mm512_dpwssd_epi32(_mm512_madd_epi16(p[1], pair(ODD_0_1, ODD_0_5)), p[3], pair(ODD_0_3, ODD_0_7));
     o[1] = _mm512_dpwssd_epi32(_mm512_madd_epi16(p[1], pair(ODD_1_1, ODD_1_5)), p[3], pair(ODD_1_3, ODD_1_7));
     o[2] = _mm512_dpwssd_epi32(_mm512_madd_epi16(p[1], pair(ODD_2_1, ODD_2_5)), p[3], pair(ODD_2_3, ODD_2_7));
@@ -60,10 +60,10 @@ INLINE void pass(const __m512i p[4], int round, __m512i out[8])
 INLINE void pass_low(__m512i p02, __m512i p13, int round, __m512i out[8])
 {
     __m512i r = _mm512_set1_epi32(round), e[4], o[4];
-    e[0] = _mm512_dpwssd_epi32(r, p02, pair(EVEN_0, EVEN_2));
-    e[1] = _mm512_dpwssd_epi32(r, p02, pair(EVEN_0, EVEN_6));
-    e[2] = _mm512_dpwssd_epi32(r, p02, pair(EVEN_0, -EVEN_6));
-    e[3] = _mm512_dpwssd_epi32(r, p02, pair(EVEN_0, -EVEN_2));
+    e[0] = _mm512_dpwssd_epi32(r, p02, pair(EVEN_0, EVEN_0_2));
+    e[1] = _mm512_dpwssd_epi32(r, p02, pair(EVEN_0, EVEN_1_2));
+    e[2] = _mm512_dpwssd_epi32(r, p02, pair(EVEN_0, -EVEN_1_2));
+    e[3] = _mm512_dpwssd_epi32(r, p02, pair(EVEN_0, -EVEN_0_2));
     o[0] = _mm512_madd_epi16(p13, pair(ODD_0_1, ODD_0_3));
     o[1] = _mm512_madd_epi16(p13, pair(ODD_1_1, ODD_1_3));
     o[2] = _mm512_madd_epi16(p13, pair(ODD_2_1, ODD_2_3));
@@ -128,10 +128,11 @@ INLINE void transpose(const __m512i x[4], __m512i p[4])
     p[2] = _mm512_unpacklo_epi64(c, d), p[3] = _mm512_unpackhi_epi64(c, d);
 }
 
-/* Four blocks; false, and nothing is written, where values are too large. */
-INLINE bool four(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_t stride)
+/* Four blocks as pairs of rows of dequantised coefficients times 16: p[i] = (i, i + 4) of columns 0 to 3, p[4 + i] of the others, a block
+ * in each lane. False where values are too large. */
+INLINE bool dequantise(const int16_t *k, const uint16_t quant[64], __m512i p[8])
 {
-    __m512i x[8], lo[4], hi[4], p[4], a[8], b[8];
+    __m512i x[8], lo[4], hi[4];
     __m512i q0 = _mm512_loadu_si512(quant), q1 = _mm512_loadu_si512(quant + 32);
     UNROLL
     for (int i = 0; i < 4; i++) {
@@ -149,9 +150,18 @@ INLINE bool four(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_
         hi[i] = _mm512_unpackhi_epi16(x[i], x[4 + i]);
     }
     transpose_lanes(lo, p);
+    transpose_lanes(hi, p + 4);
+    return true;
+}
+
+/* Four blocks; false, and nothing is written, where values are too large. */
+INLINE bool four(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_t stride)
+{
+    __m512i p[8], a[8], b[8];
+    if (!dequantise(k, quant, p))
+        return false;
     pass(p, ROUND1, a);
-    transpose_lanes(hi, p);
-    pass(p, ROUND1, b);
+    pass(p + 4, ROUND1, b);
     UNROLL
     for (int r = 0; r < 8; r++)
         a[r] = upper(a[r], b[r]);
@@ -199,69 +209,154 @@ INLINE bool four_low(const int16_t *k, const uint16_t quant[64], uint8_t *out, s
     return true;
 }
 
-/* Four blocks that hold only DC. The shift wraps, as that of the vector code that is the measure does. */
-INLINE void four_dc(const int16_t *k, uint32_t quant, uint8_t *out, size_t stride)
+/* A sample of each of four blocks that hold only DC. The shift wraps, as that of the vector code that is the measure does. */
+INLINE __m128i dc_samples(const int16_t *k, uint32_t quant)
 {
     __m128i dc = _mm_set_epi16(0, 0, 0, 0, k[192], k[128], k[64], k[0]);
     dc = _mm_slli_epi16(_mm_mullo_epi16(dc, _mm_set1_epi16((short)quant)), PASS1_BITS);
     dc = _mm_srai_epi32(_mm_add_epi32(_mm_cvtepi16_epi32(dc), _mm_set1_epi32((128 << 5) + 16)), 5);
-    dc = _mm_packus_epi16(_mm_packs_epi32(dc, dc), dc);
-    __m256i row = _mm256_broadcastsi128_si256(dc);
-    row = _mm256_shuffle_epi8(row, _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0));
-    UNROLL
-    for (size_t r = 0; r < 8; r++)
-        _mm256_storeu_si256((void *)(out + r * stride), row);
+    return _mm_packus_epi16(_mm_packs_epi32(dc, dc), dc);
 }
 
-INLINE void any_four(const int16_t *k, uint32_t last, const uint16_t quant[64], uint8_t *out, size_t stride)
+INLINE void any_four8(const int16_t *k, uint32_t last, const uint16_t quant[64], uint8_t *out, size_t stride)
 {
-    if (last) {
-        bool low = !((last + 0x01010101 * (127 - LAST_LOW)) & 0x80808080);
-        if (__builtin_expect(!(low ? four_low(k, quant, out, stride) : four(k, quant, out, stride)), 0))
-            leat_jpeg_idct_plain.samples8(k, (const uint8_t[4]){63, 63, 63, 63}, 4, quant, out, stride);
-    } else
-        four_dc(k, quant[0], out, stride);
+    if (!last) {
+        __m256i row = _mm256_broadcastsi128_si256(dc_samples(k, quant[0]));
+        row = _mm256_shuffle_epi8(row, _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0));
+        UNROLL
+        for (size_t r = 0; r < 8; r++)
+            _mm256_storeu_si256((void *)(out + r * stride), row);
+        return;
+    }
+    bool low = !((last + 0x01010101 * (127 - LAST_LOW)) & 0x80808080);
+    if (__builtin_expect(!(low ? four_low(k, quant, out, stride) : four(k, quant, out, stride)), 0))
+        leat_jpeg_idct_plain.samples8(k, (const uint8_t[4]){63, 63, 63, 63}, 4, quant, out, stride);
 }
 
-TARGET static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
-                            size_t stride)
+/* n blocks, four by four, `size` samples across each. `last` of four blocks is handed on in one number. */
+INLINE void in_fours(void (*each)(const int16_t *k, uint32_t last, const uint16_t quant[64], uint8_t *out, size_t stride), size_t size,
+                     const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
 {
-    _Alignas(64) int16_t few[4 * 64];
     uint32_t ends = 0;
     if (n < 4) { /* behind the row there is room for samples, but there are no coefficients */
-        memset(few, 0, sizeof few);
+        _Alignas(64) int16_t few[4 * 64] = {0};
         memcpy(few, coefficients, n * 128);
         memcpy(&ends, last, n);
-        any_four(few, ends, quant, out, stride);
+        each(few, ends, quant, out, stride);
         return;
     }
     for (size_t i = 0;; i += 4) {
         if (i > n - 4)
             i = n - 4; /* some blocks once more */
         memcpy(&ends, last + i, 4);
-        any_four(coefficients + 64 * i, ends, quant, out + 8 * i, stride);
+        each(coefficients + 64 * i, ends, quant, out + size * i, stride);
         if (i == n - 4)
             return;
     }
 }
 
+TARGET static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
+                            size_t stride)
+{
+    in_fours(any_four8, 8, coefficients, last, n, quant, out, stride);
+}
+
+/* ---- 4 samples of 8 ---- */
+
+INLINE void pass4(const __m512i p[4], int round, __m512i out[4])
+{
+    __m512i sum = _mm512_dpwssd_epi32(_mm512_set1_epi32(round), p[0], pair(EVEN_0, 0));
+    __m512i e0 = _mm512_dpwssd_epi32(sum, p[2], pair(EVEN4_2, EVEN4_6)), e1 = _mm512_dpwssd_epi32(sum, p[2], pair(-EVEN4_2, -EVEN4_6));
+    __m512i o0 = _mm512_dpwssd_epi32(_mm512_madd_epi16(p[1], pair(ODD4_0_1, ODD4_0_5)), p[3], pair(ODD4_0_3, ODD4_0_7));
+    __m512i o1 = _mm512_dpwssd_epi32(_mm512_madd_epi16(p[1], pair(ODD4_1_1, ODD4_1_5)), p[3], pair(ODD4_1_3, ODD4_1_7));
+    out[0] = _mm512_add_epi32(e0, o0), out[3] = _mm512_sub_epi32(e0, o0);
+    out[1] = _mm512_add_epi32(e1, o1), out[2] = _mm512_sub_epi32(e1, o1);
+}
+
+INLINE bool four4(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_t stride)
+{
+    __m512i p[8], a[4], b[4];
+    if (!dequantise(k, quant, p))
+        return false;
+    pass4(p, ROUND1, a);
+    pass4(p + 4, ROUND1, b);
+    UNROLL
+    for (int r = 0; r < 4; r++)
+        a[r] = upper(a[r], b[r]);
+    transpose(a, p);
+    pass4(p, ROUND2, a);
+    __m512i left = _mm512_srai_epi16(upper(a[0], a[1]), LEFT), right = _mm512_srai_epi16(upper(a[2], a[3]), LEFT);
+    __m512i of = _mm512_set_epi16(31, 27, 23, 19, 15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2, 29, 25, 21, 17, 13, 9, 5, 1, 28, 24, 20, 16,
+                                  12, 8, 4, 0); /* a lane holds columns 0 1 of 4 rows, 2 3 of 4 rows */
+    __m512i rows = _mm512_permutexvar_epi16(of, _mm512_packus_epi16(left, right));
+    _mm_storeu_si128((void *)out, _mm512_castsi512_si128(rows));
+    _mm_storeu_si128((void *)(out + stride), _mm512_extracti32x4_epi32(rows, 1));
+    _mm_storeu_si128((void *)(out + 2 * stride), _mm512_extracti32x4_epi32(rows, 2));
+    _mm_storeu_si128((void *)(out + 3 * stride), _mm512_extracti32x4_epi32(rows, 3));
+    return true;
+}
+
+INLINE void any_four4(const int16_t *k, uint32_t last, const uint16_t quant[64], uint8_t *out, size_t stride)
+{
+    if (!last) {
+        __m128i row = _mm_shuffle_epi8(dc_samples(k, quant[0]), _mm_set_epi32(0x03030303, 0x02020202, 0x01010101, 0));
+        UNROLL
+        for (size_t r = 0; r < 4; r++)
+            _mm_storeu_si128((void *)(out + r * stride), row);
+    } else if (__builtin_expect(!four4(k, quant, out, stride), 0))
+        leat_jpeg_idct_plain.samples4(k, (const uint8_t[4]){63, 63, 63, 63}, 4, quant, out, stride);
+}
+
 TARGET static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
                             size_t stride)
 {
-    leat_jpeg_idct_plain.samples4(coefficients, last, n, quant, out, stride);
+    in_fours(any_four4, 4, coefficients, last, n, quant, out, stride);
+}
+
+/* ---- 2 samples of 8 ---- */
+
+INLINE __m512i odd2(__m512i p1, __m512i p3)
+{
+    return _mm512_dpwssd_epi32(_mm512_madd_epi16(p1, pair(ODD2_1, ODD2_5)), p3, pair(ODD2_3, ODD2_7));
+}
+
+INLINE __m512i even2(__m512i p0, int round)
+{
+    return _mm512_dpwssd_epi32(_mm512_dpwssd_epi32(_mm512_set1_epi32(round), p0, pair(EVEN_0, 0)), p0, pair(EVEN_0, 0));
+}
+
+INLINE bool four2(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_t stride)
+{
+    __m512i p[8];
+    if (!dequantise(k, quant, p))
+        return false;
+    __m512i e = even2(p[0], ROUND1_2), f = even2(p[4], ROUND1_2), o = odd2(p[1], p[3]), q = odd2(p[5], p[7]);
+    __m512i row0 = _mm512_srai_epi16(upper(_mm512_add_epi32(e, o), _mm512_add_epi32(f, q)), 1);
+    __m512i row1 = _mm512_srai_epi16(upper(_mm512_sub_epi32(e, o), _mm512_sub_epi32(f, q)), 1);
+    __m512i p01 = _mm512_unpacklo_epi32(row0, row1), p23 = _mm512_unpackhi_epi32(row0, row1); /* two rows of (0, 4), of (1, 5); (3, 7) */
+    /* The upper halves of lanes hold what the odd part needs. */
+    __m512i even = even2(_mm512_unpacklo_epi64(p01, p01), ROUND2_2),
+            odd = odd2(_mm512_unpackhi_epi64(p01, p01), _mm512_unpackhi_epi64(p23, p23));
+    __m512i all = _mm512_mask_sub_epi32(_mm512_add_epi32(even, odd), 0xcccc, even, odd); /* of a lane: column 0 of two rows, column 1 */
+    all = _mm512_max_epi32(_mm512_srai_epi32(all, DOWN2_2), _mm512_setzero_si512());
+    __m128i rows = _mm_shuffle_epi8(_mm512_cvtusepi32_epi8(all), _mm_set_epi8(15, 13, 11, 9, 7, 5, 3, 1, 14, 12, 10, 8, 6, 4, 2, 0));
+    _mm_storel_epi64((void *)out, rows);
+    _mm_storeh_pd((void *)(out + stride), _mm_castsi128_pd(rows));
+    return true;
+}
+
+INLINE void any_four2(const int16_t *k, uint32_t last, const uint16_t quant[64], uint8_t *out, size_t stride)
+{
+    (void)last;
+    if (__builtin_expect(!four2(k, quant, out, stride), 0))
+        leat_jpeg_idct_plain.samples2(k, (const uint8_t[4]){63, 63, 63, 63}, 4, quant, out, stride);
 }
 
 TARGET static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
                             size_t stride)
 {
-    leat_jpeg_idct_plain.samples2(coefficients, last, n, quant, out, stride);
+    in_fours(any_four2, 2, coefficients, last, n, quant, out, stride);
 }
 
-TARGET static void samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
-                            size_t stride)
-{
-    leat_jpeg_idct_plain.samples1(coefficients, last, n, quant, out, stride);
-}
-
-const struct leat_jpeg_idct leat_jpeg_idct_avx512 = {samples8, samples4, samples2, samples1};
+const struct leat_jpeg_idct leat_jpeg_idct_avx512 = {samples8, samples4, samples2, leat_jpeg_idct_samples1};
 #endif

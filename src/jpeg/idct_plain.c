@@ -187,7 +187,8 @@ static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n,
 
 /* The mean of a block. Here the measure is C code: the product has 32 bits, the factor is signed, and the result is taken modulo
  * 1024 before it is clamped. */
-static void samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
+void leat_jpeg_idct_samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
+                             size_t stride)
 {
     (void)last, (void)stride;
     int32_t q = (int16_t)quant[0];
@@ -197,4 +198,4 @@ static void samples1(const int16_t *coefficients, const uint8_t *last, size_t n,
     }
 }
 
-const struct leat_jpeg_idct leat_jpeg_idct_plain = {samples8, samples4, samples2, samples1};
+const struct leat_jpeg_idct leat_jpeg_idct_plain = {samples8, samples4, samples2, leat_jpeg_idct_samples1};

@@ -29,15 +29,15 @@ typedef uint8_t bytes __attribute__((vector_size(16)));
 #define LOW64(a, b) ((words)SHUFFLE(quads, quads, (quads)(a), (quads)(b), 0, 2))
 #define HIGH64(a, b) ((words)SHUFFLE(quads, quads, (quads)(a), (quads)(b), 1, 3))
 
-/* Of each pair lo * first + hi * second, doubled. */
+/* Of each pair lo * first + hi * second. */
 INLINE longs times(words x, int lo, int hi)
 {
 #if defined(__SSE2__)
     typedef short shorts __attribute__((vector_size(16)));
-    short l = (short)(2 * lo), h = (short)(2 * hi);
+    short l = (short)lo, h = (short)hi;
     return (longs)__builtin_ia32_pmaddwd128((shorts)x, (shorts){l, h, l, h, l, h, l, h});
 #else
-    return ((longs)((ulongs)x << 16) >> 16) * (2 * lo) + ((longs)x >> 16) * (2 * hi);
+    return ((longs)((ulongs)x << 16) >> 16) * lo + ((longs)x >> 16) * hi;
 #endif
 }
 
@@ -72,7 +72,7 @@ INLINE void butterfly(const longs e[4], const longs o[4], longs out[8])
 INLINE void pass(const words p[4], int round, longs out[8])
 {
     longs sum = times(p[0], EVEN_0, EVEN_0) + round, difference = times(p[0], EVEN_0, -EVEN_0) + round;
-    longs outer = times(p[2], EVEN_2, EVEN_6), inner = times(p[2], EVEN_6, EVEN_6 - FIX_1_847);
+    longs outer = times(p[2], EVEN_0_2, EVEN_0_6), inner = times(p[2], EVEN_1_2, EVEN_1_6);
     longs e[4] = {sum + outer, difference + inner, difference - inner, sum - outer};
     longs o[4] = {
         times(p[1], ODD_0_1, ODD_0_5) + times(p[3], ODD_0_3, ODD_0_7),
@@ -86,8 +86,8 @@ INLINE void pass(const words p[4], int round, longs out[8])
 /* The same where rows 4 to 7 are zero: p02 = (0, 2), p13 = (1, 3). */
 INLINE void pass_low(words p02, words p13, int round, longs out[8])
 {
-    longs e[4] = {times(p02, EVEN_0, EVEN_2) + round, times(p02, EVEN_0, EVEN_6) + round, times(p02, EVEN_0, -EVEN_6) + round,
-                  times(p02, EVEN_0, -EVEN_2) + round};
+    longs e[4] = {times(p02, EVEN_0, EVEN_0_2) + round, times(p02, EVEN_0, EVEN_1_2) + round, times(p02, EVEN_0, -EVEN_1_2) + round,
+                  times(p02, EVEN_0, -EVEN_0_2) + round};
     longs o[4] = {times(p13, ODD_0_1, ODD_0_3), times(p13, ODD_1_1, ODD_1_3), times(p13, ODD_2_1, ODD_2_3), times(p13, ODD_3_1, ODD_3_3)};
     butterfly(e, o, out);
 }
@@ -218,9 +218,4 @@ static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n,
     leat_jpeg_idct_plain.samples2(coefficients, last, n, quant, out, stride);
 }
 
-static void samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
-{
-    leat_jpeg_idct_plain.samples1(coefficients, last, n, quant, out, stride);
-}
-
-const struct leat_jpeg_idct leat_jpeg_idct_portable = {samples8, samples4, samples2, samples1};
+const struct leat_jpeg_idct leat_jpeg_idct_portable = {samples8, samples4, samples2, leat_jpeg_idct_samples1};
