@@ -141,6 +141,16 @@ static bool promises_too_much(const struct reader *r, const struct leat_jpeg_fra
     return !r->cinfo.arith_code && (uint64_t)(first->width / 8) * (first->height / 8) / 8 > r->length;
 }
 
+/* Whether all scans of a progressive photo are there: where some are not, its pixels depend on more than its coefficients. */
+static bool is_finished(j_decompress_ptr cinfo)
+{
+    for (int i = 0; cinfo->coef_bits && i < cinfo->num_components; i++)
+        for (int k = 0; k < DCTSIZE2; k++)
+            if (cinfo->coef_bits[i][k])
+                return false;
+    return true;
+}
+
 static void copy_out(struct reader *r, jvirt_barray_ptr *arrays, struct leat_jpeg_coefficients *to)
 {
     for (unsigned c = 0; c < to->frame.n_components; c++) {
@@ -185,8 +195,14 @@ int leat_jpeg_transcode_read(const void *data, size_t length, struct leat_jpeg_c
                   (unsigned)(LEAT_JPEG_MAX_COEFFICIENT_BYTES >> 20));
     else if (rc)
         leat_fail(error, rc, "memory for the coefficients of a photo of %u x %u could not be had", frame.width, frame.height);
+    if (rc)
+        goto out;
+    jvirt_barray_ptr *arrays = jpeg_read_coefficients(&r->cinfo);
+    if (is_finished(&r->cinfo))
+        copy_out(r, arrays, coefficients);
     else
-        copy_out(r, jpeg_read_coefficients(&r->cinfo), coefficients);
+        rc =
+            leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: scans of a progressive photo are missing, and libjpeg smooths what they left open");
 out:
     jpeg_destroy_decompress(&r->cinfo);
     leat_free(r);

@@ -1,4 +1,4 @@
-/* JPEG: a box is what a full decode has there, for every kind of file, offset and scale; damage is found. */
+/* JPEG: a box is what a full decode has there, for every kind of file, offset, scale and form; damage is found. */
 #include "photos.h"
 
 #include <dirent.h>
@@ -6,6 +6,7 @@
 #include <jerror.h>
 
 #include "base/alloc.h"
+#include "format/source.h"
 #include "op/decode.h"
 #include "op/jpeg_scan.h"
 #include "op/program.h"
@@ -63,12 +64,51 @@ static int free_checker(void **state)
     return free_decoder(state);
 }
 
+/* A photo in all ways that it can be stored. */
+struct forms {
+    const char *name;
+    struct leat_decode_request form[3]; /* as it came; with its row index; in the fast form */
+    size_t n;
+    uint8_t *rows, *fast;
+};
+
+static struct forms forms_of(const char *name, const uint8_t *data, size_t length)
+{
+    struct forms f = {.name = name, .n = 1};
+    size_t rows_length, fast_length;
+    f.form[0] = (struct leat_decode_request){.data = data, .length = length};
+    assert_ok(leat_photo_check(checker, data, length, &error));
+    const uint8_t *rows = leat_photo_checker_rows(checker, &rows_length);
+    if (rows) {
+        f.rows = malloc(rows_length);
+        assert_non_null(f.rows);
+        memcpy(f.rows, rows, rows_length);
+        f.form[f.n] = f.form[0];
+        f.form[f.n].rows = f.rows;
+        f.form[f.n++].rows_length = rows_length;
+    }
+    int rc = leat_photo_pack(checker, LEAT_PHOTOS_FAST, data, length, &f.fast, &fast_length, &error);
+    if (rc && rc != LEAT_E_UNSUPPORTED)
+        fail_msg("%s: %s", name, error.message);
+    if (!rc)
+        f.form[f.n++] = (struct leat_decode_request){.data = f.fast, .length = fast_length, .form = LEAT_FORM_FAST};
+    return f;
+}
+
+static void forms_free(struct forms *f)
+{
+    leat_free(f->fast);
+    free(f->rows);
+}
+
 /* Compares one box with the reference. */
-static void check_box(const char *name, const uint8_t *data, size_t length, const struct photo_full *full, unsigned denominator, uint32_t x,
-                      uint32_t y, uint32_t w, uint32_t h, bool scan)
+static void check_form(const struct forms *forms, size_t form, const struct photo_full *full, unsigned denominator, uint32_t x, uint32_t y,
+                       uint32_t w, uint32_t h, bool scan)
 {
     uint32_t width, height;
-    struct leat_decode_request request = {.data = data, .length = length, .gray = full->pixel_bytes == 1, .scan_to_end = scan};
+    struct leat_decode_request request = forms->form[form];
+    request.gray = full->pixel_bytes == 1;
+    request.scan_to_end = scan;
     assert_ok(leat_decoder_open(decoder, &request, &width, &height, &error));
     assert_int_equal(leat_decoder_scaled_size(decoder, denominator, &width, &height), denominator);
     assert_int_equal(width, full->width);
@@ -79,9 +119,17 @@ static void check_box(const char *name, const uint8_t *data, size_t length, cons
         assert_ok(leat_decoder_row(decoder, &row, &error));
         const uint8_t *expected = full->pixels + ((size_t)(y + i) * full->width + x) * full->pixel_bytes;
         if (memcmp(row, expected, (size_t)w * full->pixel_bytes))
-            fail_msg("%s, 1/%u of %u x %u: row %u of box (%u, %u) + %u x %u differs", name, denominator, width, height, i, x, y, w, h);
+            fail_msg("%s, form %zu of %zu, 1/%u of %u x %u: row %u of box (%u, %u) + %u x %u differs", forms->name, form, forms->n,
+                     denominator, width, height, i, x, y, w, h);
     }
     assert_ok(leat_decoder_end(decoder, &error));
+}
+
+static void check_box(const struct forms *forms, const struct photo_full *full, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
+                      uint32_t h, bool scan)
+{
+    for (size_t form = 0; form < forms->n; form++)
+        check_form(forms, form, full, denominator, x, y, w, h, scan);
 }
 
 /* Boxes of a small photo: every offset of both corners within the units that libjpeg works in, and single pixels. */
@@ -91,24 +139,26 @@ static void check_all_offsets(const struct photo_style *style, uint32_t w, uint3
     size_t length;
     uint8_t *pixels = photo_pixels(w, h, channels, w * 1000 + h);
     uint8_t *data = photo_encode(style, pixels, w, h, 85, &length);
+    struct forms forms = forms_of(style->name, data, length);
     struct photo_full full = photo_reference(data, length, channels == 1, denominator);
     w = full.width;
     h = full.height;
     for (uint32_t i = 0; i < 34; i++) {
         /* the left edge at i, and the right edge at i from the right; rows likewise, at another pace */
         uint32_t x = i % w, y = (i * 5 + 3) % h;
-        check_box(style->name, data, length, &full, denominator, x, y, w - x, h - y, i & 1);
-        check_box(style->name, data, length, &full, denominator, 0, 0, w - x, h - y, i & 1);
-        check_box(style->name, data, length, &full, denominator, x, y, 1, 1, i & 1);
-        check_box(style->name, data, length, &full, denominator, w - 1 - x, h - 1 - y, 1, 1, i & 1);
-        check_box(style->name, data, length, &full, denominator, x, 0, 1, h, i & 1);
-        check_box(style->name, data, length, &full, denominator, 0, y, w, 1, i & 1);
+        check_box(&forms, &full, denominator, x, y, w - x, h - y, i & 1);
+        check_box(&forms, &full, denominator, 0, 0, w - x, h - y, i & 1);
+        check_box(&forms, &full, denominator, x, y, 1, 1, i & 1);
+        check_box(&forms, &full, denominator, w - 1 - x, h - 1 - y, 1, 1, i & 1);
+        check_box(&forms, &full, denominator, x, 0, 1, h, i & 1);
+        check_box(&forms, &full, denominator, 0, y, w, 1, i & 1);
     }
     for (uint64_t i = 0; i < 30; i++) {
         uint32_t x = (uint32_t)leat_draw_below(i, 0, w), y = (uint32_t)leat_draw_below(i, 1, h);
         uint32_t bw = 1 + (uint32_t)leat_draw_below(i, 2, w - x), bh = 1 + (uint32_t)leat_draw_below(i, 3, h - y);
-        check_box(style->name, data, length, &full, denominator, x, y, bw, bh, i & 1);
+        check_box(&forms, &full, denominator, x, y, bw, bh, i & 1);
     }
+    forms_free(&forms);
     free(full.pixels);
     free(data);
     free(pixels);
@@ -150,13 +200,16 @@ static void boxes_of_real_photos_equal_a_full_decode_cropped(void **state)
         uint8_t *data = photo_file(folder, entry->d_name, &length);
         struct leat_photo_info info;
         assert_ok(leat_photo_probe(data, length, &info, &error));
+        struct forms forms = forms_of(entry->d_name, data, length);
+        assert_int_equal(forms.n, 3);
         struct photo_full full = photo_reference(data, length, info.channels == 1, 1);
         for (uint64_t i = 0; i < 2; i++) {
             uint32_t x = (uint32_t)leat_draw_below(n, 4 * i, full.width), y = (uint32_t)leat_draw_below(n, 4 * i + 1, full.height);
             uint32_t w = 1 + (uint32_t)leat_draw_below(n, 4 * i + 2, full.width - x);
             uint32_t h = 1 + (uint32_t)leat_draw_below(n, 4 * i + 3, full.height - y);
-            check_box(entry->d_name, data, length, &full, 1, x, y, w, h, i & 1);
+            check_box(&forms, &full, 1, x, y, w, h, i & 1);
         }
+        forms_free(&forms);
         free(full.pixels);
         free(data);
     }
@@ -184,12 +237,14 @@ static void boxes_of_unfinished_progressive_photos_equal_a_full_decode_cropped(v
             memcpy(part + at, "\xff\xd9", 2);
             if (leat_photo_check(checker, part, at + 2, &error))
                 continue; /* it was no marker but part of a table */
+            struct forms forms = forms_of(styles[s].name, part, at + 2);
             struct photo_full full = photo_reference(part, at + 2, channels == 1, 1);
             for (uint64_t i = 0; i < 150; i++) {
                 uint32_t x = (uint32_t)leat_draw_below(i, 0, 75), y = (uint32_t)leat_draw_below(i, 1, 98);
                 uint32_t w = 1 + (uint32_t)leat_draw_below(i, 2, 75 - x), h = 1 + (uint32_t)leat_draw_below(i, 3, 98 - y);
-                check_box(styles[s].name, part, at + 2, &full, 1, x, y, w, h, i & 1);
+                check_box(&forms, &full, 1, x, y, w, h, i & 1);
             }
+            forms_free(&forms);
             free(full.pixels);
         }
         assert_true(scans > 5);
