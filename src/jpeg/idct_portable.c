@@ -133,11 +133,11 @@ INLINE void transpose(const words x[4], words p[4])
     p[0] = LOW64(a, b), p[1] = HIGH64(a, b), p[2] = LOW64(c, d), p[3] = HIGH64(c, d);
 }
 
-/* A block; false, and nothing is written, where values are too large. */
-static bool block(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_t stride)
+/* A block as pairs of rows of dequantised coefficients times 16: p[i] = (i, i + 4) of columns 0 to 3, p[4 + i] of the others. False where
+ * values are too large. */
+INLINE bool dequantise(const int16_t *k, const uint16_t quant[64], words p[8])
 {
-    words x[8], p[4];
-    longs a[8], b[8];
+    words x[8];
     UNROLL
     for (int r = 0; r < 8; r++)
         x[r] = (words)((uwords)load(k + 8 * r) * (uwords)load(quant + 8 * r));
@@ -148,12 +148,19 @@ static bool block(const int16_t *k, const uint16_t quant[64], uint8_t *out, size
         x[r] = (words)((uwords)x[r] << 4);
     UNROLL
     for (int i = 0; i < 4; i++)
-        p[i] = LOW16(x[i], x[i + 4]);
+        p[i] = LOW16(x[i], x[i + 4]), p[i + 4] = HIGH16(x[i], x[i + 4]);
+    return true;
+}
+
+/* A block; false, and nothing is written, where values are too large. */
+static bool block(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_t stride)
+{
+    words p[8], x[8];
+    longs a[8], b[8];
+    if (!dequantise(k, quant, p))
+        return false;
     pass(p, ROUND1, a);
-    UNROLL
-    for (int i = 0; i < 4; i++)
-        p[i] = HIGH16(x[i], x[i + 4]);
-    pass(p, ROUND1, b);
+    pass(p + 4, ROUND1, b);
     UNROLL
     for (int r = 0; r < 8; r++)
         x[r] = upper(a[r], b[r]); /* columns (i, i + 4) */
@@ -208,14 +215,83 @@ static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n,
     }
 }
 
+/* ---- 4 samples of 8 ---- */
+
+INLINE void pass4(const words p[4], int round, longs out[4])
+{
+    longs sum = times(p[0], EVEN_0, 0) + round, e = times(p[2], EVEN4_2, EVEN4_6);
+    longs o0 = times(p[1], ODD4_0_1, ODD4_0_5) + times(p[3], ODD4_0_3, ODD4_0_7);
+    longs o1 = times(p[1], ODD4_1_1, ODD4_1_5) + times(p[3], ODD4_1_3, ODD4_1_7);
+    out[0] = sum + e + o0, out[3] = sum + e - o0;
+    out[1] = sum - e + o1, out[2] = sum - e - o1;
+}
+
+static bool block4(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_t stride)
+{
+    words p[8], x[4];
+    longs a[4], b[4];
+    if (!dequantise(k, quant, p))
+        return false;
+    pass4(p, ROUND1, a);
+    pass4(p + 4, ROUND1, b);
+    UNROLL
+    for (int r = 0; r < 4; r++)
+        x[r] = upper(a[r], b[r]);
+    transpose(x, p);
+    pass4(p, ROUND2, a);
+    words both = (words)pack(upper(a[0], a[1]) >> LEFT, upper(a[2], a[3]) >> LEFT); /* 0 1 of 4 rows, 2 3 of 4 rows */
+    ulongs rows = (ulongs)LOW16(both, HIGH64(both, both));
+    UNROLL
+    for (size_t r = 0; r < 4; r++) {
+        uint32_t row = rows[r];
+        memcpy(out + r * stride, &row, 4);
+    }
+    return true;
+}
+
 static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
 {
-    leat_jpeg_idct_plain.samples4(coefficients, last, n, quant, out, stride);
+    for (size_t i = 0; i < n; i++, coefficients += 64, out += 4)
+        if (!last[i] || !block4(coefficients, quant, out, stride))
+            leat_jpeg_idct_plain.samples4(coefficients, last + i, 1, quant, out, stride);
+}
+
+/* ---- 2 samples of 8 ---- */
+
+INLINE longs odd2(words p1, words p3)
+{
+    return times(p1, ODD2_1, ODD2_5) + times(p3, ODD2_3, ODD2_7);
+}
+
+INLINE longs even2(words p0, int round)
+{
+    longs half = times(p0, EVEN_0, 0);
+    return half + half + round;
+}
+
+static bool block2(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_t stride)
+{
+    words p[8];
+    if (!dequantise(k, quant, p))
+        return false;
+    longs e = even2(p[0], ROUND1_2), f = even2(p[4], ROUND1_2), o = odd2(p[1], p[3]), q = odd2(p[5], p[7]);
+    words row0 = upper(e + o, f + q) >> 1, row1 = upper(e - o, f - q) >> 1;
+    words p01 = LOW32(row0, row1), p23 = HIGH32(row0, row1); /* two rows of (0, 4), of (1, 5); (3, 7) */
+    longs even = even2(p01, ROUND2_2), odd = odd2(HIGH64(p01, p01), HIGH64(p23, p23));
+    longs left = (even + odd) >> DOWN2_2, right = (even - odd) >> DOWN2_2;
+    for (size_t r = 0; r < 2; r++) {
+        int32_t two[2] = {left[r], right[r]};
+        for (size_t c = 0; c < 2; c++)
+            out[r * stride + c] = (uint8_t)(two[c] < 0 ? 0 : two[c] > 255 ? 255 : two[c]);
+    }
+    return true;
 }
 
 static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
 {
-    leat_jpeg_idct_plain.samples2(coefficients, last, n, quant, out, stride);
+    for (size_t i = 0; i < n; i++, coefficients += 64, out += 2)
+        if (!block2(coefficients, quant, out, stride))
+            leat_jpeg_idct_plain.samples2(coefficients, last + i, 1, quant, out, stride);
 }
 
 const struct leat_jpeg_idct leat_jpeg_idct_portable = {samples8, samples4, samples2, leat_jpeg_idct_samples1};
