@@ -29,6 +29,12 @@ INLINE __m256i transpose(__m256i v)
     return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
 }
 
+/* And back. */
+INLINE __m256i restore(__m256i v)
+{
+    return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
 /* 32 pixels, transposed, to memory. */
 INLINE void store(__m256i r, __m256i g, __m256i b, uint8_t *out)
 {
@@ -67,38 +73,38 @@ INLINE void put(__m256i y, __m256i cb, __m256i cr, uint8_t *out)
     store(_mm256_packus_epi16(r0, r1), _mm256_packus_epi16(g0, g1), _mm256_packus_epi16(b0, b1), out);
 }
 
-/* 16 samples in words. */
-INLINE __m256i widen(const uint8_t *s)
+/*
+ * Upsampling, as in pixels_avx512.c: the pairs of samples between which the pixels lie, in transposed order. Those of a
+ * half of each lane stand in ten bytes.
+ */
+#define FOUR(a) ((int64_t)((a)*UINT64_C(0x0101010101010101) + UINT64_C(0x0302020102010100)))
+
+/* The pairs of 16 pixels in words: of the first half of each lane, or of the second. */
+INLINE __m256i pairs(const uint8_t *s, bool second)
 {
-    return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)s));
+    const __m128i samples = _mm_loadu_si128((const __m128i *)(const void *)(s + (second ? 7 : -1)));
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(samples), _mm256_setr_epi64x(FOUR(0), FOUR(4), FOUR(2), FOUR(6)));
 }
 
-INLINE __m256i thrice(__m256i v)
-{
-    return _mm256_add_epi16(_mm256_add_epi16(v, v), v);
-}
-
-/* 32 pixels from 16 samples, and their neighbours. */
+/* 32 pixels, transposed, from 16 samples and their neighbours. */
 INLINE __m256i double_row(const uint8_t *s)
 {
-    const __m256i near = thrice(widen(s));
-    const __m256i even = _mm256_add_epi16(_mm256_add_epi16(near, widen(s - 1)), _mm256_set1_epi16(1));
-    const __m256i odd = _mm256_add_epi16(_mm256_add_epi16(near, widen(s + 1)), _mm256_set1_epi16(2));
-    return _mm256_or_si256(_mm256_srli_epi16(even, 2), _mm256_slli_epi16(_mm256_srli_epi16(odd, 2), 8));
+    const __m256i parts = _mm256_set1_epi32(0x01030301), half = _mm256_set1_epi32(2 << 16 | 1);
+    const __m256i a = _mm256_add_epi16(_mm256_maddubs_epi16(pairs(s, false), parts), half);
+    const __m256i b = _mm256_add_epi16(_mm256_maddubs_epi16(pairs(s, true), parts), half);
+    return _mm256_packus_epi16(_mm256_srli_epi16(a, 2), _mm256_srli_epi16(b, 2));
 }
 
-/* The same with the row beside. */
-INLINE __m256i sum(const uint8_t *s, const uint8_t *t)
+/* The same with a quarter of the row beside. */
+INLINE __m256i sum(__m256i s, __m256i t)
 {
-    return _mm256_add_epi16(thrice(widen(s)), widen(t));
+    const __m256i near = _mm256_maddubs_epi16(s, _mm256_set1_epi32(0x03090903)), half = _mm256_set1_epi32(7 << 16 | 8);
+    return _mm256_srli_epi16(_mm256_add_epi16(_mm256_add_epi16(near, half), _mm256_maddubs_epi16(t, _mm256_set1_epi32(0x01030301))), 4);
 }
 
 INLINE __m256i double_both(const uint8_t *s, const uint8_t *t)
 {
-    const __m256i near = thrice(sum(s, t));
-    const __m256i even = _mm256_add_epi16(_mm256_add_epi16(near, sum(s - 1, t - 1)), _mm256_set1_epi16(8));
-    const __m256i odd = _mm256_add_epi16(_mm256_add_epi16(near, sum(s + 1, t + 1)), _mm256_set1_epi16(7));
-    return _mm256_or_si256(_mm256_srli_epi16(even, 4), _mm256_slli_epi16(_mm256_srli_epi16(odd, 4), 8));
+    return _mm256_packus_epi16(sum(pairs(s, false), pairs(t, false)), sum(pairs(s, true), pairs(t, true)));
 }
 
 TARGET static void ycc(const uint8_t *y, const struct leat_jpeg_samples chroma[2], size_t n, uint8_t *out)
@@ -112,36 +118,37 @@ TARGET static void ycc_h2v1(const uint8_t *y, const struct leat_jpeg_samples chr
 {
     const uint8_t *cb = chroma[0].at, *cr = chroma[1].at;
     for (size_t i = 0; i < n; i += 32)
-        put(transpose(load(y + i)), transpose(double_row(cb + i / 2)), transpose(double_row(cr + i / 2)), out + 4 * i);
+        put(transpose(load(y + i)), double_row(cb + i / 2), double_row(cr + i / 2), out + 4 * i);
 }
 
 TARGET static void ycc_h2v2(const uint8_t *y, const struct leat_jpeg_samples chroma[2], size_t n, uint8_t *out)
 {
     const struct leat_jpeg_samples cb = chroma[0], cr = chroma[1];
     for (size_t i = 0; i < n; i += 32)
-        put(transpose(load(y + i)), transpose(double_both(cb.at + i / 2, cb.beside + i / 2)),
-            transpose(double_both(cr.at + i / 2, cr.beside + i / 2)), out + 4 * i);
+        put(transpose(load(y + i)), double_both(cb.at + i / 2, cb.beside + i / 2), double_both(cr.at + i / 2, cr.beside + i / 2),
+            out + 4 * i);
 }
 
 TARGET static void h2v1(const struct leat_jpeg_samples *in, size_t n, uint8_t *out)
 {
     for (size_t i = 0; i < n; i += 32)
-        keep(out + i, double_row(in->at + i / 2));
+        keep(out + i, restore(double_row(in->at + i / 2)));
 }
 
 TARGET static void h2v2(const struct leat_jpeg_samples *in, size_t n, uint8_t *out)
 {
     for (size_t i = 0; i < n; i += 32)
-        keep(out + i, double_both(in->at + i / 2, in->beside + i / 2));
+        keep(out + i, restore(double_both(in->at + i / 2, in->beside + i / 2)));
 }
 
 TARGET static void h1v2(const struct leat_jpeg_samples *in, bool below, size_t n, uint8_t *out)
 {
-    const __m256i half = _mm256_set1_epi16(below ? 2 : 1);
-    for (size_t i = 0; i < n; i += 16) {
-        const __m256i both = _mm256_srli_epi16(_mm256_add_epi16(sum(in->at + i, in->beside + i), half), 2);
-        const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packus_epi16(both, both), 0x08);
-        _mm_storeu_si128((__m128i *)(void *)(out + i), _mm256_castsi256_si128(bytes));
+    const __m256i parts = _mm256_set1_epi16(1 << 8 | 3), half = _mm256_set1_epi16(below ? 2 : 1);
+    for (size_t i = 0; i < n; i += 32) {
+        const __m256i s = load(in->at + i), t = load(in->beside + i);
+        const __m256i a = _mm256_add_epi16(_mm256_maddubs_epi16(_mm256_unpacklo_epi8(s, t), parts), half);
+        const __m256i b = _mm256_add_epi16(_mm256_maddubs_epi16(_mm256_unpackhi_epi8(s, t), parts), half);
+        keep(out + i, _mm256_packus_epi16(_mm256_srli_epi16(a, 2), _mm256_srli_epi16(b, 2)));
     }
 }
 

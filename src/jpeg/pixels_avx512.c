@@ -15,7 +15,7 @@
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx2,bmi,bmi2")))
 #define INLINE TARGET static inline __attribute__((always_inline))
 
-/* The transposition of groups of four. */
+/* The transposition of groups of four, there and back. */
 INLINE __m512i transpose(__m512i v)
 {
     return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
@@ -59,38 +59,40 @@ INLINE void put(__m512i y, __m512i cb, __m512i cr, uint8_t *out)
     store(_mm512_packus_epi16(r0, r1), _mm512_packus_epi16(g0, g1), _mm512_packus_epi16(b0, b1), out);
 }
 
-/* 32 samples in words. */
-INLINE __m512i widen(const uint8_t *s)
+/*
+ * Upsampling: each pixel of a doubled row lies between two samples that stand side by side, so a permutation of bytes gives
+ * every pixel its pair, at once in the transposed order, and one multiplication adds up 1 and 3 parts of it, or 3 and 1.
+ * Four pixels take samples a - 1 to a + 2, which stand at a to a + 3 where the row is read from its neighbour on the left.
+ */
+#define FOUR(a) ((int64_t)((a)*UINT64_C(0x0101010101010101) + UINT64_C(0x0302020102010100)))
+
+/* The pairs of 32 pixels in words: of the first half of each lane, or of the second. */
+INLINE __m512i pairs(__m512i samples, bool second)
 {
-    return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)s));
+    const __m512i first = _mm512_setr_epi64(FOUR(0), FOUR(8), FOUR(2), FOUR(10), FOUR(4), FOUR(12), FOUR(6), FOUR(14));
+    return _mm512_permutexvar_epi8(second ? _mm512_add_epi8(first, _mm512_set1_epi8(16)) : first, samples);
 }
 
-INLINE __m512i thrice(__m512i v)
-{
-    return _mm512_add_epi16(_mm512_add_epi16(v, v), v);
-}
-
-/* 64 pixels from 32 samples, and their neighbours. */
+/* 64 pixels, transposed, from 32 samples and their neighbours. */
 INLINE __m512i double_row(const uint8_t *s)
 {
-    const __m512i near = thrice(widen(s));
-    const __m512i even = _mm512_add_epi16(_mm512_add_epi16(near, widen(s - 1)), _mm512_set1_epi16(1));
-    const __m512i odd = _mm512_add_epi16(_mm512_add_epi16(near, widen(s + 1)), _mm512_set1_epi16(2));
-    return _mm512_or_si512(_mm512_srli_epi16(even, 2), _mm512_slli_epi16(_mm512_srli_epi16(odd, 2), 8));
+    const __m512i v = _mm512_loadu_si512(s - 1), parts = _mm512_set1_epi32(0x01030301), half = _mm512_set1_epi32(2 << 16 | 1);
+    const __m512i a = _mm512_add_epi16(_mm512_maddubs_epi16(pairs(v, false), parts), half);
+    const __m512i b = _mm512_add_epi16(_mm512_maddubs_epi16(pairs(v, true), parts), half);
+    return _mm512_packus_epi16(_mm512_srli_epi16(a, 2), _mm512_srli_epi16(b, 2));
 }
 
-/* The same with the row beside. */
-INLINE __m512i sum(const uint8_t *s, const uint8_t *t)
+/* The same with a quarter of the row beside. */
+INLINE __m512i sum(__m512i s, __m512i t)
 {
-    return _mm512_add_epi16(thrice(widen(s)), widen(t));
+    const __m512i near = _mm512_maddubs_epi16(s, _mm512_set1_epi32(0x03090903)), half = _mm512_set1_epi32(7 << 16 | 8);
+    return _mm512_srli_epi16(_mm512_add_epi16(_mm512_add_epi16(near, half), _mm512_maddubs_epi16(t, _mm512_set1_epi32(0x01030301))), 4);
 }
 
 INLINE __m512i double_both(const uint8_t *s, const uint8_t *t)
 {
-    const __m512i near = thrice(sum(s, t));
-    const __m512i even = _mm512_add_epi16(_mm512_add_epi16(near, sum(s - 1, t - 1)), _mm512_set1_epi16(8));
-    const __m512i odd = _mm512_add_epi16(_mm512_add_epi16(near, sum(s + 1, t + 1)), _mm512_set1_epi16(7));
-    return _mm512_or_si512(_mm512_srli_epi16(even, 4), _mm512_slli_epi16(_mm512_srli_epi16(odd, 4), 8));
+    const __m512i v = _mm512_loadu_si512(s - 1), w = _mm512_loadu_si512(t - 1);
+    return _mm512_packus_epi16(sum(pairs(v, false), pairs(w, false)), sum(pairs(v, true), pairs(w, true)));
 }
 
 TARGET static void ycc(const uint8_t *y, const struct leat_jpeg_samples chroma[2], size_t n, uint8_t *out)
@@ -105,35 +107,37 @@ TARGET static void ycc_h2v1(const uint8_t *y, const struct leat_jpeg_samples chr
 {
     const uint8_t *cb = chroma[0].at, *cr = chroma[1].at;
     for (size_t i = 0; i < n; i += 64)
-        put(transpose(_mm512_loadu_si512(y + i)), transpose(double_row(cb + i / 2)), transpose(double_row(cr + i / 2)), out + 4 * i);
+        put(transpose(_mm512_loadu_si512(y + i)), double_row(cb + i / 2), double_row(cr + i / 2), out + 4 * i);
 }
 
 TARGET static void ycc_h2v2(const uint8_t *y, const struct leat_jpeg_samples chroma[2], size_t n, uint8_t *out)
 {
     const struct leat_jpeg_samples cb = chroma[0], cr = chroma[1];
     for (size_t i = 0; i < n; i += 64)
-        put(transpose(_mm512_loadu_si512(y + i)), transpose(double_both(cb.at + i / 2, cb.beside + i / 2)),
-            transpose(double_both(cr.at + i / 2, cr.beside + i / 2)), out + 4 * i);
+        put(transpose(_mm512_loadu_si512(y + i)), double_both(cb.at + i / 2, cb.beside + i / 2),
+            double_both(cr.at + i / 2, cr.beside + i / 2), out + 4 * i);
 }
 
 TARGET static void h2v1(const struct leat_jpeg_samples *in, size_t n, uint8_t *out)
 {
     for (size_t i = 0; i < n; i += 64)
-        _mm512_storeu_si512(out + i, double_row(in->at + i / 2));
+        _mm512_storeu_si512(out + i, transpose(double_row(in->at + i / 2)));
 }
 
 TARGET static void h2v2(const struct leat_jpeg_samples *in, size_t n, uint8_t *out)
 {
     for (size_t i = 0; i < n; i += 64)
-        _mm512_storeu_si512(out + i, double_both(in->at + i / 2, in->beside + i / 2));
+        _mm512_storeu_si512(out + i, transpose(double_both(in->at + i / 2, in->beside + i / 2)));
 }
 
 TARGET static void h1v2(const struct leat_jpeg_samples *in, bool below, size_t n, uint8_t *out)
 {
-    const __m512i half = _mm512_set1_epi16(below ? 2 : 1);
-    for (size_t i = 0; i < n; i += 32) {
-        const __m512i both = _mm512_srli_epi16(_mm512_add_epi16(sum(in->at + i, in->beside + i), half), 2);
-        _mm256_storeu_si256((__m256i *)(void *)(out + i), _mm512_cvtepi16_epi8(both));
+    const __m512i parts = _mm512_set1_epi16(1 << 8 | 3), half = _mm512_set1_epi16(below ? 2 : 1);
+    for (size_t i = 0; i < n; i += 64) {
+        const __m512i s = _mm512_loadu_si512(in->at + i), t = _mm512_loadu_si512(in->beside + i);
+        const __m512i a = _mm512_add_epi16(_mm512_maddubs_epi16(_mm512_unpacklo_epi8(s, t), parts), half);
+        const __m512i b = _mm512_add_epi16(_mm512_maddubs_epi16(_mm512_unpackhi_epi8(s, t), parts), half);
+        _mm512_storeu_si512(out + i, _mm512_packus_epi16(_mm512_srli_epi16(a, 2), _mm512_srli_epi16(b, 2)));
     }
 }
 
