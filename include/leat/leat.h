@@ -314,7 +314,8 @@ LEAT_API int leat_dataset_split(struct leat_dataset *dataset, const double *frac
 LEAT_API int leat_dataset_ids(const struct leat_dataset *dataset, uint64_t position, uint64_t n, int64_t *ids, struct leat_error *error);
 
 /* One stored value, verified under the data set's recheck policy. `data` belongs to the value: end it with
- * leat_value_clear. shape is that of this sample. */
+ * leat_value_clear. shape is that of this sample. A photo is the bytes that came, also where it is stored in the fast form; one that is
+ * stored as pixels is these: u8 [height][width][1 or 3]. */
 struct leat_value {
     const void *data;
     uint64_t length;
@@ -330,7 +331,7 @@ LEAT_API void leat_value_clear(struct leat_value *value);
 /* All values of a field of fixed size as one array of leat_dataset_count rows, verified. Zero-copy (`owned` is NULL, the memory
  * is the data set's: a mapped file, so that touching it after the file was cut raises SIGBUS; ask for a copy where that can be) where
  * they lie in one piece, else gathered into memory of the column. With `lengths` a varying
- * field gives its lengths in bytes as u64 instead. */
+ * field gives its lengths in bytes, as leat_dataset_read gives them, as u64 instead. */
 LEAT_API int leat_dataset_column(const struct leat_dataset *dataset, size_t field, bool lengths, bool copy, struct leat_value *out,
                                  struct leat_error *error);
 

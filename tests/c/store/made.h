@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "format/raw_photo.h"
 #include "format/source.h"
 #include "store/photo_hooks.h"
 
@@ -54,7 +55,44 @@ static int toy_shrink(const void *data, size_t length, unsigned max_side, unsign
     *out_length = 8;
     return LEAT_OK;
 }
+/* Toys with a row index of ROWS_BYTES, and forms: small ones can become pixels, and what stands for the fast form is no such thing. */
+enum { ROWS_BYTES = 14, TOY_PIXELS = 1024 };
+static int toy_check_rows(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length, struct leat_error *error)
+{
+    int rc = toy_check(checker, data, length, rows, rows_length, error);
+    if (rc || !rows || length % 3 == 0)
+        return rc;
+    if (!(*rows = leat_alloc(ROWS_BYTES)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory");
+    *rows_length = ROWS_BYTES;
+    memset(*rows + 4, (int)(length & 255), ROWS_BYTES - 4);
+    leat_put_u32(*rows, (uint32_t)leat_hash64(*rows + 4, ROWS_BYTES - 4));
+    return LEAT_OK;
+}
+static int toy_pack(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out, size_t *out_length,
+                    struct leat_error *error)
+{
+    struct leat_photo_facts facts = {0};
+    int rc = toy_probe(data, length, &facts, error);
+    if (!rc)
+        rc = toy_check(checker, data, length, NULL, NULL, error);
+    if (rc)
+        return rc;
+    const size_t pixels = (size_t)facts.width * facts.height, bytes = form == LEAT_PHOTOS_RAW ? pixels + LEAT_RAW_HEADER : 100;
+    if (pixels > TOY_PIXELS)
+        return leat_fail(error, LEAT_E_UNSUPPORTED, length % 4 ? "it is too large" : "it is much too large");
+    if (!(*out = leat_alloc(bytes)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory");
+    memset(*out, (int)(length & 255), bytes);
+    if (form == LEAT_PHOTOS_RAW)
+        leat_raw_photo_put(*out, &(struct leat_raw_photo){.width = facts.width, .height = facts.height, .channels = 1, .orientation = 1});
+    *out_length = bytes;
+    return LEAT_OK;
+}
 static const struct leat_photo_hooks toy_hooks = {toy_probe, toy_checker_new, leat_free, toy_check, NULL, toy_shrink};
+static const struct leat_photo_hooks toy_form_hooks = {toy_probe, toy_checker_new, leat_free, toy_check_rows, toy_pack, toy_shrink};
+/* Those that made_open gives to the writer. */
+static const struct leat_photo_hooks *made_hooks = &toy_hooks;
 
 enum { MADE_FIELDS = 22, MADE_ROOM = 4096 };
 
@@ -144,7 +182,7 @@ static inline struct leat_writer_options made_options(void)
 
 static inline int made_open(const char *path, const struct leat_writer_options *o, struct leat_writer **w, struct leat_error *error)
 {
-    return leat_store_writer_open(path, made_fields, MADE_FIELDS, o, &toy_hooks, w, error);
+    return leat_store_writer_open(path, made_fields, MADE_FIELDS, o, made_hooks, w, error);
 }
 
 /* Writes a file of n samples; what fails is given back, and the writer freed with its partial file kept. */

@@ -175,6 +175,36 @@ static void after_any_failing_call_photos_resume_too(void **state)
     fail_each_call(write_photos, options(), EIO);
 }
 
+static int write_pixels(const char *to, const struct leat_writer_options *o, struct leat_error *error)
+{
+    struct leat_writer_options raw = *o;
+    raw.photos = LEAT_PHOTOS_RAW;
+    made_hooks = &toy_form_hooks;
+    int rc = made_file(to, 3000, &raw, error);
+    made_hooks = &toy_hooks;
+    return rc;
+}
+
+static int write_with_rows(const char *to, const struct leat_writer_options *o, struct leat_error *error)
+{
+    made_hooks = &toy_form_hooks;
+    int rc = write_photos(to, o, error);
+    made_hooks = &toy_hooks;
+    return rc;
+}
+
+static void after_any_failing_call_photos_in_another_form_resume_too(void **state)
+{
+    (void)state;
+    fail_each_call(write_pixels, options(), EIO);
+}
+
+static void after_any_failing_call_photos_with_a_row_index_resume_too(void **state)
+{
+    (void)state;
+    fail_each_call(write_with_rows, options(), EIO);
+}
+
 static void after_any_failing_call_shards_resume_too(void **state)
 {
     (void)state;
@@ -316,6 +346,12 @@ static void a_resume_of_another_source_schema_or_options_is_refused(void **state
     o.check = false;
     assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
     assert_non_null(strstr(error.message, "options"));
+    o = options();
+    o.photos = LEAT_PHOTOS_RAW;
+    made_hooks = &toy_form_hooks;
+    assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
+    assert_non_null(strstr(error.message, "photos"));
+    made_hooks = &toy_hooks;
     o = options();
     o.n_classes = 2;
     assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
@@ -563,9 +599,12 @@ static void without_memory_writing_fails_cleanly_and_resumes(void **state)
     struct leat_writer_options o = options();
     o.num_threads = 1;
     const struct leat_allocator plain = leat_allocator;
-    for (int sharded = 0; sharded < 2; sharded++) {
+    for (int kind = 0; kind < 4; kind++) {
+        const bool sharded = kind == 1;
         o.shard_bytes = sharded ? 1000 : 0;
-        snprintf(whole, sizeof whole, "%s/whole%d.leat", folder, sharded);
+        made_hooks = kind < 2 ? &toy_hooks : &toy_form_hooks;
+        o.photos = kind == 3 ? LEAT_PHOTOS_RAW : LEAT_PHOTOS_ORIGINAL;
+        snprintf(whole, sizeof whole, "%s/whole%d.leat", folder, kind);
         assert_ok(made_file(whole, 30, &o, &error));
         for (int n = 0;; n++) {
             atomic_store(&allocations_left, n);
@@ -587,6 +626,7 @@ static void without_memory_writing_fails_cleanly_and_resumes(void **state)
                 break;
         }
     }
+    made_hooks = &toy_hooks;
 }
 
 static void without_memory_opening_and_verifying_fail_cleanly(void **state)
@@ -646,6 +686,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(after_any_failing_call_a_resume_gives_the_same_bytes),
         TEST(after_any_failing_call_photos_resume_too),
+        TEST(after_any_failing_call_photos_in_another_form_resume_too),
+        TEST(after_any_failing_call_photos_with_a_row_index_resume_too),
         TEST(after_any_failing_call_shards_resume_too),
         TEST(a_full_disk_is_an_error_that_names_the_byte_and_says_what_to_do),
         TEST(killed_at_any_call_and_resumed_the_file_has_the_same_bytes),

@@ -7,9 +7,18 @@
 
 enum { SAMPLES = 12 };
 
-static int write_golden(const char *path, struct leat_error *error)
+/* v1.leat; v1-rows.leat has photos with row indexes, v1-raw.leat photos that are stored as pixels. That with the fast form is test_forms'
+ * of tests/c/pack: it needs real photos. */
+enum golden { PLAIN = 0, ROWS, RAW, GOLDEN };
+static const char *const names[GOLDEN] = {"v1.leat", "v1-rows.leat", "v1-raw.leat"};
+
+static int write_golden(const char *folder, enum golden which, struct leat_error *error)
 {
     struct leat_writer_options o = made_options();
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/%s", folder, names[which]);
+    o.photos = which == RAW ? LEAT_PHOTOS_RAW : LEAT_PHOTOS_ORIGINAL;
+    made_hooks = which == PLAIN ? &toy_hooks : &toy_form_hooks;
     return made_file(path, SAMPLES, &o, error);
 }
 
@@ -34,15 +43,72 @@ static void version_1_opens_and_holds_what_was_written(void **state)
     assert_ok(leat_verify(LEAT_GOLDEN "/v1.leat", NULL, &error));
 }
 
+static struct leat_extent image_of(struct leat_source *s, uint64_t i)
+{
+    struct leat_error error;
+    struct leat_extent e;
+    size_t failed;
+    assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
+    return e;
+}
+
+static void photos_of_version_1_may_have_a_row_index(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_source *s;
+    unsigned indexed = 0;
+    assert_ok(leat_source_open(LEAT_GOLDEN "/v1-rows.leat", NULL, &s, &error));
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        assert_made(s, i, i);
+        assert_true(image_of(s, i).rows_length == 0 || image_of(s, i).rows_length == ROWS_BYTES);
+        indexed += image_of(s, i).rows_length > 0;
+    }
+    assert_true(indexed > 3);
+    leat_source_close(s);
+    assert_ok(leat_verify(LEAT_GOLDEN "/v1-rows.leat", NULL, &error));
+}
+
+static void photos_of_version_1_may_be_pixels(void **state)
+{
+    (void)state;
+    static uint8_t toy[MADE_ROOM];
+    struct leat_error error;
+    struct leat_dataset *d;
+    struct leat_value value;
+    assert_ok(leat_dataset_open(LEAT_GOLDEN "/v1-raw.leat", NULL, &d, &error));
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        const uint64_t length = made_value(0, i, toy);
+        assert_ok(leat_dataset_read(d, i, 0, &value, &error));
+        if (i == 5) { /* broken: as it came */
+            assert_int_equal(value.ndim, 1);
+            assert_int_equal(value.length, length);
+            assert_memory_equal(value.data, toy, length);
+        } else {
+            assert_int_equal(value.ndim, 3);
+            assert_int_equal(value.shape[0], i + 1);
+            assert_int_equal(value.shape[1], i + 1);
+            assert_int_equal(value.shape[2], 1);
+            assert_int_equal(((const uint8_t *)value.data)[value.length - 1], length & 255);
+        }
+        leat_value_clear(&value);
+    }
+    leat_dataset_release(d);
+    assert_ok(leat_verify(LEAT_GOLDEN "/v1-raw.leat", NULL, &error));
+}
+
 static void the_writer_still_writes_the_bytes_of_version_1(void **state)
 {
     (void)state;
     struct leat_error error;
-    char folder[PATH_MAX], path[PATH_MAX + 16];
+    char folder[PATH_MAX], path[PATH_MAX + 16], golden[PATH_MAX];
     files_folder(folder);
-    snprintf(path, sizeof path, "%s/v1.leat", folder);
-    assert_ok(write_golden(path, &error));
-    assert_same_files(LEAT_GOLDEN "/v1.leat", path);
+    for (enum golden which = PLAIN; which < GOLDEN; which++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[which]);
+        snprintf(golden, sizeof golden, "%s/%s", LEAT_GOLDEN, names[which]);
+        assert_ok(write_golden(folder, which, &error));
+        assert_same_files(golden, path);
+    }
     files_remove(folder);
 }
 
@@ -50,15 +116,17 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "write")) {
         struct leat_error error;
-        char path[PATH_MAX];
-        snprintf(path, sizeof path, "%s/v1.leat", argv[2]);
-        int rc = write_golden(path, &error);
+        int rc = LEAT_OK;
+        for (enum golden which = PLAIN; which < GOLDEN && !rc; which++)
+            rc = write_golden(argv[2], which, &error);
         if (rc)
             fprintf(stderr, "%s\n", error.message);
         return rc != 0;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(version_1_opens_and_holds_what_was_written),
+        cmocka_unit_test(photos_of_version_1_may_have_a_row_index),
+        cmocka_unit_test(photos_of_version_1_may_be_pixels),
         cmocka_unit_test(the_writer_still_writes_the_bytes_of_version_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
