@@ -50,7 +50,7 @@ INLINE void store(__m256i r, __m256i g, __m256i b, uint8_t *out)
 /* 16 pixels: Y in words, Cb' and Cr' side by side in bytes, to R, G and B in words. */
 INLINE void convert(__m256i y, __m256i chroma, __m256i *r, __m256i *g, __m256i *b)
 {
-    const __m256i z = _mm256_srai_epi16(chroma, 8), x2 = _mm256_srai_epi16(_mm256_slli_epi16(chroma, 8), 7);
+    const __m256i z = _mm256_srai_epi16(chroma, 8), x2 = _mm256_maddubs_epi16(_mm256_set1_epi16(2), chroma);
     const __m256i high = _mm256_maddubs_epi16(_mm256_set1_epi16(91 << 8 | 44), chroma);
     const __m256i low = _mm256_maddubs_epi16(_mm256_set1_epi16(105 << 8 | 13), chroma);
     const __m256i carry = _mm256_srai_epi16(_mm256_add_epi16(low, _mm256_set1_epi16(255)), 8);

@@ -36,7 +36,7 @@ INLINE void store(__m512i r, __m512i g, __m512i b, uint8_t *out)
 /* 32 pixels: Y in words, Cb' and Cr' side by side in bytes, to R, G and B in words. */
 INLINE void convert(__m512i y, __m512i chroma, __m512i *r, __m512i *g, __m512i *b)
 {
-    const __m512i z = _mm512_srai_epi16(chroma, 8), x2 = _mm512_srai_epi16(_mm512_slli_epi16(chroma, 8), 7);
+    const __m512i z = _mm512_srai_epi16(chroma, 8), x2 = _mm512_maddubs_epi16(_mm512_set1_epi16(2), chroma);
     const __m512i high = _mm512_maddubs_epi16(_mm512_set1_epi16(91 << 8 | 44), chroma);
     const __m512i low = _mm512_maddubs_epi16(_mm512_set1_epi16(105 << 8 | 13), chroma);
     const __m512i carry = _mm512_srai_epi16(_mm512_add_epi16(low, _mm512_set1_epi16(255)), 8);
