@@ -33,8 +33,9 @@ int leat_jpeg_coefficients_reserve(struct leat_jpeg_coefficients *coefficients, 
         bytes += (uint64_t)frame->component[c].blocks_w * frame->component[c].blocks_h * 64 * sizeof(int16_t);
         if (bytes > LEAT_JPEG_MAX_COEFFICIENT_BYTES)
             return LEAT_E_UNSUPPORTED;
+        bytes += ALIGNMENT; /* a vector may be written behind the last block */
     }
-    size_t room = (size_t)bytes + 2 * ALIGNMENT; /* the border before, and as much behind as a vector may touch */
+    size_t room = (size_t)bytes + ALIGNMENT;
     if (coefficients->room < room) {
         leat_free(coefficients->memory);
         coefficients->room = 0;
@@ -61,6 +62,7 @@ void leat_jpeg_coefficients_destroy(struct leat_jpeg_coefficients *coefficients)
 
 struct leat_jpeg_apart {
     struct leat_jpeg_coefficients coefficients;
+    struct leat_jpeg_huffman *huffman;
     struct leat_jpeg_encoder *encoder;
     uint8_t *skeleton;
     size_t length, room;
@@ -69,9 +71,13 @@ struct leat_jpeg_apart {
 struct leat_jpeg_apart *leat_jpeg_apart_new(void)
 {
     struct leat_jpeg_apart *apart = leat_new(struct leat_jpeg_apart);
-    if (apart && !(apart->encoder = leat_jpeg_encoder_new(leat_cpu_isa()))) {
-        leat_free(apart);
-        apart = NULL;
+    if (!apart)
+        return NULL;
+    apart->huffman = leat_jpeg_huffman_new();
+    apart->encoder = leat_jpeg_encoder_new(leat_cpu_isa());
+    if (!apart->huffman || !apart->encoder) {
+        leat_jpeg_apart_free(apart);
+        return NULL;
     }
     return apart;
 }
@@ -81,6 +87,7 @@ void leat_jpeg_apart_free(struct leat_jpeg_apart *apart)
     if (!apart)
         return;
     leat_jpeg_coefficients_destroy(&apart->coefficients);
+    leat_jpeg_huffman_free(apart->huffman);
     leat_jpeg_encoder_free(apart->encoder);
     leat_free(apart->skeleton);
     leat_free(apart);
@@ -135,7 +142,7 @@ static int make_skeleton(struct leat_jpeg_apart *apart, const uint8_t *data, siz
 int leat_jpeg_take_apart(struct leat_jpeg_apart *apart, const void *data, size_t length, const struct leat_jpeg_coefficients **coefficients,
                          const uint8_t **skeleton, size_t *skeleton_length, struct leat_error *error)
 {
-    int rc = leat_jpeg_transcode_read(data, length, &apart->coefficients, error);
+    int rc = leat_jpeg_transcode_read(apart->huffman, data, length, &apart->coefficients, error);
     if (!rc)
         rc = make_skeleton(apart, data, length, error);
     if (rc)

@@ -163,49 +163,53 @@ static void copy_out(struct reader *r, jvirt_barray_ptr *arrays, struct leat_jpe
     }
 }
 
-int leat_jpeg_transcode_read(const void *data, size_t length, struct leat_jpeg_coefficients *coefficients, struct leat_error *error)
+/* The usual photo by our own decoder; what that does not know, or finds fault with, by libjpeg. False: scans are missing. */
+static bool read_coefficients(struct reader *r, struct leat_jpeg_huffman *huffman, struct leat_jpeg_coefficients *to)
 {
-    struct reader *r = leat_new(struct reader);
-    if (!r)
-        return leat_fail(error, LEAT_E_NOMEM, "memory to take apart a photo could not be had");
-    r->data = data;
-    r->length = length;
-    r->cinfo.err = trouble_begin(&r->trouble);
+    if (leat_jpeg_huffman_knows(huffman, &r->cinfo, &to->frame) && leat_jpeg_huffman_read_all(huffman, to->of))
+        return true;
+    jvirt_barray_ptr *arrays = jpeg_read_coefficients(&r->cinfo);
+    if (!is_finished(&r->cinfo))
+        return false;
+    copy_out(r, arrays, to);
+    return true;
+}
+
+int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data, size_t length,
+                             struct leat_jpeg_coefficients *coefficients, struct leat_error *error)
+{
+    struct reader r;
+    memset(&r, 0, sizeof r);
+    r.data = data;
+    r.length = length;
+    r.cinfo.err = trouble_begin(&r.trouble);
     int rc;
-    if (setjmp(r->trouble.jump)) {
-        rc = read_failed(r, error);
+    if (setjmp(r.trouble.jump)) {
+        rc = read_failed(&r, error);
         goto out;
     }
-    reader_begin(r);
-    jpeg_read_header(&r->cinfo, TRUE);
+    reader_begin(&r);
+    jpeg_read_header(&r.cinfo, TRUE);
     struct leat_jpeg_frame frame;
-    if (!leat_jpeg_frame_of(&r->cinfo, &frame)) {
-        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: %d components of %d bits, or sampling factors, that only libjpeg-turbo decodes",
-                       r->cinfo.num_components, r->cinfo.data_precision);
+    if (!leat_jpeg_frame_of(&r.cinfo, &frame)) {
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: components or sampling factors that only libjpeg-turbo decodes");
         goto out;
     }
-    if (promises_too_much(r, &frame)) {
+    if (promises_too_much(&r, &frame)) {
         rc = leat_fail(error, LEAT_E_DECODE,
                        "JPEG: the file ends before the photo does, at byte %zu; the photo is damaged: replace it, or leave it out", length);
         goto out;
     }
     rc = leat_jpeg_coefficients_reserve(coefficients, &frame);
     if (rc == LEAT_E_UNSUPPORTED)
-        leat_fail(error, rc, "JPEG: the coefficients of %u x %u pixels take more than %u MiB", frame.width, frame.height,
-                  (unsigned)(LEAT_JPEG_MAX_COEFFICIENT_BYTES >> 20));
+        leat_fail(error, rc, "JPEG: its coefficients take more than %u MiB", (unsigned)(LEAT_JPEG_MAX_COEFFICIENT_BYTES >> 20));
     else if (rc)
         leat_fail(error, rc, "memory for the coefficients of a photo of %u x %u could not be had", frame.width, frame.height);
-    if (rc)
-        goto out;
-    jvirt_barray_ptr *arrays = jpeg_read_coefficients(&r->cinfo);
-    if (is_finished(&r->cinfo))
-        copy_out(r, arrays, coefficients);
-    else
+    else if (!read_coefficients(&r, huffman, coefficients))
         rc =
             leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: scans of a progressive photo are missing, and libjpeg smooths what they left open");
 out:
-    jpeg_destroy_decompress(&r->cinfo);
-    leat_free(r);
+    jpeg_destroy_decompress(&r.cinfo);
     return rc;
 }
 

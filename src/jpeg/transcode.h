@@ -4,10 +4,12 @@
 
 #include "jpeg/coefficients.h"
 #include "jpeg/encode.h"
+#include "jpeg/huffman.h"
 #include "jpeg/markers.h"
 
-/* Reads a photo's coefficients into *coefficients; errors as leat_jpeg_take_apart. */
-int leat_jpeg_transcode_read(const void *data, size_t length, struct leat_jpeg_coefficients *coefficients, struct leat_error *error);
+/* Reads a photo's coefficients into *coefficients, by `huffman` where that knows the photo; errors as leat_jpeg_take_apart. */
+int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data, size_t length,
+                             struct leat_jpeg_coefficients *coefficients, struct leat_error *error);
 
 /* Huffman tables that a file without tables means. False: libjpeg could not be asked. */
 bool leat_jpeg_transcode_default_symbols(struct leat_jpeg_symbols dc[2], struct leat_jpeg_symbols ac[2]);
