@@ -102,11 +102,14 @@ def step_tsan() -> Count:
     return c_tests(build("tsan", "gcc", "-Db_sanitize=thread", "-Dlibrary=false"), TSAN_OPTIONS="halt_on_error=1")
 
 
+SEEDS_OF = {"fuzz_jpeg_pixels": "fuzz_decode_jpeg"}  # targets that share a corpus
+
+
 def step_fuzz() -> Count:
     folder = build("fuzz", "clang", "-Dfuzz=true", "-Dtests=false", "-Dlibrary=false", "-Db_sanitize=address,undefined", "-Db_lundef=false")
     count = Count()
     for target in sorted(p for p in (folder / "fuzz").iterdir() if p.name.startswith("fuzz_") and os.access(p, os.X_OK) and p.is_file()):
-        seeds = ROOT / "fuzz" / "corpus" / target.name
+        seeds = ROOT / "fuzz" / "corpus" / SEEDS_OF.get(target.name, target.name)
         with tempfile.TemporaryDirectory() as work:
             try:
                 run(target, f"-max_total_time={FUZZ_SECONDS}", *SEED, "-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1",

@@ -4,6 +4,9 @@
 
 #include "../test.h"
 
+#include <dirent.h>
+#include <sys/stat.h>
+
 /* jpeglib.h wants stdio.h and stddef.h before it */
 #include <jpeglib.h>
 
@@ -26,6 +29,33 @@ static inline uint8_t *photo_file(const char *folder, const char *name, size_t *
     fclose(f);
     *length = (size_t)n;
     return p;
+}
+
+/* Calls `visit` for each file in and below a folder; the sum of what it returns. */
+static inline unsigned for_each_file(const char *folder, unsigned (*visit)(const char *path, const uint8_t *data, size_t length))
+{
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return 0;
+    unsigned n = 0;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        char path[8192];
+        struct stat st;
+        if (entry->d_name[0] == '.')
+            continue;
+        assert_true(snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path);
+        assert_int_equal(stat(path, &st), 0);
+        if (S_ISDIR(st.st_mode)) {
+            n += for_each_file(path, visit);
+            continue;
+        }
+        size_t length;
+        uint8_t *data = photo_file(folder, entry->d_name, &length);
+        n += visit(path, data, length);
+        free(data);
+    }
+    closedir(dir);
+    return n;
 }
 
 /* A picture of waves, edges and noise: no two neighbours alike, in no channel. `channels` bytes per pixel. */

@@ -493,33 +493,6 @@ static void a_decoder_survives_misuse(void **state)
 
 /* ---- real oddities -------------------------------------------------------------------------------------------------- */
 
-/* Every file below a folder. */
-static unsigned for_each_file(const char *folder, unsigned (*visit)(const char *path, const uint8_t *data, size_t length))
-{
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return 0;
-    unsigned n = 0;
-    for (struct dirent *entry; (entry = readdir(dir));) {
-        char path[8192];
-        struct stat st;
-        if (entry->d_name[0] == '.')
-            continue;
-        assert_true(snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path);
-        assert_int_equal(stat(path, &st), 0);
-        if (S_ISDIR(st.st_mode)) {
-            n += for_each_file(path, visit);
-            continue;
-        }
-        size_t length;
-        uint8_t *data = photo_file(folder, entry->d_name, &length);
-        n += visit(path, data, length);
-        free(data);
-    }
-    closedir(dir);
-    return n;
-}
-
 /* 1 if the file is a photo that is whole. */
 static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
 {

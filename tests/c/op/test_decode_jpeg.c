@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "format/source.h"
 #include "op/decode.h"
+#include "op/decode_libjpeg.h"
 #include "op/jpeg_scan.h"
 #include "op/program.h"
 
@@ -409,11 +410,87 @@ static void a_photo_cut_anywhere_is_broken(void **state)
             assert_int_equal(leat_photo_check(checker, part, cut, &error), LEAT_E_DECODE);
             assert_true(error.offset <= (int64_t)cut);
             assert_int_equal(decode_a_pixel_and_scan(part, cut), LEAT_E_DECODE);
+            uint8_t *fast;
+            size_t fast_length;
+            assert_int_equal(leat_photo_pack(checker, LEAT_PHOTOS_FAST, part, cut, &fast, &fast_length, &error), LEAT_E_DECODE);
+            assert_null(fast);
             free(part);
         }
         free(data);
         free(pixels);
     }
+}
+
+/* ---- libjpeg-turbo alone ------------------------------------------------------------------------------------------- */
+
+/* All of a photo by libjpeg-turbo, and what it thinks of it; *pixels is ended with free(). */
+static int by_libjpeg(const uint8_t *data, size_t length, bool gray, uint32_t *w, uint32_t *h, uint8_t **pixels)
+{
+    static struct leat_libjpeg libjpeg;
+    const struct leat_decode_request request = {.data = data, .length = length, .gray = gray, .scan_to_end = true};
+    bool gray_rows = false;
+    *pixels = NULL;
+    int rc = leat_libjpeg_open(&libjpeg, &request, w, h, &gray_rows, &error);
+    if (!rc) {
+        assert_int_equal(gray_rows, gray);
+        *pixels = malloc((size_t)*w * *h * (gray ? 1 : 4));
+        assert_non_null(*pixels);
+        rc = leat_libjpeg_begin(&libjpeg, 1, 0, 0, *w, *h, &error);
+    }
+    for (uint32_t y = 0; !rc && y < *h; y++) {
+        const uint8_t *row;
+        const size_t bytes = (size_t)*w * (gray ? 1 : 4);
+        rc = leat_libjpeg_row(&libjpeg, &row, &error);
+        if (!rc)
+            memcpy(*pixels + y * bytes, row, bytes);
+    }
+    if (!rc)
+        rc = leat_libjpeg_scan(&libjpeg, &error);
+    leat_libjpeg_close(&libjpeg);
+    return rc;
+}
+
+static unsigned odd_fast;
+
+/* 1 if the file is a JPEG that is whole. */
+static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
+{
+    uint8_t *pixels, *fast;
+    size_t fast_length;
+    struct leat_photo_info info;
+    uint32_t w, h;
+    if (length < 3 || memcmp(data, "\xff\xd8\xff", 3) || leat_photo_probe(data, length, &info, &error))
+        return 0;
+    const bool gray = info.channels == 1;
+    const int verdict = by_libjpeg(data, length, gray, &w, &h, &pixels), rc = leat_photo_check(checker, data, length, &error);
+    if (rc != verdict)
+        fail_msg("%s: libjpeg-turbo says %s, leat %s", path, leat_status_name(verdict), leat_status_name(rc));
+    if (rc) {
+        assert_int_not_equal(leat_photo_pack(checker, LEAT_PHOTOS_FAST, data, length, &fast, &fast_length, &error), LEAT_OK);
+        free(pixels);
+        return 0;
+    }
+    struct forms forms = forms_of(path, data, length);
+    const struct photo_full full = {w, h, gray ? 1 : 4, pixels};
+    check_box(&forms, &full, 1, 0, 0, w, h, false);
+    for (uint64_t i = 0; i < 8; i++) {
+        const uint32_t x = (uint32_t)leat_draw_below(i, 0, w), y = (uint32_t)leat_draw_below(i, 1, h);
+        check_box(&forms, &full, 1, x, y, 1 + (uint32_t)leat_draw_below(i, 2, w - x), 1 + (uint32_t)leat_draw_below(i, 3, h - y), i & 1);
+    }
+    odd_fast += forms.form[forms.n - 1].form == LEAT_FORM_FAST;
+    forms_free(&forms);
+    free(pixels);
+    return 1;
+}
+
+static void odd_photos_have_the_verdict_and_the_pixels_of_libjpeg_in_every_form(void **state)
+{
+    (void)state;
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/odd-images", test_data());
+    const unsigned whole = for_each_file(folder, visit_odd);
+    printf("# odd-images: %u whole JPEGs, %u of them also in the fast form\n", whole, odd_fast);
+    assert_true(whole > 80 && odd_fast + 4 >= whole);
 }
 
 static void checking_finds_what_a_full_decode_finds(void **state)
@@ -623,6 +700,7 @@ int main(void)
         cmocka_unit_test(cmyk_is_read_as_adobe_writes_it),
         cmocka_unit_test(a_photo_cut_anywhere_is_broken),
         cmocka_unit_test(checking_finds_what_a_full_decode_finds),
+        cmocka_unit_test(odd_photos_have_the_verdict_and_the_pixels_of_libjpeg_in_every_form),
         cmocka_unit_test(a_huffman_code_of_all_ones_is_broken_for_check_and_decoder),
         cmocka_unit_test(whole_photos_of_the_common_kinds_are_passed_by_the_fast_scan),
         cmocka_unit_test(bytes_after_the_end_are_no_damage),

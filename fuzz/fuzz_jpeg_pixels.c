@@ -1,0 +1,96 @@
+/*
+ * Any bytes as a JPEG, with libjpeg-turbo alone as the oracle: whatever decoder leat chooses, for the photo as it came,
+ * with its row index, and in the decode-fast form, gives libjpeg's pixels, or refuses what libjpeg refuses.
+ */
+#include "fuzz_photo.h"
+
+#include "format/source.h"
+#include "op/decode_libjpeg.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
+
+static struct leat_decoder *decoder;
+static struct leat_photo_checker *checker;
+static uint8_t *expected, *pixels;
+
+/* The box by libjpeg-turbo alone; the code of its first failure. */
+static int oracle(const struct leat_decode_request *request, unsigned denominator, const uint32_t box[4])
+{
+    static struct leat_libjpeg libjpeg;
+    struct leat_error error;
+    uint32_t w, h;
+    bool gray;
+    int rc = leat_libjpeg_open(&libjpeg, request, &w, &h, &gray, &error);
+    if (!rc)
+        rc = leat_libjpeg_begin(&libjpeg, denominator, box[0], box[1], box[2], box[3], &error);
+    for (uint32_t i = 0; !rc && i < box[3]; i++) {
+        const uint8_t *row;
+        rc = leat_libjpeg_row(&libjpeg, &row, &error);
+        if (!rc)
+            memcpy(expected + (size_t)i * box[2] * 4, row, box[2] * (gray ? 1u : 4u));
+    }
+    if (!rc && request->scan_to_end)
+        rc = leat_libjpeg_scan(&libjpeg, &error);
+    leat_libjpeg_close(&libjpeg);
+    return rc;
+}
+
+static void compare(const struct leat_decode_request *request, unsigned denominator, const uint32_t box[4], bool gray, int verdict)
+{
+    int rc = fuzz_decode(decoder, request, denominator, box, pixels);
+    /* libjpeg reads a little beyond the box, and may meet there what the box does not need */
+    FUZZ_ASSERT(rc == verdict || (!rc && !request->scan_to_end));
+    if (verdict)
+        return;
+    const size_t pixel = gray ? 1 : 4;
+    for (uint32_t i = 0; !rc && i < box[3]; i++)
+        FUZZ_ASSERT(!memcmp(pixels + i * box[2] * pixel, expected + (size_t)i * box[2] * 4, box[2] * pixel));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+{
+    struct leat_error error;
+    struct leat_photo_info info;
+    if (length < 3 || memcmp(data, "\xff\xd8\xff", 3))
+        return 0;
+    if (!decoder) {
+        decoder = leat_decoder_new();
+        checker = leat_photo_checker_new();
+        expected = malloc(4 * FUZZ_MAX_PIXELS);
+        pixels = malloc(4 * FUZZ_MAX_PIXELS);
+    }
+    struct leat_decode_request request = {.data = data, .length = length};
+    uint32_t w, h;
+    if (leat_photo_probe(data, length, &info, &error) || (uint64_t)info.width * info.height > FUZZ_MAX_PIXELS)
+        return 0;
+    if (leat_decoder_open(decoder, &request, &w, &h, &error))
+        return 0;
+    const uint64_t draw = leat_hash64(data, length);
+    const unsigned denominator = leat_decoder_scaled_size(decoder, 1u << (draw & 3), &w, &h);
+    leat_decoder_end(decoder, &error);
+    request.gray = info.channels == 1;
+    request.scan_to_end = draw & 4;
+    const uint32_t x = (uint32_t)(draw >> 8) % w, y = (uint32_t)(draw >> 16) % h;
+    const uint32_t box[4] = {x, y, 1 + (uint32_t)(draw >> 32) % (w - x), 1 + (uint32_t)(draw >> 48) % (h - y)};
+    const int verdict = oracle(&request, denominator, box);
+    compare(&request, denominator, box, request.gray, verdict);
+
+    request.scan_to_end = false;
+    const bool whole = leat_photo_check(checker, data, length, &error) == LEAT_OK;
+    if (whole) {
+        FUZZ_ASSERT(oracle(&request, denominator, box) == LEAT_OK);
+        request.rows = leat_photo_checker_rows(checker, &request.rows_length);
+        if (request.rows)
+            compare(&request, denominator, box, request.gray, LEAT_OK);
+    }
+    uint8_t *fast;
+    size_t fast_length;
+    int rc = leat_photo_pack(checker, LEAT_PHOTOS_FAST, data, length, &fast, &fast_length, &error);
+    FUZZ_ASSERT(whole ? rc == LEAT_OK || rc == LEAT_E_UNSUPPORTED : rc != LEAT_OK);
+    if (!rc) {
+        const struct leat_decode_request of_fast = {.data = fast, .length = fast_length, .form = LEAT_FORM_FAST, .gray = request.gray};
+        compare(&of_fast, denominator, box, request.gray, LEAT_OK);
+    }
+    leat_free(fast);
+    return 0;
+}
