@@ -25,11 +25,12 @@ struct cli_form {
     char missing[256];            /* why there are no figures, or "" */
     struct leat_dataset *dataset; /* the packed sample */
     uint64_t photos, bytes;       /* packed; of the file */
+    uint64_t source_bytes;        /* of the same photos as they lie in SRC */
     uint64_t other;               /* photos among these that this form does not take: they are stored as they came */
     double pack_seconds;          /* of a core */
     double rates[CLI_FORMS_ROUNDS], rate;
     /* Filled from these: */
-    double bytes_per_photo, ratio; /* to the photos as they came */
+    double bytes_per_photo, ratio; /* to those as they lie in SRC */
 };
 
 struct cli_forms {

@@ -41,6 +41,7 @@ struct work {
     struct leat_dataset *source;
     struct leat_field field; /* the photos */
     size_t field_index;
+    uint64_t *lengths; /* in bytes, of each photo of the sample */
     char *program;
     char folder[4096]; /* of the temporary files */
 
@@ -124,11 +125,15 @@ static int choose_samples(struct work *work, struct leat_error *error)
 static int read_sample(struct work *work, struct leat_error *error)
 {
     struct cli_forms *forms = work->forms;
+    work->lengths = calloc(forms->sampled, sizeof *work->lengths);
+    if (!work->lengths)
+        return error->code = LEAT_E_NOMEM;
     for (uint64_t i = 0; i < forms->sampled && !cli_interrupted(); i++) {
         struct leat_value value;
         const int rc = read_photo(work, position_of(forms, i, forms->sampled), &value, error);
         if (rc)
             return rc;
+        work->lengths[i] = value.length;
         forms->source_bytes += value.length;
         leat_value_clear(&value);
     }
@@ -172,14 +177,30 @@ static int bytes_of(const struct leat_dataset *dataset, uint64_t *bytes, struct 
     return LEAT_OK;
 }
 
+/* What the writer says of the sample, and why it may not have this form at all. */
+static void read_outcome(const struct work *work, struct leat_writer *writer, struct cli_form *form)
+{
+    struct leat_writer_progress progress;
+    struct leat_as_came kept;
+    struct leat_bad_sample bad;
+    leat_writer_progress(writer, &progress);
+    form->photos = progress.samples;
+    form->other = progress.as_came;
+    form->source_bytes = work->forms->source_bytes;
+    for (size_t i = 0; leat_writer_bad(writer, i, &bad); i++)
+        form->source_bytes -= bad.skipped && bad.index < work->forms->sampled ? work->lengths[bad.index] : 0;
+    if (!form->photos && leat_writer_bad(writer, 0, &bad))
+        snprintf(form->missing, sizeof form->missing, "all photos are broken: %s", bad.reason);
+    else if (form->other && form->other == form->photos && leat_writer_as_came(writer, 0, &kept))
+        snprintf(form->missing, sizeof form->missing, "all photos stay as they came: %s", kept.reason);
+}
+
 /* Packs the sample in one form and opens the file, which then loses its name: whatever ends this process, it is gone. */
 static int pack_form(struct work *work, struct cli_form *form, struct leat_error *error)
 {
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
     struct leat_open_options open = LEAT_OPEN_OPTIONS_INIT;
     struct leat_writer *writer = NULL;
-    struct leat_writer_progress progress = {0};
-    struct leat_as_came reason;
     char path[4200];
     options.on_bad = LEAT_BAD_SKIP; /* a broken photo is not what is measured */
     options.num_threads = 1;
@@ -193,14 +214,8 @@ static int pack_form(struct work *work, struct cli_form *form, struct leat_error
     if (!rc && !cli_interrupted())
         rc = leat_writer_finish(writer, error);
     form->pack_seconds = cpu_seconds() - begin;
-    if (writer)
-        leat_writer_progress(writer, &progress);
-    form->photos = progress.samples;
-    form->other = progress.as_came;
-    if (!rc && !cli_interrupted() && form->photos && form->other == form->photos && leat_writer_as_came(writer, 0, &reason))
-        snprintf(form->missing, sizeof form->missing, "all photos stay as they came: %s", reason.reason);
-    if (!rc && !cli_interrupted() && !form->photos)
-        snprintf(form->missing, sizeof form->missing, "all photos are broken");
+    if (!rc && !cli_interrupted())
+        read_outcome(work, writer, form);
     leat_writer_free(writer, false);
     if (!rc && !cli_interrupted() && !form->missing[0]) {
         rc = leat_dataset_open(path, &open, &form->dataset, error);
@@ -314,7 +329,7 @@ static int measure_all(struct work *work, struct leat_error *error)
             continue;
         form->rate = median(form->rates, CLI_FORMS_ROUNDS);
         form->bytes_per_photo = (double)form->bytes / (double)form->photos;
-        form->ratio = form->bytes_per_photo / ((double)forms->source_bytes / (double)forms->sampled);
+        form->ratio = (double)form->bytes / (double)form->source_bytes;
     }
     return LEAT_OK;
 }
@@ -367,6 +382,8 @@ static int prepare(struct work *work)
         cli_say(forms->command, "%s has no photos.", forms->path);
         return CLI_EXIT_FAILED;
     }
+    if (cli_refuse_pixels(forms->command, work->source, forms->path))
+        return CLI_EXIT_FAILED;
     work->field = fields[i];
     work->field.flags = 0; /* not a file of a folder any more: the name is left out */
     work->field_index = i;
@@ -407,8 +424,7 @@ static int do_work(struct work *work, struct leat_error *error)
         first++;
     *error = (struct leat_error){.code = LEAT_E_DECODE, .sample = LEAT_NO_SAMPLE, .offset = LEAT_NO_OFFSET};
     if (first == forms->n_forms) {
-        snprintf(error->message, sizeof error->message, "%s: none of %" PRIu64 " photos can be packed; leat verify says what is wrong.",
-                 forms->path, forms->sampled);
+        snprintf(error->message, sizeof error->message, "%s: %s", forms->path, forms->forms[0].missing);
         return error->code;
     }
     if (!work->program && !(work->program = cli_photo_program(forms->forms[first].dataset))) {
@@ -441,6 +457,7 @@ int cli_bench_photos(struct cli_forms *forms)
     remove_folder(&work);
     leat_dataset_release(work.source);
     free(forms->forms);
+    free(work.lengths);
     free(work.program);
     return exit_code;
 }

@@ -47,6 +47,33 @@ static const char *side_text(unsigned side, char out[32])
     return out;
 }
 
+/* Photos that are not in a file, or not in its form. Those that are broken are so in every form, as a rule: then said once. */
+static void print_exceptions(const struct cli_forms *forms)
+{
+    const struct cli_form *first = NULL;
+    bool alike = true;
+    char a[32], b[32], c[32];
+    for (size_t i = 0; i < forms->n_forms; i++) {
+        const struct cli_form *form = &forms->forms[i];
+        if (measured(form) && !first)
+            first = form;
+        alike &= !measured(form) || form->photos == first->photos;
+    }
+    if (alike && first && first->photos < forms->sampled)
+        printf("%s of %s photos are broken and left out.\n", cli_count(forms->sampled - first->photos, a), cli_count(forms->sampled, b));
+    for (size_t i = 0; i < forms->n_forms; i++) {
+        const struct cli_form *form = &forms->forms[i];
+        if (!measured(form))
+            continue;
+        if (!alike && form->photos < forms->sampled)
+            printf("%s, max side %s: %s of %s photos are broken and left out.\n", form->name, side_text(form->max_side, a),
+                   cli_count(forms->sampled - form->photos, b), cli_count(forms->sampled, c));
+        if (form->other)
+            printf("%s, max side %s: %s of %s photos cannot have this form and stay as they came.\n", form->name,
+                   side_text(form->max_side, a), cli_count(form->other, b), cli_count(form->photos, c));
+    }
+}
+
 static void print_table(const struct cli_forms *forms)
 {
     char a[32], b[32], c[32];
@@ -64,17 +91,7 @@ static void print_table(const struct cli_forms *forms)
         printf("%14s%12.2f%12s", cli_bytes((uint64_t)form->bytes_per_photo, a), form->ratio, cli_count((uint64_t)form->rate, b));
         printf("%12s/s%12s\n", cli_bytes((uint64_t)needed(form), a), cli_count((uint64_t)packing_rate(form), b));
     }
-    for (size_t i = 0; i < forms->n_forms; i++) {
-        const struct cli_form *form = &forms->forms[i];
-        if (!measured(form))
-            continue;
-        if (form->other)
-            printf("%s, max side %s: %s of %s photos cannot have this form and stay as they came.\n", form->name,
-                   side_text(form->max_side, a), cli_count(form->other, b), cli_count(form->photos, c));
-        if (form->photos < forms->sampled)
-            printf("%s, max side %s: %s broken photos are left out.\n", form->name, side_text(form->max_side, a),
-                   cli_count(forms->sampled - form->photos, b));
-    }
+    print_exceptions(forms);
     printf("\nAll rates are of one core: photos/s of training, storage that this reads, packed/s of its CPU time. This process may use %u "
            "core%s.\n",
            leat_cpu_count(), leat_cpu_count() == 1 ? "" : "s");

@@ -15,8 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <jansson.h>
-
 #include "commands.h"
 #include "print.h"
 #include "progress.h"
@@ -200,22 +198,6 @@ static int choose_fields(struct cli_pack *pack, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* Photos that are stored as pixels cannot be packed again: what they were is no longer there. */
-static bool refuse_pixels(const struct cli_pack *pack)
-{
-    char *text = NULL;
-    if (leat_dataset_about(pack->dataset, &text, NULL))
-        return false;
-    json_t *about = json_loads(text, 0, NULL);
-    const bool raw = json_object_get(json_object_get(about, "photos"), "raw") != NULL;
-    json_decref(about);
-    leat_free(text);
-    if (raw)
-        cli_say(pack->command, "%s holds photos as pixels (it was packed with --photos raw): pack the photos that they were made from.",
-                pack->src);
-    return raw;
-}
-
 /* Hands sample `i` over. The writer has read the values when it returns. */
 static int add_sample(struct cli_pack *pack, uint64_t i, struct leat_error *error)
 {
@@ -368,7 +350,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     pack->options.classes = leat_dataset_classes(pack->dataset, &pack->options.n_classes);
     if (!pack->options.metadata)
         pack->options.metadata = leat_dataset_metadata(pack->dataset);
-    if (refuse_pixels(pack)) {
+    if (cli_refuse_pixels(command, pack->dataset, pack->src)) {
         exit_code = CLI_EXIT_FAILED;
         goto out;
     }

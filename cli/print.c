@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 void cli_say(const struct cli_command *command, const char *format, ...)
 {
     va_list list;
@@ -304,6 +306,20 @@ fail:
     fclose(file);
     free(text);
     return NULL;
+}
+
+bool cli_refuse_pixels(const struct cli_command *command, const struct leat_dataset *dataset, const char *path)
+{
+    char *text = NULL;
+    if (leat_dataset_about(dataset, &text, NULL))
+        return false;
+    json_t *about = json_loads(text, 0, NULL);
+    const bool raw = json_object_get(json_object_get(about, "photos"), "raw") != NULL;
+    json_decref(about);
+    leat_free(text);
+    if (raw)
+        cli_say(command, "%s holds photos as pixels (it was packed with --photos raw): pack the photos that they were made from.", path);
+    return raw;
 }
 
 struct leat_dataset *cli_open(const struct cli_command *command, const char *path, enum leat_labels labels, int *exit_code)

@@ -43,6 +43,9 @@ int cli_field(const struct leat_dataset *dataset, const char *name);
 /* A whole file as text, NUL-terminated and ended with free; NULL after a message. */
 char *cli_read_text(const struct cli_command *command, const char *path, size_t *length);
 
+/* Photos that are stored as pixels cannot be packed again: what they were is no longer there. True, after a message, for such. */
+bool cli_refuse_pixels(const struct cli_command *command, const struct leat_dataset *dataset, const char *path);
+
 /* Opens a data set, with hints that name options of the command line. */
 struct leat_dataset *cli_open(const struct cli_command *command, const char *path, enum leat_labels labels, int *exit_code);
 

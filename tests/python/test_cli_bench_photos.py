@@ -92,15 +92,24 @@ def test_broken_photos_are_left_out(tmp_path: Path) -> None:
     temporary.mkdir()
     bad = folder / "a" / "0003.jpg"
     bad.write_bytes(bad.read_bytes()[:-30])
-    assert [f["photos"] for f in report(folder, temporary=temporary)["forms"]] == [5, 5, 5]
-    assert "raw, max side -: 1 broken photos are left out" in leat("bench", "--photos", folder, "--seconds", 0.1).stdout
+    whole = sum(p.stat().st_size for p in folder.rglob("*.jpg") if p != bad)
+    for form in report(folder, temporary=temporary)["forms"]:
+        assert form["photos"] == 5
+        assert form["ratio"] == pytest.approx(form["bytes_per_photo"] * 5 / whole)
+    assert "1 of 6 photos are broken and left out" in leat("bench", "--photos", folder, "--seconds", 0.1).stdout
 
 
 def test_photos_that_are_all_broken_are_a_fault(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "photos", {"a": 3}, make=jpeg)
     for photo in folder.rglob("*.jpg"):
         photo.write_bytes(photo.read_bytes()[:60])
-    assert "none of 3 photos can be packed" in leat("bench", "--photos", folder, code=1).stderr
+    assert "photos: all photos are broken: " in leat("bench", "--photos", folder, code=1).stderr
+
+
+def test_photos_that_are_kept_as_pixels_are_refused(photos: Path, tmp_path: Path) -> None:
+    leat("pack", photos, tmp_path / "raw.leat", "--photos", "raw", "--quiet")
+    done = leat("bench", "--photos", tmp_path / "raw.leat", code=2)
+    assert "raw.leat holds photos as pixels" in done.stderr and done.stdout == ""
 
 
 def test_the_table_and_the_plot_name_each_form(photos: Path) -> None:
