@@ -13,27 +13,55 @@
 #include <webp/encode.h>
 
 #include "base/random.h"
+#include "jpeg/fast.h"
 
 #define W 19
 #define H 17
 
 static const char *root;
 
+static void write_file(const char *target, const char *name, const void *data, size_t length)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", root, target);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/%s/%s", root, target, name);
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(data, 1, length, f) != length || fclose(f)) {
+        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+}
+
+/* The decode-fast form, behind the two bytes that say how fuzz_jpeg_fast takes it. */
+static void write_fast_seed(const char *name, const void *data, size_t length)
+{
+    struct leat_jpeg_packer *packer = leat_jpeg_packer_new();
+    const uint8_t *packed;
+    size_t packed_length;
+    struct leat_error error;
+    if (!packer || leat_jpeg_pack(packer, data, length, 1, 1, &packed, &packed_length, &error)) {
+        fprintf(stderr, "%s: %s\n", name, packer ? error.message : "no memory");
+        exit(1);
+    }
+    uint8_t *seed = malloc(packed_length + 2);
+    if (!seed)
+        exit(1);
+    seed[0] = 0;
+    seed[1] = 1;
+    memcpy(seed + 2, packed, packed_length);
+    write_file("fuzz_jpeg_fast", name, seed, packed_length + 2);
+    free(seed);
+    leat_jpeg_packer_free(packer);
+}
+
 /* The seed of a decoder is one of the probe's too. */
 static void write_seed(const char *target, const char *name, const void *data, size_t length)
 {
-    const char *targets[] = {target, "fuzz_photo_probe"};
-    for (int i = 0; i < 2; i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s/%s", root, targets[i]);
-        mkdir(path, 0777);
-        snprintf(path, sizeof path, "%s/%s/%s", root, targets[i], name);
-        FILE *f = fopen(path, "wb");
-        if (!f || fwrite(data, 1, length, f) != length || fclose(f)) {
-            fprintf(stderr, "%s: %s\n", path, strerror(errno));
-            exit(1);
-        }
-    }
+    write_file(target, name, data, length);
+    write_file("fuzz_photo_probe", name, data, length);
+    if (!strcmp(target, "fuzz_decode_jpeg"))
+        write_fast_seed(name, data, length);
 }
 
 static void fill(uint8_t *p, size_t n)
