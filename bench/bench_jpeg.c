@@ -141,7 +141,7 @@ static void add_photo(struct rows *rows, const char *path, uint16_t (*quant)[64]
 static void idct(enum leat_isa best, const char *name, const struct rows *rows, double ghz)
 {
     static const char *const sizes[] = {"8", "4", "2", "1"};
-    static uint8_t out[8 * 65536];
+    static _Alignas(64) uint8_t out[8 * 65536];
     for (int isa = 0; isa <= (int)best; isa++) {
         const struct leat_jpeg_idct *of = leat_jpeg_idct((enum leat_isa)isa);
         const leat_jpeg_idct_fn fns[] = {of->samples8, of->samples4, of->samples2, of->samples1};
@@ -154,7 +154,8 @@ static void idct(enum leat_isa best, const char *name, const struct rows *rows, 
                 size_t blocks = 0;
                 for (size_t repeat = 0; repeat < 1 + 2000 / rows->blocks; repeat++, blocks += rows->blocks)
                     for (size_t i = 0; i < rows->n; i++)
-                        fns[s](rows->coefficients[i], rows->last[i], rows->count[i], rows->quant[i], out, rows->count[i] * 8 + 64);
+                        fns[s](rows->coefficients[i], rows->last[i], rows->count[i], rows->quant[i], out,
+                               (rows->count[i] * 8 + 127) & ~(size_t)63);
                 times[r] = (now_ns() - begin) / (double)blocks;
             }
             double m = quartile(times, rounds);

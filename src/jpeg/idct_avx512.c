@@ -25,10 +25,15 @@
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni,avx2,fma,bmi,bmi2")))
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
-INLINE __m512i pair(int lo, int hi)
-{
-    return _mm512_set1_epi32((int)(((uint32_t)lo & 0xffff) | (uint32_t)hi << 16));
-}
+/* The weights of a pair everywhere. From memory: compilers would make them from an immediate, time and again in the loop, which costs as
+ * much as a shuffle. */
+#define pair(lo, hi)                                                                                                                       \
+    ({                                                                                                                                     \
+        static const int16_t pair_[2] = {lo, hi};                                                                                          \
+        __m512i weights_;                                                                                                                  \
+        __asm__("vpbroadcastd %1, %0" : "=v"(weights_) : "m"(pair_));                                                                      \
+        weights_;                                                                                                                          \
+    })
 
 /* Sums e + o and e - o of eight outputs. */
 INLINE void butterfly(const __m512i e[4], const __m512i o[4], __m512i out[8])
