@@ -33,8 +33,8 @@ static inline int16_t dequantise(int16_t k, uint16_t q)
     return (int16_t)(uint16_t)((uint32_t)k * q);
 }
 
-/* One dimension for n columns; rows from `rows` on are zero. The sums stay below 2^31: the largest, 1.0 times 2^13 and the weights
- * that meet in it, 64800 in all, times 2^15. */
+/* One dimension of 8 columns; rows from `rows` on are zero. Sums stay below 2^31: the weights that meet in one are 64570 in all, times
+ * 2^15. */
 static inline __attribute__((always_inline)) void pass8(square in, square out, int rows, int shift)
 {
     for (int c = 0; c < 8; c++) {
