@@ -42,7 +42,8 @@ static const struct cli_option options[] = {
     [PHOTOS] = {"photos", "FORM",
                 "how photos are stored: original (byte for byte as they came), fast (JPEGs in a form\n"
                 "that is decoded several times faster and gives the same pixels; the original file\n"
-                "can be had back) or raw (as pixels); default: original"},
+                "can be had back) or raw (as pixels); default: original. leat bench --photos SRC\n"
+                "compares them"},
     [QUIET] = {"quiet", NULL, "no progress and no report; errors and DST.bad.jsonl remain"},
 };
 
