@@ -6,6 +6,9 @@
  *         -Wl,--no-whole-archive -ljpeg -lspng -lwebp -lxxhash -ljansson -lm -o bench_jpeg
  *     ./bench_jpeg [PHOTO.JPEG ...]
  *
+ * unpack    blocks from the decode-fast form, a row of MCUs at a time, as a picture asks for them: all coefficients, the DC alone, the
+ *           middle half of the columns (per block of these). Of all photos, warm in cache; `pack` makes that form from
+ *           coefficients, the entropy coding left out
  * idct      rows of 62 blocks, hot in cache: dense blocks, blocks within rows and columns 0 to 3 (last <= 9), DC only; and
  *           some rows of blocks of the photos, warm in cache
  *
@@ -20,6 +23,7 @@
 #include <jpeglib.h>
 
 #include "base/random.h"
+#include "jpeg/fast_format.h"
 #include "jpeg/frame.h"
 #include "jpeg/idct.h"
 
@@ -190,10 +194,118 @@ static void idcts(enum leat_isa best, int n, char **photos, double ghz)
     free(tables);
 }
 
+/* ---- the decode-fast form ---- */
+
+static uint8_t *read_file(const char *path, size_t *length)
+{
+    FILE *f = fopen(path, "rb");
+    uint8_t *data = NULL;
+    if (f && !fseek(f, 0, SEEK_END) && (data = malloc(*length = (size_t)ftell(f)))) {
+        rewind(f);
+        *length = fread(data, 1, *length, f);
+    }
+    if (f)
+        fclose(f);
+    return data;
+}
+
+/* Least time of some rounds over one photo, columns [x0, x1) of each `parts` of the width. */
+static double unpack_photo(struct leat_jpeg_fast *fast, const uint8_t *data, size_t length, unsigned from, unsigned to, unsigned parts,
+                           uint64_t needed, size_t *blocks)
+{
+    const struct leat_jpeg_frame *frame;
+    struct leat_jpeg_source *source;
+    double least = 1e18;
+    for (int r = 0; r < 7; r++) {
+        double begin = now_ns();
+        if (leat_jpeg_fast_open(fast, data, length, &frame, &source, NULL))
+            return 0;
+        static int16_t room[1 << 21] __attribute__((aligned(64)));
+        static uint8_t last[1 << 15];
+        struct leat_jpeg_blocks one[1][LEAT_JPEG_MAX_COMPONENTS];
+        const uint32_t x0 = frame->mcus_w * from / parts, x1 = frame->mcus_w * to / parts;
+        size_t used = 0;
+        for (unsigned c = 0; c < frame->n_components; c++) {
+            one[0][c].coefficients = room + 64 * used;
+            one[0][c].last = last + used;
+            used += (size_t)(x1 - x0) * frame->component[c].h * frame->component[c].v;
+        }
+        if (used > sizeof last || x0 == x1)
+            return 0;
+        for (uint32_t y = 0; y < frame->mcus_h; y++)
+            if (source->read(source, y, 1, x0, x1, needed, one, NULL))
+                return 0;
+        double time = now_ns() - begin;
+        least = time < least ? time : least;
+        *blocks = used * frame->mcus_h;
+    }
+    return least;
+}
+
+static void unpacks(enum leat_isa best, int n, char **photos, double ghz)
+{
+    static const struct {
+        const char *name;
+        unsigned from, to;
+        uint64_t needed;
+    } ways[] = {{"all", 0, 4, LEAT_JPEG_NEEDED8}, {"dc", 0, 4, LEAT_JPEG_NEEDED1}, {"half", 1, 3, LEAT_JPEG_NEEDED8}};
+    double pack[3] = {0}, unpack[3][3] = {{0}};
+    size_t blocks[3] = {0}, packed = 0, given = 0;
+    struct leat_jpeg_apart *apart = leat_jpeg_apart_new();
+    struct leat_jpeg_fast_writer writer = {.isa = best};
+    for (int i = 0; i < n; i++) {
+        const struct leat_jpeg_original original = {.orientation = 1, .image_kind = 1};
+        const struct leat_jpeg_coefficients *coefficients;
+        const uint8_t *skeleton;
+        size_t length, skeleton_length;
+        uint8_t *data = read_file(photos[i], &length);
+        if (!data || leat_jpeg_take_apart(apart, data, length, &coefficients, &skeleton, &skeleton_length, NULL)) {
+            free(data);
+            continue;
+        }
+        for (int isa = 0; isa <= (int)best; isa++) {
+            double least = 1e18;
+            writer.isa = (enum leat_isa)isa;
+            for (int r = 0; r < 3; r++) {
+                double begin = now_ns();
+                if (leat_jpeg_fast_write(&writer, coefficients, skeleton, skeleton_length, &original, NULL))
+                    break;
+                double time = now_ns() - begin;
+                least = time < least ? time : least;
+            }
+            pack[isa] += least;
+        }
+        given += length;
+        packed += writer.length;
+        for (int isa = 0; isa <= (int)best; isa++) {
+            struct leat_jpeg_fast *fast = leat_jpeg_fast_new((enum leat_isa)isa);
+            for (int w = 0; w < 3; w++) {
+                size_t of_photo = 0;
+                unpack[isa][w] += unpack_photo(fast, writer.out, writer.length, ways[w].from, ways[w].to, 4, ways[w].needed, &of_photo);
+                blocks[w] += isa ? 0 : of_photo;
+            }
+            leat_jpeg_fast_free(fast);
+        }
+        free(data);
+    }
+    for (int isa = 0; given && isa <= (int)best; isa++) {
+        printf("unpack  %-9s", isas[isa]);
+        for (int w = 0; w < 3; w++)
+            printf("  %s: %6.1f cycles %6.1f ns", ways[w].name, unpack[isa][w] / (double)blocks[w] * ghz,
+                   unpack[isa][w] / (double)blocks[w]);
+        printf("  pack: %6.1f cycles %6.1f ns\n", pack[isa] / (double)blocks[0] * ghz, pack[isa] / (double)blocks[0]);
+    }
+    if (given)
+        printf("unpack  %.4f times the bytes of the JPEGs, %.0f blocks a photo\n", (double)packed / (double)given, (double)blocks[0] / n);
+    leat_jpeg_fast_writer_destroy(&writer);
+    leat_jpeg_apart_free(apart);
+}
+
 int main(int argc, char **argv)
 {
     double ghz = cycles_per_ns();
     printf("%.2f GHz\n", ghz);
+    unpacks(leat_cpu_isa(), argc - 1, argv + 1, ghz);
     idcts(leat_cpu_isa(), argc - 1, argv + 1, ghz);
     return 0;
 }
