@@ -1,0 +1,851 @@
+/*
+ * Photos of every kind, packed in each form: the same verdicts, values and batches; memory and calls that fail; golden
+ * files, which `test_forms write FOLDER` writes.
+ */
+#include "../files.h"
+#include "../op/photos.h"
+
+#include <spng.h>
+#include <stdatomic.h>
+#include <webp/encode.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "format/raw_photo.h"
+#include "format/source.h"
+#include "jpeg/rows.h"
+#include "op/decode.h"
+#include "store/part.h"
+
+enum {
+    BASELINE,
+    RESTARTS,
+    GRAY,
+    PROGRESSIVE,
+    ARITHMETIC,
+    CMYK,
+    TURNED,
+    TRAILED,
+    PNG,
+    GRAY_PNG,
+    WEBP,
+    CUT,
+    EMPTY,
+    TEXT,
+    PADDED, /* bytes before the end marker, of which libjpeg warns */
+    KINDS
+};
+
+struct file {
+    uint8_t *bytes; /* ended with free */
+    size_t length;
+};
+static struct file files[KINDS];
+static char folder[PATH_MAX], path[PATH_MAX + 32], other[PATH_MAX + 32];
+
+static bool is_jpeg(unsigned kind)
+{
+    return kind <= TRAILED;
+}
+
+static bool is_good(unsigned kind)
+{
+    return kind <= WEBP;
+}
+
+static struct file jpeg(const struct photo_style *style, uint32_t w, uint32_t h)
+{
+    const unsigned channels = style->in == JCS_GRAYSCALE ? 1 : style->in == JCS_CMYK ? 4 : 3;
+    struct file file;
+    uint8_t *pixels = photo_pixels(w, h, channels, w);
+    file.bytes = photo_encode(style, pixels, w, h, 88, &file.length);
+    free(pixels);
+    return file;
+}
+
+/* `more` bytes at `at`. */
+static struct file insert(struct file file, size_t at, const void *more, size_t bytes)
+{
+    struct file out = {malloc(file.length + bytes), file.length + bytes};
+    assert_non_null(out.bytes);
+    memcpy(out.bytes, file.bytes, at);
+    memcpy(out.bytes + at, more, bytes);
+    memcpy(out.bytes + at + bytes, file.bytes + at, file.length - at);
+    return out;
+}
+
+static struct file png(bool gray)
+{
+    struct file file;
+    struct spng_ihdr header = {.width = 40, .height = 30, .bit_depth = 8, .color_type = gray ? 0 : 2};
+    uint8_t *pixels = photo_pixels(40, 30, gray ? 1 : 3, 5);
+    spng_ctx *spng = spng_ctx_new(SPNG_CTX_ENCODER);
+    int code = 0;
+    assert_non_null(spng);
+    assert_int_equal(spng_set_option(spng, SPNG_ENCODE_TO_BUFFER, 1), 0);
+    assert_int_equal(spng_set_ihdr(spng, &header), 0);
+    assert_int_equal(spng_encode_image(spng, pixels, 40 * 30 * (gray ? 1 : 3), SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE), 0);
+    file.bytes = spng_get_png_buffer(spng, &file.length, &code);
+    assert_non_null(file.bytes);
+    spng_ctx_free(spng);
+    free(pixels);
+    return file;
+}
+
+static int make_files(void **state)
+{
+    (void)state;
+    static const uint8_t exif[] = {0xff, 0xe1, 0,    34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', '*', 0, 8, 0, 0, 0,
+                                   1,    0,    0x12, 1,  3,   0,   1,   0,   0, 0, 6,   0,   0,   0, 0, 0, 0, 0};
+    static const uint8_t zeros[64];
+    static const struct photo_style plain = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}};
+    static const struct photo_style restarts = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .restart = 7};
+    static const struct photo_style gray = {.in = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .h = {1}, .v = {1}};
+    static const struct photo_style progressive = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {1, 1, 1}, .progressive = true};
+    static const struct photo_style arithmetic = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .arithmetic = true};
+    static const struct photo_style cmyk = {.in = JCS_CMYK, .stored = JCS_CMYK, .h = {1, 1, 1, 1}, .v = {1, 1, 1, 1}};
+    files[BASELINE] = jpeg(&plain, 320, 240);
+    files[RESTARTS] = jpeg(&restarts, 200, 150);
+    files[GRAY] = jpeg(&gray, 180, 121);
+    files[PROGRESSIVE] = jpeg(&progressive, 97, 64);
+    files[ARITHMETIC] = jpeg(&arithmetic, 50, 41);
+    files[CMYK] = jpeg(&cmyk, 40, 33);
+    files[TURNED] = insert(files[BASELINE], 2, exif, sizeof exif);
+    files[TRAILED] = insert(files[BASELINE], files[BASELINE].length, "more", 4);
+    files[PNG] = png(false);
+    files[GRAY_PNG] = png(true);
+    uint8_t *pixels = photo_pixels(30, 20, 3, 9), *webp;
+    files[WEBP].length = WebPEncodeLosslessRGB(pixels, 30, 20, 90, &webp);
+    files[WEBP].bytes = malloc(files[WEBP].length);
+    memcpy(files[WEBP].bytes, webp, files[WEBP].length);
+    WebPFree(webp);
+    free(pixels);
+    files[CUT] = insert(files[BASELINE], files[BASELINE].length, "", 0);
+    files[CUT].length /= 2;
+    files[EMPTY] = (struct file){calloc(1, 1), 0};
+    files[TEXT] = (struct file){(uint8_t *)strdup("this is no photo"), 16};
+    files[PADDED] = insert(files[RESTARTS], files[RESTARTS].length - 2, zeros, sizeof zeros);
+    return 0;
+}
+
+static int free_files(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < KINDS; i++)
+        free(files[i].bytes);
+    return 0;
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    files_folder(folder);
+    snprintf(path, sizeof path, "%.4000s/a.leat", folder);
+    snprintf(other, sizeof other, "%.4000s/b.leat", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    files_remove(folder);
+    return 0;
+}
+
+static struct leat_writer_options wish(enum leat_photos photos)
+{
+    struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
+    o.photos = photos;
+    o.resume = true;
+    return o;
+}
+
+/* Rounds over all kinds, each photo beside `ballast` bytes, which fill groups. The writer is left to the caller, also after a failure. */
+static int pack_some(const char *to, const struct leat_writer_options *o, uint64_t n, size_t ballast, struct leat_writer **w,
+                     struct leat_error *error)
+{
+    static const struct leat_field schema[2] = {{.name = "image", .kind = LEAT_KIND_IMAGE}, {.name = "ballast", .kind = LEAT_KIND_BYTES}};
+    uint8_t *zeros = calloc(1, ballast + 1);
+    int rc = leat_writer_open(to, schema, 2, o, w, error);
+    for (uint64_t i = rc ? 0 : leat_writer_count(*w); i < n && !rc; i++) {
+        const struct file *file = &files[i % KINDS];
+        const struct leat_value_ref values[2] = {{file->bytes, file->length, NULL}, {zeros, ballast, NULL}};
+        rc = leat_writer_add(*w, values, NULL, error);
+    }
+    free(zeros);
+    return rc;
+}
+
+static int pack_rounds(const char *to, const struct leat_writer_options *o, unsigned rounds, size_t ballast, struct leat_writer **w,
+                       struct leat_error *error)
+{
+    int rc = pack_some(to, o, rounds * KINDS, ballast, w, error);
+    return rc ? rc : leat_writer_finish(*w, error);
+}
+
+static void pack(const char *to, const struct leat_writer_options *o)
+{
+    struct leat_error error;
+    struct leat_writer *w;
+    assert_ok(pack_rounds(to, o, 1, 0, &w, &error));
+    leat_writer_free(w, false);
+}
+
+static struct leat_extent extent_of(struct leat_source *s, uint64_t i)
+{
+    struct leat_error error;
+    struct leat_extent e;
+    size_t failed;
+    assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
+    return e;
+}
+
+static void assert_same_bytes(const char *a, const char *b)
+{
+    char command[2 * PATH_MAX + 100];
+    snprintf(command, sizeof command, "cmp '%s' '%s'", a, b);
+    assert_int_equal(system(command), 0);
+}
+
+/* ---- what is stored ------------------------------------------------------------------------------------------------ */
+
+static void each_form_has_the_same_verdicts_facts_and_fingerprint(void **state)
+{
+    (void)state;
+    struct leat_extent first[KINDS];
+    uint64_t fingerprint[2] = {0, 0};
+    for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
+        struct leat_error error;
+        struct leat_source *s;
+        struct leat_writer_options o = wish(photos);
+        o.overwrite = true;
+        pack(path, &o);
+        assert_ok(leat_verify(path, NULL, &error));
+        assert_ok(leat_source_open(path, NULL, &s, &error));
+        for (unsigned i = 0; i < KINDS; i++) {
+            const struct leat_extent e = extent_of(s, i);
+            assert_int_equal(e.health, is_good(i) ? LEAT_HEALTH_GOOD : LEAT_HEALTH_BROKEN);
+            bool has_form = is_good(i) && (photos == LEAT_PHOTOS_RAW || is_jpeg(i));
+            assert_int_equal(e.form, has_form ? photos : LEAT_PHOTOS_ORIGINAL);
+            assert_int_equal(e.form ? e.original : e.length, files[i].length);
+            if (!photos)
+                first[i] = e;
+            assert_int_equal(e.width, first[i].width);
+            assert_int_equal(e.height, first[i].height);
+            assert_int_equal(e.channels, first[i].channels);
+            assert_int_equal(e.image_kind, first[i].image_kind);
+        }
+        if (!photos)
+            memcpy(fingerprint, s->fingerprint, sizeof fingerprint);
+        assert_memory_equal(fingerprint, s->fingerprint, sizeof fingerprint);
+        leat_source_close(s);
+    }
+}
+
+static void a_photo_of_the_common_kind_gets_a_row_index_of_at_most_a_hundredth(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_source *s;
+    struct leat_writer_options o = wish(LEAT_PHOTOS_ORIGINAL);
+    pack(path, &o);
+    assert_ok(leat_source_open(path, NULL, &s, &error));
+    for (unsigned i = 0; i < KINDS; i++) {
+        const struct leat_extent e = extent_of(s, i);
+        const bool common = i == BASELINE || i == RESTARTS || i == GRAY || i == TURNED || i == TRAILED;
+        if (common || !is_jpeg(i) || i == PROGRESSIVE || i == ARITHMETIC)
+            assert_int_equal(e.rows_length > 0, common);
+        assert_true(e.rows_length <= e.length / 100);
+        struct leat_io_file *file;
+        uint8_t *rows = malloc(e.rows_length + 1);
+        assert_ok(s->v->file(s, e.file, &file, &error));
+        assert_ok(leat_io_read(file, e.offset + e.length, e.rows_length, rows, &error));
+        assert_true(!common || leat_jpeg_rows_whole(rows, e.rows_length));
+        leat_io_release(file);
+        free(rows);
+    }
+    leat_source_close(s);
+    o.check = false; /* the index is what the check leaves */
+    o.overwrite = true;
+    pack(path, &o);
+    assert_ok(leat_source_open(path, NULL, &s, &error));
+    assert_int_equal(extent_of(s, BASELINE).rows_length, 0);
+    leat_source_close(s);
+}
+
+static void what_came_is_read_from_the_first_two_forms_and_pixels_from_the_third(void **state)
+{
+    (void)state;
+    for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
+        struct leat_error error;
+        struct leat_dataset *d;
+        struct leat_value value, lengths;
+        struct leat_writer_options o = wish(photos);
+        o.overwrite = true;
+        pack(path, &o);
+        assert_ok(leat_dataset_open(path, NULL, &d, &error));
+        assert_ok(leat_dataset_column(d, 0, true, false, &lengths, &error));
+        for (unsigned i = 0; i < KINDS; i++) {
+            assert_ok(leat_dataset_read(d, i, 0, &value, &error));
+            assert_int_equal(value.length, ((const uint64_t *)lengths.data)[i]);
+            if (photos < LEAT_PHOTOS_RAW || !is_good(i)) {
+                assert_int_equal(value.ndim, 1);
+                assert_int_equal(value.shape[0], files[i].length);
+                assert_int_equal(value.length, files[i].length);
+                assert_memory_equal(value.data, files[i].bytes, files[i].length);
+            } else {
+                const struct leat_decode_request request = {.data = files[i].bytes, .length = files[i].length};
+                struct leat_decoder *decoder = leat_decoder_new();
+                uint32_t w, h;
+                const uint8_t *row, *pixel = value.data;
+                assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
+                assert_int_equal(value.ndim, 3);
+                assert_int_equal(value.shape[0], h);
+                assert_int_equal(value.shape[1], w);
+                assert_int_equal(value.shape[2], i == GRAY || i == GRAY_PNG ? 1 : 3);
+                assert_ok(leat_decoder_begin(decoder, 1, 0, 0, w, h, &error));
+                for (uint32_t y = 0; y < h; y++) {
+                    assert_ok(leat_decoder_row(decoder, &row, &error));
+                    for (uint32_t x = 0; x < w; x++, pixel += value.shape[2])
+                        assert_memory_equal(pixel, row + 4 * x, (size_t)value.shape[2]);
+                }
+                assert_ok(leat_decoder_end(decoder, &error));
+                leat_decoder_free(decoder);
+            }
+            leat_value_clear(&value);
+        }
+        leat_value_clear(&lengths);
+        leat_dataset_release(d);
+    }
+}
+
+static void photos_without_the_form_are_counted_and_their_reasons_named(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_writer_progress progress;
+    struct leat_as_came why;
+    struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
+    assert_ok(pack_rounds(path, &o, 2, 0, &w, &error));
+    leat_writer_progress(w, &progress);
+    assert_int_equal(progress.as_came, 6);
+    assert_int_equal(progress.broken, 8);
+    assert_true(leat_writer_as_came(w, 0, &why));
+    assert_int_equal(why.photos, 4);
+    assert_non_null(strstr(why.reason, "PNG"));
+    assert_true(leat_writer_as_came(w, 1, &why));
+    assert_int_equal(why.photos, 2);
+    assert_non_null(strstr(why.reason, "WebP"));
+    assert_false(leat_writer_as_came(w, 2, &why));
+    leat_writer_free(w, false);
+}
+
+static void without_a_check_what_is_packed_into_a_form_is_found_broken_too(void **state)
+{
+    (void)state;
+    for (enum leat_photos photos = LEAT_PHOTOS_FAST; photos <= LEAT_PHOTOS_RAW; photos++) {
+        struct leat_error error;
+        struct leat_source *s;
+        struct leat_writer_options o = wish(photos);
+        o.check = false;
+        o.overwrite = true;
+        pack(path, &o);
+        assert_ok(leat_source_open(path, NULL, &s, &error));
+        for (unsigned i = 0; i < KINDS; i++) {
+            bool as_came = photos == LEAT_PHOTOS_FAST && (i == PNG || i == GRAY_PNG || i == WEBP);
+            assert_int_equal(extent_of(s, i).health, !is_good(i) ? LEAT_HEALTH_BROKEN : as_came ? LEAT_HEALTH_UNCHECKED : LEAT_HEALTH_GOOD);
+        }
+        leat_source_close(s);
+    }
+}
+
+static void broken_photos_can_be_left_out_or_end_the_packing_in_each_form(void **state)
+{
+    (void)state;
+    for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
+        struct leat_error error;
+        struct leat_writer *w;
+        struct leat_dataset *d;
+        struct leat_writer_options o = wish(photos);
+        o.overwrite = true;
+        o.on_bad = LEAT_BAD_SKIP;
+        pack(path, &o);
+        assert_ok(leat_verify(path, NULL, &error));
+        assert_ok(leat_dataset_open(path, NULL, &d, &error));
+        assert_int_equal(leat_dataset_count(d), CUT);
+        leat_dataset_release(d);
+        o.on_bad = LEAT_BAD_RAISE;
+        assert_int_equal(pack_rounds(path, &o, 1, 0, &w, &error), LEAT_E_DECODE);
+        assert_int_equal(error.sample, CUT);
+        leat_writer_free(w, false);
+    }
+}
+
+static void a_photo_is_made_smaller_before_it_gets_its_form(void **state)
+{
+    (void)state;
+    struct leat_value smaller[KINDS];
+    for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
+        struct leat_error error;
+        struct leat_source *s;
+        struct leat_dataset *d;
+        struct leat_writer_options o = wish(photos);
+        o.overwrite = true;
+        o.max_side = 100;
+        pack(path, &o);
+        assert_ok(leat_verify(path, NULL, &error));
+        assert_ok(leat_source_open(path, NULL, &s, &error));
+        assert_ok(leat_dataset_open(path, NULL, &d, &error));
+        for (unsigned i = 0; i < CUT; i++) {
+            const struct leat_extent e = extent_of(s, i);
+            struct leat_value value;
+            assert_true(e.width <= 100 && e.height <= 100);
+            assert_int_equal(e.form, photos == LEAT_PHOTOS_RAW || is_jpeg(i) ? photos : LEAT_PHOTOS_ORIGINAL);
+            assert_int_equal(e.health, LEAT_HEALTH_GOOD);
+            assert_ok(leat_dataset_read(d, i, 0, photos ? &value : &smaller[i], &error));
+            if (photos == LEAT_PHOTOS_FAST) {
+                assert_int_equal(value.length, smaller[i].length);
+                assert_memory_equal(value.data, smaller[i].data, value.length);
+            }
+            if (photos)
+                leat_value_clear(&value);
+        }
+        assert_true(photos || extent_of(s, BASELINE).rows_length > 0);
+        leat_dataset_release(d);
+        leat_source_close(s);
+    }
+    for (unsigned i = 0; i < CUT; i++)
+        leat_value_clear(&smaller[i]);
+}
+
+static void the_bytes_are_the_same_for_any_number_of_threads_and_after_a_stop(void **state)
+{
+    (void)state;
+    for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
+        struct leat_error error;
+        struct leat_writer *w;
+        struct leat_writer_options o = wish(photos);
+        o.num_threads = 1;
+        assert_ok(pack_rounds(other, &o, 3, 300000, &w, &error));
+        leat_writer_free(w, false);
+        o.num_threads = 4;
+        assert_ok(pack_rounds(path, &o, 3, 300000, &w, &error));
+        leat_writer_free(w, false);
+        assert_same_bytes(path, other);
+        unlink(path);
+        assert_ok(pack_some(path, &o, 30, 300000, &w, &error));
+        leat_writer_free(w, true);
+        assert_ok(pack_some(path, &o, 0, 0, &w, &error));
+        assert_true(leat_writer_count(w) > 0);
+        leat_writer_free(w, true);
+        assert_ok(pack_rounds(path, &o, 3, 300000, &w, &error));
+        leat_writer_free(w, false);
+        assert_same_bytes(path, other);
+        unlink(path);
+        unlink(other);
+    }
+}
+
+static void shards_hold_each_form(void **state)
+{
+    (void)state;
+    for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
+        struct leat_error error;
+        struct leat_writer *w;
+        struct leat_dataset *whole, *parts;
+        uint8_t a[16], b[16];
+        struct leat_writer_options o = wish(photos);
+        o.overwrite = true;
+        assert_ok(pack_rounds(other, &o, 2, 600000, &w, &error));
+        leat_writer_free(w, false);
+        o.shard_bytes = 1;
+        assert_ok(pack_rounds(path, &o, 2, 600000, &w, &error));
+        leat_writer_free(w, false);
+        assert_ok(leat_verify(path, NULL, &error));
+        assert_ok(leat_dataset_open(other, NULL, &whole, &error));
+        assert_ok(leat_dataset_open(path, NULL, &parts, &error));
+        leat_dataset_fingerprint(whole, a);
+        leat_dataset_fingerprint(parts, b);
+        assert_memory_equal(a, b, 16);
+        char *about;
+        assert_ok(leat_dataset_about(parts, &about, &error));
+        assert_non_null(strstr(about, photos == LEAT_PHOTOS_RAW ? "\"raw\"" : photos ? "\"fast\"" : "\"original\""));
+        leat_free(about);
+        leat_dataset_release(whole);
+        leat_dataset_release(parts);
+    }
+}
+
+/* ---- batches ------------------------------------------------------------------------------------------------------- */
+
+/* A hash of the good samples of one epoch; their rows differ in size where nothing is decoded. */
+static uint64_t epoch_of(const char *file, const char *program)
+{
+    struct leat_error error;
+    struct leat_dataset *all, *good;
+    struct leat_loader *loader;
+    struct leat_batch *batch;
+    uint64_t iteration, hash = 0;
+    struct leat_loader_options o = LEAT_LOADER_OPTIONS_INIT;
+    assert_ok(leat_dataset_open(file, NULL, &all, &error));
+    assert_ok(leat_dataset_slice(all, 0, CUT, 1, &good, &error));
+    o.batch_size = 4;
+    o.order = LEAT_ORDER_SHUFFLED;
+    o.program = program;
+    assert_ok(leat_loader_open(good, &o, &loader, &error));
+    assert_ok(leat_loader_start(loader, &iteration, &error));
+    int rc;
+    while (!(rc = leat_loader_next(loader, iteration, -1, &batch, &error))) {
+        struct leat_tensor t;
+        assert_ok(leat_batch_tensor(batch, 0, &t));
+        uint64_t bytes = leat_dtype_size(t.dtype);
+        for (unsigned d = 0; d < t.ndim; d++)
+            bytes *= (uint64_t)t.shape[d];
+        const uint64_t three[3] = {hash, leat_hash64(t.data, bytes),
+                                   t.offsets ? leat_hash64(t.offsets, (leat_batch_rows(batch) + 1) * 8) : 0};
+        hash = leat_hash64(three, sizeof three);
+        leat_batch_free(batch);
+    }
+    if (rc != LEAT_E_END)
+        fail_msg("%s: %s", leat_status_name(rc), error.message);
+    leat_loader_close(loader);
+    leat_dataset_release(good);
+    leat_dataset_release(all);
+    return hash;
+}
+
+static void batches_are_the_same_from_each_form(void **state)
+{
+    (void)state;
+    static const char *const programs[] = {
+        "{\"operators\": {\"a\": {\"type\": \"Decode\", \"exif\": true}, \"b\": {\"type\": \"RandomResizedCrop\", \"size\": [64, 64]}},"
+        " \"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"a\", \"b\"]}}}",
+        "{\"operators\": {\"a\": {\"type\": \"Decode\", \"mode\": \"GRAY\"}, \"b\": {\"type\": \"Resize\", \"size\": [48, 56]}},"
+        " \"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"a\", \"b\"]}}}",
+        "{\"operators\": {}, \"outputs\": {\"image\": {\"field\": \"image\", \"chain\": []}}}"};
+    uint64_t first[3] = {0};
+    for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
+        struct leat_writer_options o = wish(photos);
+        o.overwrite = true;
+        pack(path, &o);
+        for (unsigned p = 0; p < 3; p++) {
+            const uint64_t hash = epoch_of(path, programs[p]);
+            if (!photos)
+                first[p] = hash;
+            if (p < 2 || photos < LEAT_PHOTOS_RAW) /* not decoded, pixels are other bytes */
+                assert_int_equal(hash, first[p]);
+        }
+    }
+}
+
+static void not_decoded_pixels_come_with_their_header(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_dataset *d;
+    struct leat_loader *loader;
+    struct leat_batch *batch;
+    struct leat_tensor t;
+    uint64_t iteration;
+    struct leat_writer_options o = wish(LEAT_PHOTOS_RAW);
+    struct leat_loader_options l = LEAT_LOADER_OPTIONS_INIT;
+    pack(path, &o);
+    assert_ok(leat_dataset_open(path, NULL, &d, &error));
+    l.batch_size = KINDS;
+    assert_ok(leat_loader_open(d, &l, &loader, &error));
+    assert_ok(leat_loader_start(loader, &iteration, &error));
+    assert_ok(leat_loader_next(loader, iteration, -1, &batch, &error));
+    assert_ok(leat_batch_tensor(batch, 0, &t));
+    for (unsigned i = 0; i < KINDS; i++) {
+        const uint8_t *p = (const uint8_t *)t.data + t.offsets[i];
+        const uint64_t n = (uint64_t)(t.offsets[i + 1] - t.offsets[i]);
+        struct leat_raw_photo raw;
+        assert_int_equal(leat_raw_photo_get(p, n, &raw), is_good(i));
+        if (is_good(i))
+            assert_int_equal(raw.orientation, i == TURNED ? 6 : 1);
+        else
+            assert_memory_equal(p, files[i].bytes, n);
+    }
+    leat_batch_free(batch);
+    leat_loader_close(loader);
+    leat_dataset_release(d);
+}
+
+/* ---- what fails ---------------------------------------------------------------------------------------------------- */
+
+static atomic_int allocations_left, writes_left;
+
+static void *failing_alloc(size_t bytes)
+{
+    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : malloc(bytes);
+}
+
+static void *failing_resize(void *p, size_t bytes)
+{
+    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : realloc(p, bytes);
+}
+
+static void without_memory_packing_fails_and_a_resume_finishes(void **state)
+{
+    (void)state;
+    for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
+        struct leat_error error;
+        struct leat_writer *w;
+        struct leat_writer_options o = wish(photos);
+        const struct leat_allocator plain = leat_allocator;
+        unsigned failed = 0;
+        bool reached = true;
+        o.num_threads = 1;
+        assert_ok(pack_rounds(other, &o, 1, 0, &w, &error));
+        leat_writer_free(w, false);
+        for (int n = 0; reached; n++) {
+            atomic_store(&allocations_left, n);
+            leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+            int rc = pack_rounds(path, &o, 1, 0, &w, &error);
+            leat_writer_free(w, true);
+            reached = atomic_load(&allocations_left) < 0;
+            leat_allocator = plain;
+            if (rc) {
+                assert_int_equal(rc, LEAT_E_NOMEM);
+                failed++;
+                assert_ok(pack_rounds(path, &o, 1, 0, &w, &error));
+                leat_writer_free(w, false);
+                assert_same_bytes(path, other);
+            }
+            assert_ok(leat_verify(path, NULL, &error));
+            unlink(path);
+        }
+        assert_true(failed > 30);
+        unlink(other);
+    }
+}
+
+static struct leat_store_calls plain_calls;
+
+static ssize_t failing_write(int fd, const void *data, size_t bytes, off_t offset)
+{
+    if (atomic_fetch_sub(&writes_left, 1) != 0)
+        return plain_calls.write(fd, data, bytes, offset);
+    errno = EIO;
+    return -1;
+}
+
+static void when_a_write_fails_a_resume_finishes(void **state)
+{
+    (void)state;
+    plain_calls = leat_store_calls;
+    for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
+        struct leat_error error;
+        struct leat_writer *w;
+        struct leat_writer_options o = wish(photos);
+        assert_ok(pack_rounds(other, &o, 2, 400000, &w, &error));
+        leat_writer_free(w, false);
+        bool reached = true;
+        for (int n = 0; reached; n++) {
+            atomic_store(&writes_left, n);
+            leat_store_calls.write = failing_write;
+            int rc = pack_rounds(path, &o, 2, 400000, &w, &error);
+            leat_writer_free(w, true);
+            reached = atomic_load(&writes_left) < 0;
+            leat_store_calls = plain_calls;
+            if (rc) {
+                assert_int_equal(rc, LEAT_E_IO);
+                assert_ok(pack_rounds(path, &o, 2, 400000, &w, &error));
+                leat_writer_free(w, false);
+            }
+            assert_same_bytes(path, other);
+            unlink(path);
+        }
+        unlink(other);
+    }
+}
+
+static void without_memory_reading_what_came_fails_cleanly(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_dataset *d;
+    struct leat_value value;
+    const struct leat_allocator plain = leat_allocator;
+    struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
+    pack(path, &o);
+    assert_ok(leat_dataset_open(path, NULL, &d, &error));
+    bool reached = true;
+    for (int n = 0; reached; n++) {
+        atomic_store(&allocations_left, n);
+        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        int rc = leat_dataset_read(d, PROGRESSIVE, 0, &value, &error);
+        reached = atomic_load(&allocations_left) < 0;
+        leat_allocator = plain;
+        assert_true(!rc || rc == LEAT_E_NOMEM);
+        if (!rc)
+            assert_memory_equal(value.data, files[PROGRESSIVE].bytes, value.length);
+        leat_value_clear(&value);
+    }
+    leat_dataset_release(d);
+}
+
+/* ---- golden files -------------------------------------------------------------------------------------------------- */
+
+static const unsigned golden_kinds[] = {GRAY, PROGRESSIVE, ARITHMETIC, CMYK, GRAY_PNG};
+enum { GOLDEN = sizeof golden_kinds / sizeof *golden_kinds };
+
+static int write_golden(const char *to, enum leat_photos photos, const struct leat_value_ref *values, struct leat_error *error)
+{
+    static const struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE};
+    struct leat_writer *w;
+    struct leat_writer_options o = wish(photos);
+    int rc = leat_writer_open(to, &field, 1, &o, &w, error);
+    for (unsigned i = 0; i < GOLDEN && !rc; i++)
+        rc = leat_writer_add(w, &values[i], NULL, error);
+    if (!rc)
+        rc = leat_writer_finish(w, error);
+    leat_writer_free(w, false);
+    return rc;
+}
+
+/* The photos of v1-photos.leat were made by this program; those of v1-fast.leat are the same. */
+static void golden_photos_come_back_and_are_written_as_they_were(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_value came[GOLDEN], restored;
+    struct leat_value_ref values[GOLDEN];
+    struct leat_dataset *d;
+    assert_ok(leat_dataset_open(LEAT_GOLDEN "/v1-photos.leat", NULL, &d, &error));
+    for (unsigned i = 0; i < GOLDEN; i++) {
+        assert_ok(leat_dataset_read(d, i, 0, &came[i], &error));
+        values[i] = (struct leat_value_ref){came[i].data, came[i].length, NULL};
+    }
+    leat_dataset_release(d);
+    assert_ok(leat_dataset_open(LEAT_GOLDEN "/v1-fast.leat", NULL, &d, &error));
+    for (unsigned i = 0; i < GOLDEN; i++) {
+        assert_ok(leat_dataset_read(d, i, 0, &restored, &error));
+        assert_int_equal(restored.length, came[i].length);
+        assert_memory_equal(restored.data, came[i].data, came[i].length);
+        leat_value_clear(&restored);
+    }
+    leat_dataset_release(d);
+    assert_ok(write_golden(path, LEAT_PHOTOS_ORIGINAL, values, &error));
+    assert_same_bytes(path, LEAT_GOLDEN "/v1-photos.leat");
+    assert_ok(write_golden(other, LEAT_PHOTOS_FAST, values, &error));
+    assert_same_bytes(other, LEAT_GOLDEN "/v1-fast.leat");
+    for (unsigned i = 0; i < GOLDEN; i++)
+        leat_value_clear(&came[i]);
+}
+
+/* `test_forms write FOLDER` */
+static int write_all_golden(const char *to)
+{
+    struct leat_error error;
+    struct leat_value_ref values[GOLDEN];
+    char file[PATH_MAX];
+    make_files(NULL);
+    for (unsigned i = 0; i < GOLDEN; i++)
+        values[i] = (struct leat_value_ref){files[golden_kinds[i]].bytes, files[golden_kinds[i]].length, NULL};
+    int rc = LEAT_OK;
+    for (int photos = 0; photos < 2 && !rc; photos++) {
+        snprintf(file, sizeof file, "%s/%s", to, photos ? "v1-fast.leat" : "v1-photos.leat");
+        rc = write_golden(file, (enum leat_photos)photos, values, &error);
+    }
+    if (rc)
+        fprintf(stderr, "%s\n", error.message);
+    return rc != 0;
+}
+
+/* ---- real photos --------------------------------------------------------------------------------------------------- */
+
+static void odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back(void **state)
+{
+    (void)state;
+    static const char *const folders[] = {"libjpeg-turbo", "pillow-jpeg", "zune-jpeg",       "exif-orientation", "dali-fuzz",
+                                          "missnamed",     "pngsuite",    "jpeg-rs-reftest", "jpeg-rs-crashtest"};
+    const char *data = test_data();
+    for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {
+        struct leat_error error;
+        struct leat_dataset *in_place, *packed[3];
+        struct leat_open_options flat = LEAT_OPEN_OPTIONS_INIT;
+        size_t n_fields, health = 0, name = 0;
+        uint8_t *verdicts[3], fingerprints[3][16];
+        char from[PATH_MAX], to[PATH_MAX + 64];
+        snprintf(from, sizeof from, "%s/odd-images/%s", data, folders[f]);
+        flat.labels = LEAT_LABELS_NONE;
+        assert_ok(leat_dataset_open(from, &flat, &in_place, &error));
+        const uint64_t n = leat_dataset_count(in_place);
+        const struct leat_field *fields = leat_dataset_fields(in_place, &n_fields);
+        for (size_t i = 0; i < n_fields; i++)
+            name = strcmp(fields[i].name, "name") ? name : i;
+        const struct leat_field schema[2] = {fields[0], fields[name]};
+        for (int photos = 0; photos < 3; photos++) {
+            struct leat_writer *w;
+            struct leat_value came, text;
+            struct leat_writer_options o = wish((enum leat_photos)photos);
+            snprintf(to, sizeof to, "%s/%d-%zu.leat", folder, photos, f);
+            assert_ok(leat_writer_open(to, schema, 2, &o, &w, &error));
+            for (uint64_t i = 0; i < n; i++) {
+                assert_ok(leat_dataset_read(in_place, i, 0, &came, &error));
+                assert_ok(leat_dataset_read(in_place, i, name, &text, &error));
+                const struct leat_value_ref values[2] = {{came.data, came.length, NULL}, {text.data, text.length, NULL}};
+                assert_ok(leat_writer_add(w, values, NULL, &error));
+                leat_value_clear(&came);
+                leat_value_clear(&text);
+            }
+            assert_ok(leat_writer_finish(w, &error));
+            leat_writer_free(w, false);
+            assert_ok(leat_verify(to, NULL, &error));
+            assert_ok(leat_dataset_open(to, NULL, &packed[photos], &error));
+            leat_dataset_fingerprint(packed[photos], fingerprints[photos]);
+            const struct leat_field *all = leat_dataset_fields(packed[photos], &n_fields);
+            for (size_t i = 0; i < n_fields; i++)
+                health = strcmp(all[i].name, "image.health") ? health : i;
+            struct leat_value column;
+            assert_ok(leat_dataset_column(packed[photos], health, false, true, &column, &error));
+            verdicts[photos] = malloc(n + 1);
+            memcpy(verdicts[photos], column.data, n);
+            leat_value_clear(&column);
+            assert_memory_equal(verdicts[photos], verdicts[0], n);
+            assert_memory_equal(fingerprints[photos], fingerprints[0], 16);
+            for (uint64_t i = 0; i < n && photos < 2; i++) {
+                struct leat_value again;
+                assert_ok(leat_dataset_read(in_place, i, 0, &came, &error));
+                assert_ok(leat_dataset_read(packed[photos], i, 0, &again, &error));
+                assert_int_equal(again.length, came.length);
+                assert_memory_equal(again.data, came.data, came.length);
+                leat_value_clear(&came);
+                leat_value_clear(&again);
+            }
+        }
+        for (int photos = 0; photos < 3; photos++) {
+            leat_dataset_release(packed[photos]);
+            free(verdicts[photos]);
+        }
+        leat_dataset_release(in_place);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && !strcmp(argv[1], "write"))
+        return write_all_golden(argv[2]);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        TEST(each_form_has_the_same_verdicts_facts_and_fingerprint),
+        TEST(a_photo_of_the_common_kind_gets_a_row_index_of_at_most_a_hundredth),
+        TEST(what_came_is_read_from_the_first_two_forms_and_pixels_from_the_third),
+        TEST(photos_without_the_form_are_counted_and_their_reasons_named),
+        TEST(without_a_check_what_is_packed_into_a_form_is_found_broken_too),
+        TEST(broken_photos_can_be_left_out_or_end_the_packing_in_each_form),
+        TEST(a_photo_is_made_smaller_before_it_gets_its_form),
+        TEST(the_bytes_are_the_same_for_any_number_of_threads_and_after_a_stop),
+        TEST(shards_hold_each_form),
+        TEST(batches_are_the_same_from_each_form),
+        TEST(not_decoded_pixels_come_with_their_header),
+        TEST(without_memory_packing_fails_and_a_resume_finishes),
+        TEST(when_a_write_fails_a_resume_finishes),
+        TEST(without_memory_reading_what_came_fails_cleanly),
+        TEST(golden_photos_come_back_and_are_written_as_they_were),
+        TEST(odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back),
+    };
+    return cmocka_run_group_tests(tests, make_files, free_files);
+}
