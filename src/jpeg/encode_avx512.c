@@ -10,7 +10,8 @@
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,popcnt,lzcnt")))
 
-/* 32 items, from which [begin, begin + 32) of the places in `at` (zigzag) and the runs + 1 in `steps`; behind the n-th, ends of block.
+/* 32 items, from which [begin, begin + 32) of the places in `at` (zigzag) and the runs + 1 in `steps`; behind the n-th, if there are
+ * fewer, ends of block.
  * Returns whether one of them is of a run or a value that has no entry. */
 TARGET static inline bool store_items(uint16_t *item, __m256i steps, __m256i natural, __m512i low, __m512i high, unsigned ac, unsigned n)
 {
@@ -25,7 +26,7 @@ TARGET static inline bool store_items(uint16_t *item, __m256i steps, __m256i nat
     return unusual;
 }
 
-TARGET uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end)
+TARGET uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *s, uint32_t x, uint32_t end)
 {
     _Alignas(64) static const uint8_t order[64] = {
         /* of the k-th coefficient in zigzag order among bytes as _mm512_packs_epi16 leaves them */
@@ -39,10 +40,11 @@ TARGET uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *sequence, ui
     const __m512i zigzag = _mm512_load_si512(order), places = _mm512_load_si512(count);
     const __m512i before = _mm512_sub_epi8(places, _mm512_set1_epi8(1));
     const __m512i natural_of = _mm512_loadu_si512(leat_jpeg_natural);
-    struct leat_jpeg_sequence s = *sequence;
-    for (; x < end && s.item < s.stop && s.escape < s.escape_stop; x++)
-        for (unsigned i = 0; i < s.blocks; i++) {
-            const int16_t *block = s.block[i].at + x * s.block[i].step;
+    uint16_t *item = s->item;
+    for (; x < end && item < s->stop && s->escape < s->escape_stop; x++)
+        for (unsigned i = 0; i < s->blocks; i++) {
+            const struct leat_jpeg_sequence_block *from = &s->block[i];
+            const int16_t *block = from->at + x * from->step;
             __m512i low = _mm512_loadu_si512(block), high = _mm512_loadu_si512(block + 32);
             __m512i bytes = _mm512_permutexvar_epi8(zigzag, _mm512_packs_epi16(low, high));
             uint64_t mask = _mm512_test_epi8_mask(bytes, bytes) & ~UINT64_C(1);
@@ -50,19 +52,17 @@ TARGET uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *sequence, ui
             __m512i at = _mm512_maskz_compress_epi8(mask, places);
             __m512i steps = _mm512_sub_epi8(at, _mm512_maskz_permutexvar_epi8(~UINT64_C(1), before, at));
             __m512i natural = _mm512_permutexvar_epi8(at, natural_of);
-            leat_jpeg_item_dc(&s, &s.block[i], block[0]);
-            unsigned ac = s.block[i].ac;
-            bool unusual =
-                store_items(s.item, _mm512_castsi512_si256(steps), _mm512_castsi512_si256(natural), low, high, ac, n < 32 ? n : 32);
+            item = leat_jpeg_item_dc(s, item, from, block[0]);
+            bool unusual = store_items(item, _mm512_castsi512_si256(steps), _mm512_castsi512_si256(natural), low, high, from->ac, n);
             if (__builtin_expect(n > 31, 0))
-                unusual |= store_items(s.item + 32, _mm512_extracti64x4_epi64(steps, 1), _mm512_extracti64x4_epi64(natural, 1), low, high,
-                                       ac, n - 32);
+                unusual |= store_items(item + 32, _mm512_extracti64x4_epi64(steps, 1), _mm512_extracti64x4_epi64(natural, 1), low, high,
+                                       from->ac, n - 32);
             if (__builtin_expect(unusual, 0))
-                leat_jpeg_items_ac(&s, &s.block[i], block, mask);
+                item = leat_jpeg_items_ac(s, item, from, block, mask);
             else
-                s.item += n + (unsigned)(~mask >> 63);
+                item += n + (unsigned)(~mask >> 63);
         }
-    *sequence = s;
+    s->item = item;
     return x;
 }
 

@@ -94,30 +94,39 @@ struct leat_jpeg_sequence {
     uint32_t escape, escape_stop; /* the next escape; no MCU begins behind `escape_stop` */
 };
 
-static inline void leat_jpeg_item_escape(struct leat_jpeg_sequence *s, uint32_t entry)
+/* A code of its own, and a value, as two items. Returns where the next goes. */
+static inline uint16_t *leat_jpeg_item_escape(struct leat_jpeg_sequence *s, uint16_t *item, uint32_t code, int value, unsigned size)
 {
-    s->entry[s->escape] = entry;
-    *s->item++ = (uint16_t)s->escape++;
+    s->entry[s->escape] = code;
+    *item++ = (uint16_t)s->escape++;
+    s->entry[s->escape] = leat_jpeg_value_bits(value, size & 15) << 8 | (size & 15);
+    *item++ = (uint16_t)s->escape++;
+    return item;
+}
+
+static __attribute__((noinline, unused)) uint16_t *leat_jpeg_item_large_dc(struct leat_jpeg_sequence *s, uint16_t *item,
+                                                                           const uint32_t *codes, int difference)
+{
+    unsigned size = leat_jpeg_size((unsigned)(difference < 0 ? -difference : difference));
+    return leat_jpeg_item_escape(s, item, size < 16 ? codes[size] : LEAT_JPEG_NO_CODE, difference, size);
 }
 
 /* The item, or two, of a difference of DC. */
-static inline void leat_jpeg_item_dc(struct leat_jpeg_sequence *s, const struct leat_jpeg_sequence_block *at, int value)
+static inline uint16_t *leat_jpeg_item_dc(struct leat_jpeg_sequence *s, uint16_t *item, const struct leat_jpeg_sequence_block *at,
+                                          int value)
 {
     int difference = value - s->predictor[at->place];
     s->predictor[at->place] = value;
-    if (__builtin_expect((unsigned)(difference + 255) <= 510, 1)) {
-        *s->item++ = (uint16_t)(at->dc + difference + 256);
-        return;
-    }
-    unsigned size = leat_jpeg_size((unsigned)(difference < 0 ? -difference : difference));
-    leat_jpeg_item_escape(s, size < 16 ? at->dc_code[size] : LEAT_JPEG_NO_CODE);
-    if (size < 16)
-        leat_jpeg_item_escape(s, leat_jpeg_value_bits(difference, size) << 8 | size);
+    if (__builtin_expect((unsigned)(difference + 255) > 510, 0))
+        return leat_jpeg_item_large_dc(s, item, at->dc_code, difference);
+    *item = (uint16_t)(at->dc + difference + 256);
+    return item + 1;
 }
 
 /* The items of the other coefficients, whose mask in zigzag order is `mask`; of any runs and values. */
-static __attribute__((noinline, unused)) void leat_jpeg_items_ac(struct leat_jpeg_sequence *s, const struct leat_jpeg_sequence_block *at,
-                                                                 const int16_t block[64], uint64_t mask)
+static __attribute__((noinline, unused)) uint16_t *leat_jpeg_items_ac(struct leat_jpeg_sequence *s, uint16_t *item,
+                                                                      const struct leat_jpeg_sequence_block *at, const int16_t block[64],
+                                                                      uint64_t mask)
 {
     unsigned next = 1;
     for (; mask; mask &= mask - 1) {
@@ -125,18 +134,17 @@ static __attribute__((noinline, unused)) void leat_jpeg_items_ac(struct leat_jpe
         int value = block[leat_jpeg_natural[k]];
         next = k + 1;
         for (; run > 15; run -= 16)
-            *s->item++ = (uint16_t)(at->ac + 15 * 512 + 256);
+            *item++ = (uint16_t)(at->ac + 15 * 512 + 256);
         if (__builtin_expect((unsigned)(value + 255) <= 510, 1)) {
-            *s->item++ = (uint16_t)(at->ac + run * 512 + (unsigned)(value + 256));
+            *item++ = (uint16_t)(at->ac + run * 512 + (unsigned)(value + 256));
             continue;
         }
         unsigned size = leat_jpeg_size((unsigned)(value < 0 ? -value : value));
-        leat_jpeg_item_escape(s, size < 16 ? at->ac_code[run << 4 | size] : LEAT_JPEG_NO_CODE);
-        if (size < 16)
-            leat_jpeg_item_escape(s, leat_jpeg_value_bits(value, size) << 8 | size);
+        item = leat_jpeg_item_escape(s, item, size < 16 ? at->ac_code[run << 4 | size] : LEAT_JPEG_NO_CODE, value, size);
     }
     if (next < 64)
-        *s->item++ = (uint16_t)(at->ac + 256);
+        *item++ = (uint16_t)(at->ac + 256);
+    return item;
 }
 
 /* Appends the items of MCUs [x, end) of the row while there is room; returns the first that is not among them. */
@@ -144,19 +152,29 @@ typedef uint32_t (*leat_jpeg_itemise_fn)(struct leat_jpeg_sequence *sequence, ui
 /* Items to bits. Returns all entries or'ed, two by two added: has LEAT_JPEG_NO_CODE or twice that where one has no code. */
 typedef uint32_t (*leat_jpeg_items_fn)(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n);
 
-static inline uint32_t leat_jpeg_items_to_bits(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n)
+/* Four items are joined before they go to those that wait, if they have at most 56 bits, as nearly all have. */
+static inline __attribute__((always_inline)) uint32_t leat_jpeg_items_to_bits(struct leat_jpeg_bits *bits, const uint32_t *entry,
+                                                                              const uint16_t *item, size_t n)
 {
     struct leat_jpeg_bits b = *bits;
     uint64_t met = 0;
-    for (size_t i = 0; i + 2 <= n; i += 2) {
-        uint64_t first = entry[item[i]], second = entry[item[i + 1]], counts = first + second;
-        met |= counts;
-        b.n = (unsigned)(b.n + counts) & 63;
-        b.acc |= ((first >> 8) << (second & 63) | second >> 8) << ((0 - b.n) & 63);
-        leat_jpeg_bits_flush(&b);
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        uint64_t e0 = entry[item[i]], e1 = entry[item[i + 1]], e2 = entry[item[i + 2]], e3 = entry[item[i + 3]];
+        uint64_t first = (e0 >> 8) << (e1 & 63) | e1 >> 8, second = (e2 >> 8) << (e3 & 63) | e3 >> 8;
+        uint64_t n_first = e0 + e1, n_second = e2 + e3;
+        met |= n_first | n_second;
+        n_first &= 63;
+        n_second &= 63;
+        if (__builtin_expect(n_first + n_second <= 56, 1)) {
+            leat_jpeg_bits_put(&b, first << n_second | second, (unsigned)(n_first + n_second));
+        } else {
+            leat_jpeg_bits_put(&b, first, (unsigned)n_first);
+            leat_jpeg_bits_put(&b, second, (unsigned)n_second);
+        }
     }
-    if (n & 1) {
-        uint32_t last = entry[item[n - 1]];
+    for (; i < n; i++) {
+        uint32_t last = entry[item[i]];
         met |= last;
         leat_jpeg_bits_put(&b, last >> 8, last & 63);
     }

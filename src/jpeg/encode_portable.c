@@ -22,16 +22,16 @@ static uint64_t present(const int16_t block[64])
     return mask;
 }
 
-uint32_t leat_jpeg_itemise_portable(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end)
+uint32_t leat_jpeg_itemise_portable(struct leat_jpeg_sequence *s, uint32_t x, uint32_t end)
 {
-    struct leat_jpeg_sequence s = *sequence;
-    for (; x < end && s.item < s.stop && s.escape < s.escape_stop; x++)
-        for (unsigned i = 0; i < s.blocks; i++) {
-            const int16_t *block = s.block[i].at + x * s.block[i].step;
-            leat_jpeg_item_dc(&s, &s.block[i], block[0]);
-            leat_jpeg_items_ac(&s, &s.block[i], block, present(block) & ~UINT64_C(1));
+    uint16_t *item = s->item;
+    for (; x < end && item < s->stop && s->escape < s->escape_stop; x++)
+        for (unsigned i = 0; i < s->blocks; i++) {
+            const int16_t *block = s->block[i].at + x * s->block[i].step;
+            item = leat_jpeg_item_dc(s, item, &s->block[i], block[0]);
+            item = leat_jpeg_items_ac(s, item, &s->block[i], block, present(block) & ~UINT64_C(1));
         }
-    *sequence = s;
+    s->item = item;
     return x;
 }
 
