@@ -332,6 +332,107 @@ def test_a_full_disk_is_said_and_packing_can_go_on_afterwards(large_folder: Path
     assert (tmp_path / "p.leat").read_bytes() == (tmp_path / "q.leat").read_bytes()
 
 
+# ---- the form of photos ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five JPEGs, three PNGs and half a JPEG."""
+    folder = make_folder(tmp_path_factory.mktemp("mixed") / "photos", {"": 5}, size=(320, 240), make=jpeg)
+    make_folder(folder, {"": 3})
+    (folder / "cut.jpg").write_bytes(jpeg(320, 240)[:3000])
+    return folder
+
+
+@pytest.mark.parametrize("form", ["original", "fast"])
+def test_cat_gives_back_every_file_as_it_came(mixed_folder: Path, tmp_path: Path, form: str) -> None:
+    leat("pack", mixed_folder, tmp_path / "p.leat", "--photos", form)
+    for i, path in enumerate(sorted(mixed_folder.iterdir())):
+        assert leat_bytes("cat", tmp_path / "p.leat", "--id", i, "--field", "image") == path.read_bytes()
+    leat("verify", tmp_path / "p.leat")
+
+
+def test_each_form_keeps_the_fingerprint_and_finds_the_same_broken(mixed_folder: Path, tmp_path: Path) -> None:
+    abouts = []
+    for form in ("original", "fast", "raw"):
+        leat("pack", mixed_folder, tmp_path / f"{form}.leat", "--photos", form)
+        assert [json.loads(line)["path"] for line in (tmp_path / f"{form}.leat.bad.jsonl").read_text().splitlines()] == ["cut.jpg"]
+        abouts.append(info(tmp_path / f"{form}.leat"))
+    assert {about["fingerprint"] for about in abouts} == {info(mixed_folder)["fingerprint"]}
+    assert {about["broken"] for about in abouts} == {1}
+
+
+def test_photos_that_stay_as_they_came_are_counted_with_reasons(mixed_folder: Path, tmp_path: Path) -> None:
+    done = leat("pack", mixed_folder, tmp_path / "p.leat", "--photos", "fast")
+    assert "3 photos are stored as they came, not in the fast form:\n             3  it is a PNG" in done.stdout
+    photos = info(tmp_path / "p.leat")["photos"]
+    assert {form: photos[form]["count"] for form in photos} == {"fast": 5, "original": 4}
+    assert photos["fast"]["original_bytes"] == sum(p.stat().st_size for p in mixed_folder.glob("0*.jpg"))
+    text = leat("info", tmp_path / "p.leat").stdout
+    assert "photos         5 fast, " in text and "4 as they came, " in text
+    assert "stored as" not in leat("pack", mixed_folder, tmp_path / "q.leat").stdout
+
+
+def test_a_row_index_costs_at_most_a_hundredth(mixed_folder: Path, tmp_path: Path) -> None:
+    leat("pack", mixed_folder, tmp_path / "with.leat")
+    leat("pack", mixed_folder, tmp_path / "without.leat", "--no-check")
+    sizes = [(tmp_path / name).stat().st_size for name in ("with.leat", "without.leat")]
+    assert sizes[1] < sizes[0] < 1.01 * sizes[1] + 64
+
+
+def test_a_photo_of_pixels_is_given_as_a_picture_file(mixed_folder: Path, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow reads the photos")
+    leat("pack", mixed_folder, tmp_path / "p.leat", "--photos", "raw")
+    for i, path in enumerate(sorted(mixed_folder.iterdir())):
+        given = tmp_path / f"{i}.ppm"
+        leat("cat", tmp_path / "p.leat", "--id", i, "--field", "image", "--out", given)
+        if path.name == "cut.jpg":
+            assert given.read_bytes() == path.read_bytes()
+            continue
+        want = image.open(path).convert("RGB")
+        assert image.open(given).tobytes() == want.tobytes()
+        assert leat_bytes("cat", tmp_path / "p.leat", "--id", i, "--field", "image", "--raw") == want.tobytes()
+
+
+def test_pixels_are_not_packed_again_but_the_fast_form_is(mixed_folder: Path, tmp_path: Path) -> None:
+    leat("pack", mixed_folder, tmp_path / "raw.leat", "--photos", "raw")
+    done = leat("pack", tmp_path / "raw.leat", tmp_path / "again.leat", code=2)
+    assert "pixels" in done.stderr and not (tmp_path / "again.leat.partial").exists()
+    leat("pack", mixed_folder, tmp_path / "original.leat")
+    leat("pack", tmp_path / "original.leat", tmp_path / "fast.leat", "--photos", "fast")
+    leat("pack", tmp_path / "fast.leat", tmp_path / "back.leat")
+    assert [info(tmp_path / f"{name}.leat")["fingerprint"] for name in ("fast", "back")] == [info(mixed_folder)["fingerprint"]] * 2
+    for i, path in enumerate(sorted(mixed_folder.iterdir())):
+        assert leat_bytes("cat", tmp_path / "back.leat", "--id", i, "--field", "image") == path.read_bytes()
+
+
+@pytest.mark.parametrize("form", ["fast", "raw"])
+def test_each_form_comes_out_the_same_for_any_number_of_threads_and_in_shards(mixed_folder: Path, tmp_path: Path, form: str) -> None:
+    for name, options in {"one": ("--num-threads", 1), "four": ("--num-threads", 4), "parts": ("--shard-bytes", "1K")}.items():
+        leat("pack", mixed_folder, tmp_path / f"{name}.leat", "--photos", form, *options)
+        leat("verify", tmp_path / f"{name}.leat")
+    assert (tmp_path / "one.leat").read_bytes() == (tmp_path / "four.leat").read_bytes()
+    whole, parts = info(tmp_path / "one.leat"), info(tmp_path / "parts.leat")
+    assert whole["fingerprint"] == parts["fingerprint"] and whole["photos"] == parts["photos"]
+
+
+def test_without_a_check_the_fast_form_finds_broken_photos_all_the_same(mixed_folder: Path, tmp_path: Path) -> None:
+    leat("pack", mixed_folder, tmp_path / "p.leat", "--photos", "fast", "--no-check")
+    assert info(tmp_path / "p.leat")["broken"] == 1
+
+
+def test_photos_are_made_smaller_before_they_get_their_form(mixed_folder: Path, tmp_path: Path) -> None:
+    for form in ("original", "fast"):
+        leat("pack", mixed_folder, tmp_path / f"{form}.leat", "--photos", form, "--max-side", 100)
+    small = [leat_bytes("cat", tmp_path / f"{form}.leat", "--id", 0, "--field", "image") for form in ("original", "fast")]
+    assert small[0] == small[1] != (mixed_folder / "0000.jpg").read_bytes()
+
+
+def test_a_form_that_there_is_not_is_refused(mixed_folder: Path, tmp_path: Path) -> None:
+    done = leat("pack", mixed_folder, tmp_path / "p.leat", "--photos", "quick", code=2)
+    assert "original, fast or raw" in done.stderr
+
+
 def test_shards_open_as_one(large_folder: Path, tmp_path: Path) -> None:
     """A shard ends with a group of samples, so it takes tens of MB to have several."""
     leat("pack", large_folder, tmp_path / "p.leat", "--shard-bytes", "16M")

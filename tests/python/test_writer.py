@@ -248,3 +248,130 @@ def test_broken_photos_are_listed_and_keep_their_ids(tmp_path: Path, jpeg: Calla
 def test_a_field_that_cannot_be_is_a_value_error(dtype: str, shape: Any, layout: Any) -> None:
     with pytest.raises(ValueError):
         leat.field(dtype, shape, layout=layout)
+
+
+# ---- photos ----------------------------------------------------------------------------------------------------------
+
+
+PHOTOS = ("original", "fast", "raw")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> tuple[list[bytes], dict[str, leat.Dataset]]:
+    """Some photos, and a data set of them in each form: JPEGs, a gray one, a progressive one, a PNG, a broken one."""
+    import io
+
+    from PIL import Image
+
+    png = io.BytesIO()
+    Image.fromarray(np.arange(30 * 20 * 3, dtype=np.uint8).reshape(20, 30, 3)).save(png, "PNG")
+    files = [jpeg(300, 200, 1), jpeg(90, 120, 2), jpeg(64, 48, 3, "L"), jpeg(80, 80, 4, progressive=True), png.getvalue()]
+    files.append(files[0][: len(files[0]) // 2])
+    folder = tmp_path_factory.mktemp("photos")
+    schema = {"image": "image", "n": "int64"}
+    return files, {
+        form: write(folder / f"{form}.leat", schema, *({"image": file, "n": i} for i, file in enumerate(files)), photos=form)
+        for form in PHOTOS
+    }
+
+
+def test_photos_have_one_fingerprint_and_one_health_in_each_form(photos: Any) -> None:
+    _, sets = photos
+    assert len({ds.fingerprint for ds in sets.values()}) == 1
+    for ds in sets.values():
+        assert ds.column("image.health").tolist() == [1, 1, 1, 1, 1, 2]
+        assert ds.column("image.width").tolist()[:5] == [300, 90, 64, 80, 30]
+
+
+@pytest.mark.parametrize("form", ["original", "fast"])
+def test_what_came_comes_back_byte_for_byte(photos: Any, form: str) -> None:
+    files, sets = photos
+    assert [sets[form][i]["image"] for i in range(len(files))] == files
+
+
+def test_a_photo_packed_as_pixels_is_an_array_of_them(photos: Any) -> None:
+    import io
+
+    from PIL import Image
+
+    files, sets = photos
+    for i, file in enumerate(files[:5]):
+        pixels = sets["raw"][i]["image"]
+        want = np.asarray(Image.open(io.BytesIO(file)))
+        assert pixels.dtype == np.uint8 and pixels.flags.writeable
+        np.testing.assert_array_equal(pixels.squeeze(), want)
+        assert pixels.shape == (*want.shape[:2], 1 if want.ndim == 2 else 3)
+    assert sets["raw"][5]["image"] == files[5], "broken: as it came"
+
+
+@pytest.mark.parametrize("form", PHOTOS)
+def test_batches_are_the_same_whatever_the_form(photos: Any, form: str) -> None:
+    _, sets = photos
+    outputs = {"image": [leat.ops.Decode(), leat.ops.RandomResizedCrop(32), leat.ops.ToDtype("float32")], "n": []}
+
+    def epoch(ds: leat.Dataset) -> list[bytes]:
+        loader = leat.Loader(ds, 2, shuffle=True, outputs=outputs, on_error="skip", framework="numpy")
+        return [b["image"].tobytes() + b["n"].tobytes() for b in loader]
+
+    assert epoch(sets[form]) == epoch(sets["original"])
+
+
+def test_a_state_moves_from_one_form_to_another(photos: Any) -> None:
+    _, sets = photos
+    outputs = {"image": [leat.ops.Decode(), leat.ops.Resize((16, 16))]}
+
+    def loader(form: str) -> leat.Loader:
+        return leat.Loader(sets[form].select(range(5)), 1, shuffle=True, outputs=outputs, framework="numpy")
+
+    first = iter(original := loader("original"))
+    next(first), next(first)
+    state = original.state_dict()
+    rest = [b["image"].tobytes() for b in first]
+    for form in ("fast", "raw"):
+        other = loader(form)
+        other.load_state_dict(state)
+        assert [b["image"].tobytes() for b in other] == rest
+
+
+@pytest.mark.parametrize("form", ["original", "fast"])
+def test_a_loader_that_does_not_decode_gives_what_came(photos: Any, form: str) -> None:
+    files, sets = photos
+    (batch,) = leat.Loader(sets[form], 6, outputs={"image": []}, framework="numpy")
+    assert [bytes(row) for row in batch["image"].unbind()] == files
+
+
+@pytest.mark.parametrize("form", PHOTOS)
+def test_functions_behind_an_image_of_open_size_get_the_same_pixels(photos: Any, form: str) -> None:
+    files, sets = photos
+
+    def mean(image: Any) -> np.ndarray[Any, Any]:
+        return np.asarray(image, np.float64).mean((0, 1))[:1]
+
+    outputs = {"image": [leat.ops.Decode(exif=True), leat.ops.Map(mean)]}
+    good = sets[form].select(range(5))
+    (batch,) = leat.Loader(good, 5, outputs=outputs, framework="numpy")
+    (want,) = leat.Loader(sets["original"].select(range(5)), 5, outputs=outputs, framework="numpy")
+    assert batch["image"].tobytes() == want["image"].tobytes()
+
+
+def test_the_writer_says_why_photos_stay_as_they_came(photos: Any, tmp_path: Path) -> None:
+    files, _ = photos
+    for form, count in (("original", 0), ("fast", 2), ("raw", 0)):
+        with leat.Writer(tmp_path / f"{form}.leat", {"image": "image"}, photos=form) as w:
+            for file in [*files, files[4]]:
+                w.add(image=file)
+        assert sum(w.as_came.values()) == count
+        assert all("PNG" in reason for reason in w.as_came)
+        assert [index for index, *_ in w.broken] == [5]
+
+
+def test_another_form_than_that_of_an_unfinished_file_is_refused(photos: Any, tmp_path: Path) -> None:
+    files, _ = photos
+    w = leat.Writer(tmp_path / "a.leat", {"image": "image"}, photos="fast")
+    w.add(image=files[0])
+    w.abort()
+    with pytest.raises(leat.ChangedError, match="photos"):
+        leat.Writer(tmp_path / "a.leat", {"image": "image"}, photos="raw", resume=True)
+    with leat.Writer(tmp_path / "a.leat", {"image": "image"}, photos="fast", resume=True) as w:
+        w.add(image=files[0])
+    assert leat.open(tmp_path / "a.leat")[0]["image"] == files[0]

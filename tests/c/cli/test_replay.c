@@ -49,16 +49,21 @@ static int setup(void **state)
     return run_command(command, NULL, 0);
 }
 
-static int replay(const char *more)
+static int replay_of(const char *data, const char *more)
 {
     char command[1024];
-    snprintf(command, sizeof command, "%s replay %s %s --out %s --program %s %s 2>&1", command_path, path_of("state.json"),
-             path_of("p.leat"), path_of("out"), path_of("program.json"), more);
+    snprintf(command, sizeof command, "%s replay %s %s --out %s --program %s %s 2>&1", command_path, path_of("state.json"), path_of(data),
+             path_of("out"), path_of("program.json"), more);
     char last[512];
     const int code = run_command(command, last, sizeof last);
     if (code)
         print_message("%s", last);
     return code;
+}
+
+static int replay(const char *more)
+{
+    return replay_of("p.leat", more);
 }
 
 /* The elements of a .npy follow its header. */
@@ -144,6 +149,21 @@ static void the_batch_that_a_state_points_at_is_written_bit_for_bit(void **state
     leat_dataset_release(dataset);
 }
 
+static void the_fast_form_of_the_same_photos_gives_the_same_files(void **state)
+{
+    struct leat_dataset *dataset;
+    struct leat_loader *loader = open_loader(0, 1, &dataset);
+    struct leat_batch *batch = save_after(loader, 2);
+    char command[1024];
+    snprintf(command, sizeof command, "%s pack --quiet --photos fast %s/photos %s/fast.leat", command_path, photos_root, photos_root);
+    assert_int_equal(run_command(command, NULL, 0), 0);
+    assert_int_equal(replay_of("fast.leat", ""), 0);
+    assert_replayed(batch); /* among them the photos as they came */
+    leat_batch_free(batch);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
 static void another_rank_gives_its_part_of_the_same_batch(void **state)
 {
     struct leat_dataset *dataset, *other;
@@ -206,6 +226,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_batch_that_a_state_points_at_is_written_bit_for_bit),
+        cmocka_unit_test(the_fast_form_of_the_same_photos_gives_the_same_files),
         cmocka_unit_test(another_rank_gives_its_part_of_the_same_batch),
         cmocka_unit_test(a_step_names_any_other_batch),
         cmocka_unit_test(a_state_of_other_data_is_refused),
