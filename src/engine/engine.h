@@ -113,7 +113,7 @@ struct leat_work {
 struct leat_fetch_group {
     size_t field, n_outputs;
     size_t *outputs;
-    bool decodes;
+    bool decodes, delivers; /* some output is decoded; some is not */
 };
 
 struct leat_counters {
@@ -136,6 +136,7 @@ struct leat_loader {
     size_t *in_place;
     struct leat_fetch_group *groups;
     bool ragged;
+    bool restores;      /* photos in the fast form are delivered as they came: scratch_bytes has LEAT_DECODE_BYTES for that */
     uint64_t row_bytes; /* of all dense outputs */
     struct leat_plan *plan;
     uint8_t fingerprint[16];

@@ -70,6 +70,7 @@ static int add_to_group(struct leat_loader *l, size_t o, struct leat_error *erro
     }
     group->outputs[group->n_outputs++] = o;
     group->decodes |= output->decodes;
+    group->delivers |= !output->decodes;
     return LEAT_OK;
 }
 
@@ -185,6 +186,7 @@ static void probe(struct leat_loader *l, uint64_t *ragged_row, uint64_t *largest
             uint64_t bytes = leat_fetch_room(&extent, l->groups[g].decodes);
             *largest = bytes > *largest ? bytes : *largest;
             seen += g == 0;
+            l->restores |= l->groups[g].delivers && extent.form == LEAT_FORM_FAST;
             for (size_t k = 0; k < l->groups[g].n_outputs; k++)
                 if (leat_program_output(l->program, l->groups[g].outputs[k])->ragged)
                     sum += leat_program_ragged_bytes(l->program, l->groups[g].outputs[k], leat_extent_value_bytes(&extent));
@@ -219,7 +221,7 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     probe(l, &ragged_row, &largest);
     batch = batch_bytes(l, rows_of_batch(l, o), ragged_row);
     l->estimate = batch;
-    l->scratch_bytes = leat_program_scratch_bytes(l->program);
+    l->scratch_bytes = leat_program_scratch_bytes(l->program) + (l->restores ? LEAT_DECODE_BYTES : 0);
     l->usual_room = leat_region_round(2 * largest);
     task = leat_task_size(l) + l->usual_room;
     unsigned cores = leat_cpu_count() / (o->local_ranks ? o->local_ranks : 1);

@@ -307,10 +307,14 @@ static int prepare_read(struct leat_task *t, size_t i, const struct leat_fetch_g
 
 /* Memory for a photo that was read, if it takes more than scratch has. Where the task must wait for that, the photo is read
  * again afterwards: keeping it would keep memory from those that are waited for. */
-static int prepare_decoding(struct leat_task *t, size_t i)
+static int prepare_decoding(struct leat_task *t, size_t i, const struct leat_fetch_group *group)
 {
-    uint64_t bytes = leat_photo_decode_bytes(&t->args[i], true);
-    t->decode_wanted = bytes > LEAT_DECODE_BYTES ? bytes - LEAT_DECODE_BYTES : 0;
+    const struct leat_row *row = &t->args[i];
+    uint64_t bytes = group->decodes ? leat_photo_decode_bytes(row, true) : 0;
+    uint64_t restoring = group->delivers && row->form == LEAT_FORM_FAST ? leat_photo_restore_bytes(row) : 0;
+    uint64_t usual = group->decodes || t->loader->restores ? LEAT_DECODE_BYTES : 0;
+    bytes = restoring > bytes ? restoring : bytes;
+    t->decode_wanted = bytes > usual ? bytes - usual : 0;
     return leat_task_reserve(t, t->room, t->decode_wanted, &t->error);
 }
 
@@ -353,7 +357,7 @@ static int fetch_group(struct leat_task *t, size_t i, const struct leat_fetch_gr
     t->fetches++;
     t->fetched_bytes += t->fetch.request.length;
     describe(t, i);
-    if (group->decodes && (rc = prepare_decoding(t, i)))
+    if ((group->decodes || t->args[i].form != LEAT_FORM_ORIGINAL) && (rc = prepare_decoding(t, i, group)))
         return rc;
     rc = make_group(t, i, group);
     *broken = is_broken(rc);

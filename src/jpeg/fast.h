@@ -40,6 +40,12 @@ struct leat_jpeg_original {
 /* LEAT_E_DECODE: no fast form. */
 int leat_jpeg_fast_original(const void *data, size_t length, struct leat_jpeg_original *original, struct leat_error *error);
 
+/* The frame alone, without buffers. LEAT_E_DECODE: no fast form. */
+int leat_jpeg_fast_frame(const void *data, size_t length, struct leat_jpeg_frame *frame, struct leat_error *error);
+/* Bytes that opening takes of a thread at most, for a photo of this frame; that restoring takes at most. */
+uint64_t leat_jpeg_fast_most_bytes(const struct leat_jpeg_frame *frame);
+uint64_t leat_jpeg_restore_most_bytes(const struct leat_jpeg_frame *frame, const struct leat_jpeg_original *original);
+
 /* The original file. *out is ended with leat_free. Errors: CORRUPT (what comes out is not what went in), NOMEM. Any thread. */
 int leat_jpeg_restore(const void *data, size_t length, uint8_t **out, size_t *out_length, struct leat_error *error);
 

@@ -79,13 +79,47 @@ int leat_jpeg_fast_original(const void *data, size_t length, struct leat_jpeg_or
     return rc;
 }
 
+int leat_jpeg_fast_frame(const void *data, size_t length, struct leat_jpeg_frame *frame, struct leat_error *error)
+{
+    struct leat_jpeg_fast_parts parts;
+    const int rc = leat_jpeg_fast_parse(data, length, &parts, error);
+    if (!rc)
+        *frame = parts.frame;
+    return rc;
+}
+
 /* ---- scratch ---- */
+
+static uint32_t widest_of(const struct leat_jpeg_frame *frame)
+{
+    uint32_t widest = 0;
+    for (unsigned c = 0; c < frame->n_components; c++)
+        widest = frame->component[c].blocks_w > widest ? frame->component[c].blocks_w : widest;
+    return widest;
+}
+
+/* Bytes of values, and of DC, for rows of so many blocks. */
+static size_t values_room(uint32_t blocks)
+{
+    return ((size_t)64 * blocks + 256) * 2;
+}
+
+static size_t dc_room(uint32_t blocks)
+{
+    return ((size_t)blocks + 256 + 31) / 32 * 64;
+}
+
+uint64_t leat_jpeg_fast_most_bytes(const struct leat_jpeg_frame *frame)
+{
+    const uint32_t widest = widest_of(frame);
+    return 2 * values_room(widest) + 2 * dc_room(widest) + 64;
+}
 
 bool leat_jpeg_fast_scratch_reserve(struct leat_jpeg_fast_scratch *s, uint32_t blocks)
 {
     if (blocks <= s->blocks)
         return true;
-    const size_t each = ((size_t)64 * blocks + 256) * 2, dc = ((size_t)blocks + 256 + 31) / 32 * 64;
+    const size_t each = values_room(blocks), dc = dc_room(blocks);
     uint8_t *memory = leat_alloc(2 * each + 2 * dc + 64);
     if (!memory)
         return false;
@@ -182,9 +216,7 @@ int leat_jpeg_fast_open(struct leat_jpeg_fast *fast, const void *data, size_t le
     const int rc = leat_jpeg_fast_parse(data, length, &fast->parts, error);
     if (rc)
         return rc;
-    uint32_t widest = 0;
-    for (unsigned c = 0; c < fast->parts.frame.n_components; c++)
-        widest = fast->parts.frame.component[c].blocks_w > widest ? fast->parts.frame.component[c].blocks_w : widest;
+    const uint32_t widest = widest_of(&fast->parts.frame);
     if (!leat_jpeg_fast_scratch_reserve(&fast->scratch, widest))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for unpacking a row of %u blocks", widest);
     *frame = &fast->parts.frame;

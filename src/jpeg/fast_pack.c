@@ -98,6 +98,16 @@ int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t len
     return rc;
 }
 
+/* All coefficients, twice where libjpeg has to write them (arithmetic coding); the file, and its beginning while it grows. */
+uint64_t leat_jpeg_restore_most_bytes(const struct leat_jpeg_frame *frame, const struct leat_jpeg_original *original)
+{
+    uint64_t coefficients = 0;
+    for (unsigned c = 0; c < frame->n_components; c++)
+        coefficients += (uint64_t)frame->component[c].blocks_w * frame->component[c].blocks_h * 64 * sizeof(int16_t);
+    const uint64_t file = original->length < UINT32_MAX ? original->length : UINT32_MAX;
+    return 2 * coefficients + 2 * file + leat_jpeg_fast_most_bytes(frame) + (UINT64_C(1) << 19);
+}
+
 int leat_jpeg_restore(const void *data, size_t length, uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     struct leat_jpeg_coefficients coefficients = {0};

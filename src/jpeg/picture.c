@@ -31,8 +31,8 @@
 
 /* Bytes before and after a row of samples: what kernels read there, and what an inverse DCT writes behind. */
 #define PAD 64
-/* A thread keeps so much from photo to photo. */
-#define KEPT ((size_t)4 << 20)
+/* A thread keeps so much from photo to photo: rows of some 6000 pixels. */
+#define KEPT ((size_t)1 << 20)
 
 /* A component at the scale of the picture. */
 struct plane {
@@ -227,6 +227,21 @@ static bool place(struct leat_jpeg_picture *p, uint8_t *base, uint64_t *total)
         p->out = base ? base + at : NULL;
     }
     return true;
+}
+
+/* What `place` sets aside for a box of the whole image, and the most that borders can add. */
+uint64_t leat_jpeg_picture_most_bytes(const struct leat_jpeg_frame *frame)
+{
+    const uint64_t width = frame->width;
+    uint64_t total = 4 * (width + 64) + 4 * PAD;
+    for (unsigned c = 0; c < frame->n_components; c++) {
+        const struct leat_jpeg_component *component = &frame->component[c];
+        const uint64_t blocks = (uint64_t)component->blocks_w * component->v;
+        total += (uint64_t)(LEAT_JPEG_ROWS_AT_ONCE * component->v + 1) * 8 * ((uint64_t)component->blocks_w * 8 + 4 * PAD) + 2 * PAD;
+        total += width + 256 + 2 * PAD;
+        total += LEAT_JPEG_ROWS_AT_ONCE * (blocks * (64 * sizeof(int16_t) + 1) + 4 * PAD);
+    }
+    return total;
 }
 
 static int reserve(struct leat_jpeg_picture *p, struct leat_error *error)

@@ -23,6 +23,8 @@ int leat_jpeg_picture_begin(struct leat_jpeg_picture *picture, const struct leat
 /* The next row of the box, at most h times: valid until the next call; 64 readable bytes follow the last pixel.
  * Errors: those of the source. */
 int leat_jpeg_picture_row(struct leat_jpeg_picture *picture, const uint8_t **row, struct leat_error *error);
+/* Bytes that a picture of this frame takes at most, whatever the box and the scale. */
+uint64_t leat_jpeg_picture_most_bytes(const struct leat_jpeg_frame *frame);
 /* Gives back what only a huge photo needed. */
 void leat_jpeg_picture_trim(struct leat_jpeg_picture *picture);
 

@@ -196,18 +196,15 @@ static const struct leat_decode_backend *backend_of(const struct leat_decode_req
     return leat_decode_recognise(request->data, request->length, error);
 }
 
-/* After the photo was opened: its header is good. */
-static unsigned orientation_of(const struct leat_decode_request *request)
+unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length)
 {
     struct leat_raw_photo raw;
     struct leat_jpeg_original original;
-    if (!request->exif)
-        return 1;
-    if (request->form == LEAT_FORM_RAW)
-        return leat_raw_photo_get(request->data, request->length, &raw) ? raw.orientation : 1;
-    if (request->form == LEAT_FORM_FAST)
-        return leat_jpeg_fast_original(request->data, request->length, &original, NULL) ? 1 : original.orientation;
-    return leat_exif_orientation(request->data, request->length);
+    if (form == LEAT_FORM_RAW)
+        return leat_raw_photo_get(data, length, &raw) ? raw.orientation : 1;
+    if (form == LEAT_FORM_FAST)
+        return leat_jpeg_fast_original(data, length, &original, NULL) ? 1 : original.orientation;
+    return leat_exif_orientation(data, length);
 }
 
 int leat_decoder_open(struct leat_decoder *d, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
@@ -232,7 +229,7 @@ int leat_decoder_open(struct leat_decoder *d, const struct leat_decode_request *
         return rc;
     }
     d->now = slot;
-    d->orientation = orientation_of(request);
+    d->orientation = request->exif ? leat_decode_orientation(request->form, request->data, request->length) : 1;
     leat_decoder_scaled_size(d, 1, width, height);
     return LEAT_OK;
 }

@@ -46,6 +46,9 @@ extern const struct leat_decode_backend leat_decode_jpeg, leat_decode_png, leat_
 /* The decoder for these bytes, or NULL with an error that names what they look like. */
 const struct leat_decode_backend *leat_decode_recognise(const void *data, size_t length, struct leat_error *error);
 
+/* The orientation of a photo of any form whose header is good. */
+unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length);
+
 /* The EXIF orientation, 1 to 8, of a JPEG, PNG or WebP; 1 where there is none or it makes no sense. */
 unsigned leat_exif_orientation(const void *data, size_t length);
 

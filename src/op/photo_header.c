@@ -15,7 +15,8 @@
 
 #include "base/error.h"
 #include "format/source.h"
-#include "jpeg/source.h"
+#include "jpeg/fast.h"
+#include "jpeg/picture.h"
 #include "op/decode_internal.h"
 #include "op/program.h"
 
@@ -273,53 +274,81 @@ int leat_photo_probe(const void *data, size_t length, struct leat_photo_info *in
 
 /* ---- memory --------------------------------------------------------------------------------------------------------- */
 
-/* Rows of a decoder between its steps: samples, pixels, and three groups of rows for smooth upsampling. */
+/* Rows of libjpeg between its steps: samples, pixels, and three groups of rows for smooth upsampling. */
 #define ROWS_BYTES 160
-/* What our own path for JPEGs keeps of a block in a row of MCUs: coefficients of the rows that are read at once, and the samples of
- * these, of the row above and of the row below. */
-#define BLOCK_BYTES (LEAT_JPEG_ROWS_AT_ONCE * (64 * 2 + 1) + (LEAT_JPEG_ROWS_AT_ONCE + 2) * 64)
-/* Blocks in a row of MCUs are at most so many for each 8 pixels of width: components times the largest factor downwards. */
-#define MOST_BLOCKS (LEAT_JPEG_MAX_COMPONENTS * 4)
+/* What the entropy decoder and the packer of row indexes know of a row of MCUs. */
+#define INDEX_BYTES 128
 
-static uint64_t jpeg_bytes(struct bytes file, uint32_t width, uint64_t pixels)
+/* The frame that a JPEG's header describes, but for its tables and colours. False: libjpeg's business. */
+static bool jpeg_frame(struct bytes file, struct leat_jpeg_frame *frame, uint8_t *marker)
 {
     struct bytes body;
     size_t at = 2;
-    uint8_t marker;
-    unsigned most = 1, most_h = 1, sum = 0;
-    while ((marker = jpeg_segment(file, &at, &body)) && !is_frame(marker))
+    while ((*marker = jpeg_segment(file, &at, &body)) && !is_frame(*marker))
         ;
-    if (!marker || body.n < 6)
-        return 0;
-    for (size_t i = 0; i < body.p[5] && 6 + 3 * i + 1 < body.n; i++) {
-        unsigned h = body.p[6 + 3 * i + 1] >> 4, v = body.p[6 + 3 * i + 1] & 15;
-        most = h * v > most ? h * v : most;
-        most_h = h > most_h ? h : most_h;
-        sum += h * v;
+    memset(frame, 0, sizeof *frame);
+    if (!*marker || body.n < 6 || body.p[5] > LEAT_JPEG_MAX_COMPONENTS || body.n < 6 + 3 * (size_t)body.p[5])
+        return false;
+    frame->height = number(body.p + 1, 2, true);
+    frame->width = number(body.p + 3, 2, true);
+    frame->n_components = body.p[5];
+    frame->colour = frame->n_components == 1 ? LEAT_JPEG_GRAY : frame->n_components == 3 ? LEAT_JPEG_YCC : LEAT_JPEG_CMYK;
+    for (unsigned i = 0; i < frame->n_components; i++) {
+        frame->component[i].h = body.p[6 + 3 * i + 1] >> 4;
+        frame->component[i].v = body.p[6 + 3 * i + 1] & 15;
     }
-    if (body.p[5] == 1)
-        most = most_h = sum = 1; /* one component has MCUs of one block */
-    if (marker <= 0xc1)          /* one scan, mostly; sequential photos whose scans are apart are rare, and small */
-        return (width / (8 * most_h) + 1) * (uint64_t)sum * BLOCK_BYTES;
-    return 2 * pixels * sum / most; /* all coefficients of all components, two bytes each */
+    return leat_jpeg_frame_complete(frame);
+}
+
+/* As it came: libjpeg's rows, or ours, or first ours and then libjpeg's. */
+static uint64_t jpeg_bytes(struct bytes file, const struct leat_photo_info *info)
+{
+    struct leat_jpeg_frame frame;
+    uint8_t marker;
+    uint64_t bytes = (uint64_t)info->width * ROWS_BYTES, coefficients = 0;
+    bool ours = jpeg_frame(file, &frame, &marker);
+    if (marker <= 0xc1) /* one scan, mostly; sequential photos whose scans are apart are rare, and small */
+        return bytes + (ours ? leat_jpeg_picture_most_bytes(&frame) + (uint64_t)frame.mcus_h * INDEX_BYTES : 0);
+    for (unsigned c = 0; ours && c < frame.n_components; c++)
+        coefficients += (uint64_t)frame.component[c].blocks_w * frame.component[c].blocks_h * 64 * 2;
+    return bytes + (ours ? coefficients : (uint64_t)info->width * info->height * LEAT_JPEG_MAX_COMPONENTS * 2);
+}
+
+static uint64_t fast_bytes(struct bytes file, struct leat_photo_info *info)
+{
+    struct leat_jpeg_frame frame;
+    if (leat_jpeg_fast_frame(file.p, file.n, &frame, NULL))
+        return 0;
+    info->width = frame.width;
+    info->height = frame.height;
+    return leat_jpeg_picture_most_bytes(&frame) + leat_jpeg_fast_most_bytes(&frame);
 }
 
 uint64_t leat_photo_decode_bytes(const struct leat_row *photo, bool exif)
 {
-    struct leat_photo_info info;
+    struct leat_photo_info info = {.width = photo->width, .height = photo->height};
     struct bytes file = {photo->data, photo->length};
-    if (photo->form != LEAT_FORM_ORIGINAL) { /* RAW: rows are there; FAST: of any sampling. Either may have been turned */
-        uint64_t bytes = photo->form == LEAT_FORM_FAST ? ((uint64_t)photo->width / 8 + 4) * MOST_BLOCKS * BLOCK_BYTES : 0;
-        return bytes + (uint64_t)photo->width * ROWS_BYTES + (exif ? (uint64_t)photo->width * photo->height * 4 : 0);
-    }
-    if (leat_photo_probe(file.p, file.n, &info, NULL))
+    uint64_t bytes = photo->form == LEAT_FORM_FAST ? fast_bytes(file, &info) : 0;
+    if (photo->form == LEAT_FORM_ORIGINAL && leat_photo_probe(file.p, file.n, &info, NULL))
         return 0; /* decoding will say what is wrong before it takes any memory */
-    uint64_t pixels = (uint64_t)info.width * info.height, bytes = (uint64_t)info.width * ROWS_BYTES;
-    if (info.image_kind == LEAT_IMAGE_PNG)
-        bytes += file.p[28] ? pixels * 4 : 0; /* interlaced: its rows come in seven passes */
-    else if (info.image_kind == LEAT_IMAGE_WEBP)
-        bytes += pixels * 8; /* the delivered pixels, and those of the decoder where it is lossless or has transparency */
-    else
-        bytes += jpeg_bytes(file, info.width, pixels);
-    return bytes + (exif && leat_exif_orientation(file.p, file.n) > 2 ? pixels * 4 : 0);
+    uint64_t pixels = (uint64_t)info.width * info.height;
+    if (photo->form == LEAT_FORM_RAW)
+        bytes = (uint64_t)info.width * 4;
+    else if (info.image_kind == LEAT_IMAGE_PNG)
+        bytes = (uint64_t)info.width * ROWS_BYTES + (file.p[28] ? pixels * 4 : 0); /* interlaced: its rows come in seven passes */
+    else if (info.image_kind == LEAT_IMAGE_WEBP) /* the delivered pixels, and the decoder's if it is lossless or has transparency */
+        bytes = (uint64_t)info.width * ROWS_BYTES + pixels * 8;
+    else if (photo->form == LEAT_FORM_ORIGINAL)
+        bytes = jpeg_bytes(file, &info);
+    return bytes + (exif && leat_decode_orientation(photo->form, file.p, file.n) > 2 ? pixels * 4 : 0);
+}
+
+uint64_t leat_photo_restore_bytes(const struct leat_row *photo)
+{
+    struct leat_jpeg_frame frame;
+    struct leat_jpeg_original original;
+    if (photo->form != LEAT_FORM_FAST || leat_jpeg_fast_frame(photo->data, photo->length, &frame, NULL) ||
+        leat_jpeg_fast_original(photo->data, photo->length, &original, NULL))
+        return 0;
+    return leat_jpeg_restore_most_bytes(&frame, &original);
 }

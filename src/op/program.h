@@ -113,6 +113,8 @@ int leat_photo_probe(const void *data, size_t length, struct leat_photo_info *in
  * is done. 0 for bytes that are no photo. Any thread. */
 #define LEAT_DECODE_BYTES (UINT64_C(2) << 20)
 uint64_t leat_photo_decode_bytes(const struct leat_row *photo, bool exif);
+/* The same for a photo in the fast form that is delivered as it came; 0 for any other. */
+uint64_t leat_photo_restore_bytes(const struct leat_row *photo);
 /* Scans to the end (entropy decoding only, where the format allows). LEAT_E_DECODE with the decoder's words and, where
  * known, the byte offset, for anything a decoder would error or warn about. `checker` keeps what can be reused from
  * photo to photo; one thread at a time. */
