@@ -37,16 +37,20 @@ static void unpack_escapes(const struct leat_jpeg_streams *s, uint16_t *escapes)
 static void unpack_values(const struct leat_jpeg_streams *s, const uint16_t *escape, int16_t *values)
 {
     escape += s->escapes_group - s->e0;
-    for (uint32_t g = s->group; g < s->n1; g += 8, values += 8) {
-        const unsigned a = s->a[g / 8], b = s->b[g / 8], sign = s->sign[g / 8];
-        const uint64_t minus = spread(sign);
-        const uint64_t bytes = ((UINT64_C(0x0101010101010101) + spread(a) + 2 * spread(b)) ^ minus * 255) + minus;
-        int8_t small[8];
-        memcpy(small, &bytes, 8);
-        for (int i = 0; i < 8; i++)
-            values[i] = small[i];
-        for (unsigned e = a & b; e; e &= e - 1) {
-            const unsigned i = (unsigned)__builtin_ctz(e), v = *escape++, negative = sign >> i & 1;
+    for (uint32_t g = s->group; g < s->n1; g += 64, values += 64) {
+        for (unsigned i = 0; i < 64; i += 8) {
+            const uint64_t minus = spread(s->sign[(g + i) / 8]);
+            const uint64_t magnitudes = UINT64_C(0x0101010101010101) + spread(s->a[(g + i) / 8]) + 2 * spread(s->b[(g + i) / 8]);
+            const uint64_t bytes = (magnitudes ^ minus * 255) + minus;
+            int8_t small[8];
+            memcpy(small, &bytes, 8);
+            for (unsigned j = 0; j < 8; j++)
+                values[i + j] = small[j];
+        }
+        /* a loop over many: where it ends cannot be foretold */
+        const uint64_t sign = leat_get_u64(s->sign + g / 8);
+        for (uint64_t large = leat_get_u64(s->a + g / 8) & leat_get_u64(s->b + g / 8); large; large &= large - 1) {
+            const unsigned i = (unsigned)__builtin_ctzll(large), v = *escape++, negative = sign >> i & 1;
             values[i] = (int16_t)(uint16_t)((v ^ (0 - negative)) + negative);
         }
     }
