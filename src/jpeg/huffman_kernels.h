@@ -13,7 +13,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* Natural order, and 0 for all behind 63: what is written there is overwritten by the DC, which is written last. */
-static const uint8_t natural[LEAT_JPEG_ALONE + 64] = {
+static const uint8_t natural[256] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
     35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 };
@@ -53,15 +53,56 @@ INLINE bool read_dc(struct leat_jpeg_bits *b, const struct leat_jpeg_dc_table *t
     return true;
 }
 
-/* One look. */
-INLINE uint64_t step(struct leat_jpeg_bits *b, const struct leat_jpeg_ac_look *e, uint64_t k, int16_t *block)
+/* In vectors; for memset, compilers take a loop of the microcode. */
+INLINE void clear(int16_t *block)
 {
-    if (block) {
-        block[natural[k + e->at1]] = e->value1;
-        block[natural[k + e->at2]] = e->value2;
-    }
-    take(b, e->bits);
+    typedef uint64_t lanes __attribute__((vector_size(32), may_alias));
+    lanes *const p = (lanes *)(void *)block;
+    p[0] = p[1] = p[2] = p[3] = (lanes){0};
+}
+
+/* What follows reads the fields of an entry from memory: the core loads more in a cycle than it shifts, and compilers would shift
+ * them out of what was loaded before. */
+INLINE const union leat_jpeg_ac_look *again(const union leat_jpeg_ac_look *e)
+{
+    __asm__("" : "+r"(e));
+    return e;
+}
+
+/* Writes what a look at `acc` has found behind `at` in natural order. */
+INLINE void write(const union leat_jpeg_ac_look *e, uint64_t acc, const uint8_t *at, int16_t *block)
+{
+    const uint32_t more = (uint32_t)(acc >> (-e->bits & 63)) & ((1u << e->more) - 1);
+    const uint64_t at1 = at[e->at1], at2 = at[e->at2];
+    const int32_t value1 = e->value1, value2 = e->value2;
+    block[at1] = (int16_t)(value1 + (int32_t)more);
+    block[at2] = (int16_t)value2;
+}
+
+/* One look. `all` has the bits to take lowest, where shifts look for them. */
+INLINE uint64_t step(struct leat_jpeg_bits *b, const union leat_jpeg_ac_look *e, uint64_t k, int16_t *block)
+{
+    const uint64_t all = e->all, acc = b->acc;
+    b->acc <<= all & 63;
+    b->n -= all;
+    e = again(e);
+    if (block)
+        write(e, acc, natural + k, block);
     return k + e->move;
+}
+
+/* Whether k is that of a block that has ended before its last coefficient. */
+INLINE bool is_end(uint64_t k)
+{
+    return k - LEAT_JPEG_END - 1 <= 62;
+}
+
+/* The last coefficient of a block that has ended; below 0: it has not. */
+INLINE int last_of(uint64_t k)
+{
+    if (__builtin_expect(is_end(k), 1))
+        return (int)k - (int)LEAT_JPEG_END - 1;
+    return k == 64 ? 63 : -1;
 }
 
 /* One code by itself; returns the next k, ALONE for what cannot be. */
@@ -83,34 +124,31 @@ static inline uint64_t one_code(struct leat_jpeg_bits *b, const struct leat_jpeg
     return k + run + 1;
 }
 
-/* The rest of a block, for which `k` is of those from 64 on; `begin` is before its first AC. Returns the next k: 64, or with END. */
+/* A block whose `k` is none that ends it: goes on behind a code that was ALONE, or begins again, if a look took more than the last
+ * coefficient. Returns the next k: 64, or with END; else there is damage. */
 static uint64_t finish(struct leat_jpeg_bits *bits, struct leat_jpeg_bits begin, const struct leat_jpeg_ac_table *table, uint64_t k,
                        int16_t *block)
 {
     struct leat_jpeg_bits b = *bits;
     if (k > LEAT_JPEG_ALONE) {
-        k -= LEAT_JPEG_ALONE;
-        do {
-            k = one_code(&b, table, k, block);
-            while (k < 64) {
-                refill(&b);
-                k = step(&b, &table->look[b.acc >> (64 - LOOK)], k, block);
-            }
-            k -= k > LEAT_JPEG_ALONE ? LEAT_JPEG_ALONE : 0;
-        } while (k < 64);
-    }
-    if (k != 64 && k - LEAT_JPEG_END - 1 > 62) { /* a look took more than the last coefficient, or there is damage */
+        k = one_code(&b, table, k - LEAT_JPEG_ALONE, block);
+    } else {
         b = begin;
-        for (k = 1; k < 64;)
+        k = 1;
+    }
+    while (k < 64) {
+        refill(&b);
+        const struct leat_jpeg_bits before = b;
+        const uint64_t next = step(&b, &table->look[b.acc >> (64 - LOOK)], k, block);
+        if (next > 64 && !is_end(next)) {
+            b = before;
             k = one_code(&b, table, k, block);
+        } else {
+            k = next;
+        }
     }
     *bits = b;
     return k;
-}
-
-INLINE bool is_end(uint64_t k)
-{
-    return k - LEAT_JPEG_END - 1 <= 62;
 }
 
 /* The AC coefficients of a block (NULL: read over), its DC having been read from 56 bits. The place of the last one, or below 0. */
@@ -118,16 +156,15 @@ INLINE int read_ac(struct leat_jpeg_bits *bits, const struct leat_jpeg_ac_table 
 {
     struct leat_jpeg_bits b = *bits;
     const struct leat_jpeg_bits begin = b;
+    const union leat_jpeg_ac_look *const look = again(table->look);
     uint64_t k = 1;
     for (;;) {
 #define STEP()                                                                                                                             \
-    k = step(&b, &table->look[b.acc >> (64 - LOOK)], k, block);                                                                            \
+    k = step(&b, &look[b.acc >> (64 - LOOK)], k, block);                                                                                   \
     if (k >= 64)                                                                                                                           \
     break
         STEP();
-        STEP();
         refill(&b);
-        STEP();
         STEP();
         STEP();
 #undef STEP
@@ -138,7 +175,7 @@ INLINE int read_ac(struct leat_jpeg_bits *bits, const struct leat_jpeg_ac_table 
         b = copy;
     }
     *bits = b;
-    return is_end(k) ? (int)k - (int)LEAT_JPEG_END - 1 : k == 64 ? 63 : -1;
+    return last_of(k);
 }
 
 /* ---- one stream ----------------------------------------------------------------------------------------------------- */
@@ -180,7 +217,7 @@ INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mc
         for (unsigned i = 0; i < mcu->n_blocks; i++) {
             int16_t *const block = __builtin_assume_aligned(to->block[i].coefficients, 64);
             int32_t *const dc = &s->dc[mcu->block[i].component];
-            memset(block, 0, 128);
+            clear(block);
             refill(&b);
             if (!read_dc(&b, mcu->block[i].dc, dc, &s->wrong))
                 return false;
@@ -199,100 +236,154 @@ INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mc
 
 /* ---- two streams ---------------------------------------------------------------------------------------------------- */
 
-/* A block of each, with the same tables: looks by turns, until both have ended; the one that has ended earlier looks at an entry that
- * takes nothing. So a pair of blocks costs one wrong guess. */
-INLINE bool read_ac_two(struct leat_jpeg_bits *bits_a, struct leat_jpeg_bits *bits_b, const struct leat_jpeg_ac_table *table,
-                        int16_t *block_a, int16_t *block_b, int last[2])
+/* Registers are few, so here the bits carry their own count: behind the last one stands a 1, then zeros. */
+struct marked_bits {
+    const uint8_t *p; /* where acc was loaded from */
+    uint64_t acc;
+};
+
+INLINE struct marked_bits marked(const struct leat_jpeg_bits *b)
 {
-    struct leat_jpeg_bits a = *bits_a, b = *bits_b;
-    const struct leat_jpeg_bits begin_a = a, begin_b = b;
-    uint64_t ka = 1, kb = 1;
-    const struct leat_jpeg_ac_look *look = table->look;
-#define STEP()                                                                                                                             \
-    ka = step(&a, &look[ka < 64 ? a.acc >> (64 - LOOK) : 1u << LOOK], ka, block_a);                                                        \
-    kb = step(&b, &look[kb < 64 ? b.acc >> (64 - LOOK) : 1u << LOOK], kb, block_b)
-    for (;;) {
-        STEP();
-        STEP();
-        if (ka >= 64 && kb >= 64)
-            break;
-        refill(&a);
-        refill(&b);
-        STEP();
-        STEP();
-        if (ka >= 64 && kb >= 64)
-            break;
-    }
-#undef STEP
-    if (__builtin_expect(!is_end(ka) && ka != 64, 0)) {
-        struct leat_jpeg_bits copy = a;
-        ka = finish(&copy, begin_a, table, ka, block_a);
+    const uint64_t n = b->n & 63;
+    uint64_t v;
+    struct marked_bits m = {.p = b->p - ((n + 7) >> 3)};
+    memcpy(&v, m.p, 8);
+    m.acc = (__builtin_bswap64(v) | 1) << (-n & 7);
+    return m;
+}
+
+INLINE struct leat_jpeg_bits unmarked(const struct marked_bits *m)
+{
+    const unsigned taken = (unsigned)__builtin_ctzll(m->acc);
+    const uint8_t *p = m->p + (taken >> 3);
+    if (!(taken & 7))
+        return (struct leat_jpeg_bits){.p = p};
+    return (struct leat_jpeg_bits){.p = p + 1, .acc = (uint64_t)*p << (56 + (taken & 7)), .n = 8 - (taken & 7)};
+}
+
+/* Afterwards there are 56 bits or more. */
+INLINE void refill_marked(struct marked_bits *m)
+{
+    const unsigned taken = (unsigned)__builtin_ctzll(m->acc);
+    uint64_t v;
+    m->p += taken >> 3;
+    memcpy(&v, m->p, 8);
+    m->acc = (__builtin_bswap64(v) | 1) << (taken & 7);
+}
+
+INLINE bool read_dc_marked(struct marked_bits *m, const struct leat_jpeg_dc_table *table, int32_t *dc, uint32_t *wrong)
+{
+    struct leat_jpeg_bits b = {.acc = m->acc};
+    const bool read = read_dc(&b, table, dc, wrong);
+    m->acc = b.acc;
+    return read;
+}
+
+/* A look of one stream; `k` is 64 less than the coefficient that comes next. Once a block has ended nothing is taken any more. What is
+ * written behind a block's end goes to the place of the DC. */
+INLINE int64_t step_marked(struct marked_bits *m, const union leat_jpeg_ac_look *look, int64_t k, int16_t *block)
+{
+    const uint64_t acc = m->acc;
+    const union leat_jpeg_ac_look *e = &look[acc >> (64 - LOOK)];
+    const uint64_t all = e->all & (uint64_t)(k >> 63);
+    m->acc <<= all & 63;
+    if (block)
+        write(again(e), acc, natural + 64 + k, block);
+    return k + (int64_t)(all >> 56);
+}
+
+static uint64_t finish_marked(struct marked_bits *m, struct marked_bits begin, const struct leat_jpeg_ac_table *table, uint64_t k,
+                              int16_t *block)
+{
+    struct leat_jpeg_bits b = unmarked(m);
+    k = finish(&b, unmarked(&begin), table, k, block);
+    *m = marked(&b);
+    return k;
+}
+
+/* A block of each, with the same tables: looks by turns until both have ended, so a pair of blocks costs one wrong guess. */
+INLINE bool read_ac_two(struct marked_bits *bits_a, struct marked_bits *bits_b, const struct leat_jpeg_ac_table *table, int16_t *block_a,
+                        int16_t *block_b, int last[2])
+{
+    struct marked_bits a = *bits_a, b = *bits_b;
+    const struct marked_bits begin_a = a, begin_b = b;
+    const union leat_jpeg_ac_look *const look = again(table->look);
+    int64_t ka = 1 - 64, kb = 1 - 64;
+    do {
+        refill_marked(&a);
+        refill_marked(&b);
+        ka = step_marked(&a, look, ka, block_a);
+        kb = step_marked(&b, look, kb, block_b);
+        ka = step_marked(&a, look, ka, block_a);
+        kb = step_marked(&b, look, kb, block_b);
+        ka = step_marked(&a, look, ka, block_a);
+        kb = step_marked(&b, look, kb, block_b);
+    } while ((ka | kb) < 0);
+    uint64_t end_a = (uint64_t)ka + 64, end_b = (uint64_t)kb + 64;
+    if (__builtin_expect(!is_end(end_a) && end_a != 64, 0)) {
+        struct marked_bits copy = a;
+        end_a = finish_marked(&copy, begin_a, table, end_a, block_a);
         a = copy;
     }
-    if (__builtin_expect(!is_end(kb) && kb != 64, 0)) {
-        struct leat_jpeg_bits copy = b;
-        kb = finish(&copy, begin_b, table, kb, block_b);
+    if (__builtin_expect(!is_end(end_b) && end_b != 64, 0)) {
+        struct marked_bits copy = b;
+        end_b = finish_marked(&copy, begin_b, table, end_b, block_b);
         b = copy;
     }
     *bits_a = a;
     *bits_b = b;
-    last[0] = is_end(ka) ? (int)ka - (int)LEAT_JPEG_END - 1 : 63;
-    last[1] = is_end(kb) ? (int)kb - (int)LEAT_JPEG_END - 1 : 63;
-    return (is_end(ka) || ka == 64) && (is_end(kb) || kb == 64);
+    last[0] = last_of(end_a);
+    last[1] = last_of(end_b);
+    return last[0] >= 0 && last[1] >= 0;
 }
 
-INLINE bool skip_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *sb, const struct leat_jpeg_mcu *mcu, uint32_t n)
+INLINE bool may_read_marked(struct leat_jpeg_stream *s, struct marked_bits *m)
 {
-    struct leat_jpeg_bits a = sa->bits, b = sb->bits;
-    while (n--) {
-        if (!may_read(sa, &a) || !may_read(sb, &b))
-            return false;
-        for (unsigned i = 0; i < mcu->n_blocks; i++) {
-            int last[2];
-            refill(&a);
-            refill(&b);
-            if (!read_dc(&a, mcu->block[i].dc, &sa->dc[mcu->block[i].component], &sa->wrong) ||
-                !read_dc(&b, mcu->block[i].dc, &sb->dc[mcu->block[i].component], &sb->wrong) ||
-                !read_ac_two(&a, &b, mcu->block[i].ac, NULL, NULL, last))
-                return false;
-        }
+    if (__builtin_expect(m->p > s->limit, 0)) {
+        s->bits = unmarked(m);
+        const bool more = leat_jpeg_stream_more(s);
+        *m = marked(&s->bits);
+        return more;
     }
-    sa->bits = a;
-    sb->bits = b;
     return true;
 }
 
+/* Without `to_a` blocks are read over. */
 INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *sb, const struct leat_jpeg_mcu *mcu, uint32_t n,
                           struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b)
 {
-    struct leat_jpeg_bits a = sa->bits, b = sb->bits;
+    struct marked_bits a = marked(&sa->bits), b = marked(&sb->bits);
     while (n--) {
-        if (!may_read(sa, &a) || !may_read(sb, &b))
+        if (!may_read_marked(sa, &a) || !may_read_marked(sb, &b))
             return false;
         for (unsigned i = 0; i < mcu->n_blocks; i++) {
-            int16_t *const block_a = __builtin_assume_aligned(to_a->block[i].coefficients, 64);
-            int16_t *const block_b = __builtin_assume_aligned(to_b->block[i].coefficients, 64);
+            int16_t *const block_a = to_a ? __builtin_assume_aligned(to_a->block[i].coefficients, 64) : NULL;
+            int16_t *const block_b = to_b ? __builtin_assume_aligned(to_b->block[i].coefficients, 64) : NULL;
             int32_t *const dc_a = &sa->dc[mcu->block[i].component], *const dc_b = &sb->dc[mcu->block[i].component];
             int last[2];
-            memset(block_a, 0, 128);
-            memset(block_b, 0, 128);
-            refill(&a);
-            refill(&b);
-            if (!read_dc(&a, mcu->block[i].dc, dc_a, &sa->wrong) || !read_dc(&b, mcu->block[i].dc, dc_b, &sb->wrong) ||
+            if (to_a) {
+                clear(block_a);
+                clear(block_b);
+            }
+            refill_marked(&a);
+            refill_marked(&b);
+            if (!read_dc_marked(&a, mcu->block[i].dc, dc_a, &sa->wrong) || !read_dc_marked(&b, mcu->block[i].dc, dc_b, &sb->wrong) ||
                 !read_ac_two(&a, &b, mcu->block[i].ac, block_a, block_b, last))
                 return false;
-            block_a[0] = (int16_t)*dc_a;
-            block_b[0] = (int16_t)*dc_b;
-            *to_a->block[i].last = (uint8_t)last[0];
-            *to_b->block[i].last = (uint8_t)last[1];
-            to_a->block[i].coefficients += 64 * to_a->block[i].step;
-            to_b->block[i].coefficients += 64 * to_b->block[i].step;
-            to_a->block[i].last += to_a->block[i].last_step;
-            to_b->block[i].last += to_b->block[i].last_step;
+            if (to_a) {
+                block_a[0] = (int16_t)*dc_a;
+                block_b[0] = (int16_t)*dc_b;
+                *to_a->block[i].last = (uint8_t)last[0];
+                *to_b->block[i].last = (uint8_t)last[1];
+                to_a->block[i].coefficients += 64 * to_a->block[i].step;
+                to_b->block[i].coefficients += 64 * to_b->block[i].step;
+                to_a->block[i].last += to_a->block[i].last_step;
+                to_b->block[i].last += to_b->block[i].last_step;
+            }
         }
     }
-    sa->bits = a;
-    sb->bits = b;
+    sa->bits = unmarked(&a);
+    sb->bits = unmarked(&b);
     return true;
 }
 
@@ -304,7 +395,7 @@ INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *
     }                                                                                                                                      \
     attributes static bool skip_two(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu, uint32_t n)   \
     {                                                                                                                                      \
-        return skip_mcus_two(a, b, mcu, n);                                                                                                \
+        return read_mcus_two(a, b, mcu, n, NULL, NULL);                                                                                    \
     }                                                                                                                                      \
     attributes static bool read(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n, struct leat_jpeg_places *to,      \
                                 bool ac)                                                                                                   \

@@ -6,19 +6,27 @@
 #include <stdint.h>
 
 #define LEAT_JPEG_DC_LOOK 9
-#define LEAT_JPEG_AC_LOOK 11
+#define LEAT_JPEG_AC_LOOK 10
 
-/* How far a look moves on in its block, beside a number of coefficients. */
-#define LEAT_JPEG_END 128u   /* the block ends here */
-#define LEAT_JPEG_ALONE 256u /* nothing was taken: the code, or code and value, are longer than the look, or there is none */
+/* How far a look moves on in its block, beside a number of coefficients, which is at most 32. With the coefficient that comes next, 1 to
+ * 63, added, what has happened can be told: 64 and up to 95 too many; 97 to 159 the end; 160 to 191 the end after too many; 193 to 255
+ * alone. */
+#define LEAT_JPEG_END 96u /* the block ends here */
+#define LEAT_JPEG_ALONE                                                                                                                    \
+    192u /* nothing was taken: a code that is longer than the look, or with its value longer than LEAT_JPEG_LOOK_BITS, or none */
+#define LEAT_JPEG_LOOK_BITS 18
 
 /* What the next bits hold: up to two AC coefficients with their values, and the end of the block. */
-struct leat_jpeg_ac_look {
-    uint16_t move;    /* coefficients passed, + END or ALONE */
-    uint8_t bits;     /* taken */
-    uint8_t at1, at2; /* where the values stand, from the current coefficient on */
-    int8_t value2;    /* 0 where there is no second one */
-    int16_t value1;
+union leat_jpeg_ac_look {
+    struct {
+        uint8_t bits;     /* taken: LEAT_JPEG_LOOK_BITS at most */
+        uint8_t more;     /* so many of these, the last ones, are to be added to value1 */
+        uint8_t at1, at2; /* where the values stand, from the current coefficient on */
+        int16_t value1;
+        int8_t value2; /* 0 where there is no second one */
+        uint8_t move;  /* coefficients passed, or more: see above */
+    };
+    uint64_t all; /* an entry is the sum of its first and its second coefficient */
 };
 
 /* Bits 0-4: of a code; 5-8: bits of the value behind it; 9-12: zeros before the coefficient. 0: no code, or a longer one. */
@@ -50,7 +58,7 @@ struct leat_jpeg_dc_table {
 struct leat_jpeg_ac_table {
     struct leat_jpeg_codes codes;
     leat_jpeg_code code[1 << LEAT_JPEG_AC_LOOK];
-    struct leat_jpeg_ac_look look[(1 << LEAT_JPEG_AC_LOOK) + 1]; /* the last one takes nothing */
+    union leat_jpeg_ac_look look[(1 << LEAT_JPEG_AC_LOOK) + 1]; /* the last one takes nothing */
 };
 
 /* Makes a table from the counts of codes by length (bits[1] to bits[16]) and their symbols, unless that is what it was made
