@@ -156,7 +156,6 @@ void leat_libjpeg_destroy(struct leat_libjpeg *j)
 {
     leat_libjpeg_close(j);
     leat_decode_buffer_free(&j->line);
-    leat_free(j->scanner);
     memset(j, 0, sizeof *j);
 }
 
@@ -302,14 +301,6 @@ static void start_scan(struct leat_libjpeg *j)
 int leat_libjpeg_scan(struct leat_libjpeg *j, struct leat_error *error)
 {
     j_decompress_ptr cinfo = &j->cinfo;
-    if (!j->started && j->partial && !jpeg_has_multiple_scans(cinfo)) {
-        if (!j->scanner)
-            j->scanner = leat_new(struct leat_jpeg_scanner);
-        if (!j->scanner)
-            return leat_fail(error, LEAT_E_NOMEM, "memory to check a photo could not be had");
-        if (leat_jpeg_scan_is_clean(j->scanner, cinfo))
-            return LEAT_OK;
-    }
     int rc = leat_decode_reserve(&j->line, cinfo->image_width, 4, error);
     if (rc)
         return rc;

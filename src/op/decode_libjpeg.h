@@ -8,7 +8,6 @@
 #include <jpeglib.h>
 
 #include "op/decode_internal.h"
-#include "op/jpeg_scan.h"
 
 /* Zeroed before the first call. */
 struct leat_libjpeg {
@@ -25,7 +24,6 @@ struct leat_libjpeg {
     uint32_t box_w, skip_pixels; /* pixels of libjpeg's row before the box */
     unsigned pixel_bytes;
     struct leat_decode_buffer line;
-    struct leat_jpeg_scanner *scanner; /* made when a photo is checked for the first time */
 };
 
 void leat_libjpeg_destroy(struct leat_libjpeg *j);

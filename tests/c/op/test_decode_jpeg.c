@@ -9,7 +9,6 @@
 #include "format/source.h"
 #include "op/decode.h"
 #include "op/decode_libjpeg.h"
-#include "op/jpeg_scan.h"
 #include "op/program.h"
 
 static const struct photo_style styles[] = {
@@ -544,36 +543,6 @@ static void a_huffman_code_of_all_ones_is_broken_for_check_and_decoder(void **st
     free(pixels);
 }
 
-/* The fast scan may leave a photo to libjpeg; this holds that it does not leave whole photos of the common kinds. */
-static void whole_photos_of_the_common_kinds_are_passed_by_the_fast_scan(void **state)
-{
-    (void)state;
-    struct leat_jpeg_scanner *scanner = calloc(1, sizeof *scanner);
-    assert_non_null(scanner);
-    for (size_t s = 0; s < STYLES; s++) {
-        if (styles[s].progressive || styles[s].arithmetic || styles[s].separate_scans)
-            continue;
-        for (int quality = 5; quality <= 100; quality += 19) {
-            size_t length;
-            unsigned channels = styles[s].in == JCS_GRAYSCALE ? 1 : 3;
-            uint8_t *pixels = photo_pixels(75, 66, channels, s), *data = photo_encode(&styles[s], pixels, 75, 66, quality, &length);
-            struct jpeg_decompress_struct d;
-            struct jpeg_error_mgr errors;
-            d.err = jpeg_std_error(&errors);
-            jpeg_create_decompress(&d);
-            jpeg_mem_src(&d, data, length);
-            assert_int_equal(jpeg_read_header(&d, TRUE), JPEG_HEADER_OK);
-            /* a single component with factors of its own is none of the common kinds */
-            if (channels == 3 || styles[s].h[0] == 1)
-                assert_true(leat_jpeg_scan_is_clean(scanner, &d));
-            jpeg_destroy_decompress(&d);
-            free(data);
-            free(pixels);
-        }
-    }
-    free(scanner);
-}
-
 static void bytes_after_the_end_are_no_damage(void **state)
 {
     (void)state;
@@ -702,7 +671,6 @@ int main(void)
         cmocka_unit_test(checking_finds_what_a_full_decode_finds),
         cmocka_unit_test(odd_photos_have_the_verdict_and_the_pixels_of_libjpeg_in_every_form),
         cmocka_unit_test(a_huffman_code_of_all_ones_is_broken_for_check_and_decoder),
-        cmocka_unit_test(whole_photos_of_the_common_kinds_are_passed_by_the_fast_scan),
         cmocka_unit_test(bytes_after_the_end_are_no_damage),
         cmocka_unit_test(a_photo_without_tables_does_not_borrow_those_of_the_photo_before),
         cmocka_unit_test(a_header_that_promises_too_much_is_refused_before_memory_is_spent),
