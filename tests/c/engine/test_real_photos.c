@@ -11,16 +11,24 @@ static const char *const training =
     "\"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"c\", \"f\", \"n\"]}, \"raw\": {\"field\": \"image\", \"chain\": "
     "[]}}}";
 
-static struct leat_dataset *some_photos(void)
+static struct leat_dataset *photos_with(enum leat_recheck recheck, const char *index_dir)
 {
     char path[PATH_MAX];
+    struct leat_open_options open = LEAT_OPEN_OPTIONS_INIT;
     struct leat_error error;
     struct leat_dataset *all, *some;
     snprintf(path, sizeof path, "%s/imagenet", getenv("LEAT_DATA"));
-    all = test_open(path);
+    open.recheck = recheck;
+    open.index_dir = index_dir;
+    assert_ok(leat_dataset_open(path, &open, &all, &error));
     assert_ok(leat_dataset_slice(all, 0, 580, 6, &some, &error));
     leat_dataset_release(all);
     return some;
+}
+
+static struct leat_dataset *some_photos(void)
+{
+    return photos_with(LEAT_RECHECK_FIRST, NULL);
 }
 
 /* The same, packed. */
@@ -87,9 +95,60 @@ static void promise_4_no_allocation_per_photo_in_steady_state(void **state)
     leat_dataset_release(dataset);
 }
 
+static uint64_t hash_of(struct leat_dataset *dataset)
+{
+    struct leat_loader_options options = test_options(16);
+    options.program = training;
+    options.budget_bytes = 128 << 20;
+    struct leat_loader *loader = test_loader(dataset, &options);
+    uint64_t hash = test_hash_epochs(loader, 2);
+    leat_loader_close(loader);
+    return hash;
+}
+
+/* How many photos have an index, and whether it is read from a file. */
+static uint64_t indexes(struct leat_dataset *dataset, bool apart)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < leat_dataset_count(dataset); i++) {
+        struct leat_sample_ref ref;
+        struct leat_extent extent;
+        struct leat_error error;
+        size_t failed;
+        leat_dataset_locate(dataset, &i, 1, &ref);
+        assert_ok(leat_dataset_extents(dataset, 0, &ref, 1, &extent, &failed, &error));
+        assert_true(extent.rows_length <= extent.length / 100);
+        n += extent.rows_length && extent.rows_apart == apart;
+    }
+    return n;
+}
+
+static void rows_of_a_folder_do_not_depend_on_what_it_remembers(void **state)
+{
+    (void)state;
+    test_data();
+    char folder[128];
+    snprintf(folder, sizeof folder, "%s", test_path("indexes"));
+    struct leat_dataset *dataset = photos_with(LEAT_RECHECK_NEVER, NULL); /* nothing is scanned, so nothing remembered */
+    uint64_t expected = hash_of(dataset), photos = leat_dataset_count(dataset);
+    assert_int_equal(indexes(dataset, false), 0);
+    leat_dataset_release(dataset);
+    dataset = photos_with(LEAT_RECHECK_FIRST, folder);
+    assert_int_equal(hash_of(dataset), expected); /* the first epoch scans, the second has indexes */
+    assert_true(indexes(dataset, false) > photos * 9 / 10);
+    leat_dataset_release(dataset);
+    for (int recheck = LEAT_RECHECK_FIRST; recheck <= LEAT_RECHECK_NEVER; recheck++) { /* from the file */
+        dataset = photos_with(recheck, folder);
+        assert_true(indexes(dataset, true) > photos * 9 / 10);
+        assert_int_equal(hash_of(dataset), expected);
+        leat_dataset_release(dataset);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_a_folder_do_not_depend_on_what_it_remembers),
         cmocka_unit_test(promise_1_real_photos_are_the_same_for_any_threads_and_region),
         cmocka_unit_test(promise_4_no_allocation_per_photo_in_steady_state),
     };
