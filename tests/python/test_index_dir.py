@@ -1,0 +1,89 @@
+"""What a folder of photos remembers from process to process, in ``index_dir``."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import pickle
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import leat
+
+PHOTOS = 6
+
+
+@pytest.fixture
+def photos(tmp_path: Path, jpeg: Callable[..., bytes]) -> Path:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for i in range(PHOTOS):
+        (folder / f"{i}.jpg").write_bytes(jpeg(400, 300, seed=i, quality=90))
+    return folder
+
+
+def crops(ds: leat.Dataset) -> str:
+    """A hash of two epochs of crops: the first scans each photo, the second has what that left."""
+    loader = leat.Loader(ds, batch_size=2, shuffle=True, seed=3, outputs={"image": [leat.ops.Decode(), leat.ops.RandomResizedCrop(32)]})
+    found = hashlib.sha256()
+    for _ in range(2):
+        for batch in loader:
+            found.update(np.asarray(batch["image"]).tobytes())
+    return found.hexdigest()
+
+
+def crops_elsewhere(photos: str, indexes: str, recheck: str) -> str:
+    return crops(leat.open(photos, index_dir=indexes, recheck=recheck))
+
+
+def test_an_index_is_kept_and_found_by_other_processes(photos: Path, tmp_path: Path) -> None:
+    expected = crops(leat.open(photos))
+    indexes = tmp_path / "made" / "when needed"
+    ds = leat.open(photos, index_dir=indexes)
+    assert not indexes.exists()
+    assert crops(ds) == expected
+    del ds
+    (kept,) = indexes.iterdir()
+    size = kept.stat().st_size
+    photo_bytes = sum(p.stat().st_size for p in photos.iterdir())
+    assert PHOTOS * 100 < size < photo_bytes * 0.01 + 500
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        for recheck in ("first", "always", "never"):
+            assert pool.apply(crops_elsewhere, (str(photos), str(indexes), recheck)) == expected
+    assert kept.stat().st_size == size  # all was known
+
+
+def test_a_dataset_with_indexes_is_pickled_as_it_was_opened(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ds = leat.open("photos", index_dir="indexes")
+    state = pickle.dumps(ds[1:])
+    expected = crops(ds)
+    del ds
+    monkeypatch.chdir("/")
+    there = pickle.loads(state)
+    assert len(there) == PHOTOS - 1 and there[0]["name"] == "1.jpg"
+    assert crops(leat.open(photos, index_dir=tmp_path / "indexes", recheck="never")) == expected
+    assert [p.name for p in tmp_path.iterdir() if p.is_dir() and p.name != "photos"] == ["indexes"]
+
+
+@pytest.mark.parametrize("content", [b"", b"something else", b"leatrows" * 100])
+def test_what_is_no_index_is_made_anew(photos: Path, tmp_path: Path, content: bytes) -> None:
+    indexes = tmp_path / "indexes"
+    expected = crops(leat.open(photos, index_dir=indexes))
+    (kept,) = indexes.iterdir()
+    whole = kept.stat().st_size
+    kept.write_bytes(content)
+    assert crops(leat.open(photos, index_dir=indexes)) == expected
+    assert kept.stat().st_size == whole
+
+
+def test_a_place_that_cannot_be_written_is_no_error(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ds = leat.open(photos, index_dir=tmp_path / "file" / "indexes")
+    assert crops(ds) == crops(leat.open(photos))
