@@ -213,6 +213,7 @@ static int encode_sequential(struct leat_jpeg_encoder *e, const struct leat_jpeg
     struct leat_jpeg_sequence s = {
         .item = e->item,
         .stop = e->item + LEAT_JPEG_ITEMS - LEAT_JPEG_MCU_ITEMS,
+        .zigzag_bits = e->zigzag_bits,
         .entry = e->entry,
         .escape = LEAT_JPEG_FIRST_ESCAPE,
         .escape_stop = LEAT_JPEG_ENTRIES - LEAT_JPEG_MCU_ITEMS,
@@ -253,11 +254,17 @@ struct leat_jpeg_encoder *leat_jpeg_encoder_new(enum leat_isa isa)
     struct leat_jpeg_encoder *e = leat_new(struct leat_jpeg_encoder);
     if (!e)
         return NULL;
+    for (unsigned k = 0; k < 64; k++) /* in zigzag order; n in natural order */
+        for (unsigned n = leat_jpeg_natural[k], bits = 0; bits < 256; bits++)
+            if (bits >> (n & 7) & 1)
+                e->zigzag_bits[n / 8][bits] |= UINT64_C(1) << k;
     e->itemise = leat_jpeg_itemise_portable;
     e->items_to_bits = leat_jpeg_items_portable;
 #if defined(__x86_64__)
-    if (isa >= LEAT_ISA_AVX2)
+    if (isa >= LEAT_ISA_AVX2) {
+        e->itemise = leat_jpeg_itemise_avx2;
         e->items_to_bits = leat_jpeg_items_avx2;
+    }
     if (isa >= LEAT_ISA_AVX512)
         e->itemise = leat_jpeg_itemise_avx512;
 #endif

@@ -26,6 +26,14 @@ TARGET static inline bool store_items(uint16_t *item, __m256i steps, __m256i nat
     return unusual;
 }
 
+/* A block with such ones. */
+TARGET static __attribute__((noinline)) uint16_t *unusual_items(struct leat_jpeg_sequence *s, uint16_t *item,
+                                                                const struct leat_jpeg_sequence_block *at, const int16_t block[64],
+                                                                uint64_t mask)
+{
+    return leat_jpeg_items_ac(s, item, at, block, mask);
+}
+
 TARGET uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *s, uint32_t x, uint32_t end)
 {
     _Alignas(64) static const uint8_t order[64] = {
@@ -58,7 +66,7 @@ TARGET uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *s, uint32_t 
                 unusual |= store_items(item + 32, _mm512_extracti64x4_epi64(steps, 1), _mm512_extracti64x4_epi64(natural, 1), low, high,
                                        from->ac, n - 32);
             if (__builtin_expect(unusual, 0))
-                item = leat_jpeg_items_ac(s, item, from, block, mask);
+                item = unusual_items(s, item, from, block, mask);
             else
                 item += n + (unsigned)(~mask >> 63);
         }

@@ -78,6 +78,18 @@ static inline uint32_t leat_jpeg_value_bits(int value, unsigned size)
     return (uint32_t)(value - (value < 0)) & ((1u << size) - 1);
 }
 
+/* [row][bits of its eight coefficients]: the same bits in zigzag order. */
+typedef uint64_t leat_jpeg_zigzag_bits[256];
+
+/* `present`: bit k, the k-th coefficient in natural order is not 0. The same in zigzag order, without DC. */
+static inline uint64_t leat_jpeg_zigzag_mask(const leat_jpeg_zigzag_bits *bits, uint64_t present)
+{
+    uint64_t mask = 0;
+    for (unsigned row = 0; row < 8; row++)
+        mask |= bits[row][present >> (8 * row) & 255];
+    return mask & ~UINT64_C(1);
+}
+
 /* The blocks of one row of a sequential scan, and the items that come of them. */
 struct leat_jpeg_sequence {
     unsigned blocks; /* of an MCU */
@@ -89,6 +101,7 @@ struct leat_jpeg_sequence {
         const uint32_t *dc_code, *ac_code;
     } block[LEAT_JPEG_MCU_BLOCKS];
     int predictor[LEAT_JPEG_MAX_COMPONENTS];
+    const leat_jpeg_zigzag_bits *zigzag_bits;
     uint16_t *item, *stop;        /* the next item; no MCU begins behind `stop` */
     uint32_t *entry;              /* the table */
     uint32_t escape, escape_stop; /* the next escape; no MCU begins behind `escape_stop` */
@@ -124,9 +137,9 @@ static inline uint16_t *leat_jpeg_item_dc(struct leat_jpeg_sequence *s, uint16_t
 }
 
 /* The items of the other coefficients, whose mask in zigzag order is `mask`; of any runs and values. */
-static __attribute__((noinline, unused)) uint16_t *leat_jpeg_items_ac(struct leat_jpeg_sequence *s, uint16_t *item,
-                                                                      const struct leat_jpeg_sequence_block *at, const int16_t block[64],
-                                                                      uint64_t mask)
+static inline __attribute__((always_inline)) uint16_t *leat_jpeg_items_ac(struct leat_jpeg_sequence *s, uint16_t *item,
+                                                                          const struct leat_jpeg_sequence_block *at,
+                                                                          const int16_t block[64], uint64_t mask)
 {
     unsigned next = 1;
     for (; mask; mask &= mask - 1) {
@@ -186,6 +199,7 @@ uint32_t leat_jpeg_itemise_portable(struct leat_jpeg_sequence *sequence, uint32_
 uint32_t leat_jpeg_items_portable(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n);
 #if defined(__x86_64__)
 uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
+uint32_t leat_jpeg_itemise_avx2(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
 uint32_t leat_jpeg_items_avx2(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n);
 #endif
 
@@ -206,6 +220,7 @@ struct leat_jpeg_encoder {
     unsigned restarts; /* markers written in this scan */
     int failed;        /* the first failure of the scan */
     struct leat_jpeg_codes dc[4], ac[4];
+    leat_jpeg_zigzag_bits zigzag_bits[8];
     uint32_t entry[LEAT_JPEG_ENTRIES];
     uint16_t item[LEAT_JPEG_ITEMS];
     uint8_t buffer[LEAT_JPEG_ENCODER_BYTES + 8];

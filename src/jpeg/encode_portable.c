@@ -1,23 +1,23 @@
-/* Blocks to items, one coefficient after the other. Most are 0, so they are passed four at a time. */
+/* Blocks to items, one coefficient after the other. Which are not 0 is found for a row of eight at once. */
 #include "jpeg/encode_internal.h"
 
-/* Where the k-th coefficient of a row-by-row block stands in zigzag order. */
-static const uint8_t zigzag_of[64] = {
-    0,  1,  5,  6,  14, 15, 27, 28, 2,  4,  7,  13, 16, 26, 29, 42, 3,  8,  12, 17, 25, 30, 41, 43, 9,  11, 18, 24, 31, 40, 44, 53,
-    10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38, 46, 51, 55, 60, 21, 34, 37, 47, 50, 56, 59, 61, 35, 36, 48, 49, 57, 58, 62, 63,
-};
+/* Bit k: the k-th coefficient of a row is not 0. */
+static unsigned row_present(const int16_t row[8])
+{
+    unsigned mask = 0;
+    for (unsigned k = 0; k < 8; k++)
+        mask |= (unsigned)(row[k] != 0) << k;
+    return mask;
+}
 
-/* Bit k: the k-th coefficient in zigzag order is not 0. */
-static uint64_t present(const int16_t block[64])
+static uint64_t block_present(const int16_t block[64])
 {
     uint64_t mask = 0;
-    for (unsigned i = 0; i < 64; i += 4) {
-        uint64_t four;
-        memcpy(&four, block + i, 8);
-        if (!four)
-            continue;
-        for (unsigned k = i; k < i + 4; k++)
-            mask |= (uint64_t)(block[k] != 0) << zigzag_of[k];
+    for (unsigned row = 0; row < 8; row++) {
+        uint64_t half[2];
+        memcpy(half, block + 8 * row, 16);
+        if (half[0] | half[1])
+            mask |= (uint64_t)row_present(block + 8 * row) << (8 * row);
     }
     return mask;
 }
@@ -29,7 +29,7 @@ uint32_t leat_jpeg_itemise_portable(struct leat_jpeg_sequence *s, uint32_t x, ui
         for (unsigned i = 0; i < s->blocks; i++) {
             const int16_t *block = s->block[i].at + x * s->block[i].step;
             item = leat_jpeg_item_dc(s, item, &s->block[i], block[0]);
-            item = leat_jpeg_items_ac(s, item, &s->block[i], block, present(block) & ~UINT64_C(1));
+            item = leat_jpeg_items_ac(s, item, &s->block[i], block, leat_jpeg_zigzag_mask(s->zigzag_bits, block_present(block)));
         }
     s->item = item;
     return x;
