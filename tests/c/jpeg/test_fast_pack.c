@@ -1,6 +1,7 @@
 /* JPEG files to the decode-fast form and back; and payloads that somebody damaged, or made to do harm. */
 #include "../op/photos.h"
 
+#include "base/alloc.h"
 #include "base/hash.h"
 #include "jpeg/fast_format.h"
 
@@ -259,6 +260,76 @@ static void a_size_that_the_rows_cannot_hold_is_refused(void **state)
     free(jpeg);
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+static size_t allocations, failing;
+
+static void *allocate(size_t bytes)
+{
+    return ++allocations == failing ? NULL : malloc(bytes);
+}
+static void *resize(void *p, size_t bytes)
+{
+    return ++allocations == failing ? NULL : realloc(p, bytes);
+}
+
+static int pack_and_restore(const uint8_t *jpeg, size_t length)
+{
+    struct leat_jpeg_packer *packer = leat_jpeg_packer_new();
+    const uint8_t *packed;
+    size_t packed_length, back_length;
+    uint8_t *back = NULL;
+    int rc = packer ? leat_jpeg_pack(packer, jpeg, length, 1, 1, &packed, &packed_length, &error) : LEAT_E_NOMEM;
+    if (!rc)
+        rc = leat_jpeg_restore(packed, packed_length, &back, &back_length, &error);
+    if (!rc)
+        assert_memory_equal(back, jpeg, length);
+    leat_free(back);
+    leat_jpeg_packer_free(packer);
+    return rc;
+}
+
+static void whichever_allocation_fails_it_is_said(void **state)
+{
+    size_t length;
+    uint8_t *jpeg = make_jpeg(&styles[1], 40, 24, 80, &length);
+    const struct leat_allocator usual = leat_allocator;
+    size_t n = 0;
+    leat_allocator = (struct leat_allocator){allocate, resize, free};
+    for (int rc = LEAT_E_NOMEM; rc; n++) {
+        allocations = 0;
+        failing = n + 1;
+        rc = pack_and_restore(jpeg, length);
+        if (allocations < failing)
+            assert_int_equal(rc, LEAT_OK);
+        else
+            assert_int_equal(rc, LEAT_E_NOMEM);
+    }
+    leat_allocator = usual;
+    assert_in_range(n, 10, 200);
+    free(jpeg);
+}
+
+static void reading_allocates_only_for_a_photo_wider_than_all_before(void **state)
+{
+    size_t length, packed_length;
+    uint8_t *jpeg = make_jpeg(&styles[2], 200, 70, 80, &length), *packed = pack(jpeg, length, &packed_length);
+    struct leat_jpeg_fast *fast = leat_jpeg_fast_new(leat_cpu_isa());
+    const struct leat_jpeg_frame *frame;
+    struct leat_jpeg_source *source;
+    assert_non_null(fast);
+    assert_ok(leat_jpeg_fast_open(fast, packed, packed_length, &frame, &source, &error));
+    const uint64_t before = leat_alloc_count();
+    for (unsigned i = 0; i < 3; i++)
+        assert_ok(leat_jpeg_fast_open(fast, packed, packed_length, &frame, &source, &error));
+    assert_int_equal(leat_alloc_count(), before);
+    leat_jpeg_fast_free(fast);
+    free(packed);
+    free(jpeg);
+}
+
+/* ---- real photos -------------------------------------------------------------------------------------------------- */
+
 static void photos_of_imagenet_come_back(void **state)
 {
     const char *data = test_data();
@@ -290,6 +361,8 @@ int main(void)
         cmocka_unit_test(a_payload_cut_at_any_byte_is_refused),
         cmocka_unit_test(rows_of_anything_never_harm_and_all_sets_agree),
         cmocka_unit_test(a_size_that_the_rows_cannot_hold_is_refused),
+        cmocka_unit_test(whichever_allocation_fails_it_is_said),
+        cmocka_unit_test(reading_allocates_only_for_a_photo_wider_than_all_before),
         cmocka_unit_test(photos_of_imagenet_come_back),
     };
     return cmocka_run_group_tests_name("jpeg/fast_pack", tests, NULL, NULL);
