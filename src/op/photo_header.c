@@ -72,13 +72,19 @@ static unsigned tiff_orientation(struct bytes tiff)
     return 1;
 }
 
+/* TEM and restart markers, which libjpeg passes wherever they stand. */
+static bool has_no_body(uint8_t marker)
+{
+    return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd7);
+}
+
 /* Walks the segments of a JPEG: `*at` (first 2) is where the next one begins. Gives its marker and body, or 0 at the
  * first scan, at the end and where the bytes make no sense. */
 static uint8_t jpeg_segment(struct bytes file, size_t *at, struct bytes *body)
 {
-    /* any number of fill bytes may stand before a marker */
-    while (*at + 1 < file.n && file.p[*at] == 0xff && file.p[*at + 1] == 0xff)
-        ++*at;
+    /* any number of fill bytes may stand before a marker, and markers that have no body */
+    while (*at + 1 < file.n && file.p[*at] == 0xff && (file.p[*at + 1] == 0xff || has_no_body(file.p[*at + 1])))
+        *at += file.p[*at + 1] == 0xff ? 1 : 2;
     struct bytes head = part(file, *at, 4);
     if (!head.p || head.p[0] != 0xff || head.p[1] == 0xda || head.p[1] == 0xd9)
         return 0;
@@ -279,15 +285,19 @@ int leat_photo_probe(const void *data, size_t length, struct leat_photo_info *in
 /* What the entropy decoder and the packer of row indexes know of a row of MCUs. */
 #define INDEX_BYTES 128
 
-/* The frame that a JPEG's header describes, but for its tables and colours. False: libjpeg's business. */
-static bool jpeg_frame(struct bytes file, struct leat_jpeg_frame *frame, uint8_t *marker)
+/* The frame that a JPEG's header describes, but for its tables and colours; false: libjpeg's business. And whether libjpeg keeps all
+ * coefficients until it has read the last scan: of a progressive photo, and of one whose scans are apart. (Of an arithmetic one that
+ * is not asked.) */
+static bool jpeg_frame(struct bytes file, struct leat_jpeg_frame *frame, bool *kept)
 {
     struct bytes body;
     size_t at = 2;
-    while ((*marker = jpeg_segment(file, &at, &body)) && !is_frame(*marker))
+    uint8_t marker;
+    while ((marker = jpeg_segment(file, &at, &body)) && !is_frame(marker))
         ;
     memset(frame, 0, sizeof *frame);
-    if (!*marker || body.n < 6 || body.p[5] > LEAT_JPEG_MAX_COMPONENTS || body.n < 6 + 3 * (size_t)body.p[5])
+    *kept = true;
+    if (!marker || body.n < 6 || body.p[5] > LEAT_JPEG_MAX_COMPONENTS || body.n < 6 + 3 * (size_t)body.p[5])
         return false;
     frame->height = number(body.p + 1, 2, true);
     frame->width = number(body.p + 3, 2, true);
@@ -297,6 +307,10 @@ static bool jpeg_frame(struct bytes file, struct leat_jpeg_frame *frame, uint8_t
         frame->component[i].h = body.p[6 + 3 * i + 1] >> 4;
         frame->component[i].v = body.p[6 + 3 * i + 1] & 15;
     }
+    while (jpeg_segment(file, &at, &body))
+        ;
+    const struct bytes scan = part(file, at, 5); /* marker, length, components */
+    *kept = marker > 0xc1 || (scan.p && scan.p[1] == 0xda && scan.p[4] < frame->n_components);
     return leat_jpeg_frame_complete(frame);
 }
 
@@ -304,10 +318,10 @@ static bool jpeg_frame(struct bytes file, struct leat_jpeg_frame *frame, uint8_t
 static uint64_t jpeg_bytes(struct bytes file, const struct leat_photo_info *info)
 {
     struct leat_jpeg_frame frame;
-    uint8_t marker;
+    bool kept;
     uint64_t bytes = (uint64_t)info->width * ROWS_BYTES, coefficients = 0;
-    bool ours = jpeg_frame(file, &frame, &marker);
-    if (marker <= 0xc1) /* one scan, mostly; sequential photos whose scans are apart are rare, and small */
+    bool ours = jpeg_frame(file, &frame, &kept);
+    if (!kept)
         return bytes + (ours ? leat_jpeg_picture_most_bytes(&frame) + (uint64_t)frame.mcus_h * INDEX_BYTES : 0);
     for (unsigned c = 0; ours && c < frame.n_components; c++)
         coefficients += (uint64_t)frame.component[c].blocks_w * frame.component[c].blocks_h * 64 * 2;

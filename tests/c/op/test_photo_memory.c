@@ -154,10 +154,32 @@ static void bytes_that_are_no_photo_need_nothing(void **state)
         }
 }
 
+/* libjpeg then keeps all coefficients until it has read the last scan. */
+static void photos_whose_scans_are_apart_are_booked_as_progressive_ones_are(void **state)
+{
+    (void)state;
+    struct photo_style style = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}};
+    uint8_t *pixels = photo_pixels(640, 480, 3, 1);
+    uint64_t booked[3];
+    for (int kind = 0; kind < 3; kind++) {
+        size_t length;
+        style.separate_scans = kind == 1;
+        style.progressive = kind == 2;
+        uint8_t *jpeg = photo_encode(&style, pixels, 640, 480, 75, &length);
+        booked[kind] = leat_photo_decode_bytes(&(struct leat_row){.data = jpeg, .length = length}, false);
+        free(jpeg);
+    }
+    assert_true(booked[0] < 500000);
+    assert_true(booked[1] > 640 * 480 * 3);
+    assert_int_equal(booked[1], booked[2]);
+    free(pixels);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decoding_takes_no_more_than_is_said_before),
+        cmocka_unit_test(photos_whose_scans_are_apart_are_booked_as_progressive_ones_are),
         cmocka_unit_test(bytes_that_are_no_photo_need_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
