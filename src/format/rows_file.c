@@ -39,6 +39,7 @@
 #include "base/random.h"
 #include "leat/leat.h"
 
+/* VERSION is to be raised when jpeg/rows.h packs an index in another way: those that were kept would never be made anew. */
 enum { VERSION = 1, HEADER = 32, BLOCK = 32, ENTRY = 40, MOST_PATH = 1 << 16 };
 static const char header_magic[] = "leatrows", block_magic[] = "rowblock";
 
