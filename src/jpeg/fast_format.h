@@ -81,6 +81,7 @@ int leat_jpeg_fast_read_all(struct leat_jpeg_fast *fast, int16_t *const of[LEAT_
 typedef size_t (*leat_jpeg_pack_row_fn)(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *out);
 
 size_t leat_jpeg_pack_row_portable(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *out);
+size_t leat_jpeg_pack_row_avx2(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *out);
 size_t leat_jpeg_pack_row_avx512(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *out);
 leat_jpeg_pack_row_fn leat_jpeg_pack_row(enum leat_isa isa);
 

@@ -49,6 +49,8 @@ leat_jpeg_pack_row_fn leat_jpeg_pack_row(enum leat_isa isa)
 #if defined(__x86_64__)
     if (isa == LEAT_ISA_AVX512)
         return leat_jpeg_pack_row_avx512;
+    if (isa == LEAT_ISA_AVX2)
+        return leat_jpeg_pack_row_avx2;
 #endif
     return leat_jpeg_pack_row_portable;
 }

@@ -3,8 +3,7 @@
  * magnitudes at a time. What is picked out (coefficients other than 0, magnitudes above a bound) is compressed in a register
  * and stored whole, and what comes next is stored over the rest.
  */
-#include "base/bytes.h"
-#include "jpeg/fast_format.h"
+#include "jpeg/pack_row.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -23,25 +22,10 @@ TARGET static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *
                                 int16_t *values, uint32_t *n_values)
 {
     const __m512i first = _mm512_loadu_si512(first_half), second = _mm512_loadu_si512(second_half);
-    uint8_t *dc = head + blocks;
-    uint64_t pending = 0;
-    unsigned held = 0;
-    uint16_t before = 0;
-    bool fits = true;
+    struct leat_dc_writer dc = {.at = head + blocks, .fits = true};
     const uint8_t *const mask_begin = mask;
     int16_t *value = values;
     for (uint32_t x = 0; x < blocks; x++, block += 64) {
-        const int difference = (int16_t)(uint16_t)((uint16_t)block[0] - before);
-        before = (uint16_t)block[0];
-        fits &= difference != INT16_MIN;
-        const unsigned bits = 32 - _lzcnt_u32((uint32_t)(difference < 0 ? -difference : difference));
-        pending |= (uint64_t)_bzhi_u32((uint32_t)(difference + (difference >> 31)), bits) << held;
-        held += bits;
-        leat_put_u64(dc, pending);
-        dc += held / 8;
-        pending >>= held & ~7u;
-        held &= 7;
-
         const __m512i upper = _mm512_loadu_si512(block), lower = _mm512_loadu_si512(block + 32);
         const __m512i a = _mm512_permutex2var_epi16(upper, first, lower), b = _mm512_permutex2var_epi16(upper, second, lower);
         const __mmask32 of_a = _mm512_mask_test_epi16_mask(0xfffffffe, a, a), of_b = _mm512_test_epi16_mask(b, b);
@@ -50,15 +34,15 @@ TARGET static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *
         _mm512_storeu_si512(value, _mm512_maskz_compress_epi16(of_b, b));
         value += _mm_popcnt_u32(of_b);
         const uint64_t ones = ((uint64_t)of_b << 32 | of_a) >> 1;
-        const unsigned bytes = 8 - (unsigned)_lzcnt_u64(ones) / 8;
+        const unsigned bytes = leat_mask_bytes(ones);
         leat_put_u64(mask, ones);
         mask += bytes;
-        head[x] = (uint8_t)(bits << 4 | bytes);
+        head[x] = (uint8_t)(leat_put_dc(&dc, block[0]) << 4 | bytes);
     }
-    *end = dc + (held ? 1 : 0);
+    *end = dc.at + (dc.held ? 1 : 0);
     *mask_bytes = (size_t)(mask - mask_begin);
     *n_values = (uint32_t)(value - values);
-    return fits;
+    return dc.fits;
 }
 
 TARGET static uint8_t *write_planes(const int16_t *values, uint32_t n, uint8_t *out, uint16_t *escapes, uint32_t *n_escapes)

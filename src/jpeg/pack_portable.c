@@ -6,8 +6,7 @@
  *     values -> planes, (magnitudes above 3)
  *     these  -> nibbles, (bytes), (u16)
  */
-#include "base/bytes.h"
-#include "jpeg/fast_format.h"
+#include "jpeg/pack_row.h"
 
 /* Where four coefficients that stand side by side are in a mask, by which of them are not 0; the arguments are their places in zigzag
  * order. */
@@ -18,7 +17,7 @@
     {                                                                                                                                      \
         OF4(a, b, c, d, 0), OF4(a, b, c, d, 4), OF4(a, b, c, d, 8), OF4(a, b, c, d, 12)                                                    \
     }
-static const uint64_t in_mask[16][16] = {
+const uint64_t leat_jpeg_in_mask[16][16] = {
     FOUR(0, 1, 5, 6),     FOUR(14, 15, 27, 28), FOUR(2, 4, 7, 13),    FOUR(16, 26, 29, 42), FOUR(3, 8, 12, 17),   FOUR(25, 30, 41, 43),
     FOUR(9, 11, 18, 24),  FOUR(31, 40, 44, 53), FOUR(10, 19, 23, 32), FOUR(39, 45, 52, 54), FOUR(20, 22, 33, 38), FOUR(46, 51, 55, 60),
     FOUR(21, 34, 37, 47), FOUR(50, 56, 59, 61), FOUR(35, 36, 48, 49), FOUR(57, 58, 62, 63),
@@ -31,7 +30,7 @@ static inline uint64_t mask_of(const int16_t *block)
     uint64_t ones = 0;
     for (unsigned i = 0; i < 16; i++) {
         const uint64_t four = leat_get_u64(block + 4 * i), not_0 = (((four & ~high) + ~high) | four) & high;
-        ones |= in_mask[i][not_0 * UINT64_C(0x0000200040008001) >> 60]; /* bits 15, 31, 47, 63 to 60, 61, 62, 63 */
+        ones |= leat_jpeg_in_mask[i][not_0 * UINT64_C(0x0000200040008001) >> 60]; /* bits 15, 31, 47, 63 to 60, 61, 62, 63 */
     }
     return ones;
 }
@@ -40,38 +39,22 @@ static inline uint64_t mask_of(const int16_t *block)
 static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *head, uint8_t **end, uint8_t *mask, size_t *mask_bytes,
                          int16_t *values, uint32_t *n_values)
 {
-    uint8_t *dc = head + blocks;
-    uint64_t pending = 0;
-    unsigned held = 0;
+    struct leat_dc_writer dc = {.at = head + blocks, .fits = true};
     uint32_t n = 0;
-    uint16_t before = 0;
     const uint8_t *const mask_begin = mask;
     for (uint32_t x = 0; x < blocks; x++, block += 64) {
-        const int difference = (int16_t)(uint16_t)((uint16_t)block[0] - before);
-        if (difference == INT16_MIN)
-            return false;
-        before = (uint16_t)block[0];
-        const unsigned size = (unsigned)(difference < 0 ? -difference : difference), bits = size ? 32 - (unsigned)__builtin_clz(size) : 0;
-        const unsigned code = (unsigned)(difference < 0 ? difference + (1 << bits) - 1 : difference);
-        pending |= (uint64_t)code << held;
-        held += bits;
-        leat_put_u64(dc, pending);
-        dc += held / 8;
-        pending >>= held & ~7u;
-        held &= 7;
-
         const uint64_t ones = mask_of(block);
         for (uint64_t rest = ones; rest; rest &= rest - 1)
             values[n++] = block[leat_jpeg_natural[__builtin_ctzll(rest) + 1]];
-        const unsigned bytes = ones ? 8 - (unsigned)__builtin_clzll(ones) / 8 : 0;
+        const unsigned bytes = leat_mask_bytes(ones);
         leat_put_u64(mask, ones);
         mask += bytes;
-        head[x] = (uint8_t)(bits << 4 | bytes);
+        head[x] = (uint8_t)(leat_put_dc(&dc, block[0]) << 4 | bytes);
     }
-    *end = dc + (held ? 1 : 0);
+    *end = dc.at + (dc.held ? 1 : 0);
     *mask_bytes = (size_t)(mask - mask_begin);
     *n_values = n;
-    return true;
+    return dc.fits;
 }
 
 typedef uint16_t lanes __attribute__((vector_size(16)));
