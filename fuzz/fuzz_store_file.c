@@ -2,9 +2,33 @@
  * Any bytes as a leat file. The first byte says whether checksums are made right first. What opens must give rows
  * inside the file and extents inside the file, and a file that verifies without a fault must give every value.
  */
+#include "format/raw_photo.h"
 #include "fuzz_store.h"
+#include "jpeg/fast.h"
+#include "jpeg/rows.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
+
+/* A photo's bytes by what its record says of them. */
+static void read_photo(const struct leat_store_source *s, const struct leat_extent *e, bool whole)
+{
+    struct leat_raw_photo raw;
+    uint8_t *original;
+    size_t length;
+    FUZZ_ASSERT(e->form <= LEAT_FORM_RAW && fuzz_inside(e->offset + e->length, e->rows_length, s->file->size));
+    FUZZ_ASSERT(!whole || !e->rows_length || leat_jpeg_rows_whole(s->map + e->offset + e->length, e->rows_length));
+    if (e->form == LEAT_FORM_RAW) {
+        bool good = leat_raw_photo_get(s->map + e->offset, e->length, &raw);
+        FUZZ_ASSERT(!whole || good);
+        FUZZ_ASSERT(!good || raw.pixels + raw.bytes == s->map + e->offset + e->length);
+    }
+    if (e->form != LEAT_FORM_FAST)
+        return;
+    int rc = leat_jpeg_restore(s->map + e->offset, e->length, &original, &length, NULL);
+    FUZZ_ASSERT(rc == LEAT_OK || rc == LEAT_E_CORRUPT || rc == LEAT_E_NOMEM);
+    if (!rc)
+        leat_free(original);
+}
 
 static void read_all(struct leat_source *source, bool whole)
 {
@@ -34,6 +58,8 @@ static void read_all(struct leat_source *source, bool whole)
                      bytes = varying ? e.length : s->layout.info[f].unit;
             FUZZ_ASSERT(fuzz_inside(at, bytes, n));
             FUZZ_ASSERT(!whole || !varying || leat_hash64(s->map + at, bytes) == e.checksum);
+            if (s->layout.fields[f].kind == LEAT_KIND_IMAGE)
+                read_photo(s, &e, whole);
         }
     }
 }

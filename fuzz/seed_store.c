@@ -9,7 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <jpeglib.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/hash.h"
 #include "base/random.h"
+#include "format/raw_photo.h"
+#include "format/source.h"
+#include "jpeg/fast.h"
 #include "store/photo_hooks.h"
 
 static void fail(const char *what)
@@ -25,7 +34,73 @@ static int probe(const void *data, size_t length, struct leat_photo_facts *facts
     *facts = (struct leat_photo_facts){(uint32_t)length, 7, 3, 1};
     return LEAT_OK;
 }
-static const struct leat_photo_hooks hooks = {.probe = probe};
+static void *checker_new(void)
+{
+    return leat_jpeg_packer_new();
+}
+static void checker_free(void *checker)
+{
+    leat_jpeg_packer_free(checker);
+}
+/* Every photo is good, and some have a row index: of no photo, but with the checksum of one. */
+static int check(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length, struct leat_error *error)
+{
+    (void)checker;
+    (void)data;
+    (void)error;
+    *rows = length % 2 ? leat_alloc(9) : NULL;
+    *rows_length = *rows ? 9 : 0;
+    if (*rows) {
+        memset(*rows, 3, 9);
+        leat_put_u32(*rows, (uint32_t)leat_hash64(*rows + 4, 5));
+    }
+    return LEAT_OK;
+}
+/* A gray JPEG of 9 x 7 in the fast form, whatever came; or pixels. */
+static int pack(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out, size_t *out_length,
+                struct leat_error *error)
+{
+    (void)data;
+    if (!length)
+        return leat_fail(error, LEAT_E_UNSUPPORTED, "it is empty");
+    if (form == LEAT_PHOTOS_RAW) {
+        *out_length = LEAT_RAW_HEADER + 7 * length;
+        *out = leat_new_array(1, *out_length);
+        leat_raw_photo_put(*out, &(struct leat_raw_photo){(uint32_t)length, 7, 1, 6, NULL, 0});
+        return LEAT_OK;
+    }
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr errors;
+    unsigned char *jpeg = NULL;
+    unsigned long n = 0;
+    const uint8_t *packed;
+    c.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&c);
+    jpeg_mem_dest(&c, &jpeg, &n);
+    c.image_width = 9;
+    c.image_height = 7;
+    c.in_color_space = JCS_GRAYSCALE;
+    c.input_components = 1;
+    jpeg_set_defaults(&c);
+    jpeg_start_compress(&c, TRUE);
+    for (unsigned y = 0; y < 7; y++) {
+        JSAMPLE line[9];
+        for (unsigned x = 0; x < 9; x++)
+            line[x] = (JSAMPLE)(x * y * 29);
+        JSAMPROW row = line;
+        jpeg_write_scanlines(&c, &row, 1);
+    }
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    int rc = leat_jpeg_pack(checker, jpeg, n, 1, LEAT_IMAGE_JPEG_BASELINE, &packed, out_length, error);
+    free(jpeg);
+    if (rc)
+        return rc;
+    *out = leat_alloc(*out_length);
+    memcpy(*out, packed, *out_length);
+    return LEAT_OK;
+}
+static const struct leat_photo_hooks hooks = {probe, checker_new, checker_free, check, pack, NULL};
 
 /* A file behind the byte that asks for checksums to be repaired. */
 static void keep(const char *root, const char *target, const char *name, const char *from)
@@ -45,19 +120,25 @@ static void keep(const char *root, const char *target, const char *name, const c
         fail(path);
 }
 
-static void make(const char *to, const struct leat_field *fields, size_t n, unsigned samples, uint64_t shard_bytes)
+static struct leat_writer_options wish(bool check_them, enum leat_photos photos, uint64_t shard_bytes)
+{
+    struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
+    o.check = check_them;
+    o.photos = photos;
+    o.shard_bytes = shard_bytes;
+    return o;
+}
+
+static void make(const char *to, const struct leat_field *fields, size_t n, unsigned samples, struct leat_writer_options o)
 {
     struct leat_error error;
     struct leat_writer *w;
-    struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
     static const char *const classes[] = {"one", "two"};
     uint8_t room[64];
-    o.check = false;
     o.overwrite = true;
     o.classes = classes;
     o.n_classes = 2;
     o.num_threads = 1;
-    o.shard_bytes = shard_bytes;
     int rc = leat_store_writer_open(to, fields, n, &o, &hooks, &w, &error);
     for (unsigned i = 0; i < samples && !rc; i++) {
         struct leat_value_ref values[8] = {{0}};
@@ -88,13 +169,19 @@ int main(int argc, char **argv)
     if (argc != 2 || !mkdtemp(folder))
         fail("usage: seed_store FOLDER");
     snprintf(path, sizeof path, "%s/a.leat", folder);
-    make(path, rows, 2, 9, 0);
+    make(path, rows, 2, 9, wish(false, LEAT_PHOTOS_ORIGINAL, 0));
     keep(argv[1], "fuzz_store_file", "rows", path);
-    make(path, mixed, 4, 5, 0);
+    make(path, mixed, 4, 5, wish(false, LEAT_PHOTOS_ORIGINAL, 0));
     keep(argv[1], "fuzz_store_file", "mixed", path);
-    make(path, mixed, 4, 0, 0);
+    make(path, mixed, 4, 0, wish(false, LEAT_PHOTOS_ORIGINAL, 0));
     keep(argv[1], "fuzz_store_file", "empty", path);
-    make(path, mixed, 4, 3, 1);
+    make(path, mixed, 4, 4, wish(true, LEAT_PHOTOS_ORIGINAL, 0));
+    keep(argv[1], "fuzz_store_file", "row-index", path);
+    make(path, mixed, 4, 3, wish(false, LEAT_PHOTOS_FAST, 0));
+    keep(argv[1], "fuzz_store_file", "fast", path);
+    make(path, mixed, 4, 3, wish(true, LEAT_PHOTOS_RAW, 0));
+    keep(argv[1], "fuzz_store_file", "raw", path);
+    make(path, mixed, 4, 3, wish(false, LEAT_PHOTOS_ORIGINAL, 1));
     keep(argv[1], "fuzz_store_manifest", "one-shard", path);
     unlink(path);
     snprintf(path, sizeof path, "%s/a.00000.leat", folder);
