@@ -130,6 +130,26 @@ static inline uint8_t *photo_encode(const struct photo_style *style, const uint8
     return out;
 }
 
+/* Puts an APP1 segment with this orientation behind the first marker of a JPEG. Ended with free(). */
+static inline uint8_t *with_orientation(const uint8_t *data, size_t length, unsigned orientation, bool big, size_t *out_length)
+{
+    uint8_t exif[] = {0xff, 0xe1, 0,    34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', '*', 0, 8, 0, 0, 0,
+                      1,    0,    0x12, 1,  3,   0,   1,   0,   0, 0, 0,   0,   0,   0, 0, 0, 0, 0};
+    uint8_t motorola[] = {'M', 'M', 0, '*', 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 0};
+    exif[28] = (uint8_t)orientation;
+    if (big) {
+        motorola[19] = (uint8_t)orientation;
+        memcpy(exif + 10, motorola, sizeof motorola);
+    }
+    uint8_t *out = malloc(length + sizeof exif);
+    assert_non_null(out);
+    memcpy(out, data, 2);
+    memcpy(out + 2, exif, sizeof exif);
+    memcpy(out + 2 + sizeof exif, data + 2, length - 2);
+    *out_length = length + sizeof exif;
+    return out;
+}
+
 /* A photo decoded in full: RGBX, or grey. CMYK is left as libjpeg gives it. */
 struct photo_full {
     uint32_t width, height;

@@ -91,26 +91,6 @@ static void check_boxes(const char *name, const uint8_t *data, size_t length, bo
 
 /* ---- orientation -------------------------------------------------------------------------------------------------- */
 
-/* Puts an APP1 segment with this orientation behind the first marker of a JPEG. Ended with free(). */
-static uint8_t *with_orientation(const uint8_t *data, size_t length, unsigned orientation, bool big, size_t *out_length)
-{
-    uint8_t exif[] = {0xff, 0xe1, 0,    34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', '*', 0, 8, 0, 0, 0,
-                      1,    0,    0x12, 1,  3,   0,   1,   0,   0, 0, 0,   0,   0,   0, 0, 0, 0, 0};
-    uint8_t motorola[] = {'M', 'M', 0, '*', 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 0};
-    exif[28] = (uint8_t)orientation;
-    if (big) {
-        motorola[19] = (uint8_t)orientation;
-        memcpy(exif + 10, motorola, sizeof motorola);
-    }
-    uint8_t *out = malloc(length + sizeof exif);
-    assert_non_null(out);
-    memcpy(out, data, 2);
-    memcpy(out + 2, exif, sizeof exif);
-    memcpy(out + 2 + sizeof exif, data + 2, length - 2);
-    *out_length = length + sizeof exif;
-    return out;
-}
-
 /* Which stored pixel stands at (x, y) of an image delivered as w x h: the definition, from the EXIF standard's names of
  * the sides that row 0 and column 0 stand for. */
 static size_t stored_pixel(unsigned orientation, uint32_t x, uint32_t y, uint32_t w, uint32_t h)

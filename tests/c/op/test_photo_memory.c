@@ -59,8 +59,9 @@ static const struct photo_style styles[] = {
     {.name = "411", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {4, 1, 1}, .v = {1, 1, 1}},
     {.name = "141", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {4, 1, 1}},
     {.name = "cmyk", .in = JCS_CMYK, .stored = JCS_YCCK, .h = {2, 1, 1, 2}, .v = {2, 1, 1, 2}},
+    {.name = "cmyk, rows of 32", .in = JCS_CMYK, .stored = JCS_CMYK, .h = {1, 1, 1, 1}, .v = {4, 4, 1, 1}}, /* needs most, keeps no more */
 };
-static const uint32_t sizes[][2] = {{4096, 30}, {30, 4000}, {1500, 600}, {17, 17}};
+static const uint32_t sizes[][2] = {{4096, 40}, {30, 4000}, {1500, 600}, {17, 17}};
 
 /* Decodes the box of all of the photo, or a part, at 1/denominator; returns what was taken. */
 static uint64_t decode(const struct leat_row *photo, unsigned denominator, bool all, bool scan)
