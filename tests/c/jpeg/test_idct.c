@@ -285,6 +285,32 @@ static void hostile_blocks_are_transformed_as_by_libjpeg(void **state)
     }
 }
 
+/* The sign of cos((2 x + 1) u pi / 16). */
+static int sign_of(unsigned x, unsigned u)
+{
+    const unsigned angle = (2 * x + 1) * u % 32;
+    return angle < 8 || angle > 24 ? 1 : -1;
+}
+
+/* Every coefficient adds to the same sample: about the bounds within which code for usual values is exact, no sum may be lost. */
+static void blocks_whose_sums_are_as_large_as_can_be_are_transformed_as_by_libjpeg(void **state)
+{
+    (void)state;
+    static const int magnitudes[] = {100, 250, 500, 600, 1000, 1023, 1024, 1025, 1500, 2047, 2048, 4095};
+    static const unsigned most[] = {64, 10, 3, 36}; /* in zigzag order */
+    quantise_by(one);
+    for (size_t m = 0; m < sizeof magnitudes / sizeof *magnitudes; m++) {
+        clear();
+        for (size_t i = 0; i < BLOCKS; i++)
+            for (unsigned k = 0; k < most[i / 64 % 4]; k++) {
+                const unsigned place = leat_jpeg_natural[k], u = place % 8, v = place / 8;
+                const int sign = sign_of(i % 8, u) * sign_of(i / 8 % 8, v) * (i & 256 ? -1 : 1);
+                coefficients[i * 64 + place] = (int16_t)(sign * magnitudes[m]);
+            }
+        check();
+    }
+}
+
 /* libjpeg-turbo's vector code takes a short way where rows 1 to 7 hold nothing, and there values wrap. */
 static void large_values_in_the_first_row_or_in_one_more_place_are_transformed_as_by_libjpeg(void **state)
 {
@@ -311,6 +337,7 @@ int main(void)
         cmocka_unit_test(every_dc_is_transformed_as_by_libjpeg),
         cmocka_unit_test(usual_blocks_are_transformed_as_by_libjpeg),
         cmocka_unit_test(blocks_of_few_low_frequencies_are_transformed_as_by_libjpeg),
+        cmocka_unit_test(blocks_whose_sums_are_as_large_as_can_be_are_transformed_as_by_libjpeg),
         cmocka_unit_test(hostile_blocks_are_transformed_as_by_libjpeg),
         cmocka_unit_test(large_values_in_the_first_row_or_in_one_more_place_are_transformed_as_by_libjpeg),
     };

@@ -203,6 +203,27 @@ static void the_fast_form_is_turned_as_the_photo_it_was_made_of(void **state)
         }
 }
 
+static void a_row_index_is_of_the_photo_that_was_ended_last(void **state)
+{
+    (void)state;
+    size_t length, n;
+    uint32_t w, h;
+    uint8_t *pixels = photo_pixels(150, 130, 3, 1), *data = photo_encode(&color, pixels, 150, 130, 90, &length);
+    const struct leat_decode_request scanned = {.data = data, .length = length, .scan_to_end = true};
+    const struct leat_decode_request others[] = {{.data = data, .length = length}, {.data = "", .length = 0}};
+    for (size_t i = 0; i < 2; i++) {
+        free(decode_request(&scanned, &w, &h));
+        assert_non_null(leat_decoder_rows(decoder, &n));
+        assert_true(n > 0);
+        if (!leat_decoder_open(decoder, &others[i], &w, &h, &error))
+            assert_ok(leat_decoder_end(decoder, &error));
+        assert_null(leat_decoder_rows(decoder, &n));
+        assert_int_equal(n, 0);
+    }
+    free(data);
+    free(pixels);
+}
+
 static void steady_state_allocates_nothing_of_ours(void **state)
 {
     (void)state;
@@ -230,6 +251,7 @@ int main(void)
         cmocka_unit_test(grey_of_a_colour_photo_is_the_luma_of_its_rgb),
         cmocka_unit_test(cmyk_is_read_as_adobe_writes_it),
         cmocka_unit_test(the_fast_form_is_turned_as_the_photo_it_was_made_of),
+        cmocka_unit_test(a_row_index_is_of_the_photo_that_was_ended_last),
         cmocka_unit_test(steady_state_allocates_nothing_of_ours),
     };
     return cmocka_run_group_tests(tests, make_decoders, free_decoders);
