@@ -172,7 +172,7 @@ static bool read_coefficients(struct reader *r, struct leat_jpeg_huffman *huffma
     if (!is_finished(&r->cinfo))
         return false;
     copy_out(r, arrays, to);
-    return true;
+    return leat_jpeg_frame_of(&r->cinfo, &to->frame); /* tables of quantisation may have been defined between scans */
 }
 
 int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data, size_t length,

@@ -1,6 +1,8 @@
 /* JPEG files to the decode-fast form and back; and payloads that somebody damaged, or made to do harm. */
 #include "../op/photos.h"
 
+#include <malloc.h>
+
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "jpeg/fast_format.h"
@@ -81,6 +83,39 @@ static void a_packer_packs_one_photo_after_the_other(void **state)
         free(jpeg);
     }
     leat_jpeg_packer_free(packer);
+}
+
+/* libjpeg keeps for each component the table that is valid at its first scan. */
+static void a_table_of_quantisation_defined_between_scans_counts_from_there_on(void **state)
+{
+    const struct photo_style separate = {
+        .name = "separate", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .separate_scans = true};
+    size_t length, packed_length, back_length, second = 0;
+    uint8_t *jpeg = make_jpeg(&separate, 40, 40, 80, &length), *back;
+    for (unsigned scans = 0; scans < 2; second++)
+        scans += jpeg[second] == 0xff && jpeg[second + 1] == 0xda;
+    second--;
+    uint8_t *changed = malloc(length + 69);
+    assert_non_null(changed);
+    memcpy(changed, jpeg, second);
+    memcpy(changed + second, "\xff\xdb\0\x43\1", 5); /* table 1, of both chroma components */
+    memset(changed + second + 5, 7, 64);
+    memcpy(changed + second + 69, jpeg + second, length - second);
+    uint8_t *packed = pack(changed, length + 69, &packed_length);
+    struct leat_jpeg_frame frame;
+    assert_ok(leat_jpeg_fast_frame(packed, packed_length, &frame, &error));
+    for (unsigned k = 0; k < 64; k++) {
+        assert_int_equal(frame.component[1].quant[k], 7);
+        assert_int_equal(frame.component[2].quant[k], 7);
+    }
+    assert_int_not_equal(frame.component[0].quant[63], 7);
+    assert_ok(leat_jpeg_restore(packed, packed_length, &back, &back_length, &error));
+    assert_int_equal(back_length, length + 69);
+    assert_memory_equal(back, changed, back_length);
+    leat_free(back);
+    free(packed);
+    free(changed);
+    free(jpeg);
 }
 
 static void a_file_that_would_not_come_back_is_left_as_it_is(void **state)
@@ -310,6 +345,48 @@ static void whichever_allocation_fails_it_is_said(void **state)
     free(jpeg);
 }
 
+static size_t held; /* bytes that were allocated and not ended */
+
+static void *allocate_counting(size_t bytes)
+{
+    void *p = malloc(bytes);
+    held += malloc_usable_size(p);
+    return p;
+}
+
+static void *resize_counting(void *p, size_t bytes)
+{
+    held -= malloc_usable_size(p);
+    p = realloc(p, bytes);
+    held += malloc_usable_size(p);
+    return p;
+}
+
+static void end_counting(void *p)
+{
+    held -= malloc_usable_size(p);
+    free(p);
+}
+
+static void a_packer_gives_back_what_a_huge_photo_took(void **state)
+{
+    size_t length, packed_length;
+    uint8_t *jpeg = make_jpeg(&styles[0], 4096, 8704, 50, &length); /* coefficients: 68 MiB */
+    const uint8_t *packed;
+    const struct leat_allocator usual = leat_allocator;
+    leat_allocator = (struct leat_allocator){allocate_counting, resize_counting, end_counting};
+    held = 0;
+    struct leat_jpeg_packer *packer = leat_jpeg_packer_new();
+    const int rc = packer ? leat_jpeg_pack(packer, jpeg, length, 1, 1, &packed, &packed_length, &error) : LEAT_E_NOMEM;
+    const size_t held_after = held;
+    leat_jpeg_packer_free(packer);
+    leat_allocator = usual;
+    assert_ok(rc);
+    assert_true(held_after < 2 * packed_length + ((size_t)1 << 20));
+    assert_int_equal(held, 0);
+    free(jpeg);
+}
+
 static void reading_allocates_only_for_a_photo_wider_than_all_before(void **state)
 {
     size_t length, packed_length;
@@ -355,6 +432,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_file_comes_back_byte_for_byte),
         cmocka_unit_test(a_packer_packs_one_photo_after_the_other),
+        cmocka_unit_test(a_table_of_quantisation_defined_between_scans_counts_from_there_on),
         cmocka_unit_test(a_file_that_would_not_come_back_is_left_as_it_is),
         cmocka_unit_test(an_orientation_that_does_not_exist_is_refused),
         cmocka_unit_test(a_payload_with_any_bit_flipped_is_refused_or_gives_the_same_file),
@@ -362,6 +440,7 @@ int main(void)
         cmocka_unit_test(rows_of_anything_never_harm_and_all_sets_agree),
         cmocka_unit_test(a_size_that_the_rows_cannot_hold_is_refused),
         cmocka_unit_test(whichever_allocation_fails_it_is_said),
+        cmocka_unit_test(a_packer_gives_back_what_a_huge_photo_took),
         cmocka_unit_test(reading_allocates_only_for_a_photo_wider_than_all_before),
         cmocka_unit_test(photos_of_imagenet_come_back),
     };
