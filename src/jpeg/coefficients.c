@@ -93,6 +93,12 @@ void leat_jpeg_apart_free(struct leat_jpeg_apart *apart)
     leat_free(apart);
 }
 
+void leat_jpeg_apart_trim(struct leat_jpeg_apart *apart, size_t most)
+{
+    if (apart->coefficients.room > most)
+        leat_jpeg_coefficients_destroy(&apart->coefficients);
+}
+
 static int append(struct leat_jpeg_apart *apart, const uint8_t *bytes, size_t n, struct leat_error *error)
 {
     if (n > apart->room - apart->length) {
@@ -255,7 +261,7 @@ static int put_together(struct leat_jpeg_encoder *encoder, const uint8_t *skelet
 int leat_jpeg_together(const uint8_t *skeleton, size_t skeleton_length, const struct leat_jpeg_coefficients *coefficients,
                        uint64_t original, uint8_t **out, size_t *out_length, struct leat_error *error)
 {
-    if (original > SIZE_MAX / 2)
+    if (original > UINT32_MAX) /* what an index record can tell; no promise of more is worth the memory */
         return leat_fail(error, LEAT_E_CORRUPT, "JPEG: the original cannot have had %llu bytes", (unsigned long long)original);
     struct leat_jpeg_encoder *encoder = leat_jpeg_encoder_new(leat_cpu_isa());
     if (!encoder)

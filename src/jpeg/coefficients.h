@@ -24,6 +24,8 @@ void leat_jpeg_coefficients_destroy(struct leat_jpeg_coefficients *coefficients)
 struct leat_jpeg_apart; /* what one thread keeps from photo to photo */
 struct leat_jpeg_apart *leat_jpeg_apart_new(void);
 void leat_jpeg_apart_free(struct leat_jpeg_apart *apart);
+/* Gives the memory of the coefficients back if it is more than `most` bytes. */
+void leat_jpeg_apart_trim(struct leat_jpeg_apart *apart, size_t most);
 
 /* Reads a whole photo: *coefficients (kept by `apart` until the next call), and *skeleton of *skeleton_length bytes (the same), which
  * leat_jpeg_together turns back. Baseline, extended, progressive and arithmetic photos of 8 bits and any sampling.

@@ -72,23 +72,30 @@ static int check(struct leat_jpeg_packer *packer, const struct leat_jpeg_coeffic
               : leat_jpeg_together_equals(packer->apart, parts.skeleton, parts.skeleton_length, &packer->unpacked, data, length, error);
 }
 
-int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t length, unsigned orientation, unsigned image_kind,
-                   const uint8_t **out, size_t *out_length, struct leat_error *error)
+static int pack(struct leat_jpeg_packer *packer, const void *data, size_t length, const struct leat_jpeg_original *original,
+                struct leat_error *error)
 {
     const struct leat_jpeg_coefficients *coefficients;
     const uint8_t *skeleton;
     size_t skeleton_length;
+    int rc = leat_jpeg_take_apart(packer->apart, data, length, &coefficients, &skeleton, &skeleton_length, error);
+    if (!rc)
+        rc = leat_jpeg_fast_write(&packer->writer, coefficients, skeleton, skeleton_length, original, error);
+    return rc ? rc : check(packer, coefficients, data, length, error);
+}
+
+int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t length, unsigned orientation, unsigned image_kind,
+                   const uint8_t **out, size_t *out_length, struct leat_error *error)
+{
     if (orientation < 1 || orientation > 8 || image_kind > UINT8_MAX)
         return leat_fail(error, LEAT_E_INVALID, "a photo's orientation is 1 to 8 and its kind below 256, not %u and %u", orientation,
                          image_kind);
-    int rc = leat_jpeg_take_apart(packer->apart, data, length, &coefficients, &skeleton, &skeleton_length, error);
-    if (rc)
-        return rc;
+    if (length > UINT32_MAX)
+        return leat_fail(error, LEAT_E_UNSUPPORTED, "the photo is too large for the decode-fast form");
     const struct leat_jpeg_original original = {
         .length = length, .checksum = leat_hash64(data, length), .orientation = (uint8_t)orientation, .image_kind = (uint8_t)image_kind};
-    rc = leat_jpeg_fast_write(&packer->writer, coefficients, skeleton, skeleton_length, &original, error);
-    if (!rc)
-        rc = check(packer, coefficients, data, length, error);
+    int rc = pack(packer, data, length, &original, error);
+    leat_jpeg_apart_trim(packer->apart, KEPT);
     if (packer->unpacked.room > KEPT)
         leat_jpeg_coefficients_destroy(&packer->unpacked);
     if (!rc) {
@@ -98,14 +105,15 @@ int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t len
     return rc;
 }
 
-/* All coefficients, twice where libjpeg has to write them (arithmetic coding); the file, and its beginning while it grows. */
+/* All coefficients, twice where libjpeg has to write them (arithmetic coding), and what it writes; the file, and its beginning while it
+ * grows. */
 uint64_t leat_jpeg_restore_most_bytes(const struct leat_jpeg_frame *frame, const struct leat_jpeg_original *original)
 {
     uint64_t coefficients = 0;
     for (unsigned c = 0; c < frame->n_components; c++)
         coefficients += (uint64_t)frame->component[c].blocks_w * frame->component[c].blocks_h * 64 * sizeof(int16_t);
     const uint64_t file = original->length < UINT32_MAX ? original->length : UINT32_MAX;
-    return 2 * coefficients + 2 * file + leat_jpeg_fast_most_bytes(frame) + (UINT64_C(1) << 19);
+    return 2 * coefficients + 3 * file + leat_jpeg_fast_most_bytes(frame) + (UINT64_C(1) << 19);
 }
 
 int leat_jpeg_restore(const void *data, size_t length, uint8_t **out, size_t *out_length, struct leat_error *error)
