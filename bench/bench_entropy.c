@@ -186,7 +186,6 @@ static bool measure(const struct photo *photo, struct leat_jpeg_huffman *huffman
         t[5] = now();
         good = good && leat_jpeg_huffman_begin(huffman, length ? index : NULL, length, &source) && read_rows(&frame, source, 2);
         t[6] = now();
-        leat_free(index);
         skim_rows(&cinfo);
         t[7] = now();
         jpeg_mem_src(&cinfo, photo->data, photo->length);

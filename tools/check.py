@@ -102,7 +102,7 @@ def step_tsan() -> Count:
     return c_tests(build("tsan", "gcc", "-Db_sanitize=thread", "-Dlibrary=false"), TSAN_OPTIONS="halt_on_error=1")
 
 
-SEEDS_OF = {"fuzz_jpeg_pixels": "fuzz_decode_jpeg"}  # targets that share a corpus
+SEEDS_OF = {"fuzz_jpeg_huffman": "fuzz_decode_jpeg", "fuzz_jpeg_pixels": "fuzz_decode_jpeg"}  # targets that share a corpus
 
 
 def step_fuzz() -> Count:

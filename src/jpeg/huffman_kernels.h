@@ -44,7 +44,7 @@ INLINE int32_t extend(uint64_t t, unsigned size)
 INLINE bool read_dc(struct leat_jpeg_bits *b, const struct leat_jpeg_dc_table *table, int32_t *dc, uint32_t *wrong)
 {
     leat_jpeg_code code = table->look[b->acc >> (64 - LEAT_JPEG_DC_LOOK)];
-    if (__builtin_expect(!code, 0) && !(code = leat_jpeg_code_of(&table->codes, b->acc)))
+    if (__builtin_expect(!code, 0) && !(code = leat_jpeg_code_of(&table->codes, LEAT_JPEG_DC_LOOK + 1, b->acc)))
         return false;
     const unsigned length = leat_jpeg_code_length(code), size = leat_jpeg_code_size(code);
     *dc = (int32_t)((uint32_t)*dc + (uint32_t)extend(b->acc << length, size));
@@ -80,13 +80,13 @@ INLINE void write(const union leat_jpeg_ac_look *e, uint64_t acc, const uint8_t 
 }
 
 /* One look. `all` has the bits to take lowest, where shifts look for them. */
-INLINE uint64_t step(struct leat_jpeg_bits *b, const union leat_jpeg_ac_look *e, uint64_t k, int16_t *block)
+INLINE uint64_t step(struct leat_jpeg_bits *b, const union leat_jpeg_ac_look *e, uint64_t k, int16_t *block, bool keep)
 {
     const uint64_t all = e->all, acc = b->acc;
     b->acc <<= all & 63;
     b->n -= all;
     e = again(e);
-    if (block)
+    if (keep)
         write(e, acc, natural + k, block);
     return k + e->move;
 }
@@ -105,74 +105,79 @@ INLINE int last_of(uint64_t k)
     return k == 64 ? 63 : -1;
 }
 
-/* One code by itself; returns the next k, ALONE for what cannot be. */
-static inline uint64_t one_code(struct leat_jpeg_bits *b, const struct leat_jpeg_ac_table *table, uint64_t k, int16_t *block)
+/* One code by itself; the next k is ALONE for what cannot be. */
+INLINE uint64_t one_code(struct leat_jpeg_bits *b, const struct leat_jpeg_ac_table *table, uint64_t k, int16_t *block, bool keep)
 {
     refill(b);
     leat_jpeg_code code = table->code[b->acc >> (64 - LOOK)];
-    if (!code && !(code = leat_jpeg_code_of(&table->codes, b->acc)))
-        return LEAT_JPEG_ALONE;
+    if (!code)
+        code = leat_jpeg_code_of(&table->codes, LOOK + 1, b->acc);
     const unsigned length = leat_jpeg_code_length(code), size = leat_jpeg_code_size(code), run = leat_jpeg_code_run(code);
     const int32_t value = extend(b->acc << length, size);
     take(b, length + size);
     if (!size)
-        return run < 15 ? k + LEAT_JPEG_END : k + 16 <= 64 ? k + 16 : LEAT_JPEG_ALONE;
+        return !code ? LEAT_JPEG_ALONE : run < 15 ? k + LEAT_JPEG_END : k + 16 <= 64 ? k + 16 : LEAT_JPEG_ALONE;
     if (k + run > 63)
         return LEAT_JPEG_ALONE;
-    if (block)
+    if (keep)
         block[natural[k + run]] = (int16_t)value;
     return k + run + 1;
 }
 
-/* A block whose `k` is none that ends it: goes on behind a code that was ALONE, or begins again, if a look took more than the last
- * coefficient. Returns the next k: 64, or with END; else there is damage. */
-static uint64_t finish(struct leat_jpeg_bits *bits, struct leat_jpeg_bits begin, const struct leat_jpeg_ac_table *table, uint64_t k,
-                       int16_t *block)
+/* Bits and the coefficient that comes next. */
+struct place {
+    struct leat_jpeg_bits bits;
+    uint64_t k;
+};
+
+/* Reads a block in which a look has taken more than the last coefficient again, from its first AC coefficient on. */
+static struct place read_again(struct leat_jpeg_bits begin, const struct leat_jpeg_ac_table *table, int16_t *block, bool keep)
 {
-    struct leat_jpeg_bits b = *bits;
-    if (k > LEAT_JPEG_ALONE) {
-        k = one_code(&b, table, k - LEAT_JPEG_ALONE, block);
-    } else {
-        b = begin;
-        k = 1;
+    struct place at = {begin, 1};
+    while (at.k < 64) {
+        refill(&at.bits);
+        struct place next = at;
+        next.k = step(&next.bits, &table->look[at.bits.acc >> (64 - LOOK)], at.k, block, keep);
+        if (next.k > 64 && !is_end(next.k))
+            at.k = one_code(&at.bits, table, at.k, block, keep);
+        else
+            at = next;
     }
-    while (k < 64) {
-        refill(&b);
-        const struct leat_jpeg_bits before = b;
-        const uint64_t next = step(&b, &table->look[b.acc >> (64 - LOOK)], k, block);
-        if (next > 64 && !is_end(next)) {
-            b = before;
-            k = one_code(&b, table, k, block);
-        } else {
-            k = next;
-        }
-    }
-    *bits = b;
-    return k;
+    return at;
 }
 
-/* The AC coefficients of a block (NULL: read over), its DC having been read from 56 bits. The place of the last one, or below 0. */
-INLINE int read_ac(struct leat_jpeg_bits *bits, const struct leat_jpeg_ac_table *table, int16_t *block)
+/* The AC coefficients of a block (not to `keep`: read over), its DC having been read from 56 bits. The place of the last one, or below 0.
+ */
+INLINE int read_ac(struct leat_jpeg_bits *bits, const struct leat_jpeg_ac_table *table, int16_t *block, bool keep)
 {
     struct leat_jpeg_bits b = *bits;
     const struct leat_jpeg_bits begin = b;
     const union leat_jpeg_ac_look *const look = again(table->look);
     uint64_t k = 1;
     for (;;) {
+        for (;;) {
 #define STEP()                                                                                                                             \
-    k = step(&b, &look[b.acc >> (64 - LOOK)], k, block);                                                                                   \
+    k = step(&b, &look[b.acc >> (64 - LOOK)], k, block, keep);                                                                             \
     if (k >= 64)                                                                                                                           \
     break
-        STEP();
-        refill(&b);
-        STEP();
-        STEP();
+            STEP();
+            refill(&b);
+            STEP();
+            STEP();
 #undef STEP
-    }
-    if (__builtin_expect(!is_end(k) && k != 64, 0)) {
-        struct leat_jpeg_bits copy = b;
-        k = finish(&copy, begin, table, k, block);
-        b = copy;
+        }
+        if (__builtin_expect(is_end(k) || k == 64, 1))
+            break;
+        if (k > LEAT_JPEG_ALONE) {
+            k = one_code(&b, table, k - LEAT_JPEG_ALONE, block, keep);
+        } else {
+            const struct place at = read_again(begin, table, block, keep);
+            b = at.bits;
+            k = at.k;
+        }
+        if (k >= 64)
+            break;
+        refill(&b);
     }
     *bits = b;
     return last_of(k);
@@ -200,7 +205,8 @@ INLINE bool skip_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mc
             return false;
         for (unsigned i = 0; i < mcu->n_blocks; i++) {
             refill(&b);
-            if (!read_dc(&b, mcu->block[i].dc, &s->dc[mcu->block[i].component], &s->wrong) || read_ac(&b, mcu->block[i].ac, NULL) < 0)
+            if (!read_dc(&b, mcu->block[i].dc, &s->dc[mcu->block[i].component], &s->wrong) ||
+                read_ac(&b, mcu->block[i].ac, NULL, false) < 0)
                 return false;
         }
     }
@@ -221,7 +227,7 @@ INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mc
             refill(&b);
             if (!read_dc(&b, mcu->block[i].dc, dc, &s->wrong))
                 return false;
-            const int last = read_ac(&b, mcu->block[i].ac, ac ? block : NULL);
+            const int last = read_ac(&b, mcu->block[i].ac, block, ac);
             if (last < 0)
                 return false;
             block[0] = (int16_t)*dc;
@@ -236,99 +242,70 @@ INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mc
 
 /* ---- two streams ---------------------------------------------------------------------------------------------------- */
 
-/* Registers are few, so here the bits carry their own count: behind the last one stands a 1, then zeros. */
-struct marked_bits {
-    const uint8_t *p; /* where acc was loaded from */
-    uint64_t acc;
-};
-
-INLINE struct marked_bits marked(const struct leat_jpeg_bits *b)
-{
-    const uint64_t n = b->n & 63;
-    uint64_t v;
-    struct marked_bits m = {.p = b->p - ((n + 7) >> 3)};
-    memcpy(&v, m.p, 8);
-    m.acc = (__builtin_bswap64(v) | 1) << (-n & 7);
-    return m;
-}
-
-INLINE struct leat_jpeg_bits unmarked(const struct marked_bits *m)
-{
-    const unsigned taken = (unsigned)__builtin_ctzll(m->acc);
-    const uint8_t *p = m->p + (taken >> 3);
-    if (!(taken & 7))
-        return (struct leat_jpeg_bits){.p = p};
-    return (struct leat_jpeg_bits){.p = p + 1, .acc = (uint64_t)*p << (56 + (taken & 7)), .n = 8 - (taken & 7)};
-}
-
-/* Afterwards there are 56 bits or more. */
-INLINE void refill_marked(struct marked_bits *m)
-{
-    const unsigned taken = (unsigned)__builtin_ctzll(m->acc);
-    uint64_t v;
-    m->p += taken >> 3;
-    memcpy(&v, m->p, 8);
-    m->acc = (__builtin_bswap64(v) | 1) << (taken & 7);
-}
-
-INLINE bool read_dc_marked(struct marked_bits *m, const struct leat_jpeg_dc_table *table, int32_t *dc, uint32_t *wrong)
-{
-    struct leat_jpeg_bits b = {.acc = m->acc};
-    const bool read = read_dc(&b, table, dc, wrong);
-    m->acc = b.acc;
-    return read;
-}
-
 /* A look of one stream; `k` is 64 less than the coefficient that comes next. Once a block has ended nothing is taken any more. What is
  * written behind a block's end goes to the place of the DC. */
-INLINE int64_t step_marked(struct marked_bits *m, const union leat_jpeg_ac_look *look, int64_t k, int16_t *block)
+INLINE int64_t step_two(struct leat_jpeg_bits *b, const union leat_jpeg_ac_look *look, int64_t k, int16_t *block, bool keep)
 {
-    const uint64_t acc = m->acc;
+    const uint64_t acc = b->acc;
     const union leat_jpeg_ac_look *e = &look[acc >> (64 - LOOK)];
     const uint64_t all = e->all & (uint64_t)(k >> 63);
-    m->acc <<= all & 63;
-    if (block)
+    b->acc <<= all & 63;
+    b->n -= all;
+    if (keep)
         write(again(e), acc, natural + 64 + k, block);
     return k + (int64_t)(all >> 56);
 }
 
-static uint64_t finish_marked(struct marked_bits *m, struct marked_bits begin, const struct leat_jpeg_ac_table *table, uint64_t k,
-                              int16_t *block)
+/* The rest of a block from a k that ends none: see read_ac. */
+static struct place rest_of_block(struct leat_jpeg_bits b, struct leat_jpeg_bits begin, const struct leat_jpeg_ac_table *table, uint64_t k,
+                                  int16_t *block, bool keep)
 {
-    struct leat_jpeg_bits b = unmarked(m);
-    k = finish(&b, unmarked(&begin), table, k, block);
-    *m = marked(&b);
-    return k;
+    const union leat_jpeg_ac_look *const look = again(table->look);
+    while (k > LEAT_JPEG_ALONE) {
+        k = one_code(&b, table, k - LEAT_JPEG_ALONE, block, keep);
+        while (k < 64) {
+            refill(&b);
+            k = step(&b, &look[b.acc >> (64 - LOOK)], k, block, keep);
+            if (k >= 64)
+                break;
+            k = step(&b, &look[b.acc >> (64 - LOOK)], k, block, keep);
+        }
+    }
+    if (!is_end(k) && k != 64 && k != LEAT_JPEG_ALONE)
+        return read_again(begin, table, block, keep);
+    return (struct place){b, k};
 }
 
 /* A block of each, with the same tables: looks by turns until both have ended, so a pair of blocks costs one wrong guess. */
-INLINE bool read_ac_two(struct marked_bits *bits_a, struct marked_bits *bits_b, const struct leat_jpeg_ac_table *table, int16_t *block_a,
-                        int16_t *block_b, int last[2])
+INLINE bool read_ac_two(struct leat_jpeg_bits *bits_a, struct leat_jpeg_bits *bits_b, const struct leat_jpeg_ac_table *table,
+                        int16_t *block_a, int16_t *block_b, bool keep, int last[2])
 {
-    struct marked_bits a = *bits_a, b = *bits_b;
-    const struct marked_bits begin_a = a, begin_b = b;
+    struct leat_jpeg_bits a = *bits_a, b = *bits_b;
+    const struct leat_jpeg_bits begin_a = a, begin_b = b;
     const union leat_jpeg_ac_look *const look = again(table->look);
     int64_t ka = 1 - 64, kb = 1 - 64;
+#define STEP()                                                                                                                             \
+    ka = step_two(&a, look, ka, block_a, keep);                                                                                            \
+    kb = step_two(&b, look, kb, block_b, keep)
+    STEP();
     do {
-        refill_marked(&a);
-        refill_marked(&b);
-        ka = step_marked(&a, look, ka, block_a);
-        kb = step_marked(&b, look, kb, block_b);
-        ka = step_marked(&a, look, ka, block_a);
-        kb = step_marked(&b, look, kb, block_b);
-        ka = step_marked(&a, look, ka, block_a);
-        kb = step_marked(&b, look, kb, block_b);
+        refill(&a);
+        refill(&b);
+        STEP();
+        STEP();
+        STEP();
     } while ((ka | kb) < 0);
+#undef STEP
     uint64_t end_a = (uint64_t)ka + 64, end_b = (uint64_t)kb + 64;
-    if (__builtin_expect(!is_end(end_a) && end_a != 64, 0)) {
-        struct marked_bits copy = a;
-        end_a = finish_marked(&copy, begin_a, table, end_a, block_a);
-        a = copy;
+    if (__builtin_expect(!is_end(end_a) && ka, 0)) {
+        const struct place at = rest_of_block(a, begin_a, table, end_a, block_a, keep);
+        a = at.bits;
+        end_a = at.k;
     }
-    if (__builtin_expect(!is_end(end_b) && end_b != 64, 0)) {
-        struct marked_bits copy = b;
-        end_b = finish_marked(&copy, begin_b, table, end_b, block_b);
-        b = copy;
+    if (__builtin_expect(!is_end(end_b) && kb, 0)) {
+        const struct place at = rest_of_block(b, begin_b, table, end_b, block_b, keep);
+        b = at.bits;
+        end_b = at.k;
     }
     *bits_a = a;
     *bits_b = b;
@@ -337,24 +314,13 @@ INLINE bool read_ac_two(struct marked_bits *bits_a, struct marked_bits *bits_b, 
     return last[0] >= 0 && last[1] >= 0;
 }
 
-INLINE bool may_read_marked(struct leat_jpeg_stream *s, struct marked_bits *m)
-{
-    if (__builtin_expect(m->p > s->limit, 0)) {
-        s->bits = unmarked(m);
-        const bool more = leat_jpeg_stream_more(s);
-        *m = marked(&s->bits);
-        return more;
-    }
-    return true;
-}
-
 /* Without `to_a` blocks are read over. */
 INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *sb, const struct leat_jpeg_mcu *mcu, uint32_t n,
                           struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b)
 {
-    struct marked_bits a = marked(&sa->bits), b = marked(&sb->bits);
+    struct leat_jpeg_bits a = sa->bits, b = sb->bits;
     while (n--) {
-        if (!may_read_marked(sa, &a) || !may_read_marked(sb, &b))
+        if (!may_read(sa, &a) || !may_read(sb, &b))
             return false;
         for (unsigned i = 0; i < mcu->n_blocks; i++) {
             int16_t *const block_a = to_a ? __builtin_assume_aligned(to_a->block[i].coefficients, 64) : NULL;
@@ -365,10 +331,10 @@ INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *
                 clear(block_a);
                 clear(block_b);
             }
-            refill_marked(&a);
-            refill_marked(&b);
-            if (!read_dc_marked(&a, mcu->block[i].dc, dc_a, &sa->wrong) || !read_dc_marked(&b, mcu->block[i].dc, dc_b, &sb->wrong) ||
-                !read_ac_two(&a, &b, mcu->block[i].ac, block_a, block_b, last))
+            refill(&a);
+            refill(&b);
+            if (!read_dc(&a, mcu->block[i].dc, dc_a, &sa->wrong) || !read_dc(&b, mcu->block[i].dc, dc_b, &sb->wrong) ||
+                !read_ac_two(&a, &b, mcu->block[i].ac, block_a, block_b, to_a, last))
                 return false;
             if (to_a) {
                 block_a[0] = (int16_t)*dc_a;
@@ -382,8 +348,8 @@ INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *
             }
         }
     }
-    sa->bits = unmarked(&a);
-    sb->bits = unmarked(&b);
+    sa->bits = a;
+    sb->bits = b;
     return true;
 }
 

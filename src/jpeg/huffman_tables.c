@@ -48,9 +48,9 @@ static leat_jpeg_code code_of(unsigned length, uint8_t symbol)
     return (leat_jpeg_code)(length | size << 5 | run << 9);
 }
 
-leat_jpeg_code leat_jpeg_code_of(const struct leat_jpeg_codes *codes, uint64_t acc)
+leat_jpeg_code leat_jpeg_code_of(const struct leat_jpeg_codes *codes, unsigned least, uint64_t acc)
 {
-    for (unsigned length = 1; length <= 16; length++) {
+    for (unsigned length = least; length <= 16; length++) {
         int32_t code = (int32_t)(acc >> (64 - length));
         if (code <= codes->last_code[length])
             return code_of(length, codes->values[code + codes->value_offset[length]]);

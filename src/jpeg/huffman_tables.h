@@ -66,7 +66,7 @@ struct leat_jpeg_ac_table {
 bool leat_jpeg_dc_table_make(struct leat_jpeg_dc_table *table, const uint8_t bits[17], const uint8_t values[256]);
 bool leat_jpeg_ac_table_make(struct leat_jpeg_ac_table *table, const uint8_t bits[17], const uint8_t values[256]);
 
-/* The code that the highest bits of `acc` begin with, of any length; 0: none. */
-leat_jpeg_code leat_jpeg_code_of(const struct leat_jpeg_codes *codes, uint64_t acc);
+/* The code of `least` bits or more that the highest bits of `acc` begin with; 0: none. */
+leat_jpeg_code leat_jpeg_code_of(const struct leat_jpeg_codes *codes, unsigned least, uint64_t acc);
 
 #endif
