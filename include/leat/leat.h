@@ -157,7 +157,8 @@ struct leat_writer; /* opaque. One thread at a time. */
 
 enum leat_on_bad { LEAT_BAD_MARK = 0, LEAT_BAD_SKIP, LEAT_BAD_RAISE };
 
-/* How photos are stored. A loader that decodes gives the same bytes from each; the fingerprint is the same too. */
+/* How photos are stored. A loader that decodes gives the same bytes from each (but for dct_scaling, which RAW does without); the
+ * fingerprint is the same too. */
 enum leat_photos {
     LEAT_PHOTOS_ORIGINAL = 0, /* byte for byte as they came; with `check`, JPEGs get a row index, under 1% of their bytes */
     LEAT_PHOTOS_FAST,         /* JPEGs in a form that is decoded several times faster; reading a value gives the original bytes */
@@ -265,7 +266,8 @@ struct leat_open_options {
     enum leat_recheck recheck;
     /* NULL, or a folder, made when there is something to write, where a folder of photos keeps the row indexes of its JPEGs from
      * process to process (docs/datasets.md). Any number of folders and processes may share it. One that cannot be read or written
-     * costs time but is no error: the log says so. */
+     * costs time but is no error: the log says so. Below the folder of photos it is LEAT_E_INVALID, unless its name begins with a dot:
+     * it would be taken for a class. */
     const char *index_dir;
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                                             \
@@ -274,7 +276,7 @@ struct leat_open_options {
     }
 
 /* Opens a file, a manifest or a folder of photos. Reads only headers and directories.
- * Errors: NOT_FOUND, FORMAT, CORRUPT, UNFINISHED, IO, NOMEM. */
+ * Errors: NOT_FOUND, FORMAT, CORRUPT, UNFINISHED, INVALID, IO, NOMEM. */
 LEAT_API int leat_dataset_open(const char *path, const struct leat_open_options *options, struct leat_dataset **out,
                                struct leat_error *error);
 LEAT_API struct leat_dataset *leat_dataset_retain(struct leat_dataset *dataset); /* returns its argument */

@@ -257,13 +257,14 @@ def open(  # noqa: A001
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs, so that other
             processes and later runs find them; without one they are kept in memory only, for this process. Any number of
-            folders, ranks and runs may share it; where it cannot be written, indexes are made again.
+            folders, ranks and runs may share it; where it cannot be written, indexes are made again. It lies outside the folder of
+            photos, where it would be taken for a class, or has a name that begins with a dot.
         recheck: payload checksums are verified on ``"first"`` read in a process, ``"always"`` or ``"never"``.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
         ValueError: not a format that leat reads (:class:`leat.FormatError`), never finished
-            (:class:`leat.UnfinishedError`) or damaged (:class:`leat.CorruptError`).
+            (:class:`leat.UnfinishedError`) or damaged (:class:`leat.CorruptError`); or `index_dir` lies among the photos.
 
     >>> leat.open(path)
     <leat.Dataset of 100 samples (x: float32[3], label: int64)>

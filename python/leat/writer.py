@@ -37,9 +37,9 @@ class Writer:
         photos: ``"original"``: JPEG, PNG and WebP bytes stay as they came (with `check`, JPEGs get an index of their rows, under
             1% of their bytes); ``"fast"``: JPEGs are stored in a form that is decoded several times faster to the same pixels, and
             ``ds[i]`` gives the original bytes; ``"raw"``: photos are stored as pixels, and ``ds[i]`` gives a uint8 array of shape
-            (height, width, 1 or 3). A loader's batches, the fingerprint and its saved states are the same for all three. Photos that
-            cannot have the form stay as they came: :attr:`as_came` says why. ``"fast"`` and ``"raw"`` find broken photos without
-            `check` too.
+            (height, width, 1 or 3). A loader that decodes gives the same batches from all three (but for ``dct_scaling=True``, which
+            ``"raw"`` does without); the fingerprint and saved states are the same too. Photos that cannot have the form stay as
+            they came: :attr:`as_came` says why. ``"fast"`` and ``"raw"`` find broken photos without `check` too.
         shard_bytes: start a new shard once a file has this many bytes; `path` is then a manifest.
         metadata: a dict, kept as JSON.
         num_threads: of the writer, or ``"auto"``.
@@ -241,6 +241,11 @@ def _bytes(name: str, field: Field, value: Any) -> Any:
         view = memoryview(value)
     except TypeError:
         raise TypeError(f"field {name!r} ({field.kind}) takes bytes, not {type(value).__name__}") from None
+    if field.kind == "image" and view.ndim > 1:
+        raise TypeError(
+            f"field {name!r} takes the bytes of an encoded photo (JPEG, PNG or WebP), not pixels: this is an array of shape {view.shape}; "
+            "encode it, or give it a dtype field"
+        )
     if not view.c_contiguous or view.itemsize != 1:
         raise TypeError(f"field {name!r} ({field.kind}) takes contiguous bytes: give bytes(value)")
     return view

@@ -225,6 +225,22 @@ static char *absolute(const char *path)
     return result;
 }
 
+/* A folder for indexes that lies among the classes would be one of them the next time, and move the numbers of those behind it. */
+static int check_index_dir(const char *root, const char *index_dir, struct leat_error *error)
+{
+    size_t n = strlen(root);
+    if (strncmp(index_dir, root, n) != 0 || (root[n - 1] != '/' && index_dir[n] != '/'))
+        return LEAT_OK;
+    const char *below = index_dir + n + strspn(index_dir + n, "/");
+    if (*below == '.')
+        return LEAT_OK;
+    return leat_fail(
+        error, LEAT_E_INVALID,
+        "index_dir %s lies in the folder of photos, where it would be taken for a class: name one outside of %s, or one whose name "
+        "begins with a dot",
+        index_dir, root);
+}
+
 static int folder_open(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error)
 {
     bool by_folder = false;
@@ -235,7 +251,8 @@ static int folder_open(const char *path, const struct leat_open_options *options
         leat_fail(error, rc, "no memory to open %s", path);
         goto out;
     }
-    if ((rc = leat_listing_scan(f->root, &f->listing, error)) || (rc = choose(f, options->labels, &by_folder, error)))
+    if ((index_dir && (rc = check_index_dir(f->root, index_dir, error))) || (rc = leat_listing_scan(f->root, &f->listing, error)) ||
+        (rc = choose(f, options->labels, &by_folder, error)))
         goto out;
     note_what_was_left_out(f);
     if (!f->listing.n_files) {

@@ -87,3 +87,20 @@ def test_a_place_that_cannot_be_written_is_no_error(photos: Path, tmp_path: Path
         warnings.simplefilter("error")
         ds = leat.open(photos, index_dir=tmp_path / "file" / "indexes")
     assert crops(ds) == crops(leat.open(photos))
+
+
+def test_indexes_are_not_put_where_they_would_be_a_class(photos: Path, tmp_path: Path) -> None:
+    classes = tmp_path / "classes"
+    for name in ("cat", "dog"):
+        (classes / name).mkdir(parents=True)
+        (classes / name / "1.jpg").write_bytes((photos / "1.jpg").read_bytes())
+    for inside in (classes / "ant", classes / "cat" / "indexes"):
+        with pytest.raises(ValueError, match="would be taken for a class"):
+            leat.open(classes, index_dir=inside)
+    for _ in range(2):
+        for allowed in (classes / ".indexes", tmp_path / "classes-indexes"):
+            ds = leat.open(classes, index_dir=allowed)
+            assert ds.classes == ["cat", "dog"]
+            crops(ds)
+            del ds
+            assert allowed.exists()

@@ -304,6 +304,15 @@ def test_a_photo_packed_as_pixels_is_an_array_of_them(photos: Any) -> None:
     assert sets["raw"][5]["image"] == files[5], "broken: as it came"
 
 
+def test_pixels_are_not_taken_for_a_photo(photos: Any, tmp_path: Path) -> None:
+    _, sets = photos
+    with leat.Writer(tmp_path / "a.leat", {"image": "image", "pixels": leat.field("uint8", (None, 3))}) as w:
+        with pytest.raises(TypeError, match=r"encoded photo .* not pixels: this is an array of shape \("):
+            w.add(image=sets["raw"][0]["image"], pixels=np.zeros((1, 3), np.uint8))
+        w.add(image=np.frombuffer(sets["original"][0]["image"], np.uint8), pixels=np.zeros((1, 3), np.uint8))
+    assert not w.broken
+
+
 @pytest.mark.parametrize("form", PHOTOS)
 def test_batches_are_the_same_whatever_the_form(photos: Any, form: str) -> None:
     _, sets = photos
