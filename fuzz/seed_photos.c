@@ -55,13 +55,27 @@ static void write_fast_seed(const char *name, const void *data, size_t length)
     leat_jpeg_packer_free(packer);
 }
 
+/* Behind the byte that says to fuzz_jpeg_apart that a file follows. */
+static void write_apart_seed(const char *name, const void *data, size_t length)
+{
+    uint8_t *seed = malloc(length + 1);
+    if (!seed)
+        exit(1);
+    seed[0] = 0;
+    memcpy(seed + 1, data, length);
+    write_file("fuzz_jpeg_apart", name, seed, length + 1);
+    free(seed);
+}
+
 /* The seed of a decoder is one of the probe's too. */
 static void write_seed(const char *target, const char *name, const void *data, size_t length)
 {
     write_file(target, name, data, length);
     write_file("fuzz_photo_probe", name, data, length);
-    if (!strcmp(target, "fuzz_decode_jpeg"))
+    if (!strcmp(target, "fuzz_decode_jpeg")) {
         write_fast_seed(name, data, length);
+        write_apart_seed(name, data, length);
+    }
 }
 
 static void fill(uint8_t *p, size_t n)
