@@ -280,6 +280,57 @@ static void rows_of_anything_never_harm_and_all_sets_agree(void **state)
     free(jpeg);
 }
 
+/* Whether every instruction set takes these bytes as a row of one block; refuses if none does. */
+static bool is_row(const uint8_t *bytes, size_t length)
+{
+    struct leat_jpeg_fast_scratch scratch = {0};
+    uint8_t row[256] = {0}, last;
+    int16_t out[64] __attribute__((aligned(64)));
+    unsigned taken = 0, sets = 0;
+    assert_true(leat_jpeg_fast_scratch_reserve(&scratch, 1));
+    memcpy(row, bytes, length);
+    for (enum leat_isa isa = LEAT_ISA_PORTABLE; isa <= leat_cpu_isa(); isa++, sets++)
+        taken += leat_jpeg_unpack_row(isa)(row, length, 1, 0, 1, false, &scratch, out, &last);
+    assert_true(taken == 0 || taken == sets);
+    leat_jpeg_fast_scratch_destroy(&scratch);
+    return taken;
+}
+
+static void rows_that_the_format_does_not_have_are_refused(void **state)
+{
+    static const uint8_t empty[] = {0, 0}, one[] = {1, 1, 0, 0, 0}, nine[] = {9, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                         eight[] = {8, 0, 0, 0, 0, 0, 0, 0, 0}, behind[] = {8, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0};
+    assert_true(is_row(empty, 1));
+    assert_false(is_row(empty, 2)); /* a byte too many */
+    assert_false(is_row(empty, 0));
+    assert_true(is_row(one, 5));
+    assert_false(is_row(one, 4));
+    assert_true(is_row(eight, 9));
+    assert_false(is_row(nine, 10));   /* a mask of nine bytes */
+    assert_false(is_row(behind, 12)); /* a coefficient behind the last */
+}
+
+static void ends_of_rows_that_decrease_are_refused(void **state)
+{
+    size_t length, packed_length;
+    uint8_t *jpeg = make_jpeg(&styles[0], 40, 40, 80, &length), *packed = pack(jpeg, length, &packed_length), last[5];
+    int16_t out[5 * 64] __attribute__((aligned(64)));
+    struct leat_jpeg_blocks blocks[1][LEAT_JPEG_MAX_COMPONENTS] = {{{out, last}}};
+    struct leat_jpeg_fast *fast = leat_jpeg_fast_new(leat_cpu_isa());
+    const struct leat_jpeg_frame *frame;
+    struct leat_jpeg_source *source;
+    struct leat_jpeg_fast_parts parts;
+    assert_non_null(fast);
+    assert_ok(leat_jpeg_fast_parse(packed, packed_length, &parts, &error));
+    memset(packed + (parts.ends - packed), 0x7f, 4); /* of the first */
+    assert_ok(leat_jpeg_fast_open(fast, packed, packed_length, &frame, &source, &error));
+    assert_int_equal(source->read(source, 1, 1, 0, frame->mcus_w, UINT64_MAX, blocks, &error), LEAT_E_DECODE);
+    assert_ok(source->read(source, 2, 1, 0, frame->mcus_w, UINT64_MAX, blocks, &error));
+    leat_jpeg_fast_free(fast);
+    free(packed);
+    free(jpeg);
+}
+
 static void a_size_that_the_rows_cannot_hold_is_refused(void **state)
 {
     size_t length, jpeg_length;
@@ -287,7 +338,8 @@ static void a_size_that_the_rows_cannot_hold_is_refused(void **state)
     for (unsigned at = 32; at < 36; at += 2) {
         const uint8_t kept[2] = {packed[at], packed[at + 1]};
         memset(packed + at, 0xff, 2);
-        assert_int_equal(blocks_hash(LEAT_ISA_PORTABLE, packed, length, false, 1), 0);
+        struct leat_jpeg_frame frame; /* before anything is allocated for it */
+        assert_int_equal(leat_jpeg_fast_frame(packed, length, &frame, &error), LEAT_E_DECODE);
         memcpy(packed + at, kept, 2);
     }
     assert_int_not_equal(blocks_hash(LEAT_ISA_PORTABLE, packed, length, false, 1), 0);
@@ -438,6 +490,8 @@ int main(void)
         cmocka_unit_test(a_payload_with_any_bit_flipped_is_refused_or_gives_the_same_file),
         cmocka_unit_test(a_payload_cut_at_any_byte_is_refused),
         cmocka_unit_test(rows_of_anything_never_harm_and_all_sets_agree),
+        cmocka_unit_test(rows_that_the_format_does_not_have_are_refused),
+        cmocka_unit_test(ends_of_rows_that_decrease_are_refused),
         cmocka_unit_test(a_size_that_the_rows_cannot_hold_is_refused),
         cmocka_unit_test(whichever_allocation_fails_it_is_said),
         cmocka_unit_test(a_packer_gives_back_what_a_huge_photo_took),

@@ -386,6 +386,18 @@ static int teardown(void **state)
     return 0;
 }
 
+static void a_table_with_a_code_of_all_ones_is_none(void **state)
+{
+    static struct leat_jpeg_dc_table dc;
+    static struct leat_jpeg_ac_table ac;
+    const uint8_t values[256] = {0, 1, 2};
+    const uint8_t full[17] = {[1] = 1, [2] = 2}, room[17] = {[1] = 1, [2] = 1}, many[17] = {[1] = 1, [2] = 1, [3] = 3};
+    assert_true(leat_jpeg_dc_table_make(&dc, room, values) && leat_jpeg_ac_table_make(&ac, room, values));
+    assert_false(leat_jpeg_dc_table_make(&dc, full, values) || leat_jpeg_ac_table_make(&ac, full, values));
+    assert_false(leat_jpeg_dc_table_make(&dc, many, values) || leat_jpeg_ac_table_make(&ac, many, values));
+    assert_true(leat_jpeg_dc_table_make(&dc, room, values) && leat_jpeg_ac_table_make(&ac, room, values));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +409,7 @@ int main(void)
         cmocka_unit_test(a_changed_index_does_no_harm),
         cmocka_unit_test(an_index_of_another_photo_is_refused),
         cmocka_unit_test(other_kinds_are_not_known),
+        cmocka_unit_test(a_table_with_a_code_of_all_ones_is_none),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

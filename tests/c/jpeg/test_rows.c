@@ -177,6 +177,18 @@ static void an_index_that_does_not_fit_the_photo_is_refused(void **state)
     leat_jpeg_rows_destroy(&rows);
 }
 
+static void numbers_that_an_index_cannot_have_are_refused(void **state)
+{
+    /* a checksum, E, the interval; rows of MCUs of which no second one is kept need no more */
+    static const uint8_t all[] = {0, 0, 0, 0, 20, 0}, beyond[] = {0, 0, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x10, 0}; /* E = 2^32 */
+    static const uint8_t interval[] = {0, 0, 0, 0, 1, 0x80, 0x80, 4, 9, 0}, most[] = {0, 0, 0, 0, 1, 0xff, 0xff, 3, 9, 0};
+    const struct leat_jpeg_frame frame = frame_of(13, 20, 1), two = frame_of(13, 2, 1);
+    assert_false(unpacks(&frame, all, sizeof all, true, 100));
+    assert_false(unpacks(&frame, beyond, sizeof beyond, true, 100));
+    assert_true(unpacks(&two, most, sizeof most, true, 100));
+    assert_false(unpacks(&two, interval, sizeof interval, true, 100)); /* 65536 */
+}
+
 static void changed_bytes_under_a_right_checksum_do_no_harm(void **state)
 {
     const struct leat_jpeg_frame frame = frame_of(13, 20, 3);
@@ -206,6 +218,7 @@ int main(void)
         cmocka_unit_test(the_bytes_are_those_of_the_format),
         cmocka_unit_test(a_damaged_index_is_refused),
         cmocka_unit_test(an_index_that_does_not_fit_the_photo_is_refused),
+        cmocka_unit_test(numbers_that_an_index_cannot_have_are_refused),
         cmocka_unit_test(changed_bytes_under_a_right_checksum_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
