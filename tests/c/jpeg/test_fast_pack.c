@@ -422,7 +422,7 @@ static void end_counting(void *p)
 
 static void a_packer_gives_back_what_a_huge_photo_took(void **state)
 {
-    size_t length, packed_length;
+    size_t length, packed_length = 0;
     uint8_t *jpeg = make_jpeg(&styles[0], 4096, 8704, 50, &length); /* coefficients: 68 MiB */
     const uint8_t *packed;
     const struct leat_allocator usual = leat_allocator;
