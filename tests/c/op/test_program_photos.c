@@ -7,6 +7,8 @@
 #include <spng.h>
 #include <webp/encode.h>
 
+#include "base/alloc.h"
+#include "format/source.h"
 #include "op/elementary.h"
 
 struct photo {
@@ -303,6 +305,39 @@ static void arrays_of_three_axes_and_no_layout_are_converted_as_arrays(void **st
     }
 }
 
+/* The index says how much room there is; the payload, which another hand may have written, how much it takes. */
+static void a_fast_photo_longer_than_its_index_says_is_not_delivered(void **state)
+{
+    (void)state;
+    uint8_t pixels[40 * 30 * 3], *fast;
+    struct photo jpeg = make_photo(JPEG, 40, 30, 3, pixels);
+    struct leat_photo_checker *checker = leat_photo_checker_new();
+    struct leat_error error;
+    size_t n;
+    assert_ok(leat_photo_pack(checker, LEAT_PHOTOS_FAST, jpeg.data, jpeg.length, &fast, &n, &error));
+    const struct leat_field field = field_of("image", LEAT_KIND_IMAGE, LEAT_U8, 0, 0, NULL);
+    struct leat_program *program;
+    assert_ok(leat_program_compile(&field, 1, NULL, &program, &error));
+    struct leat_scratch *scratch = leat_scratch_new(program);
+    struct leat_row row = {.data = fast, .length = n, .form = LEAT_FORM_FAST, .value_bytes = jpeg.length};
+    uint8_t *out = malloc(jpeg.length); /* no byte more, for AddressSanitizer */
+    assert_ok(leat_program_apply_ragged(program, 0, scratch, &row, out, &error));
+    assert_memory_equal(out, jpeg.data, jpeg.length);
+    uint8_t *small = calloc(1, jpeg.length), *zeros = calloc(1, jpeg.length);
+    row.value_bytes = jpeg.length - 1;
+    assert_int_equal(leat_program_apply_ragged(program, 0, scratch, &row, small, &error), LEAT_E_DECODE);
+    assert_non_null(strstr(error.message, "that its index says"));
+    assert_memory_equal(small, zeros, jpeg.length);
+    free(out);
+    free(small);
+    free(zeros);
+    leat_scratch_free(scratch);
+    leat_program_free(program);
+    leat_photo_checker_free(checker);
+    leat_free(fast);
+    free(jpeg.data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +346,7 @@ int main(void)
         cmocka_unit_test(a_turned_photo_is_resized_as_it_is_seen),
         cmocka_unit_test(damage_below_a_crop_is_found_only_when_scanning_to_the_end),
         cmocka_unit_test(a_photo_with_a_side_beyond_65535_is_refused),
+        cmocka_unit_test(a_fast_photo_longer_than_its_index_says_is_not_delivered),
         cmocka_unit_test(arrays_of_three_axes_and_no_layout_are_converted_as_arrays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
