@@ -147,7 +147,7 @@ static bool passed(struct way *way, uint32_t n)
 {
     way->at += n;
     way->left -= way->left == UINT32_MAX ? 0 : n;
-    return !way->stream.wrong && leat_jpeg_stream_within(&way->stream);
+    return leat_jpeg_stream_within(&way->stream);
 }
 
 static uint32_t run_of(const struct way *way, uint64_t n)

@@ -41,16 +41,31 @@ INLINE int32_t extend(uint64_t t, unsigned size)
     return (int32_t)(v - (((1u << size) - 1) & (0 - negative)));
 }
 
-INLINE bool read_dc(struct leat_jpeg_bits *b, const struct leat_jpeg_dc_table *table, int32_t *dc, uint32_t *wrong)
+/* Adds the next difference to *dc. */
+INLINE bool read_dc(struct leat_jpeg_bits *b, const struct leat_jpeg_dc_table *table, int32_t *dc)
 {
-    leat_jpeg_code code = table->look[b->acc >> (64 - LEAT_JPEG_DC_LOOK)];
-    if (__builtin_expect(!code, 0) && !(code = leat_jpeg_code_of(&table->codes, LEAT_JPEG_DC_LOOK + 1, b->acc)))
-        return false;
-    const unsigned length = leat_jpeg_code_length(code), size = leat_jpeg_code_size(code);
-    *dc = (int32_t)((uint32_t)*dc + (uint32_t)extend(b->acc << length, size));
-    *wrong |= ((uint32_t)*dc + 32768) >> 16;
-    take(b, length + size);
+    const union leat_jpeg_dc_look *e = &table->look[b->acc >> (64 - LEAT_JPEG_DC_LOOK)];
+    const uint64_t acc = b->acc;
+    uint64_t all = e->all;
+    int32_t difference = e->value + (int32_t)((uint32_t)(acc >> (-all & 63)) & ((1u << e->more) - 1));
+    if (__builtin_expect(!all, 0)) {
+        const leat_jpeg_code code = leat_jpeg_code_of(&table->codes, 1, acc);
+        const unsigned length = leat_jpeg_code_length(code), size = leat_jpeg_code_size(code);
+        if (!code)
+            return false;
+        difference = extend(acc << length, size);
+        all = length + size;
+    }
+    b->acc <<= all & 63;
+    b->n -= all;
+    *dc = (int32_t)((uint32_t)*dc + (uint32_t)difference);
     return true;
+}
+
+/* What is not 0 in the high half, for a predictor beyond 16 bits. */
+INLINE uint32_t beyond(int32_t dc)
+{
+    return (uint32_t)dc + 32768;
 }
 
 /* In vectors; for memset, compilers take a loop of the microcode. */
@@ -200,23 +215,26 @@ INLINE bool may_read(struct leat_jpeg_stream *s, struct leat_jpeg_bits *b)
 INLINE bool skip_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n)
 {
     struct leat_jpeg_bits b = s->bits;
+    uint32_t wrong = 0;
     while (n--) {
         if (!may_read(s, &b))
             return false;
         for (unsigned i = 0; i < mcu->n_blocks; i++) {
             refill(&b);
-            if (!read_dc(&b, mcu->block[i].dc, &s->dc[mcu->block[i].component], &s->wrong) ||
-                read_ac(&b, mcu->block[i].ac, NULL, false) < 0)
+            int32_t *const dc = &s->dc[mcu->block[i].component];
+            if (!read_dc(&b, mcu->block[i].dc, dc) || read_ac(&b, mcu->block[i].ac, NULL, false) < 0)
                 return false;
+            wrong |= beyond(*dc);
         }
     }
     s->bits = b;
-    return true;
+    return wrong < 1u << 16;
 }
 
 INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n, struct leat_jpeg_places *to, bool ac)
 {
     struct leat_jpeg_bits b = s->bits;
+    uint32_t wrong = 0;
     while (n--) {
         if (!may_read(s, &b))
             return false;
@@ -225,8 +243,9 @@ INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mc
             int32_t *const dc = &s->dc[mcu->block[i].component];
             clear(block);
             refill(&b);
-            if (!read_dc(&b, mcu->block[i].dc, dc, &s->wrong))
+            if (!read_dc(&b, mcu->block[i].dc, dc))
                 return false;
+            wrong |= beyond(*dc);
             const int last = read_ac(&b, mcu->block[i].ac, block, ac);
             if (last < 0)
                 return false;
@@ -237,7 +256,7 @@ INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mc
         }
     }
     s->bits = b;
-    return true;
+    return wrong < 1u << 16;
 }
 
 /* ---- two streams ---------------------------------------------------------------------------------------------------- */
@@ -314,29 +333,31 @@ INLINE bool read_ac_two(struct leat_jpeg_bits *bits_a, struct leat_jpeg_bits *bi
     return last[0] >= 0 && last[1] >= 0;
 }
 
-/* Without `to_a` blocks are read over. */
+/* Not to `keep`, blocks are read over. */
 INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *sb, const struct leat_jpeg_mcu *mcu, uint32_t n,
-                          struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b)
+                          struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b, bool keep)
 {
     struct leat_jpeg_bits a = sa->bits, b = sb->bits;
+    uint32_t wrong = 0;
     while (n--) {
         if (!may_read(sa, &a) || !may_read(sb, &b))
             return false;
         for (unsigned i = 0; i < mcu->n_blocks; i++) {
-            int16_t *const block_a = to_a ? __builtin_assume_aligned(to_a->block[i].coefficients, 64) : NULL;
-            int16_t *const block_b = to_b ? __builtin_assume_aligned(to_b->block[i].coefficients, 64) : NULL;
+            int16_t *const block_a = keep ? __builtin_assume_aligned(to_a->block[i].coefficients, 64) : NULL;
+            int16_t *const block_b = keep ? __builtin_assume_aligned(to_b->block[i].coefficients, 64) : NULL;
             int32_t *const dc_a = &sa->dc[mcu->block[i].component], *const dc_b = &sb->dc[mcu->block[i].component];
             int last[2];
-            if (to_a) {
+            if (keep) {
                 clear(block_a);
                 clear(block_b);
             }
             refill(&a);
             refill(&b);
-            if (!read_dc(&a, mcu->block[i].dc, dc_a, &sa->wrong) || !read_dc(&b, mcu->block[i].dc, dc_b, &sb->wrong) ||
-                !read_ac_two(&a, &b, mcu->block[i].ac, block_a, block_b, to_a, last))
+            if (!read_dc(&a, mcu->block[i].dc, dc_a) || !read_dc(&b, mcu->block[i].dc, dc_b) ||
+                !read_ac_two(&a, &b, mcu->block[i].ac, block_a, block_b, keep, last))
                 return false;
-            if (to_a) {
+            wrong |= beyond(*dc_a) | beyond(*dc_b);
+            if (keep) {
                 block_a[0] = (int16_t)*dc_a;
                 block_b[0] = (int16_t)*dc_b;
                 *to_a->block[i].last = (uint8_t)last[0];
@@ -350,7 +371,7 @@ INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *
     }
     sa->bits = a;
     sb->bits = b;
-    return true;
+    return wrong < 1u << 16;
 }
 
 /* What a file of an instruction set defines; the loops are inlined, so that they are compiled with its `attributes`. */
@@ -361,7 +382,7 @@ INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *
     }                                                                                                                                      \
     attributes static bool skip_two(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu, uint32_t n)   \
     {                                                                                                                                      \
-        return read_mcus_two(a, b, mcu, n, NULL, NULL);                                                                                    \
+        return read_mcus_two(a, b, mcu, n, NULL, NULL, false);                                                                             \
     }                                                                                                                                      \
     attributes static bool read(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n, struct leat_jpeg_places *to,      \
                                 bool ac)                                                                                                   \
@@ -371,6 +392,6 @@ INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *
     attributes static bool read_two(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu, uint32_t n,   \
                                     struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b)                                          \
     {                                                                                                                                      \
-        return read_mcus_two(a, b, mcu, n, to_a, to_b);                                                                                    \
+        return read_mcus_two(a, b, mcu, n, to_a, to_b, true);                                                                              \
     }                                                                                                                                      \
     const struct leat_jpeg_huffman_kernels name = {skip, skip_two, read, read_two}

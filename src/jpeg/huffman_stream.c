@@ -56,7 +56,6 @@ void leat_jpeg_stream_begin(struct leat_jpeg_stream *s, const uint8_t *in, const
 {
     s->in = in;
     s->in_end = in_end;
-    s->wrong = 0;
     restart(s);
     if (bit) { /* 1 to 7 */
         s->bits.acc = (uint64_t)s->buffer[0] << (56 + bit);

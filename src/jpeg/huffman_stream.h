@@ -26,7 +26,6 @@ struct leat_jpeg_stream {
     bool last;            /* `in` is at a marker or at in_end: nothing follows `end` before the next restart */
     const uint8_t *in, *in_end;
     int32_t dc[LEAT_JPEG_MAX_COMPONENTS]; /* predictors */
-    uint32_t wrong;                       /* not 0: a predictor left 16 bits */
     const uint8_t *mark;                  /* a place in the scan and its bit in the buffer: see leat_jpeg_stream_bit */
     int64_t mark_byte;                    /* may lie before the buffer */
     uint8_t buffer[LEAT_JPEG_STREAM_BYTES + LEAT_JPEG_MCU_BYTES];

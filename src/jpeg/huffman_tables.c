@@ -72,6 +72,31 @@ static void fill_look(const struct leat_jpeg_codes *codes, unsigned bits, leat_j
     memset(out, 0, (size_t)(end - out) * sizeof *out);
 }
 
+static int16_t value_of(uint32_t v, unsigned size)
+{
+    return (int16_t)(v >> (size - 1) ? (int32_t)v : (int32_t)v - (1 << size) + 1);
+}
+
+static void fill_dc_look(const struct leat_jpeg_codes *codes, union leat_jpeg_dc_look *look)
+{
+    union leat_jpeg_dc_look *const behind = look + (1 << LEAT_JPEG_DC_LOOK);
+    unsigned n = 0;
+    for (unsigned length = 1; length <= LEAT_JPEG_DC_LOOK; length++)
+        for (unsigned i = 0; i < codes->bits[length]; i++, n++) {
+            const unsigned size = codes->values[n], left = LEAT_JPEG_DC_LOOK - length, seen = size < left ? size : left;
+            union leat_jpeg_dc_look e = {.bits = (uint8_t)(length + size), .more = (uint8_t)(size - seen)};
+            for (uint32_t v = 0; v < 1u << seen; v++) {
+                if (size)
+                    e.value = value_of(v << e.more, size);
+                if (size && !seen)
+                    e.all = 0; /* not even the sign is there */
+                for (uint32_t k = 0; k < 1u << (left - seen); k++)
+                    *look++ = e;
+            }
+        }
+    memset(look, 0, (size_t)(behind - look) * sizeof *look);
+}
+
 bool leat_jpeg_dc_table_make(struct leat_jpeg_dc_table *table, const uint8_t bits[17], const uint8_t values[256])
 {
     if (is_made_from(&table->codes, bits, values))
@@ -84,17 +109,12 @@ bool leat_jpeg_dc_table_make(struct leat_jpeg_dc_table *table, const uint8_t bit
     for (unsigned i = 0; i < n; i++)
         if (values[i] > 15)
             return false;
-    fill_look(&table->codes, LEAT_JPEG_DC_LOOK, table->look);
+    fill_dc_look(&table->codes, table->look);
     table->codes.made = true;
     return true;
 }
 
 /* ---- looks at AC coefficients ------------------------------------------------------------------------------------- */
-
-static int16_t value_of(uint32_t v, unsigned size)
-{
-    return (int16_t)(v >> (size - 1) ? (int32_t)v : (int32_t)v - (1 << size) + 1);
-}
 
 static void fill_with(union leat_jpeg_ac_look *look, size_t n, uint64_t all)
 {

@@ -51,9 +51,18 @@ struct leat_jpeg_codes {
     int32_t last_code[17];         /* of each length; -1 where there is none */
     int32_t value_offset[17];
 };
+/* A DC difference. */
+union leat_jpeg_dc_look {
+    struct {
+        uint8_t bits; /* taken; 0: the code is too long for the look, or there is none */
+        uint8_t more; /* so many of these, the last ones, are to be added to the value */
+        int16_t value;
+    };
+    uint32_t all;
+};
 struct leat_jpeg_dc_table {
     struct leat_jpeg_codes codes;
-    leat_jpeg_code look[1 << LEAT_JPEG_DC_LOOK];
+    union leat_jpeg_dc_look look[1 << LEAT_JPEG_DC_LOOK];
 };
 struct leat_jpeg_ac_table {
     struct leat_jpeg_codes codes;
