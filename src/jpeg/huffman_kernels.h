@@ -5,12 +5,14 @@
  *
  * A block is left by one branch, which the core guesses wrong most times: `k`, the coefficient that comes next, is 64 or
  * more when the block has ended, when a code is too long for the look, or when a look went too far; what it was is sorted
- * out behind it.
+ * out behind it. What the next block waits for, its DC, is read before the rest of this one is done.
+ *
+ * A file that includes this defines TARGET, the attribute of all functions.
  */
 #include "jpeg/huffman_stream.h"
 
 #define LOOK LEAT_JPEG_AC_LOOK
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE TARGET static inline __attribute__((always_inline))
 
 /* Natural order, and 0 for all behind 63: what is written there is overwritten by the DC, which is written last. */
 static const uint8_t natural[256] = {
@@ -41,38 +43,38 @@ INLINE int32_t extend(uint64_t t, unsigned size)
     return (int32_t)(v - (((1u << size) - 1) & (0 - negative)));
 }
 
-/* Adds the next difference to *dc. */
-INLINE bool read_dc(struct leat_jpeg_bits *b, const struct leat_jpeg_dc_table *table, int32_t *dc)
+/* The difference that comes next. */
+INLINE bool read_dc(struct leat_jpeg_bits *b, const struct leat_jpeg_dc_table *table, int32_t *difference)
 {
+    refill(b);
     const union leat_jpeg_dc_look *e = &table->look[b->acc >> (64 - LEAT_JPEG_DC_LOOK)];
-    const uint64_t acc = b->acc;
-    uint64_t all = e->all;
-    int32_t difference = e->value + (int32_t)((uint32_t)(acc >> (-all & 63)) & ((1u << e->more) - 1));
+    const uint64_t acc = b->acc, all = e->all;
+    b->acc <<= all & 63;
+    b->n -= all;
+    *difference = e->value + (int32_t)((uint32_t)(acc >> (-all & 63)) & ((1u << e->more) - 1));
     if (__builtin_expect(!all, 0)) {
         const leat_jpeg_code code = leat_jpeg_code_of(&table->codes, 1, acc);
         const unsigned length = leat_jpeg_code_length(code), size = leat_jpeg_code_size(code);
-        if (!code)
-            return false;
-        difference = extend(acc << length, size);
-        all = length + size;
+        *difference = extend(acc << length, size);
+        take(b, length + size);
+        return code;
     }
-    b->acc <<= all & 63;
-    b->n -= all;
-    *dc = (int32_t)((uint32_t)*dc + (uint32_t)difference);
     return true;
 }
 
-/* What is not 0 in the high half, for a predictor beyond 16 bits. */
-INLINE uint32_t beyond(int32_t dc)
+/* Adds it to its predictor. */
+INLINE int16_t add_dc(int32_t *dc, int32_t difference, uint32_t *wrong)
 {
-    return (uint32_t)dc + 32768;
+    *dc = (int32_t)((uint32_t)*dc + (uint32_t)difference);
+    *wrong |= (uint32_t)*dc + 32768; /* not 0 in the high half: beyond 16 bits */
+    return (int16_t)*dc;
 }
 
 /* In vectors; for memset, compilers take a loop of the microcode. */
 INLINE void clear(int16_t *block)
 {
     typedef uint64_t lanes __attribute__((vector_size(32), may_alias));
-    lanes *const p = (lanes *)(void *)block;
+    lanes *const p = __builtin_assume_aligned(block, 64);
     p[0] = p[1] = p[2] = p[3] = (lanes){0};
 }
 
@@ -146,7 +148,7 @@ struct place {
 };
 
 /* Reads a block in which a look has taken more than the last coefficient again, from its first AC coefficient on. */
-static struct place read_again(struct leat_jpeg_bits begin, const struct leat_jpeg_ac_table *table, int16_t *block, bool keep)
+TARGET static struct place read_again(struct leat_jpeg_bits begin, const struct leat_jpeg_ac_table *table, int16_t *block, bool keep)
 {
     struct place at = {begin, 1};
     while (at.k < 64) {
@@ -212,48 +214,38 @@ INLINE bool may_read(struct leat_jpeg_stream *s, struct leat_jpeg_bits *b)
     return true;
 }
 
-INLINE bool skip_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n)
+/* Not to `keep`, blocks are read over; without `ac`, blocks of nothing but a DC are made. */
+INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n, struct leat_jpeg_places *to, bool keep,
+                      bool ac)
 {
     struct leat_jpeg_bits b = s->bits;
     uint32_t wrong = 0;
-    while (n--) {
-        if (!may_read(s, &b))
-            return false;
+    int32_t difference, next = 0;
+    if (!may_read(s, &b) || !read_dc(&b, mcu->block[0].dc, &difference))
+        return false;
+    for (;;) {
         for (unsigned i = 0; i < mcu->n_blocks; i++) {
-            refill(&b);
-            int32_t *const dc = &s->dc[mcu->block[i].component];
-            if (!read_dc(&b, mcu->block[i].dc, dc) || read_ac(&b, mcu->block[i].ac, NULL, false) < 0)
-                return false;
-            wrong |= beyond(*dc);
-        }
-    }
-    s->bits = b;
-    return wrong < 1u << 16;
-}
-
-INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n, struct leat_jpeg_places *to, bool ac)
-{
-    struct leat_jpeg_bits b = s->bits;
-    uint32_t wrong = 0;
-    while (n--) {
-        if (!may_read(s, &b))
-            return false;
-        for (unsigned i = 0; i < mcu->n_blocks; i++) {
-            int16_t *const block = __builtin_assume_aligned(to->block[i].coefficients, 64);
-            int32_t *const dc = &s->dc[mcu->block[i].component];
-            clear(block);
-            refill(&b);
-            if (!read_dc(&b, mcu->block[i].dc, dc))
-                return false;
-            wrong |= beyond(*dc);
-            const int last = read_ac(&b, mcu->block[i].ac, block, ac);
+            int16_t *const block = keep ? to->block[i].coefficients : NULL;
+            if (keep)
+                clear(block);
+            const int last = read_ac(&b, mcu->block[i].ac, block, keep && ac);
             if (last < 0)
                 return false;
-            block[0] = (int16_t)*dc;
-            *to->block[i].last = (uint8_t)(ac ? last : 0);
-            to->block[i].coefficients += 64 * to->block[i].step;
-            to->block[i].last += to->block[i].last_step;
+            if (i + 1 < mcu->n_blocks && !read_dc(&b, mcu->block[i + 1].dc, &next))
+                return false;
+            const int16_t dc = add_dc(&s->dc[mcu->block[i].component], difference, &wrong);
+            difference = next;
+            if (keep) {
+                block[0] = dc;
+                *to->block[i].last = (uint8_t)(ac ? last : 0);
+                to->block[i].coefficients += 64 * to->block[i].step;
+                to->block[i].last += to->block[i].last_step;
+            }
         }
+        if (!--n)
+            break;
+        if (!may_read(s, &b) || !read_dc(&b, mcu->block[0].dc, &difference))
+            return false;
     }
     s->bits = b;
     return wrong < 1u << 16;
@@ -275,24 +267,10 @@ INLINE int64_t step_two(struct leat_jpeg_bits *b, const union leat_jpeg_ac_look 
     return k + (int64_t)(all >> 56);
 }
 
-/* The rest of a block from a k that ends none: see read_ac. */
-static struct place rest_of_block(struct leat_jpeg_bits b, struct leat_jpeg_bits begin, const struct leat_jpeg_ac_table *table, uint64_t k,
-                                  int16_t *block, bool keep)
+/* A code that was ALONE. */
+INLINE int64_t one_code_two(struct leat_jpeg_bits *b, const struct leat_jpeg_ac_table *table, int64_t k, int16_t *block, bool keep)
 {
-    const union leat_jpeg_ac_look *const look = again(table->look);
-    while (k > LEAT_JPEG_ALONE) {
-        k = one_code(&b, table, k - LEAT_JPEG_ALONE, block, keep);
-        while (k < 64) {
-            refill(&b);
-            k = step(&b, &look[b.acc >> (64 - LOOK)], k, block, keep);
-            if (k >= 64)
-                break;
-            k = step(&b, &look[b.acc >> (64 - LOOK)], k, block, keep);
-        }
-    }
-    if (!is_end(k) && k != 64 && k != LEAT_JPEG_ALONE)
-        return read_again(begin, table, block, keep);
-    return (struct place){b, k};
+    return (int64_t)one_code(b, table, (uint64_t)k + 64 - LEAT_JPEG_ALONE, block, keep) - 64;
 }
 
 /* A block of each, with the same tables: looks by turns until both have ended, so a pair of blocks costs one wrong guess. */
@@ -313,16 +291,20 @@ INLINE bool read_ac_two(struct leat_jpeg_bits *bits_a, struct leat_jpeg_bits *bi
         STEP();
         STEP();
         STEP();
+        if (__builtin_expect(ka + 64 > (int64_t)LEAT_JPEG_ALONE, 0))
+            ka = one_code_two(&a, table, ka, block_a, keep);
+        if (__builtin_expect(kb + 64 > (int64_t)LEAT_JPEG_ALONE, 0))
+            kb = one_code_two(&b, table, kb, block_b, keep);
     } while ((ka | kb) < 0);
 #undef STEP
     uint64_t end_a = (uint64_t)ka + 64, end_b = (uint64_t)kb + 64;
-    if (__builtin_expect(!is_end(end_a) && ka, 0)) {
-        const struct place at = rest_of_block(a, begin_a, table, end_a, block_a, keep);
+    if (__builtin_expect(!is_end(end_a) && ka && end_a != LEAT_JPEG_ALONE, 0)) {
+        const struct place at = read_again(begin_a, table, block_a, keep);
         a = at.bits;
         end_a = at.k;
     }
-    if (__builtin_expect(!is_end(end_b) && kb, 0)) {
-        const struct place at = rest_of_block(b, begin_b, table, end_b, block_b, keep);
+    if (__builtin_expect(!is_end(end_b) && kb && end_b != LEAT_JPEG_ALONE, 0)) {
+        const struct place at = read_again(begin_b, table, block_b, keep);
         b = at.bits;
         end_b = at.k;
     }
@@ -339,27 +321,29 @@ INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *
 {
     struct leat_jpeg_bits a = sa->bits, b = sb->bits;
     uint32_t wrong = 0;
-    while (n--) {
-        if (!may_read(sa, &a) || !may_read(sb, &b))
-            return false;
+    int32_t difference_a, difference_b, next_a = 0, next_b = 0;
+    if (!may_read(sa, &a) || !may_read(sb, &b) || !read_dc(&a, mcu->block[0].dc, &difference_a) ||
+        !read_dc(&b, mcu->block[0].dc, &difference_b))
+        return false;
+    for (;;) {
         for (unsigned i = 0; i < mcu->n_blocks; i++) {
-            int16_t *const block_a = keep ? __builtin_assume_aligned(to_a->block[i].coefficients, 64) : NULL;
-            int16_t *const block_b = keep ? __builtin_assume_aligned(to_b->block[i].coefficients, 64) : NULL;
-            int32_t *const dc_a = &sa->dc[mcu->block[i].component], *const dc_b = &sb->dc[mcu->block[i].component];
+            int16_t *const block_a = keep ? to_a->block[i].coefficients : NULL, *const block_b = keep ? to_b->block[i].coefficients : NULL;
             int last[2];
             if (keep) {
                 clear(block_a);
                 clear(block_b);
             }
-            refill(&a);
-            refill(&b);
-            if (!read_dc(&a, mcu->block[i].dc, dc_a) || !read_dc(&b, mcu->block[i].dc, dc_b) ||
-                !read_ac_two(&a, &b, mcu->block[i].ac, block_a, block_b, keep, last))
+            if (!read_ac_two(&a, &b, mcu->block[i].ac, block_a, block_b, keep, last))
                 return false;
-            wrong |= beyond(*dc_a) | beyond(*dc_b);
+            if (i + 1 < mcu->n_blocks && (!read_dc(&a, mcu->block[i + 1].dc, &next_a) || !read_dc(&b, mcu->block[i + 1].dc, &next_b)))
+                return false;
+            const int16_t dc_a = add_dc(&sa->dc[mcu->block[i].component], difference_a, &wrong);
+            const int16_t dc_b = add_dc(&sb->dc[mcu->block[i].component], difference_b, &wrong);
+            difference_a = next_a;
+            difference_b = next_b;
             if (keep) {
-                block_a[0] = (int16_t)*dc_a;
-                block_b[0] = (int16_t)*dc_b;
+                block_a[0] = dc_a;
+                block_b[0] = dc_b;
                 *to_a->block[i].last = (uint8_t)last[0];
                 *to_b->block[i].last = (uint8_t)last[1];
                 to_a->block[i].coefficients += 64 * to_a->block[i].step;
@@ -368,29 +352,33 @@ INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *
                 to_b->block[i].last += to_b->block[i].last_step;
             }
         }
+        if (!--n)
+            break;
+        if (!may_read(sa, &a) || !may_read(sb, &b) || !read_dc(&a, mcu->block[0].dc, &difference_a) ||
+            !read_dc(&b, mcu->block[0].dc, &difference_b))
+            return false;
     }
     sa->bits = a;
     sb->bits = b;
     return wrong < 1u << 16;
 }
 
-/* What a file of an instruction set defines; the loops are inlined, so that they are compiled with its `attributes`. */
-#define LEAT_JPEG_HUFFMAN_KERNELS(name, attributes)                                                                                        \
-    attributes static bool skip(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n)                                   \
+/* What a file of an instruction set defines. */
+#define LEAT_JPEG_HUFFMAN_KERNELS(name)                                                                                                    \
+    TARGET static bool skip(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n)                                       \
     {                                                                                                                                      \
-        return skip_mcus(s, mcu, n);                                                                                                       \
+        return read_mcus(s, mcu, n, NULL, false, false);                                                                                   \
     }                                                                                                                                      \
-    attributes static bool skip_two(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu, uint32_t n)   \
+    TARGET static bool skip_two(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu, uint32_t n)       \
     {                                                                                                                                      \
         return read_mcus_two(a, b, mcu, n, NULL, NULL, false);                                                                             \
     }                                                                                                                                      \
-    attributes static bool read(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n, struct leat_jpeg_places *to,      \
-                                bool ac)                                                                                                   \
+    TARGET static bool read(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n, struct leat_jpeg_places *to, bool ac) \
     {                                                                                                                                      \
-        return ac ? read_mcus(s, mcu, n, to, true) : read_mcus(s, mcu, n, to, false);                                                      \
+        return ac ? read_mcus(s, mcu, n, to, true, true) : read_mcus(s, mcu, n, to, true, false);                                          \
     }                                                                                                                                      \
-    attributes static bool read_two(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu, uint32_t n,   \
-                                    struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b)                                          \
+    TARGET static bool read_two(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu, uint32_t n,       \
+                                struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b)                                              \
     {                                                                                                                                      \
         return read_mcus_two(a, b, mcu, n, to_a, to_b, true);                                                                              \
     }                                                                                                                                      \
