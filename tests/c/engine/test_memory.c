@@ -164,7 +164,7 @@ static void promise_4_large_photos_stay_within_budget_and_held(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 2 * SETS; kind++) {
-        static const uint64_t budgets[SETS] = {14 << 20, 28 << 20, 44 << 20};
+        static const uint64_t budgets[SETS] = {14 << 20, 28 << 20, 48 << 20};
         int region = kind % 2;
         enum set set = kind / 2;
         struct leat_dataset *dataset = photos(set);
@@ -226,6 +226,28 @@ static void a_photo_that_no_budget_of_this_size_can_decode_is_an_error_that_says
     leat_dataset_release(dataset);
 }
 
+/* What putting a large photo of the fast form together takes is booked where nothing is decoded, too. */
+static void a_photo_that_no_budget_of_this_size_can_give_back_is_an_error_that_says_so(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = photos(FAST);
+    struct leat_loader_options options = options_of(0, 20 << 20);
+    options.program = NULL;
+    options.max_held_bytes = 12 << 20;
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_error error;
+    struct leat_batch *b;
+    uint64_t iteration = test_start(loader);
+    int rc;
+    while ((rc = leat_loader_next(loader, iteration, -1, &b, &error)) == LEAT_OK)
+        leat_batch_free(b);
+    assert_int_equal(rc, LEAT_E_BUDGET);
+    assert_true(is_large((uint64_t)error.sample));
+    assert_non_null(strstr(error.message, "budget_bytes"));
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
 static void closing_while_values_wait_for_memory_is_clean(void **state)
 {
     (void)state;
@@ -250,6 +272,7 @@ int main(void)
         cmocka_unit_test(promise_4_large_photos_stay_within_budget_and_held),
         cmocka_unit_test(large_values_wait_for_memory_and_come_as_planned),
         cmocka_unit_test(a_photo_that_no_budget_of_this_size_can_decode_is_an_error_that_says_so),
+        cmocka_unit_test(a_photo_that_no_budget_of_this_size_can_give_back_is_an_error_that_says_so),
         cmocka_unit_test(closing_while_values_wait_for_memory_is_clean),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);
