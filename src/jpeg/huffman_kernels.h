@@ -147,10 +147,9 @@ struct place {
     uint64_t k;
 };
 
-/* Reads a block in which a look has taken more than the last coefficient again, from its first AC coefficient on. */
-TARGET static struct place read_again(struct leat_jpeg_bits begin, const struct leat_jpeg_ac_table *table, int16_t *block, bool keep)
+/* Reads to the end of a block, in which a look has taken more than the last coefficient, from a place before that look. */
+TARGET static struct place read_again(struct place at, const struct leat_jpeg_ac_table *table, int16_t *block, bool keep)
 {
-    struct place at = {begin, 1};
     while (at.k < 64) {
         refill(&at.bits);
         struct place next = at;
@@ -168,9 +167,9 @@ TARGET static struct place read_again(struct leat_jpeg_bits begin, const struct 
 INLINE int read_ac(struct leat_jpeg_bits *bits, const struct leat_jpeg_ac_table *table, int16_t *block, bool keep)
 {
     struct leat_jpeg_bits b = *bits;
-    const struct leat_jpeg_bits begin = b;
     const union leat_jpeg_ac_look *const look = again(table->look);
     uint64_t k = 1;
+    struct place before = {b, k};
     for (;;) {
         for (;;) {
 #define STEP()                                                                                                                             \
@@ -179,6 +178,12 @@ INLINE int read_ac(struct leat_jpeg_bits *bits, const struct leat_jpeg_ac_table 
     break
             STEP();
             refill(&b);
+            before = (struct place){b, k};
+            STEP();
+            STEP();
+            STEP();
+            refill(&b);
+            before = (struct place){b, k};
             STEP();
             STEP();
 #undef STEP
@@ -188,7 +193,7 @@ INLINE int read_ac(struct leat_jpeg_bits *bits, const struct leat_jpeg_ac_table 
         if (k > LEAT_JPEG_ALONE) {
             k = one_code(&b, table, k - LEAT_JPEG_ALONE, block, keep);
         } else {
-            const struct place at = read_again(begin, table, block, keep);
+            const struct place at = read_again(before, table, block, keep);
             b = at.bits;
             k = at.k;
         }
@@ -299,12 +304,12 @@ INLINE bool read_ac_two(struct leat_jpeg_bits *bits_a, struct leat_jpeg_bits *bi
 #undef STEP
     uint64_t end_a = (uint64_t)ka + 64, end_b = (uint64_t)kb + 64;
     if (__builtin_expect(!is_end(end_a) && ka && end_a != LEAT_JPEG_ALONE, 0)) {
-        const struct place at = read_again(begin_a, table, block_a, keep);
+        const struct place at = read_again((struct place){begin_a, 1}, table, block_a, keep);
         a = at.bits;
         end_a = at.k;
     }
     if (__builtin_expect(!is_end(end_b) && kb && end_b != LEAT_JPEG_ALONE, 0)) {
-        const struct place at = read_again(begin_b, table, block_b, keep);
+        const struct place at = read_again((struct place){begin_b, 1}, table, block_b, keep);
         b = at.bits;
         end_b = at.k;
     }
