@@ -1,6 +1,6 @@
 """What Decode(dct_scaling=True) gains on large photos: RandomResizedCrop(224) with and without it, in turns, on one thread.
 
-    python bench/dct_scaling.py FOLDER [--epochs 2] [--rounds 5]
+    python bench/dct_scaling.py FOLDER [--epochs 2] [--rounds 5] [--photos fast]
 
 FOLDER holds JPEGs (1800 x 1200 and more, or nothing is gained). They are packed first, so that no epoch reads photos to
 their end to check them. Prints the median milliseconds of CPU a photo, and their ratio.
@@ -32,10 +32,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--photos", choices=["original", "fast"], default="original", help="the form that they are packed in")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         path = Path(work) / "photos.leat"
-        with leat.Writer(path, {"image": "image"}) as w:
+        with leat.Writer(path, {"image": "image"}, photos=args.photos) as w:
             for file in sorted(p for p in args.folder.iterdir() if p.suffix.lower() in (".jpg", ".jpeg")):
                 w.add(image=file.read_bytes())
         dataset = leat.open(path)
