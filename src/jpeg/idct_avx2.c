@@ -255,9 +255,9 @@ INLINE bool two4(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_
     x = _mm_shuffle_epi8(x, order), y = _mm_shuffle_epi8(y, order);
     __m128i rows01 = _mm_unpacklo_epi32(x, y), rows23 = _mm_unpackhi_epi32(x, y);
     _mm_storel_epi64((void *)out, rows01);
-    _mm_storeh_pd((void *)(out + stride), _mm_castsi128_pd(rows01));
+    _mm_storeh_pi((void *)(out + stride), _mm_castsi128_ps(rows01));
     _mm_storel_epi64((void *)(out + 2 * stride), rows23);
-    _mm_storeh_pd((void *)(out + 3 * stride), _mm_castsi128_pd(rows23));
+    _mm_storeh_pi((void *)(out + 3 * stride), _mm_castsi128_ps(rows23));
     return true;
 }
 

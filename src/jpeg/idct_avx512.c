@@ -346,7 +346,7 @@ INLINE bool four2(const int16_t *k, const uint16_t quant[64], uint8_t *out, size
     all = _mm512_max_epi32(_mm512_srai_epi32(all, DOWN2_2), _mm512_setzero_si512());
     __m128i rows = _mm_shuffle_epi8(_mm512_cvtusepi32_epi8(all), _mm_set_epi8(15, 13, 11, 9, 7, 5, 3, 1, 14, 12, 10, 8, 6, 4, 2, 0));
     _mm_storel_epi64((void *)out, rows);
-    _mm_storeh_pd((void *)(out + stride), _mm_castsi128_pd(rows));
+    _mm_storeh_pi((void *)(out + stride), _mm_castsi128_ps(rows));
     return true;
 }
 
