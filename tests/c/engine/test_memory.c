@@ -166,7 +166,7 @@ static void promise_4_large_photos_stay_within_budget_and_held(void **state)
     for (int kind = 0; kind < 2 * SETS; kind++) {
         static const uint64_t budgets[SETS] = {14 << 20, 28 << 20, 48 << 20};
         int region = kind % 2;
-        enum set set = kind / 2;
+        enum set set = (enum set)(kind / 2);
         struct leat_dataset *dataset = photos(set);
         struct leat_loader_options options = options_of(region, budgets[set]);
         options.program = set == FAST ? with_originals : program;
