@@ -138,7 +138,7 @@ static void rows_of_a_folder_do_not_depend_on_what_it_remembers(void **state)
     assert_true(indexes(dataset, false) > photos * 9 / 10);
     leat_dataset_release(dataset);
     for (int recheck = LEAT_RECHECK_FIRST; recheck <= LEAT_RECHECK_NEVER; recheck++) { /* from the file */
-        dataset = photos_with(recheck, folder);
+        dataset = photos_with((enum leat_recheck)recheck, folder);
         assert_true(indexes(dataset, true) > photos * 9 / 10);
         assert_int_equal(hash_of(dataset), expected);
         leat_dataset_release(dataset);
