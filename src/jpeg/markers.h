@@ -10,6 +10,8 @@
 /* More scans than any encoder writes, and scans times blocks of a grid: what hostile bytes may cost. */
 #define LEAT_JPEG_MAX_SCANS 500
 #define LEAT_JPEG_MAX_SCAN_BLOCKS (UINT64_C(1) << 29)
+/* Pixels times scans: what a hostile progressive photo may cost. One of LEAT_MAX_PIXELS may have 32 scans. */
+#define LEAT_JPEG_MAX_SCAN_PIXELS (UINT64_C(1) << 33)
 
 /* A Huffman table as DHT has it: how many codes of each length, and the symbols in the order of their codes. */
 struct leat_jpeg_symbols {

@@ -7,148 +7,39 @@
  */
 #include "jpeg/transcode.h"
 
-#include <setjmp.h>
-#include <stdio.h>
 #include <string.h>
-
-#include <jerror.h>
-#include <jpeglib.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "jpeg/libjpeg.h"
 
-/* ---- failures ----------------------------------------------------------------------------------------------------- */
-
-struct trouble {
-    struct jpeg_error_mgr errors; /* first: libjpeg's pointer to it is cast back */
-    jmp_buf jump;
-    char words[JMSG_LENGTH_MAX];
-};
-
-static void jump(j_common_ptr cinfo)
-{
-    struct trouble *t = (struct trouble *)cinfo->err;
-    cinfo->err->format_message(cinfo, t->words);
-    longjmp(t->jump, 1);
-}
-
-static void emit(j_common_ptr cinfo, int level)
-{
-    if (level < 0 && cinfo->err->msg_code != JWRN_JFIF_MAJOR)
-        jump(cinfo);
-}
-
-static void no_output(j_common_ptr cinfo)
-{
-    (void)cinfo;
-}
-
-static struct jpeg_error_mgr *trouble_begin(struct trouble *t)
-{
-    struct jpeg_error_mgr *errors = jpeg_std_error(&t->errors);
-    errors->error_exit = jump;
-    errors->emit_message = emit;
-    errors->output_message = no_output;
-    return errors;
-}
-
-static bool is_out_of_memory(const struct trouble *t)
-{
-    return t->errors.msg_code == JERR_OUT_OF_MEMORY || t->errors.msg_code == JERR_NO_BACKING_STORE;
-}
+#include <jerror.h>
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
 struct reader {
     struct jpeg_decompress_struct cinfo;
-    struct trouble trouble;
-    struct jpeg_source_mgr source;
-    struct jpeg_progress_mgr progress;
+    struct leat_jpeg_trouble trouble;
+    struct leat_jpeg_input input;
     const uint8_t *data;
     size_t length;
 };
 
-static void source_begin(j_decompress_ptr cinfo)
-{
-    (void)cinfo;
-}
-
-static boolean source_fill(j_decompress_ptr cinfo)
-{
-    ERREXIT(cinfo, JERR_INPUT_EOF);
-    return FALSE;
-}
-
-static void source_skip(j_decompress_ptr cinfo, long bytes)
-{
-    if (bytes <= 0)
-        return;
-    if ((unsigned long)bytes > cinfo->src->bytes_in_buffer)
-        ERREXIT(cinfo, JERR_INPUT_EOF);
-    cinfo->src->next_input_byte += bytes;
-    cinfo->src->bytes_in_buffer -= (size_t)bytes;
-}
-
-static void watch_scans(j_common_ptr common)
-{
-    j_decompress_ptr cinfo = (j_decompress_ptr)common;
-    uint64_t scans = (uint64_t)cinfo->input_scan_number;
-    if (scans > 16 && (scans > LEAT_JPEG_MAX_SCANS || scans * cinfo->image_width * cinfo->image_height > LEAT_JPEG_MAX_SCAN_BLOCKS * 16)) {
-        struct trouble *t = (struct trouble *)common->err;
-        snprintf(t->words, sizeof t->words, "more scans than any encoder writes (scan %d)", cinfo->input_scan_number);
-        longjmp(t->jump, 1);
-    }
-}
-
 static int read_failed(const struct reader *r, struct leat_error *error)
 {
-    const struct trouble *t = &r->trouble;
-    if (is_out_of_memory(t))
+    const struct leat_jpeg_trouble *t = &r->trouble;
+    if (leat_jpeg_trouble_is_memory(t))
         return leat_fail(error, LEAT_E_NOMEM, "JPEG: memory to take apart a photo of %u x %u could not be had", r->cinfo.image_width,
                          r->cinfo.image_height);
     if (t->errors.msg_code == JERR_SOF_UNSUPPORTED || t->errors.msg_code == JERR_BAD_PRECISION)
         return leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: %s", t->words);
-    if (!r->source.next_input_byte)
+    if (!r->input.source.next_input_byte)
         return leat_fail(error, LEAT_E_DECODE, "JPEG: %s; the photo is damaged: replace it, or leave it out", t->words);
-    int64_t offset = r->source.next_input_byte - r->data;
+    int64_t offset = r->input.source.next_input_byte - r->data;
     leat_fail(error, LEAT_E_DECODE, "JPEG: %s, at about byte %lld of %zu; the photo is damaged: replace it, or leave it out", t->words,
               (long long)offset, r->length);
     leat_error_at_file(error, NULL, offset);
     return LEAT_E_DECODE;
-}
-
-static void reader_begin(struct reader *r)
-{
-    jpeg_create_decompress(&r->cinfo);
-    r->progress.progress_monitor = watch_scans;
-    r->cinfo.progress = &r->progress;
-    r->source = (struct jpeg_source_mgr){
-        .next_input_byte = r->data,
-        .bytes_in_buffer = r->length,
-        .init_source = source_begin,
-        .fill_input_buffer = source_fill,
-        .skip_input_data = source_skip,
-        .resync_to_restart = jpeg_resync_to_restart,
-        .term_source = source_begin,
-    };
-    r->cinfo.src = &r->source;
-}
-
-/* Each block of a Huffman-coded component costs at least one bit: what promises more is cut off or false. */
-static bool promises_too_much(const struct reader *r, const struct leat_jpeg_frame *frame)
-{
-    const struct leat_jpeg_component *first = &frame->component[0];
-    return !r->cinfo.arith_code && (uint64_t)(first->width / 8) * (first->height / 8) / 8 > r->length;
-}
-
-/* Whether all scans of a progressive photo are there: where some are not, its pixels depend on more than its coefficients. */
-static bool is_finished(j_decompress_ptr cinfo)
-{
-    for (int i = 0; cinfo->coef_bits && i < cinfo->num_components; i++)
-        for (int k = 0; k < DCTSIZE2; k++)
-            if (cinfo->coef_bits[i][k])
-                return false;
-    return true;
 }
 
 static void copy_out(struct reader *r, jvirt_barray_ptr *arrays, struct leat_jpeg_coefficients *to)
@@ -169,7 +60,7 @@ static bool read_coefficients(struct reader *r, struct leat_jpeg_huffman *huffma
     if (leat_jpeg_huffman_knows(huffman, &r->cinfo, &to->frame) && leat_jpeg_huffman_read_all(huffman, to->of))
         return true;
     jvirt_barray_ptr *arrays = jpeg_read_coefficients(&r->cinfo);
-    if (!is_finished(&r->cinfo))
+    if (!leat_jpeg_is_finished(&r->cinfo))
         return false;
     copy_out(r, arrays, to);
     return leat_jpeg_frame_of(&r->cinfo, &to->frame); /* tables of quantisation may have been defined between scans */
@@ -182,20 +73,21 @@ int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data
     memset(&r, 0, sizeof r);
     r.data = data;
     r.length = length;
-    r.cinfo.err = trouble_begin(&r.trouble);
+    r.cinfo.err = leat_jpeg_trouble_begin(&r.trouble);
     int rc;
     if (setjmp(r.trouble.jump)) {
         rc = read_failed(&r, error);
         goto out;
     }
-    reader_begin(&r);
+    jpeg_create_decompress(&r.cinfo);
+    leat_jpeg_input_begin(&r.input, &r.cinfo, data, length);
     jpeg_read_header(&r.cinfo, TRUE);
     struct leat_jpeg_frame frame;
     if (!leat_jpeg_frame_of(&r.cinfo, &frame)) {
         rc = leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: components or sampling factors that only libjpeg-turbo decodes");
         goto out;
     }
-    if (promises_too_much(&r, &frame)) {
+    if (leat_jpeg_promises_too_much(&r.cinfo, length)) {
         rc = leat_fail(error, LEAT_E_DECODE,
                        "JPEG: the file ends before the photo does, at byte %zu; the photo is damaged: replace it, or leave it out", length);
         goto out;
@@ -217,7 +109,7 @@ out:
 
 struct writer {
     struct jpeg_compress_struct cinfo;
-    struct trouble trouble;
+    struct leat_jpeg_trouble trouble;
     struct jpeg_destination_mgr destination;
     uint8_t *out;
     size_t room, limit, length;
@@ -330,11 +222,11 @@ int leat_jpeg_transcode_write(const struct leat_jpeg_walk *walk, const struct le
         return leat_fail(error, LEAT_E_NOMEM, "memory to put a photo together could not be had");
     }
     w->limit = limit > SIZE_MAX / 2 ? limit : limit + 65536; /* libjpeg's own markers */
-    w->cinfo.err = trouble_begin(&w->trouble);
+    w->cinfo.err = leat_jpeg_trouble_begin(&w->trouble);
     w->cinfo.client_data = w;
     int rc = LEAT_OK;
     if (setjmp(w->trouble.jump)) {
-        rc = is_out_of_memory(&w->trouble)
+        rc = leat_jpeg_trouble_is_memory(&w->trouble)
                  ? leat_fail(error, LEAT_E_NOMEM, "memory to put a photo together could not be had")
                  : leat_fail(error, LEAT_E_CORRUPT, "a photo's arithmetic scans cannot be made again: %s", w->trouble.words);
         goto out;
@@ -379,9 +271,9 @@ static bool copy_symbols(const JHUFF_TBL *from, struct leat_jpeg_symbols *to)
 bool leat_jpeg_transcode_default_symbols(struct leat_jpeg_symbols dc[2], struct leat_jpeg_symbols ac[2])
 {
     struct jpeg_compress_struct c;
-    struct trouble t;
+    struct leat_jpeg_trouble t;
     memset(&c, 0, sizeof c);
-    c.err = trouble_begin(&t);
+    c.err = leat_jpeg_trouble_begin(&t);
     bool good = false;
     if (!setjmp(t.jump)) {
         jpeg_create_compress(&c);

@@ -11,15 +11,8 @@
  *
  * A new decompressor is made for each photo: it costs a tenth of a microsecond, and an old one would lend its tables to
  * a photo that lacks its own.
- *
- * libjpeg's warnings are errors. The one exception is an unknown minor or major number of the JFIF revision, which has
- * no influence on pixels.
  */
-#include <setjmp.h>
-#include <stdio.h>
 #include <string.h>
-
-#include <jerror.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -29,74 +22,17 @@
 
 /* Pixels of the scaled image, beside the box, that upsampling may look at. */
 #define MARGIN 2
-/* Scans of a progressive photo: encoders write about ten; a file of a few kilobytes can hold thousands. */
-#define MAX_SCANS 500
-/* Pixels times scans: what a hostile progressive photo may cost. A photo of LEAT_MAX_PIXELS may have 32 scans. */
-#define MAX_SCAN_PIXELS (LEAT_MAX_PIXELS * 32)
 
-/* ---- errors and input --------------------------------------------------------------------------------------------- */
-
-static void jump(j_common_ptr cinfo)
-{
-    struct leat_libjpeg *j = cinfo->client_data;
-    cinfo->err->format_message(cinfo, j->words);
-    longjmp(j->jump, 1);
-}
-
-static void emit(j_common_ptr cinfo, int level)
-{
-    if (level < 0 && cinfo->err->msg_code != JWRN_JFIF_MAJOR)
-        jump(cinfo);
-}
-
-static void no_output(j_common_ptr cinfo)
-{
-    (void)cinfo;
-}
+/* ---- errors ------------------------------------------------------------------------------------------------------- */
 
 /* What to return after a jump. */
 static int failed(struct leat_libjpeg *j, struct leat_error *error)
 {
-    if (j->errors.msg_code == JERR_OUT_OF_MEMORY || j->errors.msg_code == JERR_NO_BACKING_STORE)
+    if (leat_jpeg_trouble_is_memory(&j->trouble))
         return leat_fail(error, LEAT_E_NOMEM, "JPEG: memory to decode a photo of %u x %u could not be had", j->cinfo.image_width,
                          j->cinfo.image_height);
-    int64_t offset = j->source.next_input_byte ? (int64_t)(j->source.next_input_byte - j->data) : -1;
-    return leat_decode_fail(error, "JPEG", offset, j->length, j->words);
-}
-
-static void source_begin(j_decompress_ptr cinfo)
-{
-    (void)cinfo;
-}
-
-/* All bytes were there from the beginning: whoever asks for more has found the photo cut off. */
-static boolean source_fill(j_decompress_ptr cinfo)
-{
-    ERREXIT(cinfo, JERR_INPUT_EOF);
-    return FALSE;
-}
-
-static void source_skip(j_decompress_ptr cinfo, long bytes)
-{
-    if (bytes <= 0)
-        return;
-    if ((unsigned long)bytes > cinfo->src->bytes_in_buffer)
-        ERREXIT(cinfo, JERR_INPUT_EOF);
-    cinfo->src->next_input_byte += bytes;
-    cinfo->src->bytes_in_buffer -= (size_t)bytes;
-}
-
-static void watch_scans(j_common_ptr common)
-{
-    j_decompress_ptr cinfo = (j_decompress_ptr)common;
-    uint64_t scans = (uint64_t)cinfo->input_scan_number;
-    if (scans <= 16)
-        return;
-    if (scans > MAX_SCANS || scans * cinfo->image_width * cinfo->image_height > MAX_SCAN_PIXELS) {
-        struct leat_libjpeg *j = common->client_data;
-        snprintf(j->words, sizeof j->words, "more scans than any encoder writes (scan %d)", cinfo->input_scan_number);
-        longjmp(j->jump, 1);
-    }
+    int64_t offset = j->input.source.next_input_byte ? (int64_t)(j->input.source.next_input_byte - j->data) : -1;
+    return leat_decode_fail(error, "JPEG", offset, j->length, j->trouble.words);
 }
 
 /* ---- kinds -------------------------------------------------------------------------------------------------------- */
@@ -118,31 +54,6 @@ static bool decodes_in_part(j_decompress_ptr cinfo)
     return c[0].h_samp_factor <= 2 && c[0].v_samp_factor <= 2;
 }
 
-/* Whether all scans of a progressive photo are there. Where some are not, libjpeg smooths blocks by their neighbours,
- * also by those that cropping has left out. To be asked when the scans have been read. */
-static bool is_finished(j_decompress_ptr cinfo)
-{
-    if (!cinfo->coef_bits)
-        return true;
-    for (int i = 0; i < cinfo->num_components; i++)
-        for (int k = 0; k < DCTSIZE2; k++)
-            if (cinfo->coef_bits[i][k])
-                return false;
-    return true;
-}
-
-/* Each block of a Huffman-coded component costs at least one bit, so a header that promises more than the bytes can
- * hold is known to be cut off or false before memory is spent on it. */
-static bool promises_too_much(j_decompress_ptr cinfo, size_t length)
-{
-    if (cinfo->arith_code)
-        return false;
-    const jpeg_component_info *c = cinfo->comp_info;
-    uint64_t across = ((uint64_t)cinfo->image_width * (unsigned)c->h_samp_factor) / ((unsigned)cinfo->max_h_samp_factor * 8u);
-    uint64_t down = ((uint64_t)cinfo->image_height * (unsigned)c->v_samp_factor) / ((unsigned)cinfo->max_v_samp_factor * 8u);
-    return across * down / 8 > length;
-}
-
 /* ---- the calls ---------------------------------------------------------------------------------------------------- */
 
 void leat_libjpeg_close(struct leat_libjpeg *j)
@@ -161,24 +72,11 @@ void leat_libjpeg_destroy(struct leat_libjpeg *j)
 
 static void create_decompressor(struct leat_libjpeg *j)
 {
-    j->cinfo.err = jpeg_std_error(&j->errors);
-    j->cinfo.client_data = j;
-    j->errors.error_exit = jump;
-    j->errors.emit_message = emit;
-    j->errors.output_message = no_output;
-    j->source.next_input_byte = NULL;
+    j->cinfo.err = leat_jpeg_trouble_begin(&j->trouble);
+    j->input.source.next_input_byte = NULL;
     jpeg_create_decompress(&j->cinfo);
     j->created = true;
-    j->progress.progress_monitor = watch_scans;
-    j->cinfo.progress = &j->progress;
-    j->source.init_source = source_begin;
-    j->source.fill_input_buffer = source_fill;
-    j->source.skip_input_data = source_skip;
-    j->source.resync_to_restart = jpeg_resync_to_restart;
-    j->source.term_source = source_begin;
-    j->source.next_input_byte = j->data;
-    j->source.bytes_in_buffer = j->length;
-    j->cinfo.src = &j->source;
+    leat_jpeg_input_begin(&j->input, &j->cinfo, j->data, j->length);
 }
 
 int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *request, uint32_t *width, uint32_t *height, bool *gray_rows,
@@ -187,7 +85,7 @@ int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *
     j->data = request->data;
     j->length = request->length;
     j->created = j->started = j->partial = false;
-    if (setjmp(j->jump))
+    if (setjmp(j->trouble.jump))
         return failed(j, error);
     create_decompressor(j);
     j_decompress_ptr cinfo = &j->cinfo;
@@ -201,7 +99,7 @@ int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *
     if (cinfo->num_components == 2 || cinfo->num_components > 4)
         return leat_fail(error, LEAT_E_DECODE, "JPEG: %d colour components; leat reads 1, 3 and 4: convert the photo",
                          cinfo->num_components);
-    if (promises_too_much(cinfo, j->length))
+    if (leat_jpeg_promises_too_much(cinfo, j->length))
         return leat_decode_fail(error, "JPEG", (int64_t)j->length, j->length, "the file ends before the photo does");
     j->partial = decodes_in_part(cinfo);
     *width = cinfo->image_width;
@@ -216,7 +114,7 @@ int leat_libjpeg_begin(struct leat_libjpeg *j, unsigned denominator, uint32_t x,
 {
     (void)h;
     j_decompress_ptr cinfo = &j->cinfo;
-    if (setjmp(j->jump))
+    if (setjmp(j->trouble.jump))
         return failed(j, error);
     cinfo->scale_num = 1;
     cinfo->scale_denom = denominator;
@@ -225,7 +123,7 @@ int leat_libjpeg_begin(struct leat_libjpeg *j, unsigned denominator, uint32_t x,
     cinfo->out_color_space = j->pixel_bytes == 1 ? JCS_GRAYSCALE : cinfo->num_components == 4 ? JCS_CMYK : JCS_EXT_RGBX;
     j->started = true;
     jpeg_start_decompress(cinfo); /* reads all scans, if there are several */
-    j->partial = j->partial && is_finished(cinfo);
+    j->partial = j->partial && leat_jpeg_is_finished(cinfo);
     int rc = leat_decode_reserve(&j->line, (uint64_t)cinfo->output_width + 2, j->pixel_bytes, error);
     if (rc)
         return rc;
@@ -271,7 +169,7 @@ static JSAMPROW row_of(const struct leat_libjpeg *j)
 
 int leat_libjpeg_row(struct leat_libjpeg *j, const uint8_t **row, struct leat_error *error)
 {
-    if (setjmp(j->jump))
+    if (setjmp(j->trouble.jump))
         return failed(j, error);
     JSAMPROW line = row_of(j);
     jpeg_read_scanlines(&j->cinfo, &line, 1);
@@ -304,7 +202,7 @@ int leat_libjpeg_scan(struct leat_libjpeg *j, struct leat_error *error)
     int rc = leat_decode_reserve(&j->line, cinfo->image_width, 4, error);
     if (rc)
         return rc;
-    if (setjmp(j->jump))
+    if (setjmp(j->trouble.jump))
         return failed(j, error);
     JSAMPROW line = j->line.p;
     if (!j->started && (!j->partial || jpeg_has_multiple_scans(cinfo))) {

@@ -2,24 +2,17 @@
 #ifndef LEAT_OP_DECODE_LIBJPEG_H
 #define LEAT_OP_DECODE_LIBJPEG_H
 
-#include <setjmp.h>
-#include <stdio.h>
-
-#include <jpeglib.h>
-
+#include "jpeg/libjpeg.h"
 #include "op/decode_internal.h"
 
 /* Zeroed before the first call. */
 struct leat_libjpeg {
     struct jpeg_decompress_struct cinfo;
-    struct jpeg_error_mgr errors;
-    struct jpeg_source_mgr source;
-    struct jpeg_progress_mgr progress;
-    jmp_buf jump;
+    struct leat_jpeg_trouble trouble;
+    struct leat_jpeg_input input;
     bool created, started, partial;
     const uint8_t *data;
     size_t length;
-    char words[JMSG_LENGTH_MAX]; /* of the failure that jumped */
 
     uint32_t box_w, skip_pixels; /* pixels of libjpeg's row before the box */
     unsigned pixel_bytes;
