@@ -267,7 +267,7 @@ struct leat_open_options {
     /* NULL, or a folder, made when there is something to write, where a folder of photos keeps the row indexes of its JPEGs from
      * process to process (docs/datasets.md). Any number of folders and processes may share it. One that cannot be read or written
      * costs time but is no error: the log says so. Below the folder of photos it is LEAT_E_INVALID, unless its name begins with a dot:
-     * it would be taken for a class. */
+     * it would be taken for a class; and so is a file in its place. */
     const char *index_dir;
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                                             \

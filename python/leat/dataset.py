@@ -264,7 +264,7 @@ def open(  # noqa: A001
     Raises:
         FileNotFoundError: there is no such file or folder.
         ValueError: not a format that leat reads (:class:`leat.FormatError`), never finished
-            (:class:`leat.UnfinishedError`) or damaged (:class:`leat.CorruptError`); or `index_dir` lies among the photos.
+            (:class:`leat.UnfinishedError`) or damaged (:class:`leat.CorruptError`); or `index_dir` lies among the photos or is a file.
 
     >>> leat.open(path)
     <leat.Dataset of 100 samples (x: float32[3], label: int64)>

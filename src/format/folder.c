@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -225,10 +226,14 @@ static char *absolute(const char *path)
     return result;
 }
 
-/* A folder for indexes that lies among the classes would be one of them the next time, and move the numbers of those behind it. */
+/* A file in its place is a wrong name, which would cost time at each run without a word. A folder for indexes that lies among the classes
+ * would be one of them the next time, and move the numbers of those behind it. */
 static int check_index_dir(const char *root, const char *index_dir, struct leat_error *error)
 {
     size_t n = strlen(root);
+    struct stat st;
+    if (!stat(index_dir, &st) && !S_ISDIR(st.st_mode))
+        return leat_fail(error, LEAT_E_INVALID, "index_dir %s is a file: name a folder; it is made when needed", index_dir);
     if (strncmp(index_dir, root, n) != 0 || (root[n - 1] != '/' && index_dir[n] != '/'))
         return LEAT_OK;
     const char *below = index_dir + n + strspn(index_dir + n, "/");
@@ -256,7 +261,7 @@ static int folder_open(const char *path, const struct leat_open_options *options
         goto out;
     note_what_was_left_out(f);
     if (!f->listing.n_files) {
-        rc = leat_fail(error, LEAT_E_NOT_FOUND, "%s holds no photo: files that end in %s were looked for, here and in its folders%s%s",
+        rc = leat_fail(error, LEAT_E_NOT_FOUND, "%s holds no photo: files that end in %s, were looked for, here and in its folders%s%s",
                        f->root, LEAT_LISTING_EXTENSIONS, f->notice ? "; " : "", f->notice ? f->notice : "");
         leat_error_at_file(error, f->root, LEAT_NO_OFFSET);
         goto out;

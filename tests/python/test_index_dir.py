@@ -89,6 +89,12 @@ def test_a_place_that_cannot_be_written_is_no_error(photos: Path, tmp_path: Path
     assert crops(ds) == crops(leat.open(photos))
 
 
+def test_a_file_in_the_place_of_the_folder_for_indexes_is_an_error(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(ValueError, match="file is a file: name a folder"):
+        leat.open(photos, index_dir=tmp_path / "file")
+
+
 def test_indexes_are_not_put_where_they_would_be_a_class(photos: Path, tmp_path: Path) -> None:
     classes = tmp_path / "classes"
     for name in ("cat", "dog"):
