@@ -396,6 +396,7 @@ def test_a_photo_of_pixels_is_given_as_a_picture_file(mixed_folder: Path, tmp_pa
 
 def test_pixels_are_not_packed_again_but_the_fast_form_is(mixed_folder: Path, tmp_path: Path) -> None:
     leat("pack", mixed_folder, tmp_path / "raw.leat", "--photos", "raw")
+    assert " raw (pixels), " in leat("info", tmp_path / "raw.leat").stdout
     done = leat("pack", tmp_path / "raw.leat", tmp_path / "again.leat", code=2)
     assert "pixels" in done.stderr and not (tmp_path / "again.leat.partial").exists()
     leat("pack", mixed_folder, tmp_path / "original.leat")
