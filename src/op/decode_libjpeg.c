@@ -20,10 +20,18 @@
 #include "op/decode_libjpeg.h"
 #include "op/program.h"
 
+#include <jerror.h>
+
 /* Pixels of the scaled image, beside the box, that upsampling may look at. */
 #define MARGIN 2
 
 /* ---- errors ------------------------------------------------------------------------------------------------------- */
+
+/* A kind of JPEG that libjpeg has no decoder for, rather than damage: lossless, 12 bits, colours that it cannot convert. */
+static bool is_unknown_kind(int code)
+{
+    return code == JERR_SOF_UNSUPPORTED || code == JERR_BAD_PRECISION || code == JERR_CONVERSION_NOTIMPL;
+}
 
 /* What to return after a jump. */
 static int failed(struct leat_libjpeg *j, struct leat_error *error)
@@ -31,6 +39,9 @@ static int failed(struct leat_libjpeg *j, struct leat_error *error)
     if (leat_jpeg_trouble_is_memory(&j->trouble))
         return leat_fail(error, LEAT_E_NOMEM, "JPEG: memory to decode a photo of %u x %u could not be had", j->cinfo.image_width,
                          j->cinfo.image_height);
+    if (is_unknown_kind(j->trouble.errors.msg_code))
+        return leat_fail(error, LEAT_E_DECODE, "JPEG: %s; leat does not decode this kind: convert the photo, or leave it out",
+                         j->trouble.words);
     int64_t offset = j->input.source.next_input_byte ? (int64_t)(j->input.source.next_input_byte - j->data) : -1;
     return leat_decode_fail(error, "JPEG", offset, j->length, j->trouble.words);
 }

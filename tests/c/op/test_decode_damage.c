@@ -393,6 +393,30 @@ static void thousands_of_scans_are_refused(void **state)
     free(data);
     free(pixels);
 }
+
+static void a_kind_without_a_decoder_is_not_called_damaged(void **state)
+{
+    (void)state;
+    static const struct photo_style plain = {"plain", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, false, false};
+    static const struct {
+        size_t at; /* from the frame header's marker on */
+        uint8_t value;
+    } kinds[] = {{1, 0xc3}, {4, 12}}; /* lossless; 12 bits */
+    size_t length;
+    uint8_t *pixels = photo_pixels(16, 16, 3, 1), *data = photo_encode(&plain, pixels, 16, 16, 50, &length);
+    size_t frame = segment(data, length, 0xc0);
+    for (size_t i = 0; i < 2; i++) {
+        uint8_t was = data[frame + kinds[i].at];
+        data[frame + kinds[i].at] = kinds[i].value;
+        assert_int_equal(leat_photo_check(checker, data, length, &error), LEAT_E_DECODE);
+        assert_non_null(strstr(error.message, "convert"));
+        assert_null(strstr(error.message, "damaged"));
+        data[frame + kinds[i].at] = was;
+    }
+    free(data);
+    free(pixels);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,6 +430,7 @@ int main(void)
         cmocka_unit_test(a_photo_without_tables_does_not_borrow_those_of_the_photo_before),
         cmocka_unit_test(a_header_that_promises_too_much_is_refused_before_memory_is_spent),
         cmocka_unit_test(thousands_of_scans_are_refused),
+        cmocka_unit_test(a_kind_without_a_decoder_is_not_called_damaged),
     };
     return cmocka_run_group_tests(tests, make_decoders, free_decoders);
 }
