@@ -430,7 +430,8 @@ struct leat_loader_options {
     enum leat_on_error on_error;
     const char *error_report; /* a path to which broken samples are appended as JSON lines, or NULL */
     unsigned num_threads;     /* at most so many of the engine's threads at a time; 0: auto */
-    uint64_t budget_bytes;    /* 0: the smaller of a quarter of the allowed memory and 24 batches, never under 3 */
+    uint64_t budget_bytes;    /* 0: the smaller of a quarter of the allowed memory and 24 batches, never under 3; and 64 MiB to decode large
+                                 photos */
     uint64_t max_held_bytes;  /* 0: as much again, at least 64 MiB */
     double weight;            /* share of the engine beside other loaders; 1 */
     const char *program;      /* JSON (see docs/architecture.md), or NULL: every field as stored */

@@ -51,7 +51,8 @@ class Loader:
         on_error: of a broken sample: ``"raise"``, ``"skip"`` (its row is left out), ``"substitute"``.
         error_report: a file to which broken samples are appended as JSON lines.
         num_threads: at most so many threads work for this loader.
-        budget_bytes: bound of batches in flight. None: the smaller of a quarter of the memory and 24 batches.
+        budget_bytes: bound of batches in flight. None: the smaller of a quarter of the memory and 24 batches,
+            and 64 MiB for large photos of which more than the crop must be kept while they are decoded.
         max_held_bytes: bound of outputs whose memory a tensor still refers to. None: as much again, at least 64 MiB.
         weight: share of the threads beside other loaders.
         framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.

@@ -114,6 +114,7 @@ struct leat_fetch_group {
     size_t field, n_outputs;
     size_t *outputs;
     bool decodes, delivers; /* some output is decoded; some is not */
+    bool turns;             /* some is decoded as its EXIF orientation says */
 };
 
 struct leat_counters {

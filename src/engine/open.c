@@ -18,6 +18,8 @@
 
 #define WINDOW_BATCHES 24
 #define LEAST_BATCHES 3
+/* Of the default: for photos of which more than the crop must be kept. The window has none of it. */
+#define DECODING_SPARE (UINT64_C(64) << 20)
 #define LEAST_HELD (UINT64_C(64) << 20) /* of the default: with small batches, a list of an epoch's labels is no accident */
 #define MAX_WINDOW 256
 #define CHUNK_IN_PLACE 256
@@ -71,6 +73,7 @@ static int add_to_group(struct leat_loader *l, size_t o, struct leat_error *erro
     group->outputs[group->n_outputs++] = o;
     group->decodes |= output->decodes;
     group->delivers |= !output->decodes;
+    group->turns |= output->turns;
     return LEAT_OK;
 }
 
@@ -232,7 +235,7 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     if (batch >= UINT64_C(1) << 50)
         return leat_fail(error, LEAT_E_BUDGET, "a batch of that size needs more memory than any machine has; make batch_size smaller");
     uint64_t each = l->scratch_bytes + task, least = LEAST_BATCHES * batch + 2 * each;
-    uint64_t budget = o->budget_bytes;
+    uint64_t budget = o->budget_bytes, spare = 0;
     if (budget && budget < least)
         return leat_fail(error, LEAT_E_BUDGET,
                          "budget_bytes = %" PRIu64 " is too small: three batches of %" PRIu64 " bytes and scratch need %" PRIu64, budget,
@@ -241,12 +244,15 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
         budget = WINDOW_BATCHES * batch + (l->num_threads + 1) * each;
         budget = budget < allowed / 4 ? budget : allowed / 4;
         budget = budget > least ? budget : least;
+        for (size_t g = 0; g < l->n_groups; g++)
+            if (l->groups[g].decodes)
+                spare = DECODING_SPARE < allowed / 8 ? DECODING_SPARE : allowed / 8;
     }
     while (l->num_threads > 1 && (l->num_threads + 1) * each + LEAST_BATCHES * batch > budget)
         l->num_threads--; /* better fewer threads than a window that starves them */
     l->fixed = (l->num_threads + 1) * l->scratch_bytes;
     l->task_reserve = (l->num_threads + 1) * task;
-    l->budget = budget;
+    l->budget = budget + spare;
     l->max_held = o->max_held_bytes ? o->max_held_bytes : budget > LEAST_HELD ? budget : LEAST_HELD;
     if (l->max_held < batch)
         return leat_fail(error, LEAT_E_BUDGET, "max_held_bytes = %" PRIu64 " is too small: one batch needs %" PRIu64, l->max_held, batch);

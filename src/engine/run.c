@@ -310,7 +310,7 @@ static int prepare_read(struct leat_task *t, size_t i, const struct leat_fetch_g
 static int prepare_decoding(struct leat_task *t, size_t i, const struct leat_fetch_group *group)
 {
     const struct leat_row *row = &t->args[i];
-    uint64_t bytes = group->decodes ? leat_photo_decode_bytes(row, true) : 0;
+    uint64_t bytes = group->decodes ? leat_photo_decode_bytes(row, group->turns) : 0;
     uint64_t restoring = group->delivers && row->form == LEAT_FORM_FAST ? leat_photo_restore_bytes(row) : 0;
     uint64_t usual = group->decodes || t->loader->restores ? LEAT_DECODE_BYTES : 0;
     bytes = restoring > bytes ? restoring : bytes;

@@ -162,6 +162,7 @@ static int infer_chain(const struct leat_program *program, struct leat_compiled 
         use->out = type;
         c->face.keyed |= use->op->class->random;
         c->face.decodes |= type.decoded;
+        c->face.turns |= type.exif;
     }
     c->out = type;
     if (is_open(&type) && !program->open) {

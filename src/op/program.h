@@ -31,6 +31,7 @@ struct leat_output {
     bool in_place; /* the field has fixed size: rows come as mapped memory; else as fetched bytes */
     bool keyed;    /* some operator draws random numbers */
     bool decodes;  /* the value is decoded: it can be found broken, and is scanned to its end if unchecked */
+    bool turns;    /* ... as its EXIF orientation says: all of a turned photo is kept while it is made */
     unsigned ndim; /* of one row; of a ragged one the first dimension is shape[0] = -1 */
     int64_t shape[LEAT_MAX_DIMS];
     int64_t strides[LEAT_MAX_DIMS]; /* in elements, of one row (a channels_last row is dense but permuted) */

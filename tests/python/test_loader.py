@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 import leat
 
@@ -617,3 +618,14 @@ def test_several_loaders_at_once_do_not_disturb_each_other(records: Path) -> Non
         for i, it in enumerate(its):
             mixed_up[i].append(next(it).ids.tolist())
     assert mixed_up == want
+
+
+def test_the_default_budget_has_room_for_a_large_photo_that_is_turned_in_batches_of_one(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    (tmp_path / "photos").mkdir()
+    for i in range(3):
+        Image.new("RGB", (3000, 2000), (90, 20 * i, 30)).save(tmp_path / "photos" / f"{i}.jpg", exif=exif)
+    chain = [leat.ops.Decode(exif=True), leat.ops.CenterCrop(32)]
+    with leat.Loader(leat.open(tmp_path / "photos"), 1, outputs={"image": chain}, epochs=1) as loader:
+        assert sum(batch.size for batch in loader) == 3
