@@ -10,84 +10,24 @@
  *
  *     579 photos, 62.6 MB, 2 threads: 3456 photos/s, 373.6 MB/s (median of 5 rounds)
  */
-#include <fts.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
+#include "jpegs.h"
 
-#include <jpeglib.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "jpeg/huffman.h"
 #include "jpeg/idct.h"
 
-struct photo {
-    unsigned char *data;
-    size_t length;
-};
-
-static struct photo *photos;
-static size_t n_photos, room;
-static size_t total_bytes;
 static atomic_size_t next_photo, n_failed;
-
-struct failure {
-    struct jpeg_error_mgr errors;
-    jmp_buf out;
-};
-
-static void on_error(j_common_ptr cinfo)
-{
-    longjmp(((struct failure *)cinfo->err)->out, 1);
-}
-
-static void on_message(j_common_ptr cinfo, int level)
-{
-    (void)cinfo;
-    (void)level;
-}
-
-/* After the header. */
-static void skim_rows(struct jpeg_decompress_struct *cinfo)
-{
-    cinfo->out_color_space = cinfo->jpeg_color_space;
-    jpeg_start_decompress(cinfo);
-    /* Asked to skip all of it, libjpeg-turbo would decode nothing: one row is read, all others are skipped. */
-    if (cinfo->output_height > 1)
-        jpeg_skip_scanlines(cinfo, cinfo->output_height - 1);
-    JSAMPARRAY row =
-        cinfo->mem->alloc_sarray((j_common_ptr)cinfo, JPOOL_IMAGE, cinfo->output_width * (JDIMENSION)cinfo->output_components, 1);
-    jpeg_read_scanlines(cinfo, row, 1);
-    jpeg_finish_decompress(cinfo);
-}
-
-static int skim(struct jpeg_decompress_struct *cinfo, const struct photo *photo)
-{
-    struct failure *failure = (struct failure *)cinfo->err;
-    if (setjmp(failure->out)) {
-        jpeg_abort_decompress(cinfo);
-        return -1;
-    }
-    jpeg_mem_src(cinfo, photo->data, photo->length);
-    jpeg_read_header(cinfo, TRUE);
-    skim_rows(cinfo);
-    return 0;
-}
 
 static void *work(void *unused)
 {
     struct jpeg_decompress_struct cinfo;
     struct failure failure;
     (void)unused;
-    cinfo.err = jpeg_std_error(&failure.errors);
-    failure.errors.error_exit = on_error;
-    failure.errors.emit_message = on_message;
-    jpeg_create_decompress(&cinfo);
+    create(&cinfo, &failure);
     for (size_t i; (i = atomic_fetch_add(&next_photo, 1)) < n_photos;)
         if (skim(&cinfo, &photos[i]))
             atomic_fetch_add(&n_failed, 1);
@@ -101,14 +41,6 @@ enum stage { SKIM, COEFFICIENTS, TABLES, SCAN, READ_ALL, READ_ROWS, READ_INDEXED
 static const char *const stage_names[STAGES] = {
     "libjpeg-turbo, skipping rows", "libjpeg-turbo, coefficients", "tables alone", "scan with row index", "all coefficients", "row by row",
     "by index, in pairs of rows"};
-
-/* Of this thread, so that others on the core do not count. */
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static int16_t *room_for(size_t blocks)
 {
@@ -151,10 +83,7 @@ static bool measure(const struct photo *photo, struct leat_jpeg_huffman *huffman
     struct jpeg_decompress_struct cinfo;
     struct failure failure;
     volatile bool done = false;
-    cinfo.err = jpeg_std_error(&failure.errors);
-    failure.errors.error_exit = on_error;
-    failure.errors.emit_message = on_message;
-    jpeg_create_decompress(&cinfo);
+    create(&cinfo, &failure);
     if (!setjmp(failure.out)) {
         struct leat_jpeg_frame frame;
         static struct leat_jpeg_rows rows;
@@ -210,8 +139,6 @@ static bool measure(const struct photo *photo, struct leat_jpeg_huffman *huffman
     return done;
 }
 
-static int by_value(const void *a, const void *b);
-
 static void compare_stages(long rounds)
 {
     static double seconds[STAGES][99];
@@ -243,32 +170,6 @@ static void compare_stages(long rounds)
     }
 }
 
-static void read_photo(const char *path, size_t length)
-{
-    FILE *file = fopen(path, "rb");
-    unsigned char *data = file && length ? malloc(length) : NULL;
-    if (data && fread(data, 1, length, file) == length && length > 2 && data[0] == 0xff && data[1] == 0xd8) {
-        if (n_photos == room) {
-            room = room ? 2 * room : 1024;
-            photos = realloc(photos, room * sizeof *photos);
-            if (!photos)
-                exit(2);
-        }
-        photos[n_photos++] = (struct photo){data, length};
-        total_bytes += length;
-    } else {
-        free(data);
-    }
-    if (file)
-        fclose(file);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -278,12 +179,7 @@ int main(int argc, char **argv)
     long threads = argc > 2 ? atol(argv[2]) : sysconf(_SC_NPROCESSORS_ONLN), rounds = argc > 3 ? atol(argv[3]) : 5;
     threads = threads < 1 ? 1 : threads > 256 ? 256 : threads;
     rounds = rounds < 1 ? 1 : rounds > 99 ? 99 : rounds;
-    FTS *tree = fts_open((char *[]){argv[1], NULL}, FTS_LOGICAL | FTS_NOCHDIR, NULL);
-    for (FTSENT *entry; tree && (entry = fts_read(tree));)
-        if (entry->fts_info == FTS_F)
-            read_photo(entry->fts_path, (size_t)entry->fts_statp->st_size);
-    if (tree)
-        fts_close(tree);
+    read_photos(argv[1]);
     if (!n_photos) {
         fprintf(stderr, "%s: no JPEG there\n", argv[1]);
         return 2;

@@ -78,12 +78,7 @@ int leat_jpeg_fast_read_all(struct leat_jpeg_fast *fast, int16_t *const of[LEAT_
 
 /* Packs a row of blocks to `out`, which has LEAT_FAST_ROW_ROOM. `values` [64 * blocks + 256] and `work`, twice LEAT_FAST_ROW_ROOM, are
  * free for its use; coefficients and both are aligned to 16 bytes. Returns the bytes written; 0: a DC difference does not fit. */
-typedef size_t (*leat_jpeg_pack_row_fn)(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *out);
-
-size_t leat_jpeg_pack_row_portable(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *out);
-size_t leat_jpeg_pack_row_avx2(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *out);
-size_t leat_jpeg_pack_row_avx512(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *out);
-leat_jpeg_pack_row_fn leat_jpeg_pack_row(enum leat_isa isa);
+size_t leat_jpeg_pack_row(enum leat_isa isa, const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *out);
 
 /* Buffers of one who packs. */
 struct leat_jpeg_fast_writer {
@@ -91,7 +86,7 @@ struct leat_jpeg_fast_writer {
     uint8_t *out;
     size_t length, room;
     int16_t *values; /* [64 * blocks + 256] */
-    uint8_t *work;   /* the streams of a row while they grow; see pack_portable.c */
+    uint8_t *work;   /* the streams of a row while they grow; see pack_row.h */
     uint32_t blocks;
 };
 void leat_jpeg_fast_writer_destroy(struct leat_jpeg_fast_writer *writer);

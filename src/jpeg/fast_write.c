@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "jpeg/fast_format.h"
+#include "jpeg/pack_row.h"
 
 void leat_jpeg_fast_writer_destroy(struct leat_jpeg_fast_writer *w)
 {
@@ -44,15 +44,36 @@ static bool reserve_row(struct leat_jpeg_fast_writer *w, uint32_t blocks)
     return true;
 }
 
-leat_jpeg_pack_row_fn leat_jpeg_pack_row(enum leat_isa isa)
+static const struct leat_jpeg_pack_steps *steps_of(enum leat_isa isa)
 {
 #if defined(__x86_64__)
     if (isa == LEAT_ISA_AVX512)
-        return leat_jpeg_pack_row_avx512;
+        return &leat_jpeg_pack_avx512;
     if (isa == LEAT_ISA_AVX2)
-        return leat_jpeg_pack_row_avx2;
+        return &leat_jpeg_pack_avx2;
 #endif
-    return leat_jpeg_pack_row_portable;
+    return &leat_jpeg_pack_portable;
+}
+
+size_t leat_jpeg_pack_row(enum leat_isa isa, const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *row)
+{
+    enum { BEYOND = 32 }; /* magnitudes, or bytes, that a step may write behind its last */
+    const struct leat_jpeg_pack_steps *steps = steps_of(isa);
+    uint8_t *out, *byte, *wide;
+    size_t mask_bytes;
+    uint32_t n, n_escapes;
+    if (!steps->blocks(coefficients, blocks, row, &out, work, &mask_bytes, values, &n))
+        return 0;
+    memcpy(out, work, mask_bytes);
+    uint16_t *const escapes = (uint16_t *)(void *)work;
+    out = steps->planes(values, n, out + mask_bytes, escapes, &n_escapes);
+    uint8_t *const bytes = work + 2 * ((size_t)n_escapes + BEYOND), *const wides = bytes + n_escapes + BEYOND;
+    steps->escapes(escapes, n_escapes, out, bytes, &byte, wides, &wide);
+    out += (n_escapes + 1) / 2;
+    memcpy(out, bytes, (size_t)(byte - bytes));
+    out += byte - bytes;
+    memcpy(out, wides, (size_t)(wide - wides));
+    return (size_t)(out + (wide - wides) - row);
 }
 
 static bool write_header(struct leat_jpeg_fast_writer *w, const struct leat_jpeg_frame *f, const struct leat_jpeg_original *original,
@@ -94,7 +115,6 @@ int leat_jpeg_fast_write(struct leat_jpeg_fast_writer *w, const struct leat_jpeg
                          size_t skeleton_length, const struct leat_jpeg_original *original, struct leat_error *error)
 {
     const struct leat_jpeg_frame *f = &coefficients->frame;
-    const leat_jpeg_pack_row_fn pack_row = leat_jpeg_pack_row(w->isa);
     uint32_t n_rows = 0, at = 0;
     for (unsigned c = 0; c < f->n_components; c++)
         n_rows += f->component[c].blocks_h;
@@ -110,7 +130,8 @@ int leat_jpeg_fast_write(struct leat_jpeg_fast_writer *w, const struct leat_jpeg
             for (uint32_t y = i * component->v; y < (i + 1) * component->v; y++, at++) {
                 if (!reserve_row(w, component->blocks_w) || !reserve(w, LEAT_FAST_ROW_ROOM(component->blocks_w)))
                     goto nomem;
-                const size_t bytes = pack_row(coefficients->of[c] + y * step, component->blocks_w, w->values, w->work, w->out + w->length);
+                const size_t bytes =
+                    leat_jpeg_pack_row(w->isa, coefficients->of[c] + y * step, component->blocks_w, w->values, w->work, w->out + w->length);
                 if (!bytes)
                     return leat_fail(error, LEAT_E_UNSUPPORTED, "a DC difference takes 16 bits, which the decode-fast form does not hold");
                 w->length += bytes;

@@ -215,13 +215,8 @@ bool leat_jpeg_huffman_scan(struct leat_jpeg_huffman *h, struct leat_jpeg_rows *
     if (!rows)
         return pass(h, way, mcus(h), NULL, false) && ends(way);
     const uint32_t n = h->frame.mcus_h;
-    if (rows->room < n) {
-        struct leat_jpeg_row_start *row = leat_realloc_array(rows->row, n, sizeof *row);
-        if (!row)
-            return false;
-        rows->row = row;
-        rows->room = n;
-    }
+    if (!leat_jpeg_rows_reserve(rows, n))
+        return false;
     rows->every = 1;
     rows->n = 0;
     for (uint32_t r = 0; r < n; r++)

@@ -1,5 +1,5 @@
 /*
- * Packing a row of the decode-fast form with AVX2: the streams of pack_portable.c. Comparisons give the bits of masks and planes;
+ * The steps of packing a row of the decode-fast form (pack_row.h) with AVX2. Comparisons give the bits of masks and planes;
  * what these bits pick out is taken one by one.
  */
 #include "jpeg/pack_row.h"
@@ -87,7 +87,8 @@ TARGET static uint8_t *write_planes(int16_t *values, uint32_t n, uint8_t *out, u
     return out + 3 * plane;
 }
 
-TARGET static uint8_t *write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t *wides)
+TARGET static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t **byte_end, uint8_t *wides,
+                                 uint8_t **wide_end)
 {
     const __m256i base = _mm256_set1_epi16(LEAT_FAST_NIBBLE_BASE), most = _mm256_set1_epi16(LEAT_FAST_NIBBLE_ESCAPE);
     uint8_t *byte = bytes, *wide = wides;
@@ -108,26 +109,10 @@ TARGET static uint8_t *write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out
             wide += much ? 2 : 0;
         }
     }
-    out += (n + 1) / 2;
-    memcpy(out, bytes, (size_t)(byte - bytes));
-    out += byte - bytes;
-    memcpy(out, wides, (size_t)(wide - wides));
-    return out + (wide - wides);
+    *byte_end = byte;
+    *wide_end = wide;
 }
 
-TARGET size_t leat_jpeg_pack_row_avx2(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *row)
-{
-    uint8_t *out;
-    size_t mask_bytes;
-    uint32_t n, n_escapes;
-    if (!write_blocks(coefficients, blocks, row, &out, work, &mask_bytes, values, &n))
-        return 0;
-    memcpy(out, work, mask_bytes);
-    uint16_t *const escapes = (uint16_t *)(void *)work;
-    out = write_planes(values, n, out + mask_bytes, escapes, &n_escapes);
-    uint8_t *const bytes = work + 2 * ((size_t)n_escapes + 32);
-    out = write_escapes(escapes, n_escapes, out, bytes, bytes + n_escapes);
-    return (size_t)(out - row);
-}
+const struct leat_jpeg_pack_steps leat_jpeg_pack_avx2 = {write_blocks, write_planes, write_escapes};
 
 #endif

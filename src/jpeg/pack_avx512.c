@@ -1,5 +1,5 @@
 /*
- * Packing a row of the decode-fast form with AVX-512 VBMI2: the streams of pack_portable.c, a block, 64 coefficients or 32
+ * The steps of packing a row of the decode-fast form (pack_row.h) with AVX-512 VBMI2: a block, 64 coefficients or 32
  * magnitudes at a time. What is picked out (coefficients other than 0, magnitudes above a bound) is compressed in a register
  * and stored whole, and what comes next is stored over the rest.
  */
@@ -45,7 +45,7 @@ TARGET static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *
     return dc.fits;
 }
 
-TARGET static uint8_t *write_planes(const int16_t *values, uint32_t n, uint8_t *out, uint16_t *escapes, uint32_t *n_escapes)
+TARGET static uint8_t *write_planes(int16_t *values, uint32_t n, uint8_t *out, uint16_t *escapes, uint32_t *n_escapes)
 {
     const size_t plane = (n + 7) / 8;
     const __m512i two = _mm512_set1_epi16(2), three = _mm512_set1_epi16(3);
@@ -78,7 +78,8 @@ TARGET static uint8_t *write_planes(const int16_t *values, uint32_t n, uint8_t *
     return out + 3 * plane;
 }
 
-TARGET static uint8_t *write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t *wides)
+TARGET static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t **byte_end, uint8_t *wides,
+                                 uint8_t **wide_end)
 {
     const __m512i base = _mm512_set1_epi16(LEAT_FAST_NIBBLE_BASE), escape = _mm512_set1_epi16(LEAT_FAST_NIBBLE_ESCAPE);
     uint8_t *byte = bytes, *wide = wides;
@@ -96,26 +97,10 @@ TARGET static uint8_t *write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out
             wide += 2 * _mm_popcnt_u32(much);
         }
     }
-    out += (n + 1) / 2;
-    memcpy(out, bytes, (size_t)(byte - bytes));
-    out += byte - bytes;
-    memcpy(out, wides, (size_t)(wide - wides));
-    return out + (wide - wides);
+    *byte_end = byte;
+    *wide_end = wide;
 }
 
-TARGET size_t leat_jpeg_pack_row_avx512(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *row)
-{
-    uint8_t *out;
-    size_t mask_bytes;
-    uint32_t n, n_escapes;
-    if (!write_blocks(coefficients, blocks, row, &out, work, &mask_bytes, values, &n))
-        return 0;
-    memcpy(out, work, mask_bytes);
-    uint16_t *const escapes = (uint16_t *)(void *)work;
-    out = write_planes(values, n, out + mask_bytes, escapes, &n_escapes);
-    uint8_t *const bytes = work + 2 * ((size_t)n_escapes + 32);
-    out = write_escapes(escapes, n_escapes, out, bytes, bytes + n_escapes + 32);
-    return (size_t)(out - row);
-}
+const struct leat_jpeg_pack_steps leat_jpeg_pack_avx512 = {write_blocks, write_planes, write_escapes};
 
 #endif

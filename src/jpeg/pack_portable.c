@@ -1,11 +1,4 @@
-/*
- * Packing a row of the decode-fast form in plain C, stream after stream; what belongs to a stream whose place is not known
- * yet waits in a buffer:
- *
- *     blocks -> heads, dc bits, (mask bytes), (values: coefficients other than 0)
- *     values -> planes, (magnitudes above 3)
- *     these  -> nibbles, (bytes), (u16)
- */
+/* The steps of packing a row of the decode-fast form (pack_row.h) in plain C. */
 #include "jpeg/pack_row.h"
 
 /* Where four coefficients that stand side by side are in a mask, by which of them are not 0; the arguments are their places in zigzag
@@ -100,7 +93,8 @@ static uint8_t *write_planes(int16_t *values, uint32_t n, uint8_t *out, uint16_t
     return out + 3 * plane;
 }
 
-static uint8_t *write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t *wides)
+static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t **byte_end, uint8_t *wides,
+                          uint8_t **wide_end)
 {
     uint8_t *byte = bytes, *wide = wides;
     escapes[n] = LEAT_FAST_NIBBLE_BASE; /* the half of a byte that an odd number leaves is 0 */
@@ -118,23 +112,8 @@ static uint8_t *write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8
         }
         *out++ = (uint8_t)(nibble[0] | nibble[1] << 4);
     }
-    memcpy(out, bytes, (size_t)(byte - bytes));
-    out += byte - bytes;
-    memcpy(out, wides, (size_t)(wide - wides));
-    return out + (wide - wides);
+    *byte_end = byte;
+    *wide_end = wide;
 }
 
-size_t leat_jpeg_pack_row_portable(const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *row)
-{
-    uint8_t *out;
-    size_t mask_bytes;
-    uint32_t n, n_escapes;
-    if (!write_blocks(coefficients, blocks, row, &out, work, &mask_bytes, values, &n))
-        return 0;
-    memcpy(out, work, mask_bytes);
-    uint16_t *const escapes = (uint16_t *)(void *)work;
-    out = write_planes(values, n, out + mask_bytes, escapes, &n_escapes);
-    uint8_t *const bytes = work + 2 * ((size_t)n_escapes + 1);
-    out = write_escapes(escapes, n_escapes, out, bytes, bytes + n_escapes);
-    return (size_t)(out - row);
-}
+const struct leat_jpeg_pack_steps leat_jpeg_pack_portable = {write_blocks, write_planes, write_escapes};

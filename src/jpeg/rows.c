@@ -14,6 +14,18 @@
 #define CHECKSUM_BYTES 4
 #define MAX_VARINT 10
 
+bool leat_jpeg_rows_reserve(struct leat_jpeg_rows *rows, uint32_t n)
+{
+    if (n <= rows->room)
+        return true;
+    struct leat_jpeg_row_start *row = leat_realloc_array(rows->row, n, sizeof *row);
+    if (!row)
+        return false;
+    rows->row = row;
+    rows->room = n;
+    return true;
+}
+
 void leat_jpeg_rows_destroy(struct leat_jpeg_rows *rows)
 {
     leat_free(rows->row);
@@ -143,13 +155,8 @@ bool leat_jpeg_rows_unpack(struct leat_jpeg_rows *rows, const struct leat_jpeg_f
     const uint32_t n = (uint32_t)((frame->mcus_h + every - 1) / every);
     if ((size_t)(end - p) < (n - 1) * (size_t)(1 + frame->n_components)) /* before memory is spent on it */
         return false;
-    if (rows->room < n) {
-        struct leat_jpeg_row_start *row = leat_realloc_array(rows->row, n, sizeof *row);
-        if (!row)
-            return false;
-        rows->row = row;
-        rows->room = n;
-    }
+    if (!leat_jpeg_rows_reserve(rows, n))
+        return false;
     struct leat_jpeg_row_start at = {.restart = left_to_restart(0, (uint32_t)interval)};
     rows->row[0] = at;
     for (uint32_t i = 1; i < n; i++) {

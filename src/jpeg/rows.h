@@ -21,6 +21,8 @@ struct leat_jpeg_rows {
     uint8_t *packed; /* what leat_jpeg_rows_pack made last; `packed_room` bytes */
     size_t packed_room;
 };
+/* Makes room for n rows. False: memory is out. */
+bool leat_jpeg_rows_reserve(struct leat_jpeg_rows *rows, uint32_t n);
 void leat_jpeg_rows_destroy(struct leat_jpeg_rows *rows);
 
 /* The packed index, at most 1 % of the photo's `photo_bytes` (rows are left out for that): its length, 0 where it would be of no use.
