@@ -18,7 +18,7 @@
 
 #define WINDOW_BATCHES 24
 #define LEAST_BATCHES 3
-/* Of the default: for photos of which more than the crop must be kept. The window has none of it. */
+/* Of the default: for photos of which more than the crop must be kept. The number of batches in the window does not count on it. */
 #define DECODING_SPARE (UINT64_C(64) << 20)
 #define LEAST_HELD (UINT64_C(64) << 20) /* of the default: with small batches, a list of an epoch's labels is no accident */
 #define MAX_WINDOW 256
@@ -262,7 +262,7 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     l->window = leat_new_array(l->window_room, sizeof *l->window);
     if (!l->window)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-    l->region_limit = budget - l->fixed - l->task_reserve + l->max_held;
+    l->region_limit = l->budget - l->fixed - l->task_reserve + l->max_held;
     return leat_region_open(&l->region, o->region, l->region_limit, error);
 }
 

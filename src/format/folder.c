@@ -261,7 +261,7 @@ static int folder_open(const char *path, const struct leat_open_options *options
         goto out;
     note_what_was_left_out(f);
     if (!f->listing.n_files) {
-        rc = leat_fail(error, LEAT_E_NOT_FOUND, "%s holds no photo: files that end in %s, were looked for, here and in its folders%s%s",
+        rc = leat_fail(error, LEAT_E_NOT_FOUND, "%s holds no photo: files that end in %s were looked for, here and in its folders%s%s",
                        f->root, LEAT_LISTING_EXTENSIONS, f->notice ? "; " : "", f->notice ? f->notice : "");
         leat_error_at_file(error, f->root, LEAT_NO_OFFSET);
         goto out;
