@@ -122,8 +122,13 @@ def ids(batch: Any) -> list[int]:
 
 
 def tell(**values: Any) -> None:
-    """A rank's result: a line that the test finds among what frameworks print."""
-    print(RESULT + json.dumps(values), flush=True)
+    """A rank's result: a line that the test finds among what frameworks print.
+
+    Ranks that a framework starts share one output: the line goes there in a single write, begun by a line's end, so that neither
+    what another rank prints at the same time nor a line that one has begun can run into it.
+    """
+    sys.stdout.flush()
+    os.write(sys.stdout.fileno(), f"\n{RESULT}{json.dumps(values)}\n".encode())
 
 
 def leave() -> None:
