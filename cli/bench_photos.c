@@ -22,6 +22,7 @@
 #include <jansson.h>
 
 #include "bench.h"
+#include "new_file.h"
 #include "print.h"
 #include "progress.h"
 
@@ -364,6 +365,15 @@ static void remove_folder(const struct work *work)
     rmdir(work->folder);
 }
 
+/* Whether the plot can be written is asked first: it is what comes last, after minutes of measuring. */
+static bool plot_has_a_place(const struct cli_forms *forms)
+{
+    const int why = forms->plot_path ? cli_new_file_probe(forms->plot_path) : 0;
+    if (why)
+        cli_say(forms->command, "%s: the plot could not be written there: %s. Nothing was measured.", forms->plot_path, strerror(why));
+    return !why;
+}
+
 /* Finds the field of photos, the program, and what the sample is. Returns an exit code. */
 static int prepare(struct work *work)
 {
@@ -371,6 +381,8 @@ static int prepare(struct work *work)
     const struct leat_field *fields;
     size_t n, i = 0;
     int exit_code = CLI_EXIT_FAILED;
+    if (!plot_has_a_place(forms))
+        return exit_code;
     work->source = cli_open(forms->command, forms->path, LEAT_LABELS_NONE, &exit_code);
     if (!work->source)
         return exit_code;

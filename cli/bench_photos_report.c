@@ -20,6 +20,7 @@
 #include <jansson.h>
 
 #include "bench.h"
+#include "new_file.h"
 #include "plot.h"
 #include "print.h"
 
@@ -176,6 +177,11 @@ static const char *bytes_text(double value, char *out)
     return out;
 }
 
+static void draw_svg(FILE *out, const void *drawing)
+{
+    cli_plot_svg(out, drawing);
+}
+
 /* In the terminal, and as SVG where a file is named. */
 static int plot(const struct cli_forms *forms)
 {
@@ -203,14 +209,8 @@ static int plot(const struct cli_forms *forms)
     }
     if (!forms->plot_path)
         return CLI_EXIT_OK;
-    FILE *file = fopen(forms->plot_path, "w");
-    if (file)
-        cli_plot_svg(file, &drawing);
-    bool good = file && !fflush(file) && !ferror(file);
-    const int why = errno;
-    if (file && fclose(file))
-        good = false;
-    if (good)
+    const int why = cli_new_file_write(forms->plot_path, draw_svg, &drawing);
+    if (!why)
         return CLI_EXIT_OK;
     cli_say(forms->command, "%s: the plot could not be written: %s.", forms->plot_path, strerror(why));
     return CLI_EXIT_FAILED;

@@ -129,9 +129,28 @@ def test_the_plot_is_svg(photos: Path, tmp_path: Path) -> None:
     assert {"photos per second, one core", "bytes per photo (logarithmic)", "original", "fast", "raw", "raw 40"} <= texts
 
 
-def test_a_plot_that_cannot_be_written_is_a_failure(photos: Path, tmp_path: Path) -> None:
-    done = leat("bench", "--photos", photos, "--seconds", 0.1, "--plot", tmp_path / "no" / "forms.svg", code=2)
-    assert "forms.svg: the plot could not be written" in done.stderr
+@pytest.mark.parametrize(("target", "why"), [("no/forms.svg", "No such file or directory"), (".", "Is a directory")])
+def test_a_plot_that_cannot_be_written_ends_the_run_before_it_measures(photos: Path, tmp_path: Path, target: str, why: str) -> None:
+    done = leat("bench", "--photos", photos, "--seconds", 0.1, "--plot", tmp_path / target, code=2)
+    assert f"the plot could not be written there: {why}" in done.stderr and done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_plot_takes_the_place_of_the_old_one_when_it_is_whole(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "kept.svg").write_text("old")
+    (tmp_path / "kept.svg").chmod(0o640)
+    os.link(tmp_path / "kept.svg", tmp_path / "forms.svg")
+    (tmp_path / "link.svg").symlink_to("forms.svg")
+    leat("bench", "--photos", photos, "--seconds", 0.1, "--plot", tmp_path / "link.svg")
+    assert (tmp_path / "kept.svg").read_text() == "old"
+    assert (tmp_path / "link.svg").is_symlink() and (tmp_path / "forms.svg").stat().st_mode & 0o777 == 0o640
+    assert xml.parse(tmp_path / "forms.svg").getroot().tag.endswith("svg")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["forms.svg", "kept.svg", "link.svg"]
+
+
+def test_a_plot_for_which_there_is_no_room_is_a_failure(photos: Path) -> None:
+    done = leat("bench", "--photos", photos, "--seconds", 0.1, "--plot", "/dev/full", code=2)
+    assert "/dev/full: the plot could not be written: No space left on device" in done.stderr
 
 
 def test_an_own_program_is_run(photos: Path, tmp_path: Path) -> None:
