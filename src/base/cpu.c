@@ -5,14 +5,15 @@
  */
 #include "base/cpu.h"
 
+#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "leat/leat.h"
 
 /* Calls `visit` with each directory of this process's cgroup of `controller` (v2: ""), leaf first. */
@@ -125,21 +126,35 @@ static enum leat_isa detect(void)
         __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vnni"))
         best = LEAT_ISA_AVX512;
 #endif
-    const char *wish = getenv("LEAT_ISA");
-    if (wish && !strcmp(wish, "portable"))
-        best = LEAT_ISA_PORTABLE;
-    if (wish && !strcmp(wish, "avx2") && best > LEAT_ISA_AVX2)
-        best = LEAT_ISA_AVX2;
     return best;
+}
+
+enum leat_isa leat_cpu_isa_wished(enum leat_isa best, const char *wish)
+{
+    static const char *const names[] = {[LEAT_ISA_PORTABLE] = "portable", [LEAT_ISA_AVX2] = "avx2", [LEAT_ISA_AVX512] = "avx512"};
+    if (!wish || !*wish)
+        return best;
+    for (enum leat_isa isa = LEAT_ISA_PORTABLE; isa <= LEAT_ISA_AVX512; isa++) {
+        if (strcmp(wish, names[isa]) != 0)
+            continue;
+        if (isa > best)
+            leat_log(LEAT_LOG_WARNING, "LEAT_ISA=%s: this processor has no such instructions; %s is used", names[isa], names[best]);
+        return isa < best ? isa : best;
+    }
+    leat_log(LEAT_LOG_WARNING, "LEAT_ISA=%.100s is not known: it is portable, avx2 or avx512; %s is used", wish, names[best]);
+    return best;
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static enum leat_isa known;
+
+static void choose(void)
+{
+    known = leat_cpu_isa_wished(detect(), getenv("LEAT_ISA"));
 }
 
 enum leat_isa leat_cpu_isa(void)
 {
-    static atomic_int known = -1; /* every thread that races here computes the same value */
-    int isa = atomic_load_explicit(&known, memory_order_relaxed);
-    if (isa < 0) {
-        isa = (int)detect();
-        atomic_store_explicit(&known, isa, memory_order_relaxed);
-    }
-    return (enum leat_isa)isa;
+    pthread_once(&once, choose);
+    return known;
 }

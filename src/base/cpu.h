@@ -12,9 +12,12 @@
 
 enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
 
-/* The best instruction set of this machine, lowered by the environment variable LEAT_ISA ("portable", "avx2",
- * "avx512") if that names a lower one. AVX2 stands for that with FMA and BMI2; AVX512 for F, BW, DQ, VL, VBMI, VBMI2 and VNNI. Fixed at the
- * first call. */
+/* The best instruction set of this machine, or what leat_cpu_isa_wished makes of it and the environment variable LEAT_ISA. AVX2 stands
+ * for that with FMA and BMI2; AVX512 for F, BW, DQ, VL, VBMI, VBMI2 and VNNI. Fixed at the first call. */
 enum leat_isa leat_cpu_isa(void);
+
+/* `best`, lowered to the set of the name `wish` ("portable", "avx2", "avx512"; NULL or "": none). A name that is not known, or of a set
+ * above `best`, lowers nothing and is said in the log. */
+enum leat_isa leat_cpu_isa_wished(enum leat_isa best, const char *wish);
 
 #endif
