@@ -430,9 +430,10 @@ struct leat_loader_options {
     enum leat_on_error on_error;
     const char *error_report; /* a path to which broken samples are appended as JSON lines, or NULL */
     unsigned num_threads;     /* at most so many of the engine's threads at a time; 0: auto */
-    uint64_t budget_bytes;    /* 0: the smaller of a quarter of the allowed memory and 24 batches, never under 3; and 64 MiB to decode large
-                                 photos */
-    uint64_t max_held_bytes;  /* 0: as much again, at least 64 MiB */
+    uint64_t budget_bytes;    /* 0: the smaller of a quarter of leat_memory_allowed and 24 batches with the threads' scratch, never under 3
+                                 batches; where photos are decoded 64 MiB more, at most an eighth of that memory, for those of which more
+                                 than the crop must be kept meanwhile */
+    uint64_t max_held_bytes;  /* 0: as much again, without what is for decoding, at least 64 MiB */
     double weight;            /* share of the engine beside other loaders; 1 */
     const char *program;      /* JSON (see docs/architecture.md), or NULL: every field as stored */
     int region;               /* 0: private memory with huge pages, 1: memfd */

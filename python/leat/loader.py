@@ -51,9 +51,11 @@ class Loader:
         on_error: of a broken sample: ``"raise"``, ``"skip"`` (its row is left out), ``"substitute"``.
         error_report: a file to which broken samples are appended as JSON lines.
         num_threads: at most so many threads work for this loader.
-        budget_bytes: bound of batches in flight. None: the smaller of a quarter of the memory and 24 batches,
-            and 64 MiB for large photos of which more than the crop must be kept while they are decoded.
-        max_held_bytes: bound of outputs whose memory a tensor still refers to. None: as much again, at least 64 MiB.
+        budget_bytes: bound of batches in flight with the threads' scratch. None: the smaller of a quarter of the memory that the process
+            may use and 24 batches, never under 3; where photos are decoded 64 MiB more, at most an eighth of that memory, for those of
+            which more than the crop must be kept meanwhile.
+        max_held_bytes: bound of outputs whose memory a tensor still refers to. None: as much again, without what is for decoding, at
+            least 64 MiB.
         weight: share of the threads beside other loaders.
         framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
         yields: ``"dict"`` (a :class:`leat.Batch`) or ``"tuple"`` (its outputs, with `valid` appended where padding is possible).
