@@ -1,10 +1,10 @@
 /*
  * .npy: a magic, a header that is a Python dictionary padded to 64 bytes, then the elements.
  *
- * .png: signature, IHDR, one IDAT, IEND. The IDAT is a zlib stream of stored blocks: contact sheets are looked at once,
- * and a deflate would cost a dependency.
+ * .png: signature, IHDR, eXIf where a photo is to be turned, IDATs, IEND. The IDATs are a zlib stream of stored blocks, one to a chunk:
+ * these files are looked at once, and a deflate would cost a dependency.
  *
- *     IDAT = 78 01 | (00 len ~len bytes)* | 01 len ~len bytes | adler32
+ *     IDAT = 78 01, (00 len ~len bytes)*, 01 len ~len bytes, adler32
  */
 #include "array_file.h"
 
@@ -104,7 +104,7 @@ struct png {
     uint32_t table[256], crc;
     uint32_t a, b;  /* Adler-32 */
     uint64_t left;  /* bytes of the picture that are still to come */
-    unsigned block; /* bytes left in the block of deflate */
+    unsigned block; /* bytes left in the block of deflate, which is a chunk */
 };
 
 static void put(struct png *png, const void *bytes, size_t n)
@@ -139,6 +139,7 @@ static void put_pixels(struct png *png, const uint8_t *bytes, size_t n)
         if (!png->block) {
             png->block = png->left < 65535 ? (unsigned)png->left : 65535;
             const unsigned inverse = ~png->block;
+            begin_chunk(png, "IDAT", 5 + png->block);
             put(png,
                 (uint8_t[]){png->left == png->block, (uint8_t)png->block, (uint8_t)(png->block >> 8), (uint8_t)inverse,
                             (uint8_t)(inverse >> 8)},
@@ -154,10 +155,21 @@ static void put_pixels(struct png *png, const uint8_t *bytes, size_t n)
         png->left -= part;
         bytes += part;
         n -= part;
+        if (!png->block)
+            end_chunk(png);
     }
 }
 
-static void begin_png(struct png *png, uint32_t width, uint32_t height, unsigned channels)
+/* An EXIF block of one entry, the orientation (1 to 8). */
+static void put_orientation(struct png *png, uint8_t orientation)
+{
+    const uint8_t exif[] = {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0};
+    begin_chunk(png, "eXIf", sizeof exif);
+    put(png, exif, sizeof exif);
+    end_chunk(png);
+}
+
+static void begin_png(struct png *png, uint32_t width, uint32_t height, unsigned channels, uint8_t orientation)
 {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t c = i;
@@ -171,19 +183,45 @@ static void begin_png(struct png *png, uint32_t width, uint32_t height, unsigned
     put_u32(png, height);
     put(png, (uint8_t[]){8, channels == 3 ? 2 : 0, 0, 0, 0}, 5);
     end_chunk(png);
+    if (orientation > 1)
+        put_orientation(png, orientation);
     png->left = (uint64_t)height * ((uint64_t)width * channels + 1);
-    const uint64_t blocks = (png->left + 65534) / 65535;
     png->a = 1;
-    begin_chunk(png, "IDAT", (uint32_t)(2 + png->left + 5 * blocks + 4));
+    begin_chunk(png, "IDAT", 2);
     put(png, "\x78\x01", 2);
+    end_chunk(png);
 }
 
 static void end_png(struct png *png)
 {
+    begin_chunk(png, "IDAT", 4);
     put_u32(png, png->b << 16 | png->a);
     end_chunk(png);
     begin_chunk(png, "IEND", 0);
     end_chunk(png);
+}
+
+/* Ends the file. False after a message. */
+static bool close_png(struct png *png, const struct cli_command *command, const char *path)
+{
+    end_png(png);
+    bool good = !ferror(png->file);
+    good = !fclose(png->file) && good;
+    return good || cannot_write(command, path);
+}
+
+bool cli_write_photo(const struct cli_command *command, const char *path, const struct cli_photo *photo)
+{
+    struct png png = {.file = fopen(path, "wb")};
+    const size_t row = (size_t)photo->width * photo->channels;
+    if (!png.file)
+        return cannot_write(command, path);
+    begin_png(&png, photo->width, photo->height, photo->channels, photo->orientation);
+    for (uint32_t y = 0; y < photo->height; y++) {
+        put_pixels(&png, (const uint8_t[]){0}, 1); /* no filter */
+        put_pixels(&png, photo->pixels + y * row, row);
+    }
+    return close_png(&png, command, path);
 }
 
 /* ---- contact sheets ------------------------------------------------------------------------------------------------ */
@@ -265,7 +303,7 @@ bool cli_write_contact_sheet(const struct cli_command *command, const char *path
         return cannot_write(command, path);
     }
     find_range(&images);
-    begin_png(&png, (uint32_t)width, (uint32_t)height, (unsigned)images.channels);
+    begin_png(&png, (uint32_t)width, (uint32_t)height, (unsigned)images.channels, 1);
     for (int64_t y = 0; y < height; y++) {
         memset(line, 0, line_bytes);
         for (int64_t x = 0; x < width; x++) {
@@ -276,10 +314,7 @@ bool cli_write_contact_sheet(const struct cli_command *command, const char *path
         }
         put_pixels(&png, line, line_bytes);
     }
-    end_png(&png);
     free(line);
-    bool good = !ferror(png.file);
-    good = !fclose(png.file) && good;
-    *written = good;
-    return good || cannot_write(command, path);
+    *written = close_png(&png, command, path);
+    return *written;
 }

@@ -28,4 +28,14 @@ bool cli_write_npy(const struct cli_command *command, const char *path, const st
  * one. False after a message. */
 bool cli_write_contact_sheet(const struct cli_command *command, const char *path, const struct cli_array *array, bool *written);
 
+/* A photo as it is decoded, before its EXIF orientation. */
+struct cli_photo {
+    uint32_t width, height;
+    uint8_t channels;      /* 1 or 3 */
+    uint8_t orientation;   /* EXIF, 1 to 8 */
+    const uint8_t *pixels; /* [height][width][channels] */
+};
+/* Writes `path` as a PNG, not compressed, which says the orientation of the photo. False after a message. */
+bool cli_write_photo(const struct cli_command *command, const char *path, const struct cli_photo *photo);
+
 #endif

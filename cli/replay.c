@@ -7,7 +7,7 @@
  *     OUT/image.npy             a dense output; OUT/image.png beside it if it is a batch of images
  *     OUT/boxes.values.npy      an output whose rows vary in length, one after the other, and
  *     OUT/boxes.offsets.npy     where each row begins
- *     OUT/photo/0003-id17.jpg   a value as it is stored, one file a row
+ *     OUT/photo/0003-id17.jpg   a value as it is stored, one file a row; .png of a photo that is stored as pixels
  *     OUT/caption.json          text, a list of strings
  */
 #include "replay.h"
@@ -62,6 +62,22 @@ static void file_name(const char *name, char out[128])
     out[i] = 0;
     if (!strcmp(out, "batch")) /* would take the place of batch.json */
         strcpy(out, "batch_");
+}
+
+static uint32_t get_u32(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* Whether the bytes are a photo that is stored as pixels (docs/format.md). */
+static bool as_pixels(const uint8_t *data, size_t length, struct cli_photo *photo)
+{
+    if (length < 16 || memcmp(data, "\x89RAW", 4) != 0)
+        return false;
+    *photo = (struct cli_photo){
+        .width = get_u32(data + 4), .height = get_u32(data + 8), .channels = data[12], .orientation = data[13], .pixels = data + 16};
+    return photo->width && photo->height && (photo->channels == 1 || photo->channels == 3) &&
+           (length - 16) / photo->channels / photo->width == photo->height && (length - 16) % ((size_t)photo->channels * photo->width) == 0;
 }
 
 static const char *stored_suffix(const uint8_t *data, size_t length)
@@ -129,13 +145,18 @@ static bool write_stored(const struct replay *replay, const char *name, const st
     for (uint64_t r = 0; good && r < rows; r++) {
         const uint8_t *data = (const uint8_t *)tensor->data + tensor->offsets[r];
         const size_t length = (size_t)(tensor->offsets[r + 1] - tensor->offsets[r]);
+        const bool image = tensor->kind == LEAT_KIND_IMAGE;
+        struct cli_photo photo;
+        const bool pixels = image && as_pixels(data, length, &photo);
         char *path, part[128];
         snprintf(part, sizeof part, "%04" PRIu64 "-id%" PRId64 "%s", r, ids[r],
-                 tensor->kind == LEAT_KIND_IMAGE ? stored_suffix(data, length) : ".bin");
+                 pixels  ? ".png"
+                 : image ? stored_suffix(data, length)
+                         : ".bin");
         good = asprintf(&path, "%s/%s", folder, part) >= 0;
         if (!good)
             break;
-        good = write_file(replay, path, data, length);
+        good = pixels ? cli_write_photo(replay->command, path, &photo) : write_file(replay, path, data, length);
         free(path);
         json_array_append_new(files, json_sprintf("%s/%s", name, part));
     }
@@ -359,7 +380,8 @@ const struct cli_command cli_replay = {
     .about = "STATE is a JSON file with what loader.state_dict() gave; DATA is the data set that the loader had. A state\n"
              "points at the batch that comes next: after an error in a training, the one that failed. The batch is computed\n"
              "again, the same to the last bit, and written to DIR: batch.json with ids and random keys, each output as\n"
-             ".npy, batches of images also as a contact sheet (.png), stored photos byte for byte.\n",
+             ".npy, batches of images also as a contact sheet (.png), stored photos byte for byte, or as .png where they\n"
+             "were packed as pixels.\n",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"
