@@ -318,7 +318,11 @@ bool cli_refuse_pixels(const struct cli_command *command, const struct leat_data
     json_decref(about);
     leat_free(text);
     if (raw)
-        cli_say(command, "%s holds photos as pixels (it was packed with --photos raw): pack the photos that they were made from.", path);
+        cli_say(
+            command,
+            "%s holds photos as pixels (it was packed with --photos raw), not the files that they were made from: name the folder or file "
+            "with those. Where they are gone, leat cat gives each photo as a PPM, which can be made a PNG and packed.",
+            path);
     return raw;
 }
 

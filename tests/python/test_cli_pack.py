@@ -399,6 +399,7 @@ def test_pixels_are_not_packed_again_but_the_fast_form_is(mixed_folder: Path, tm
     assert " raw (pixels), " in leat("info", tmp_path / "raw.leat").stdout
     done = leat("pack", tmp_path / "raw.leat", tmp_path / "again.leat", code=2)
     assert "pixels" in done.stderr and not (tmp_path / "again.leat.partial").exists()
+    assert "name the folder or file with those" in done.stderr and "leat cat gives each photo as a PPM" in done.stderr
     leat("pack", mixed_folder, tmp_path / "original.leat")
     leat("pack", tmp_path / "original.leat", tmp_path / "fast.leat", "--photos", "fast")
     leat("pack", tmp_path / "fast.leat", tmp_path / "back.leat")
