@@ -11,7 +11,7 @@ from typing import Any
 
 import lightning
 import torch
-from frameworks_support import Line, Numbers, engine_of, ids, loader_class, loss_of, tell
+from frameworks_support import Line, Numbers, engine_of, ids, leave, loader_class, loss_of, tell
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.strategies import DDPStrategy
 from torch.utils.data import DataLoader
@@ -131,3 +131,4 @@ def main(kind: str, folder: Path) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]))
+    leave()
