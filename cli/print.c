@@ -66,15 +66,30 @@ void cli_place(const struct leat_error *error, char *out, size_t room)
         snprintf(out + used, room - used, ": ");
 }
 
+static const char *past(const char *text, const char *beginning)
+{
+    const size_t n = strlen(beginning);
+    return n > 2 && !strncmp(text, beginning, n) ? text + n : text;
+}
+
+/* The message without the place that it begins with. */
+static const char *without_place(const struct leat_error *error)
+{
+    char file[sizeof error->file + 2], sample[128];
+    snprintf(file, sizeof file, "%s: ", error->file);
+    snprintf(sample, sizeof sample, "sample %" PRId64 ", field \"%s\": ", error->sample, error->field);
+    return past(past(error->message, file), sample);
+}
+
 int cli_fail(const struct cli_command *command, const struct leat_error *error, const char *hint)
 {
     char place[2048], message[2048];
     cli_place(error, place, sizeof place);
-    cli_clean(error->message, message, sizeof message);
     /* The message often names the file itself; the place is then said once. */
     bool named = error->file[0] && strstr(error->message, error->file);
     if (named && error->sample == LEAT_NO_SAMPLE && error->offset == LEAT_NO_OFFSET)
         place[0] = 0;
+    cli_clean(place[0] ? without_place(error) : error->message, message, sizeof message);
     cli_say(command, "%s%s", place, message[0] ? message : leat_status_text(error->code));
     if (hint)
         fprintf(stderr, "%s\n", hint);

@@ -83,6 +83,17 @@ def test_a_flipped_bit_in_a_photo_is_found_and_named(folder: Path, packed: Path,
     assert done.stdout.splitlines()[-1].endswith("1 fault found.")
 
 
+def test_a_value_that_is_not_what_was_written_is_said_with_its_place_once(packed: Path, tmp_path: Path) -> None:
+    data = bytearray(packed.read_bytes())
+    data[len(data) // 2] ^= 1  # payloads make up nearly all of the file
+    damaged = tmp_path / "damaged.leat"
+    damaged.write_bytes(data)
+    sample = leat("verify", damaged, code=1).stdout.partition("sample ")[2].partition(",")[0]
+    said = leat("cat", damaged, "--id", sample, "--field", "image", code=1).stderr
+    assert f"damaged.leat: sample {sample}, field image, byte " in said and "are not what was written" in said
+    assert said.count("damaged.leat") == said.count("sample ") == said.count("field ") == 1
+
+
 def test_any_flipped_bit_is_found(packed: Path, tmp_path: Path) -> None:
     """A bit in every 509th byte, and in some of the first and last 64."""
     whole = packed.read_bytes()
