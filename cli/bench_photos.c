@@ -446,6 +446,17 @@ static int do_work(struct work *work, struct leat_error *error)
     return measure_all(work, error);
 }
 
+/* What the writer advises is of no use for a file that is temporary. */
+static int fail(const struct work *work, struct leat_error *error)
+{
+    const bool temporary = !strncmp(error->file, work->folder, strlen(work->folder));
+    if (temporary && error->code == LEAT_E_IO) {
+        snprintf(error->message, sizeof error->message, "writing a temporary file failed: %s", strerror(error->sys_errno));
+        return cli_fail(work->forms->command, error, "TMPDIR names another place for them; --samples N packs fewer photos.");
+    }
+    return cli_fail(work->forms->command, error, NULL);
+}
+
 int cli_bench_photos(struct cli_forms *forms)
 {
     struct work work = {.forms = forms, .begin = cli_now(), .doing = "reading"};
@@ -460,7 +471,7 @@ int cli_bench_photos(struct cli_forms *forms)
         if (cli_interrupted())
             exit_code = CLI_EXIT_INTERRUPTED;
         else if (rc)
-            exit_code = cli_fail(forms->command, &error, NULL);
+            exit_code = fail(&work, &error);
         else
             exit_code = cli_report_forms(forms);
     }

@@ -32,7 +32,7 @@ void cli_progress_stop(struct cli_progress *progress);
 
 double cli_now(void); /* seconds, monotonic */
 
-/* Ctrl-C and a termination request set a flag; the second one ends the process at once. */
+/* Ctrl-C, a request to end and a terminal that is closed set a flag; the second of a kind ends the process at once. */
 void cli_catch_interrupts(void);
 bool cli_interrupted(void);
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import resource
 import signal
 import subprocess
 import time
@@ -165,11 +166,26 @@ def test_an_own_program_is_run(photos: Path, tmp_path: Path) -> None:
     assert all(f["photos_per_second"] > 0 for f in found["forms"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_full_disk_is_told_with_a_way_out(photos: Path, tmp_path: Path) -> None:
+    def little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 10, 8 << 10))
+
+    done = leat("bench", "--photos", photos, code=2, env=dict(os.environ, TMPDIR=str(tmp_path)), preexec_fn=little_room)
+    assert "writing a temporary file failed" in done.stderr and "TMPDIR names another place" in done.stderr
+    assert "resume" not in done.stderr and list(tmp_path.iterdir()) == []
+
+
+def heed_hangup() -> None:
+    """Whoever runs the tests may have told what it starts to ignore it (nohup)."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("phase", ["at once", "training"])
 def test_an_interruption_leaves_no_temporary_files(photos: Path, tmp_path: Path, number: int, phase: str) -> None:
     line = [command(), "bench", "--photos", str(photos), "--seconds", "1000"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ, TMPDIR=str(tmp_path))) as process:
+    environment = dict(os.environ, TMPDIR=str(tmp_path))
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, preexec_fn=heed_hangup) as process:
         deadline = time.monotonic() + 60
         while not list(tmp_path.iterdir()):
             assert time.monotonic() < deadline and process.poll() is None
