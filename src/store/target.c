@@ -344,6 +344,16 @@ static int refuse_shards(const struct leat_target *t, struct leat_error *error)
     return LEAT_E_CHANGED;
 }
 
+/* What stands under the main name of a sharded target: nothing, until it is the manifest. */
+static int empty_main(const struct leat_target *t, struct leat_error *error)
+{
+    if (!leat_store_calls.truncate(t->main.fd, 0))
+        return LEAT_OK;
+    const int rc = leat_fail_errno(error, LEAT_E_IO, "cannot empty the file");
+    leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
+    return rc;
+}
+
 static int start(struct leat_target *t, struct leat_error *error)
 {
     struct stat st;
@@ -358,8 +368,11 @@ static int start(struct leat_target *t, struct leat_error *error)
     }
     if (t->options->resume)
         return resume_shards(t, error);
+    int rc = empty_main(t, error);
+    if (rc)
+        return rc;
     remove_stale(t, false);
-    int rc = open_shard(t, error);
+    rc = open_shard(t, error);
     return rc ? rc : leat_part_start(&t->shard, t->header, t->header_bytes, error);
 }
 
@@ -413,10 +426,8 @@ static int publish_shards(struct leat_target *t, struct leat_error *error)
     char *text = NULL;
     size_t length = 0;
     int rc = leat_manifest_text(&t->manifest, &text, &length, error);
-    if (!rc && leat_store_calls.truncate(t->main.fd, 0)) {
-        rc = leat_fail_errno(error, LEAT_E_IO, "cannot empty the file");
-        leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
-    }
+    if (!rc)
+        rc = empty_main(t, error);
     if (!rc)
         rc = leat_part_write(t->main.fd, t->main.partial, text, length, 0, error);
     if (!rc && leat_store_calls.sync(t->main.fd)) {

@@ -386,6 +386,22 @@ static void shards_are_not_resumed_as_one_file_nor_one_file_as_shards(void **sta
     assert_non_null(strstr(error.message, "shard_bytes"));
 }
 
+static void shards_that_were_begun_over_an_unfinished_file_are_resumed(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_writer_options shards = options();
+    shards.shard_bytes = 200000;
+    leave_unfinished(PHOTO_SAMPLES);
+    shards.resume = false;
+    assert_ok(made_open(path, &shards, &w, &error));
+    leat_writer_free(w, true);
+    shards.resume = true;
+    assert_ok(made_open(path, &shards, &w, &error));
+    leat_writer_free(w, false);
+}
+
 static int renames_left;
 static int few_renames(const char *from, const char *to, bool replace)
 {
@@ -695,6 +711,7 @@ int main(void)
         TEST(killed_at_any_time_and_resumed_the_file_has_the_same_bytes),
         TEST(a_resume_of_another_source_schema_or_options_is_refused),
         TEST(shards_are_not_resumed_as_one_file_nor_one_file_as_shards),
+        TEST(shards_that_were_begun_over_an_unfinished_file_are_resumed),
         TEST(a_stop_between_the_names_of_shards_loses_nothing_when_overwriting),
         TEST(a_resume_leaves_files_of_others_alone),
         TEST(targets_that_share_shard_names_exclude_each_other),
