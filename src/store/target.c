@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "format/fingerprint.h"
+#include "store/identity.h"
 
 static struct leat_part *current(struct leat_target *t)
 {
@@ -89,18 +90,15 @@ static int compare_headers(struct leat_target *t, const uint8_t *there, struct l
     uint64_t bytes;
     struct leat_store_layout layout;
     struct leat_store_identity id;
+    char what[800] = "the schema";
     if (!memcmp(there, t->header, t->header_bytes))
         return LEAT_OK;
-    const char *what = "the schema";
-    if (!leat_store_header_length(there, &bytes, NULL) && bytes == t->header_bytes &&
-        !leat_store_header_get(there, bytes, &layout, &id, NULL)) {
-        what = id.source != t->identity.source     ? "the source"
-               : id.options != t->identity.options ? "the options (check, on_bad, shard_bytes, max_side, quality, photos)"
-               : id.content != t->identity.content ? "the classes or the metadata"
-                                                   : what;
+    if (!leat_store_header_length(there, &bytes, NULL) && !leat_store_header_get(there, bytes, &layout, &id, NULL)) {
+        leat_identity_differences(&id, &layout, &t->identity, t->layout, t->options, t->metadata, what, sizeof what);
         leat_store_layout_destroy(&layout);
     }
-    return leat_fail(error, LEAT_E_CHANGED, "%s changed since the unfinished file was begun: start again without resume", what);
+    return leat_fail(error, LEAT_E_CHANGED,
+                     "%s changed since the unfinished file was begun: give what it was begun with, or start again without resume", what);
 }
 
 static int take_notes(struct leat_target *t, const uint8_t *group, const struct leat_store_group *g, const struct leat_store_shape *shape,

@@ -18,7 +18,7 @@
 #include "base/bytes.h"
 #include "base/cpu.h"
 #include "base/error.h"
-#include "base/hash.h"
+#include "store/identity.h"
 #include "store/target.h"
 #include "store/text.h"
 
@@ -308,29 +308,6 @@ static int filling_group(struct leat_writer *w, struct leat_group **out, struct 
 
 /* ---- opening ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t hash_text(uint64_t seed, const char *text)
-{
-    uint64_t pair[2] = {seed, leat_hash64(text, strlen(text))};
-    return leat_hash64(pair, sizeof pair);
-}
-
-static void identify(struct leat_writer *w)
-{
-    const struct leat_writer_options *o = &w->options;
-    /* RAISE and MARK write the same, so that what RAISE has stopped can go on with MARK. */
-    const uint64_t numbers[5] = {o->check, o->on_bad == LEAT_BAD_SKIP, o->shard_bytes, o->max_side, o->max_side ? o->quality : 0};
-    struct leat_store_identity *id = &w->target.identity;
-    id->options = leat_hash64(numbers, sizeof numbers);
-    if (o->photos && w->layout.n_images) { /* what ORIGINAL writes can be gone on with by any version */
-        const uint64_t more[2] = {id->options, o->photos};
-        id->options = leat_hash64(more, sizeof more);
-    }
-    id->source = o->source_id ? hash_text(1, o->source_id) : 0;
-    id->content = hash_text(o->n_classes, w->metadata);
-    for (size_t i = 0; i < o->n_classes; i++)
-        id->content = hash_text(id->content, o->classes[i]);
-}
-
 static int copy_strings(struct leat_writer *w, const struct leat_writer_options *in, struct leat_error *error)
 {
     w->metadata = leat_strdup(in->metadata ? in->metadata : "{}");
@@ -428,7 +405,7 @@ int leat_store_writer_open(const char *path, const struct leat_field *fields, si
     if (!rc)
         rc = make_slots(w, error);
     if (!rc) {
-        identify(w);
+        w->target.identity = leat_identity_of(&w->options, &w->layout, w->metadata);
         w->target.on_note = add_bad;
         w->target.user = w;
         rc = leat_target_open(&w->target, path, &w->layout, &w->options, w->metadata, error);

@@ -275,7 +275,7 @@ def test_resume_refuses_a_source_that_has_changed(large_folder: Path, tmp_path: 
     assert done.returncode == -signal.SIGKILL
     os.utime(large_folder / "a" / "0001.png", (1, 1))
     refused = leat("pack", large_folder, tmp_path / "p.leat", "--resume", code=2)
-    assert "changed" in refused.stderr and "without resume" in refused.stderr
+    assert "the source changed" in refused.stderr and "without resume" in refused.stderr
 
 
 def test_progress_on_a_terminal_is_one_line_that_is_cleared(large_folder: Path, tmp_path: Path) -> None:

@@ -338,31 +338,75 @@ static void a_resume_of_another_source_schema_or_options_is_refused(void **state
     struct leat_writer_options o = options();
     o.source_id = "another";
     assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
-    assert_non_null(strstr(error.message, "source"));
-    o = options();
-    o.max_side = 8;
-    assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
-    o = options();
+    assert_non_null(strstr(error.message, "the source changed"));
     o.check = false;
     assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
-    assert_non_null(strstr(error.message, "options"));
-    o = options();
-    o.photos = LEAT_PHOTOS_RAW;
-    made_hooks = &toy_form_hooks;
-    assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
-    assert_non_null(strstr(error.message, "photos"));
-    made_hooks = &toy_hooks;
+    assert_non_null(strstr(error.message, "the source and the options (check: on then, off now) changed"));
     o = options();
     o.n_classes = 2;
     assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
-    assert_non_null(strstr(error.message, "classes"));
+    assert_non_null(strstr(error.message, "the classes or the metadata changed"));
     o = options();
     assert_int_equal(leat_store_writer_open(path, made_fields + 1, 3, &o, &toy_hooks, &w, &error), LEAT_E_CHANGED);
-    assert_non_null(strstr(error.message, "schema"));
+    assert_non_null(strstr(error.message, "the schema ("));
+    assert_non_null(strstr(error.message, ": there then, not now)"));
     assert_ok(made_open(path, &o, &w, &error)); /* none of them did any harm */
     assert_true(leat_writer_count(w) > 0);
     leat_writer_free(w, false);
     assert_int_equal(access(partial, F_OK), -1);
+}
+
+/* Begins with one set of options and goes on with another: what the refusal says of them. */
+static void assert_options_told(const struct leat_writer_options *then, const struct leat_writer_options *now, const char *told)
+{
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_writer_options begin = *then;
+    char want[300];
+    begin.resume = false;
+    assert_ok(made_open(path, &begin, &w, &error));
+    leat_writer_free(w, true);
+    assert_int_equal(made_open(path, now, &w, &error), LEAT_E_CHANGED);
+    snprintf(want, sizeof want, "the options (%s) changed since", told);
+    if (!strstr(error.message, want))
+        fail_msg("\"%s\" does not say \"%s\"", error.message, want);
+}
+
+static void a_refused_resume_says_which_options_changed_and_what_they_were(void **state)
+{
+    (void)state;
+    const struct leat_writer_options plain = options();
+    struct leat_writer_options o = plain, other = plain;
+    made_hooks = &toy_form_hooks;
+    o.check = false;
+    assert_options_told(&o, &plain, "check: off then, on now");
+    o = plain;
+    o.on_bad = LEAT_BAD_SKIP;
+    assert_options_told(&o, &plain, "on_bad: skip then, mark now");
+    assert_options_told(&plain, &o, "on_bad: not skip then, skip now");
+    o = plain;
+    o.photos = LEAT_PHOTOS_RAW;
+    other.photos = LEAT_PHOTOS_FAST;
+    other.check = false;
+    assert_options_told(&plain, &o, "photos: original then, raw now");
+    assert_options_told(&other, &o, "check: off then, on now; photos: fast then, raw now");
+    o = other = plain;
+    o.max_side = other.max_side = 512;
+    assert_options_told(&o, &plain, "max_side: 512 then, none now");
+    assert_options_told(&plain, &o, "max_side: none then, 512 now");
+    other.quality = 71;
+    assert_options_told(&other, &o, "quality: 71 then, 90 now");
+    other.max_side = 65535;
+    other.photos = LEAT_PHOTOS_FAST;
+    assert_options_told(&other, &plain, "max_side: 65535 then, none now; quality: 71 then, 90 now; photos: fast then, original now");
+    o = other = plain;
+    o.shard_bytes = UINT64_C(3) << 30;
+    other.shard_bytes = 250000000;
+    assert_options_told(&o, &other, "shard_bytes: 3221225472 then, 250000000 now");
+    other.shard_bytes = 123456789;
+    assert_options_told(
+        &other, &o, "which of check, on_bad, shard_bytes, max_side, quality and photos the file does not say: it has but a hash of them");
+    made_hooks = &toy_hooks;
 }
 
 static void shards_are_not_resumed_as_one_file_nor_one_file_as_shards(void **state)
@@ -710,6 +754,7 @@ int main(void)
         TEST(killed_while_packing_photos_and_resumed_the_file_has_the_same_bytes),
         TEST(killed_at_any_time_and_resumed_the_file_has_the_same_bytes),
         TEST(a_resume_of_another_source_schema_or_options_is_refused),
+        TEST(a_refused_resume_says_which_options_changed_and_what_they_were),
         TEST(shards_are_not_resumed_as_one_file_nor_one_file_as_shards),
         TEST(shards_that_were_begun_over_an_unfinished_file_are_resumed),
         TEST(a_stop_between_the_names_of_shards_loses_nothing_when_overwriting),
