@@ -249,20 +249,23 @@ static void print_heading(const struct bench *bench)
     printf("%8s %12s %10s %8s   %s\n", "threads", "samples/s", "read", "x first", "where the threads' time went");
 }
 
-/* One line of the table. What is left of the threads' time is waiting: for work, for the consumer, for a core. */
+/* One line of the table. What is left of the threads' time is waiting: for work, for the consumer, for a core. Steps are timed by the
+ * clock, which runs on for a thread that waits for its core in the middle of one: on one core, where the consumer works beside the
+ * thread, they count more time than there was. Their shares are those of what they counted, then. */
 static void print_result(const struct bench *bench, const struct result *result)
 {
     const struct result *first = &bench->results[0];
-    const double rate = (double)result->samples / result->seconds, total = result->seconds * result->threads;
+    const double rate = (double)result->samples / result->seconds;
     char count[32], bytes[32];
     double used = 0;
+    for (size_t i = 0; i < result->n_steps; i++)
+        used += result->steps[i].seconds;
+    const double total = fmax(used, result->seconds * result->threads);
     printf("%8u %12s %8s/s %8.2f  ", result->threads, cli_count((uint64_t)rate, count),
            cli_bytes((uint64_t)((double)result->bytes / result->seconds), bytes), rate / ((double)first->samples / first->seconds));
-    for (size_t i = 0; i < result->n_steps; i++) {
-        used += result->steps[i].seconds;
+    for (size_t i = 0; i < result->n_steps; i++)
         printf("%s %s %.0f%%", i ? "," : "", result->steps[i].name, 100 * result->steps[i].seconds / total);
-    }
-    printf(", waiting and other %.0f%%\n", used < total ? 100 * (total - used) / total : 0);
+    printf(", waiting and other %.0f%%\n", 100 * (total - used) / total);
     fflush(stdout);
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -177,6 +178,17 @@ def test_bench_counts_samples_for_each_number_of_threads(packed: Path) -> None:
     for run in report["runs"]:
         assert run["samples"] > 0 and run["samples_per_second"] > 0
         assert "reading" in run["thread_seconds"] and any("Decode" in name for name in run["thread_seconds"])
+
+
+def test_bench_on_one_core_divides_no_more_than_all_of_the_time(tmp_path: Path) -> None:
+    """There the consumer works beside the thread, and the clock of a step runs on while the other one has the core."""
+    leat("pack", make_folder(tmp_path / "photos", {"a": 64}, (200, 150)), tmp_path / "p.leat", "--quiet")
+    one = min(os.sched_getaffinity(0))
+    for order in ("sequential", "shuffled"):
+        done = leat("bench", tmp_path / "p.leat", "--seconds", 0.4, "--num-threads", 1, "--order", order,
+                    preexec_fn=lambda: os.sched_setaffinity(0, [one]))
+        shares = [int(share) for share in re.findall(r" (\d+)%", done.stdout.splitlines()[-1])]
+        assert len(shares) >= 3 and 100 - len(shares) <= sum(shares) <= 100 + len(shares)
 
 
 def test_bench_runs_a_program_from_a_file(packed: Path, tmp_path: Path) -> None:
