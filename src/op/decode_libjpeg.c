@@ -65,6 +65,18 @@ static bool decodes_in_part(j_decompress_ptr cinfo)
     return c[0].h_samp_factor <= 2 && c[0].v_samp_factor <= 2;
 }
 
+/* Whether libjpeg can bring all components to the size of the image. It says so itself only where it decodes, not where a scan reads
+ * coefficients. */
+static bool is_upsampled(j_decompress_ptr cinfo)
+{
+    for (int i = 0; i < cinfo->num_components; i++) {
+        const jpeg_component_info *c = &cinfo->comp_info[i];
+        if (cinfo->max_h_samp_factor % c->h_samp_factor || cinfo->max_v_samp_factor % c->v_samp_factor)
+            return false;
+    }
+    return true;
+}
+
 /* ---- the calls ---------------------------------------------------------------------------------------------------- */
 
 void leat_libjpeg_close(struct leat_libjpeg *j)
@@ -110,6 +122,10 @@ int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *
     if (cinfo->num_components == 2 || cinfo->num_components > 4)
         return leat_fail(error, LEAT_E_DECODE, "JPEG: %d colour components; leat reads 1, 3 and 4: convert the photo",
                          cinfo->num_components);
+    if (!is_upsampled(cinfo))
+        return leat_fail(error, LEAT_E_DECODE,
+                         "JPEG: sampling factors that do not divide the largest; leat does not decode this kind: "
+                         "convert the photo, or leave it out");
     if (leat_jpeg_promises_too_much(cinfo, j->length))
         return leat_decode_fail(error, "JPEG", (int64_t)j->length, j->length, "the file ends before the photo does");
     j->partial = decodes_in_part(cinfo);

@@ -417,6 +417,27 @@ static void a_kind_without_a_decoder_is_not_called_damaged(void **state)
     free(pixels);
 }
 
+/* libjpeg reads the coefficients of such a photo, and says no only where pixels are asked for. In scans of their own, components of one
+ * block are whole with any factors. */
+static void factors_that_do_not_divide_the_largest_are_refused_by_the_check_too(void **state)
+{
+    (void)state;
+    static const struct photo_style apart = {"apart", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, true, false};
+    static const uint8_t factors[][3] = {{0x31, 0x21, 0x11}, {0x13, 0x12, 0x11}};
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+        size_t length;
+        uint8_t *pixels = photo_pixels(8, 8, 3, 1), *data = photo_encode(&apart, pixels, 8, 8, 50, &length);
+        const size_t frame = segment(data, length, 0xc0);
+        for (unsigned c = 0; c < 3; c++)
+            data[frame + 11 + 3 * c] = factors[i][c];
+        assert_int_equal(leat_photo_check(checker, data, length, &error), LEAT_E_DECODE);
+        assert_non_null(strstr(error.message, "convert"));
+        assert_int_equal(decode_a_pixel_and_scan(data, length), LEAT_E_DECODE);
+        free(data);
+        free(pixels);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +452,7 @@ int main(void)
         cmocka_unit_test(a_header_that_promises_too_much_is_refused_before_memory_is_spent),
         cmocka_unit_test(thousands_of_scans_are_refused),
         cmocka_unit_test(a_kind_without_a_decoder_is_not_called_damaged),
+        cmocka_unit_test(factors_that_do_not_divide_the_largest_are_refused_by_the_check_too),
     };
     return cmocka_run_group_tests(tests, make_decoders, free_decoders);
 }
