@@ -18,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 
-enum { HEADER = 40, BLOCK = 32, ENTRY = 40, MOST = 1 << 16 };
+enum { HEADER = 40, BLOCK = 32, ENTRY = 32, MOST = 1 << 16 };
 static char folder[64];
 static struct leat_rows_file file;
 
@@ -42,7 +42,7 @@ static void repair(uint8_t *p, size_t n)
     if (n < HEADER)
         return;
     memcpy(p + 8, "leatrows", 8);
-    leat_put_u32(p + 16, 1);
+    leat_put_u32(p + 16, 2);
     leat_put_u32(p + 20, 2);
     memcpy(p + 32, "/r\0\0\0\0\0", 8);
     leat_put_u64(p, leat_hash64(p + 8, HEADER - 8));
@@ -69,14 +69,15 @@ static void found(void *user, const struct leat_rows_record *record)
 {
     static uint8_t rows[LEAT_ROWS_LONGEST];
     struct seen *seen = user;
-    FUZZ_ASSERT(record->length && record->length <= LEAT_ROWS_LONGEST);
-    FUZZ_ASSERT(record->place <= seen->size && 8 + record->length <= seen->size - record->place);
-    bool read = leat_rows_file_read(&file, &record->key, record->place, record->length, rows);
+    uint64_t photo = 0;
+    FUZZ_ASSERT(record->length <= LEAT_ROWS_LONGEST);
+    FUZZ_ASSERT(record->place <= seen->size && 16 + record->length <= seen->size - record->place);
+    bool read = leat_rows_file_read(&file, &record->key, record->place, record->length, rows, &photo);
     for (size_t i = 0; i < seen->n_appended; i++) {
         const struct leat_rows_record *a = &seen->appended[i];
         if (memcmp(&a->key, &record->key, sizeof a->key) || a->place != record->place)
             continue;
-        FUZZ_ASSERT(read && a->length == record->length && !memcmp(a->rows, rows, a->length));
+        FUZZ_ASSERT(read && a->photo == photo && a->length == record->length && (!a->length || !memcmp(a->rows, rows, a->length)));
         seen->n++;
     }
 }
@@ -110,23 +111,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     close(fd);
 
     struct leat_rows_record records[] = {
-        {.key = {1, 2, 3}, .hint = 4, .length = 5, .rows = (const uint8_t *)"12345"},
-        {.key = {6, 7, 8}, .hint = 9, .length = 1, .rows = (const uint8_t *)"x"},
+        {.key = {1, 2, 3}, .hint = 4, .length = 5, .photo = 10, .rows = (const uint8_t *)"12345"},
+        {.key = {6, 7, 8}, .hint = 9, .length = 1, .photo = 11, .rows = (const uint8_t *)"x"},
+        {.key = {12, 13, 14}, .hint = 15, .photo = 16},
     };
     struct seen seen = {.size = size_of()};
     forget();
     file.restart = data[0] & 2;
     leat_rows_file_load(&file, found, &seen);
     FUZZ_ASSERT(leat_rows_file_begin(&file, 0, found, &seen) == LEAT_OK);
-    FUZZ_ASSERT(leat_rows_file_write(&file, records, 2));
+    FUZZ_ASSERT(leat_rows_file_write(&file, records, 3));
     leat_rows_file_end(&file);
     forget();
     seen = (struct seen){.size = size_of()};
     leat_rows_file_load(&file, found, &seen);
-    seen = (struct seen){.size = size_of(), .appended = records, .n_appended = 2};
+    seen = (struct seen){.size = size_of(), .appended = records, .n_appended = 3};
     file.end = 0; /* from the beginning again, now that there is a reader */
     FUZZ_ASSERT(leat_rows_file_begin(&file, 0, found, &seen) == LEAT_OK);
     leat_rows_file_end(&file);
-    FUZZ_ASSERT(seen.n == 2);
+    FUZZ_ASSERT(seen.n == 3);
     return 0;
 }

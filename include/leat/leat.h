@@ -256,6 +256,8 @@ LEAT_API void leat_writer_free(struct leat_writer *writer, bool keep_partial);
 
 struct leat_dataset; /* opaque, reference-counted, immutable. Any thread, several at once. */
 
+/* When the checksum of a value that is read is compared: on the first read in a process, always, never. A photo of a folder that has no
+ * checksum yet is decoded to its end instead. */
 enum leat_recheck { LEAT_RECHECK_FIRST = 0, LEAT_RECHECK_ALWAYS, LEAT_RECHECK_NEVER };
 enum leat_labels { LEAT_LABELS_AUTO = 0, LEAT_LABELS_FOLDERS, LEAT_LABELS_NONE };
 
@@ -264,10 +266,10 @@ struct leat_open_options {
     const char *format;      /* NULL or "auto", or "leat", "folder" */
     enum leat_labels labels; /* of a folder: AUTO: by sub-folder if there is one */
     enum leat_recheck recheck;
-    /* NULL, or a folder, made when there is something to write, where a folder of photos keeps the row indexes of its JPEGs from
-     * process to process (docs/datasets.md). Any number of folders and processes may share it. One that cannot be read or written
-     * costs time but is no error: the log says so. Below the folder of photos it is LEAT_E_INVALID, unless its name begins with a dot:
-     * it would be taken for a class; and so is a file in its place. */
+    /* NULL, or a folder, made when there is something to write, where a folder of photos keeps from process to process the row indexes
+     * of its JPEGs and the checksums of the photos that were good to their end (docs/datasets.md). Any number of folders and processes may
+     * share it. One that cannot be read or written costs time but is no error: the log says so. Below the folder of photos it is
+     * LEAT_E_INVALID, unless its name begins with a dot: it would be taken for a class; and so is a file in its place. */
     const char *index_dir;
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                                             \

@@ -255,11 +255,13 @@ def open(  # noqa: A001
             of these, which are joined as by :func:`leat.concat`.
         format: ``"auto"``, ``"leat"`` or ``"folder"``.
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
-        index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs, so that other
-            processes and later runs find them; without one they are kept in memory only, for this process. Any number of
-            folders, ranks and runs may share it; where it cannot be written, indexes are made again. It lies outside the folder of
-            photos, where it would be taken for a class, or has a name that begins with a dot.
-        recheck: payload checksums are verified on ``"first"`` read in a process, ``"always"`` or ``"never"``.
+        index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums of its
+            good photos, so that other processes and later runs need not decode each photo to its end once more; without one
+            they are kept in memory only, for this process. Any number of folders, ranks and runs may share it; where it cannot
+            be written, all is found out again. It lies outside the folder of photos, where it would be taken for a class, or has
+            a name that begins with a dot.
+        recheck: payload checksums are verified on ``"first"`` read in a process, ``"always"`` or ``"never"``. A photo of a folder
+            that has no checksum yet is decoded to its end instead, which gives it one.
 
     Raises:
         FileNotFoundError: there is no such file or folder.

@@ -44,14 +44,15 @@ uint64_t leat_fetch_room(const struct leat_extent *extent, bool with_rows);
 const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch);
 /* LEAT_OK: read (call leat_fetch_check). LEAT_IO_PENDING: request.done will be called. Else an error. */
 int leat_fetch_submit(struct leat_fetch *fetch, struct leat_error *error);
-/* After completion: closes the file, returns the read's error, verifies the checksum where extent.verify says so.
+/* After completion: closes the file, returns the read's error, verifies the checksum where extent.verify says so. With `with_rows`, a
+ * photo that is unchecked becomes good in `extent` if the source remembers that its bytes were.
  * LEAT_OK, or LEAT_E_IO, LEAT_E_CHANGED, LEAT_E_CORRUPT with file, sample, field and offset. */
 int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error);
 /* Adds to an error about a value, such as that it does not decode, the file in which it lies. */
 void leat_error_at_extent(struct leat_error *error, struct leat_source *source, const struct leat_extent *extent);
 /* Says what decoding to the end has shown. */
 void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health);
-/* Gives the row index that decoding to the end has left to a source that keeps such. */
-void leat_fetch_keep_rows(const struct leat_fetch *fetch, const uint8_t *rows, size_t length);
+/* Tells a source that keeps such that a photo's bytes are good to their end, and the row index that this has left (length 0: none). */
+void leat_fetch_keep(const struct leat_fetch *fetch, const uint8_t *rows, size_t length);
 
 #endif

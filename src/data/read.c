@@ -175,6 +175,26 @@ int leat_fetch_submit(struct leat_fetch *fetch, struct leat_error *error)
     return rc ? rc : leat_io_submit(&fetch->request);
 }
 
+/* What the source has kept of a photo: where its rows begin, and whether these bytes were found good. Neither holds for other bytes. */
+static void recall(struct leat_fetch *fetch)
+{
+    struct leat_extent *extent = &fetch->extent;
+    struct leat_source *source = fetch->ref.source;
+    bool apart = extent->rows_apart && has_rows_behind(extent);
+    bool compare = extent->remembered && extent->health == LEAT_HEALTH_UNCHECKED;
+    if (!apart && !compare)
+        return;
+    uint64_t checksum = compare ? leat_hash64(fetch->buffer, (size_t)extent->length) : 0;
+    uint8_t *behind = (uint8_t *)fetch->buffer + extent->length;
+    if (!source->v->recall(source, fetch->field, fetch->ref.sample, behind, apart ? extent->rows_length : 0, compare ? &checksum : NULL)) {
+        extent->rows = NULL;
+        extent->rows_length = 0;
+    } else if (compare) {
+        extent->health = LEAT_HEALTH_GOOD;
+        leat_fetch_mark(fetch, LEAT_HEALTH_GOOD);
+    }
+}
+
 int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
 {
     const struct leat_extent *extent = &fetch->extent;
@@ -195,9 +215,8 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
     } else if (extent->verify) {
         source->v->mark(source, fetch->field, fetch->ref.sample, true, LEAT_HEALTH_UNCHECKED);
     }
-    if (!rc && fetch->with_rows && extent->rows_apart && has_rows_behind(extent) &&
-        !source->v->read_rows(source, fetch->field, fetch->ref.sample, (uint8_t *)fetch->buffer + extent->length, extent->rows_length))
-        fetch->extent.rows_length = 0;
+    if (!rc && fetch->with_rows)
+        recall(fetch);
     leat_io_release(file);
     fetch->request.file = NULL;
     return rc;
@@ -209,11 +228,11 @@ void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health)
     source->v->mark(source, fetch->field, fetch->ref.sample, false, health);
 }
 
-void leat_fetch_keep_rows(const struct leat_fetch *fetch, const uint8_t *rows, size_t length)
+void leat_fetch_keep(const struct leat_fetch *fetch, const uint8_t *rows, size_t length)
 {
     struct leat_source *source = fetch->ref.source;
-    if (source->v->keep_rows)
-        source->v->keep_rows(source, fetch->field, fetch->ref.sample, rows, length);
+    if (source->v->keep)
+        source->v->keep(source, fetch->field, fetch->ref.sample, fetch->buffer, (size_t)fetch->extent.length, rows, length);
 }
 
 /* ---- values for people ------------------------------------------------------------------------------------------- */

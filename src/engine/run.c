@@ -233,14 +233,17 @@ static void describe(struct leat_task *t, size_t i)
     row->rows_length = row->rows ? extent->rows_length : 0;
 }
 
-/* What decoding to the end has shown: of a whole photo also where its rows begin, unless that was known. */
+/* What decoding to the end has shown: of a whole photo also where its rows begin. */
 static void tell_source(const struct leat_task *t, size_t i, int rc)
 {
-    size_t length;
-    leat_fetch_mark(&t->fetch, rc == LEAT_E_DECODE ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
-    const uint8_t *rows = t->args[i].scan_to_end && !rc && !t->args[i].rows ? leat_scratch_rows(t->work->scratch, &length) : NULL;
-    if (rows)
-        leat_fetch_keep_rows(&t->fetch, rows, length);
+    size_t length = 0;
+    if (rc && rc != LEAT_E_DECODE)
+        return; /* it may not have come to the end */
+    leat_fetch_mark(&t->fetch, rc ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
+    if (rc || !t->args[i].scan_to_end)
+        return;
+    const uint8_t *rows = leat_scratch_rows(t->work->scratch, &length);
+    leat_fetch_keep(&t->fetch, rows, rows ? length : 0);
 }
 
 /* The outputs of a group from the bytes that were read. */

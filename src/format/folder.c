@@ -8,8 +8,8 @@
  * that holds parts of a data set (train/ and val/) has no classes unless they are asked for: the notice says so.
  *
  * Nothing of a photo is read before it is wanted, so its size is not known and nobody has checked it: `mark` remembers
- * in two bitmaps what decoding has shown, `keep_rows` where its rows begin (folder_rows.c). Names are served as extents of a file that is
- * memory (the listing's).
+ * in two bitmaps what decoding has shown, `keep` where its rows begin and the checksum of its bytes (folder_rows.c). Names are served as
+ * extents of a file that is memory (the listing's).
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -267,7 +267,7 @@ static int folder_open(const char *path, const struct leat_open_options *options
         goto out;
     }
     if ((rc = build(f, by_folder)) || (rc = leat_io_from_memory(f->root, f->listing.names, f->listing.names_bytes, &f->names, error)) ||
-        (rc = leat_folder_rows_open(f->root, index_dir, &f->listing, &f->rows))) {
+        (rc = leat_folder_rows_open(f->root, index_dir, options->recheck == LEAT_RECHECK_ALWAYS, &f->listing, &f->rows))) {
         leat_fail(error, rc, "no memory to open %s (%zu photos)", f->root, f->listing.n_files);
         goto out;
     }
@@ -374,7 +374,7 @@ static int folder_file(struct leat_source *source, uint64_t file, struct leat_io
 static void folder_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health found)
 {
     struct folder *f = (struct folder *)source;
-    (void)verified; /* a folder has no checksums */
+    (void)verified; /* bytes that agree with their checksum are good */
     if (field != IMAGE || found == LEAT_HEALTH_UNCHECKED)
         return;
     _Atomic uint64_t *bits = found == LEAT_HEALTH_GOOD ? f->good : f->broken;
@@ -382,16 +382,17 @@ static void folder_mark(struct leat_source *source, size_t field, uint64_t sampl
         atomic_fetch_or_explicit(&bits[sample / 64], UINT64_C(1) << (sample % 64), memory_order_relaxed);
 }
 
-static bool folder_read_rows(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length)
+static bool folder_recall(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length, const uint64_t *checksum)
 {
-    (void)field; /* only images have any */
-    return leat_folder_rows_read(((struct folder *)source)->rows, sample, to, length);
+    (void)field; /* only of images anything is kept */
+    return leat_folder_rows_recall(((struct folder *)source)->rows, sample, to, length, checksum);
 }
 
-static void folder_keep_rows(struct leat_source *source, size_t field, uint64_t sample, const uint8_t *rows, size_t length)
+static void folder_keep(struct leat_source *source, size_t field, uint64_t sample, const void *photo, size_t photo_bytes,
+                        const uint8_t *rows, size_t length)
 {
     (void)field;
-    leat_folder_rows_keep(((struct folder *)source)->rows, sample, rows, length);
+    leat_folder_rows_keep(((struct folder *)source)->rows, sample, photo, photo_bytes, rows, length);
 }
 
 static int folder_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
@@ -458,8 +459,8 @@ const struct leat_source_vtable leat_format_folder = {
     .extents = folder_extents,
     .file = folder_file,
     .mark = folder_mark,
-    .read_rows = folder_read_rows,
-    .keep_rows = folder_keep_rows,
+    .recall = folder_recall,
+    .keep = folder_keep,
     .column = folder_column,
     .verify = folder_verify,
     .about = folder_about,

@@ -1,12 +1,13 @@
 /*
- * One word per photo says where its index is, so that threads that read and threads that find need no lock:
+ * One word per photo says where its index and its checksum are, so that threads that read and threads that find need no lock:
  *
  *     0                                          not known
  *     a pointer (its lowest bit is 0)            in memory, until the folder is closed
  *     place << 24 | length << 2 | 1              in the file
  *
  * What is found is also put on a list of what the file lacks, and the thread that finds the list long enough, or old, appends
- * it to the file. When memory is full, an index lives on that list only until it is in the file.
+ * it to the file. When memory is full, an index lives on that list only until it is in the file; and so does a checksum
+ * without an index that this process has no use for.
  *
  * A child that is forked while a thread writes finds the list empty: what was on it is the parent's business.
  */
@@ -34,6 +35,7 @@
 struct kept {
     struct kept *next; /* on the list */
     uint64_t sample;
+    uint64_t photo; /* the checksum, where checksums are made */
     uint32_t length;
     bool resident;       /* its word points to it: it is freed at the end */
     _Atomic bool stored; /* it is in the file */
@@ -44,7 +46,7 @@ struct leat_folder_rows {
     const struct leat_listing *listing;
     _Atomic(_Atomic uint64_t *) words; /* made when there is something to say */
     _Atomic uint64_t memory;           /* bytes of what is resident */
-    bool filed;
+    bool filed, again;                 /* photos are checked again in this process */
     _Atomic bool unwritable;
     struct leat_rows_file file;
     _Atomic(struct kept *) list;
@@ -226,7 +228,7 @@ static bool write_some(struct leat_folder_rows *r, struct leat_rows_record *reco
     for (; k && n < LEAT_ROWS_AT_ONCE && bytes < LIST_BYTES; k = k->next) {
         if (is_stored(r, k))
             continue;
-        records[n] = (struct leat_rows_record){key_of(r->listing, k->sample), (uint32_t)k->sample, k->length, k->bytes, 0};
+        records[n] = (struct leat_rows_record){key_of(r->listing, k->sample), (uint32_t)k->sample, k->length, k->photo, k->bytes, 0};
         from[n++] = k;
         bytes += k->length;
     }
@@ -295,13 +297,15 @@ static void write_in_time(struct leat_folder_rows *r)
 
 /* ---- the calls ----------------------------------------------------------------------------------------------------- */
 
-int leat_folder_rows_open(const char *root, const char *index_dir, const struct leat_listing *listing, struct leat_folder_rows **out)
+int leat_folder_rows_open(const char *root, const char *index_dir, bool checksums, const struct leat_listing *listing,
+                          struct leat_folder_rows **out)
 {
     struct leat_folder_rows *r = *out = leat_new(struct leat_folder_rows);
     uint64_t photos = 0;
     if (!r)
         return LEAT_E_NOMEM;
     r->listing = listing;
+    r->again = checksums;
     r->tried_ns = leat_clock_ns();
     if (!index_dir)
         return LEAT_OK;
@@ -340,43 +344,56 @@ void leat_folder_rows_close(struct leat_folder_rows *r)
     leat_free(r);
 }
 
+static bool has_checksums(const struct leat_folder_rows *r)
+{
+    return r->filed || r->again;
+}
+
 void leat_folder_rows_describe(struct leat_folder_rows *r, uint64_t sample, struct leat_extent *extent)
 {
     uint64_t word = word_of(r, sample);
     if (is_filed(word)) {
         extent->rows_length = length_in(word);
-        extent->rows_apart = true;
+        extent->rows_apart = extent->remembered = true;
     } else if (word) {
         extent->rows = kept_in(word)->bytes;
         extent->rows_length = kept_in(word)->length;
+        extent->remembered = has_checksums(r);
     }
 }
 
-bool leat_folder_rows_read(struct leat_folder_rows *r, uint64_t sample, uint8_t *to, uint32_t length)
+bool leat_folder_rows_recall(struct leat_folder_rows *r, uint64_t sample, uint8_t *to, uint32_t length, const uint64_t *checksum)
 {
-    uint64_t word = word_of(r, sample);
+    uint64_t word = word_of(r, sample), photo;
     struct leat_rows_key key = key_of(r->listing, sample);
-    if (!is_filed(word) || length_in(word) != length)
+    if (word && !is_filed(word)) /* the index need not be copied: who asks for it looked before it came to memory */
+        return !length && (!checksum || (has_checksums(r) && kept_in(word)->photo == *checksum));
+    if (!word || length_in(word) != length)
         return false;
-    if (leat_rows_file_read(&r->file, &key, place_in(word), length, to))
+    if (leat_rows_file_read(&r->file, &key, place_in(word), length, to, &photo) && (!checksum || photo == *checksum))
         return true;
     atomic_compare_exchange_strong_explicit(&words_of(r)[sample], &word, 0, memory_order_acq_rel, memory_order_acquire);
     return false;
 }
 
-void leat_folder_rows_keep(struct leat_folder_rows *r, uint64_t sample, const uint8_t *bytes, size_t length)
+void leat_folder_rows_keep(struct leat_folder_rows *r, uint64_t sample, const void *photo, size_t photo_bytes, const uint8_t *bytes,
+                           size_t length)
 {
-    _Atomic uint64_t *words = words_of(r);
-    if (!words || !length || length > LEAT_ROWS_LONGEST || word_of(r, sample))
+    _Atomic uint64_t *words = length || has_checksums(r) ? words_of(r) : NULL;
+    if (!words || length > LEAT_ROWS_LONGEST || word_of(r, sample))
         return;
     uint64_t room = kept_bytes((uint32_t)length), none = 0;
     bool resident = atomic_fetch_add_explicit(&r->memory, room, memory_order_relaxed) + room <= LEAT_FOLDER_ROWS_BYTES;
+    resident = resident && (length || r->again);
     bool filed = r->filed && !atomic_load_explicit(&r->unwritable, memory_order_relaxed) &&
                  atomic_load_explicit(&r->list_bytes, memory_order_relaxed) + room <= LIST_BYTES;
     struct kept *k = resident || filed ? leat_alloc(sizeof *k + length) : NULL;
     if (k) {
         *k = (struct kept){.sample = sample, .length = (uint32_t)length, .resident = resident};
-        memcpy(k->bytes, bytes, length);
+        if (has_checksums(r))
+            k->photo = leat_hash64(photo, photo_bytes);
+        if (length)
+            memcpy(k->bytes, bytes, length);
     }
     if (k && resident &&
         !atomic_compare_exchange_strong_explicit(&words[sample], &none, (uint64_t)(uintptr_t)k, memory_order_acq_rel,

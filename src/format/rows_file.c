@@ -3,12 +3,13 @@
  *
  *     header   checksum of what follows | "leatrows" | version | length of the folder's path | generation | path, padded to 8
  *     block    checksum of head and entries | "rowblock" | n | 0 | bytes of the payload
- *              n entries: hash of the name | size | time | number in the listing | length | offset in the payload | 0
- *              payload: for each entry  checksum of photo and index | the index
+ *              n entries: hash of the name | size | time | number in the listing | length
+ *              payload: for each entry  checksum of all that is said of the photo | checksum of the photo's bytes | the index
  *              (padded to 8)
  *
- * so opening reads heads and entries, 40 bytes a photo, and an index is one read when its photo is decoded. Numbers are
- * little-endian.
+ * so opening reads heads and entries, 32 bytes a photo, and an index is one read when its photo is decoded. Numbers are
+ * little-endian. A record says that the photo was found good when its bytes had that checksum, so there is one with an index
+ * of no bytes for each good photo that has none.
  *
  * Who appends holds a lock (flock) on the whole file, reads what others have added, cuts off what a crash left behind the last
  * whole block, and adds a block in one write. Who reads holds no lock: bytes that are not what was written, because the
@@ -18,6 +19,7 @@
  */
 #include "format/rows_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -39,8 +41,10 @@
 #include "base/random.h"
 #include "leat/leat.h"
 
-/* VERSION is to be raised when jpeg/rows.h packs an index in another way: those that were kept would never be made anew. */
-enum { VERSION = 1, HEADER = 32, BLOCK = 32, ENTRY = 40, MOST_PATH = 1 << 16 };
+/* VERSION is to be raised when jpeg/rows.h packs an index in another way, or when photos that counted as good no longer do: what was
+ * kept would never be made anew. */
+enum { VERSION = 2, HEADER = 32, BLOCK = 32, ENTRY = 32, CHECKSUMS = 16, MOST_PATH = 1 << 16 };
+static_assert(ENTRY + CHECKSUMS == LEAT_ROWS_RECORD, "bytes of a record");
 static const char header_magic[] = "leatrows", block_magic[] = "rowblock";
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
@@ -81,9 +85,10 @@ static uint64_t size_of(int fd)
 }
 
 /* An index is that of one photo only: its place may hold another's after the file was begun anew. */
-static uint64_t checksum_of(const struct leat_rows_key *key, const uint8_t *rows, size_t length)
+static uint64_t checksum_of(const struct leat_rows_key *key, uint64_t photo, const uint8_t *rows, size_t length)
 {
-    return leat_key_mix(leat_key_mix(leat_key_mix(key->name, key->size), (uint64_t)key->mtime_ns), leat_hash64(rows, length));
+    uint64_t of_key = leat_key_mix(leat_key_mix(key->name, key->size), (uint64_t)key->mtime_ns);
+    return leat_key_mix(leat_key_mix(of_key, photo), leat_hash64(rows, length));
 }
 
 /* ---- walking ----------------------------------------------------------------------------------------------------- */
@@ -126,18 +131,19 @@ static uint64_t read_block(int fd, uint64_t at, uint64_t size, uint8_t *buffer)
 static void tell(const uint8_t *block, uint64_t at, leat_rows_found *found, void *user)
 {
     uint32_t n = leat_get_u32(block + 16);
-    uint64_t payload = leat_get_u64(block + 24), base = at + BLOCK + (uint64_t)n * ENTRY;
+    uint64_t left = leat_get_u64(block + 24), place = at + BLOCK + (uint64_t)n * ENTRY;
     for (uint32_t i = 0; i < n; i++) {
         const uint8_t *p = block + BLOCK + (size_t)i * ENTRY;
         struct leat_rows_record record = {
             .key = {leat_get_u64(p), leat_get_u64(p + 8), (int64_t)leat_get_u64(p + 16)},
             .hint = leat_get_u32(p + 24),
             .length = leat_get_u32(p + 28),
+            .place = place,
         };
-        uint32_t offset = leat_get_u32(p + 32);
-        if (!record.length || record.length > LEAT_ROWS_LONGEST || offset > payload || payload - offset < 8 + record.length)
-            continue;
-        record.place = base + offset;
+        if (record.length > LEAT_ROWS_LONGEST || left < CHECKSUMS + record.length)
+            return;
+        left -= CHECKSUMS + record.length;
+        place += CHECKSUMS + record.length;
         found(user, &record);
     }
 }
@@ -209,23 +215,27 @@ void leat_rows_file_load(struct leat_rows_file *file, leat_rows_found *found, vo
         close(fd);
 }
 
-bool leat_rows_file_read(struct leat_rows_file *file, const struct leat_rows_key *key, uint64_t place, uint32_t length, uint8_t *to)
+bool leat_rows_file_read(struct leat_rows_file *file, const struct leat_rows_key *key, uint64_t place, uint32_t length, uint8_t *to,
+                         uint64_t *photo)
 {
-    uint8_t checksum[8];
-    struct iovec parts[2] = {{checksum, sizeof checksum}, {to, length}};
+    uint8_t checksums[CHECKSUMS];
+    struct iovec parts[2] = {{checksums, sizeof checksums}, {to, length}};
     ssize_t n;
     int fd = atomic_load_explicit(&file->reader, memory_order_acquire);
     do
         n = fd < 0 ? -1 : preadv(fd, parts, 2, (off_t)place);
     while (n < 0 && fd >= 0 && errno == EINTR);
-    return n == (ssize_t)(sizeof checksum + length) && leat_get_u64(checksum) == checksum_of(key, to, length);
+    if (n != (ssize_t)(sizeof checksums + length))
+        return false;
+    *photo = leat_get_u64(checksums + 8);
+    return leat_get_u64(checksums) == checksum_of(key, *photo, to, length);
 }
 
 /* ---- appending ----------------------------------------------------------------------------------------------------- */
 
 static bool refused(const struct leat_rows_file *file, const char *what)
 {
-    leat_log(LEAT_LOG_WARNING, "%s: %s (%s); the row indexes of photos are not kept for other processes", file->path, what,
+    leat_log(LEAT_LOG_WARNING, "%s: %s (%s); what was found out about photos is not kept for other processes", file->path, what,
              errno ? strerror(errno) : "it is as large as it may be");
     return false;
 }
@@ -356,7 +366,7 @@ bool leat_rows_file_write(struct leat_rows_file *file, struct leat_rows_record *
 {
     uint64_t entries = (uint64_t)n * ENTRY, payload = 0, at = atomic_load_explicit(&file->end, memory_order_relaxed);
     for (size_t i = 0; i < n; i++)
-        payload += 8 + records[i].length;
+        payload += CHECKSUMS + records[i].length;
     payload = padded(payload);
     errno = 0;
     if (at + BLOCK + entries + payload > file->limit || payload > UINT32_MAX)
@@ -375,10 +385,11 @@ bool leat_rows_file_write(struct leat_rows_file *file, struct leat_rows_record *
         leat_put_u64(entry + 16, (uint64_t)r->key.mtime_ns);
         leat_put_u32(entry + 24, r->hint);
         leat_put_u32(entry + 28, r->length);
-        leat_put_u32(entry + 32, (uint32_t)(to - data));
-        leat_put_u64(to, checksum_of(&r->key, r->rows, r->length));
-        memcpy(to + 8, r->rows, r->length);
-        to += 8 + r->length;
+        leat_put_u64(to, checksum_of(&r->key, r->photo, r->rows, r->length));
+        leat_put_u64(to + 8, r->photo);
+        if (r->length)
+            memcpy(to + CHECKSUMS, r->rows, r->length);
+        to += CHECKSUMS + r->length;
     }
     leat_put_u64(block, leat_hash64(block + 8, BLOCK - 8 + (size_t)entries));
     bool good = write_at(file->writer, block, BLOCK + (size_t)entries + (size_t)payload, at);
@@ -386,7 +397,7 @@ bool leat_rows_file_write(struct leat_rows_file *file, struct leat_rows_record *
         to = data;
         for (size_t i = 0; i < n; i++) {
             records[i].place = at + (uint64_t)(to - block);
-            to += 8 + records[i].length;
+            to += CHECKSUMS + records[i].length;
         }
         atomic_store_explicit(&file->end, at + BLOCK + entries + payload, memory_order_relaxed);
     } else {

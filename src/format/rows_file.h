@@ -1,7 +1,7 @@
 /*
- * A file of row indexes of photos (jpeg/rows.h), beside which nobody else need keep anything: what a folder that is opened
- * in place remembers from process to process. Losing any of it costs time only, so it is never waited for and never
- * an error; several processes may read and append at once.
+ * A file that says of photos where their rows begin (jpeg/rows.h) and with which bytes they were found good, beside which nobody
+ * else need keep anything: what a folder that is opened in place remembers from process to process. Losing any of it costs
+ * time only, so it is never waited for and never an error; several processes may read and append at once.
  */
 #ifndef LEAT_FORMAT_ROWS_FILE_H
 #define LEAT_FORMAT_ROWS_FILE_H
@@ -18,7 +18,7 @@
 /* Bytes of a record beside the index itself. */
 #define LEAT_ROWS_RECORD 48
 
-/* The photo that an index is of: leat_hash64 of its name relative to the folder, and what the file system says of it. */
+/* The photo that a record is about: leat_hash64 of its name relative to the folder, and what the file system says of it. */
 struct leat_rows_key {
     uint64_t name, size;
     int64_t mtime_ns;
@@ -27,8 +27,9 @@ struct leat_rows_key {
 struct leat_rows_record {
     struct leat_rows_key key;
     uint32_t hint;       /* number of the photo in the listing of who wrote the record, or any */
-    uint32_t length;     /* of the index, 1 to LEAT_ROWS_LONGEST */
-    const uint8_t *rows; /* to be written; NULL in what is found */
+    uint32_t length;     /* of the index, up to LEAT_ROWS_LONGEST; 0: the photo has none */
+    uint64_t photo;      /* leat_hash64 of the photo's bytes: to be written; 0 in what is found ... */
+    const uint8_t *rows; /* ... and so is this, NULL there */
     uint64_t place;      /* where it stands, for leat_rows_file_read */
 };
 
@@ -50,8 +51,10 @@ void leat_rows_file_destroy(struct leat_rows_file *file);
 typedef void leat_rows_found(void *user, const struct leat_rows_record *record);
 void leat_rows_file_load(struct leat_rows_file *file, leat_rows_found *found, void *user);
 
-/* Reads an index. False where it is not there any more. Any thread, also while another appends. */
-bool leat_rows_file_read(struct leat_rows_file *file, const struct leat_rows_key *key, uint64_t place, uint32_t length, uint8_t *to);
+/* Reads a record: the index and the checksum of the photo. False where it is not there any more. Any thread, also while another
+ * appends. */
+bool leat_rows_file_read(struct leat_rows_file *file, const struct leat_rows_key *key, uint64_t place, uint32_t length, uint8_t *to,
+                         uint64_t *photo);
 
 /* Locks the file against other processes, making it and its folder where they are missing, and calls `found` for each record that was
  * added since this was last done. One thread; after LEAT_OK, write any number of times, then end.

@@ -36,7 +36,7 @@ enum leat_image_form {
 
 /* What is known of a value's health. */
 enum leat_health {
-    LEAT_HEALTH_UNCHECKED = 0, /* decode to the end on first use in a process */
+    LEAT_HEALTH_UNCHECKED = 0, /* decode to the end on first use in a process, unless the source remembers the bytes as good */
     LEAT_HEALTH_GOOD,          /* was scanned to its end when packed, or since */
     LEAT_HEALTH_BROKEN         /* was found broken */
 };
@@ -55,7 +55,8 @@ struct leat_extent {
     uint32_t original;      /* FAST, RAW: bytes of the photo as it came */
     uint32_t rows_length;   /* ORIGINAL: bytes of the row index (jpeg/rows.h), 0 if there is none: they lie right behind the photo ... */
     const uint8_t *rows;    /* ... unless this points to them, in memory that stays while the source is open ... */
-    bool rows_apart;        /* ... or `read_rows` of the source has them */
+    bool rows_apart;        /* ... or `recall` of the source has them */
+    bool remembered;        /* `recall` knows with which checksum the photo was found good */
 };
 
 /* Bytes of a value that is delivered without being decoded: of a photo in the fast form those that came. */
@@ -103,11 +104,14 @@ struct leat_source_vtable {
     int (*file)(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
     /* Remembers for this process that a value was verified, and found good or broken. */
     void (*mark)(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
-    /* Copies the row index that an extent said to lie apart. False: it is lost. NULL where no extent says so. */
-    bool (*read_rows)(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length);
-    /* Remembers the row index (jpeg/rows.h) of a photo, which `extents` then gives: the bytes are copied. A source may forget or refuse
-     * any. May be NULL. */
-    void (*keep_rows)(struct leat_source *source, size_t field, uint64_t sample, const uint8_t *rows, size_t length);
+    /* What was kept of a photo, where its extent says that something was. Copies the row index if that lies apart (else `length` is 0).
+     * `checksum`: NULL, or leat_hash64 of the photo's bytes, which is compared with that of those that were good. False: lost, or other
+     * bytes; it may then be kept anew. NULL where no extent says so. */
+    bool (*recall)(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length, const uint64_t *checksum);
+    /* Remembers a photo that is good to its end: the checksum of its bytes, and a copy of its row index (jpeg/rows.h; length 0: it has
+     * none), which `extents` then gives. A source may forget or refuse any. May be NULL. */
+    void (*keep)(struct leat_source *source, size_t field, uint64_t sample, const void *photo, size_t photo_bytes, const uint8_t *rows,
+                 size_t length);
     /* The whole column of a fixed field if it lies in one piece, verified, else NULL and LEAT_OK. */
     int (*column)(struct leat_source *source, size_t field, const void **data, struct leat_error *error);
     /* Checks every byte (leat_verify). May be NULL. */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
+import os
 import pickle
 import warnings
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import leat
 
@@ -54,6 +56,50 @@ def test_an_index_is_kept_and_found_by_other_processes(photos: Path, tmp_path: P
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         for recheck in ("first", "always", "never"):
             assert pool.apply(crops_elsewhere, (str(photos), str(indexes), recheck)) == expected
+    assert kept.stat().st_size == size  # all was known
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Other bytes of which neither size nor time tells."""
+    st = path.stat()
+    assert len(content) == st.st_size
+    path.write_bytes(content)
+    os.utime(path, ns=(st.st_atime_ns, st.st_mtime_ns))
+
+
+def broken(photos: Path, indexes: Path, recheck: str) -> list[str]:
+    """Which photos an epoch of crops of their middle leaves out, of a data set that is opened for it."""
+    ds = leat.open(photos, index_dir=indexes, recheck=recheck)
+    loader = leat.Loader(ds, batch_size=2, on_error="skip", outputs={"image": [leat.ops.Decode(), leat.ops.CenterCrop(32)]})
+    return sorted(ds[int(e.planned)]["name"] for batch in loader for e in batch.errors)
+
+
+@pytest.mark.parametrize("recheck", ["first", "always"])
+def test_a_photo_that_broke_behind_the_crop_without_other_size_or_time_is_found_broken(photos: Path, tmp_path: Path, recheck: str) -> None:
+    indexes = tmp_path / "indexes"
+    whole = (photos / "2.jpg").read_bytes()
+    assert broken(photos, indexes, recheck) == []
+    replace(photos / "2.jpg", whole[:-200] + bytes(200))
+    assert broken(photos, indexes, "never") == []  # the crop does not come near it
+    for _ in range(2):
+        assert broken(photos, indexes, recheck) == ["2.jpg"]
+    replace(photos / "2.jpg", whole)
+    for _ in range(2):
+        assert broken(photos, indexes, recheck) == []
+
+
+def test_photos_without_an_index_are_remembered_too(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    photos, indexes = tmp_path / "photos", tmp_path / "indexes"
+    photos.mkdir()
+    for i in range(PHOTOS):
+        (photos / f"{i}.jpg").write_bytes(jpeg(200, 150, seed=i, progressive=True))
+        Image.fromarray(np.full((40, 50, 3), i, np.uint8)).save(photos / f"{i}.png")
+    expected = crops(leat.open(photos, index_dir=indexes))
+    (kept,) = indexes.iterdir()
+    size = kept.stat().st_size
+    assert 2 * PHOTOS * 48 < size < 2 * PHOTOS * 48 + 500
+    for recheck in ("first", "always"):
+        assert crops(leat.open(photos, index_dir=indexes, recheck=recheck)) == expected
     assert kept.stat().st_size == size  # all was known
 
 

@@ -2,6 +2,7 @@
  * the decoder that has made it back to the folder. The linker puts what stands here before functions of the decoder and
  * of reading, so that the tests see what these are asked. The indexes make no sense: the decoder finds that out, and pixels do not change.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -29,7 +30,7 @@ const uint8_t *__wrap_leat_decoder_rows(const struct leat_decoder *decoder, size
 int __real_leat_io_submit(struct leat_io_request *request);
 int __wrap_leat_io_submit(struct leat_io_request *request);
 
-static _Atomic uint64_t asked, with_rows, with_right_rows, made, longest_read;
+static _Atomic uint64_t asked, scanned, with_rows, with_right_rows, made, longest_read;
 static _Thread_local uint64_t last; /* a hash of the photo that this thread has opened */
 static _Thread_local bool last_scanned;
 
@@ -60,6 +61,7 @@ int __wrap_leat_decoder_open(struct leat_decoder *decoder, const struct leat_dec
     last = leat_hash64(request->data, request->length);
     last_scanned = request->scan_to_end;
     asked++;
+    scanned += request->scan_to_end;
     with_rows += request->rows != NULL;
     with_right_rows += request->rows && is_right(request);
     return __real_leat_decoder_open(decoder, request, width, height, error);
@@ -87,7 +89,7 @@ int __wrap_leat_io_submit(struct leat_io_request *request)
 
 static void forget(void)
 {
-    asked = with_rows = with_right_rows = made = longest_read = 0;
+    asked = scanned = with_rows = with_right_rows = made = longest_read = 0;
 }
 
 /* ---- photos ---------------------------------------------------------------------------------------------------------- */
@@ -127,7 +129,7 @@ static struct leat_dataset *packed(void)
     return test_open(path);
 }
 
-static struct leat_dataset *folder(const char *index_dir)
+static struct leat_dataset *folder_with(const char *index_dir, enum leat_recheck recheck)
 {
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     struct leat_dataset *dataset;
@@ -150,8 +152,31 @@ static struct leat_dataset *folder(const char *index_dir)
     free(file_bytes);
     file_bytes = NULL;
     options.index_dir = index_dir;
+    options.recheck = recheck;
     assert_ok(leat_dataset_open(path, &options, &dataset, &error));
     return dataset;
+}
+
+static struct leat_dataset *folder(const char *index_dir)
+{
+    return folder_with(index_dir, LEAT_RECHECK_FIRST);
+}
+
+/* Other bytes for photo i, of which neither length nor time tells. */
+static void replace(uint64_t i, const uint8_t *bytes, size_t length)
+{
+    char path[160];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%02d.jpg", test_path("folder"), (int)i);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(length <= (size_t)st.st_size);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, length, f), length);
+    fclose(f);
+    assert_int_equal(truncate(path, st.st_size), 0); /* bytes after the end of a photo are no damage */
+    const struct timespec times[2] = {st.st_atim, st.st_mtim};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
 /* The source of a data set, as if each photo had an index of so many bytes behind it. */
@@ -267,7 +292,7 @@ static void the_first_use_of_a_photo_leaves_its_index_to_the_folder(void **state
     leat_dataset_release(dataset);
 }
 
-static void another_opening_finds_the_index_and_scans_all_the_same(void **state)
+static void another_opening_finds_the_index_and_scans_nothing(void **state)
 {
     (void)state;
     char indexes[128];
@@ -280,6 +305,7 @@ static void another_opening_finds_the_index_and_scans_all_the_same(void **state)
     forget();
     assert_int_equal(hash_of(dataset, program, 1), expected);
     assert_int_equal(with_right_rows, asked);
+    assert_int_equal(scanned, 0);
     assert_int_equal(made, 0); /* nobody asks for what is known */
     struct leat_extent extent;
     struct leat_sample_ref ref;
@@ -291,6 +317,62 @@ static void another_opening_finds_the_index_and_scans_all_the_same(void **state)
     leat_dataset_release(dataset);
 }
 
+static void a_photo_that_is_always_checked_is_scanned_once(void **state)
+{
+    (void)state;
+    char indexes[128];
+    snprintf(indexes, sizeof indexes, "%s", test_path("indexes of always"));
+    for (int filed = 0; filed < 2; filed++) {
+        struct leat_dataset *dataset = folder_with(filed ? indexes : NULL, LEAT_RECHECK_ALWAYS);
+        forget();
+        uint64_t expected = hash_of(dataset, program, 1);
+        assert_true(scanned >= PHOTOS);
+        for (int again = 0; again < 2; again++) {
+            if (filed) {
+                leat_dataset_release(dataset);
+                dataset = folder_with(indexes, LEAT_RECHECK_ALWAYS);
+            }
+            forget();
+            assert_int_equal(hash_of(dataset, program, 1), expected);
+            assert_int_equal(scanned, 0);
+            assert_int_equal(with_right_rows, asked);
+        }
+        leat_dataset_release(dataset);
+    }
+}
+
+static void a_photo_whose_bytes_alone_have_changed_is_scanned_and_remembered_anew(void **state)
+{
+    (void)state;
+    char indexes[128];
+    size_t length, n;
+    snprintf(indexes, sizeof indexes, "%s", test_path("indexes of before"));
+    struct leat_dataset *dataset = folder(indexes);
+    uint64_t before = hash_of(dataset, program, 1);
+    leat_dataset_release(dataset);
+    uint8_t *known = photo(3, &length), *small = photo(PHOTOS + 1, &n);
+    for (uint64_t other = PHOTOS + 2; n > length; other++) {
+        free(small);
+        small = photo(other, &n);
+    }
+    replace(3, small, n);
+    dataset = folder(NULL);
+    uint64_t expected = hash_of(dataset, program, 1);
+    leat_dataset_release(dataset);
+    assert_int_not_equal(expected, before);
+    for (int again = 0; again < 2; again++) {
+        dataset = folder(indexes);
+        forget();
+        assert_int_equal(hash_of(dataset, program, 1), expected);
+        assert_int_equal(scanned, !again);
+        assert_int_equal(with_right_rows, asked - !again);
+        leat_dataset_release(dataset);
+    }
+    replace(3, known, length);
+    free(known);
+    free(small);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,7 +380,9 @@ int main(void)
         cmocka_unit_test(an_index_is_read_only_for_outputs_that_decode),
         cmocka_unit_test(a_photo_whose_index_was_cut_off_still_comes),
         cmocka_unit_test(the_first_use_of_a_photo_leaves_its_index_to_the_folder),
-        cmocka_unit_test(another_opening_finds_the_index_and_scans_all_the_same),
+        cmocka_unit_test(another_opening_finds_the_index_and_scans_nothing),
+        cmocka_unit_test(a_photo_that_is_always_checked_is_scanned_once),
+        cmocka_unit_test(a_photo_whose_bytes_alone_have_changed_is_scanned_and_remembered_anew),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);
 }

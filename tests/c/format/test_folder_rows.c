@@ -1,5 +1,5 @@
-/* The row indexes that a folder remembers of its photos: in memory, and in a file that several processes share. What an index says is the
- * decoder's business: here any bytes will do. */
+/* The row indexes and checksums that a folder remembers of its photos: in memory, and in a file that several processes share. What an
+ * index says is the decoder's business: here any bytes will do. */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,6 +9,8 @@
 
 #include "../files.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/hash.h"
 #include "base/random.h"
 #include "format/folder_rows.h"
 #include "format/rows_file.h"
@@ -43,14 +45,20 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct leat_source *open_source(const char *index_dir)
+static struct leat_source *open_with(const char *index_dir, enum leat_recheck recheck)
 {
     struct leat_error error;
     struct leat_source *source;
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     options.index_dir = index_dir;
+    options.recheck = recheck;
     assert_ok(leat_source_open(photos, &options, &source, &error));
     return source;
+}
+
+static struct leat_source *open_source(const char *index_dir)
+{
+    return open_with(index_dir, LEAT_RECHECK_FIRST);
 }
 
 /* The relative name of a photo, by which the tests know it: numbers change when photos come and go. */
@@ -85,7 +93,7 @@ static void keep(struct leat_source *source, uint64_t sample)
 {
     uint8_t rows[512];
     size_t n = make_rows(source, sample, rows);
-    source->v->keep_rows(source, 0, sample, rows, n);
+    source->v->keep(source, 0, sample, "photo", 5, rows, n);
 }
 
 static struct leat_extent extent_of(struct leat_source *source, uint64_t sample)
@@ -110,7 +118,7 @@ static bool has(struct leat_source *source, uint64_t sample)
     if (extent.rows_apart) {
         assert_null(rows);
         assert_true(extent.rows_length <= sizeof got);
-        if (!source->v->read_rows(source, 0, sample, got, extent.rows_length))
+        if (!source->v->recall(source, 0, sample, got, extent.rows_length, NULL))
             return false;
         rows = got;
     }
@@ -220,12 +228,12 @@ static void what_is_kept_in_memory_is_bounded(void **state)
     assert_non_null(large);
     memset(large, 7, EACH + 1);
     struct leat_source *source = open_source(NULL);
-    source->v->keep_rows(source, 0, 0, large, EACH + 1);
-    source->v->keep_rows(source, 0, 0, large, 0);
+    source->v->keep(source, 0, 0, "photo", 5, large, EACH + 1);
+    source->v->keep(source, 0, 0, "photo", 5, large, 0);
     assert_int_equal(extent_of(source, 0).rows_length, 0);
     uint64_t kept = 0;
     for (uint64_t i = 0; i < PHOTOS; i++) {
-        source->v->keep_rows(source, 0, i, large, EACH);
+        source->v->keep(source, 0, i, "photo", 5, large, EACH);
         kept += extent_of(source, i).rows_length;
     }
     assert_true(kept <= LEAT_FOLDER_ROWS_BYTES && kept > LEAT_FOLDER_ROWS_BYTES - 2 * EACH);
@@ -250,19 +258,19 @@ static void what_memory_has_no_room_for_is_read_from_the_file(void **state)
         listing.files[i].size = UINT64_C(1) << 30; /* so that the file may grow */
     for (int again = 0; again < 2; again++) {
         size_t apart = 0;
-        assert_ok(leat_folder_rows_open(photos, indexes, &listing, &rows));
+        assert_ok(leat_folder_rows_open(photos, indexes, false, &listing, &rows));
         for (uint64_t i = 0; i < MANY; i++) {
             struct leat_extent extent = {0};
             usleep(again ? 0 : 110000); /* a list that is too long is not written twice in a tenth of a second */
             large[0] = (uint8_t)i;
-            leat_folder_rows_keep(rows, i, large, LEAT_ROWS_LONGEST);
+            leat_folder_rows_keep(rows, i, "photo", 5, large, LEAT_ROWS_LONGEST);
             leat_folder_rows_describe(rows, i, &extent);
             assert_int_equal(extent.rows_length, LEAT_ROWS_LONGEST);
             apart += extent.rows_apart;
             if (extent.rows_apart) {
                 uint8_t *read = malloc(LEAT_ROWS_LONGEST);
                 assert_non_null(read);
-                assert_true(leat_folder_rows_read(rows, i, read, LEAT_ROWS_LONGEST));
+                assert_true(leat_folder_rows_recall(rows, i, read, LEAT_ROWS_LONGEST, NULL));
                 assert_memory_equal(read, large, LEAT_ROWS_LONGEST);
                 free(read);
             }
@@ -446,7 +454,7 @@ static void a_file_that_is_mostly_of_no_use_is_begun_anew(void **state)
     for (int turn = 0; turn < 2; turn++) {
         struct leat_source *source = open_source(indexes);
         for (uint64_t i = 0; i < (turn ? 1 : SOME); i++)
-            source->v->keep_rows(source, 0, i, rows, EACH);
+            source->v->keep(source, 0, i, "photo", 5, rows, EACH);
         leat_source_close(source);
         if (!turn)
             assert_true(index_size() > EACH * SOME);
@@ -491,6 +499,99 @@ static void a_full_disk_loses_what_was_not_written_and_no_more(void **state)
     assert_int_equal(found(), 5);
     fill();
     assert_int_equal(found(), PHOTOS);
+}
+
+/* ---- checksums ------------------------------------------------------------------------------------------------------- */
+
+/* Whether these bytes are remembered as good, and so is the index of the photo if it has one. */
+static bool is_good(struct leat_source *source, uint64_t sample, const char *photo)
+{
+    uint8_t rows[512];
+    const struct leat_extent extent = extent_of(source, sample);
+    uint64_t checksum = leat_hash64(photo, strlen(photo));
+    return extent.remembered && source->v->recall(source, 0, sample, rows, extent.rows_apart ? extent.rows_length : 0, &checksum);
+}
+
+static void the_bytes_with_which_a_photo_was_good_are_remembered(void **state)
+{
+    (void)state;
+    fill();
+    struct leat_source *source = open_source(indexes);
+    for (uint64_t i = 0; i < source->count; i++)
+        assert_true(is_good(source, i, "photo"));
+    assert_int_equal(count(source), PHOTOS);
+    leat_source_close(source);
+}
+
+static void of_other_bytes_nothing_is_known_until_they_are_kept(void **state)
+{
+    (void)state;
+    uint8_t rows[512];
+    fill();
+    struct leat_source *source = open_source(indexes);
+    assert_false(is_good(source, 7, "PHOTO"));
+    assert_false(is_good(source, 7, "photo")); /* it was taken for changed */
+    assert_false(has(source, 7));
+    assert_int_equal(count(source), PHOTOS - 1);
+    source->v->keep(source, 0, 7, "PHOTO", 5, rows, make_rows(source, 7, rows));
+    assert_true(is_good(source, 7, "PHOTO") && has(source, 7));
+    leat_source_close(source);
+    source = open_source(indexes);
+    assert_int_equal(count(source), PHOTOS);
+    assert_true(is_good(source, 7, "PHOTO")); /* what was written last holds */
+    leat_source_close(source);
+}
+
+static void a_photo_without_an_index_is_remembered_by_its_checksum(void **state)
+{
+    (void)state;
+    struct leat_source *source = open_source(indexes);
+    for (uint64_t i = 0; i < source->count; i++)
+        source->v->keep(source, 0, i, "photo", 5, NULL, 0);
+    leat_source_close(source);
+    source = open_source(indexes);
+    for (uint64_t i = 0; i < source->count; i++) {
+        assert_int_equal(extent_of(source, i).rows_length, 0);
+        assert_true(is_good(source, i, "photo"));
+    }
+    assert_false(is_good(source, 2, "PHOTO"));
+    assert_false(is_good(source, 2, "photo"));
+    leat_source_close(source);
+    assert_true(index_size() <= PHOTOS * LEAT_ROWS_RECORD + 200 + strlen(photos));
+}
+
+static void in_memory_checksums_are_kept_for_photos_that_are_checked_again(void **state)
+{
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        struct leat_source *source = open_with(NULL, again ? LEAT_RECHECK_ALWAYS : LEAT_RECHECK_FIRST);
+        keep(source, 1);
+        source->v->keep(source, 0, 2, "photo", 5, NULL, 0);
+        assert_true(has(source, 1));
+        for (uint64_t i = 1; i <= 2; i++) {
+            assert_int_equal(is_good(source, i, "photo"), again);
+            assert_false(is_good(source, i, "PHOTO"));
+            assert_int_equal(is_good(source, i, "photo"), again); /* memory is not given up: others may be reading it */
+        }
+        leat_source_close(source);
+    }
+}
+
+static void a_file_of_another_version_is_begun_anew(void **state)
+{
+    (void)state;
+    size_t n;
+    fill();
+    uint8_t *bytes = read_index(&n);
+    size_t header = 32 + (strlen(photos) + 7) / 8 * 8;
+    leat_put_u32(bytes + 16, leat_get_u32(bytes + 16) - 1);
+    leat_put_u64(bytes, leat_hash64(bytes + 8, header - 8));
+    write_index(index_file(), bytes, n);
+    assert_int_equal(found(), 0);
+    fill();
+    assert_int_equal(found(), PHOTOS);
+    assert_int_equal(index_size(), n);
+    free(bytes);
 }
 
 /* ---- several processes ----------------------------------------------------------------------------------------------- */
@@ -606,9 +707,9 @@ static void any_allocation_may_fail(void **state)
             files_remove(indexes);
         leat_allocator = (struct leat_allocator){allocate, resize, free};
         calls = 0;
-        int rc = leat_folder_rows_open(photos, indexes, &listing, &rows);
+        int rc = leat_folder_rows_open(photos, indexes, false, &listing, &rows);
         for (uint64_t i = 0; !rc && i < 3; i++)
-            leat_folder_rows_keep(rows, i, (const uint8_t *)"index", 5);
+            leat_folder_rows_keep(rows, i, "photo", 5, (const uint8_t *)"index", 5);
         leat_folder_rows_close(rows);
         done = calls < failing;
         leat_allocator = usual;
@@ -635,6 +736,11 @@ int main(void)
         EACH(a_file_that_is_mostly_of_no_use_is_begun_anew),
         EACH(a_place_that_cannot_be_written_is_no_error),
         EACH(a_full_disk_loses_what_was_not_written_and_no_more),
+        EACH(the_bytes_with_which_a_photo_was_good_are_remembered),
+        EACH(of_other_bytes_nothing_is_known_until_they_are_kept),
+        EACH(a_photo_without_an_index_is_remembered_by_its_checksum),
+        EACH(in_memory_checksums_are_kept_for_photos_that_are_checked_again),
+        EACH(a_file_of_another_version_is_begun_anew),
         EACH(processes_write_at_once),
         EACH(a_child_and_its_parent_both_write),
         EACH(a_file_that_others_began_anew_is_read_as_it_is_now),
