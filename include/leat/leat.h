@@ -319,14 +319,15 @@ LEAT_API int leat_dataset_ids(const struct leat_dataset *dataset, uint64_t posit
 
 /* One stored value, verified under the data set's recheck policy. `data` belongs to the value: end it with
  * leat_value_clear. shape is that of this sample. A photo is the bytes that came, also where it is stored in the fast form; one that is
- * stored as pixels is these: u8 [height][width][1 or 3]. */
+ * stored as pixels is these: u8 [height][width][1 or 3], not turned by its orientation. */
 struct leat_value {
     const void *data;
     uint64_t length;
     enum leat_dtype dtype;
     unsigned ndim;
     int64_t shape[LEAT_MAX_DIMS];
-    void *owned; /* internal */
+    uint8_t orientation; /* EXIF orientation of a photo that is stored as pixels, 1 to 8; 0 of all else */
+    void *owned;         /* internal */
 };
 LEAT_API int leat_dataset_read(const struct leat_dataset *dataset, uint64_t position, size_t field, struct leat_value *out,
                                struct leat_error *error);

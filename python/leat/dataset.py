@@ -117,7 +117,8 @@ class Dataset:
         array = np.asarray(found)
         if field.kind == "image":  # packed as pixels: docs/format.md
             height, width, channels = array.shape
-            return struct.pack("<4sIIBBH", b"\x89RAW", width, height, channels, 1, 0) + array.tobytes()
+            turned = self._handle.orientation(position, index)
+            return struct.pack("<4sIIBBH", b"\x89RAW", width, height, channels, turned, 0) + array.tobytes()
         return array
 
     def _sample(self, position: int) -> dict[str, Any]:

@@ -320,6 +320,7 @@ static int take_pixels(struct leat_value *out, struct leat_error *error)
     out->shape[0] = raw.height;
     out->shape[1] = raw.width;
     out->shape[2] = raw.channels;
+    out->orientation = raw.orientation;
     return LEAT_OK;
 }
 

@@ -48,6 +48,20 @@ def same(a: leat.Batch, b: leat.Batch) -> bool:
 # ---- what a function gets and gives -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("form", ["original", "fast", "raw"])
+def test_a_function_behind_decoding_gets_photos_turned_in_each_form(form: str, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    from PIL import Image
+
+    exif = Image.Exif()
+    exif[0x112] = 6  # a quarter turn: what is 64 wide and 48 high becomes 48 wide and 64 high
+    with leat.Writer(tmp_path / "p.leat", {"image": "image"}, photos=form) as w:
+        for seed in range(2):
+            w.add(image=jpeg(64, 48, seed, exif=exif))
+    chain = [ops.Decode(exif=True), ops.Map(double)]
+    loader = leat.Loader(leat.open(tmp_path / "p.leat"), 2, outputs={"image": chain})
+    assert [tuple(batch["image"].shape) for batch in loader] == [(2, 3, 64, 48)]
+
+
 def test_a_function_sees_the_value_that_stands_in_the_chain(photos: Path) -> None:
     def report(x: Any) -> Any:
         assert x.dtype == torch.uint8 and tuple(x.shape) == (24, 20, 3)

@@ -288,6 +288,7 @@ static void what_came_is_read_from_the_first_two_forms_and_pixels_from_the_third
         for (unsigned i = 0; i < KINDS; i++) {
             assert_ok(leat_dataset_read(d, i, 0, &value, &error));
             assert_int_equal(value.length, ((const uint64_t *)lengths.data)[i]);
+            assert_int_equal(value.orientation, photos < LEAT_PHOTOS_RAW || !is_good(i) ? 0 : i == TURNED ? 6 : 1);
             if (photos < LEAT_PHOTOS_RAW || !is_good(i)) {
                 assert_int_equal(value.ndim, 1);
                 assert_int_equal(value.shape[0], files[i].length);
