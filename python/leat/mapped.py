@@ -61,7 +61,7 @@ class Stage(Phases):
         self.epoch_now = 0
         self.given_up: int | None = None  #: the epoch that is to come, where the engine had begun another one
         self.begun = ""  #: the engine's state where it had begun the next epoch
-        self.over = False  #: the consumer knows that its epoch is at its end
+        self.over = False  #: the consumer's epoch has no further batch
         self.ended = self.closed = False  #: ended: `pulling` is at its end
         self.delivered = ""  #: the engine's state behind the batch that was delivered last, where others are in flight
         self.pending: BaseException | None = None  #: of the engine, once those before it are delivered
@@ -257,10 +257,17 @@ class Stage(Phases):
             self.queue.popleft()
             self.held -= work.bytes
             self.delivered = work.state or ""
+            self.over = self._ends_epoch(work)
             self.stats["batches"] += 1
             self.stats["rows"] += work.rows
             self._book(work)
             return batch
+
+    def _ends_epoch(self, work: Work) -> bool:
+        """Whether an epoch has no batch behind this one: the engine's state is then at the beginning of the one that comes."""
+        state = json.loads(self.delivered)
+        at = state["at"]
+        return bool(at["epoch"] != work.core.epoch() or (at["row"] == 0 and "received" not in state))
 
     def _book(self, work: Work) -> None:
         """Rows that functions refused, once their batch is delivered."""

@@ -596,6 +596,17 @@ def test_workers_go_on_with_the_next_epoch_before_it_is_asked_for(numbers: leat.
         assert positions(loader) == epoch_of(0) and loader.stats()["python"]["window"]["depth"] == 0
 
 
+@pytest.mark.parametrize("epoch", [0, 1, 5])
+def test_an_epoch_may_be_set_after_the_last_batch_before_the_end_is_asked_for(numbers: leat.Dataset, epoch: int) -> None:
+    with leat.Loader(numbers, 5, True, outputs={"n": [ops.Map(double)]}) as loader:
+        batches = iter(loader)
+        assert [next(batches).step for _ in range(10)] == list(range(10))
+        assert loader.state_dict()["at"] == {"epoch": 1, "row": 0}
+        loader.set_epoch(epoch)
+        assert loader.state_dict()["at"] == {"epoch": epoch, "row": 0}
+        assert positions(loader) == epoch_of(epoch, 10)
+
+
 def test_what_was_begun_ahead_is_given_up_where_another_epoch_is_wanted(numbers: leat.Dataset) -> None:
     with leat.Loader(numbers, 4, True, outputs={"n": [ops.Map(double)]}) as loader:
         for epoch in (0, 1, 5, 6, 2):  # 1 and 6 are those that were begun
