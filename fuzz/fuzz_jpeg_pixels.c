@@ -1,6 +1,7 @@
 /*
  * Any bytes as a JPEG, with libjpeg-turbo alone as the oracle: whatever decoder leat chooses, for the photo as it came,
- * with its row index, and in the decode-fast form, gives libjpeg's pixels, or refuses what libjpeg refuses.
+ * with its row index, and in the decode-fast form, gives libjpeg's pixels, or refuses what libjpeg refuses. On x86-64: elsewhere
+ * libjpeg-turbo makes other pixels of coefficients that no picture has.
  */
 #include "fuzz_photo.h"
 

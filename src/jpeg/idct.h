@@ -1,8 +1,8 @@
 /*
  * The inverse DCT: libjpeg's accurate integer one (Loeffler, Ligtenberg and Moschytz: "Practical fast 1-D DCT algorithms
  * with 11 multiplications", ICASSP 1989), and its reduced ones for 1/2, 1/4 and 1/8. The samples are those of
- * libjpeg-turbo's vector code byte for byte, also where coefficients are so large that 16 bits do not hold them: sums wrap
- * and packing saturates where its do.
+ * libjpeg-turbo's vector code for x86-64 byte for byte, on every processor, also where coefficients are so large that 16 bits do not hold
+ * them: sums wrap and packing saturates where its do. (On others libjpeg-turbo has different samples there.)
  */
 #ifndef LEAT_JPEG_IDCT_H
 #define LEAT_JPEG_IDCT_H
