@@ -37,7 +37,7 @@ static bool reference_is_whole(const uint8_t *data, size_t length)
     errors.error_exit = reference_error;
     errors.emit_message = reference_message;
     jpeg_create_decompress(&d);
-    bool whole = false;
+    volatile bool whole = false;
     if (!setjmp(reference_jump)) {
         jpeg_mem_src(&d, data, length);
         d.src->fill_input_buffer = reference_fill;
