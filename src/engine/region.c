@@ -77,6 +77,12 @@ const struct leat_region_kind leat_region_kinds[] = {
 };
 const int leat_region_n_kinds = sizeof leat_region_kinds / sizeof *leat_region_kinds;
 
+uint64_t leat_region_round(uint64_t bytes)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) & ~(page - 1);
+}
+
 static bool insert_extent(struct leat_region_area *area, size_t at, struct leat_region_extent extent)
 {
     if (area->n_free == area->room) {

@@ -22,7 +22,6 @@
 
 #include "leat/leat.h"
 
-#define LEAT_REGION_PAGE UINT64_C(4096)
 #define LEAT_REGION_LARGE (UINT64_C(1) << 20) /* extents from here on lie in the large area */
 
 /* A free piece of an area. `dirty` is an upper bound of its bytes that may be resident. */
@@ -65,11 +64,9 @@ extern const int leat_region_n_kinds;
 int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struct leat_error *error);
 void leat_region_close(struct leat_region *region);
 
-/* What an extent of `bytes` occupies. */
-static inline uint64_t leat_region_round(uint64_t bytes)
-{
-    return (bytes + LEAT_REGION_PAGE - 1) & ~(LEAT_REGION_PAGE - 1);
-}
+/* What an extent of `bytes` occupies: whole pages of this machine, 4 to 64 KiB each. Less than a page cannot be given back without what
+ * lies beside it. 0 where that does not fit into 64 bits. */
+uint64_t leat_region_round(uint64_t bytes);
 
 /* `bytes` as leat_region_round gives them, above 0. False if there is no room (or no memory): nothing happened. */
 bool leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset);

@@ -1,4 +1,6 @@
 /* Regions: what the memory of batches promises, on every kind. */
+#include <unistd.h>
+
 #include "engine/region.h"
 #include "support.h"
 
@@ -66,13 +68,40 @@ static void the_lowest_free_address_is_used_first(void **state)
     struct leat_region region;
     struct leat_error error;
     assert_ok(leat_region_open(&region, 0, MIB, &error));
+    const uint64_t bytes = leat_region_round(1);
     uint64_t a, b, c;
-    assert_true(leat_region_alloc(&region, 4096, &a));
-    assert_true(leat_region_alloc(&region, 4096, &b));
-    leat_region_free(&region, a, 4096);
-    assert_true(leat_region_alloc(&region, 4096, &c));
+    assert_true(leat_region_alloc(&region, bytes, &a));
+    assert_true(leat_region_alloc(&region, bytes, &b));
+    leat_region_free(&region, a, bytes);
+    assert_true(leat_region_alloc(&region, bytes, &c));
     assert_int_equal(a, c);
     leat_region_close(&region);
+}
+
+static void giving_back_free_pages_leaves_the_extents_beside_them(void **state)
+{
+    (void)state;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = leat_region_round(1);
+    assert_int_equal(bytes % page, 0);
+    for (int kind = 0; kind < leat_region_n_kinds; kind++) {
+        struct leat_region region;
+        struct leat_error error;
+        enum { N = 64 };
+        uint64_t offsets[N];
+        assert_ok(leat_region_open(&region, kind, 8 * MIB, &error));
+        for (int i = 0; i < N; i++) {
+            assert_true(leat_region_alloc(&region, bytes, &offsets[i]));
+            assert_int_equal(offsets[i] % page, 0);
+            memset(region.base + offsets[i], 1, bytes);
+        }
+        for (int i = 0; i < N; i += 2)
+            leat_region_free(&region, offsets[i], bytes);
+        assert_int_equal(leat_region_trim(&region), N / 2 * bytes);
+        for (int i = 1; i < N; i += 2)
+            for (uint64_t at = 0; at < bytes; at++)
+                assert_int_equal(region.base[offsets[i] + at], 1);
+        leat_region_close(&region);
+    }
 }
 
 static void small_extents_lie_apart_from_large_ones(void **state)
@@ -82,7 +111,7 @@ static void small_extents_lie_apart_from_large_ones(void **state)
     struct leat_error error;
     assert_ok(leat_region_open(&region, 0, 64 * MIB, &error));
     uint64_t small, large;
-    assert_true(leat_region_alloc(&region, 4096, &small));
+    assert_true(leat_region_alloc(&region, leat_region_round(1), &small));
     assert_true(leat_region_alloc(&region, 8 * MIB, &large));
     assert_true(small < region.areas[0].end && large >= region.areas[1].begin);
     assert_int_equal((uintptr_t)(region.base + large) % (2 * MIB), 0);
@@ -132,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(extents_never_overlap_and_come_back_whole),
         cmocka_unit_test(the_lowest_free_address_is_used_first),
+        cmocka_unit_test(giving_back_free_pages_leaves_the_extents_beside_them),
         cmocka_unit_test(small_extents_lie_apart_from_large_ones),
         cmocka_unit_test(resident_memory_stays_below_the_limit_however_holes_lie),
         cmocka_unit_test(an_unknown_kind_is_an_error),

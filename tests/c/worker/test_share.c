@@ -33,7 +33,7 @@ static void slots_never_overlap_and_come_back(void **state)
         } else {
             uint64_t bytes = leat_draw_below(2, step, step % 9 ? 10000 : 3 << 20);
             live[i] = slot_of(bytes);
-            assert_true(leat_slot_bytes(live[i]) >= bytes && leat_slot_bytes(live[i]) % 4096 == 0);
+            assert_true(leat_slot_bytes(live[i]) >= bytes && leat_slot_bytes(live[i]) % (uint64_t)sysconf(_SC_PAGESIZE) == 0);
             uint64_t *p = leat_slot_data(live[i]);
             p[0] = p[leat_slot_bytes(live[i]) / 8 - 1] = i;
             held += leat_slot_bytes(live[i]);
@@ -64,7 +64,7 @@ static void a_slot_is_held_until_its_last_reference_goes(void **state)
     struct leat_slot *slot = slot_of(1);
     leat_slot_retain(slot);
     leat_slot_release(slot);
-    assert_int_equal(leat_share_used(), before + 4096);
+    assert_int_equal(leat_share_used(), before + (uint64_t)sysconf(_SC_PAGESIZE));
     leat_slot_release(slot);
     assert_int_equal(leat_share_used(), before);
     leat_slot_release(NULL);
@@ -147,7 +147,7 @@ static void cuts_its_own(void *argument)
     child_assert(leat_slot_data(inherited) == data && *data == 7);
     *(uint8_t *)leat_slot_data(own) = 9;
     child_assert(*data == 7);
-    child_assert(leat_share_used() == 4096);
+    child_assert(leat_share_used() == leat_slot_bytes(own));
     /* Its own child works for it, not for the first process. */
     fflush(NULL);
     pid_t pid = fork();
