@@ -115,8 +115,9 @@ const struct cli_command cli_verify = {
     .usage = "FILE [options]",
     .summary = "read every byte and name each fault",
     .about = "FILE is a file of leat or a manifest of shards (all are read). Each fault is one line: the file, the sample\n"
-             "and field, the byte, and what is wrong. A flipped bit and a missing byte are found wherever they are. A\n"
-             "folder of photos has no checksums: each file is read, and leat pack finds the photos that do not decode.\n",
+             "and field, the byte, and what is wrong. A flipped bit and a missing byte are found wherever they are, and\n"
+             "each photo in the fast form is put together again: it gives back the file that it was made from. A folder of\n"
+             "photos has no checksums: each file is read, and leat pack finds the photos that do not decode.\n",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"

@@ -340,7 +340,8 @@ LEAT_API void leat_value_clear(struct leat_value *value);
 LEAT_API int leat_dataset_column(const struct leat_dataset *dataset, size_t field, bool lengths, bool copy, struct leat_value *out,
                                  struct leat_error *error);
 
-/* Checks every byte of the files at `path` (a file, manifest or folder). `report` is called for each fault, from the
+/* Checks every byte of the files at `path` (a file, manifest or folder), and that each photo in the fast form gives back the file that it
+ * was made from, for which each thread takes the memory of a photo's coefficients. `report` is called for each fault, from the
  * calling thread, with a filled error; returning non-zero stops. `progress` (may be NULL) is called now and then.
  * Returns LEAT_OK if all is whole, LEAT_E_CORRUPT if anything was reported, else what stopped it. */
 struct leat_verify_options {

@@ -13,7 +13,8 @@
 #include "jpeg/fast.h"
 #include "jpeg/rows.h"
 
-static void found(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row, uint64_t rows, uint64_t offset)
+void leat_store_fault_add(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row, uint64_t rows,
+                          uint64_t offset)
 {
     if (faults->n == LEAT_FAULT_ROOM)
         faults->more++;
@@ -58,13 +59,13 @@ static void check_columns(const struct leat_store_layout *l, const uint8_t *p, u
         for (uint64_t row = 0; row < n_rows; row += page, sum += 8) {
             uint64_t rows = page < n_rows - row ? page : n_rows - row, at = column + row * info->width;
             if (leat_hash64(p + at, rows * info->width) != leat_get_u64(sum))
-                found(faults, LEAT_FAULT_PAGE, l->order[c], row, rows, at);
+                leat_store_fault_add(faults, LEAT_FAULT_PAGE, l->order[c], row, rows, at);
         }
     }
 }
 
-/* Whether a photo in another form is what its record says. Whether a fast one restores is a matter of its checksum: it was restored when
- * it was packed. */
+/* Whether a photo in another form is what its record says. Whether a fast one gives back the file that it was made from is tried apart
+ * (restore.h). */
 static bool form_is_true(const uint8_t *p, const struct leat_store_record *r)
 {
     struct leat_raw_photo raw;
@@ -88,21 +89,21 @@ static void check_payloads(const struct leat_store_layout *l, const uint8_t *p, 
             struct leat_store_record r;
             leat_store_record_get(p + place, &r, l->fields[f].kind == LEAT_KIND_IMAGE);
             if (r.offset != at || !leat_store_record_fits(l, info->unit, &r, end - at)) {
-                found(faults, LEAT_FAULT_RECORD, f, row, 1, place);
+                leat_store_fault_add(faults, LEAT_FAULT_RECORD, f, row, 1, place);
                 return; /* where the next one begins is no longer known */
             }
             if (leat_hash64(p + at, r.length) != r.checksum)
-                found(faults, LEAT_FAULT_PAYLOAD, f, row, 1, at);
+                leat_store_fault_add(faults, LEAT_FAULT_PAYLOAD, f, row, 1, at);
             else if (!form_is_true(p + at, &r))
-                found(faults, LEAT_FAULT_FORM, f, row, 1, at);
+                leat_store_fault_add(faults, LEAT_FAULT_FORM, f, row, 1, at);
             at += r.length;
             uint32_t rows = leat_store_rows_length(&r);
             if (rows && !leat_jpeg_rows_whole(p + at, rows))
-                found(faults, LEAT_FAULT_ROWS, f, row, 1, at);
+                leat_store_fault_add(faults, LEAT_FAULT_ROWS, f, row, 1, at);
             at += rows;
         }
     if (at != end)
-        found(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, at);
+        leat_store_fault_add(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, at);
 }
 
 void leat_store_check_group(const struct leat_store_layout *l, const uint8_t *p, const struct leat_store_group *g,
@@ -114,23 +115,23 @@ void leat_store_check_group(const struct leat_store_layout *l, const uint8_t *p,
     if (!leat_store_group_get(p, &header) || header.n_rows != g->n_rows || header.first_row != g->first_row ||
         header.payload_bytes != g->payload_bytes || header.directory_bytes != g->directory_bytes ||
         header.directory_checksum != g->directory_checksum || header.n_inputs < header.n_rows)
-        found(faults, LEAT_FAULT_HEADER, UINT32_MAX, 0, 0, 0);
+        leat_store_fault_add(faults, LEAT_FAULT_HEADER, UINT32_MAX, 0, 0, 0);
     if (!is_zero(p, payload_end, shape->columns_at))
-        found(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, payload_end);
+        leat_store_fault_add(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, payload_end);
     if (!is_zero(p, columns_end, shape->directory_at))
-        found(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, columns_end);
+        leat_store_fault_add(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, columns_end);
     if (!is_zero(p, directory_end, shape->bytes))
-        found(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, directory_end);
+        leat_store_fault_add(faults, LEAT_FAULT_PADDING, UINT32_MAX, 0, 0, directory_end);
     bool directory = leat_hash64(p + shape->directory_at, g->directory_bytes) == g->directory_checksum;
     if (!directory)
-        found(faults, LEAT_FAULT_DIRECTORY, UINT32_MAX, 0, 0, shape->directory_at);
+        leat_store_fault_add(faults, LEAT_FAULT_DIRECTORY, UINT32_MAX, 0, 0, shape->directory_at);
     const uint8_t *note_at = p + leat_store_notes_at(l, shape, g->n_rows), *end = p + directory_end;
     uint64_t notes = leat_get_u64(p + shape->directory_at + 24);
     struct leat_store_note note;
     while (directory && notes && leat_store_note_get(&note_at, end, &note))
         notes--;
     if (directory && (notes || note_at != end || leat_get_u64(p + shape->directory_at + 16) > g->n_rows))
-        found(faults, LEAT_FAULT_NOTES, UINT32_MAX, 0, 0, shape->directory_at);
+        leat_store_fault_add(faults, LEAT_FAULT_NOTES, UINT32_MAX, 0, 0, shape->directory_at);
     if (directory) /* else every page would be reported for one flipped bit */
         check_columns(l, p, g->n_rows, shape, faults);
     check_payloads(l, p, g, shape, faults);
@@ -157,6 +158,8 @@ const char *leat_store_fault_text(enum leat_fault_kind kind)
         return "the row index of the photo fails its checksum";
     case LEAT_FAULT_FORM:
         return "the photo is not stored in the form that the index says";
+    case LEAT_FAULT_RESTORE:
+        return "the photo in the fast form does not give back the file that it was made from";
     }
     return "unknown fault";
 }

@@ -18,6 +18,7 @@ enum leat_fault_kind {
     LEAT_FAULT_PAYLOAD, /* the value of a row */
     LEAT_FAULT_ROWS,    /* the row index of a photo */
     LEAT_FAULT_FORM,    /* a photo that is not what its record says */
+    LEAT_FAULT_RESTORE, /* a photo in the fast form that does not give back what came */
 };
 
 struct leat_store_fault {
@@ -33,6 +34,9 @@ struct leat_store_faults {
     uint32_t n;
     uint64_t more; /* found beyond the list's room */
 };
+
+void leat_store_fault_add(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row, uint64_t rows,
+                          uint64_t offset);
 
 /* `p` holds `shape->bytes` bytes; `group` is what its place in the file says it must be. */
 void leat_store_check_group(const struct leat_store_layout *layout, const uint8_t *p, const struct leat_store_group *group,

@@ -2,6 +2,8 @@
  * Checking every byte of a file. Threads take groups one after the other and check them where they are mapped; what
  * they find passes through a small queue to the caller's thread, which alone calls `report` and `progress`.
  *
+ * Fast photos are put together again; those bytes are copied first, because that may not run over a mapping.
+ *
  * What opening a file checks (header, footer, directory, its own sections) is checked by opening it; here come the groups,
  * unknown sections, the zeros between parts, and that the summary says what the groups say.
  */
@@ -25,6 +27,7 @@
 #include "store/check.h"
 #include "store/manifest.h"
 #include "store/reader.h"
+#include "store/restore.h"
 
 /* What checking one group gave. */
 struct result {
@@ -46,6 +49,7 @@ struct job {
     uint64_t next_group, groups_done;
     bool stop;
     unsigned working;
+    struct leat_error failed; /* memory is out: no fault of the file's */
 };
 
 struct touch { /* for leat_guarded */
@@ -81,9 +85,23 @@ static void read_ahead(const struct leat_store_source *s, uint64_t group)
     }
 }
 
+/* All of a group: what may run over the mapping, then its fast photos. */
+static int check_group(struct job *job, struct result *r, struct leat_growing *buffer)
+{
+    struct leat_store_group group;
+    struct leat_store_shape shape;
+    const int rc = leat_guarded(check_one, &(struct touch){job, r}, &r->error);
+    if (rc)
+        return rc;
+    leat_store_group_of(job->s, r->group, &group, &shape);
+    return leat_store_restore_photos(buffer, &job->s->layout, job->s->map + job->s->groups[r->group].offset, &group, &shape, &r->faults,
+                                     &r->error);
+}
+
 static void *work(void *arg)
 {
     struct job *job = arg;
+    struct leat_growing buffer = {0};
     pthread_mutex_lock(&job->lock);
     while (!job->stop && job->next_group < job->s->n_groups) {
         struct result *r = job->spare;
@@ -98,7 +116,7 @@ static void *work(void *arg)
         pthread_mutex_unlock(&job->lock);
         read_ahead(job->s, r->group);
         leat_error_clear(&r->error);
-        r->status = leat_guarded(check_one, &(struct touch){job, r}, &r->error);
+        r->status = check_group(job, r, &buffer);
         pthread_mutex_lock(&job->lock);
         r->next = job->results;
         job->results = r;
@@ -107,6 +125,7 @@ static void *work(void *arg)
     job->working--;
     pthread_cond_signal(&job->came);
     pthread_mutex_unlock(&job->lock);
+    leat_growing_destroy(&buffer);
     return NULL;
 }
 
@@ -141,6 +160,10 @@ static int report_fault(struct job *job, uint64_t group, const struct leat_store
 
 static int report_result(struct job *job, const struct result *r)
 {
+    if (r->status == LEAT_E_NOMEM) {
+        job->failed = r->error;
+        return LEAT_E_CANCELLED;
+    }
     if (r->status)
         return report(job->options, &r->error);
     int rc = LEAT_OK;
@@ -345,7 +368,11 @@ int leat_store_verify(struct leat_source *source, const struct leat_verify_optio
     job.bytes_done = s->file->size;
     if (rc != LEAT_E_CANCELLED && progress(&job))
         rc = LEAT_E_CANCELLED;
-    if (rc == LEAT_E_CANCELLED)
+    if (job.failed.code) {
+        rc = job.failed.code;
+        if (error)
+            *error = job.failed;
+    } else if (rc == LEAT_E_CANCELLED)
         leat_fail(error, rc, "verifying was stopped");
     else if (rc) {
         leat_fail(error, rc, "the file is damaged: restore it or pack it again");

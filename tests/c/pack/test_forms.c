@@ -15,7 +15,9 @@
 #include "format/source.h"
 #include "jpeg/rows.h"
 #include "op/decode.h"
+#include "op/program.h"
 #include "store/part.h"
+#include "store/photo_hooks.h"
 
 enum {
     BASELINE,
@@ -825,6 +827,107 @@ static void odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back(vo
     }
 }
 
+/* ---- verifying ----------------------------------------------------------------------------------------------------- */
+
+/* As leat_writer_open has them, but for what becomes of fast photos on their way into the file. */
+static int probe_facts(const void *data, size_t length, struct leat_photo_facts *facts, struct leat_error *error)
+{
+    struct leat_photo_info info = {0};
+    int rc = leat_photo_probe(data, length, &info, error);
+    *facts = (struct leat_photo_facts){info.width, info.height, info.channels, info.image_kind};
+    return rc;
+}
+static void *new_checker(void)
+{
+    return leat_photo_checker_new();
+}
+static void free_checker(void *checker)
+{
+    leat_photo_checker_free(checker);
+}
+static int check_photo(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length, struct leat_error *error)
+{
+    return leat_photo_check(checker, data, length, error);
+}
+
+enum { UNREAD = 64 }; /* bytes that a fast photo ends with */
+static unsigned packed_photos, spoiled_photo, spoiled_tenth;
+static int pack_and_spoil(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out, size_t *out_length,
+                          struct leat_error *error)
+{
+    int rc = leat_photo_pack(checker, form, data, length, out, out_length, error);
+    if (!rc && packed_photos++ == spoiled_photo)
+        (*out)[(*out_length - UNREAD) * spoiled_tenth / 10] ^= 0x10;
+    return rc;
+}
+
+struct verdict {
+    unsigned faults;
+    struct leat_error last;
+};
+static int note_fault(void *user, const struct leat_error *fault)
+{
+    struct verdict *verdict = user;
+    verdict->faults++;
+    verdict->last = *fault;
+    return 0;
+}
+
+/* The checksums are those of what was written: only putting the photo together again tells. */
+static void verify_finds_a_fast_photo_that_does_not_give_back_what_came(void **state)
+{
+    (void)state;
+    const struct leat_photo_hooks hooks = {probe_facts, new_checker, free_checker, check_photo, pack_and_spoil, NULL};
+    struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE};
+    struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
+    struct leat_error error;
+    struct leat_source *s;
+    o.num_threads = 1;
+    o.overwrite = true;
+    for (spoiled_photo = BASELINE; spoiled_photo <= TRAILED; spoiled_photo++)
+        for (spoiled_tenth = 5; spoiled_tenth < 10; spoiled_tenth++) {
+            struct leat_writer *w;
+            struct verdict verdict = {0};
+            struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 2, .report = note_fault, .user = &verdict};
+            packed_photos = 0;
+            assert_ok(leat_store_writer_open(path, &field, 1, &o, &hooks, &w, &error));
+            for (unsigned i = 0; i <= TRAILED; i++)
+                assert_ok(leat_writer_add(w, &(struct leat_value_ref){files[i].bytes, files[i].length, NULL}, NULL, &error));
+            assert_ok(leat_writer_finish(w, &error));
+            leat_writer_free(w, false);
+            assert_int_equal(leat_verify(path, &v, &error), LEAT_E_CORRUPT);
+            assert_int_equal(verdict.faults, 1);
+            assert_int_equal(verdict.last.sample, spoiled_photo);
+            assert_string_equal(verdict.last.field, "image");
+            assert_string_equal(verdict.last.file, path);
+            assert_non_null(strstr(verdict.last.message, "does not give back the file that it was made from"));
+            assert_ok(leat_source_open(path, NULL, &s, &error));
+            assert_int_equal(verdict.last.offset, extent_of(s, spoiled_photo).offset);
+            leat_source_close(s);
+        }
+}
+
+static void without_memory_verifying_fails_and_reports_no_fault(void **state)
+{
+    (void)state;
+    const struct leat_allocator plain = leat_allocator;
+    struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
+    struct leat_error error;
+    pack(path, &o);
+    bool reached = true;
+    for (int n = 0; reached; n++) {
+        struct verdict verdict = {0};
+        struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 1, .report = note_fault, .user = &verdict};
+        atomic_store(&allocations_left, n);
+        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        int rc = leat_verify(path, &v, &error);
+        reached = atomic_load(&allocations_left) < 0;
+        leat_allocator = plain;
+        assert_int_equal(verdict.faults, 0);
+        assert_int_equal(rc, reached ? LEAT_E_NOMEM : LEAT_OK);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "write"))
@@ -845,6 +948,8 @@ int main(int argc, char **argv)
         TEST(without_memory_packing_fails_and_a_resume_finishes),
         TEST(when_a_write_fails_a_resume_finishes),
         TEST(without_memory_reading_what_came_fails_cleanly),
+        TEST(verify_finds_a_fast_photo_that_does_not_give_back_what_came),
+        TEST(without_memory_verifying_fails_and_reports_no_fault),
         TEST(golden_photos_come_back_and_are_written_as_they_were),
         TEST(odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back),
     };

@@ -1,0 +1,88 @@
+/*
+ * A checksum says that a fast photo is what was written. What was made of it on the way there (by another program, an older version, a
+ * machine whose memory erred between the trial and the checksum) only the way back says: the file that it was made from is coded again
+ * and compared with the checksum of that file, which the fast form carries.
+ */
+#include "store/restore.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "io/guard.h"
+#include "jpeg/fast.h"
+
+/* For leat_guarded: the mapping may fault. */
+struct copy {
+    const uint8_t *from;
+    uint8_t *to;
+    uint64_t length;
+};
+
+static int copy_bytes(void *arg)
+{
+    const struct copy *c = arg;
+    memcpy(c->to, c->from, c->length);
+    return LEAT_OK;
+}
+
+/* The payload of a record, in `buffer`. LEAT_E_END: there is none to be tried; what is wrong with it has been said. */
+static int take_payload(struct leat_growing *buffer, const struct leat_store_layout *l, uint32_t f, const uint8_t *p,
+                        const struct leat_store_group *g, const struct leat_store_record *r, struct leat_error *error)
+{
+    const uint64_t end = LEAT_STORE_GROUP_HEADER + g->payload_bytes;
+    struct leat_jpeg_original original;
+    if (r->form != LEAT_FORM_FAST || r->offset < LEAT_STORE_GROUP_HEADER || r->offset > end ||
+        !leat_store_record_fits(l, l->info[f].unit, r, end - r->offset))
+        return LEAT_E_END;
+    buffer->length = 0;
+    struct copy c = {p + r->offset, leat_growing_extend(buffer, r->length), r->length};
+    if (!c.to)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a photo of %" PRIu64 " bytes", r->length);
+    const int rc = leat_guarded(copy_bytes, &c, error);
+    if (rc)
+        return rc;
+    const bool whole = leat_hash64(buffer->data, r->length) == r->checksum &&
+                       !leat_jpeg_fast_original(buffer->data, r->length, &original, NULL) && original.length == r->extra;
+    return whole ? LEAT_OK : LEAT_E_END;
+}
+
+static int restore_photo(struct leat_growing *buffer, const struct leat_store_layout *l, uint32_t f, const uint8_t *p,
+                         const struct leat_store_group *g, const struct leat_store_shape *shape, uint64_t row,
+                         struct leat_store_faults *faults, struct leat_error *error)
+{
+    const struct leat_store_field *info = &l->info[f];
+    uint8_t bytes[LEAT_STORE_IMAGE_RECORD];
+    struct leat_store_record record;
+    struct copy c = {p + shape->columns_at + info->before * g->n_rows + row * info->width, bytes, sizeof bytes};
+    int rc = leat_guarded(copy_bytes, &c, error);
+    if (rc)
+        return rc;
+    leat_store_record_get(bytes, &record, true);
+    rc = take_payload(buffer, l, f, p, g, &record, error);
+    if (rc)
+        return rc == LEAT_E_END ? LEAT_OK : rc;
+    uint8_t *out = NULL;
+    size_t length;
+    rc = leat_jpeg_restore(buffer->data, record.length, &out, &length, error);
+    leat_free(out);
+    if (rc != LEAT_E_CORRUPT)
+        return rc;
+    leat_store_fault_add(faults, LEAT_FAULT_RESTORE, f, row, 1, record.offset);
+    return LEAT_OK;
+}
+
+int leat_store_restore_photos(struct leat_growing *buffer, const struct leat_store_layout *l, const uint8_t *p,
+                              const struct leat_store_group *g, const struct leat_store_shape *shape, struct leat_store_faults *faults,
+                              struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    for (uint64_t row = 0; row < g->n_rows && (l->features & LEAT_FEATURE_FORMS); row++)
+        for (uint32_t f = 0; f < l->n_stored && !rc; f++)
+            if (l->fields[f].kind == LEAT_KIND_IMAGE)
+                rc = restore_photo(buffer, l, f, p, g, shape, row, faults, error);
+    if (!rc)
+        leat_error_clear(error);
+    return rc;
+}
