@@ -288,7 +288,7 @@ static void promise_4_holding_too_much_is_an_error_that_ends_when_batches_are_le
     (void)state;
     struct leat_dataset *dataset = test_dataset("held", 1000, true);
     struct leat_loader_options options = test_options(10);
-    options.max_held_bytes = 256 << 10;
+    options.max_held_bytes = (256 << 10) * test_pages();
     struct leat_loader *loader = test_loader(dataset, &options);
     struct leat_error error;
     struct leat_batch *held[100], *b;

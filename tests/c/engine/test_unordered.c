@@ -171,7 +171,7 @@ static void no_row_comes_further_than_the_window_from_the_frontier(void **state)
     struct leat_dataset *dataset = slow_dataset("bound", SAMPLES, 60);
     struct leat_loader_options options = unordered(4);
     options.order = LEAT_ORDER_SEQUENTIAL;
-    options.budget_bytes = 512 << 10;
+    options.budget_bytes = (512 << 10) * test_pages();
     struct leat_loader *loader = test_loader(dataset, &options);
     uint64_t capacity = number_in_stats(loader, "capacity"), iteration = test_start(loader), frontier = 0;
     bool gone[SAMPLES] = {false};
@@ -237,7 +237,7 @@ static void a_state_at_every_cut_goes_on_with_exactly_the_rows_that_are_left(voi
         struct leat_dataset *dataset = slow_dataset("cut", SAMPLES, rate);
         for (uint64_t cut = 0; cut < SAMPLES / BATCH; cut++) {
             struct seen s = {0};
-            cut_and_resume(dataset, &options, cut, cut % 2 ? 400 << 10 : 0, &s);
+            cut_and_resume(dataset, &options, cut, cut % 2 ? (400 << 10) * test_pages() : 0, &s);
             assert_int_equal(s.sum, expected.sum);
             assert_memory_equal(s.count, expected.count, sizeof s.count);
         }
@@ -281,13 +281,13 @@ static void any_sizes_tails_ranks_budgets_and_cuts_give_each_row_once(void **sta
         options.order = run % 2 ? LEAT_ORDER_SHUFFLED : LEAT_ORDER_SEQUENTIAL;
         options.num_threads = 1 + (unsigned)leat_draw_below(run, 4, 4);
         options.seed = run;
-        options.budget_bytes = (256 << 10) + leat_draw_below(run, 5, 4 << 20);
+        options.budget_bytes = ((256 << 10) + leat_draw_below(run, 5, 4 << 20)) * test_pages();
         struct seen expected = in_order(plain, options, 1), s = {0};
         struct leat_loader *loader = test_loader(plain, &options);
         uint64_t steps = leat_loader_steps(loader);
         leat_loader_close(loader);
         leat_faulty_hold((unsigned)leat_draw_below(run, 6, 300));
-        cut_and_resume(dataset, &options, leat_draw_below(run, 7, steps), leat_draw_below(run, 8, 2) ? 400 << 10 : 0, &s);
+        cut_and_resume(dataset, &options, leat_draw_below(run, 7, steps), leat_draw_below(run, 8, 2) ? (400 << 10) * test_pages() : 0, &s);
         assert_int_equal(s.rows, expected.rows);
         assert_int_equal(s.sum, expected.sum);
     }

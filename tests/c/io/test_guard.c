@@ -8,7 +8,7 @@
 #include "io/file.h"
 #include "io/guard.h"
 
-enum { PAGE = 4096, PAGES = 8 };
+enum { PAGE = 65536, PAGES = 8 }; /* whole pages on every machine */
 
 static char folder[PATH_MAX], path[PATH_MAX + 16];
 
