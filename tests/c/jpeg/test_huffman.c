@@ -278,6 +278,31 @@ static void a_photo_with_a_byte_changed_is_refused_or_read_as_libjpeg_reads_it(v
         }
 }
 
+/* Such a byte has a zero behind it, which belongs to the row that ends as well as to the one that begins. */
+static void a_row_may_end_within_a_byte_of_ones(void **state)
+{
+    size_t length;
+    unsigned met = 0;
+    struct photo p;
+    struct leat_jpeg_rows rows = {0};
+    struct leat_jpeg_source *source;
+    uint8_t *data = made(&photo_styles[0], 8, 4000, 100, 5, &length), *index; /* rows of one block */
+    assert_true(photo_open(&p, data, length, true));
+    assert_true(leat_jpeg_huffman_scan(huffman, &rows));
+    const uint8_t *scan = p.d.src->next_input_byte;
+    for (uint32_t r = 1; r < rows.n; r++)
+        met += scan[rows.row[r].bit / 8] == 0xff && rows.row[r].bit % 8;
+    assert_true(met);
+    assert_int_equal(leat_jpeg_rows_pack(&rows, &p.frame, length * 100, &index, &length), LEAT_OK);
+    for (uint32_t at_once = 1; at_once <= LEAT_JPEG_ROWS_AT_ONCE; at_once++) {
+        assert_true(leat_jpeg_huffman_begin(huffman, index, length, &source));
+        check_box("rows of one block", &p, source, (struct box){0, p.frame.mcus_h, 0, 1}, at_once, LEAT_JPEG_NEEDED8);
+    }
+    leat_jpeg_rows_destroy(&rows);
+    photo_close(&p);
+    free(data);
+}
+
 /* What an index says is not trusted: checksums are made right again. */
 static void a_changed_index_does_no_harm(void **state)
 {
@@ -406,6 +431,7 @@ int main(void)
         cmocka_unit_test(coefficients_of_real_photos_are_those_of_libjpeg),
         cmocka_unit_test(a_photo_cut_anywhere_is_refused),
         cmocka_unit_test(a_photo_with_a_byte_changed_is_refused_or_read_as_libjpeg_reads_it),
+        cmocka_unit_test(a_row_may_end_within_a_byte_of_ones),
         cmocka_unit_test(a_changed_index_does_no_harm),
         cmocka_unit_test(an_index_of_another_photo_is_refused),
         cmocka_unit_test(other_kinds_are_not_known),
