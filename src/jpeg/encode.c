@@ -280,7 +280,7 @@ void leat_jpeg_encoder_free(struct leat_jpeg_encoder *encoder)
 int leat_jpeg_encode_scan(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *coefficients,
                           bool ones, struct leat_jpeg_sink *sink)
 {
-    e->bits = (struct leat_jpeg_bits){.p = e->buffer};
+    e->bits = (struct leat_jpeg_bit_writer){.p = e->buffer};
     e->sink = sink;
     e->ones = ones;
     e->restarts = 0;

@@ -39,18 +39,18 @@ struct leat_jpeg_codes {
 
 /* Bits that wait: the next to go out is the highest of acc; below the n bits it is 0. Whole bytes are written to p, 8 at a time, without
  * the zeros that stuffing puts behind 0xff: the sink does that. */
-struct leat_jpeg_bits {
+struct leat_jpeg_bit_writer {
     uint64_t acc;
     unsigned n;
     uint8_t *p;
 };
 /* At most 56 bits, together with those that wait; then flush. */
-static inline void leat_jpeg_bits_add(struct leat_jpeg_bits *b, uint64_t value, unsigned count)
+static inline void leat_jpeg_bits_add(struct leat_jpeg_bit_writer *b, uint64_t value, unsigned count)
 {
     b->n += count;
     b->acc |= value << ((64 - b->n) & 63);
 }
-static inline void leat_jpeg_bits_flush(struct leat_jpeg_bits *b)
+static inline void leat_jpeg_bits_flush(struct leat_jpeg_bit_writer *b)
 {
     uint64_t bytes = b->acc;
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -61,7 +61,7 @@ static inline void leat_jpeg_bits_flush(struct leat_jpeg_bits *b)
     b->acc <<= b->n & 56;
     b->n &= 7;
 }
-static inline void leat_jpeg_bits_put(struct leat_jpeg_bits *b, uint64_t value, unsigned count)
+static inline void leat_jpeg_bits_put(struct leat_jpeg_bit_writer *b, uint64_t value, unsigned count)
 {
     leat_jpeg_bits_add(b, value, count);
     leat_jpeg_bits_flush(b);
@@ -163,13 +163,13 @@ static inline __attribute__((always_inline)) uint16_t *leat_jpeg_items_ac(struct
 /* Appends the items of MCUs [x, end) of the row while there is room; returns the first that is not among them. */
 typedef uint32_t (*leat_jpeg_itemise_fn)(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
 /* Items to bits. Returns all entries or'ed, two by two added: has LEAT_JPEG_NO_CODE or twice that where one has no code. */
-typedef uint32_t (*leat_jpeg_items_fn)(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n);
+typedef uint32_t (*leat_jpeg_items_fn)(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item, size_t n);
 
 /* Four items are joined before they go to those that wait, if they have at most 56 bits, as nearly all have. */
-static inline __attribute__((always_inline)) uint32_t leat_jpeg_items_to_bits(struct leat_jpeg_bits *bits, const uint32_t *entry,
+static inline __attribute__((always_inline)) uint32_t leat_jpeg_items_to_bits(struct leat_jpeg_bit_writer *bits, const uint32_t *entry,
                                                                               const uint16_t *item, size_t n)
 {
-    struct leat_jpeg_bits b = *bits;
+    struct leat_jpeg_bit_writer b = *bits;
     uint64_t met = 0;
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {
@@ -196,11 +196,11 @@ static inline __attribute__((always_inline)) uint32_t leat_jpeg_items_to_bits(st
 }
 
 uint32_t leat_jpeg_itemise_portable(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
-uint32_t leat_jpeg_items_portable(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n);
+uint32_t leat_jpeg_items_portable(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item, size_t n);
 #if defined(__x86_64__)
 uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
 uint32_t leat_jpeg_itemise_avx2(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
-uint32_t leat_jpeg_items_avx2(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n);
+uint32_t leat_jpeg_items_avx2(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item, size_t n);
 #endif
 
 /* The progressive scan that `walk` has met, all of it: encode_progressive.c. */
@@ -214,7 +214,7 @@ int leat_jpeg_encode_progressive(struct leat_jpeg_encoder *encoder, const struct
 struct leat_jpeg_encoder {
     leat_jpeg_itemise_fn itemise;
     leat_jpeg_items_fn items_to_bits;
-    struct leat_jpeg_bits bits;
+    struct leat_jpeg_bit_writer bits;
     struct leat_jpeg_sink *sink;
     bool ones;
     unsigned restarts; /* markers written in this scan */

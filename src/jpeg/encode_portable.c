@@ -35,7 +35,7 @@ uint32_t leat_jpeg_itemise_portable(struct leat_jpeg_sequence *s, uint32_t x, ui
     return x;
 }
 
-uint32_t leat_jpeg_items_portable(struct leat_jpeg_bits *bits, const uint32_t *entry, const uint16_t *item, size_t n)
+uint32_t leat_jpeg_items_portable(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item, size_t n)
 {
     return leat_jpeg_items_to_bits(bits, entry, item, n);
 }

@@ -21,7 +21,7 @@ static const uint8_t natural[256] = {
 };
 
 /* Afterwards there are 56 bits or more. */
-INLINE void refill(struct leat_jpeg_bits *b)
+INLINE void refill(struct leat_jpeg_bit_reader *b)
 {
     uint64_t v;
     memcpy(&v, b->p, 8);
@@ -30,7 +30,7 @@ INLINE void refill(struct leat_jpeg_bits *b)
     b->n |= 56;
 }
 
-INLINE void take(struct leat_jpeg_bits *b, uint64_t n)
+INLINE void take(struct leat_jpeg_bit_reader *b, uint64_t n)
 {
     b->acc <<= n & 63;
     b->n -= n;
@@ -44,7 +44,7 @@ INLINE int32_t extend(uint64_t t, unsigned size)
 }
 
 /* The difference that comes next. */
-INLINE bool read_dc(struct leat_jpeg_bits *b, const struct leat_jpeg_dc_table *table, int32_t *difference)
+INLINE bool read_dc(struct leat_jpeg_bit_reader *b, const struct leat_jpeg_dc_table *table, int32_t *difference)
 {
     refill(b);
     const union leat_jpeg_dc_look *e = &table->look[b->acc >> (64 - LEAT_JPEG_DC_LOOK)];
@@ -97,7 +97,7 @@ INLINE void write(const union leat_jpeg_ac_look *e, uint64_t acc, const uint8_t 
 }
 
 /* One look. `all` has the bits to take lowest, where shifts look for them. */
-INLINE uint64_t step(struct leat_jpeg_bits *b, const union leat_jpeg_ac_look *e, uint64_t k, int16_t *block, bool keep)
+INLINE uint64_t step(struct leat_jpeg_bit_reader *b, const union leat_jpeg_ac_look *e, uint64_t k, int16_t *block, bool keep)
 {
     const uint64_t all = e->all, acc = b->acc;
     b->acc <<= all & 63;
@@ -123,7 +123,7 @@ INLINE int last_of(uint64_t k)
 }
 
 /* One code by itself; the next k is ALONE for what cannot be. */
-INLINE uint64_t one_code(struct leat_jpeg_bits *b, const struct leat_jpeg_ac_table *table, uint64_t k, int16_t *block, bool keep)
+INLINE uint64_t one_code(struct leat_jpeg_bit_reader *b, const struct leat_jpeg_ac_table *table, uint64_t k, int16_t *block, bool keep)
 {
     refill(b);
     leat_jpeg_code code = table->code[b->acc >> (64 - LOOK)];
@@ -143,7 +143,7 @@ INLINE uint64_t one_code(struct leat_jpeg_bits *b, const struct leat_jpeg_ac_tab
 
 /* Bits and the coefficient that comes next. */
 struct place {
-    struct leat_jpeg_bits bits;
+    struct leat_jpeg_bit_reader bits;
     uint64_t k;
 };
 
@@ -164,9 +164,9 @@ TARGET static struct place read_again(struct place at, const struct leat_jpeg_ac
 
 /* The AC coefficients of a block (not to `keep`: read over), its DC having been read from 56 bits. The place of the last one, or below 0.
  */
-INLINE int read_ac(struct leat_jpeg_bits *bits, const struct leat_jpeg_ac_table *table, int16_t *block, bool keep)
+INLINE int read_ac(struct leat_jpeg_bit_reader *bits, const struct leat_jpeg_ac_table *table, int16_t *block, bool keep)
 {
-    struct leat_jpeg_bits b = *bits;
+    struct leat_jpeg_bit_reader b = *bits;
     const union leat_jpeg_ac_look *const look = again(table->look);
     uint64_t k = 1;
     struct place before = {b, k};
@@ -208,7 +208,7 @@ INLINE int read_ac(struct leat_jpeg_bits *bits, const struct leat_jpeg_ac_table 
 /* ---- one stream ----------------------------------------------------------------------------------------------------- */
 
 /* Whether the next MCU may be read. */
-INLINE bool may_read(struct leat_jpeg_stream *s, struct leat_jpeg_bits *b)
+INLINE bool may_read(struct leat_jpeg_stream *s, struct leat_jpeg_bit_reader *b)
 {
     if (__builtin_expect(b->p > s->limit, 0)) {
         s->bits = *b;
@@ -223,7 +223,7 @@ INLINE bool may_read(struct leat_jpeg_stream *s, struct leat_jpeg_bits *b)
 INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n, struct leat_jpeg_places *to, bool keep,
                       bool ac)
 {
-    struct leat_jpeg_bits b = s->bits;
+    struct leat_jpeg_bit_reader b = s->bits;
     uint32_t wrong = 0;
     int32_t difference, next = 0;
     if (!may_read(s, &b) || !read_dc(&b, mcu->block[0].dc, &difference))
@@ -260,7 +260,7 @@ INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mc
 
 /* A look of one stream; `k` is 64 less than the coefficient that comes next. Once a block has ended nothing is taken any more. What is
  * written behind a block's end goes to the place of the DC. */
-INLINE int64_t step_two(struct leat_jpeg_bits *b, const union leat_jpeg_ac_look *look, int64_t k, int16_t *block, bool keep)
+INLINE int64_t step_two(struct leat_jpeg_bit_reader *b, const union leat_jpeg_ac_look *look, int64_t k, int16_t *block, bool keep)
 {
     const uint64_t acc = b->acc;
     const union leat_jpeg_ac_look *e = &look[acc >> (64 - LOOK)];
@@ -273,17 +273,17 @@ INLINE int64_t step_two(struct leat_jpeg_bits *b, const union leat_jpeg_ac_look 
 }
 
 /* A code that was ALONE. */
-INLINE int64_t one_code_two(struct leat_jpeg_bits *b, const struct leat_jpeg_ac_table *table, int64_t k, int16_t *block, bool keep)
+INLINE int64_t one_code_two(struct leat_jpeg_bit_reader *b, const struct leat_jpeg_ac_table *table, int64_t k, int16_t *block, bool keep)
 {
     return (int64_t)one_code(b, table, (uint64_t)k + 64 - LEAT_JPEG_ALONE, block, keep) - 64;
 }
 
 /* A block of each, with the same tables: looks by turns until both have ended, so a pair of blocks costs one wrong guess. */
-INLINE bool read_ac_two(struct leat_jpeg_bits *bits_a, struct leat_jpeg_bits *bits_b, const struct leat_jpeg_ac_table *table,
+INLINE bool read_ac_two(struct leat_jpeg_bit_reader *bits_a, struct leat_jpeg_bit_reader *bits_b, const struct leat_jpeg_ac_table *table,
                         int16_t *block_a, int16_t *block_b, bool keep, int last[2])
 {
-    struct leat_jpeg_bits a = *bits_a, b = *bits_b;
-    const struct leat_jpeg_bits begin_a = a, begin_b = b;
+    struct leat_jpeg_bit_reader a = *bits_a, b = *bits_b;
+    const struct leat_jpeg_bit_reader begin_a = a, begin_b = b;
     const union leat_jpeg_ac_look *const look = again(table->look);
     int64_t ka = 1 - 64, kb = 1 - 64;
 #define STEP()                                                                                                                             \
@@ -324,7 +324,7 @@ INLINE bool read_ac_two(struct leat_jpeg_bits *bits_a, struct leat_jpeg_bits *bi
 INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *sb, const struct leat_jpeg_mcu *mcu, uint32_t n,
                           struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b, bool keep)
 {
-    struct leat_jpeg_bits a = sa->bits, b = sb->bits;
+    struct leat_jpeg_bit_reader a = sa->bits, b = sb->bits;
     uint32_t wrong = 0;
     int32_t difference_a, difference_b, next_a = 0, next_b = 0;
     if (!may_read(sa, &a) || !may_read(sb, &b) || !read_dc(&a, mcu->block[0].dc, &difference_a) ||

@@ -45,7 +45,7 @@ static void fill(struct leat_jpeg_stream *s)
 /* Empties the buffer; bits begin at `in`. */
 static void restart(struct leat_jpeg_stream *s)
 {
-    s->bits = (struct leat_jpeg_bits){.p = s->buffer};
+    s->bits = (struct leat_jpeg_bit_reader){.p = s->buffer};
     s->end = s->buffer;
     s->mark = s->in;
     s->mark_byte = 0;

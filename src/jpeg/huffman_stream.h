@@ -14,13 +14,13 @@
 
 /* `acc` holds the next bits from the highest on: n (its low 6 bits count) of them surely; below these stand the first bits of *p, or
  * zeros. */
-struct leat_jpeg_bits {
+struct leat_jpeg_bit_reader {
     const uint8_t *p;
     uint64_t acc, n;
 };
 
 struct leat_jpeg_stream {
-    struct leat_jpeg_bits bits;
+    struct leat_jpeg_bit_reader bits;
     const uint8_t *limit; /* before an MCU with bits.p beyond it, leat_jpeg_stream_more is to be called */
     uint8_t *end;         /* of the bytes in the buffer */
     bool last;            /* `in` is at a marker or at in_end: nothing follows `end` before the next restart */

@@ -19,7 +19,7 @@
 #define LOOK LEAT_JPEG_AC_LOOK
 
 /* Canonical codes: those of a length follow each other, and shorter ones come first. */
-static bool make_codes(struct leat_jpeg_codes *codes, const uint8_t bits[17], const uint8_t values[256])
+static bool make_codes(struct leat_jpeg_canonical_codes *codes, const uint8_t bits[17], const uint8_t values[256])
 {
     uint32_t code = 0, n = 0;
     codes->made = false;
@@ -37,7 +37,7 @@ static bool make_codes(struct leat_jpeg_codes *codes, const uint8_t bits[17], co
     return true;
 }
 
-static bool is_made_from(const struct leat_jpeg_codes *codes, const uint8_t bits[17], const uint8_t values[256])
+static bool is_made_from(const struct leat_jpeg_canonical_codes *codes, const uint8_t bits[17], const uint8_t values[256])
 {
     return codes->made && !memcmp(codes->bits + 1, bits + 1, 16) && !memcmp(codes->values, values, sizeof codes->values);
 }
@@ -48,7 +48,7 @@ static leat_jpeg_code code_of(unsigned length, uint8_t symbol)
     return (leat_jpeg_code)(length | size << 5 | run << 9);
 }
 
-leat_jpeg_code leat_jpeg_code_of(const struct leat_jpeg_codes *codes, unsigned least, uint64_t acc)
+leat_jpeg_code leat_jpeg_code_of(const struct leat_jpeg_canonical_codes *codes, unsigned least, uint64_t acc)
 {
     for (unsigned length = least; length <= 16; length++) {
         int32_t code = (int32_t)(acc >> (64 - length));
@@ -59,7 +59,7 @@ leat_jpeg_code leat_jpeg_code_of(const struct leat_jpeg_codes *codes, unsigned l
 }
 
 /* Fills look[2^bits] with the codes of at most so many bits. */
-static void fill_look(const struct leat_jpeg_codes *codes, unsigned bits, leat_jpeg_code *look)
+static void fill_look(const struct leat_jpeg_canonical_codes *codes, unsigned bits, leat_jpeg_code *look)
 {
     leat_jpeg_code *out = look, *end = look + ((size_t)1 << bits);
     unsigned n = 0;
@@ -77,7 +77,7 @@ static int16_t value_of(uint32_t v, unsigned size)
     return (int16_t)(v >> (size - 1) ? (int32_t)v : (int32_t)v - (1 << size) + 1);
 }
 
-static void fill_dc_look(const struct leat_jpeg_codes *codes, union leat_jpeg_dc_look *look)
+static void fill_dc_look(const struct leat_jpeg_canonical_codes *codes, union leat_jpeg_dc_look *look)
 {
     union leat_jpeg_dc_look *const behind = look + (1 << LEAT_JPEG_DC_LOOK);
     unsigned n = 0;
@@ -123,7 +123,7 @@ static void fill_with(union leat_jpeg_ac_look *look, size_t n, uint64_t all)
 }
 
 /* What may be added to a coefficient for the r bits behind it, by these bits. `end`: the code of the end of a block; 0: there is none. */
-static void fill_second(const struct leat_jpeg_codes *codes, unsigned r, leat_jpeg_code end, uint32_t end_bits,
+static void fill_second(const struct leat_jpeg_canonical_codes *codes, unsigned r, leat_jpeg_code end, uint32_t end_bits,
                         union leat_jpeg_ac_look *out)
 {
     union leat_jpeg_ac_look *const behind = out + ((size_t)1 << r);
@@ -171,7 +171,7 @@ static void fill_first(union leat_jpeg_ac_look *look, union leat_jpeg_ac_look e,
         look[i].all = e.all + second[i].all;
 }
 
-static void fill_ac_look(const struct leat_jpeg_codes *codes, union leat_jpeg_ac_look *look)
+static void fill_ac_look(const struct leat_jpeg_canonical_codes *codes, union leat_jpeg_ac_look *look)
 {
     union leat_jpeg_ac_look *const behind = look + (1 << LOOK), second[1 << LOOK]; /* what r bits hold: from 2^r on */
     leat_jpeg_code end = 0;

@@ -45,7 +45,7 @@ static inline unsigned leat_jpeg_code_run(leat_jpeg_code c)
 }
 
 /* A table as a JPEG has it, and its canonical codes. */
-struct leat_jpeg_codes {
+struct leat_jpeg_canonical_codes {
     bool made;
     uint8_t bits[17], values[256]; /* of JHUFF_TBL */
     int32_t last_code[17];         /* of each length; -1 where there is none */
@@ -61,11 +61,11 @@ union leat_jpeg_dc_look {
     uint32_t all;
 };
 struct leat_jpeg_dc_table {
-    struct leat_jpeg_codes codes;
+    struct leat_jpeg_canonical_codes codes;
     union leat_jpeg_dc_look look[1 << LEAT_JPEG_DC_LOOK];
 };
 struct leat_jpeg_ac_table {
-    struct leat_jpeg_codes codes;
+    struct leat_jpeg_canonical_codes codes;
     leat_jpeg_code code[1 << LEAT_JPEG_AC_LOOK];
     union leat_jpeg_ac_look look[(1 << LEAT_JPEG_AC_LOOK) + 1]; /* the last one takes nothing */
 };
@@ -76,6 +76,6 @@ bool leat_jpeg_dc_table_make(struct leat_jpeg_dc_table *table, const uint8_t bit
 bool leat_jpeg_ac_table_make(struct leat_jpeg_ac_table *table, const uint8_t bits[17], const uint8_t values[256]);
 
 /* The code of `least` bits or more that the highest bits of `acc` begin with; 0: none. */
-leat_jpeg_code leat_jpeg_code_of(const struct leat_jpeg_codes *codes, unsigned least, uint64_t acc);
+leat_jpeg_code leat_jpeg_code_of(const struct leat_jpeg_canonical_codes *codes, unsigned least, uint64_t acc);
 
 #endif
