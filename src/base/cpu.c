@@ -12,6 +12,9 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "base/log.h"
 #include "leat/leat.h"
@@ -114,12 +117,24 @@ uint64_t leat_memory_allowed(void)
     return bytes;
 }
 
+#if defined(__x86_64__)
+/* Two that clang's __builtin_cpu_supports does not know by name. Processors with AVX2 have them; emulators and virtual machines that
+ * hide some features may not. */
+static bool has_lzcnt_and_movbe(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_MOVBE && __get_cpuid(0x80000001, &a, &b, &c, &d) && c & bit_LZCNT;
+}
+#endif
+
+/* Asks for what LEAT_TARGET_AVX2 and LEAT_TARGET_AVX512 name. */
 static enum leat_isa detect(void)
 {
     enum leat_isa best = LEAT_ISA_PORTABLE;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+        __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") && has_lzcnt_and_movbe())
         best = LEAT_ISA_AVX2;
     if (best == LEAT_ISA_AVX2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&

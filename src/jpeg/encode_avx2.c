@@ -8,7 +8,7 @@
 
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("avx2,bmi,bmi2,movbe")))
+#define TARGET LEAT_TARGET_AVX2
 
 /* Bit k: the k-th coefficient of 32 is not 0. */
 TARGET static inline uint32_t half_present(const int16_t *half)

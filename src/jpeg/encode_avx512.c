@@ -8,7 +8,7 @@
 
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,popcnt,lzcnt")))
+#define TARGET LEAT_TARGET_AVX512
 
 /* 32 items, from which [begin, begin + 32) of the places in `at` (zigzag) and the runs + 1 in `steps`; behind the n-th, if there are
  * fewer, ends of block.

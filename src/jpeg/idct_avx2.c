@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define TARGET __attribute__((target("avx2,fma,bmi,bmi2")))
+#define TARGET LEAT_TARGET_AVX2
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
 INLINE __m256i times(__m256i x, int lo, int hi)

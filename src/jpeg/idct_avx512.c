@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni,avx2,fma,bmi,bmi2")))
+#define TARGET LEAT_TARGET_AVX512
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
 /* The weights of a pair everywhere. From memory: compilers would make them from an immediate, time and again in the loop, which costs as

@@ -7,7 +7,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+#define TARGET LEAT_TARGET_AVX2
 
 /* One bit of each of 32 words, which are all ones or all zeros. */
 TARGET static inline uint64_t bits_of(__m256i first, __m256i second)

@@ -8,8 +8,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define TARGET                                                                                                                             \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni,avx2,fma,bmi,bmi2,lzcnt,popcnt")))
+#define TARGET LEAT_TARGET_AVX512
 
 /* Zigzag order of 64 coefficients, as words of two registers. */
 static const uint16_t first_half[32] = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,

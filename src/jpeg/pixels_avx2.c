@@ -10,7 +10,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("avx2,fma,bmi,bmi2")))
+#define TARGET LEAT_TARGET_AVX2
 #define INLINE TARGET static inline __attribute__((always_inline))
 
 INLINE __m256i load(const uint8_t *p)

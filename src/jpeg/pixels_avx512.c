@@ -12,7 +12,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx2,bmi,bmi2")))
+#define TARGET LEAT_TARGET_AVX512
 #define INLINE TARGET static inline __attribute__((always_inline))
 
 /* The transposition of groups of four, there and back. */

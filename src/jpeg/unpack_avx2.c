@@ -12,7 +12,7 @@
 #include <immintrin.h>
 
 /* No pdep: it takes hundreds of cycles on some machines that have AVX2. */
-#define TARGET __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+#define TARGET LEAT_TARGET_AVX2
 
 /* For each mask of eight bits the shuffle that expands words: lane j is the n-th word where j is the n-th one, else 0. */
 #define ONES_BELOW(m, j)                                                                                                                   \

@@ -16,8 +16,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define TARGET                                                                                                                             \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni,avx2,fma,bmi,bmi2,lzcnt,popcnt")))
+#define TARGET LEAT_TARGET_AVX512
 
 /* In each word the sum of the words up to it. */
 TARGET static inline __m512i add_up(__m512i v)

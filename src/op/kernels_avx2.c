@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "op/program.h"
 
-#define TARGET __attribute__((target("avx2,fma,bmi,bmi2")))
+#define TARGET LEAT_TARGET_AVX2
 #define LOW_BITS 11
 #define HALF (1 << (LEAT_WEIGHT_BITS - 1))
 

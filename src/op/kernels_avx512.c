@@ -19,7 +19,7 @@
 #include "base/alloc.h"
 #include "op/program.h"
 
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni,avx2,fma,bmi,bmi2")))
+#define TARGET LEAT_TARGET_AVX512
 #define LANES 16
 
 static void split(int32_t weight, int8_t digit[3])
