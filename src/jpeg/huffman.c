@@ -301,7 +301,7 @@ static int source_read(struct leat_jpeg_source *source, uint32_t row, uint32_t n
                 h->way[0].at <= first && pass(h, &h->way[0], first - h->way[0].at, NULL, false) && pass(h, &h->way[0], x1 - x0, &to[i], ac);
         }
     }
-    for (uint32_t i = 0; i < LEAT_JPEG_ROWS_AT_ONCE && read; i++)
+    for (uint32_t i = 0; i < LEAT_JPEG_ROWS_AT_ONCE && read; i++) /* without an end libjpeg may refuse what no row lacks: it looks ahead */
         if (h->way[i].at == mcus(h)) {
             read = ends(&h->way[i]);
             h->way[i].at++;

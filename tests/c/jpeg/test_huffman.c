@@ -104,6 +104,20 @@ static void check_box(const char *name, struct photo *p, struct leat_jpeg_source
     }
 }
 
+/* What the index says of a row is what the scan has found there. */
+static void check_unpacked(const char *name, const struct photo *p, const struct leat_jpeg_rows *scanned, const uint8_t *index,
+                           size_t length)
+{
+    struct leat_jpeg_rows rows = {0};
+    assert_true(leat_jpeg_rows_unpack(&rows, &p->frame, index, length, UINT32_MAX));
+    for (uint32_t i = 0; i < rows.n; i++) {
+        const struct leat_jpeg_row_start *got = &rows.row[i], *want = &scanned->row[i * rows.every];
+        if (got->bit != want->bit || got->restart != want->restart || memcmp(got->dc, want->dc, 2 * (size_t)p->frame.n_components))
+            fail_msg("%s: row %u of MCUs begins elsewhere by its index", name, i * (unsigned)rows.every);
+    }
+    leat_jpeg_rows_destroy(&rows);
+}
+
 /* Boxes, read with and without the index that a scan makes. */
 static void check_boxes(const char *name, struct photo *p, uint64_t photo_bytes, unsigned n, uint64_t key)
 {
@@ -114,6 +128,8 @@ static void check_boxes(const char *name, struct photo *p, uint64_t photo_bytes,
     assert_true(leat_jpeg_huffman_scan(huffman, &rows));
     assert_int_equal(rows.n, p->frame.mcus_h);
     assert_int_equal(leat_jpeg_rows_pack(&rows, &p->frame, photo_bytes, &index, &length), LEAT_OK);
+    if (length)
+        check_unpacked(name, p, &rows, index, length);
     for (unsigned i = 0; i < n; i++) {
         struct leat_jpeg_source *source;
         struct box box = {0, p->frame.mcus_h, 0, p->frame.mcus_w};

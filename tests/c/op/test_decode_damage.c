@@ -104,11 +104,11 @@ static void a_photo_cut_anywhere_is_broken(void **state)
 
 /* ---- libjpeg-turbo alone ------------------------------------------------------------------------------------------- */
 
-/* All of a photo by libjpeg-turbo, and what it thinks of it; *pixels is ended with free(). */
-static int by_libjpeg(const uint8_t *data, size_t length, bool gray, uint32_t *w, uint32_t *h, uint8_t **pixels)
+/* All rows of a photo by libjpeg-turbo, and what it thinks of it, with `scan` of all its bytes; *pixels is ended with free(). */
+static int by_libjpeg(const uint8_t *data, size_t length, bool gray, bool scan, uint32_t *w, uint32_t *h, uint8_t **pixels)
 {
     static struct leat_libjpeg libjpeg;
-    const struct leat_decode_request request = {.data = data, .length = length, .gray = gray, .scan_to_end = true};
+    const struct leat_decode_request request = {.data = data, .length = length, .gray = gray};
     bool gray_rows = false;
     *pixels = NULL;
     int rc = leat_libjpeg_open(&libjpeg, &request, w, h, &gray_rows, &error);
@@ -125,10 +125,42 @@ static int by_libjpeg(const uint8_t *data, size_t length, bool gray, uint32_t *w
         if (!rc)
             memcpy(*pixels + y * bytes, row, bytes);
     }
-    if (!rc)
+    if (!rc && scan)
         rc = leat_libjpeg_scan(&libjpeg, &error);
     leat_libjpeg_close(&libjpeg);
     return rc;
+}
+
+/* libjpeg looks ahead, behind the last block: it may refuse what has lost its end marker, though no row lacks anything. */
+static void the_rows_of_a_photo_without_its_end_are_given_where_libjpeg_gives_them(void **state)
+{
+    (void)state;
+    unsigned refused = 0;
+    for (size_t s = 0; s < STYLES; s++) {
+        const bool gray = styles[s].in == JCS_GRAYSCALE;
+        size_t length;
+        uint8_t *pixels = photo_pixels(41, 37, gray ? 1 : 3, s), *data = photo_encode(&styles[s], pixels, 41, 37, 80, &length);
+        for (size_t missing = 1; missing <= 4; missing++) {
+            const struct leat_decode_request request = {.data = data, .length = length - missing, .gray = gray};
+            uint32_t w, h;
+            const uint8_t *row;
+            uint8_t *full;
+            const int verdict = by_libjpeg(data, length - missing, gray, false, &w, &h, &full);
+            assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
+            int rc = leat_decoder_begin(decoder, 1, 0, 0, w, h, &error);
+            for (uint32_t y = 0; !rc && y < h; y++)
+                rc = leat_decoder_row(decoder, &row, &error);
+            if (rc != verdict)
+                fail_msg("%s without its last %zu bytes: libjpeg-turbo says %s, leat %s", styles[s].name, missing,
+                         leat_status_name(verdict), leat_status_name(rc));
+            refused += rc != LEAT_OK;
+            assert_ok(leat_decoder_end(decoder, &error));
+            free(full);
+        }
+        free(data);
+        free(pixels);
+    }
+    assert_true(refused > 2 * STYLES);
 }
 
 static unsigned odd_fast;
@@ -143,7 +175,7 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
     if (length < 3 || memcmp(data, "\xff\xd8\xff", 3) || leat_photo_probe(data, length, &info, &error))
         return 0;
     const bool gray = info.channels == 1;
-    const int verdict = by_libjpeg(data, length, gray, &w, &h, &pixels), rc = leat_photo_check(checker, data, length, &error);
+    const int verdict = by_libjpeg(data, length, gray, true, &w, &h, &pixels), rc = leat_photo_check(checker, data, length, &error);
     if (rc != verdict)
         fail_msg("%s: libjpeg-turbo says %s, leat %s", path, leat_status_name(verdict), leat_status_name(rc));
     if (rc) {
@@ -442,6 +474,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_photo_cut_anywhere_is_broken),
+        cmocka_unit_test(the_rows_of_a_photo_without_its_end_are_given_where_libjpeg_gives_them),
         cmocka_unit_test(checking_finds_what_a_full_decode_finds),
         cmocka_unit_test(odd_photos_have_the_verdict_and_the_pixels_of_libjpeg_in_every_form),
         cmocka_unit_test(a_huffman_code_of_all_ones_is_broken_for_check_and_decoder),
