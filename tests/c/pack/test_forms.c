@@ -480,6 +480,38 @@ static void shards_hold_each_form(void **state)
     }
 }
 
+static void bytes_are_told_only_where_each_file_has_counted_them(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_dataset *sets[2], *both;
+    char *about;
+    struct leat_writer_options o = wish(LEAT_PHOTOS_ORIGINAL);
+    o.overwrite = true;
+    pack(path, &o);
+    o.photos = LEAT_PHOTOS_FAST;
+    pack(other, &o);
+    assert_ok(leat_dataset_open(path, NULL, &sets[0], &error)); /* a file whose photos all are as they came counts no bytes */
+    assert_ok(leat_dataset_open(other, NULL, &sets[1], &error));
+    assert_ok(leat_dataset_about(sets[1], &about, &error));
+    assert_non_null(strstr(about, "\"original\":{\"count\":"));
+    assert_non_null(strstr(strstr(about, "\"original\":{\"count\":"), "\"bytes\":"));
+    leat_free(about);
+    assert_ok(leat_dataset_concat(sets, 2, &both, &error));
+    assert_ok(leat_dataset_about(both, &about, &error));
+    const char *original = strstr(about, "\"original\":{\"count\":"), *fast = strstr(about, "\"fast\":{\"count\":");
+    assert_non_null(original);
+    assert_null(memchr(original, ',', strcspn(original, "}")));
+    assert_non_null(fast);
+    assert_non_null(memchr(fast, ',', strcspn(fast, "}")));
+    leat_free(about);
+    leat_dataset_release(both);
+    leat_dataset_release(sets[0]);
+    leat_dataset_release(sets[1]);
+    unlink(path);
+    unlink(other);
+}
+
 /* ---- batches ------------------------------------------------------------------------------------------------------- */
 
 /* A hash of the good samples of one epoch; their rows differ in size where nothing is decoded. */
@@ -943,6 +975,7 @@ int main(int argc, char **argv)
         TEST(a_photo_is_made_smaller_before_it_gets_its_form),
         TEST(the_bytes_are_the_same_for_any_number_of_threads_and_after_a_stop),
         TEST(shards_hold_each_form),
+        TEST(bytes_are_told_only_where_each_file_has_counted_them),
         TEST(batches_are_the_same_from_each_form),
         TEST(not_decoded_pixels_come_with_their_header),
         TEST(without_memory_packing_fails_and_a_resume_finishes),

@@ -450,6 +450,10 @@ static void a_record_with_an_impossible_form_is_refused(void **state)
     leat_put_u32(record_of(bytes, 2) + 24, 77); /* another width than the pixels have: only verify compares them */
     assert_ok(read_changed(bytes, n, 2, &error));
     assert_non_null(strstr(error.message, "form"));
+    memcpy(bytes, good, n);
+    leat_put_u32(record_of(bytes, 2) + 28, 77); /* another height */
+    assert_ok(read_changed(bytes, n, 2, &error));
+    assert_non_null(strstr(error.message, "form"));
     free(good);
     free(bytes);
 }
@@ -540,6 +544,35 @@ static void a_file_says_how_many_photos_it_has_in_each_form(void **state)
     leat_source_close(s);
 }
 
+static void photos_of_each_field_are_counted(void **state)
+{
+    (void)state;
+    static const struct leat_field fields[] = {{.name = "left", .kind = LEAT_KIND_IMAGE}, {.name = "right", .kind = LEAT_KIND_IMAGE}};
+    uint8_t toy[MADE_ROOM];
+    for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
+        struct leat_error error;
+        struct leat_writer *w;
+        struct leat_source *s;
+        struct leat_source_about about = {0};
+        struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
+        o.photos = photos;
+        o.overwrite = true;
+        assert_ok(leat_store_writer_open(path, fields, 2, &o, &toy_form_hooks, &w, &error));
+        for (uint64_t i = 0; i < 3; i++) {
+            const uint64_t length = made_value(0, 2, toy);
+            const struct leat_value_ref both[] = {{toy, length, NULL}, {toy, length, NULL}};
+            assert_ok(leat_writer_add(w, both, NULL, &error));
+        }
+        assert_ok(leat_writer_finish(w, &error));
+        leat_writer_free(w, false);
+        assert_ok(leat_source_open(path, NULL, &s, &error));
+        assert_ok(s->v->about(s, &about, &error));
+        for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++)
+            assert_int_equal(about.photos[form], form == (unsigned)photos ? 6 : 0);
+        leat_source_close(s);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
@@ -558,6 +591,7 @@ int main(void)
         TEST(what_claims_to_be_the_fast_form_and_is_not_is_an_error),
         TEST(a_flipped_bit_in_any_byte_is_found),
         TEST(a_file_says_how_many_photos_it_has_in_each_form),
+        TEST(photos_of_each_field_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
