@@ -110,28 +110,54 @@ static void a_progressive_photo_without_its_last_scans_is_unsupported(void **sta
     free(p.data);
 }
 
-static void a_photo_of_nothing_but_runs_of_ended_blocks_comes_back(void **state)
+/* A progressive gray photo of across x down blocks, in the first of which so many coefficients behind the DC are 8, and none elsewhere. */
+static struct photo progressive_of(JDIMENSION across, JDIMENSION down, const uint8_t *eights, JDIMENSION n)
 {
-    (void)state;
     struct jpeg_compress_struct c;
     struct jpeg_error_mgr errors;
     unsigned char *out = NULL;
-    unsigned long n = 0;
+    unsigned long length = 0;
     c.err = jpeg_std_error(&errors);
     jpeg_create_compress(&c);
-    jpeg_mem_dest(&c, &out, &n);
-    c.image_width = 2048;
-    c.image_height = 1040; /* 33280 blocks: a run is of 32767 at most */
+    jpeg_mem_dest(&c, &out, &length);
+    c.image_width = 8 * across;
+    c.image_height = 8 * down;
     c.in_color_space = JCS_GRAYSCALE;
     c.input_components = 1;
     jpeg_set_defaults(&c);
     jpeg_simple_progression(&c);
-    jvirt_barray_ptr array = c.mem->request_virt_barray((j_common_ptr)&c, JPOOL_IMAGE, TRUE, 256, 130, 1);
-    jpeg_write_coefficients(&c, &array);
+    jvirt_barray_ptr array = c.mem->request_virt_barray((j_common_ptr)&c, JPOOL_IMAGE, TRUE, across, down, 1);
+    jpeg_write_coefficients(&c, &array); /* makes the array */
+    JBLOCKARRAY first = c.mem->access_virt_barray((j_common_ptr)&c, array, 0, 1, TRUE);
+    for (JDIMENSION x = 0; x < n; x++)
+        for (unsigned k = 1; k <= eights[x]; k++)
+            first[0][x][leat_jpeg_natural[k]] = 8;
     jpeg_finish_compress(&c);
     jpeg_destroy_compress(&c);
-    assert_ok(take_apart(out, n));
-    free(out);
+    return (struct photo){out, length};
+}
+
+static void a_photo_of_nothing_but_runs_of_ended_blocks_comes_back(void **state)
+{
+    (void)state;
+    struct photo p = progressive_of(256, 130, NULL, 0); /* 33280 blocks: a run is of 32767 at most */
+    assert_ok(take_apart(p.data, p.length));
+    free(p.data);
+}
+
+/* A run of ended blocks is coded before the bits that wait in it, which correct coefficients, could be more than 1000: when there are more
+ * than 937. */
+static void runs_end_when_as_many_corrections_wait_as_libjpeg_lets_wait(void **state)
+{
+    (void)state;
+    uint8_t eights[16];
+    memset(eights, 63, sizeof eights);
+    for (uint8_t last = 54; last <= 56; last++) { /* 936 to 938 corrections in 15 blocks */
+        eights[14] = last;
+        struct photo p = progressive_of(16, 1, eights, 16);
+        assert_ok(take_apart(p.data, p.length));
+        free(p.data);
+    }
 }
 
 static void a_size_that_the_file_cannot_hold_costs_no_memory(void **state)
@@ -177,6 +203,7 @@ int main(void)
         cmocka_unit_test(skeletons_that_no_file_has_are_refused),
         cmocka_unit_test(a_progressive_photo_without_its_last_scans_is_unsupported),
         cmocka_unit_test(a_photo_of_nothing_but_runs_of_ended_blocks_comes_back),
+        cmocka_unit_test(runs_end_when_as_many_corrections_wait_as_libjpeg_lets_wait),
         cmocka_unit_test(a_size_that_the_file_cannot_hold_costs_no_memory),
         cmocka_unit_test(scans_beyond_what_encoders_write_are_damage),
     };
