@@ -166,7 +166,7 @@ bool leat_jpeg_rows_unpack(struct leat_jpeg_rows *rows, const struct leat_jpeg_f
         at.bit += step;
         for (unsigned c = 0; c < frame->n_components; c++) {
             uint64_t folded;
-            if (!get(&p, end, &folded) || folded > 2 * (uint64_t)UINT16_MAX + 1)
+            if (!get(&p, end, &folded)) /* of at most 63 bits */
                 return false;
             const int64_t dc = at.dc[c] + unfold(folded);
             if (dc < INT16_MIN || dc > INT16_MAX)

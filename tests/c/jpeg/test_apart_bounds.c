@@ -160,6 +160,43 @@ static void runs_end_when_as_many_corrections_wait_as_libjpeg_lets_wait(void **s
     }
 }
 
+/* Conditioning other than the standard's, which the file then defines. */
+static void arithmetic_conditioning_is_kept(void **state)
+{
+    (void)state;
+    for (int progressive = 0; progressive < 2; progressive++) {
+        struct jpeg_compress_struct c;
+        struct jpeg_error_mgr errors;
+        unsigned char *out = NULL;
+        unsigned long n = 0;
+        uint8_t *pixels = photo_pixels(64, 48, 1, 11);
+        c.err = jpeg_std_error(&errors);
+        jpeg_create_compress(&c);
+        jpeg_mem_dest(&c, &out, &n);
+        c.image_width = 64;
+        c.image_height = 48;
+        c.in_color_space = JCS_GRAYSCALE;
+        c.input_components = 1;
+        jpeg_set_defaults(&c);
+        c.arith_code = TRUE;
+        c.arith_dc_L[0] = 1;
+        c.arith_dc_U[0] = 4;
+        c.arith_ac_K[0] = 20;
+        if (progressive)
+            jpeg_simple_progression(&c);
+        jpeg_start_compress(&c, TRUE);
+        for (unsigned y = 0; y < 48; y++) {
+            JSAMPROW row = pixels + 64 * y;
+            jpeg_write_scanlines(&c, &row, 1);
+        }
+        jpeg_finish_compress(&c);
+        jpeg_destroy_compress(&c);
+        assert_ok(take_apart(out, n));
+        free(pixels);
+        free(out);
+    }
+}
+
 static void a_size_that_the_file_cannot_hold_costs_no_memory(void **state)
 {
     (void)state;
@@ -204,6 +241,7 @@ int main(void)
         cmocka_unit_test(a_progressive_photo_without_its_last_scans_is_unsupported),
         cmocka_unit_test(a_photo_of_nothing_but_runs_of_ended_blocks_comes_back),
         cmocka_unit_test(runs_end_when_as_many_corrections_wait_as_libjpeg_lets_wait),
+        cmocka_unit_test(arithmetic_conditioning_is_kept),
         cmocka_unit_test(a_size_that_the_file_cannot_hold_costs_no_memory),
         cmocka_unit_test(scans_beyond_what_encoders_write_are_damage),
     };

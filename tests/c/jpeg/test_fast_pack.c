@@ -85,37 +85,37 @@ static void a_packer_packs_one_photo_after_the_other(void **state)
     leat_jpeg_packer_free(packer);
 }
 
-/* libjpeg keeps for each component the table that is valid at its first scan. */
+/* libjpeg keeps for each component the table that is valid at its first scan: table 1, of both chroma components, is defined again before
+ * the scan of one of them. */
 static void a_table_of_quantisation_defined_between_scans_counts_from_there_on(void **state)
 {
     const struct photo_style separate = {
         .name = "separate", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .separate_scans = true};
-    size_t length, packed_length, back_length, second = 0;
-    uint8_t *jpeg = make_jpeg(&separate, 40, 40, 80, &length), *back;
-    for (unsigned scans = 0; scans < 2; second++)
-        scans += jpeg[second] == 0xff && jpeg[second + 1] == 0xda;
-    second--;
-    uint8_t *changed = malloc(length + 69);
-    assert_non_null(changed);
-    memcpy(changed, jpeg, second);
-    memcpy(changed + second, "\xff\xdb\0\x43\1", 5); /* table 1, of both chroma components */
-    memset(changed + second + 5, 7, 64);
-    memcpy(changed + second + 69, jpeg + second, length - second);
-    uint8_t *packed = pack(changed, length + 69, &packed_length);
-    struct leat_jpeg_frame frame;
-    assert_ok(leat_jpeg_fast_frame(packed, packed_length, &frame, &error));
-    for (unsigned k = 0; k < 64; k++) {
-        assert_int_equal(frame.component[1].quant[k], 7);
-        assert_int_equal(frame.component[2].quant[k], 7);
+    for (unsigned before = 1; before <= 2; before++) {
+        size_t length, packed_length, back_length, at = 0;
+        uint8_t *jpeg = make_jpeg(&separate, 40, 40, 80, &length), *back;
+        for (unsigned scans = 0; scans <= before; at++)
+            scans += jpeg[at] == 0xff && jpeg[at + 1] == 0xda;
+        at--;
+        uint8_t *changed = malloc(length + 69);
+        assert_non_null(changed);
+        memcpy(changed, jpeg, at);
+        memcpy(changed + at, "\xff\xdb\0\x43\1", 5);
+        memset(changed + at + 5, 7, 64);
+        memcpy(changed + at + 69, jpeg + at, length - at);
+        uint8_t *packed = pack(changed, length + 69, &packed_length);
+        struct leat_jpeg_frame frame;
+        assert_ok(leat_jpeg_fast_frame(packed, packed_length, &frame, &error));
+        for (unsigned c = 0; c < 3; c++)
+            assert_true((frame.component[c].quant[0] == 7 && frame.component[c].quant[63] == 7) == (c >= before));
+        assert_ok(leat_jpeg_restore(packed, packed_length, &back, &back_length, &error));
+        assert_int_equal(back_length, length + 69);
+        assert_memory_equal(back, changed, back_length);
+        leat_free(back);
+        free(packed);
+        free(changed);
+        free(jpeg);
     }
-    assert_int_not_equal(frame.component[0].quant[63], 7);
-    assert_ok(leat_jpeg_restore(packed, packed_length, &back, &back_length, &error));
-    assert_int_equal(back_length, length + 69);
-    assert_memory_equal(back, changed, back_length);
-    leat_free(back);
-    free(packed);
-    free(changed);
-    free(jpeg);
 }
 
 static void a_file_that_would_not_come_back_is_left_as_it_is(void **state)
@@ -347,6 +347,28 @@ static void a_size_that_the_rows_cannot_hold_is_refused(void **state)
     free(jpeg);
 }
 
+static void a_header_that_makes_no_frame_is_refused(void **state)
+{
+    static const struct {
+        unsigned component, at; /* of its four bytes: h, v, table */
+        uint8_t value;
+    } wrong[] = {{0, 0, 0}, {0, 0, 3}, {1, 1, 5}, {1, 2, 2}, {2, 2, 255}}; /* 3 beside a 2; there are two tables */
+    size_t length, packed_length;
+    uint8_t *jpeg = make_jpeg(&styles[1], 8, 8, 80, &length), *packed = pack(jpeg, length, &packed_length);
+    struct leat_jpeg_frame frame;
+    packed[LEAT_FAST_HEADER] = packed[LEAT_FAST_HEADER + LEAT_FAST_COMPONENT] = 2; /* more blocks than there are, in no more rows */
+    assert_ok(leat_jpeg_fast_frame(packed, packed_length, &frame, &error));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        uint8_t *at = packed + LEAT_FAST_HEADER + LEAT_FAST_COMPONENT * wrong[i].component + wrong[i].at;
+        const uint8_t was = *at;
+        *at = wrong[i].value;
+        assert_int_equal(leat_jpeg_fast_frame(packed, packed_length, &frame, &error), LEAT_E_DECODE);
+        *at = was;
+    }
+    free(packed);
+    free(jpeg);
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
 static size_t allocations, failing;
@@ -493,6 +515,7 @@ int main(void)
         cmocka_unit_test(rows_that_the_format_does_not_have_are_refused),
         cmocka_unit_test(ends_of_rows_that_decrease_are_refused),
         cmocka_unit_test(a_size_that_the_rows_cannot_hold_is_refused),
+        cmocka_unit_test(a_header_that_makes_no_frame_is_refused),
         cmocka_unit_test(whichever_allocation_fails_it_is_said),
         cmocka_unit_test(a_packer_gives_back_what_a_huge_photo_took),
         cmocka_unit_test(reading_allocates_only_for_a_photo_wider_than_all_before),

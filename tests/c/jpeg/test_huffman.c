@@ -319,6 +319,47 @@ static void a_row_may_end_within_a_byte_of_ones(void **state)
     free(data);
 }
 
+/* Differences that add up beyond 16 bits, which libjpeg cuts off: a row index has no place for what they add up to. */
+static void dc_values_beyond_16_bits_are_left_to_libjpeg(void **state)
+{
+    enum { ACROSS = 20, BITS = 9 + 11 + 4 };             /* DC code of 11 bits, 2047, end of block: tables of the standard */
+    for (unsigned blocks = 16; blocks <= 17; blocks++) { /* so many differences of 2047, then of 0: 32752 or 34799 */
+        struct photo p;
+        struct leat_jpeg_rows rows = {0};
+        size_t length;
+        uint8_t *data = made(&photo_styles[0], 8 * ACROSS, 8, 50, 3, &length), coded[ACROSS * BITS / 4 + 8] = {0}, *out = coded;
+        assert_true(photo_open(&p, data, length, false));
+        uint8_t *const scan = data + (p.d.src->next_input_byte - data);
+        photo_close(&p);
+        uint64_t acc = 0;
+        unsigned n = 0;
+        for (unsigned x = 0; x <= ACROSS; x++) { /* and ones at the end */
+            const unsigned bits = x == ACROSS ? 7 : x < blocks ? BITS : 6;
+            acc = acc << bits | (x == ACROSS ? 127 : x < blocks ? 0x1feu << 15 | 2047 << 4 | 10 : 10);
+            for (n += bits; n >= 8; n -= 8) {
+                *out++ = (uint8_t)(acc >> (n - 8));
+                if (out[-1] == 0xff)
+                    *out++ = 0;
+            }
+        }
+        const size_t coded_length = (size_t)(out - coded);
+        uint8_t *changed = malloc((size_t)(scan - data) + coded_length + 2);
+        assert_non_null(changed);
+        memcpy(changed, data, (size_t)(scan - data));
+        memcpy(changed + (scan - data), coded, coded_length);
+        memcpy(changed + (scan - data) + coded_length, "\xff\xd9", 2);
+        assert_true(photo_open(&p, changed, (size_t)(scan - data) + coded_length + 2, true));
+        assert_true(p.known && p.clean);
+        assert_int_equal(check_read_all("DC values of any size", &p), blocks == 16);
+        assert_int_equal(leat_jpeg_huffman_scan(huffman, &rows), blocks == 16);
+        assert_int_equal(p.of[0][64 * (ACROSS - 1)], (int16_t)(uint16_t)(2047 * blocks));
+        leat_jpeg_rows_destroy(&rows);
+        photo_close(&p);
+        free(changed);
+        free(data);
+    }
+}
+
 /* What an index says is not trusted: checksums are made right again. */
 static void a_changed_index_does_no_harm(void **state)
 {
@@ -448,6 +489,7 @@ int main(void)
         cmocka_unit_test(a_photo_cut_anywhere_is_refused),
         cmocka_unit_test(a_photo_with_a_byte_changed_is_refused_or_read_as_libjpeg_reads_it),
         cmocka_unit_test(a_row_may_end_within_a_byte_of_ones),
+        cmocka_unit_test(dc_values_beyond_16_bits_are_left_to_libjpeg),
         cmocka_unit_test(a_changed_index_does_no_harm),
         cmocka_unit_test(an_index_of_another_photo_is_refused),
         cmocka_unit_test(other_kinds_are_not_known),

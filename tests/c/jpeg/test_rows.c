@@ -187,6 +187,10 @@ static void numbers_that_an_index_cannot_have_are_refused(void **state)
     assert_false(unpacks(&frame, beyond, sizeof beyond, true, 100));
     assert_true(unpacks(&two, most, sizeof most, true, 100));
     assert_false(unpacks(&two, interval, sizeof interval, true, 100)); /* 65536 */
+    /* a number has no more bytes than it needs: 0 in one, not in two */
+    static const uint8_t none[] = {0, 0, 0, 0, 1, 0, 9, 0}, long_none[] = {0, 0, 0, 0, 1, 0x80, 0, 9, 0};
+    assert_true(unpacks(&two, none, sizeof none, true, 100));
+    assert_false(unpacks(&two, long_none, sizeof long_none, true, 100));
 }
 
 static void changed_bytes_under_a_right_checksum_do_no_harm(void **state)
