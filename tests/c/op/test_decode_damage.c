@@ -426,6 +426,31 @@ static void thousands_of_scans_are_refused(void **state)
     free(pixels);
 }
 
+/* Whether libjpeg is stopped at a scan of this number. */
+static bool stops_at_scan(int scan, JDIMENSION width, JDIMENSION height)
+{
+    static struct leat_jpeg_trouble trouble;
+    struct leat_jpeg_input input;
+    struct jpeg_decompress_struct d = {.err = leat_jpeg_trouble_begin(&trouble)};
+    leat_jpeg_input_begin(&input, &d, "", 0);
+    d.input_scan_number = scan;
+    d.image_width = width;
+    d.image_height = height;
+    if (setjmp(trouble.jump))
+        return true;
+    d.progress->progress_monitor((j_common_ptr)&d);
+    return false;
+}
+
+static void large_photos_have_fewer_scans_than_small_ones(void **state)
+{
+    (void)state;
+    assert_false(stops_at_scan(500, 4096, 4096));
+    assert_true(stops_at_scan(501, 8, 8));
+    assert_false(stops_at_scan(32, 16384, 16384)); /* of the most pixels that are decoded */
+    assert_true(stops_at_scan(33, 16384, 16384));
+}
+
 static void a_kind_without_a_decoder_is_not_called_damaged(void **state)
 {
     (void)state;
@@ -484,6 +509,7 @@ int main(void)
         cmocka_unit_test(a_photo_without_tables_does_not_borrow_those_of_the_photo_before),
         cmocka_unit_test(a_header_that_promises_too_much_is_refused_before_memory_is_spent),
         cmocka_unit_test(thousands_of_scans_are_refused),
+        cmocka_unit_test(large_photos_have_fewer_scans_than_small_ones),
         cmocka_unit_test(a_kind_without_a_decoder_is_not_called_damaged),
         cmocka_unit_test(factors_that_do_not_divide_the_largest_are_refused_by_the_check_too),
     };
