@@ -35,20 +35,23 @@ static struct leat_group_value *value_at(const struct leat_group *g, uint64_t in
     return (struct leat_group_value *)(void *)g->values.data + input * g->layout->n_varying + v;
 }
 
-static void drop_replacements(struct leat_group *g)
+static void drop_replacements(struct leat_group_value *value)
+{
+    leat_free(value->instead);
+    leat_free(value->rows);
+    value->instead = value->rows = NULL;
+}
+
+static void drop_all_replacements(struct leat_group *g)
 {
     size_t n = g->values.length / sizeof(struct leat_group_value);
-    struct leat_group_value *values = (struct leat_group_value *)(void *)g->values.data;
-    for (size_t i = 0; i < n; i++) {
-        leat_free(values[i].instead);
-        leat_free(values[i].rows);
-        values[i].instead = values[i].rows = NULL;
-    }
+    for (size_t i = 0; i < n; i++)
+        drop_replacements((struct leat_group_value *)(void *)g->values.data + i);
 }
 
 void leat_group_destroy(struct leat_group *g)
 {
-    drop_replacements(g);
+    drop_all_replacements(g);
     for (uint32_t f = 0; g->columns && f < g->layout->n_stored; f++)
         leat_growing_destroy(&g->columns[f]);
     leat_free(g->columns);
@@ -70,7 +73,7 @@ static void empty(struct leat_growing *b)
 
 bool leat_group_begin(struct leat_group *g, uint64_t first_input)
 {
-    drop_replacements(g);
+    drop_all_replacements(g);
     for (uint32_t f = 0; f < g->layout->n_stored; f++)
         empty(&g->columns[f]);
     empty(&g->bytes);
@@ -272,8 +275,8 @@ static int shrink(struct leat_group *g, struct leat_group_value *value, const st
 }
 
 /* The photo in the form that was asked for. LEAT_E_UNSUPPORTED: it has none. */
-static int change_form(struct leat_group *g, struct leat_group_value *value, const struct leat_photo_hooks *hooks, void *checker,
-                       const struct leat_group_options *options, const uint8_t *data, size_t length)
+static int change_form(struct leat_group *g, uint32_t field, struct leat_group_value *value, const struct leat_photo_hooks *hooks,
+                       void *checker, const struct leat_group_options *options, const uint8_t *data, size_t length)
 {
     uint8_t *packed = NULL;
     size_t n = 0;
@@ -283,7 +286,8 @@ static int change_form(struct leat_group *g, struct leat_group_value *value, con
     if (rc)
         return rc;
     value->came_length = length;
-    value->came_checksum = leat_hash64(data, length);
+    if (!(g->layout->fields[field].flags & LEAT_FIELD_FILES)) /* of files, the fingerprint takes the name */
+        value->came_checksum = leat_hash64(data, length);
     leat_free(value->instead);
     value->instead = packed;
     value->length = n;
@@ -308,8 +312,8 @@ static int check_photo(struct leat_group *g, struct leat_group_value *value, con
 
 /* Looks at one photo: fills its record, replaces it by a smaller one or another form where that was asked for.
  * LEAT_E_DECODE: broken. */
-static int look(struct leat_group *g, uint64_t input, struct leat_group_value *value, const struct leat_photo_hooks *hooks, void *checker,
-                const struct leat_group_options *options)
+static int look(struct leat_group *g, uint64_t input, uint32_t field, struct leat_group_value *value, const struct leat_photo_hooks *hooks,
+                void *checker, const struct leat_group_options *options)
 {
     const uint8_t *data = g->bytes.data + value->at;
     size_t length = value->length;
@@ -327,7 +331,7 @@ static int look(struct leat_group *g, uint64_t input, struct leat_group_value *v
     value->record.channels = facts.channels;
     value->record.image_kind = facts.image_kind;
     if (!rc && options->photos) {
-        rc = change_form(g, value, hooks, checker, options, data, length);
+        rc = change_form(g, field, value, hooks, checker, options, data, length);
         if (rc != LEAT_E_UNSUPPORTED)
             return rc;
         char reason[sizeof g->error.message];
@@ -370,7 +374,7 @@ static int look_at_sample(struct leat_group *g, uint64_t input, const struct lea
         struct leat_group_value *value = value_at(g, input, v++);
         if (l->fields[f].kind != LEAT_KIND_IMAGE)
             continue;
-        int rc = look(g, input, value, hooks, checker, options);
+        int rc = look(g, input, f, value, hooks, checker, options);
         if (!rc)
             continue;
         value->record.health = LEAT_HEALTH_BROKEN;
@@ -409,25 +413,52 @@ static int read_files(struct leat_group *g, uint64_t input)
 
 /* ---- finishing: bytes ---------------------------------------------------------------------------------------------- */
 
-/* Packs what is kept, in its final form, into `moved`. */
-static bool move_payloads(struct leat_group *g)
+static bool is_dropped(const struct leat_group *g, uint64_t input)
 {
-    const struct leat_store_layout *l = g->layout;
-    if (!leat_growing_extend(&g->moved, LEAT_STORE_GROUP_HEADER))
-        return false;
-    for (uint64_t i = 0; i < g->n_inputs; i++)
-        for (uint32_t v = 0; v < l->n_varying && !((bool *)g->dropped.data)[i]; v++) {
-            struct leat_group_value *value = value_at(g, i, v);
+    return ((const bool *)g->dropped.data)[input];
+}
+
+/* Appends a sample's payloads, if it is kept, in their final form to `moved`. What replaced them is given back at once: its memory serves
+ * the next sample, still in the cache. */
+static bool move_sample(struct leat_group *g, uint64_t input)
+{
+    bool ok = true;
+    for (uint32_t v = 0; v < g->layout->n_varying; v++) {
+        struct leat_group_value *value = value_at(g, input, v);
+        if (ok && !is_dropped(g, input)) {
             const uint8_t *from = value->instead ? value->instead : g->bytes.data + value->at;
             value->at = g->moved.length;
-            if (!leat_growing_append(&g->moved, from, value->length) ||
-                !leat_growing_append(&g->moved, value->rows, leat_store_rows_length(&value->record)))
-                return false;
+            ok = leat_growing_append(&g->moved, from, value->length) &&
+                 leat_growing_append(&g->moved, value->rows, leat_store_rows_length(&value->record));
         }
-    struct leat_growing swap = g->bytes;
-    g->bytes = g->moved;
-    g->moved = swap;
-    return true;
+        drop_replacements(value);
+    }
+    return ok;
+}
+
+/* Whether a sample does not stay where and what it is. */
+static bool is_changed(const struct leat_group *g, uint64_t input)
+{
+    bool changed = is_dropped(g, input);
+    for (uint32_t v = 0; v < g->layout->n_varying; v++) {
+        const struct leat_group_value *value = value_at(g, input, v);
+        changed |= value->instead || value->rows;
+    }
+    return changed;
+}
+
+/* After each sample: from the first one that is changed on, all move. */
+static bool move_if_needed(struct leat_group *g, uint64_t input)
+{
+    bool ok = true;
+    if (g->moved.length)
+        return move_sample(g, input);
+    if (!is_changed(g, input))
+        return true;
+    ok = leat_growing_extend(&g->moved, LEAT_STORE_GROUP_HEADER) != NULL;
+    for (uint64_t i = 0; i <= input && ok; i++)
+        ok = move_sample(g, i);
+    return ok;
 }
 
 static void hash_payloads(struct leat_group *g)
@@ -453,13 +484,13 @@ static void close_gaps(struct leat_group *g)
         if (g->layout->info[f].varying)
             continue;
         for (uint64_t i = 0; i < g->n_inputs; i++)
-            if (!((bool *)g->dropped.data)[i])
+            if (!is_dropped(g, i))
                 memmove(g->columns[f].data + width * to++, g->columns[f].data + width * i, width);
         g->columns[f].length = width * to;
     }
     uint64_t to = 0;
     for (uint64_t i = 0; i < g->n_inputs; i++)
-        if (!((bool *)g->dropped.data)[i]) {
+        if (!is_dropped(g, i)) {
             for (uint32_t v = 0; v < g->layout->n_varying; v++)
                 *value_at(g, to, v) = *value_at(g, i, v);
             to++;
@@ -552,26 +583,19 @@ static bool append_directory(struct leat_group *g, uint32_t n_rows, uint64_t col
 static int build(struct leat_group *g)
 {
     uint32_t n_rows = g->n_inputs - g->n_skipped;
-    bool moves = g->n_skipped > 0, ok = true;
-    size_t n = g->values.length / sizeof(struct leat_group_value);
-    for (size_t i = 0; i < n && !moves; i++) {
-        const struct leat_group_value *value = (struct leat_group_value *)(void *)g->values.data + i;
-        moves = value->instead || value->rows;
+    if (g->moved.length) {
+        struct leat_growing swap = g->bytes;
+        g->bytes = g->moved;
+        g->moved = swap;
     }
-    if (moves) {
-        ok = move_payloads(g);
-        drop_replacements(g);
-    }
-    if (ok && g->n_skipped)
+    if (g->n_skipped)
         close_gaps(g);
     g->values.length = (size_t)n_rows * g->layout->n_varying * sizeof(struct leat_group_value);
     g->header = (struct leat_store_group){.first_input = g->first_input, .n_rows = n_rows, .n_inputs = g->n_inputs};
-    if (ok) {
-        g->header.payload_bytes = g->bytes.length - LEAT_STORE_GROUP_HEADER;
-        hash_payloads(g);
-        sum_fingerprint(g, n_rows);
-        ok = leat_growing_align(&g->bytes, LEAT_STORE_ALIGN);
-    }
+    g->header.payload_bytes = g->bytes.length - LEAT_STORE_GROUP_HEADER;
+    hash_payloads(g);
+    sum_fingerprint(g, n_rows);
+    bool ok = leat_growing_align(&g->bytes, LEAT_STORE_ALIGN);
     uint64_t columns_at = g->bytes.length;
     ok = ok && append_columns(g, n_rows) && append_directory(g, n_rows, columns_at);
     return ok ? LEAT_OK : leat_fail(&g->error, LEAT_E_NOMEM, "no memory for a group of %zu bytes", g->bytes.length);
@@ -590,6 +614,8 @@ void leat_group_finish(struct leat_group *g, const struct leat_photo_hooks *hook
             rc = read_files(g, i);
         if (!rc && g->layout->n_images)
             rc = look_at_sample(g, i, hooks, checker, options);
+        if (!rc && !move_if_needed(g, i))
+            rc = leat_fail(&g->error, LEAT_E_NOMEM, "no memory for a group of %zu bytes", g->moved.length);
     }
     g->status = rc ? rc : build(g);
 }
