@@ -208,7 +208,12 @@ int leat_part_count(struct leat_part *part, const struct leat_store_layout *layo
 
 int leat_part_append(struct leat_part *part, const uint8_t *group, size_t bytes, struct leat_error *error)
 {
-    return leat_part_write(part->fd, part->partial, group, bytes, part->bytes, error);
+    const int rc = leat_part_write(part->fd, part->partial, group, bytes, part->bytes, error);
+    /* The disk begins now, while further groups are made: the sync at the end, which alone says that all is there, then waits for little.
+     */
+    if (!rc)
+        (void)sync_file_range(part->fd, (off_t)part->bytes, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
+    return rc;
 }
 
 /* ---- the end of a file --------------------------------------------------------------------------------------------- */
