@@ -26,12 +26,28 @@ TARGET static inline bool store_items(uint16_t *item, __m256i steps, __m256i nat
     return unusual;
 }
 
-/* A block with such ones. */
+/* A block of which a value has no entry. */
 TARGET static __attribute__((noinline)) uint16_t *unusual_items(struct leat_jpeg_sequence *s, uint16_t *item,
                                                                 const struct leat_jpeg_sequence_block *at, const int16_t block[64],
                                                                 uint64_t mask)
 {
     return leat_jpeg_items_ac(s, item, at, block, mask);
+}
+
+/* `mask` with a place for each sixteen zeros before a coefficient, where the last of them is: a value of 0 behind a run of 15 is their
+ * item. */
+TARGET static uint64_t with_zeros(uint64_t mask)
+{
+    const uint64_t below = ~UINT64_C(0) >> _lzcnt_u64(mask) >> 1; /* the last coefficient */
+    for (unsigned i = 0; i < 3; i++) {
+        const uint64_t from = mask | 1;
+        uint64_t near = from | from << 1; /* fewer than 16 places behind one */
+        near |= near << 2;
+        near |= near << 4;
+        near |= near << 8;
+        mask |= from << 16 & ~near & below;
+    }
+    return mask;
 }
 
 TARGET uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *s, uint32_t x, uint32_t end)
@@ -56,19 +72,27 @@ TARGET uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *s, uint32_t 
             __m512i low = _mm512_loadu_si512(block), high = _mm512_loadu_si512(block + 32);
             __m512i bytes = _mm512_permutexvar_epi8(zigzag, _mm512_packs_epi16(low, high));
             uint64_t mask = _mm512_test_epi8_mask(bytes, bytes) & ~UINT64_C(1);
-            unsigned n = (unsigned)_mm_popcnt_u64(mask);
-            __m512i at = _mm512_maskz_compress_epi8(mask, places);
-            __m512i steps = _mm512_sub_epi8(at, _mm512_maskz_permutexvar_epi8(~UINT64_C(1), before, at));
-            __m512i natural = _mm512_permutexvar_epi8(at, natural_of);
             item = leat_jpeg_item_dc(s, item, from, block[0]);
-            bool unusual = store_items(item, _mm512_castsi512_si256(steps), _mm512_castsi512_si256(natural), low, high, from->ac, n);
-            if (__builtin_expect(n > 31, 0))
-                unusual |= store_items(item + 32, _mm512_extracti64x4_epi64(steps, 1), _mm512_extracti64x4_epi64(natural, 1), low, high,
-                                       from->ac, n - 32);
-            if (__builtin_expect(unusual, 0))
-                item = unusual_items(s, item, from, block, mask);
-            else
-                item += n + (unsigned)(~mask >> 63);
+            for (;;) {
+                unsigned n = (unsigned)_mm_popcnt_u64(mask);
+                __m512i at = _mm512_maskz_compress_epi8(mask, places);
+                __m512i steps = _mm512_sub_epi8(at, _mm512_maskz_permutexvar_epi8(~UINT64_C(1), before, at));
+                __m512i natural = _mm512_permutexvar_epi8(at, natural_of);
+                bool unusual = store_items(item, _mm512_castsi512_si256(steps), _mm512_castsi512_si256(natural), low, high, from->ac, n);
+                if (__builtin_expect(n > 31, 0))
+                    unusual |= store_items(item + 32, _mm512_extracti64x4_epi64(steps, 1), _mm512_extracti64x4_epi64(natural, 1), low, high,
+                                           from->ac, n - 32);
+                if (__builtin_expect(!unusual, 1)) {
+                    item += n + (unsigned)(~mask >> 63);
+                    break;
+                }
+                const uint64_t all = with_zeros(mask);
+                if (all == mask) {
+                    item = unusual_items(s, item, from, block, mask);
+                    break;
+                }
+                mask = all; /* once: then no run is too long */
+            }
         }
     s->item = item;
     return x;
