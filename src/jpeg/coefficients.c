@@ -25,17 +25,36 @@
 
 /* ---- coefficients ------------------------------------------------------------------------------------------------- */
 
+/* Bytes of all blocks of a component, and of those in a row of MCUs. */
+static uint64_t all_bytes(const struct leat_jpeg_component *component)
+{
+    return (uint64_t)component->blocks_w * component->blocks_h * 64 * sizeof(int16_t);
+}
+
+static uint64_t row_bytes(const struct leat_jpeg_component *component)
+{
+    return (uint64_t)component->blocks_w * component->v * 64 * sizeof(int16_t);
+}
+
 int leat_jpeg_coefficients_reserve(struct leat_jpeg_coefficients *coefficients, const struct leat_jpeg_frame *frame)
 {
-    uint64_t at[LEAT_JPEG_MAX_COMPONENTS], bytes = 0;
+    return leat_jpeg_coefficients_reserve_row(coefficients, frame, NULL);
+}
+
+int leat_jpeg_coefficients_reserve_row(struct leat_jpeg_coefficients *coefficients, const struct leat_jpeg_frame *frame,
+                                       struct leat_jpeg_source *source)
+{
+    uint64_t at[LEAT_JPEG_MAX_COMPONENTS], all = 0, bytes = 0, last = 0;
     for (unsigned c = 0; c < frame->n_components; c++) {
+        const struct leat_jpeg_component *component = &frame->component[c];
         at[c] = bytes;
-        bytes += (uint64_t)frame->component[c].blocks_w * frame->component[c].blocks_h * 64 * sizeof(int16_t);
-        if (bytes > LEAT_JPEG_MAX_COEFFICIENT_BYTES)
+        all += all_bytes(component);
+        bytes += (source ? row_bytes(component) : all_bytes(component)) + ALIGNMENT; /* a vector may be written behind the last block */
+        last = row_bytes(component) > last ? row_bytes(component) : last;
+        if (all > LEAT_JPEG_MAX_COEFFICIENT_BYTES)
             return LEAT_E_UNSUPPORTED;
-        bytes += ALIGNMENT; /* a vector may be written behind the last block */
     }
-    size_t room = (size_t)bytes + ALIGNMENT;
+    const size_t room = (size_t)(bytes + (source ? last / 128 : 0)) + ALIGNMENT;
     if (coefficients->room < room) {
         leat_free(coefficients->memory);
         coefficients->room = 0;
@@ -46,10 +65,25 @@ int leat_jpeg_coefficients_reserve(struct leat_jpeg_coefficients *coefficients, 
     }
     uintptr_t base = ((uintptr_t)coefficients->memory + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
     coefficients->frame = *frame;
+    coefficients->source = source;
+    coefficients->last = (uint8_t *)(base + (uintptr_t)bytes);
     memset(coefficients->of, 0, sizeof coefficients->of);
     for (unsigned c = 0; c < frame->n_components; c++)
         coefficients->of[c] = (int16_t *)(base + (uintptr_t)at[c]);
     return LEAT_OK;
+}
+
+int leat_jpeg_coefficients_row(const struct leat_jpeg_coefficients *coefficients, uint32_t row, int16_t *of[LEAT_JPEG_MAX_COMPONENTS],
+                               struct leat_error *error)
+{
+    const struct leat_jpeg_frame *frame = &coefficients->frame;
+    struct leat_jpeg_source *const source = coefficients->source;
+    struct leat_jpeg_blocks blocks[1][LEAT_JPEG_MAX_COMPONENTS];
+    for (unsigned c = 0; c < frame->n_components; c++) {
+        of[c] = coefficients->of[c] + (source ? 0 : row_bytes(&frame->component[c]) / sizeof(int16_t) * row);
+        blocks[0][c] = (struct leat_jpeg_blocks){of[c], coefficients->last};
+    }
+    return source ? source->read(source, row, 1, 0, frame->mcus_w, UINT64_MAX, blocks, error) : LEAT_OK;
 }
 
 void leat_jpeg_coefficients_destroy(struct leat_jpeg_coefficients *coefficients)
@@ -145,18 +179,33 @@ static int make_skeleton(struct leat_jpeg_apart *apart, const uint8_t *data, siz
     return rc;
 }
 
-int leat_jpeg_take_apart(struct leat_jpeg_apart *apart, const void *data, size_t length, const struct leat_jpeg_coefficients **coefficients,
-                         const uint8_t **skeleton, size_t *skeleton_length, struct leat_error *error)
+static int take_apart(struct leat_jpeg_apart *apart, const void *data, size_t length, bool by_rows,
+                      const struct leat_jpeg_coefficients **coefficients, const uint8_t **skeleton, size_t *skeleton_length,
+                      struct leat_error *error)
 {
-    int rc = leat_jpeg_transcode_read(apart->huffman, data, length, &apart->coefficients, error);
+    apart->coefficients.source = NULL;
+    *coefficients = &apart->coefficients;
+    int rc = leat_jpeg_transcode_read(apart->huffman, data, length, by_rows, &apart->coefficients, error);
     if (!rc)
         rc = make_skeleton(apart, data, length, error);
     if (rc)
         return rc;
-    *coefficients = &apart->coefficients;
     *skeleton = apart->skeleton;
     *skeleton_length = apart->length;
     return LEAT_OK;
+}
+
+int leat_jpeg_take_apart(struct leat_jpeg_apart *apart, const void *data, size_t length, const struct leat_jpeg_coefficients **coefficients,
+                         const uint8_t **skeleton, size_t *skeleton_length, struct leat_error *error)
+{
+    return take_apart(apart, data, length, false, coefficients, skeleton, skeleton_length, error);
+}
+
+int leat_jpeg_take_apart_by_rows(struct leat_jpeg_apart *apart, const void *data, size_t length,
+                                 const struct leat_jpeg_coefficients **coefficients, const uint8_t **skeleton, size_t *skeleton_length,
+                                 struct leat_error *error)
+{
+    return take_apart(apart, data, length, true, coefficients, skeleton, skeleton_length, error);
 }
 
 /* ---- together ----------------------------------------------------------------------------------------------------- */
@@ -224,6 +273,12 @@ static bool makes_sense(const struct leat_jpeg_coefficients *coefficients)
     return true;
 }
 
+/* Whether the scan that was just met takes one row of MCUs after the other, from the first to the last, and nobody has before it. */
+static bool goes_by_rows(const struct leat_jpeg_walk *walk, const struct leat_jpeg_frame *frame)
+{
+    return walk->scans == 1 && !walk->progressive && !walk->arithmetic && walk->scan.n == frame->n_components;
+}
+
 static int put_together(struct leat_jpeg_encoder *encoder, const uint8_t *skeleton, size_t length,
                         const struct leat_jpeg_coefficients *coefficients, struct leat_jpeg_sink *sink)
 {
@@ -239,6 +294,10 @@ static int put_together(struct leat_jpeg_encoder *encoder, const uint8_t *skelet
     while (!rc && (met = leat_jpeg_walk_next(&walk, &coefficients->frame)) == LEAT_JPEG_MET_SCAN) {
         rc = leat_jpeg_sink_put(sink, walk.data + kept, walk.at - kept);
         kept = walk.at;
+        if (!rc && coefficients->source && !goes_by_rows(&walk, &coefficients->frame)) {
+            sink->trouble = "its markers make no sense";
+            rc = LEAT_E_CORRUPT;
+        }
         if (!rc && walk.arithmetic)
             rc = put_spliced(&spliced, &walk, coefficients, sink);
         else if (!rc && !(rc = walk.progressive ? LEAT_OK : add_default_tables(&walk, sink)))

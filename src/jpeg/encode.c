@@ -176,17 +176,28 @@ void leat_jpeg_scan_units(const struct leat_jpeg_scan *scan, const struct leat_j
 }
 
 /* Row `y` of units. */
-static void begin_row(const struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *from,
-                      uint32_t y, struct leat_jpeg_sequence *s)
+static int begin_row(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *from, uint32_t y,
+                     struct leat_jpeg_sequence *s)
 {
     const struct leat_jpeg_scan *scan = &walk->scan;
+    int16_t *of[LEAT_JPEG_MAX_COMPONENTS];
+    if (from->source) { /* its row of MCUs is a row of units: other scans are not asked for */
+        const int rc = leat_jpeg_coefficients_row(from, y, of, NULL);
+        if (rc) {
+            e->sink->trouble = rc == LEAT_E_NOMEM ? "memory could not be had" : "its coefficients make no sense";
+            return rc;
+        }
+        y = 0;
+    } else {
+        memcpy(of, from->of, sizeof of);
+    }
     s->blocks = 0;
     for (unsigned i = 0; i < scan->n; i++) {
         const struct leat_jpeg_component *component = &from->frame.component[scan->component[i]];
         unsigned h = scan->n > 1 ? component->h : 1, v = scan->n > 1 ? component->v : 1;
         for (unsigned b = 0; b < h * v; b++)
             s->block[s->blocks++] = (struct leat_jpeg_sequence_block){
-                .at = from->of[scan->component[i]] + (((size_t)y * v + b / h) * component->blocks_w + b % h) * 64,
+                .at = of[scan->component[i]] + (((size_t)y * v + b / h) * component->blocks_w + b % h) * 64,
                 .step = (size_t)h * 64,
                 .place = i,
                 .dc = (uint16_t)(LEAT_JPEG_FIRST_DC + scan->dc[i] * LEAT_JPEG_DC_ENTRIES),
@@ -195,6 +206,7 @@ static void begin_row(const struct leat_jpeg_encoder *e, const struct leat_jpeg_
                 .ac_code = e->ac[scan->ac[i]].of,
             };
     }
+    return LEAT_OK;
 }
 
 /* Writes the items, and begins anew. */
@@ -219,7 +231,8 @@ static int encode_sequential(struct leat_jpeg_encoder *e, const struct leat_jpeg
         .escape_stop = LEAT_JPEG_ENTRIES - LEAT_JPEG_MCU_ITEMS,
     };
     for (uint32_t y = 0; y < down; y++) {
-        begin_row(e, walk, from, y, &s);
+        if ((e->failed = begin_row(e, walk, from, y, &s)))
+            return e->failed;
         for (uint32_t x = 0; x < across;) {
             uint32_t end = across;
             if (walk->restart) {

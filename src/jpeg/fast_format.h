@@ -90,7 +90,8 @@ struct leat_jpeg_fast_writer {
     uint32_t blocks;
 };
 void leat_jpeg_fast_writer_destroy(struct leat_jpeg_fast_writer *writer);
-/* Makes the payload writer->out of writer->length bytes. UNSUPPORTED: a photo that the form cannot hold. NOMEM. */
+/* Makes the payload writer->out of writer->length bytes. UNSUPPORTED: a photo that the form cannot hold. NOMEM; errors of a source of the
+ * coefficients. */
 int leat_jpeg_fast_write(struct leat_jpeg_fast_writer *writer, const struct leat_jpeg_coefficients *coefficients, const uint8_t *skeleton,
                          size_t skeleton_length, const struct leat_jpeg_original *original, struct leat_error *error);
 

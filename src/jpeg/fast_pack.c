@@ -44,17 +44,17 @@ void leat_jpeg_packer_free(struct leat_jpeg_packer *packer)
     leat_free(packer);
 }
 
-/* Opens a payload and unpacks all of it to `coefficients`. */
-static int unpack_all(struct leat_jpeg_fast *fast, const void *data, size_t length, struct leat_jpeg_coefficients *coefficients,
-                      struct leat_error *error)
+/* Opens a payload and unpacks all of it to `coefficients`, or, by rows, makes it their source. */
+static int unpack(struct leat_jpeg_fast *fast, const void *data, size_t length, bool by_rows, struct leat_jpeg_coefficients *coefficients,
+                  struct leat_error *error)
 {
     const struct leat_jpeg_frame *frame;
     struct leat_jpeg_source *source;
     int rc = leat_jpeg_fast_open(fast, data, length, &frame, &source, error);
-    if (!rc && (rc = leat_jpeg_coefficients_reserve(coefficients, frame)))
+    if (!rc && (rc = leat_jpeg_coefficients_reserve_row(coefficients, frame, by_rows ? source : NULL)))
         leat_fail(error, rc,
                   rc == LEAT_E_NOMEM ? "no memory for the coefficients of a photo" : "the photo is too large to be put together again");
-    return rc ? rc : leat_jpeg_fast_read_all(fast, coefficients->of, error);
+    return rc || by_rows ? rc : leat_jpeg_fast_read_all(fast, coefficients->of, error);
 }
 
 /* Whether the payload gives the photo's pixels and the photo. */
@@ -63,7 +63,7 @@ static int check(struct leat_jpeg_packer *packer, const struct leat_jpeg_coeffic
 {
     const struct leat_jpeg_fast_writer *made = &packer->writer;
     struct leat_jpeg_fast_parts parts;
-    int rc = unpack_all(packer->fast, made->out, made->length, &packer->unpacked, error);
+    int rc = unpack(packer->fast, made->out, made->length, coefficients->source != NULL, &packer->unpacked, error);
     if (!rc)
         rc = leat_jpeg_fast_parse(made->out, made->length, &parts, error);
     if (rc == LEAT_E_DECODE || (!rc && memcmp(&parts.frame, &coefficients->frame, sizeof parts.frame)))
@@ -72,15 +72,19 @@ static int check(struct leat_jpeg_packer *packer, const struct leat_jpeg_coeffic
               : leat_jpeg_together_equals(packer->apart, parts.skeleton, parts.skeleton_length, &packer->unpacked, data, length, error);
 }
 
-static int pack(struct leat_jpeg_packer *packer, const void *data, size_t length, const struct leat_jpeg_original *original,
-                struct leat_error *error)
+/* Packs and checks. *read: the photo was read to its end, so that what failed will fail again. */
+static int pack(struct leat_jpeg_packer *packer, const void *data, size_t length, const struct leat_jpeg_original *original, bool by_rows,
+                bool *read, struct leat_error *error)
 {
     const struct leat_jpeg_coefficients *coefficients;
     const uint8_t *skeleton;
     size_t skeleton_length;
-    int rc = leat_jpeg_take_apart(packer->apart, data, length, &coefficients, &skeleton, &skeleton_length, error);
+    int rc = by_rows ? leat_jpeg_take_apart_by_rows(packer->apart, data, length, &coefficients, &skeleton, &skeleton_length, error)
+                     : leat_jpeg_take_apart(packer->apart, data, length, &coefficients, &skeleton, &skeleton_length, error);
+    *read = !coefficients->source;
     if (!rc)
         rc = leat_jpeg_fast_write(&packer->writer, coefficients, skeleton, skeleton_length, original, error);
+    *read |= !rc;
     return rc ? rc : check(packer, coefficients, data, length, error);
 }
 
@@ -94,7 +98,12 @@ int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t len
         return leat_fail(error, LEAT_E_UNSUPPORTED, "the photo is too large for the decode-fast form");
     const struct leat_jpeg_original original = {
         .length = length, .checksum = leat_hash64(data, length), .orientation = (uint8_t)orientation, .image_kind = (uint8_t)image_kind};
-    int rc = pack(packer, data, length, &original, error);
+    bool read;
+    int rc = pack(packer, data, length, &original, true, &read, error); /* a row stays in the cache from step to step */
+    if (rc && rc != LEAT_E_NOMEM && !read) {                            /* what it is that is wrong is found on the long way */
+        leat_error_clear(error);
+        rc = pack(packer, data, length, &original, false, &read, error);
+    }
     leat_jpeg_apart_trim(packer->apart, KEPT);
     if (packer->unpacked.room > KEPT)
         leat_jpeg_coefficients_destroy(&packer->unpacked);
@@ -127,7 +136,7 @@ int leat_jpeg_restore(const void *data, size_t length, uint8_t **out, size_t *ou
     if (!rc && !(fast = leat_jpeg_fast_new(leat_cpu_isa())))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for unpacking a photo");
     if (!rc)
-        rc = unpack_all(fast, data, length, &coefficients, error);
+        rc = unpack(fast, data, length, false, &coefficients, error);
     if (!rc)
         rc = leat_jpeg_together(parts.skeleton, parts.skeleton_length, &coefficients, parts.original.length, &made, &made_length, error);
     if (!rc && (made_length != parts.original.length || leat_hash64(made, made_length) != parts.original.checksum))

@@ -123,15 +123,19 @@ int leat_jpeg_fast_write(struct leat_jpeg_fast_writer *w, const struct leat_jpeg
         goto nomem;
     const size_t ends = w->length, rows = ends + 4 * (size_t)n_rows;
     w->length = rows;
-    for (uint32_t i = 0; i < f->mcus_h; i++)
+    for (uint32_t i = 0; i < f->mcus_h; i++) {
+        int16_t *of[LEAT_JPEG_MAX_COMPONENTS];
+        const int rc = leat_jpeg_coefficients_row(coefficients, i, of, error);
+        if (rc)
+            return rc;
         for (unsigned c = 0; c < f->n_components; c++) {
             const struct leat_jpeg_component *component = &f->component[c];
             const size_t step = 64 * (size_t)component->blocks_w;
-            for (uint32_t y = i * component->v; y < (i + 1) * component->v; y++, at++) {
+            for (uint32_t y = 0; y < component->v; y++, at++) {
                 if (!reserve_row(w, component->blocks_w) || !reserve(w, LEAT_FAST_ROW_ROOM(component->blocks_w)))
                     goto nomem;
                 const size_t bytes =
-                    leat_jpeg_pack_row(w->isa, coefficients->of[c] + y * step, component->blocks_w, w->values, w->work, w->out + w->length);
+                    leat_jpeg_pack_row(w->isa, of[c] + y * step, component->blocks_w, w->values, w->work, w->out + w->length);
                 if (!bytes)
                     return leat_fail(error, LEAT_E_UNSUPPORTED, "a DC difference takes 16 bits, which the decode-fast form does not hold");
                 w->length += bytes;
@@ -140,6 +144,7 @@ int leat_jpeg_fast_write(struct leat_jpeg_fast_writer *w, const struct leat_jpeg
                 leat_put_u32(w->out + ends + 4 * (size_t)at, (uint32_t)(w->length - rows));
             }
         }
+    }
     if (skeleton_length > UINT32_MAX)
         return leat_fail(error, LEAT_E_UNSUPPORTED, "the photo has too much beside its pixels for the decode-fast form");
     leat_put_u32(w->out + 24, (uint32_t)(w->length - rows));

@@ -66,7 +66,7 @@ static bool read_coefficients(struct reader *r, struct leat_jpeg_huffman *huffma
     return leat_jpeg_frame_of(&r->cinfo, &to->frame); /* tables of quantisation may have been defined between scans */
 }
 
-int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data, size_t length,
+int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data, size_t length, bool by_rows,
                              struct leat_jpeg_coefficients *coefficients, struct leat_error *error)
 {
     struct reader r;
@@ -92,12 +92,15 @@ int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data
                        "JPEG: the file ends before the photo does, at byte %zu; the photo is damaged: replace it, or leave it out", length);
         goto out;
     }
-    rc = leat_jpeg_coefficients_reserve(coefficients, &frame);
+    struct leat_jpeg_source *source = NULL;
+    if (by_rows && leat_jpeg_huffman_knows(huffman, &r.cinfo, &frame))
+        (void)leat_jpeg_huffman_begin(huffman, NULL, 0, &source);
+    rc = leat_jpeg_coefficients_reserve_row(coefficients, &frame, source);
     if (rc == LEAT_E_UNSUPPORTED)
         leat_fail(error, rc, "JPEG: its coefficients take more than %u MiB", (unsigned)(LEAT_JPEG_MAX_COEFFICIENT_BYTES >> 20));
     else if (rc)
         leat_fail(error, rc, "memory for the coefficients of a photo of %u x %u could not be had", frame.width, frame.height);
-    else if (!read_coefficients(&r, huffman, coefficients))
+    else if (!source && !read_coefficients(&r, huffman, coefficients))
         rc =
             leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: scans of a progressive photo are missing, and libjpeg smooths what they left open");
 out:

@@ -7,8 +7,9 @@
 #include "jpeg/huffman.h"
 #include "jpeg/markers.h"
 
-/* Reads a photo's coefficients into *coefficients, by `huffman` where that knows the photo; errors as leat_jpeg_take_apart. */
-int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data, size_t length,
+/* Reads a photo's coefficients into *coefficients, by `huffman` where that knows the photo; errors as leat_jpeg_take_apart. `by_rows`: what
+ * `huffman` knows is left to be read from coefficients->source, while `data` stays. */
+int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data, size_t length, bool by_rows,
                              struct leat_jpeg_coefficients *coefficients, struct leat_error *error);
 
 /* Huffman tables that a file without tables means. False: libjpeg could not be asked. */

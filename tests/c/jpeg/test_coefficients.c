@@ -118,6 +118,67 @@ static void coefficients_of_every_size_and_run_come_back(void **state)
         }
 }
 
+/* A photo of one sequential Huffman-coded scan: rows of MCUs, read one after the other, are those that are read at once. True: it was. */
+static bool comes_by_rows(const char *name, const uint8_t *data, size_t length)
+{
+    const struct leat_jpeg_coefficients *all, *rows;
+    const uint8_t *skeleton, *other_skeleton;
+    size_t n, other_n;
+    struct leat_jpeg_apart *other = leat_jpeg_apart_new();
+    assert_non_null(other);
+    assert_ok(leat_jpeg_take_apart(apart, data, length, &all, &skeleton, &n, &error));
+    assert_ok(leat_jpeg_take_apart_by_rows(other, data, length, &rows, &other_skeleton, &other_n, &error));
+    assert_int_equal(n, other_n);
+    assert_memory_equal(skeleton, other_skeleton, n);
+    assert_null(all->source);
+    const bool by_rows = rows->source;
+    for (uint32_t y = 0; y < all->frame.mcus_h; y++) {
+        int16_t *of_all[LEAT_JPEG_MAX_COMPONENTS], *of_row[LEAT_JPEG_MAX_COMPONENTS];
+        assert_ok(leat_jpeg_coefficients_row(all, y, of_all, &error));
+        assert_ok(leat_jpeg_coefficients_row(rows, y, of_row, &error));
+        for (unsigned c = 0; c < all->frame.n_components; c++) {
+            const struct leat_jpeg_component *p = &all->frame.component[c];
+            if (memcmp(of_all[c], of_row[c], (size_t)p->blocks_w * p->v * 64 * sizeof(int16_t)))
+                fail_msg("%s: component %u, row %u of MCUs", name, c, y);
+        }
+    }
+    /* and the file can be compared while they are read */
+    assert_ok(leat_jpeg_take_apart_by_rows(other, data, length, &rows, &skeleton, &n, &error));
+    assert_ok(leat_jpeg_together_equals(other, skeleton, n, rows, data, length, &error));
+    leat_jpeg_apart_free(other);
+    return by_rows;
+}
+
+static void rows_of_a_sequential_photo_can_be_had_one_by_one(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < KINDS; k++)
+        for (unsigned way = 0; way < WAYS; way++)
+            for (unsigned restart = 0; restart < 6; restart += 5) {
+                struct photo p = make_photo(&kinds[k], way, 100, 81, 80, restart);
+                const bool by_rows = comes_by_rows(ways[way], p.data, p.length);
+                const bool gray = kinds[k].stored == JCS_GRAYSCALE; /* has one scan in any case */
+                if (by_rows != (way <= OPTIMISED || (gray && (way == SEPARATE || way == MIXED))))
+                    fail_msg("%s, %s: read %s", kinds[k].name, ways[way], by_rows ? "by rows" : "as a whole");
+                free(p.data);
+            }
+}
+
+static void a_row_that_cannot_be_read_ends_the_comparison(void **state)
+{
+    (void)state;
+    struct photo p = make_photo(&kinds[4], BASELINE, 100, 81, 80, 0);
+    const struct leat_jpeg_coefficients *rows;
+    const uint8_t *skeleton;
+    size_t n;
+    for (size_t i = p.length - 40; i < p.length - 4; i++)
+        p.data[i] = (p.length - i) & 1 ? 0 : 0xff; /* ones, with the zeros of stuffing: no code is all ones */
+    assert_ok(leat_jpeg_take_apart_by_rows(apart, p.data, p.length, &rows, &skeleton, &n, &error));
+    assert_int_equal(leat_jpeg_together_equals(apart, skeleton, n, rows, p.data, p.length, &error), LEAT_E_UNSUPPORTED);
+    assert_int_equal(leat_jpeg_take_apart(apart, p.data, p.length, &rows, &skeleton, &n, &error), LEAT_E_DECODE);
+    free(p.data);
+}
+
 static void what_stands_behind_the_end_comes_back(void **state)
 {
     (void)state;
@@ -471,6 +532,8 @@ int main(void)
         cmocka_unit_test(every_kind_of_file_comes_back_byte_for_byte),
         cmocka_unit_test(every_quality_comes_back),
         cmocka_unit_test(coefficients_of_every_size_and_run_come_back),
+        cmocka_unit_test(rows_of_a_sequential_photo_can_be_had_one_by_one),
+        cmocka_unit_test(a_row_that_cannot_be_read_ends_the_comparison),
         cmocka_unit_test(what_stands_behind_the_end_comes_back),
         cmocka_unit_test(fill_bytes_before_markers_come_back),
         cmocka_unit_test(last_bytes_filled_up_with_zeros_come_back),
