@@ -57,6 +57,7 @@ void leat_group_destroy(struct leat_group *g)
     leat_free(g->columns);
     leat_growing_destroy(&g->bytes);
     leat_growing_destroy(&g->moved);
+    leat_growing_destroy(&g->files);
     leat_growing_destroy(&g->values);
     leat_growing_destroy(&g->paths);
     leat_growing_destroy(&g->notes);
@@ -71,13 +72,25 @@ static void empty(struct leat_growing *b)
     b->length = 0;
 }
 
+/* Back again, so that the memory of what only takes files that are read elsewhere is never touched. */
+static void swap_moved(struct leat_group *g)
+{
+    struct leat_growing swap = g->bytes;
+    g->bytes = g->moved;
+    g->moved = swap;
+    g->swapped = !g->swapped;
+}
+
 bool leat_group_begin(struct leat_group *g, uint64_t first_input)
 {
+    if (g->swapped)
+        swap_moved(g);
     drop_all_replacements(g);
     for (uint32_t f = 0; f < g->layout->n_stored; f++)
         empty(&g->columns[f]);
     empty(&g->bytes);
     empty(&g->moved);
+    empty(&g->files);
     empty(&g->values);
     empty(&g->paths);
     empty(&g->notes);
@@ -187,6 +200,12 @@ int leat_group_check_value(const struct leat_store_layout *l, uint32_t f, const 
     return LEAT_OK;
 }
 
+/* A value as it came. */
+static const uint8_t *came(const struct leat_group *g, const struct leat_group_value *value)
+{
+    return value->read ? value->read : g->bytes.data + value->at;
+}
+
 /* ---- finishing: files and photos ----------------------------------------------------------------------------------- */
 
 static int fail_at(struct leat_group *g, uint64_t input, uint32_t field, int code)
@@ -240,7 +259,7 @@ static int note(struct leat_group *g, uint64_t input, enum leat_note_kind kind, 
             continue;
         const struct leat_group_value *value = value_at(g, input, v++);
         if ((int64_t)f == l->name_field && value->length < LEAT_STORE_NAME_BYTES) {
-            name = g->bytes.data + value->at;
+            name = came(g, value);
             name_bytes = value->length;
             break;
         }
@@ -315,7 +334,7 @@ static int check_photo(struct leat_group *g, struct leat_group_value *value, con
 static int look(struct leat_group *g, uint64_t input, uint32_t field, struct leat_group_value *value, const struct leat_photo_hooks *hooks,
                 void *checker, const struct leat_group_options *options)
 {
-    const uint8_t *data = g->bytes.data + value->at;
+    const uint8_t *data = came(g, value);
     size_t length = value->length;
     struct leat_photo_facts facts = {0};
     int rc = hooks->probe(data, length, &facts, &g->error);
@@ -390,23 +409,38 @@ static int look_at_sample(struct leat_group *g, uint64_t input, const struct lea
     return LEAT_OK;
 }
 
+/* Makes room for the files of a sample beside `bytes`. */
+static bool reserve_files(struct leat_group *g, uint64_t input)
+{
+    uint64_t bytes = 0; /* fewer than there are in `bytes` */
+    for (uint32_t v = 0; v < g->layout->n_varying; v++)
+        bytes += value_at(g, input, v)->path ? value_at(g, input, v)->length : 0;
+    g->files.length = 0;
+    return leat_growing_reserve(&g->files, bytes + 1);
+}
+
 static int read_files(struct leat_group *g, uint64_t input)
 {
     const struct leat_store_layout *l = g->layout;
+    const bool moves = g->moved.length > 0;
     uint32_t v = 0;
+    if (moves && !reserve_files(g, input))
+        return leat_fail(&g->error, LEAT_E_NOMEM, "no memory for the files of a sample");
     for (uint32_t f = 0; f < l->n_stored; f++) {
         if (!l->info[f].varying)
             continue;
-        const struct leat_group_value *value = value_at(g, input, v++);
+        struct leat_group_value *value = value_at(g, input, v++);
         if (!value->path)
             continue;
-        uint8_t *data = g->bytes.data + value->at;
+        uint8_t *data = moves ? leat_growing_extend(&g->files, value->length) : g->bytes.data + value->at;
         const char *path = (const char *)g->paths.data + value->path - 1;
         int rc = read_file(path, data, value->length, &g->error);
         if (!rc && (rc = leat_group_check_value(l, f, data, value->length, &g->error)))
             leat_error_at_file(&g->error, path, LEAT_NO_OFFSET);
         if (rc)
             return fail_at(g, input, f, rc);
+        if (moves)
+            value->read = data;
     }
     return LEAT_OK;
 }
@@ -426,12 +460,13 @@ static bool move_sample(struct leat_group *g, uint64_t input)
     for (uint32_t v = 0; v < g->layout->n_varying; v++) {
         struct leat_group_value *value = value_at(g, input, v);
         if (ok && !is_dropped(g, input)) {
-            const uint8_t *from = value->instead ? value->instead : g->bytes.data + value->at;
+            const uint8_t *from = value->instead ? value->instead : came(g, value);
             value->at = g->moved.length;
             ok = leat_growing_append(&g->moved, from, value->length) &&
                  leat_growing_append(&g->moved, value->rows, leat_store_rows_length(&value->record));
         }
         drop_replacements(value);
+        value->read = NULL;
     }
     return ok;
 }
@@ -583,11 +618,8 @@ static bool append_directory(struct leat_group *g, uint32_t n_rows, uint64_t col
 static int build(struct leat_group *g)
 {
     uint32_t n_rows = g->n_inputs - g->n_skipped;
-    if (g->moved.length) {
-        struct leat_growing swap = g->bytes;
-        g->bytes = g->moved;
-        g->moved = swap;
-    }
+    if (g->moved.length)
+        swap_moved(g);
     if (g->n_skipped)
         close_gaps(g);
     g->values.length = (size_t)n_rows * g->layout->n_varying * sizeof(struct leat_group_value);

@@ -24,6 +24,7 @@
 struct leat_group_value {
     uint64_t at, length; /* in `bytes` */
     uint64_t path;       /* 1 + place in `paths`, or 0 */
+    const uint8_t *read; /* of a file, until it has moved: where it is in `files`, or NULL if it is in `bytes` */
     uint8_t *instead;    /* what replaces it, of record.length bytes, or NULL */
     uint8_t *rows;       /* the row index of a photo, of record.extra bytes, or NULL */
     struct leat_store_record record;
@@ -44,6 +45,8 @@ struct leat_group {
     uint64_t input_bytes;         /* what decides when it is full */
     struct leat_growing bytes;    /* the group as it will be written */
     struct leat_growing moved;    /* the same, where payloads had to move */
+    struct leat_growing files;    /* of one sample, once payloads move: so they are read to where the last sample's were */
+    bool swapped;                 /* `bytes` and `moved` are each other */
     struct leat_growing *columns; /* per stored field of fixed size: its values */
     struct leat_growing values;   /* struct leat_group_value [n_inputs][n_varying] */
     struct leat_growing paths;
