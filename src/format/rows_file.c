@@ -240,14 +240,16 @@ static bool refused(const struct leat_rows_file *file, const char *what)
     return false;
 }
 
-/* Makes the folders on the way to the file. */
-static void make_folders(char *path)
+/* Makes the folders on the way to the file. 0, or the errno of the last one that could not be made. */
+static int make_folders(char *path)
 {
+    int why = 0;
     for (char *p = path; (p = strchr(p + 1, '/'));) {
         *p = 0;
-        mkdir(path, 0777); /* opening says what is wrong */
+        why = mkdir(path, 0777) && errno != EEXIST ? errno : 0;
         *p = '/';
     }
+    return why;
 }
 
 static bool lock(int fd, int wait_ms)
@@ -321,8 +323,10 @@ int leat_rows_file_begin(struct leat_rows_file *file, int wait_ms, leat_rows_fou
     for (int attempt = 0; attempt < 3; attempt++) {
         fd = open_file(file->path, O_RDWR);
         if (fd < 0 && errno == ENOENT) {
-            make_folders(file->path);
+            const int why = make_folders(file->path);
             fd = open_file(file->path, O_RDWR | O_CREAT);
+            if (fd < 0 && errno == ENOENT && why)
+                errno = why; /* there is no folder, and this is the reason */
         }
         if (fd < 0) {
             refused(file, "cannot be opened for writing");

@@ -6,6 +6,10 @@ import hashlib
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
+import tempfile
+import textwrap
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +137,23 @@ def test_a_place_that_cannot_be_written_is_no_error(photos: Path, tmp_path: Path
         warnings.simplefilter("error")
         ds = leat.open(photos, index_dir=tmp_path / "file" / "indexes")
     assert crops(ds) == crops(leat.open(photos))
+
+
+def test_the_log_says_why_the_folder_could_not_be_made(photos: Path) -> None:
+    script = """
+        import os, sys, leat
+        ds = leat.open(sys.argv[1], index_dir=sys.argv[2])
+        for _ in leat.Loader(ds, batch_size=2, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))]}):
+            pass
+        if os.geteuid() == 0:  # who may do anything becomes somebody who may not
+            os.seteuid(65534)
+        del ds
+    """
+    with tempfile.TemporaryDirectory() as parent:  # that everybody may enter
+        os.chmod(parent, 0o555)
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), photos, f"{parent}/indexes"], text=True, stderr=subprocess.PIPE,
+                              env=dict(os.environ, LEAT_LOG="warning"), check=True)  # fmt: skip
+    assert "cannot be opened for writing (Permission denied)" in done.stderr
 
 
 def test_a_file_in_the_place_of_the_folder_for_indexes_is_an_error(photos: Path, tmp_path: Path) -> None:
