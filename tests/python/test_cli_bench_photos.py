@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import resource
 import signal
 import subprocess
@@ -56,9 +57,22 @@ def test_each_form_is_measured_with_each_largest_side(photos: Path, tmp_path: Pa
     assert len(found["advice"]) == 3 and "at most 30 pixels" in found["advice"][2]
 
 
-def test_as_many_photos_are_packed_as_asked_for(photos: Path, tmp_path: Path) -> None:
+def test_the_advice_goes_from_the_fewest_bytes_to_forms_that_are_faster_by_a_twentieth(photos: Path, tmp_path: Path) -> None:
+    found = report(photos, "--max-side", "60,30", temporary=tmp_path)
+    for side, said in zip((None, 60, 30), found["advice"], strict=True):
+        forms = sorted((f for f in found["forms"] if f["max_side"] == side), key=lambda f: f["bytes_per_photo"])
+        expected = [forms[0]]
+        while faster := [f for f in forms if f["photos_per_second"] >= expected[-1]["photos_per_second"] * 1.05]:
+            expected.append(faster[0])
+        assert re.findall("original|fast|raw", said.partition(": ")[2]) == [f["form"] for f in expected]
+
+
+def test_as_many_photos_are_packed_as_asked_for_spread_over_all(photos: Path, tmp_path: Path) -> None:
     found = report(photos, "--samples", 5, temporary=tmp_path)
     assert found["samples"] == 5 and found["count"] == 32
+    sizes = [p.stat().st_size for p in sorted(photos.rglob("*.jpg"))]
+    assert len(set(sizes)) > 16  # so that other photos would be noticed
+    assert found["source_bytes_per_photo"] == sum(sizes[i] for i in (0, 6, 12, 19, 25)) / 5
     assert [f["photos"] for f in found["forms"]] == [5, 5, 5]
 
 
