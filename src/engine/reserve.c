@@ -103,8 +103,9 @@ static int book(struct leat_task *t, uint64_t more, struct leat_error *error)
         return LEAT_IO_PENDING;
     return leat_fail(error, LEAT_E_BUDGET,
                      "a value that needs %" PRIu64 " bytes to be read and decoded does not fit into budget_bytes = %" PRIu64
-                     " beside its batch and scratch; raise it",
-                     more, l->budget);
+                     " beside its batch and scratch; raise it to at least %" PRIu64,
+                     more, l->budget,
+                     l->fixed + l->task_bytes + more + l->in_flight + l->task_reserve); /* with what other tasks usually have */
 }
 
 int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, struct leat_error *error)
@@ -115,8 +116,8 @@ int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, st
     if (bytes > l->budget || decoding > l->budget)
         return leat_fail(error, LEAT_E_BUDGET,
                          "a value of %" PRIu64 " bytes that takes %" PRIu64 " bytes to decode does not fit into budget_bytes = %" PRIu64
-                         "; raise it",
-                         bytes, decoding, l->budget);
+                         "; raise it to at least %" PRIu64,
+                         bytes, decoding, l->budget, l->fixed + l->estimate + l->task_reserve + leat_region_round(bytes) + decoding);
     bool grows = bytes > t->room;
     leat_engine_lock();
     uint64_t wanted = decoding > t->decoding ? decoding - t->decoding : 0, room = t->room;

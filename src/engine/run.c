@@ -385,7 +385,7 @@ static int make_fetched(struct leat_task *t)
                 return rc;
             leat_task_relax(t);
             if (rc) {
-                if (is_broken(rc))
+                if (is_broken(rc) || rc == LEAT_E_BUDGET)
                     leat_error_at_extent(&t->error, t->refs[i].source, &t->fetch.extent);
                 leat_error_at_sample(&t->error, LEAT_NO_SAMPLE, field_name(t, l->groups[t->group].field));
                 row_failed(t, i, rc, broken);

@@ -206,6 +206,29 @@ static void promise_4_large_photos_stay_within_budget_and_held(void **state)
     }
 }
 
+/* The error names the file, and a budget: who does as it says gets past that photo. */
+static void assert_says_which_budget_helps(struct leat_error error, struct leat_dataset *dataset, struct leat_loader_options options)
+{
+    static const char words[] = "raise it to at least ";
+    const int64_t refused = error.sample;
+    int rc = LEAT_E_BUDGET;
+    for (int tries = 0; rc == LEAT_E_BUDGET && error.sample == refused && tries < 4; tries++) {
+        const char *said = strstr(error.message, words);
+        assert_true(error.file[0]);
+        assert_non_null(said);
+        const uint64_t told = strtoull(said + strlen(words), NULL, 10);
+        assert_true(told > options.budget_bytes);
+        options.budget_bytes = told;
+        struct leat_loader *loader = test_loader(dataset, &options);
+        struct leat_batch *b;
+        const uint64_t iteration = test_start(loader);
+        while ((rc = leat_loader_next(loader, iteration, -1, &b, &error)) == LEAT_OK)
+            leat_batch_free(b);
+        leat_loader_close(loader);
+    }
+    assert_true(rc == LEAT_E_END || (rc == LEAT_E_BUDGET && error.sample != refused));
+}
+
 /* Takes batches until a large photo does not fit; returns the iteration. */
 static uint64_t read_to_a_photo_beyond_the_budget(struct leat_loader *loader)
 {
@@ -231,6 +254,7 @@ static void a_photo_that_no_budget_of_this_size_can_decode_is_an_error_that_says
     struct leat_batch *b;
     uint64_t iteration = read_to_a_photo_beyond_the_budget(loader);
     assert_int_equal(leat_loader_next(loader, iteration, -1, &b, &error), LEAT_E_BUDGET);
+    assert_says_which_budget_helps(error, dataset, options);
     leat_loader_close(loader);
     leat_dataset_release(dataset);
 }
