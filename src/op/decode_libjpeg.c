@@ -27,10 +27,10 @@
 
 /* ---- errors ------------------------------------------------------------------------------------------------------- */
 
-/* A kind of JPEG that libjpeg has no decoder for, rather than damage: lossless, 12 bits, colours that it cannot convert. */
+/* A kind of JPEG that libjpeg has no decoder for, rather than damage: lossless, 12 bits. */
 static bool is_unknown_kind(int code)
 {
-    return code == JERR_SOF_UNSUPPORTED || code == JERR_BAD_PRECISION || code == JERR_CONVERSION_NOTIMPL;
+    return code == JERR_SOF_UNSUPPORTED || code == JERR_BAD_PRECISION;
 }
 
 /* What to return after a jump. */

@@ -365,6 +365,10 @@ static void a_header_that_makes_no_frame_is_refused(void **state)
         assert_int_equal(leat_jpeg_fast_frame(packed, packed_length, &frame, &error), LEAT_E_DECODE);
         *at = was;
     }
+    for (unsigned orientation = 0; orientation <= 9; orientation += 9) {
+        packed[39] = (uint8_t)orientation;
+        assert_int_equal(leat_jpeg_fast_frame(packed, packed_length, &frame, &error), LEAT_E_DECODE);
+    }
     free(packed);
     free(jpeg);
 }

@@ -3,6 +3,7 @@
 
 #include <jerror.h>
 
+#include "base/bytes.h"
 #include "op/decode_libjpeg.h"
 
 /* ---- damage ------------------------------------------------------------------------------------------------------- */
@@ -324,6 +325,9 @@ static void markers_without_a_body_before_the_frame_are_read_over_as_libjpeg_doe
     assert_ok(leat_photo_probe(more, length + 6, &info, &error));
     assert_int_equal(info.width, w);
     assert_int_equal(info.height, h);
+    struct forms forms = forms_of("markers without a body", more, length + 6);
+    assert_int_equal(forms.form[forms.n - 1].form, LEAT_FORM_FAST);
+    forms_free(&forms);
     free(more);
     free(data);
     free(pixels);
@@ -474,6 +478,96 @@ static void a_kind_without_a_decoder_is_not_called_damaged(void **state)
     free(pixels);
 }
 
+static void photos_of_two_or_five_components_are_refused(void **state)
+{
+    (void)state;
+    uint8_t *pixels = photo_pixels(16, 16, 5, 1);
+    for (int components = 2; components <= 5; components += 3) {
+        struct jpeg_compress_struct c;
+        struct jpeg_error_mgr errors;
+        unsigned char *data = NULL;
+        unsigned long length = 0;
+        c.err = jpeg_std_error(&errors);
+        jpeg_create_compress(&c);
+        jpeg_mem_dest(&c, &data, &length);
+        c.image_width = c.image_height = 16;
+        c.in_color_space = JCS_UNKNOWN;
+        c.input_components = components;
+        jpeg_set_defaults(&c);
+        if (components > 4) { /* a scan has four at most */
+            static const jpeg_scan_info scans[] = {{4, {0, 1, 2, 3}, 0, 63, 0, 0}, {1, {4}, 0, 63, 0, 0}};
+            c.scan_info = scans;
+            c.num_scans = 2;
+        }
+        jpeg_start_compress(&c, TRUE);
+        for (unsigned y = 0; y < 16; y++) {
+            JSAMPROW row = pixels + (size_t)y * 16 * (unsigned)components;
+            jpeg_write_scanlines(&c, &row, 1);
+        }
+        jpeg_finish_compress(&c);
+        jpeg_destroy_compress(&c);
+        assert_int_equal(leat_photo_check(checker, data, length, &error), LEAT_E_DECODE);
+        assert_non_null(strstr(error.message, "colour components"));
+        free(data);
+    }
+    free(pixels);
+}
+
+/* A gray photo of nothing but zeros; a block takes a byte. */
+static void a_fast_form_of_more_pixels_than_are_decoded_is_refused(void **state)
+{
+    (void)state;
+    enum { ACROSS = 8190, HEADER = 44 + 4 + 128 };
+    for (uint32_t down = 512; down <= 513; down++) { /* 2^28 pixels, less 65536; and more */
+        const size_t rows = HEADER + 4 * down, length = rows + (size_t)ACROSS * down + 64;
+        uint8_t *p = calloc(length, 1);
+        assert_non_null(p);
+        memcpy(p, "LEATjpg1", 8);
+        leat_put_u32(p + 24, ACROSS * down);
+        leat_put_u16(p + 32, 8 * ACROSS);
+        leat_put_u16(p + 34, (uint16_t)(8 * down));
+        p[37] = p[38] = p[39] = 1; /* components, tables, orientation */
+        p[44] = p[45] = 1;
+        for (uint32_t row = 0; row < down; row++)
+            leat_put_u32(p + HEADER + 4 * (size_t)row, ACROSS * (row + 1));
+        const struct leat_decode_request request = {.data = p, .length = length, .form = LEAT_FORM_FAST};
+        uint32_t w, h;
+        const int rc = leat_decoder_open(decoder, &request, &w, &h, &error);
+        assert_int_equal(rc, down == 512 ? LEAT_OK : LEAT_E_DECODE);
+        if (!rc)
+            assert_ok(leat_decoder_end(decoder, &error));
+        free(p);
+    }
+}
+
+/* Bytes above the crop are damaged, of which the index says where to begin. */
+static void a_crop_is_read_by_the_row_index_it_is_given(void **state)
+{
+    (void)state;
+    size_t length;
+    uint8_t *pixels = photo_pixels(64, 640, 3, 4), *data = photo_encode(&styles[2], pixels, 64, 640, 90, &length);
+    struct forms forms = forms_of("a high photo", data, length);
+    struct photo_full full = photo_reference(data, length, false, 1);
+    assert_non_null(forms.rows);
+    const size_t scan = segment(data, length, 0xda);
+    memset(data + scan + 400, 0xff, 40); /* many markers: no decoder gets over these */
+    const struct forms with_rows = {.name = "damaged above", .form = {forms.form[1]}, .n = 1};
+    check_box(&with_rows, &full, 1, 5, 600, 30, 20, false);
+    const struct leat_decode_request without = {.data = data, .length = length};
+    const uint8_t *row;
+    uint32_t w, h;
+    assert_ok(leat_decoder_open(decoder, &without, &w, &h, &error));
+    int rc = leat_decoder_begin(decoder, 1, 5, 600, 30, 20, &error);
+    if (!rc)
+        rc = leat_decoder_row(decoder, &row, &error);
+    assert_int_equal(rc, LEAT_E_DECODE);
+    assert_ok(leat_decoder_end(decoder, &error));
+    forms_free(&forms);
+    free(full.pixels);
+    free(data);
+    free(pixels);
+}
+
 /* libjpeg reads the coefficients of such a photo, and says no only where pixels are asked for. In scans of their own, components of one
  * block are whole with any factors. */
 static void factors_that_do_not_divide_the_largest_are_refused_by_the_check_too(void **state)
@@ -511,6 +605,9 @@ int main(void)
         cmocka_unit_test(thousands_of_scans_are_refused),
         cmocka_unit_test(large_photos_have_fewer_scans_than_small_ones),
         cmocka_unit_test(a_kind_without_a_decoder_is_not_called_damaged),
+        cmocka_unit_test(photos_of_two_or_five_components_are_refused),
+        cmocka_unit_test(a_fast_form_of_more_pixels_than_are_decoded_is_refused),
+        cmocka_unit_test(a_crop_is_read_by_the_row_index_it_is_given),
         cmocka_unit_test(factors_that_do_not_divide_the_largest_are_refused_by_the_check_too),
     };
     return cmocka_run_group_tests(tests, make_decoders, free_decoders);
