@@ -144,4 +144,35 @@ static inline uint8_t *decode_all(const uint8_t *data, size_t length, bool gray,
     return decode_request(&request, w, h);
 }
 
+/* Where the segment with this marker begins; the file must have it. */
+static inline size_t segment(const uint8_t *data, size_t length, uint8_t marker)
+{
+    for (size_t at = 2; at + 4 < length; at += 2u + (size_t)(data[at + 2] << 8 | data[at + 3])) {
+        assert_int_equal(data[at], 0xff);
+        if (data[at + 1] == marker)
+            return at;
+    }
+    fail_msg("no segment %x", marker);
+    return 0;
+}
+
+/* Decodes the middle pixel, then reads on to the end. */
+static inline int decode_a_pixel_and_scan(const uint8_t *data, size_t length)
+{
+    uint32_t w, h;
+    const uint8_t *row;
+    struct leat_decode_request request = {.data = data, .length = length, .scan_to_end = true};
+    int rc = leat_decoder_open(decoder, &request, &w, &h, &error);
+    if (rc)
+        return rc;
+    rc = leat_decoder_begin(decoder, 1, w / 2, h / 2, 1, 1, &error);
+    if (!rc)
+        rc = leat_decoder_row(decoder, &row, &error);
+    if (rc) {
+        leat_decoder_end(decoder, NULL);
+        return rc;
+    }
+    return leat_decoder_end(decoder, &error);
+}
+
 #endif
