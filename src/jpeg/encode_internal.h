@@ -26,7 +26,6 @@
 #define LEAT_JPEG_ENTRIES (LEAT_JPEG_FIRST_ESCAPE + LEAT_JPEG_ESCAPES)
 
 #define LEAT_JPEG_ITEMS 4096
-#define LEAT_JPEG_MCU_BLOCKS 10
 /* No block has more: two for each coefficient, three for a run; a vector of them may be written behind the last. */
 #define LEAT_JPEG_BLOCK_ITEMS 134
 #define LEAT_JPEG_MCU_ITEMS (LEAT_JPEG_MCU_BLOCKS * LEAT_JPEG_BLOCK_ITEMS + 64)

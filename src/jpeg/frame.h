@@ -19,6 +19,7 @@
 #include "leat/leat.h"
 
 #define LEAT_JPEG_MAX_COMPONENTS 4
+#define LEAT_JPEG_MCU_BLOCKS 10 /* of an MCU, in a scan of several components, at most (ITU-T T.81, B.2.3) */
 
 /* What the components are. CMYK and YCCK are stored inverted, as Adobe writes them. */
 enum leat_jpeg_colour { LEAT_JPEG_GRAY = 0, LEAT_JPEG_YCC, LEAT_JPEG_RGB, LEAT_JPEG_CMYK, LEAT_JPEG_YCCK };

@@ -85,7 +85,7 @@ bool leat_jpeg_huffman_knows(struct leat_jpeg_huffman *h, const struct jpeg_deco
         if (component >= frame->n_components || !make_tables(h, cinfo, c->dc_tbl_no, c->ac_tbl_no))
             return false;
         for (unsigned n = frame->component[component].h * frame->component[component].v; n; n--) {
-            if (h->mcu.n_blocks == LEAT_JPEG_MAX_BLOCKS)
+            if (h->mcu.n_blocks == LEAT_JPEG_MCU_BLOCKS)
                 return false;
             h->mcu.block[h->mcu.n_blocks].dc = &h->dc[c->dc_tbl_no];
             h->mcu.block[h->mcu.n_blocks].ac = &h->ac[c->ac_tbl_no];

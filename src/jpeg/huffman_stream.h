@@ -7,8 +7,7 @@
 #include "jpeg/frame.h"
 #include "jpeg/huffman_tables.h"
 
-#define LEAT_JPEG_MAX_BLOCKS 10 /* of an MCU */
-/* An MCU takes at most 10 * 64 codes of 16 bits with values of 15: 2480 bytes. */
+/* An MCU takes at most LEAT_JPEG_MCU_BLOCKS * 64 codes of 16 bits with values of 15: 2480 bytes. */
 #define LEAT_JPEG_MCU_BYTES 4096
 #define LEAT_JPEG_STREAM_BYTES 12288
 
@@ -49,7 +48,7 @@ struct leat_jpeg_mcu {
         const struct leat_jpeg_dc_table *dc;
         const struct leat_jpeg_ac_table *ac;
         unsigned component;
-    } block[LEAT_JPEG_MAX_BLOCKS];
+    } block[LEAT_JPEG_MCU_BLOCKS];
 };
 /* Where the blocks of the next MCU go, and by how many blocks those of the MCU after it are further on. */
 struct leat_jpeg_places {
@@ -57,7 +56,7 @@ struct leat_jpeg_places {
         int16_t *coefficients;
         uint8_t *last;
         unsigned step, last_step; /* last_step is 0 where `last` is not wanted and each is written to the same place */
-    } block[LEAT_JPEG_MAX_BLOCKS];
+    } block[LEAT_JPEG_MCU_BLOCKS];
 };
 
 /* The loops. Each reads n MCUs between which no restart marker lies, and returns false where it could not. */

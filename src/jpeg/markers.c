@@ -1,7 +1,8 @@
 /*
  * Walking markers as libjpeg does. It is strict: what stands between two segments must be a marker, lengths must fit, and
- * nothing may be defined that libjpeg would refuse. A file has been read by libjpeg or by huffman.h before it comes here,
- * so strictness costs nothing there; a skeleton may be hostile.
+ * nothing may be defined that libjpeg would refuse. A skeleton may be hostile. A file has been read by libjpeg or by
+ * huffman.h before it comes here: strictness costs the fast form of the few that have a marker which libjpeg reads over
+ * (DNL), or two components of one name.
  */
 #include "jpeg/markers.h"
 
@@ -110,7 +111,7 @@ static bool read_scan(struct leat_jpeg_walk *walk, const struct leat_jpeg_frame 
     scan->se = q[1];
     scan->ah = q[2] >> 4;
     scan->al = q[2] & 15;
-    if (scan->n > 1 && blocks > 10)
+    if (scan->n > 1 && blocks > LEAT_JPEG_MCU_BLOCKS)
         return false;
     if (!walk->progressive)
         return true; /* whatever these say: libjpeg reads all coefficients and warns */
