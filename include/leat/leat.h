@@ -341,8 +341,8 @@ LEAT_API int leat_dataset_column(const struct leat_dataset *dataset, size_t fiel
                                  struct leat_error *error);
 
 /* Checks every byte of the files at `path` (a file, manifest or folder), and that each photo in the fast form gives back the file that it
- * was made from, for which each thread takes the memory of a photo's coefficients. `report` is called for each fault, from the
- * calling thread, with a filled error; returning non-zero stops. `progress` (may be NULL) is called now and then.
+ * was made from, and would be decoded as that is, for which each thread takes the memory of a photo's coefficients. `report` is called for
+ * each fault, from the calling thread, with a filled error; returning non-zero stops. `progress` (may be NULL) is called now and then.
  * Returns LEAT_OK if all is whole, LEAT_E_CORRUPT if anything was reported, else what stopped it. */
 struct leat_verify_options {
     size_t struct_size;

@@ -49,4 +49,8 @@ uint64_t leat_jpeg_restore_most_bytes(const struct leat_jpeg_frame *frame, const
 /* The original file. *out is ended with leat_free. Errors: CORRUPT (what comes out is not what went in), NOMEM. Any thread. */
 int leat_jpeg_restore(const void *data, size_t length, uint8_t **out, size_t *out_length, struct leat_error *error);
 
+/* Whether the form is that of the file that it gives back: also what only decoding takes from it (sizes, sampling, tables of quantisation,
+ * colour) is what that file says. Errors: CORRUPT (it is not), NOMEM. Any thread. */
+int leat_jpeg_fast_check(const void *data, size_t length, struct leat_error *error);
+
 #endif

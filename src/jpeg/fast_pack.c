@@ -157,3 +157,27 @@ int leat_jpeg_restore(const void *data, size_t length, uint8_t **out, size_t *ou
     leat_jpeg_coefficients_destroy(&coefficients);
     return rc;
 }
+
+int leat_jpeg_fast_check(const void *data, size_t length, struct leat_error *error)
+{
+    const struct leat_jpeg_coefficients *coefficients;
+    const uint8_t *skeleton;
+    uint8_t *file = NULL;
+    size_t file_length, skeleton_length;
+    struct leat_jpeg_frame frame;
+    struct leat_jpeg_apart *apart = NULL;
+    int rc = leat_jpeg_restore(data, length, &file, &file_length, error);
+    if (rc)
+        return rc;
+    if (!(apart = leat_jpeg_apart_new()))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for checking a photo");
+    if (!rc)
+        rc = leat_jpeg_take_apart_by_rows(apart, file, file_length, &coefficients, &skeleton, &skeleton_length, error);
+    if (!rc)
+        rc = leat_jpeg_fast_frame(data, length, &frame, error);
+    if (rc != LEAT_E_NOMEM && (rc || memcmp(&frame, &coefficients->frame, sizeof frame)))
+        rc = leat_fail(error, LEAT_E_CORRUPT, "a photo in the decode-fast form is damaged: its header is not that of the original");
+    leat_jpeg_apart_free(apart);
+    leat_free(file);
+    return rc;
+}

@@ -159,7 +159,7 @@ const char *leat_store_fault_text(enum leat_fault_kind kind)
     case LEAT_FAULT_FORM:
         return "the photo is not stored in the form that the index says";
     case LEAT_FAULT_RESTORE:
-        return "the photo in the fast form does not give back the file that it was made from";
+        return "the photo in the fast form does not give back the file that it was made from, or not its pixels";
     }
     return "unknown fault";
 }

@@ -1,7 +1,7 @@
 /*
  * A checksum says that a fast photo is what was written. What was made of it on the way there (by another program, an older version, a
  * machine whose memory erred between the trial and the checksum) only the way back says: the file that it was made from is coded again
- * and compared with the checksum of that file, which the fast form carries.
+ * and compared with the checksum of that file, which the fast form carries; and then with what the form says of it to who decodes.
  */
 #include "store/restore.h"
 
@@ -63,10 +63,7 @@ static int restore_photo(struct leat_growing *buffer, const struct leat_store_la
     rc = take_payload(buffer, l, f, p, g, &record, error);
     if (rc)
         return rc == LEAT_E_END ? LEAT_OK : rc;
-    uint8_t *out = NULL;
-    size_t length;
-    rc = leat_jpeg_restore(buffer->data, record.length, &out, &length, error);
-    leat_free(out);
+    rc = leat_jpeg_fast_check(buffer->data, record.length, error);
     if (rc != LEAT_E_CORRUPT)
         return rc;
     leat_store_fault_add(faults, LEAT_FAULT_RESTORE, f, row, 1, record.offset);

@@ -158,14 +158,9 @@ static int report_fault(struct job *job, uint64_t group, const struct leat_store
     return report(job->options, &fault);
 }
 
+/* What was found before reading failed, or memory was out, is a fault all the same. */
 static int report_result(struct job *job, const struct result *r)
 {
-    if (r->status == LEAT_E_NOMEM) {
-        job->failed = r->error;
-        return LEAT_E_CANCELLED;
-    }
-    if (r->status)
-        return report(job->options, &r->error);
     int rc = LEAT_OK;
     for (uint32_t i = 0; i < r->faults.n && rc != LEAT_E_CANCELLED; i++)
         rc = report_fault(job, r->group, &r->faults.list[i]);
@@ -176,7 +171,12 @@ static int report_result(struct job *job, const struct result *r)
         leat_error_at_file(&fault, job->s->path, (int64_t)job->s->groups[r->group].offset);
         rc = report(job->options, &fault);
     }
-    return rc;
+    if (!r->status || rc == LEAT_E_CANCELLED)
+        return rc;
+    if (r->status != LEAT_E_NOMEM)
+        return report(job->options, &r->error);
+    job->failed = r->error;
+    return LEAT_E_CANCELLED;
 }
 
 static int place_fault(struct job *job, uint64_t offset, const char *what)

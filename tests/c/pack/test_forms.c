@@ -883,14 +883,30 @@ static int check_photo(void *checker, const void *data, size_t length, uint8_t *
 }
 
 enum { UNREAD = 64 }; /* bytes that a fast photo ends with */
-static unsigned packed_photos, spoiled_photo, spoiled_tenth;
+static unsigned packed_photos, spoiled_photo;
+static size_t (*spoiled_place)(const uint8_t *fast, size_t length, unsigned which);
+static unsigned spoiled_which;
 static int pack_and_spoil(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out, size_t *out_length,
                           struct leat_error *error)
 {
     int rc = leat_photo_pack(checker, form, data, length, out, out_length, error);
     if (!rc && packed_photos++ == spoiled_photo)
-        (*out)[(*out_length - UNREAD) * spoiled_tenth / 10] ^= 0x10;
+        (*out)[spoiled_place(*out, *out_length, spoiled_which)] ^= 0x10;
     return rc;
+}
+
+/* Where the file that comes back is made from: rows and skeleton. */
+static size_t place_of_tenth(const uint8_t *fast, size_t length, unsigned which)
+{
+    (void)fast;
+    return (length - UNREAD) * (5 + which) / 10;
+}
+
+/* In a table of quantisation, which only decoding takes from there: docs/format.md. */
+static size_t place_in_table(const uint8_t *fast, size_t length, unsigned which)
+{
+    (void)length;
+    return 44 + 4 * (size_t)fast[37] + 126 / 4 * which;
 }
 
 struct verdict {
@@ -906,9 +922,8 @@ static int note_fault(void *user, const struct leat_error *fault)
 }
 
 /* The checksums are those of what was written: only putting the photo together again tells. */
-static void verify_finds_a_fast_photo_that_does_not_give_back_what_came(void **state)
+static void assert_found_wherever_spoiled(size_t (*place)(const uint8_t *fast, size_t length, unsigned which))
 {
-    (void)state;
     const struct leat_photo_hooks hooks = {probe_facts, new_checker, free_checker, check_photo, pack_and_spoil, NULL};
     struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE};
     struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
@@ -916,8 +931,9 @@ static void verify_finds_a_fast_photo_that_does_not_give_back_what_came(void **s
     struct leat_source *s;
     o.num_threads = 1;
     o.overwrite = true;
+    spoiled_place = place;
     for (spoiled_photo = BASELINE; spoiled_photo <= TRAILED; spoiled_photo++)
-        for (spoiled_tenth = 5; spoiled_tenth < 10; spoiled_tenth++) {
+        for (spoiled_which = 0; spoiled_which < 5; spoiled_which++) {
             struct leat_writer *w;
             struct verdict verdict = {0};
             struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 2, .report = note_fault, .user = &verdict};
@@ -937,6 +953,50 @@ static void verify_finds_a_fast_photo_that_does_not_give_back_what_came(void **s
             assert_int_equal(verdict.last.offset, extent_of(s, spoiled_photo).offset);
             leat_source_close(s);
         }
+}
+
+static void verify_finds_a_fast_photo_that_does_not_give_back_what_came(void **state)
+{
+    (void)state;
+    assert_found_wherever_spoiled(place_of_tenth);
+}
+
+static void verify_finds_a_fast_photo_that_is_decoded_to_other_pixels_than_what_came(void **state)
+{
+    (void)state;
+    assert_found_wherever_spoiled(place_in_table);
+}
+
+static void a_fault_that_was_found_is_reported_where_memory_is_out_behind_it(void **state)
+{
+    (void)state;
+    const struct leat_allocator plain = leat_allocator;
+    struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
+    struct leat_error error;
+    struct leat_source *s;
+    pack(path, &o);
+    assert_ok(leat_source_open(path, NULL, &s, &error));
+    const off_t at = (off_t)extent_of(s, BASELINE).offset + 100;
+    leat_source_close(s);
+    const int fd = open(path, O_RDWR);
+    uint8_t byte;
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+    bool reached = true, both = false;
+    for (int n = 0; reached; n++) {
+        struct verdict verdict = {0};
+        struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 1, .report = note_fault, .user = &verdict};
+        atomic_store(&allocations_left, n);
+        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        const int rc = leat_verify(path, &v, &error);
+        reached = atomic_load(&allocations_left) < 0;
+        leat_allocator = plain;
+        assert_int_equal(rc, reached ? LEAT_E_NOMEM : LEAT_E_CORRUPT);
+        both |= reached && verdict.faults == 1;
+    }
+    assert_true(both);
 }
 
 static void without_memory_verifying_fails_and_reports_no_fault(void **state)
@@ -982,6 +1042,8 @@ int main(int argc, char **argv)
         TEST(when_a_write_fails_a_resume_finishes),
         TEST(without_memory_reading_what_came_fails_cleanly),
         TEST(verify_finds_a_fast_photo_that_does_not_give_back_what_came),
+        TEST(verify_finds_a_fast_photo_that_is_decoded_to_other_pixels_than_what_came),
+        TEST(a_fault_that_was_found_is_reported_where_memory_is_out_behind_it),
         TEST(without_memory_verifying_fails_and_reports_no_fault),
         TEST(golden_photos_come_back_and_are_written_as_they_were),
         TEST(odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back),
