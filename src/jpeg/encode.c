@@ -121,7 +121,9 @@ static void fill_size(uint32_t *zero, uint32_t code, unsigned size)
     }
 }
 
-static bool make_dc(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbols *symbols, uint32_t *entry)
+/* Codes of a table and the entries of its first `runs` runs of zeros; one for DC, whose symbols are sizes alone. Where the table is the
+ * one of the last scan they stay. False: no such table was given, or it is none. */
+static bool make_table(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbols *symbols, unsigned runs, uint32_t *entry)
 {
     if (!memcmp(&codes->source, symbols, sizeof *symbols))
         return codes->source.set;
@@ -129,21 +131,7 @@ static bool make_dc(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbol
     if (!symbols->set || !assign(codes, symbols))
         return false;
     codes->source = *symbols;
-    entry[256] = codes->of[0];
-    for (unsigned size = 1; size <= 8; size++)
-        fill_size(entry + 256, codes->of[size], size);
-    return true;
-}
-
-static bool make_ac(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbols *symbols, uint32_t *entry)
-{
-    if (!memcmp(&codes->source, symbols, sizeof *symbols))
-        return codes->source.set;
-    codes->source.set = false;
-    if (!symbols->set || !assign(codes, symbols))
-        return false;
-    codes->source = *symbols;
-    for (unsigned run = 0; run < 16; run++) {
+    for (unsigned run = 0; run < runs; run++) {
         uint32_t *zero = entry + run * 512 + 256;
         *zero = run == 0 ? codes->of[0] : codes->of[0xf0];
         for (unsigned size = 1; size <= 8; size++)
@@ -156,13 +144,14 @@ static bool make_ac(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbol
 static bool make_tables(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk)
 {
     const struct leat_jpeg_scan *scan = &walk->scan;
-    bool needs_dc = !walk->progressive || (scan->ss == 0 && !scan->ah), needs_ac = !walk->progressive || scan->ss > 0;
-    for (unsigned i = 0; i < scan->n; i++)
-        if ((needs_dc && (scan->dc[i] > 3 || !make_dc(&e->dc[scan->dc[i]], &walk->dc[scan->dc[i]],
-                                                      e->entry + LEAT_JPEG_FIRST_DC + scan->dc[i] * LEAT_JPEG_DC_ENTRIES))) ||
-            (needs_ac &&
-             (scan->ac[i] > 3 || !make_ac(&e->ac[scan->ac[i]], &walk->ac[scan->ac[i]], e->entry + scan->ac[i] * LEAT_JPEG_AC_ENTRIES))))
+    const bool needs_dc = !walk->progressive || (scan->ss == 0 && !scan->ah), needs_ac = !walk->progressive || scan->ss > 0;
+    for (unsigned i = 0; i < scan->n; i++) {
+        const unsigned dc = scan->dc[i], ac = scan->ac[i];
+        if (needs_dc && (dc > 3 || !make_table(&e->dc[dc], &walk->dc[dc], 1, e->entry + LEAT_JPEG_FIRST_DC + dc * LEAT_JPEG_DC_ENTRIES)))
             return false;
+        if (needs_ac && (ac > 3 || !make_table(&e->ac[ac], &walk->ac[ac], 16, e->entry + ac * LEAT_JPEG_AC_ENTRIES)))
+            return false;
+    }
     return true;
 }
 
