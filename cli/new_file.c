@@ -14,7 +14,7 @@
 /* Where the bytes of `path` go. */
 struct place {
     char *target; /* links followed */
-    bool direct;  /* it is there, and no regular file */
+    bool direct;  /* it is there, and no regular file: it is opened as it is */
     mode_t mode;
 };
 
@@ -31,7 +31,10 @@ static int find_place(const char *path, struct place *place)
     *place = (struct place){.mode = mode_of_new_files()};
     if (stat(path, &st)) {
         place->target = errno == ENOENT ? strdup(path) : NULL;
-        return place->target ? 0 : errno;
+        if (!place->target)
+            return errno;
+        place->direct = !lstat(path, &st); /* a link to nothing: opening makes what it names */
+        return 0;
     }
     if (S_ISDIR(st.st_mode))
         return EISDIR;

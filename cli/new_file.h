@@ -1,6 +1,6 @@
 /*
  * A file that appears under its name only when it is whole: until then its bytes go to a temporary name beside it. What is no
- * regular file (a pipe, a device) is written where it is.
+ * regular file (a pipe, a device, a link to nothing) is written where it is.
  */
 #ifndef LEAT_CLI_NEW_FILE_H
 #define LEAT_CLI_NEW_FILE_H

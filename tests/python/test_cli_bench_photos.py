@@ -163,6 +163,13 @@ def test_a_new_plot_takes_the_place_of_the_old_one_when_it_is_whole(photos: Path
     assert sorted(p.name for p in tmp_path.iterdir()) == ["forms.svg", "kept.svg", "link.svg"]
 
 
+def test_a_plot_behind_a_link_to_nothing_is_made_where_the_link_leads(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.svg").symlink_to("forms.svg")
+    leat("bench", "--photos", photos, "--seconds", 0.1, "--plot", tmp_path / "link.svg")
+    assert (tmp_path / "link.svg").is_symlink()
+    assert xml.parse(tmp_path / "forms.svg").getroot().tag.endswith("svg")
+
+
 def test_a_plot_for_which_there_is_no_room_is_a_failure(photos: Path) -> None:
     done = leat("bench", "--photos", photos, "--seconds", 0.1, "--plot", "/dev/full", code=2)
     assert "/dev/full: the plot could not be written: No space left on device" in done.stderr

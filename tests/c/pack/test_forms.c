@@ -995,6 +995,7 @@ static void a_fault_that_was_found_is_reported_where_memory_is_out_behind_it(voi
         leat_allocator = plain;
         assert_int_equal(rc, reached ? LEAT_E_NOMEM : LEAT_E_CORRUPT);
         both |= reached && verdict.faults == 1;
+        assert_true(verdict.faults == 1 || (reached && !verdict.faults)); /* what is damaged is not put together besides */
     }
     assert_true(both);
 }

@@ -167,6 +167,78 @@ static void a_photo_above_max_side_is_stored_as_a_smaller_jpeg(void **state)
     leat_source_close(s);
 }
 
+enum { FILES = 12 };
+
+static uint8_t *read_whole(const char *path, size_t *n)
+{
+    struct stat st;
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fstat(fileno(file), &st), 0);
+    uint8_t *bytes = malloc((size_t)st.st_size);
+    assert_non_null(bytes);
+    *n = fread(bytes, 1, (size_t)st.st_size, file);
+    assert_int_equal(*n, st.st_size);
+    fclose(file);
+    return bytes;
+}
+
+/* A sample of each: two photos, the second the larger one, and its name, from files or from memory. */
+static void pack_samples(const char *to, bool from_files)
+{
+    static const struct leat_field fields[] = {
+        {.name = "small", .kind = LEAT_KIND_IMAGE}, {.name = "large", .kind = LEAT_KIND_IMAGE}, {.name = "name", .kind = LEAT_KIND_STR}};
+    static const struct photo_style colour = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}};
+    struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
+    struct leat_writer *w;
+    struct leat_error error;
+    o.photos = LEAT_PHOTOS_FAST;
+    o.on_bad = LEAT_BAD_MARK;
+    assert_ok(leat_writer_open(to, fields, 3, &o, &w, &error));
+    for (uint32_t i = 0; i < FILES; i++) {
+        struct leat_value_ref values[3];
+        uint8_t *bytes[3];
+        char paths[3][PATH_MAX + 32];
+        for (uint32_t f = 0; f < 3; f++) {
+            const uint32_t side = f ? 100 + 60 * i : 30 + i;
+            uint8_t *pixels = photo_pixels(side, side, 3, i);
+            size_t n = 32;
+            char name[32];
+            bytes[f] = f < 2 ? photo_encode(&colour, pixels, side, side, 85, &n) : calloc(1, n);
+            assert_non_null(bytes[f]);
+            free(pixels);
+            if (f == 2)
+                n = (size_t)snprintf((char *)bytes[f], n, "sample %u", i);
+            if (f == 0 && i % 5 == 4)
+                n /= 2;
+            snprintf(name, sizeof name, "%u-%u", i, f);
+            files_write(folder, name, bytes[f], n);
+            snprintf(paths[f], sizeof paths[f], "%s/%s", folder, name);
+            values[f] = from_files ? (struct leat_value_ref){NULL, n, paths[f]} : (struct leat_value_ref){bytes[f], n, NULL};
+        }
+        assert_ok(leat_writer_add(w, values, NULL, &error));
+        for (uint32_t f = 0; f < 3; f++)
+            free(bytes[f]);
+    }
+    assert_ok(leat_writer_finish(w, &error));
+    leat_writer_free(w, false);
+}
+
+static void samples_of_several_files_are_packed_as_the_same_bytes_from_memory_are(void **state)
+{
+    (void)state;
+    char other[PATH_MAX + 48];
+    size_t n[2];
+    snprintf(other, sizeof other, "%s.memory", target);
+    pack_samples(target, true);
+    pack_samples(other, false);
+    uint8_t *bytes[2] = {read_whole(target, &n[0]), read_whole(other, &n[1])};
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(bytes[0], bytes[1], n[0]);
+    free(bytes[0]);
+    free(bytes[1]);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
@@ -174,6 +246,7 @@ int main(void)
         TEST(broken_photos_are_marked_and_named_and_the_rest_is_good),
         TEST(a_folder_and_its_pack_have_one_fingerprint),
         TEST(a_photo_above_max_side_is_stored_as_a_smaller_jpeg),
+        TEST(samples_of_several_files_are_packed_as_the_same_bytes_from_memory_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
