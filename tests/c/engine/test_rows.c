@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "../op/photos.h"
+#include "base/error.h"
 #include "data/internal.h"
 #include "engine/engine.h"
 #include "io/faulty.h"
@@ -31,6 +32,7 @@ int __real_leat_io_submit(struct leat_io_request *request);
 int __wrap_leat_io_submit(struct leat_io_request *request);
 
 static _Atomic uint64_t asked, scanned, with_rows, with_right_rows, made, longest_read;
+static atomic_bool without_memory;
 static _Thread_local uint64_t last; /* a hash of the photo that this thread has opened */
 static _Thread_local bool last_scanned;
 
@@ -58,6 +60,8 @@ static bool is_right(const struct leat_decode_request *request)
 int __wrap_leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
                              struct leat_error *error)
 {
+    if (without_memory)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a decoder");
     last = leat_hash64(request->data, request->length);
     last_scanned = request->scan_to_end;
     asked++;
@@ -317,6 +321,33 @@ static void another_opening_finds_the_index_and_scans_nothing(void **state)
     leat_dataset_release(dataset);
 }
 
+static void a_photo_for_which_memory_was_out_is_neither_good_nor_broken(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = folder(NULL);
+    struct leat_loader_options options = test_options(8);
+    options.program = program;
+    options.budget_bytes = 64 << 20;
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_batch *batch;
+    struct leat_error error;
+    uint64_t iteration;
+    without_memory = true;
+    assert_ok(leat_loader_start(loader, &iteration, &error));
+    assert_int_equal(leat_loader_next(loader, iteration, 60000, &batch, &error), LEAT_E_NOMEM);
+    leat_loader_close(loader);
+    without_memory = false;
+    for (uint64_t i = 0; i < PHOTOS; i++) {
+        struct leat_extent extent;
+        struct leat_sample_ref ref;
+        size_t failed;
+        leat_dataset_locate(dataset, &i, 1, &ref);
+        assert_ok(leat_dataset_extents(dataset, 0, &ref, 1, &extent, &failed, &error));
+        assert_int_equal(extent.health, LEAT_HEALTH_UNCHECKED);
+    }
+    leat_dataset_release(dataset);
+}
+
 static void a_photo_that_is_always_checked_is_scanned_once(void **state)
 {
     (void)state;
@@ -381,6 +412,7 @@ int main(void)
         cmocka_unit_test(a_photo_whose_index_was_cut_off_still_comes),
         cmocka_unit_test(the_first_use_of_a_photo_leaves_its_index_to_the_folder),
         cmocka_unit_test(another_opening_finds_the_index_and_scans_nothing),
+        cmocka_unit_test(a_photo_for_which_memory_was_out_is_neither_good_nor_broken),
         cmocka_unit_test(a_photo_that_is_always_checked_is_scanned_once),
         cmocka_unit_test(a_photo_whose_bytes_alone_have_changed_is_scanned_and_remembered_anew),
     };
