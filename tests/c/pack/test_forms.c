@@ -2,205 +2,15 @@
  * Photos of every kind, packed in each form: the same verdicts, values and batches; memory and calls that fail; golden
  * files, which `test_forms write FOLDER` writes.
  */
-#include "../files.h"
-#include "../op/photos.h"
-
-#include <spng.h>
-#include <stdatomic.h>
-#include <webp/encode.h>
+#include "kinds.h"
 
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "format/raw_photo.h"
-#include "format/source.h"
 #include "jpeg/rows.h"
 #include "op/decode.h"
 #include "op/program.h"
 #include "store/part.h"
-#include "store/photo_hooks.h"
-
-enum {
-    BASELINE,
-    RESTARTS,
-    GRAY,
-    PROGRESSIVE,
-    ARITHMETIC,
-    CMYK,
-    TURNED,
-    TRAILED,
-    PNG,
-    GRAY_PNG,
-    WEBP,
-    CUT,
-    EMPTY,
-    TEXT,
-    PADDED, /* bytes before the end marker, of which libjpeg warns */
-    KINDS
-};
-
-struct file {
-    uint8_t *bytes; /* ended with free */
-    size_t length;
-};
-static struct file files[KINDS];
-static char folder[PATH_MAX], path[PATH_MAX + 32], other[PATH_MAX + 32];
-
-static bool is_jpeg(unsigned kind)
-{
-    return kind <= TRAILED;
-}
-
-static bool is_good(unsigned kind)
-{
-    return kind <= WEBP;
-}
-
-static struct file jpeg(const struct photo_style *style, uint32_t w, uint32_t h)
-{
-    const unsigned channels = style->in == JCS_GRAYSCALE ? 1 : style->in == JCS_CMYK ? 4 : 3;
-    struct file file;
-    uint8_t *pixels = photo_pixels(w, h, channels, w);
-    file.bytes = photo_encode(style, pixels, w, h, 88, &file.length);
-    free(pixels);
-    return file;
-}
-
-/* `more` bytes at `at`. */
-static struct file insert(struct file file, size_t at, const void *more, size_t bytes)
-{
-    struct file out = {malloc(file.length + bytes), file.length + bytes};
-    assert_non_null(out.bytes);
-    memcpy(out.bytes, file.bytes, at);
-    memcpy(out.bytes + at, more, bytes);
-    memcpy(out.bytes + at + bytes, file.bytes + at, file.length - at);
-    return out;
-}
-
-static struct file png(bool gray)
-{
-    struct file file;
-    struct spng_ihdr header = {.width = 40, .height = 30, .bit_depth = 8, .color_type = gray ? 0 : 2};
-    uint8_t *pixels = photo_pixels(40, 30, gray ? 1 : 3, 5);
-    spng_ctx *spng = spng_ctx_new(SPNG_CTX_ENCODER);
-    int code = 0;
-    assert_non_null(spng);
-    assert_int_equal(spng_set_option(spng, SPNG_ENCODE_TO_BUFFER, 1), 0);
-    assert_int_equal(spng_set_ihdr(spng, &header), 0);
-    assert_int_equal(spng_encode_image(spng, pixels, 40 * 30 * (gray ? 1 : 3), SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE), 0);
-    file.bytes = spng_get_png_buffer(spng, &file.length, &code);
-    assert_non_null(file.bytes);
-    spng_ctx_free(spng);
-    free(pixels);
-    return file;
-}
-
-static int make_files(void **state)
-{
-    (void)state;
-    static const uint8_t exif[] = {0xff, 0xe1, 0,    34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', '*', 0, 8, 0, 0, 0,
-                                   1,    0,    0x12, 1,  3,   0,   1,   0,   0, 0, 6,   0,   0,   0, 0, 0, 0, 0};
-    static const uint8_t zeros[64];
-    static const struct photo_style plain = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}};
-    static const struct photo_style restarts = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .restart = 7};
-    static const struct photo_style gray = {.in = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .h = {1}, .v = {1}};
-    static const struct photo_style progressive = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {1, 1, 1}, .progressive = true};
-    static const struct photo_style arithmetic = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .arithmetic = true};
-    static const struct photo_style cmyk = {.in = JCS_CMYK, .stored = JCS_CMYK, .h = {1, 1, 1, 1}, .v = {1, 1, 1, 1}};
-    files[BASELINE] = jpeg(&plain, 320, 240);
-    files[RESTARTS] = jpeg(&restarts, 200, 150);
-    files[GRAY] = jpeg(&gray, 180, 121);
-    files[PROGRESSIVE] = jpeg(&progressive, 97, 64);
-    files[ARITHMETIC] = jpeg(&arithmetic, 50, 41);
-    files[CMYK] = jpeg(&cmyk, 40, 33);
-    files[TURNED] = insert(files[BASELINE], 2, exif, sizeof exif);
-    files[TRAILED] = insert(files[BASELINE], files[BASELINE].length, "more", 4);
-    files[PNG] = png(false);
-    files[GRAY_PNG] = png(true);
-    uint8_t *pixels = photo_pixels(30, 20, 3, 9), *webp;
-    files[WEBP].length = WebPEncodeLosslessRGB(pixels, 30, 20, 90, &webp);
-    files[WEBP].bytes = malloc(files[WEBP].length);
-    memcpy(files[WEBP].bytes, webp, files[WEBP].length);
-    WebPFree(webp);
-    free(pixels);
-    files[CUT] = insert(files[BASELINE], files[BASELINE].length, "", 0);
-    files[CUT].length /= 2;
-    files[EMPTY] = (struct file){calloc(1, 1), 0};
-    files[TEXT] = (struct file){(uint8_t *)strdup("this is no photo"), 16};
-    files[PADDED] = insert(files[RESTARTS], files[RESTARTS].length - 2, zeros, sizeof zeros);
-    return 0;
-}
-
-static int free_files(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < KINDS; i++)
-        free(files[i].bytes);
-    return 0;
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    files_folder(folder);
-    snprintf(path, sizeof path, "%.4000s/a.leat", folder);
-    snprintf(other, sizeof other, "%.4000s/b.leat", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    files_remove(folder);
-    return 0;
-}
-
-static struct leat_writer_options wish(enum leat_photos photos)
-{
-    struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
-    o.photos = photos;
-    o.resume = true;
-    return o;
-}
-
-/* Rounds over all kinds, each photo beside `ballast` bytes, which fill groups. The writer is left to the caller, also after a failure. */
-static int pack_some(const char *to, const struct leat_writer_options *o, uint64_t n, size_t ballast, struct leat_writer **w,
-                     struct leat_error *error)
-{
-    static const struct leat_field schema[2] = {{.name = "image", .kind = LEAT_KIND_IMAGE}, {.name = "ballast", .kind = LEAT_KIND_BYTES}};
-    uint8_t *zeros = calloc(1, ballast + 1);
-    int rc = leat_writer_open(to, schema, 2, o, w, error);
-    for (uint64_t i = rc ? 0 : leat_writer_count(*w); i < n && !rc; i++) {
-        const struct file *file = &files[i % KINDS];
-        const struct leat_value_ref values[2] = {{file->bytes, file->length, NULL}, {zeros, ballast, NULL}};
-        rc = leat_writer_add(*w, values, NULL, error);
-    }
-    free(zeros);
-    return rc;
-}
-
-static int pack_rounds(const char *to, const struct leat_writer_options *o, unsigned rounds, size_t ballast, struct leat_writer **w,
-                       struct leat_error *error)
-{
-    int rc = pack_some(to, o, rounds * KINDS, ballast, w, error);
-    return rc ? rc : leat_writer_finish(*w, error);
-}
-
-static void pack(const char *to, const struct leat_writer_options *o)
-{
-    struct leat_error error;
-    struct leat_writer *w;
-    assert_ok(pack_rounds(to, o, 1, 0, &w, &error));
-    leat_writer_free(w, false);
-}
-
-static struct leat_extent extent_of(struct leat_source *s, uint64_t i)
-{
-    struct leat_error error;
-    struct leat_extent e;
-    size_t failed;
-    assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
-    return e;
-}
 
 static void assert_same_bytes(const char *a, const char *b)
 {
@@ -609,18 +419,6 @@ static void not_decoded_pixels_come_with_their_header(void **state)
 
 /* ---- what fails ---------------------------------------------------------------------------------------------------- */
 
-static atomic_int allocations_left, writes_left;
-
-static void *failing_alloc(size_t bytes)
-{
-    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : malloc(bytes);
-}
-
-static void *failing_resize(void *p, size_t bytes)
-{
-    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : realloc(p, bytes);
-}
-
 static void without_memory_packing_fails_and_a_resume_finishes(void **state)
 {
     (void)state;
@@ -656,6 +454,7 @@ static void without_memory_packing_fails_and_a_resume_finishes(void **state)
     }
 }
 
+static atomic_int writes_left;
 static struct leat_store_calls plain_calls;
 
 static ssize_t failing_write(int fd, const void *data, size_t bytes, off_t offset)
@@ -859,168 +658,6 @@ static void odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back(vo
     }
 }
 
-/* ---- verifying ----------------------------------------------------------------------------------------------------- */
-
-/* As leat_writer_open has them, but for what becomes of fast photos on their way into the file. */
-static int probe_facts(const void *data, size_t length, struct leat_photo_facts *facts, struct leat_error *error)
-{
-    struct leat_photo_info info = {0};
-    int rc = leat_photo_probe(data, length, &info, error);
-    *facts = (struct leat_photo_facts){info.width, info.height, info.channels, info.image_kind};
-    return rc;
-}
-static void *new_checker(void)
-{
-    return leat_photo_checker_new();
-}
-static void free_checker(void *checker)
-{
-    leat_photo_checker_free(checker);
-}
-static int check_photo(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length, struct leat_error *error)
-{
-    return leat_photo_check(checker, data, length, error);
-}
-
-enum { UNREAD = 64 }; /* bytes that a fast photo ends with */
-static unsigned packed_photos, spoiled_photo;
-static size_t (*spoiled_place)(const uint8_t *fast, size_t length, unsigned which);
-static unsigned spoiled_which;
-static int pack_and_spoil(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out, size_t *out_length,
-                          struct leat_error *error)
-{
-    int rc = leat_photo_pack(checker, form, data, length, out, out_length, error);
-    if (!rc && packed_photos++ == spoiled_photo)
-        (*out)[spoiled_place(*out, *out_length, spoiled_which)] ^= 0x10;
-    return rc;
-}
-
-/* Where the file that comes back is made from: rows and skeleton. */
-static size_t place_of_tenth(const uint8_t *fast, size_t length, unsigned which)
-{
-    (void)fast;
-    return (length - UNREAD) * (5 + which) / 10;
-}
-
-/* In a table of quantisation, which only decoding takes from there: docs/format.md. */
-static size_t place_in_table(const uint8_t *fast, size_t length, unsigned which)
-{
-    (void)length;
-    return 44 + 4 * (size_t)fast[37] + 126 / 4 * which;
-}
-
-struct verdict {
-    unsigned faults;
-    struct leat_error last;
-};
-static int note_fault(void *user, const struct leat_error *fault)
-{
-    struct verdict *verdict = user;
-    verdict->faults++;
-    verdict->last = *fault;
-    return 0;
-}
-
-/* The checksums are those of what was written: only putting the photo together again tells. */
-static void assert_found_wherever_spoiled(size_t (*place)(const uint8_t *fast, size_t length, unsigned which))
-{
-    const struct leat_photo_hooks hooks = {probe_facts, new_checker, free_checker, check_photo, pack_and_spoil, NULL};
-    struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE};
-    struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
-    struct leat_error error;
-    struct leat_source *s;
-    o.num_threads = 1;
-    o.overwrite = true;
-    spoiled_place = place;
-    for (spoiled_photo = BASELINE; spoiled_photo <= TRAILED; spoiled_photo++)
-        for (spoiled_which = 0; spoiled_which < 5; spoiled_which++) {
-            struct leat_writer *w;
-            struct verdict verdict = {0};
-            struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 2, .report = note_fault, .user = &verdict};
-            packed_photos = 0;
-            assert_ok(leat_store_writer_open(path, &field, 1, &o, &hooks, &w, &error));
-            for (unsigned i = 0; i <= TRAILED; i++)
-                assert_ok(leat_writer_add(w, &(struct leat_value_ref){files[i].bytes, files[i].length, NULL}, NULL, &error));
-            assert_ok(leat_writer_finish(w, &error));
-            leat_writer_free(w, false);
-            assert_int_equal(leat_verify(path, &v, &error), LEAT_E_CORRUPT);
-            assert_int_equal(verdict.faults, 1);
-            assert_int_equal(verdict.last.sample, spoiled_photo);
-            assert_string_equal(verdict.last.field, "image");
-            assert_string_equal(verdict.last.file, path);
-            assert_non_null(strstr(verdict.last.message, "does not give back the file that it was made from"));
-            assert_ok(leat_source_open(path, NULL, &s, &error));
-            assert_int_equal(verdict.last.offset, extent_of(s, spoiled_photo).offset);
-            leat_source_close(s);
-        }
-}
-
-static void verify_finds_a_fast_photo_that_does_not_give_back_what_came(void **state)
-{
-    (void)state;
-    assert_found_wherever_spoiled(place_of_tenth);
-}
-
-static void verify_finds_a_fast_photo_that_is_decoded_to_other_pixels_than_what_came(void **state)
-{
-    (void)state;
-    assert_found_wherever_spoiled(place_in_table);
-}
-
-static void a_fault_that_was_found_is_reported_where_memory_is_out_behind_it(void **state)
-{
-    (void)state;
-    const struct leat_allocator plain = leat_allocator;
-    struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
-    struct leat_error error;
-    struct leat_source *s;
-    pack(path, &o);
-    assert_ok(leat_source_open(path, NULL, &s, &error));
-    const off_t at = (off_t)extent_of(s, BASELINE).offset + 100;
-    leat_source_close(s);
-    const int fd = open(path, O_RDWR);
-    uint8_t byte;
-    assert_int_equal(pread(fd, &byte, 1, at), 1);
-    byte ^= 1;
-    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
-    close(fd);
-    bool reached = true, both = false;
-    for (int n = 0; reached; n++) {
-        struct verdict verdict = {0};
-        struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 1, .report = note_fault, .user = &verdict};
-        atomic_store(&allocations_left, n);
-        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
-        const int rc = leat_verify(path, &v, &error);
-        reached = atomic_load(&allocations_left) < 0;
-        leat_allocator = plain;
-        assert_int_equal(rc, reached ? LEAT_E_NOMEM : LEAT_E_CORRUPT);
-        both |= reached && verdict.faults == 1;
-        assert_true(verdict.faults == 1 || (reached && !verdict.faults)); /* what is damaged is not put together besides */
-    }
-    assert_true(both);
-}
-
-static void without_memory_verifying_fails_and_reports_no_fault(void **state)
-{
-    (void)state;
-    const struct leat_allocator plain = leat_allocator;
-    struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
-    struct leat_error error;
-    pack(path, &o);
-    bool reached = true;
-    for (int n = 0; reached; n++) {
-        struct verdict verdict = {0};
-        struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 1, .report = note_fault, .user = &verdict};
-        atomic_store(&allocations_left, n);
-        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
-        int rc = leat_verify(path, &v, &error);
-        reached = atomic_load(&allocations_left) < 0;
-        leat_allocator = plain;
-        assert_int_equal(verdict.faults, 0);
-        assert_int_equal(rc, reached ? LEAT_E_NOMEM : LEAT_OK);
-    }
-}
-
 int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "write"))
@@ -1042,10 +679,6 @@ int main(int argc, char **argv)
         TEST(without_memory_packing_fails_and_a_resume_finishes),
         TEST(when_a_write_fails_a_resume_finishes),
         TEST(without_memory_reading_what_came_fails_cleanly),
-        TEST(verify_finds_a_fast_photo_that_does_not_give_back_what_came),
-        TEST(verify_finds_a_fast_photo_that_is_decoded_to_other_pixels_than_what_came),
-        TEST(a_fault_that_was_found_is_reported_where_memory_is_out_behind_it),
-        TEST(without_memory_verifying_fails_and_reports_no_fault),
         TEST(golden_photos_come_back_and_are_written_as_they_were),
         TEST(odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back),
     };
