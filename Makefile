@@ -9,7 +9,7 @@ PY := $(VENV)/bin/python
 DATA ?=
 export DATA
 
-.PHONY: help demo test bench lint wheel clean setup setup-test
+.PHONY: help demo test bench lint wheel clean setup setup-test setup-wheel
 
 help:
 	@echo 'make demo [DATA=folder]  pack photos, train on them, compare with torch DataLoader, draw what the model saw'
@@ -25,6 +25,9 @@ setup:
 setup-test:
 	@tools/setup.sh test $(PYTHON) '$(TORCH)'
 
+setup-wheel:
+	@tools/setup.sh wheel $(PYTHON) '$(TORCH)'
+
 demo: setup
 	@$(PY) examples/demo.py $(if $(DATA),"$$DATA")
 
@@ -38,7 +41,7 @@ bench: setup
 lint: setup-test
 	@$(PY) tools/check.py --only lint
 
-wheel: setup-test
+wheel: setup-wheel
 	@$(PY) tools/check.py --only wheel
 
 clean:

