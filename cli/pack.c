@@ -27,7 +27,9 @@ static const struct cli_option options[] = {
                      "manifest that opens as one data set; default: one file"},
     [MAX_SIDE] = {"max-side", "N", "resize photos whose longer side is above N and store them as JPEG; default: all\nstay as they came"},
     [QUALITY] = {"quality", "N", "of the photos that --max-side resizes, 1 to 100; default: 90"},
-    [OVERWRITE] = {"overwrite", NULL, "replace DST if it exists; the old one stays until the new one is whole"},
+    [OVERWRITE] = {"overwrite", NULL,
+                   "replace DST if it exists; the old one stays until the new one is whole. Begin anew\n"
+                   "where an interrupted run has left a DST.partial"},
     [RESUME] = {"resume", NULL, "go on from what an interrupted run has left in DST.partial"},
     [NO_CHECK] = {"no-check", NULL,
                   "do not decode each photo to find broken ones: faster, they then show in training\n"
@@ -265,8 +267,18 @@ static void print_resume(const struct cli_args *args)
 static int fail(const struct cli_pack *pack, const struct cli_args *args, const struct leat_error *error)
 {
     const char *hint = NULL;
+    struct stat st;
+    const size_t n = strlen(error->file);
+    if (error->code == LEAT_E_EXISTS && n > 8 && !strcmp(error->file + n - 8, ".partial") && lstat(pack->dst, &st)) {
+        char place[2048];
+        cli_place(error, place, sizeof place);
+        cli_say(pack->command, "%s%s: --resume goes on from there, --overwrite begins anew.", place, error->message);
+        return CLI_EXIT_FAILED;
+    }
     if (error->code == LEAT_E_EXISTS)
         hint = "--overwrite replaces it when the new one is whole.";
+    else if (error->code == LEAT_E_CHANGED && !pack->writer)
+        hint = "Without --resume, --overwrite begins anew.";
     else if (error->code == LEAT_E_DECODE)
         hint = "With --on-error mark --resume it keeps its place, marked as broken, and packing goes on from there.";
     int exit_code = cli_fail(pack->command, error, hint);
@@ -330,6 +342,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     }
     pack->command = command;
     pack->options = (struct leat_writer_options)LEAT_WRITER_OPTIONS_INIT;
+    pack->options.keep_unfinished = true;
     cli_args_init(&args, command, argc, argv);
     if (!parse(pack, &args, &exit_code))
         goto out;

@@ -182,10 +182,13 @@ struct leat_writer_options {
     /* FAST and RAW find broken photos with or without `check`, because they read each photo to its end. A photo that cannot have the form
      * (a PNG or WebP has no fast form) is stored as it came: leat_writer_as_came. After max_side, where that applies. */
     enum leat_photos photos;
+    /* Without `resume` and `overwrite`, an unfinished target that holds samples is EXISTS and stays as it is; else it is begun anew. */
+    bool keep_unfinished;
 };
 #define LEAT_WRITER_OPTIONS_INIT                                                                                                           \
     {                                                                                                                                      \
-        sizeof(struct leat_writer_options), true, false, false, LEAT_BAD_MARK, 0, 0, NULL, NULL, 0, 0, 0, NULL, LEAT_PHOTOS_ORIGINAL       \
+        sizeof(struct leat_writer_options), true, false, false, LEAT_BAD_MARK, 0, 0, NULL, NULL, 0, 0, 0, NULL, LEAT_PHOTOS_ORIGINAL,      \
+            false                                                                                                                          \
     }
 
 /* One value of one sample. `data` holds `length` bytes and is read before the call returns. For a field whose first
@@ -200,7 +203,7 @@ struct leat_value_ref {
 
 /* Starts writing `path`. Data go to `path`.partial, which is locked against other writers, and become visible under
  * `path` only by leat_writer_finish. `fields` are copied.
- * Errors: INVALID (schema, options), EXISTS, BUSY, CHANGED (resume of another source), IO, NOMEM, CORRUPT. */
+ * Errors: INVALID (schema, options), EXISTS (also keep_unfinished), BUSY, CHANGED (resume of another source), IO, NOMEM, CORRUPT. */
 LEAT_API int leat_writer_open(const char *path, const struct leat_field *fields, size_t n_fields, const struct leat_writer_options *options,
                               struct leat_writer **out, struct leat_error *error);
 

@@ -59,9 +59,9 @@ static int read_all(int fd, void *to, uint64_t length, uint64_t offset, struct l
     return LEAT_OK;
 }
 
-int leat_target_read_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *l, uint64_t first_row,
-                           uint64_t first_input, struct leat_growing *buffer, struct leat_store_group *g, struct leat_store_shape *shape,
-                           struct leat_error *error)
+/* The header of the group that comes next, by which it is there to its end. LEAT_E_END: none is. */
+static int find_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *l, uint64_t first_row, uint64_t first_input,
+                      struct leat_store_group *g, struct leat_store_shape *shape, struct leat_error *error)
 {
     uint8_t header[LEAT_STORE_GROUP_HEADER];
     if (size < offset || size - offset < sizeof header)
@@ -73,6 +73,16 @@ int leat_target_read_group(int fd, uint64_t size, uint64_t offset, const struct 
         g->n_inputs == 0 || !leat_store_group_shape(l, g->n_rows, g->payload_bytes, g->directory_bytes, shape) ||
         shape->bytes > size - offset)
         return LEAT_E_END;
+    return LEAT_OK;
+}
+
+int leat_target_read_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *l, uint64_t first_row,
+                           uint64_t first_input, struct leat_growing *buffer, struct leat_store_group *g, struct leat_store_shape *shape,
+                           struct leat_error *error)
+{
+    int rc = find_group(fd, size, offset, l, first_row, first_input, g, shape, error);
+    if (rc)
+        return rc;
     buffer->length = 0;
     if (!leat_growing_extend(buffer, shape->bytes))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a group of %" PRIu64 " bytes", shape->bytes);
@@ -313,6 +323,93 @@ static void remove_stale(const struct leat_target *t, bool finished_too)
     }
 }
 
+/* ---- what an earlier run has left ---------------------------------------------------------------------------------- */
+
+/* Adds the samples that the whole groups of an unfinished file, of whatever schema, were made of. The first group is checked to its end,
+ * as a resume does, for without it there is nothing to go on from; of the others headers are read, so that it takes a moment. */
+static int count_whole(int fd, uint64_t *inputs, struct leat_error *error)
+{
+    uint8_t fixed[LEAT_STORE_HEADER_FIXED];
+    struct leat_growing buffer = {0};
+    struct leat_store_layout layout;
+    struct leat_store_identity id;
+    struct leat_store_group g;
+    struct leat_store_shape shape;
+    struct stat st;
+    uint64_t offset, rows = 0;
+    if (fstat(fd, &st))
+        return leat_fail_errno(error, LEAT_E_IO, "cannot look at the unfinished file");
+    const uint64_t size = (uint64_t)st.st_size;
+    if (size < sizeof fixed)
+        return LEAT_OK;
+    int rc = read_all(fd, fixed, sizeof fixed, 0, error);
+    if (rc || leat_store_header_length(fixed, &offset, NULL) || offset > size)
+        return rc;
+    if (!leat_growing_extend(&buffer, offset))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a header");
+    rc = read_all(fd, buffer.data, offset, 0, error);
+    const int header = rc ? rc : leat_store_header_get(buffer.data, offset, &layout, &id, NULL);
+    if (header == LEAT_E_NOMEM)
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a header");
+    if (!header) {
+        rc = leat_target_read_group(fd, size, offset, &layout, rows, *inputs, &buffer, &g, &shape, error);
+        while (!rc) {
+            rows += g.n_rows;
+            *inputs += g.n_inputs;
+            offset += shape.bytes;
+            rc = find_group(fd, size, offset, &layout, rows, *inputs, &g, &shape, error);
+        }
+        rc = rc == LEAT_E_END ? LEAT_OK : rc;
+        leat_store_layout_destroy(&layout);
+    }
+    leat_growing_destroy(&buffer);
+    return rc;
+}
+
+/* As count_whole, of all shards that lie there. */
+static int count_whole_shards(const struct leat_target *t, uint64_t *inputs, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    for (size_t i = 0; !rc; i++) {
+        char *path = shard_path(t->main.path, i), *partial = path ? leat_part_partial(path) : NULL;
+        const int fd = partial ? open(partial, O_RDONLY | O_CLOEXEC) : -1;
+        if (!partial)
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a path");
+        leat_free(partial);
+        leat_free(path);
+        if (fd < 0)
+            break;
+        rc = count_whole(fd, inputs, error);
+        close(fd);
+    }
+    return rc;
+}
+
+/* Hours of work may lie there: who begins anew by mistake shall not lose them. */
+static int refuse_unfinished(const struct leat_target *t, struct leat_error *error)
+{
+    uint8_t head[64];
+    struct leat_manifest m;
+    uint64_t samples = 0;
+    int rc;
+    if (!t->options->keep_unfinished || t->options->resume || t->options->overwrite)
+        return LEAT_OK;
+    const ssize_t n = pread(t->main.fd, head, sizeof head, 0);
+    if (n > 0 && leat_manifest_recognise(head, (size_t)n) && !leat_manifest_read(t->main.partial, &m, NULL)) {
+        samples = m.count; /* all shards were whole, and are being given their names */
+        leat_manifest_destroy(&m);
+        rc = LEAT_OK;
+    } else {
+        rc = n > 0 ? count_whole(t->main.fd, &samples, error) : count_whole_shards(t, &samples, error);
+    }
+    if (!rc && samples)
+        rc = leat_fail(error, LEAT_E_EXISTS, "%" PRIu64 " sample%s of an unfinished target are here, to resume or to overwrite", samples,
+                       samples == 1 ? "" : "s");
+    if (rc)
+        leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
+    return rc;
+}
+
 /* ---- the target ---------------------------------------------------------------------------------------------------- */
 
 static int refuse_existing(const char *path, const struct leat_writer_options *options, struct leat_error *error)
@@ -391,6 +488,8 @@ int leat_target_open(struct leat_target *t, const char *path, const struct leat_
         rc = leat_part_open(&t->main, path, true, error);
     if (!rc) {
         rc = refuse_existing(path, options, error); /* another writer may have finished before we had the lock */
+        if (!rc)
+            rc = refuse_unfinished(t, error);
         if (!rc)
             rc = start(t, error);
     }

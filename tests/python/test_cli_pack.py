@@ -233,15 +233,16 @@ def large_folder(tmp_path: Path) -> Path:
     return folder
 
 
-def pack_until_it_has_written(source: Path, target: Path, how: signal.Signals, least: int) -> subprocess.CompletedProcess[str]:
-    """Starts a pack, waits until `least` bytes are in the partial file, sends the signal and gives what the command said."""
-    partial = Path(f"{target}.partial")
+def pack_until_it_has_written(
+    source: Path, target: Path, how: signal.Signals, least: int, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Starts a pack, waits until `least` bytes are in the partial files, sends the signal and gives what the command said."""
     process = subprocess.Popen(
-        [command(), "pack", source, target, "--num-threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [command(), "pack", source, target, "--num-threads", "1", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     end = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < end:
-        if sum(p.stat().st_size for p in ([partial] if partial.is_file() else partial.rglob("*"))) >= least:
+        if sum(p.stat().st_size for p in target.parent.glob(f"{target.stem}.*partial")) >= least:
             break
         time.sleep(0.001)
     process.send_signal(how)
@@ -267,6 +268,35 @@ def test_ctrl_c_leaves_what_is_whole_and_says_how_to_go_on(large_folder: Path, t
     assert f"leat pack {large_folder} {tmp_path}/p.leat --num-threads 1 --resume" in done.stderr
     assert not (tmp_path / "p.leat").exists()
     leat("pack", large_folder, tmp_path / "p.leat", "--num-threads", 1, "--resume")
+    leat("verify", tmp_path / "p.leat")
+
+
+@pytest.mark.parametrize("options", [(), ("--shard-bytes", "4M")])
+def test_what_an_interrupted_run_has_left_is_not_begun_anew_unless_asked_for(large_folder: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+    done = pack_until_it_has_written(large_folder, tmp_path / "p.leat", signal.SIGINT, 8 << 20, options)
+    assert done.returncode == 130, done.stderr
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("p.*partial")}
+    for other in ((), ("--photos", "fast"), ("--labels", "none")):  # what it was begun with does not matter
+        refused = leat("pack", large_folder, tmp_path / "p.leat", *options, *other, code=2)
+        assert len(refused.stderr.splitlines()) == 1
+        assert "p.leat.partial: " in refused.stderr and "--resume goes on from there, --overwrite begins anew" in refused.stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("p.*partial")} == before
+    said = int(refused.stderr.split(".partial: ")[1].split(" sample")[0])
+    shutil.copytree(tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("large", "copy"))
+    resumed = leat("pack", large_folder, tmp_path / "copy" / "p.leat", *options, "--resume")
+    assert 0 < said == int(resumed.stderr.split("leat pack: ")[1].split(" of 304")[0])
+    anew = leat("pack", large_folder, tmp_path / "p.leat", *options, "--overwrite")
+    assert "resumed" not in anew.stdout
+    leat("verify", tmp_path / "p.leat")
+    assert not list(tmp_path.glob("p.*partial"))
+
+
+@pytest.mark.parametrize("left", [0, 100, 5000])
+def test_an_unfinished_file_that_holds_nothing_whole_is_begun_anew(large_folder: Path, tmp_path: Path, left: int) -> None:
+    done = pack_until_it_has_written(large_folder, tmp_path / "p.leat", signal.SIGKILL, 4 << 20)
+    assert done.returncode == -signal.SIGKILL
+    os.truncate(tmp_path / "p.leat.partial", left)
+    leat("pack", large_folder, tmp_path / "p.leat", "--quiet")
     leat("verify", tmp_path / "p.leat")
 
 
