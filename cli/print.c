@@ -81,13 +81,24 @@ static const char *without_place(const struct leat_error *error)
     return past(past(error->message, file), sample);
 }
 
+static bool says_byte(const char *message, int64_t offset)
+{
+    char words[40];
+    const int n = snprintf(words, sizeof words, "byte %" PRId64, offset);
+    const char *found = strstr(message, words);
+    return found && !(found[n] >= '0' && found[n] <= '9');
+}
+
 int cli_fail(const struct cli_command *command, const struct leat_error *error, const char *hint)
 {
     char place[2048], message[2048];
-    cli_place(error, place, sizeof place);
-    /* The message often names the file itself; the place is then said once. */
+    struct leat_error said = *error;
+    /* The message often names the byte or the file itself; each is then said once. */
+    if (says_byte(error->message, error->offset))
+        said.offset = LEAT_NO_OFFSET;
+    cli_place(&said, place, sizeof place);
     bool named = error->file[0] && strstr(error->message, error->file);
-    if (named && error->sample == LEAT_NO_SAMPLE && error->offset == LEAT_NO_OFFSET)
+    if (named && error->sample == LEAT_NO_SAMPLE && said.offset == LEAT_NO_OFFSET)
         place[0] = 0;
     cli_clean(place[0] ? without_place(error) : error->message, message, sizeof message);
     cli_say(command, "%s%s", place, message[0] ? message : leat_status_text(error->code));

@@ -356,6 +356,7 @@ def test_a_full_disk_is_said_and_packing_can_go_on_afterwards(large_folder: Path
 
     done = leat("pack", large_folder, tmp_path / "p.leat", code=2, preexec_fn=little_room)
     assert "p.leat" in done.stderr and "--resume" in done.stderr
+    assert done.stderr.count(" byte ") == 1, done.stderr
     assert not (tmp_path / "p.leat").exists()
     leat("pack", large_folder, tmp_path / "p.leat", "--resume")
     leat("pack", large_folder, tmp_path / "q.leat")
