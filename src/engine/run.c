@@ -50,6 +50,8 @@ static void row_failed(struct leat_task *t, size_t i, int code, bool broken)
     leat_error_at_sample(&t->error, t->refs[i].id, NULL);
     if (t->marks[i] == LEAT_ROW_DONE)
         return;
+    if (broken)
+        leat_task_say_name(t, t->positions[i]);
     if (!broken || t->loader->on_error == LEAT_ON_ERROR_RAISE) {
         leat_task_raise(t, row);
         t->marks[i] = LEAT_ROW_DONE;
@@ -237,8 +239,8 @@ static void describe(struct leat_task *t, size_t i)
 static void tell_source(const struct leat_task *t, size_t i, int rc)
 {
     size_t length = 0;
-    if (rc && rc != LEAT_E_DECODE)
-        return; /* it may not have come to the end */
+    if ((rc && rc != LEAT_E_DECODE) || t->fetch.extent.health != LEAT_HEALTH_UNCHECKED)
+        return; /* it may not have come to the end, or there is nothing to tell */
     leat_fetch_mark(&t->fetch, rc ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
     if (rc || !t->args[i].scan_to_end)
         return;
@@ -251,7 +253,7 @@ static int make_group(struct leat_task *t, size_t i, const struct leat_fetch_gro
 {
     struct leat_loader *l = t->loader;
     uint64_t row = t->first + t->cursor + i;
-    bool scan = group->decodes && t->fetch.extent.health == LEAT_HEALTH_UNCHECKED, scanned = false;
+    bool scan = group->decodes && t->fetch.extent.health != LEAT_HEALTH_GOOD, scanned = false;
     for (size_t k = 0; k < group->n_outputs; k++) {
         size_t o = group->outputs[k];
         const struct leat_output *output = output_of(t, o);
@@ -294,17 +296,24 @@ static int submit(struct leat_task *t, size_t i, size_t field, bool with_rows)
     return leat_fetch_submit(&t->fetch, &t->error);
 }
 
-/* Finds the value of row i and makes place for it. */
+static int known_broken(struct leat_task *t)
+{
+    return leat_fail(&t->error, LEAT_E_DECODE,
+                     "the photo was found broken when it was packed or first used; replace it, or choose "
+                     "on_error skip or substitute");
+}
+
+/* Finds the value of row i and makes place for it. Of a photo that is known to be broken nobody has kept why: the planned one is read and
+ * decoded again, so that the error or the note says it each time. One that would only have stood in for another is passed over. */
 static int prepare_read(struct leat_task *t, size_t i, const struct leat_fetch_group *group)
 {
     size_t failed = 0;
+    t->fetch.extent = (struct leat_extent){0};
     int rc = leat_dataset_extents(t->loader->dataset, group->field, t->refs + i, 1, &t->fetch.extent, &failed, &t->error);
     if (rc)
         return rc;
-    if (group->decodes && t->fetch.extent.health == LEAT_HEALTH_BROKEN)
-        return leat_fail(&t->error, LEAT_E_DECODE,
-                         "the photo was found broken when it was packed or first used; replace it, or choose "
-                         "on_error skip or substitute");
+    if (group->decodes && t->fetch.extent.health == LEAT_HEALTH_BROKEN && t->attempt)
+        return known_broken(t);
     return leat_task_reserve(t, leat_fetch_room(&t->fetch.extent, group->decodes), t->decode_wanted, &t->error);
 }
 
@@ -367,6 +376,17 @@ static int fetch_group(struct leat_task *t, size_t i, const struct leat_fetch_gr
     return rc;
 }
 
+/* fetch_group, but a photo that is known to be broken stays so whatever comes of reading it again. */
+static int fetch_row(struct leat_task *t, size_t i, const struct leat_fetch_group *group, bool *broken)
+{
+    int rc = fetch_group(t, i, group, broken);
+    bool known = group->decodes && t->fetch.extent.health == LEAT_HEALTH_BROKEN && rc != LEAT_IO_PENDING;
+    if (!known || *broken || (rc && t->loader->on_error == LEAT_ON_ERROR_RAISE))
+        return rc;
+    *broken = true;
+    return known_broken(t);
+}
+
 /* The fetched outputs of the chunk, and its broken rows. LEAT_IO_PENDING: the task is to be parked, and goes on here. */
 static int make_fetched(struct leat_task *t)
 {
@@ -380,7 +400,7 @@ static int make_fetched(struct leat_task *t)
                 continue;
             }
             bool broken;
-            int rc = fetch_group(t, i, &l->groups[t->group], &broken);
+            int rc = fetch_row(t, i, &l->groups[t->group], &broken);
             if (rc == LEAT_IO_PENDING)
                 return rc;
             leat_task_relax(t);

@@ -16,6 +16,7 @@
 #define LEAST_NS 20000.0 /* a run is not cut shorter than this to keep threads busy at the end of a batch */
 #define MAX_PARKED 64
 #define SNAPSHOT_NS 200000
+#define MAX_NAME 255 /* a longer one is not said */
 
 static uint64_t align64(uint64_t n)
 {
@@ -389,6 +390,27 @@ static struct leat_broken_row *find_note(struct leat_batch *b, uint64_t row)
         if (b->broken[i].row == row)
             return &b->broken[i];
     return NULL;
+}
+
+void leat_task_say_name(struct leat_task *t, uint64_t position)
+{
+    const struct leat_dataset *d = t->loader->dataset;
+    struct leat_value value;
+    size_t n, field = 0;
+    const struct leat_field *fields = leat_dataset_fields(d, &n);
+    while (field < n && (strcmp(fields[field].name, "name") || fields[field].kind != LEAT_KIND_STR))
+        field++;
+    if (field == n || leat_dataset_read(d, position, field, &value, NULL))
+        return; /* the error is said without it */
+    char name[MAX_NAME + 1] = "", said[sizeof t->error.message];
+    if (value.length <= MAX_NAME)
+        memcpy(name, value.data, value.length);
+    leat_value_clear(&value);
+    if (!*name || strstr(t->error.file, name))
+        return;
+    memcpy(said, t->error.message, sizeof said);
+    int length = snprintf(t->error.message, sizeof t->error.message, "%s: ", name);
+    snprintf(t->error.message + length, sizeof t->error.message - (size_t)length, "%s", said);
 }
 
 /* The place of the error stands in the reason: a batch keeps text, not errors. */

@@ -69,6 +69,8 @@ int leat_task_reserve(struct leat_task *task, uint64_t bytes, uint64_t decoding,
 void leat_task_relax(struct leat_task *task);
 /* Puts a task aside until there is memory. Under the lock. */
 void leat_task_starve(struct leat_task *task);
+/* Puts what the sample at `position` is called, where its data set has names, in front of the text of task->error. Reads the name. */
+void leat_task_say_name(struct leat_task *task, uint64_t position);
 /* Books a row that the policy left out or replaced; the reason is that of task->error. False: no memory for it. */
 bool leat_task_note(struct leat_task *task, uint64_t row, int64_t planned, int code);
 void leat_task_note_delivered(struct leat_task *task, uint64_t row, int64_t delivered);

@@ -332,6 +332,27 @@ def test_a_broken_photo_of_a_folder_is_named_with_its_file(tmp_path: Path, jpeg:
         assert found.value.file == str(tmp_path / "2.jpg") and found.value.sample == 2
 
 
+@pytest.mark.parametrize("on_error", ["raise", "skip", "substitute"])
+def test_a_photo_that_was_packed_broken_is_named_with_its_reason_and_byte_each_time(
+    tmp_path: Path, jpeg: Callable[..., bytes], on_error: Any
+) -> None:
+    path = tmp_path / "packed.leat"
+    with leat.Writer(path, {"image": "image", "name": "str"}) as w:
+        for i in range(3):
+            w.add(image=jpeg(40, 40)[: 300 if i == 2 else None], name=f"cats/photo{i}.jpg")
+    made = leat.Loader(leat.open(path), 3, outputs={"image": CHAIN}, on_error=on_error)
+    texts = []
+    for _ in range(2):
+        if on_error == "raise":
+            with pytest.raises(leat.BrokenSampleError) as found:
+                next(iter(made))
+            assert found.value.sample == 2 and found.value.offset == 212 and found.value.file == str(path)
+            texts.append(str(found.value))
+        else:
+            texts.append(next(iter(made)).errors[0].reason)
+    assert all("cats/photo2.jpg: JPEG" in text and "byte 212 of 300" in text for text in texts), texts
+
+
 def test_raise_names_the_sample_and_does_not_move(broken: Path) -> None:
     made = loader(broken, 4, outputs=PHOTO)
     it = iter(made)
