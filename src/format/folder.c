@@ -133,7 +133,7 @@ static void note_what_was_left_out(struct folder *f)
     } counts[] = {
         {l->others, "without the extension of a photo"},
         {l->hidden, "with a name that begins with a dot"},
-        {l->links, "that lead to folders by links, below the first level or back"},
+        {l->links, "leading to folders by links, below the first level or back"},
         {l->missing, "that cannot be followed (links to nothing)"},
         {l->unnamed, "with a name that is not UTF-8"},
         {l->too_deep, "nested too deep"},
@@ -156,6 +156,18 @@ static void note_empty_classes(struct folder *f)
     }
     if (n)
         note(f, "%zu of the %zu classes hold no photo: %s%s", n, l->n_folders, names, n > 5 ? ", ..." : "");
+}
+
+/* An error is one line: "; first note; second note", "" if there is none. Cut to fit. Returns `out`. */
+static const char *notes_in_a_line(const struct folder *f, char *out, size_t room)
+{
+    size_t used = 0;
+    *out = 0;
+    for (const char *p = f->notice ? f->notice : "", *end; *p && used < room; p = *end ? end + 1 : end) {
+        end = strchrnul(p, '\n');
+        used += (size_t)snprintf(out + used, room - used, "; %.*s", (int)(end - p), p);
+    }
+    return out;
 }
 
 /* Whether sub-folders are classes; drops the photos that then do not count. */
@@ -261,8 +273,9 @@ static int folder_open(const char *path, const struct leat_open_options *options
         goto out;
     note_what_was_left_out(f);
     if (!f->listing.n_files) {
-        rc = leat_fail(error, LEAT_E_NOT_FOUND, "%s holds no photo: files that end in %s were looked for, here and in its folders%s%s",
-                       f->root, LEAT_LISTING_EXTENSIONS, f->notice ? "; " : "", f->notice ? f->notice : "");
+        char notes[512];
+        rc = leat_fail(error, LEAT_E_NOT_FOUND, "%s holds no photo: files that end in %s were looked for, here and in its folders%s",
+                       f->root, LEAT_LISTING_EXTENSIONS, notes_in_a_line(f, notes, sizeof notes));
         leat_error_at_file(error, f->root, LEAT_NO_OFFSET);
         goto out;
     }

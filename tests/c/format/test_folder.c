@@ -194,9 +194,12 @@ static void a_folder_without_photos_says_what_was_looked_for(void **state)
     (void)state;
     struct leat_error error;
     files_write_text(folder, "a/x.gif", "1");
+    files_write_text(folder, "a/.x", "1");
     assert_int_equal(open_error(LEAT_LABELS_AUTO, &error), LEAT_E_NOT_FOUND);
     assert_non_null(strstr(error.message, ".jpg, .jpeg, .png and .webp"));
     assert_non_null(strstr(error.message, "1 entry without the extension"));
+    assert_non_null(strstr(error.message, "; left out: 1 entry with a name that begins with a dot")); /* an error is one line */
+    assert_null(strchr(error.message, '\n'));
     assert_string_equal(error.file, folder);
     files_remove(folder);
     assert_int_equal(open_error(LEAT_LABELS_AUTO, &error), LEAT_E_NOT_FOUND);
@@ -221,7 +224,7 @@ static void links_to_files_are_followed_and_loops_are_not(void **state)
     assert_sample(source, 1, "a/below/2.jpg", "2", 0);
     assert_sample(source, 2, "a/link.jpg", "1", 0);
     assert_sample(source, 3, "b/2.jpg", "2", 1); /* a link may stand for a class */
-    assert_non_null(strstr(source->notice, "2 entries that lead to folders by links"));
+    assert_non_null(strstr(source->notice, "2 entries leading to folders by links"));
     assert_non_null(strstr(source->notice, "1 entry that cannot be followed"));
     leat_source_close(source);
 }
