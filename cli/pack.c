@@ -275,8 +275,9 @@ static int fail(const struct cli_pack *pack, const struct cli_args *args, const 
         cli_say(pack->command, "%s%s: --resume goes on from there, --overwrite begins anew.", place, error->message);
         return CLI_EXIT_FAILED;
     }
-    if (error->code == LEAT_E_EXISTS)
-        hint = "--overwrite replaces it when the new one is whole.";
+    if (error->code == LEAT_E_EXISTS && !lstat(error->file, &st) && !S_ISDIR(st.st_mode))
+        hint = pack->writer ? "With --resume --overwrite packing goes on and replaces it."
+                            : "--overwrite replaces it when the new one is whole.";
     else if (error->code == LEAT_E_CHANGED && !pack->writer)
         hint = "Without --resume, --overwrite begins anew.";
     else if (error->code == LEAT_E_DECODE)

@@ -115,6 +115,14 @@ def test_an_existing_target_is_kept_unless_overwrite_is_given(tmp_path: Path) ->
     assert info(tmp_path / "p.leat")["count"] == 3
 
 
+def test_a_folder_as_target_is_refused_without_advice_that_would_not_help(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {"a": 2})
+    (tmp_path / "target").mkdir()
+    for options in ((), ("--overwrite",)):
+        done = leat("pack", tmp_path / "photos", tmp_path / "target", *options, code=2)
+        assert "choose another name" in done.stderr and "--overwrite" not in done.stderr
+
+
 def test_a_file_of_leat_can_be_packed_again(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "photos", {"a": 3, "b": 3})
     leat("pack", folder, tmp_path / "p.leat")
