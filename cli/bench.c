@@ -280,8 +280,10 @@ static int measure_all(struct bench *bench)
     for (;;) {
         if (measure(bench, threads, &error))
             return cli_fail(bench->command, &error, NULL);
-        if (cli_interrupted())
+        if (cli_interrupted()) {
+            cli_say(bench->command, "interrupted.");
             return CLI_EXIT_INTERRUPTED;
+        }
         if (!bench->json)
             print_result(bench, &bench->results[bench->n_results - 1]);
         if (bench->threads || threads >= all || bench->n_results == MAX_RUNS)

@@ -468,12 +468,14 @@ int cli_bench_photos(struct cli_forms *forms)
         struct cli_progress *progress = cli_progress_start(&drawing);
         const int rc = do_work(&work, &error);
         cli_progress_stop(progress);
-        if (cli_interrupted())
+        if (cli_interrupted()) {
+            cli_say(forms->command, "interrupted.");
             exit_code = CLI_EXIT_INTERRUPTED;
-        else if (rc)
+        } else if (rc) {
             exit_code = fail(&work, &error);
-        else
+        } else {
             exit_code = cli_report_forms(forms);
+        }
     }
     for (size_t i = 0; i < forms->n_forms; i++)
         leat_dataset_release(forms->forms[i].dataset);

@@ -214,8 +214,8 @@ def test_an_interruption_leaves_no_temporary_files(photos: Path, tmp_path: Path,
         if phase == "training":
             time.sleep(1)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
-    assert process.returncode == 130 and out == b""
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and out == b"" and err.endswith(b"leat bench: interrupted.\n")
     assert list(tmp_path.iterdir()) == []
 
 

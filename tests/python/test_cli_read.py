@@ -6,8 +6,10 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -172,6 +174,12 @@ def test_output_that_cannot_be_written_is_a_failure(packed: Path) -> None:
 # ---- bench -----------------------------------------------------------------------------------------------------------
 
 
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether the process has a handler of its own for that signal."""
+    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
+
+
 def test_bench_counts_samples_for_each_number_of_threads(packed: Path) -> None:
     report = json.loads(leat("bench", packed, "--json", "--seconds", 0.2, "--batch-size", 8).stdout)
     assert [run["threads"] for run in report["runs"]][0] == 1
@@ -189,6 +197,18 @@ def test_bench_on_one_core_divides_no_more_than_all_of_the_time(tmp_path: Path) 
                     preexec_fn=lambda: os.sched_setaffinity(0, [one]))
         shares = [int(share) for share in re.findall(r" (\d+)%", done.stdout.splitlines()[-1])]
         assert len(shares) >= 3 and 100 - len(shares) <= sum(shares) <= 100 + len(shares)
+
+
+def test_bench_says_that_it_was_interrupted(packed: Path) -> None:
+    line = [command(), "bench", str(packed), "--seconds", "1000"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        end = time.monotonic() + 60
+        while not catches(process.pid, signal.SIGINT):
+            assert time.monotonic() < end and process.poll() is None
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and err == "leat bench: interrupted.\n"
 
 
 def test_bench_runs_a_program_from_a_file(packed: Path, tmp_path: Path) -> None:
