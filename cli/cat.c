@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -110,7 +111,12 @@ static int deliver(const struct cli_command *command, const struct leat_field *f
         good = !fflush(out) && good;
     if (good)
         return CLI_EXIT_OK;
-    cli_say(command, "%s could not be written: %s.", path ? path : "standard output", strerror(errno));
+    const int why = errno;
+    if (!path) { /* it is said here, with the reason: what is left is not tried once more at the end */
+        __fpurge(stdout);
+        clearerr(stdout);
+    }
+    cli_say(command, "%s could not be written: %s.", path ? path : "standard output", strerror(why));
     return CLI_EXIT_FAILED;
 }
 

@@ -2,6 +2,7 @@
  * The command line of leat: finds the command and runs it. Everything is done through include/leat/leat.h, so that
  * whatever the command can do, a program in C can do too.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,14 +67,16 @@ static bool is_help(const char *word)
     return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
 }
 
-/* What was printed must have arrived: `leat info > /full/disk` is a failure. */
-static int leave(int code)
+/* What was printed must have arrived: `leat info > /full/disk` is a failure. `command`: NULL for leat itself. */
+static int leave(const struct cli_command *command, int code)
 {
-    if (fflush(stdout) || ferror(stdout)) {
-        fprintf(stderr, "leat: the output could not be written.\n");
-        return code ? code : CLI_EXIT_FAILED;
-    }
-    return code;
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout))
+        return code;
+    const int why = errno; /* 0: it was an earlier write that failed, and nothing was left to be tried again */
+    fprintf(stderr, "leat%s%s: standard output could not be written%s%s.\n", command ? " " : "", command ? command->name : "",
+            why ? ": " : "", why ? strerror(why) : "");
+    return code ? code : CLI_EXIT_FAILED;
 }
 
 int main(int argc, char **argv)
@@ -93,14 +96,14 @@ int main(int argc, char **argv)
             cli_print_help(about);
         else
             print_overview();
-        return leave(CLI_EXIT_OK);
+        return leave(NULL, CLI_EXIT_OK);
     }
     if (!strcmp(name, "--version") || !strcmp(name, "version")) {
         printf("leat %s\n", leat_version());
-        return leave(CLI_EXIT_OK);
+        return leave(NULL, CLI_EXIT_OK);
     }
     const struct cli_command *command = find(name);
     if (!command)
         return unknown(name);
-    return leave(command->run(command, argc - 1, argv + 1));
+    return leave(command, command->run(command, argc - 1, argv + 1));
 }

@@ -163,12 +163,14 @@ def test_cat_keeps_binary_bytes_off_a_terminal(packed: Path) -> None:
     assert done.returncode == 2 and "--out PATH, or --force" in done.stderr
 
 
-def test_output_that_cannot_be_written_is_a_failure(packed: Path) -> None:
+@pytest.mark.parametrize("line", [("info",), ("info", "--json"), ("cat", "--id", "0", "--field", "image"), ("cat", "--id", "0", "--field", "label")])
+def test_output_that_cannot_be_written_is_a_failure_that_is_told_once(packed: Path, line: tuple[str, ...]) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no /dev/full")
     with open("/dev/full", "w") as full:
-        done = subprocess.run([command(), "info", packed], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 2 and "could not be written" in done.stderr
+        done = subprocess.run([command(), *line, packed], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == f"leat {line[0]}: standard output could not be written: No space left on device.\n"
 
 
 # ---- bench -----------------------------------------------------------------------------------------------------------
