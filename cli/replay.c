@@ -307,6 +307,9 @@ static int replay_state(struct replay *replay)
         cli_check_program(replay->command, replay->loader, &saved);
     if (rc || take_batch(replay, state, &error)) {
         const char *hint = error.code == LEAT_E_TYPE && !program ? "Give the program of the loader with --program FILE." : NULL;
+        if (error.code == LEAT_E_STATE && strstr(error.message, "another part"))
+            hint = "A run over a part of DATA (a slice, select or split) cannot be replayed here: open that part in Python and use "
+                   "loader.batch_at().";
         exit_code = cli_fail(replay->command, &error, hint);
         goto out;
     }

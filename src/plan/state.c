@@ -440,6 +440,32 @@ static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_
     return leat_log_resolve(p, log, *n, error);
 }
 
+/* Samples that the sources of a state's run had together. */
+static uint64_t samples_of(const json_t *order)
+{
+    uint64_t count = 0;
+    size_t i;
+    const json_t *source;
+    json_array_foreach(json_object_get(order, "sources"), i, source) count +=
+        (uint64_t)json_integer_value(json_object_get(source, "count"));
+    return count;
+}
+
+static int of_other_data(const struct leat_plan *p, const char *print, const char *own, const json_t *order, struct leat_error *error)
+{
+    uint64_t theirs = samples_of(order), ours = 0;
+    for (uint32_t k = 0; k < p->n_sources; k++)
+        ours += p->sources[k].count;
+    char counts[96] = "";
+    if (theirs != ours)
+        snprintf(counts, sizeof counts, " (its run was over %" PRIu64 " samples, this one is over %" PRIu64 ")", theirs, ours);
+    return leat_fail(
+        error, LEAT_E_STATE,
+        "the state belongs to another data set or another part of this one%s: its fingerprint is %.32s, this one's %s. Open the "
+        "data set that the run was started with, and if that was a slice, a selection or a split, take the same again",
+        counts, print, own);
+}
+
 /* Fingerprint, seed and order are this plan's. */
 static int check_belongs(const struct leat_plan *p, const uint8_t fingerprint[16], const json_t *o, struct leat_error *error)
 {
@@ -452,10 +478,7 @@ static int check_belongs(const struct leat_plan *p, const uint8_t fingerprint[16
     if (!print || !seed || !json_is_object(order))
         return not_a_state(error, "it has no fingerprint, seed or order");
     if (strcmp(print, own))
-        return leat_fail(error, LEAT_E_STATE,
-                         "the state belongs to another data set: its fingerprint is %.32s, this one's %s. Open the data set that the run "
-                         "was started with",
-                         print, own);
+        return of_other_data(p, print, own, order, error);
     if (strcmp(seed, text))
         return leat_fail(error, LEAT_E_STATE, "the state's run has seed %.20s, this loader %s: open the loader with seed=%.20s", seed, text,
                          seed);

@@ -1,4 +1,4 @@
-"""leat replay of photos that are stored as pixels."""
+"""leat replay of photos that are stored as pixels, and of runs over a part of the data set."""
 
 from __future__ import annotations
 
@@ -51,3 +51,13 @@ def test_such_pictures_pack_to_the_same_pixels(tmp_path: Path) -> None:
         with leat.Loader(leat.open(tmp_path / f"{name}.leat"), 1, framework="numpy") as loader:
             stored.append(bytes(next(iter(loader))["image"].values))
     assert stored[0] == stored[1]
+
+
+def test_a_state_of_a_run_over_a_part_says_that_the_command_cannot_build_it(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "numbers.leat", {"x": "int64"}) as w:
+        for i in range(10):
+            w.add(x=i)
+    with leat.Loader(leat.open(tmp_path / "numbers.leat")[3:7], 2) as loader:
+        (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
+    said = command("replay", tmp_path / "state.json", tmp_path / "numbers.leat", "--out", tmp_path / "out", code=2).stderr
+    assert "its run was over 4 samples, this one is over 10" in said and "loader.batch_at()" in said

@@ -334,6 +334,9 @@ static void a_state_of_something_else_says_what_differs(void **state)
     struct leat_plan *seed = mixture(6, 16, 0, 2), *order = simple_plan(LEAT_ORDER_SHUFFLED, 70, 5, 16, 0, 2, LEAT_TAIL_PAD);
     assert_int_equal(leat_plan_load(plan, another, text, &at, &error), LEAT_E_STATE);
     assert_non_null(strstr(error.message, "another data set"));
+    assert_null(strstr(error.message, "its run was over"));
+    assert_int_equal(leat_plan_load(order, another, text, &at, &error), LEAT_E_STATE);
+    assert_non_null(strstr(error.message, "this one is over 70"));
     assert_int_equal(leat_plan_load(seed, print, text, &at, &error), LEAT_E_STATE);
     assert_non_null(strstr(error.message, "seed=5"));
     assert_int_equal(leat_plan_load(order, print, text, &at, &error), LEAT_E_STATE);
