@@ -368,9 +368,10 @@ static int folder_file(struct leat_source *source, uint64_t file, struct leat_io
     struct leat_io_file *opened;
     int rc = leat_io_open(path, &opened, error);
     if (rc == LEAT_OK && (opened->size != listed->size || opened->mtime_ns != listed->mtime_ns)) {
-        rc = leat_fail(error, LEAT_E_CHANGED,
-                       "%s was changed after the folder was opened (%" PRIu64 " bytes then, %" PRIu64 " now): open the folder again", path,
-                       listed->size, opened->size);
+        char what[80] = "its time of modification is another one";
+        if (opened->size != listed->size)
+            snprintf(what, sizeof what, "%" PRIu64 " bytes then, %" PRIu64 " now", listed->size, opened->size);
+        rc = leat_fail(error, LEAT_E_CHANGED, "%s was changed after the folder was opened (%s): open the folder again", path, what);
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         leat_io_release(opened);
     } else if (rc == LEAT_OK) {

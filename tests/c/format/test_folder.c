@@ -245,8 +245,11 @@ static void a_file_that_changed_or_vanished_is_noticed(void **state)
     assert_int_equal(utimes(path, times), 0);
     assert_int_equal(source->v->file(source, 0, &file, &error), LEAT_E_CHANGED);
     assert_null(file);
+    assert_non_null(strstr(error.message, "1 bytes then, 6 now"));
     assert_int_equal(source->v->file(source, 1, &file, &error), LEAT_E_CHANGED);
     assert_string_equal(error.file, path);
+    assert_non_null(strstr(error.message, "time of modification"));
+    assert_null(strstr(error.message, "bytes then"));
     snprintf(path, sizeof path, "%s/3.jpg", folder);
     assert_int_equal(remove(path), 0);
     assert_int_equal(source->v->file(source, 2, &file, &error), LEAT_E_CHANGED);
