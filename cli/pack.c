@@ -288,6 +288,21 @@ static int fail(const struct cli_pack *pack, const struct cli_args *args, const 
     return exit_code;
 }
 
+/* What is written into the folder of the photos stays there among them; later runs find it and leave it out, people wonder. */
+static bool target_lies_in_source(const struct cli_pack *pack)
+{
+    const char *slash = strrchr(pack->dst, '/');
+    char *folder = slash ? strndup(pack->dst, (size_t)(slash - pack->dst) + 1) : strdup(".");
+    char *of_target = folder ? realpath(folder, NULL) : NULL, *of_source = realpath(pack->src, NULL);
+    const size_t n = of_source ? strlen(of_source) : 0;
+    const bool inside =
+        pack->by_path && of_target && n && !strncmp(of_target, of_source, n) && (!of_target[n] || of_target[n] == '/' || n == 1);
+    free(folder);
+    free(of_target);
+    free(of_source);
+    return inside;
+}
+
 static int write_samples(struct cli_pack *pack, const struct cli_args *args)
 {
     struct leat_error error;
@@ -355,6 +370,10 @@ static int run(const struct cli_command *command, int argc, char **argv)
         cli_say(command, "note: %s", leat_dataset_notice(pack->dataset));
     pack->count = leat_dataset_count(pack->dataset);
     pack->by_path = !stat(pack->src, &st) && S_ISDIR(st.st_mode) && cli_field(pack->dataset, "name") >= 0;
+    if (target_lies_in_source(pack) && !pack->quiet)
+        cli_say(command,
+                "warning: %s lies inside of %s, among the photos: it is no photo, and is left out where that folder is read again.",
+                pack->dst, pack->src);
     if (choose_fields(pack, &error)) {
         exit_code = cli_fail(command, &error, NULL);
         goto out;

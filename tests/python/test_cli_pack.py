@@ -123,6 +123,19 @@ def test_a_folder_as_target_is_refused_without_advice_that_would_not_help(tmp_pa
         assert "choose another name" in done.stderr and "--overwrite" not in done.stderr
 
 
+def test_a_target_among_the_photos_is_warned_of(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {"a": 2})
+    (tmp_path / "photos2").mkdir()
+    for target in ("photos/p.leat", "photos/a/p.leat", "photos2/../photos//q.leat"):
+        done = leat("pack", "photos/", target, cwd=tmp_path)
+        assert f"warning: {target} lies inside of photos/" in done.stderr and len(done.stderr.splitlines()) <= 2
+        assert "inside" not in leat("pack", "photos", target, "--overwrite", "--quiet", cwd=tmp_path).stderr
+    for target in ("photos2/p.leat", "q.leat", "./photos3.leat"):
+        assert "warning" not in leat("pack", "photos", target, cwd=tmp_path).stderr
+    assert "warning" not in leat("pack", "p.leat", "a/r.leat", cwd=tmp_path / "photos").stderr
+    assert info(tmp_path / "photos")["count"] == 2
+
+
 def test_a_file_of_leat_can_be_packed_again(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "photos", {"a": 3, "b": 3})
     leat("pack", folder, tmp_path / "p.leat")
