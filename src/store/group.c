@@ -220,7 +220,7 @@ static int read_file(const char *path, uint8_t *to, uint64_t length, struct leat
     int rc = LEAT_OK, fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st)) {
-        rc = leat_fail_errno(error, LEAT_E_IO, "cannot open the file: make it readable or leave it out");
+        rc = leat_fail_errno(error, LEAT_E_IO, "cannot open the file: %s", errno == ENOENT ? "put it back, as it was" : "make it readable");
         goto out;
     }
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != length) {
