@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +20,24 @@ static int level_wanted, fd = 2;
 static void read_environment(void)
 {
     const char *wish = getenv("LEAT_LOG"), *path = getenv("LEAT_LOG_FILE");
-    for (int i = LEAT_LOG_ERROR; wish && i <= LEAT_LOG_DEBUG; i++)
-        if (!strcmp(wish, names[i]))
+    bool known = !wish || !*wish;
+    for (int i = LEAT_LOG_ERROR; !known && i <= LEAT_LOG_DEBUG; i++)
+        if (!strcmp(wish, names[i])) {
             level_wanted = i;
+            known = true;
+        }
+    if (!known)
+        dprintf(2, "leat: LEAT_LOG=%.100s is not known: it is error, warning, info or debug; nothing is logged\n", wish);
     if (level_wanted && path) {
         int opened = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
         if (opened >= 0)
             fd = opened;
     }
+}
+
+void leat_log_check(void)
+{
+    pthread_once(&once, read_environment);
 }
 
 void leat_log(enum leat_log_level level, const char *format, ...)

@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "data/internal.h"
 #include "format/fingerprint.h"
@@ -298,6 +299,7 @@ int leat_dataset_open(const char *path, const struct leat_open_options *given, s
     struct leat_open_options options;
     struct leat_base *base = NULL;
     *out = NULL;
+    leat_log_check();
     int rc = complete(given, &options, error);
     if (rc)
         return rc;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "op/program.h"
 #include "store/photo_hooks.h"
 
@@ -55,5 +56,6 @@ static const struct leat_photo_hooks hooks = {probe, checker_new, checker_free, 
 int leat_writer_open(const char *path, const struct leat_field *fields, size_t n_fields, const struct leat_writer_options *options,
                      struct leat_writer **out, struct leat_error *error)
 {
+    leat_log_check();
     return leat_store_writer_open(path, fields, n_fields, options, &hooks, out, error);
 }

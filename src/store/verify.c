@@ -22,6 +22,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "format/fingerprint.h"
 #include "io/guard.h"
 #include "store/check.h"
@@ -458,6 +459,7 @@ int leat_verify(const char *path, const struct leat_verify_options *options, str
     struct stat st;
     uint8_t head[64];
     bool is_manifest = false;
+    leat_log_check();
     error = error ? error : &unused;
     options = options ? options : &defaults;
     leat_error_clear(error);

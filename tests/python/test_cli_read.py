@@ -65,6 +65,19 @@ def test_info_refuses_what_is_no_data_set(tmp_path: Path) -> None:
     assert "x.txt" in done.stderr and done.stdout == ""
 
 
+# ---- the log ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_level_of_the_log_that_there_is_not_is_said_once(packed: Path) -> None:
+    said = leat("info", packed, env={**os.environ, "LEAT_LOG": "loud"}).stderr
+    assert said == "leat: LEAT_LOG=loud is not known: it is error, warning, info or debug; nothing is logged\n"
+
+
+@pytest.mark.parametrize("level", ["", "error", "warning"])
+def test_a_level_of_the_log_that_there_is_is_not_spoken_of(packed: Path, level: str) -> None:
+    assert leat("info", packed, env={**os.environ, "LEAT_LOG": level}).stderr == ""
+
+
 # ---- verify ----------------------------------------------------------------------------------------------------------
 
 
