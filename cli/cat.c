@@ -14,7 +14,7 @@
 enum { ID, FIELD, OUT, RAW, FORCE };
 static const struct cli_option options[] = {
     [ID] = {"id", "N", "the sample, from 0"},
-    [FIELD] = {"field", "F", "the field; default: the only one there is"},
+    [FIELD] = {"field", "F", "the field; default: the only one that is not derived from others"},
     [OUT] = {"out", "PATH", "write there instead of to standard output"},
     [RAW] = {"raw", NULL,
              "give arrays and numbers as their bytes (little endian), not as text; of a photo\n"

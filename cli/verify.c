@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commands.h"
@@ -52,6 +53,13 @@ static void read_progress(void *user, struct cli_progress_state *state)
     state->bytes = atomic_load(&verify->bytes);
     state->total_bytes = atomic_load(&verify->total);
     snprintf(state->note, sizeof state->note, "%s of %s", cli_bytes(state->bytes, a), cli_bytes(state->total_bytes, b));
+}
+
+/* Of a folder nothing says what its bytes should be. */
+static const char *outcome(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode) ? "every file was read, but a folder has no checksums to compare with" : "whole";
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)
@@ -104,7 +112,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
         if (verify.faults)
             printf("%s: %" PRIu64 " fault%s found.\n", verify.path, verify.faults, verify.faults == 1 ? "" : "s");
         else
-            printf("%s: whole; %s in %s (%s/s)\n", verify.path, cli_bytes(bytes, a), cli_duration(seconds, b),
+            printf("%s: %s; %s in %s (%s/s)\n", verify.path, outcome(verify.path), cli_bytes(bytes, a), cli_duration(seconds, b),
                    cli_bytes(seconds > 0 ? (uint64_t)((double)bytes / seconds) : 0, c));
     }
     return verify.faults ? CLI_EXIT_FAULTS : CLI_EXIT_OK;
@@ -123,6 +131,6 @@ const struct cli_command cli_verify = {
     .more = "Examples:\n"
             "  leat verify train.leat\n"
             "  leat verify train.leat --quiet && echo whole\n"
-            "\nExit codes: 0 whole; 1 faults found; 2 could not run; 130 interrupted.\n",
+            "\nExit codes: 0 whole (of a folder: read); 1 faults found; 2 could not run; 130 interrupted.\n",
     .run = run,
 };
