@@ -344,8 +344,9 @@ static int parse_output(struct leat_program *program, const struct leat_field *f
             strcat(list, i ? ", " : "");
             strcat(list, fields[i].name);
         }
-        return leat_fail(error, LEAT_E_NOT_FOUND, "Output '%s' is made of field '%.64s', which the data set does not have; it has: %s.",
-                         name, field, list);
+        const char *why = strcmp(field, "label") != 0 ? "" : " In a folder of photos labels come from sub-folders, one per class.";
+        return leat_fail(error, LEAT_E_NOT_FOUND, "Output '%s' is made of field '%.64s', which the data set does not have; it has: %s.%s",
+                         name, field, list, why);
     }
     c->face.field = f;
     leat_type_of_field(&fields[f], &c->in);

@@ -304,6 +304,12 @@ def test_an_output_of_a_field_that_is_not_there_is_a_key_error(records: Path) ->
         loader(records, outputs={"picture": []})
 
 
+def test_labels_of_a_folder_without_sub_folders_are_said_to_come_from_these(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    (tmp_path / "a.jpg").write_bytes(jpeg(8, 8))
+    with pytest.raises(leat.MissingNameError, match="labels come from sub-folders, one per class"):
+        loader(tmp_path, outputs={"image": CHAIN, "label": []})
+
+
 def test_layouts_have_the_shapes_and_strides_that_they_say(photos: Path) -> None:
     outputs = {
         name: leat.Out("image", [leat.ops.Decode(), leat.ops.Resize((16, 8)), *([leat.ops.ToLayout(name)] if name != "default" else [])])
