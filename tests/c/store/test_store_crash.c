@@ -485,6 +485,63 @@ static void a_stop_between_the_names_of_shards_loses_nothing_when_overwriting(vo
     }
 }
 
+static void an_unfinished_target_that_is_to_be_kept_is_begun_anew_only_where_asked(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_writer_options o = options();
+    uint64_t said;
+    leave_unfinished(PHOTO_SAMPLES);
+    o.resume = false;
+    o.keep_unfinished = true;
+    assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_EXISTS);
+    assert_string_equal(error.file, partial);
+    assert_int_equal(sscanf(error.message, "%" SCNu64 " samples of an unfinished target", &said), 1);
+    o.resume = true;
+    assert_ok(made_open(path, &o, &w, &error)); /* the refusal did no harm */
+    assert_true(said > 0);
+    assert_int_equal(leat_writer_count(w), said);
+    leat_writer_free(w, true);
+    o.resume = false;
+    o.overwrite = true;
+    assert_ok(made_open(path, &o, &w, &error));
+    assert_int_equal(leat_writer_count(w), 0);
+    leat_writer_free(w, true);
+    leave_unfinished(PHOTO_SAMPLES);
+    o.overwrite = o.keep_unfinished = false;
+    assert_ok(made_open(path, &o, &w, &error)); /* nor is it kept unless that is asked for */
+    assert_int_equal(leat_writer_count(w), 0);
+    leat_writer_free(w, false);
+}
+
+static void shards_that_have_their_names_already_are_kept_too(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_writer *w;
+    struct leat_writer_options o = options();
+    char words[64];
+    static const struct leat_field fields[2] = {{.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8},
+                                                {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16}};
+    o.shard_bytes = 200000;
+    o.keep_unfinished = true;
+    snprintf(words, sizeof words, "%d samples of an unfinished target", (int)ROWS);
+    for (int stop = 0; stop < 3; stop++) {
+        renames_left = stop;
+        leat_store_calls.rename = few_renames;
+        assert_int_equal(write_rows(path, &o, &error), LEAT_E_IO);
+        leat_store_calls = plain_calls;
+        o.resume = false;
+        assert_int_equal(leat_store_writer_open(path, fields, 2, &o, NULL, &w, &error), LEAT_E_EXISTS);
+        assert_non_null(strstr(error.message, words));
+        o.resume = true;
+        assert_ok(leat_store_writer_open(path, fields, 2, &o, NULL, &w, &error));
+        assert_int_equal(leat_writer_count(w), ROWS);
+        leat_writer_free(w, false);
+    }
+}
+
 /* A finished file that only has the name of a shard is not taken for one that was left behind. */
 static void a_resume_leaves_files_of_others_alone(void **state)
 {
@@ -757,6 +814,8 @@ int main(void)
         TEST(a_refused_resume_says_which_options_changed_and_what_they_were),
         TEST(shards_are_not_resumed_as_one_file_nor_one_file_as_shards),
         TEST(shards_that_were_begun_over_an_unfinished_file_are_resumed),
+        TEST(an_unfinished_target_that_is_to_be_kept_is_begun_anew_only_where_asked),
+        TEST(shards_that_have_their_names_already_are_kept_too),
         TEST(a_stop_between_the_names_of_shards_loses_nothing_when_overwriting),
         TEST(a_resume_leaves_files_of_others_alone),
         TEST(targets_that_share_shard_names_exclude_each_other),
