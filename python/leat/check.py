@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+P = ParamSpec("P")
+
+# What users of PyTorch's DataLoader are used to and a Loader lacks by choice, with what there is instead.
+_INSTEAD = {
+    "num_workers": "it works in native threads: num_threads bounds them, and 'auto' is the default",
+    "collate_fn": "batches are made as tensors: outputs says what is in them, and leat.ops.MapBatch runs a function on whole batches",
+    "pin_memory": "a batch has pin_memory() and to(device, non_blocking=True)",
+    "pin_memory_device": "a batch has pin_memory() and to(device, non_blocking=True)",
+    "prefetch_factor": "it works ahead as far as budget_bytes allows",
+    "persistent_workers": "its threads stay from epoch to epoch",
+    "batch_sampler": "give batch_size, and a sampler of single positions where shuffle will not do",
+    "generator": "seed decides order and augmentations",
+    "worker_init_fn": "its threads need none, and leat.rng() gives the random numbers of a row to functions in leat.ops.Map",
+    "multiprocessing_context": "its threads need none",
+    "timeout": "its threads need none",
+}
 
 
 def integer(name: str, value: Any, low: int = 0, high: int = 1 << 63) -> int:
@@ -38,3 +57,18 @@ def choice(name: str, value: Any, choices: dict[str, int]) -> int:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is one of {', '.join(map(repr, choices))}, not {value!r}")
     return choices[value]
+
+
+def explained(init: Callable[P, None]) -> Callable[P, None]:
+    """`init`, which refuses these arguments as Python does, but says what to give instead."""
+
+    @functools.wraps(init)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+        for name in kwargs:
+            if name in _INSTEAD:
+                raise TypeError(
+                    f"leat.Loader has no {name}: {_INSTEAD[name]}. Arguments as PyTorch's DataLoader has them are those of leat.DataLoader"
+                )
+        init(*args, **kwargs)
+
+    return checked

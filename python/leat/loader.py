@@ -29,6 +29,8 @@ ON_ERROR = {"raise": 0, "skip": 1, "substitute": 2}
 class Loader:
     """Gives batch after batch of a data set. Iterating once is one epoch; again, the next one.
 
+    That holds after a ``break`` too: what was left of the epoch is not given. To go on in it, load a state into a loader.
+
     The order of samples, and every byte of every tensor, is a function of the data set, `seed` and the position alone:
     the same for any number of threads, any budget and any number of ranks.
 
@@ -71,6 +73,7 @@ class Loader:
     [32, 32, 32]
     """
 
+    @check.explained
     def __init__(
         self,
         dataset: Dataset,

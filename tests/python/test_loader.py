@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections.abc import Callable
@@ -308,6 +309,36 @@ def test_labels_of_a_folder_without_sub_folders_are_said_to_come_from_these(tmp_
     (tmp_path / "a.jpg").write_bytes(jpeg(8, 8))
     with pytest.raises(leat.MissingNameError, match="labels come from sub-folders, one per class"):
         loader(tmp_path, outputs={"image": CHAIN, "label": []})
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("num_workers", "num_threads"),
+        ("collate_fn", "leat.ops.MapBatch"),
+        ("pin_memory", r"pin_memory\(\)"),
+        ("prefetch_factor", "budget_bytes"),
+        ("persistent_workers", "stay"),
+        ("generator", "seed"),
+    ],
+)
+def test_an_argument_of_pytorchs_loader_is_refused_with_what_there_is_instead(records: Path, name: str, instead: str) -> None:
+    with pytest.raises(TypeError, match=f"has no {name}: .*{instead}"):
+        leat.Loader(leat.open(records), 4, **{name: 4})
+
+
+def test_the_signature_is_that_of_the_arguments_there_are(records: Path) -> None:
+    names = list(inspect.signature(leat.Loader).parameters)
+    assert names[:3] == ["dataset", "batch_size", "shuffle"] and "num_threads" in names and "kwargs" not in names
+    with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
+        leat.Loader(leat.open(records), 4, speed=3)  # type: ignore[call-arg]
+
+
+def test_after_a_break_the_next_epoch_begins(records: Path) -> None:
+    made = loader(records, 4, outputs=None)
+    for _ in made:
+        break
+    assert [b.epoch for b in made] == [1] * len(made)
 
 
 def test_layouts_have_the_shapes_and_strides_that_they_say(photos: Path) -> None:
