@@ -117,8 +117,7 @@ class Dataset:
         array = np.asarray(found)
         if field.kind == "image":  # packed as pixels: docs/format.md
             height, width, channels = array.shape
-            turned = self._handle.orientation(position, index)
-            return struct.pack("<4sIIBBH", b"\x89RAW", width, height, channels, turned, 0) + array.tobytes()
+            return struct.pack("<4sIIBBH", b"\x89RAW", width, height, channels, found.orientation, 0) + array.tobytes()
         return array
 
     def _sample(self, position: int) -> dict[str, Any]:

@@ -265,26 +265,6 @@ static PyObject *dataset_read(PyObject *self, PyObject *args)
     return bytes;
 }
 
-/* The EXIF orientation of a photo that is stored as pixels, which says it nowhere else; 0 of another value. */
-static PyObject *dataset_orientation(PyObject *self, PyObject *args)
-{
-    unsigned long long position;
-    Py_ssize_t field;
-    int rc;
-    struct leat_value value;
-    struct leat_error error;
-    if (!PyArg_ParseTuple(args, "Kn:orientation", &position, &field))
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_dataset_read(py_dataset_handle(self), position, (size_t)field, &value, &error);
-    Py_END_ALLOW_THREADS;
-    if (rc)
-        return py_raise(&error);
-    const long orientation = value.orientation;
-    leat_value_clear(&value);
-    return PyLong_FromLong(orientation);
-}
-
 static PyObject *dataset_column(PyObject *self, PyObject *args)
 {
     Py_ssize_t field;
@@ -312,7 +292,6 @@ static PyMethodDef dataset_methods[] = {
     {"split", dataset_split, METH_VARARGS, "split(float64 fractions, seed): views"},
     {"ids", dataset_ids, METH_VARARGS, "ids(position, n): int64 values"},
     {"read", dataset_read, METH_VARARGS, "read(position, field, as_bytes): one stored value"},
-    {"orientation", dataset_orientation, METH_VARARGS, "orientation(position, field): of a photo that is stored as pixels; else 0"},
     {"column", dataset_column, METH_VARARGS, "column(field, copy): all values of a field of fixed size"},
     {NULL, NULL, 0, NULL},
 };

@@ -284,9 +284,22 @@ static int memory_getbuffer(PyObject *self, Py_buffer *view, int flags)
     return 0;
 }
 
+static PyObject *memory_orientation(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromLong(((struct memory *)self)->value.orientation);
+}
+
+static PyGetSetDef memory_attributes[] = {
+    {"orientation", memory_orientation, NULL,
+     "The EXIF orientation of a photo that is stored as pixels, which says it nowhere else; else 0.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyType_Slot memory_slots[] = {
     {Py_tp_doc, (void *)"A piece of memory of the library, for the buffer protocol."},
     {Py_tp_dealloc, (void *)memory_dealloc},
+    {Py_tp_getset, memory_attributes},
     {Py_bf_getbuffer, (void *)memory_getbuffer},
     {0, NULL},
 };
