@@ -27,8 +27,6 @@
 #define EXIT_WAIT_S 2
 
 struct leat_engine leat_engine = {.lock = PTHREAD_MUTEX_INITIALIZER};
-int leat_engine_poison = -1;
-uint64_t leat_engine_memory_limit;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -100,7 +98,7 @@ int leat_engine_prepare(struct leat_error *error)
     pthread_once(&once, start_once);
     if (leat_engine.stopping)
         return leat_fail(error, LEAT_E_CLOSED, "the process is ending: no loader can be used");
-    leat_engine.allowed = leat_engine_memory_limit ? leat_engine_memory_limit : leat_memory_allowed() / 2;
+    leat_engine.allowed = leat_memory_allowed() / 2;
     return LEAT_OK;
 }
 

@@ -232,11 +232,6 @@ struct leat_engine {
 };
 extern struct leat_engine leat_engine;
 
-/* Tests: the byte that new buffers are filled with, or -1. */
-extern int leat_engine_poison;
-/* Tests: what all loaders may use together, or 0 for half of the allowed memory. */
-extern uint64_t leat_engine_memory_limit;
-
 /* ---- engine.c ---------------------------------------------------------------------------------------------------- */
 
 void leat_engine_lock(void);

@@ -259,8 +259,6 @@ static int cut_output(struct leat_batch *b, size_t o, uint64_t bytes)
         l->free_buffers = buffer;
         return LEAT_E_HELD;
     }
-    if (leat_engine_poison >= 0)
-        memset(l->region.base + buffer->offset, leat_engine_poison, bytes);
     b->buffers[o] = buffer;
     b->bytes += bytes;
     *account(b) += bytes;

@@ -1,6 +1,6 @@
 /*
  * Bytes from files. A file is reached through a backend, a table of functions: the local file system, or in tests one
- * that fails, delays or cuts (io/faulty.h).
+ * that fails, delays or cuts (tests/c/faulty.h).
  *
  * Reading is submit and complete: leat_io_submit may finish a request before it returns (local files do) or later, on
  * another thread. Nothing else in leat reads files for samples.

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-/* pread(2). Replaced only by tests (io/faulty.h), while nothing reads. */
+/* pread(2). Replaced only by tests (tests/c/faulty.h), while nothing reads. */
 extern ssize_t (*leat_io_pread)(int fd, void *buffer, size_t bytes, off_t offset);
 
 #endif

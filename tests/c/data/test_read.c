@@ -1,8 +1,8 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
+#include "../faulty.h"
 #include "data/dataset.h"
-#include "io/faulty.h"
 #include "native.h"
 
 static char folder[PATH_MAX], path[PATH_MAX + 16], photos[PATH_MAX + 16];

@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "../faulty.h"
 #include "../op/photos.h"
 #include "engine/engine.h"
 #include "engine/loader.h"
-#include "io/faulty.h"
 #include "support.h"
 
 enum { PHOTOS = 60, SIDE = 40, CROP = 24 };

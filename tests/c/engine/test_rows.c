@@ -6,11 +6,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "../faulty.h"
 #include "../op/photos.h"
 #include "base/error.h"
 #include "data/internal.h"
 #include "engine/engine.h"
-#include "io/faulty.h"
 #include "op/decode.h"
 #include "support.h"
 

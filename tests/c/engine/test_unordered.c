@@ -2,9 +2,9 @@
  * in_order = false: batches in the order in which rows are finished. Slow samples are reads that the faulty backend holds until the test
  * lets them go, so that what is late is decided by the test and by no clock.
  */
+#include "../faulty.h"
 #include "engine/engine.h"
 #include "engine/loader.h"
-#include "io/faulty.h"
 #include "support.h"
 
 enum { SAMPLES = 400, BATCH = 16 };

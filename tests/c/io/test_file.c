@@ -1,8 +1,8 @@
 #include <pthread.h>
 
+#include "../faulty.h"
 #include "../files.h"
 #include "base/error.h"
-#include "io/faulty.h"
 #include "io/file.h"
 
 static char folder[PATH_MAX], path[PATH_MAX + 16];

@@ -3,8 +3,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "../faulty.h"
 #include "../files.h"
-#include "io/faulty.h"
 #include "io/file.h"
 #include "io/guard.h"
 

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "io/faulty.h"
+#include "../faulty.h"
 #include "store/part.h"
 
 static char folder[PATH_MAX], whole[PATH_MAX + 16], path[PATH_MAX + 16], partial[PATH_MAX + 32];

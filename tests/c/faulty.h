@@ -8,8 +8,8 @@
  *         if (leat_faulty_stop().reads < n) break;      // there is no n-th read: rc is LEAT_OK
  *     }
  */
-#ifndef LEAT_IO_FAULTY_H
-#define LEAT_IO_FAULTY_H
+#ifndef LEAT_TESTS_FAULTY_H
+#define LEAT_TESTS_FAULTY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * Wraps files of the local backend. A mapping that is cut is a real one: of a memfd that holds only the first bytes, so
  * that touching the rest raises SIGBUS as a cut file does.
  */
-#include "io/faulty.h"
+#include "faulty.h"
 
 #include <errno.h>
 #include <pthread.h>
