@@ -53,6 +53,8 @@ static const struct leat_field fields_of_flat[] = {
     {.name = "image", .kind = LEAT_KIND_IMAGE, .dtype = LEAT_U8, .flags = LEAT_FIELD_FILES},
     {.name = "name", .kind = LEAT_KIND_STR, .dtype = LEAT_U8, .flags = LEAT_FIELD_DERIVED},
 };
+static const uint8_t storage_of_classes[] = {LEAT_STORAGE_EXTENT, LEAT_STORAGE_MAPPED, LEAT_STORAGE_EXTENT};
+static const uint8_t storage_of_flat[] = {LEAT_STORAGE_EXTENT, LEAT_STORAGE_EXTENT};
 enum { IMAGE = 0 };
 
 static bool folder_recognise(const char *path, bool folder, const uint8_t *head, size_t n)
@@ -290,6 +292,7 @@ static int folder_open(const char *path, const struct leat_open_options *options
     f->source.count = f->listing.n_files;
     f->source.fields = by_folder ? fields_of_classes : fields_of_flat;
     f->source.n_fields = by_folder ? 3 : 2;
+    f->source.storage = by_folder ? storage_of_classes : storage_of_flat;
     f->source.classes = f->classes;
     f->source.n_classes = by_folder ? f->listing.n_folders : 0;
     f->source.metadata = "{}";

@@ -2,9 +2,8 @@
  * A source: one opened container of samples, whatever its format. Each format is one file in src/format (leat's own is
  * src/store) that fills this table; src/format/table.c lists them. Nothing above src/data sees a source.
  *
- * A field of fixed size is reached in place: `rows` gives pointers into mapped memory, page checksums verified on first
- * touch. A field of varying size is reached through extents: (file, offset, length), so that reading can be scheduled
- * apart from decoding; the bytes are verified after they were read.
+ * How the values of a field are reached is declared by the source, whatever their dtype and shape (enum leat_storage). Sources
+ * that are joined may differ, so it is asked of each source.
  */
 #ifndef LEAT_FORMAT_SOURCE_H
 #define LEAT_FORMAT_SOURCE_H
@@ -40,6 +39,30 @@ enum leat_health {
     LEAT_HEALTH_GOOD,          /* was scanned to its end when packed, or since */
     LEAT_HEALTH_BROKEN         /* was found broken */
 };
+
+/* How the values of a field are reached. */
+enum leat_storage {
+    LEAT_STORAGE_MAPPED = 1, /* in place: `rows` gives pointers into memory that stays, pages verified on first touch. Fixed size only */
+    LEAT_STORAGE_EXTENT,     /* `extents` gives (file, offset, length), so that reading is scheduled apart from decoding; the bytes are
+                              * verified after they were read. A file may be anywhere, and may itself be decoded on the way (blocks of
+                              * a compressed file): who reads it does not see the difference */
+    LEAT_STORAGE_COMPUTED    /* `compute` makes many values in one call */
+};
+
+/* Values that a source has computed: copies of [n_fields][n_samples] values in memory that is released as one. One thread. */
+struct leat_values {
+    size_t n_fields, n_samples;
+    struct leat_computed {
+        const uint8_t *data; /* NULL: not put yet. Aligned to 64 bytes */
+        uint64_t bytes;
+    } * at; /* [field_index * n_samples + sample_index] */
+    struct leat_values_chunk *chunks;
+    uint64_t bytes; /* of memory that the chunks take */
+};
+int leat_values_init(struct leat_values *values, size_t n_fields, size_t n_samples); /* NOMEM */
+void leat_values_destroy(struct leat_values *values);
+/* The value of fields[field_index] of samples[sample_index], once each. Copied. NOMEM. */
+int leat_values_put(struct leat_values *values, size_t field_index, size_t sample_index, const void *data, uint64_t bytes);
 
 struct leat_extent {
     uint64_t file; /* index for the source's `file` */
@@ -90,15 +113,20 @@ struct leat_source_vtable {
     /* The functions below: any thread, several at once. On failure *failed is the index in `samples` that failed, and
      * the error names file, field and offset (the caller adds the sample id). */
 
-    /* Fields of fixed size: a pointer to each value, valid while the source is open; read it inside leat_guarded.
+    /* MAPPED fields: a pointer to each value, valid while the source is open; read it inside leat_guarded.
      * `cold` is NULL or room for n values (of at most LEAT_COLD_VALUE bytes each), aligned as the values are: a source may
      * read values there, one after the other, where touching its mapping would make far more of the file count as this
      * process's memory than is used. Pointers into it are valid while the caller keeps it. */
     int (*rows)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold, const void **rows, size_t *failed,
                 struct leat_error *error);
-    /* Fields of varying size. */
+    /* EXTENT fields. Of a field of fixed size, `length` is the bytes of its value. */
     int (*extents)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents, size_t *failed,
                    struct leat_error *error);
+    /* COMPUTED fields: puts the values of `fields` (at most n_fields of the source's) of up to some hundred samples into `out`, which
+     * was initialised for that many. It may take long and is called without locks. On failure *failed is the index in `samples` of
+     * the one that is to blame, or `n` if that is not known. NULL where no field is computed. */
+    int (*compute)(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
+                   struct leat_values *out, size_t *failed, struct leat_error *error);
     /* An open file; release it with leat_io_release. A file that differs from what the source was opened with (size,
      * time) is LEAT_E_CHANGED. */
     int (*file)(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
@@ -127,6 +155,7 @@ struct leat_source {
     uint64_t count;
     const struct leat_field *fields; /* the user's, then derived ones */
     size_t n_fields;
+    const uint8_t *storage; /* enum leat_storage of each field */
     const char *const *classes;
     size_t n_classes;
     const char *metadata;    /* JSON object */

@@ -401,6 +401,7 @@ static void close_source(struct leat_source *source)
     leat_free(s->classes_bytes);
     leat_free(s->classes);
     leat_free(s->path);
+    leat_free(s->storage);
     leat_store_layout_destroy(&s->layout);
     leat_io_release(s->file);
     leat_free(s);
@@ -438,6 +439,11 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
     s->map = leat_io_map(s->file, error);
     if (!s->map)
         return error && error->code ? error->code : leat_fail(error, LEAT_E_UNSUPPORTED, "the file cannot be mapped into memory here");
+    if (!(s->storage = leat_alloc(s->layout.n_fields)))
+        return no_memory(error, s->layout.n_fields);
+    for (uint32_t f = 0; f < s->layout.n_fields; f++)
+        s->storage[f] = s->layout.info[f].varying ? LEAT_STORAGE_EXTENT : LEAT_STORAGE_MAPPED;
+    s->base.storage = s->storage;
     s->base.path = s->path;
     s->base.count = s->summary.count;
     if (s->layout.row_bytes * s->base.count > COLD_COLUMNS) { /* no overflow: so many bytes lie in the file */

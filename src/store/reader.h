@@ -45,6 +45,7 @@ struct leat_store_source {
     /* How many more values are read with pread and not through the mapping: access.c. */
     _Atomic(uint64_t) cold_values;
     char *path, *metadata;
+    uint8_t *storage; /* of the fields */
     uint8_t *classes_bytes;
     const char **classes;
 };

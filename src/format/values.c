@@ -1,0 +1,66 @@
+/*
+ * Values that a source has computed, in chunks of memory that are released as one. Small values share a chunk; a large one has its own.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "format/source.h"
+
+enum { CHUNK_BYTES = 64 << 10, ALIGNMENT = 64 };
+
+struct leat_values_chunk {
+    struct leat_values_chunk *next;
+    uint64_t used, room; /* of `bytes` */
+    uint8_t bytes[];
+};
+
+int leat_values_init(struct leat_values *v, size_t n_fields, size_t n_samples)
+{
+    uint64_t n = 0;
+    *v = (struct leat_values){.n_fields = n_fields, .n_samples = n_samples};
+    if (leat_mul_u64(n_fields, n_samples, &n))
+        v->at = leat_new_array(n, sizeof *v->at);
+    return v->at ? LEAT_OK : LEAT_E_NOMEM;
+}
+
+void leat_values_destroy(struct leat_values *v)
+{
+    for (struct leat_values_chunk *c = v->chunks, *next; c; c = next) {
+        next = c->next;
+        leat_free(c);
+    }
+    leat_free(v->at);
+    memset(v, 0, sizeof *v);
+}
+
+/* `bytes` of memory, aligned. NULL: there is none. */
+static uint8_t *take(struct leat_values *v, uint64_t bytes)
+{
+    struct leat_values_chunk *c = v->chunks;
+    uint64_t need, room;
+    if (!leat_add_u64(bytes, ALIGNMENT, &need))
+        return NULL;
+    if (!c || need > c->room - c->used) {
+        room = need > CHUNK_BYTES ? need : CHUNK_BYTES;
+        if (room > SIZE_MAX - sizeof *c || !(c = leat_alloc(sizeof *c + room)))
+            return NULL;
+        *c = (struct leat_values_chunk){.next = v->chunks, .room = room};
+        v->chunks = c;
+        v->bytes += sizeof *c + room;
+    }
+    uint8_t *p = c->bytes + c->used;
+    uint64_t pad = -(uintptr_t)p % ALIGNMENT;
+    c->used += pad + bytes;
+    return p + pad;
+}
+
+int leat_values_put(struct leat_values *v, size_t field_index, size_t sample_index, const void *data, uint64_t bytes)
+{
+    uint8_t *to = take(v, bytes);
+    if (!to)
+        return LEAT_E_NOMEM;
+    if (bytes)
+        memcpy(to, data, bytes);
+    v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){to, bytes};
+    return LEAT_OK;
+}
