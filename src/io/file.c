@@ -29,11 +29,37 @@ void leat_io_release(struct leat_io_file *file)
         file->backend->close(file);
 }
 
-int leat_io_submit(struct leat_io_request *request)
+static void begin(struct leat_io_request *request)
 {
     request->status = LEAT_OK;
+    request->retry_after_ms = 0;
     leat_error_clear(&request->error);
+}
+
+int leat_io_submit(struct leat_io_request *request)
+{
+    begin(request);
     return request->file->backend->submit(request->file, request);
+}
+
+void leat_io_submit_many(struct leat_io_request *const *requests, size_t n, int *results)
+{
+    for (size_t i = 0, run; i < n; i += run) {
+        const struct leat_io_backend *backend = requests[i]->file->backend;
+        for (run = 0; i + run < n && requests[i + run]->file->backend == backend; run++)
+            begin(requests[i + run]);
+        if (backend->submit_many)
+            backend->submit_many(requests + i, run, results + i);
+        for (size_t k = i; !backend->submit_many && k < i + run; k++)
+            results[k] = backend->submit(requests[k]->file, requests[k]);
+    }
+}
+
+void leat_io_cancel(struct leat_io_request *request)
+{
+    const struct leat_io_backend *backend = request->file->backend;
+    if (backend->cancel)
+        backend->cancel(request);
 }
 
 struct waiter {
