@@ -132,7 +132,8 @@ static int make_plan(struct leat_loader *l, const struct leat_loader_source *sou
     }
     uint64_t begin = 0;
     for (uint32_t i = 0; i < n; i++) {
-        parts[i] = (struct leat_plan_source){leat_dataset_count(sources[i].dataset), sources[i].share, sources[i].order};
+        parts[i] = (struct leat_plan_source){
+            .count = leat_dataset_count(sources[i].dataset), .share = sources[i].share, .order = sources[i].order};
         l->source_begin[i] = begin;
         begin += parts[i].count;
     }

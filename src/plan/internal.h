@@ -3,6 +3,7 @@
  *
  *     order.c     one pass of one source: index in the pass -> position
  *     weighted.c  the two weighted orders
+ *     packed.c    a row of a pass -> the pieces of documents that it is cut from
  *     mixture.c   index in the stream of several sources -> (source, index in that source's stream)
  *     geometry.c  the log's segments of an epoch -> batches and parts of ranks
  *     log.c       the entries of the log and decisions
@@ -75,16 +76,36 @@ uint64_t leat_weights_draw(const struct leat_weights *w, uint64_t key, uint64_t 
 /* n of the num_samples draws under a key, without replacement, from the first-th on. Any thread. */
 void leat_weights_take(struct leat_weights *w, uint64_t key, uint64_t first, size_t n, uint64_t *out);
 
+/* Rows cut from documents: packed.c. */
+struct leat_packed_pass {
+    bool set;
+    uint64_t key;
+    struct leat_permutation order; /* of the documents, where they are shuffled */
+    uint64_t *sums;                /* elements before document 16 i */
+};
+struct leat_packing {
+    pthread_rwlock_t lock; /* of `pass` and `oldest`; all else is fixed */
+    uint64_t documents, length, elements, rows, hash;
+    bool shuffled;
+    uint32_t *lengths;
+    struct leat_packed_pass pass[2]; /* the second only if shuffled */
+    unsigned oldest;
+};
+int leat_packing_new(const struct leat_pack_spec *spec, uint64_t documents, bool shuffled, struct leat_packing **out,
+                     struct leat_error *error);
+void leat_packing_free(struct leat_packing *packing);
+
 /* One source's order. */
 struct leat_source_order {
     enum leat_order order;
-    uint64_t count;      /* samples */
+    uint64_t count;      /* samples, or rows of a packed source */
     uint64_t rows;       /* of a pass; of a LIST: see the list */
     uint64_t block_rows; /* BLOCKS: at most count */
     bool replacement;
     uint64_t key; /* of (seed, source) */
     struct leat_weights *weights;
     struct leat_list *list; /* LIST of a mixture, or the one that the plan was opened with */
+    struct leat_packing *packing;
 };
 
 /* What a run of rows of one pass can share. Zero is a valid start. */
@@ -137,6 +158,7 @@ struct leat_entry {
 struct leat_plan {
     struct leat_source_order *sources;
     uint32_t n_sources;
+    bool packed;         /* some source is */
     bool mixed;          /* rows come from a stream over all epochs: several sources, or epoch_rows given */
     uint64_t epoch_rows; /* mixed */
     uint64_t seed;

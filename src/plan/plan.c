@@ -20,6 +20,12 @@ static int make_source(const struct leat_plan_source *from, uint32_t k, uint64_t
 {
     const struct leat_order_spec *s = &from->order;
     *o = (struct leat_source_order){.order = s->order, .count = from->count, .rows = from->count};
+    if (from->pack && from->count < LEAT_PLAN_MAX_ROWS) {
+        int rc = leat_packing_new(from->pack, from->count, s->order == LEAT_ORDER_SHUFFLED, &o->packing, error);
+        if (rc)
+            return rc;
+        o->count = o->rows = o->packing->rows;
+    }
     o->key = leat_key_mix(leat_key_mix(seed, LEAT_TAG_ORDER), k);
     if (from->count >= LEAT_PLAN_MAX_ROWS)
         return leat_fail(error, LEAT_E_RANGE, "source %u has %llu samples: at most 2^63 - 1", k, (unsigned long long)from->count);
@@ -141,8 +147,11 @@ int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, str
     for (; p->n_sources < spec->n_sources; p->n_sources++) {
         uint32_t k = p->n_sources;
         rc = make_source(&spec->sources[k], k, spec->seed, &p->sources[k], error);
-        if (rc)
+        p->packed |= p->sources[k].packing != NULL;
+        if (rc) {
+            p->n_sources++; /* what it has is given up with the plan */
             goto out;
+        }
         if (p->mixed && !p->sources[k].rows && (spec->n_sources == 1 || spec->sources[k].share > 0)) {
             p->n_sources++;
             rc = leat_fail(error, LEAT_E_INVALID, "source %u is empty but has a share: leave it out", k);
@@ -166,6 +175,7 @@ void leat_plan_free(struct leat_plan *plan)
     for (uint32_t k = 0; plan->sources && k < plan->n_sources; k++) {
         leat_weights_free(plan->sources[k].weights);
         leat_list_free(plan->sources[k].list);
+        leat_packing_free(plan->sources[k].packing);
     }
     leat_free(plan->sources);
     leat_log_free(plan->log, plan->n_log);
@@ -184,6 +194,7 @@ struct reader {
     struct leat_order_cursor cursors[CURSORS];
     uint64_t positions[LEAT_ORDER_RUN];
     uint32_t sources[LEAT_ORDER_RUN];
+    uint64_t passes[LEAT_ORDER_RUN]; /* of packed rows only */
 };
 
 static void start_reader(struct reader *r, const struct leat_plan *plan, uint64_t epoch)
@@ -226,6 +237,7 @@ static void mixed_run(struct reader *r, const struct leat_entry *phase, uint64_t
         source_run(r, k, phase->base[k] + ordinals[i], count, run);
         for (size_t j = i; place < count; j++)
             if (r->sources[j] == k) {
+                r->passes[j] = (phase->base[k] + ordinals[j]) / plan->sources[k].rows;
                 r->positions[j] = run[place++];
                 done[j] = true;
             }
@@ -259,6 +271,11 @@ static void fill(struct reader *r, uint64_t key, uint64_t number, uint64_t row, 
                                              .key = leat_key_mix(key, number + i),
                                              .piece = {.source = r->sources[i], .position = r->positions[i], .count = UINT64_MAX},
                                              .valid = valid};
+        for (size_t i = 0; r->plan->packed && i < run; i++)
+            if (r->plan->sources[r->sources[i]].packing) {
+                rows[i].piece.begin = r->plan->mixed ? r->passes[i] : r->epoch;
+                rows[i].piece.count = LEAT_PIECE_PACKED;
+            }
         number += run;
         row += run;
         rows += run;
@@ -362,6 +379,10 @@ struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t ep
     read_run(&r, planned, 1);
     struct leat_piece piece = {.source = r.sources[0], .position = r.positions[0], .count = UINT64_MAX};
     const struct leat_source_order *o = &plan->sources[piece.source];
+    if (o->packing) {
+        piece.begin = plan->mixed ? r.passes[0] : epoch;
+        piece.count = LEAT_PIECE_PACKED;
+    }
     const struct leat_list *list = plan->mixed ? o->list : leat_log_entry(plan, (struct leat_position){epoch, planned})->now.list;
     uint64_t key = leat_key_mix(leat_plan_key(plan->seed, epoch, row), LEAT_TAG_SUBSTITUTE);
     piece.position = another(o, list, key, attempt, piece.position);

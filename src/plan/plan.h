@@ -27,12 +27,16 @@ struct leat_piece {
     uint64_t begin, count;
 };
 
+/* A row of a packed source as leat_plan_rows gives it: `position` is its number in pass `begin`. leat_plan_pieces says of what it is cut.
+ */
+#define LEAT_PIECE_PACKED (UINT64_MAX - 1)
+
 /* One row of a batch. Most rows have one piece; `more` then is NULL. */
 struct leat_plan_row {
     uint64_t row; /* in the global order of the epoch; what the random key is made of */
     uint64_t key; /* leat_plan_key(seed, epoch, row) */
     struct leat_piece piece;
-    const struct leat_piece *more; /* the pieces after the first, owned by the plan's caller's arena */
+    const struct leat_piece *more; /* the pieces after the first, in the array given to leat_plan_pieces */
     uint32_t n_more;
     bool valid; /* false: padding */
 };              /* 64 bytes, a line of the cache: filling it is a good part of a row's cost */
@@ -58,10 +62,19 @@ struct leat_order_spec {
     uint64_t n_positions;
 };
 
+/* Rows of `length` elements, cut from the samples of a source joined one after the other. The order is then one of rows; SHUFFLED
+ * permutes the samples first, by a key of the pass, and then the rows. */
+struct leat_pack_spec {
+    uint64_t length;         /* 1 to 2^32 - 1 */
+    const uint64_t *lengths; /* elements of each sample, with what is put around it; below 2^32; copied (4 bytes each) */
+    bool partial;            /* the last row, where its elements do not fill it, is one */
+};
+
 struct leat_plan_source {
     uint64_t count; /* samples */
     double share;   /* of the rows; ignored if there is one source */
     struct leat_order_spec order;
+    const struct leat_pack_spec *pack; /* NULL: a row is a sample */
 };
 
 struct leat_plan_spec {
@@ -102,6 +115,16 @@ int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *b
 /* Rows of an epoch by number, as leat_plan_row.row says it: padding counts on from the epoch's rows. LEAT_E_RANGE: as above, or an
  * epoch without rows. */
 int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64_t *numbers, uint64_t n, struct leat_plan_row *rows);
+
+/* Pieces of many rows, one array that grows; zero is a valid start. The caller ends `at` with leat_free. */
+struct leat_pieces {
+    struct leat_piece *at;
+    size_t n, room;
+};
+/* Says of n rows of packed sources of what they are cut: replaces `piece`, sets `more`. Pieces are in document order, none is empty;
+ * together they have the row's elements: fewer than its length in the last row of a pass. Other rows stay as they are. What `pieces` held
+ * is lost. The first call for a pass sums up its lengths. Any thread, each with its own array. NOMEM. */
+int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, size_t n, struct leat_pieces *pieces);
 
 uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
 /* The sample that stands in for a broken one at its attempt-th try (0 to 15): pure in (seed, epoch, row, attempt). Its count is 0

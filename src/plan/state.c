@@ -59,6 +59,10 @@ static json_t *source_json(const struct leat_source_order *s)
         bad |= json_object_set_new(o, "n", json_integer((json_int_t)s->list->n));
         bad |= json_object_set_new(o, "hash", hex64(s->list->hash));
     }
+    if (s->packing) {
+        bad |= json_object_set_new(o, "packed_length", json_integer((json_int_t)s->packing->length));
+        bad |= json_object_set_new(o, "packed_hash", hex64(s->packing->hash));
+    }
     return whole(o, bad);
 }
 

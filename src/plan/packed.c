@@ -1,0 +1,191 @@
+/*
+ * Rows cut from documents: the documents of a pass are joined in the order of that pass and cut every `length` elements.
+ *
+ *     documents  |--- 5 ---|---- 2 ----|-------- 9 --------|-- 0 --|----- 1 -----|
+ *     rows       |    0    |    1    |    2    |    3    |    4 ...
+ *     row 1 is [4, 6) of document 5, all of document 2 and [0, 3) of document 9
+ *
+ * A row is found by searching sums of lengths, of which every 16th is kept for each of the two passes asked for last. So a row
+ * costs the same wherever it lies, and nothing is stored per row.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "plan/internal.h"
+
+#define STEP 16 /* documents between two sums: half a byte a document, and a run that is permuted at once */
+#define TAG_DOCUMENTS ((UINT64_C(1) << 63) | 3)
+
+int leat_packing_new(const struct leat_pack_spec *spec, uint64_t documents, bool shuffled, struct leat_packing **out,
+                     struct leat_error *error)
+{
+    *out = NULL;
+    if (!spec->length || spec->length > UINT32_MAX)
+        return leat_fail(error, LEAT_E_INVALID, "rows of %llu elements: 1 to 2^32 - 1", (unsigned long long)spec->length);
+    uint64_t n_sums = documents / STEP + 2;
+    struct leat_packing *p = leat_new(struct leat_packing);
+    if (!p)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan of packed rows");
+    pthread_rwlock_init(&p->lock, NULL);
+    *p = (struct leat_packing){.lock = p->lock, .documents = documents, .length = spec->length, .shuffled = shuffled};
+    p->lengths = leat_new_array(documents ? documents : 1, sizeof *p->lengths);
+    for (int i = 0; i < 1 + shuffled; i++)
+        p->pass[i].sums = leat_new_array(n_sums, sizeof *p->pass[i].sums);
+    int rc = LEAT_OK;
+    if (!p->lengths || !p->pass[0].sums || (shuffled && !p->pass[1].sums)) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %llu documents", (unsigned long long)documents);
+        goto out;
+    }
+    for (uint64_t i = 0; i < documents; i++) {
+        if (spec->lengths[i] > UINT32_MAX) {
+            rc = leat_fail(error, LEAT_E_RANGE, "document %llu has %llu elements: at most 2^32 - 1 can be packed; split it",
+                           (unsigned long long)i, (unsigned long long)spec->lengths[i]);
+            goto out;
+        }
+        p->lengths[i] = (uint32_t)spec->lengths[i];
+        p->elements += spec->lengths[i]; /* below 2^31 documents of 2^32, or below 2^63 bytes of lengths */
+    }
+    p->rows = p->elements / p->length + (spec->partial && p->elements % p->length);
+    p->hash = leat_hash64(p->lengths, documents * sizeof *p->lengths);
+    *out = p;
+    return LEAT_OK;
+out:
+    leat_packing_free(p);
+    return rc;
+}
+
+void leat_packing_free(struct leat_packing *p)
+{
+    if (!p)
+        return;
+    pthread_rwlock_destroy(&p->lock);
+    leat_free(p->lengths);
+    leat_free(p->pass[0].sums);
+    leat_free(p->pass[1].sums);
+    leat_free(p);
+}
+
+/* The positions of documents [first, first + n) of a pass; n <= STEP. */
+static void documents_at(const struct leat_packing *p, const struct leat_permutation *order, uint64_t first, size_t n, uint64_t *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = first + i;
+    if (p->shuffled)
+        leat_permute_many(order, out, n);
+}
+
+static void sum_pass(struct leat_packing *p, struct leat_packed_pass *pass, uint64_t key)
+{
+    uint64_t sum = 0, documents[STEP];
+    if (p->shuffled)
+        pass->order = leat_permutation_init(p->documents, key);
+    for (uint64_t first = 0; first < p->documents; first += STEP) {
+        size_t n = p->documents - first < STEP ? (size_t)(p->documents - first) : STEP;
+        documents_at(p, &pass->order, first, n, documents);
+        pass->sums[first / STEP] = sum;
+        for (size_t i = 0; i < n; i++)
+            sum += p->lengths[documents[i]];
+    }
+    pass->key = key;
+    pass->set = true;
+}
+
+/* The sums of a pass, with the lock held for reading: they stay while it is. */
+static const struct leat_packed_pass *enter_pass(struct leat_packing *p, uint64_t key)
+{
+    for (;;) {
+        pthread_rwlock_rdlock(&p->lock);
+        for (int i = 0; i < 2; i++)
+            if (p->pass[i].set && p->pass[i].key == key)
+                return &p->pass[i];
+        pthread_rwlock_unlock(&p->lock);
+        pthread_rwlock_wrlock(&p->lock);
+        bool there = (p->pass[0].set && p->pass[0].key == key) || (p->pass[1].set && p->pass[1].key == key);
+        if (!there) {
+            p->oldest ^= p->shuffled;
+            sum_pass(p, &p->pass[p->oldest], key);
+        }
+        pthread_rwlock_unlock(&p->lock);
+    }
+}
+
+/* The last sum that is not above `at`. */
+static uint64_t search(const uint64_t *sums, uint64_t n, uint64_t at)
+{
+    const uint64_t *base = sums;
+    while (n > 1) {
+        uint64_t half = n / 2;
+        base = base[half] <= at ? base + half : base;
+        n -= half;
+    }
+    return (uint64_t)(base - sums);
+}
+
+static int push(struct leat_pieces *pieces, struct leat_piece piece)
+{
+    if (pieces->n == pieces->room) {
+        size_t room = pieces->room ? 2 * pieces->room : 64;
+        struct leat_piece *grown = leat_realloc_array(pieces->at, room, sizeof *grown);
+        if (!grown)
+            return LEAT_E_NOMEM;
+        pieces->at = grown;
+        pieces->room = room;
+    }
+    pieces->at[pieces->n++] = piece;
+    return LEAT_OK;
+}
+
+static int cut(const struct leat_packing *p, const struct leat_packed_pass *pass, uint32_t source, uint64_t row, struct leat_pieces *pieces)
+{
+    uint64_t at = row * p->length, left = p->elements - at < p->length ? p->elements - at : p->length;
+    uint64_t group = search(pass->sums, (p->documents + STEP - 1) / STEP, at), skip = at - pass->sums[group];
+    int rc = LEAT_OK;
+    for (uint64_t first = group * STEP; !rc && left; first += STEP) {
+        uint64_t documents[STEP];
+        size_t n = p->documents - first < STEP ? (size_t)(p->documents - first) : STEP;
+        documents_at(p, &pass->order, first, n, documents);
+        for (size_t i = 0; !rc && left && i < n; i++) {
+            uint64_t length = p->lengths[documents[i]];
+            if (skip >= length) { /* before the row, or empty */
+                skip -= length;
+                continue;
+            }
+            uint64_t count = length - skip < left ? length - skip : left;
+            rc = push(pieces, (struct leat_piece){.source = source, .position = documents[i], .begin = skip, .count = count});
+            skip = 0;
+            left -= count;
+        }
+    }
+    return rc;
+}
+
+int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, size_t n, struct leat_pieces *pieces)
+{
+    pieces->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct leat_piece *piece = &rows[i].piece;
+        if (piece->count != LEAT_PIECE_PACKED)
+            continue;
+        const struct leat_source_order *o = &plan->sources[piece->source];
+        uint64_t key = o->packing->shuffled ? leat_key_mix(leat_order_pass_key(o, piece->begin), TAG_DOCUMENTS) : 0;
+        size_t first = pieces->n;
+        int rc = cut(o->packing, enter_pass(o->packing, key), piece->source, piece->position, pieces);
+        pthread_rwlock_unlock(&o->packing->lock);
+        if (rc)
+            return rc;
+        rows[i].n_more = (uint32_t)(pieces->n - first - 1);
+        *piece = pieces->at[first];
+        piece->begin = first; /* until the array has stopped moving */
+        piece->count = LEAT_PIECE_PACKED;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].piece.count == LEAT_PIECE_PACKED) {
+            const struct leat_piece *all = pieces->at + rows[i].piece.begin;
+            rows[i].more = rows[i].n_more ? all + 1 : NULL;
+            rows[i].piece = *all;
+        }
+    return LEAT_OK;
+}

@@ -1,0 +1,171 @@
+/* Rows cut from documents: compared with joining the documents of a pass in memory and cutting them. */
+#include "base/alloc.h"
+#include "base/permute.h"
+#include "common.h"
+
+#define TAG_ORDER ((UINT64_C(1) << 63) | 1)
+#define TAG_DOCUMENTS ((UINT64_C(1) << 63) | 3)
+
+struct corpus {
+    uint64_t documents, elements, *lengths;
+};
+
+static struct corpus make_corpus(uint64_t key, uint64_t documents, uint64_t longest)
+{
+    struct corpus c = {documents, 0, calloc(documents + 1, sizeof(uint64_t))};
+    assert_non_null(c.lengths);
+    for (uint64_t i = 0; i < documents; i++)
+        c.elements += c.lengths[i] = draw(key, i, 0, longest);
+    return c;
+}
+
+static struct leat_plan *open_plan(const struct corpus *c, enum leat_order order, uint64_t length, bool partial, uint64_t seed,
+                                   uint64_t global, uint32_t rank, uint32_t world)
+{
+    struct leat_pack_spec pack = {.length = length, .lengths = c->lengths, .partial = partial};
+    struct leat_plan_source source = {.count = c->documents, .order = {.order = order, .block_rows = 3}, .pack = &pack};
+    return make_plan(&source, 1, 0, seed, global, rank, world, LEAT_TAIL_PAD);
+}
+
+/* Element `at` of the joined documents of an epoch as document * 2^32 + place in it. */
+static uint64_t *join(const struct corpus *c, bool shuffled, uint64_t seed, uint64_t epoch)
+{
+    uint64_t *all = calloc(c->elements + 1, sizeof *all), n = 0;
+    uint64_t pass = leat_key_mix(leat_key_mix(leat_key_mix(seed, TAG_ORDER), 0), epoch);
+    struct leat_permutation order = leat_permutation_init(c->documents, leat_key_mix(pass, TAG_DOCUMENTS));
+    assert_non_null(all);
+    for (uint64_t i = 0; i < c->documents; i++) {
+        uint64_t document = shuffled ? leat_permute(&order, i) : i;
+        for (uint64_t k = 0; k < c->lengths[document]; k++)
+            all[n++] = document << 32 | k;
+    }
+    return all;
+}
+
+/* Row number `row` of the cut, as a permutation of the rows has put it somewhere. */
+static uint64_t number_of(uint64_t seed, uint64_t epoch, bool shuffled, uint64_t rows, uint64_t i)
+{
+    uint64_t pass = leat_key_mix(leat_key_mix(leat_key_mix(seed, TAG_ORDER), 0), epoch);
+    struct leat_permutation order = leat_permutation_init(rows, pass);
+    return shuffled ? leat_permute(&order, i) : i;
+}
+
+static void compare(const struct corpus *c, enum leat_order order, uint64_t length, bool partial, uint64_t seed, uint32_t world)
+{
+    bool shuffled = order == LEAT_ORDER_SHUFFLED;
+    uint64_t rows = c->elements / length + (partial && c->elements % length), seen = 0;
+    struct leat_plan *plan[4];
+    struct leat_pieces pieces = {0};
+    for (uint32_t r = 0; r < world; r++)
+        plan[r] = open_plan(c, order, length, partial, seed, 2 * world + 1, r, world);
+    assert_int_equal(leat_plan_epoch_rows(plan[0], 5), rows);
+    uint64_t *all = join(c, shuffled, seed, 5);
+    struct leat_plan_batch batch;
+    for (struct leat_position at = {5, 0}; leat_plan_batch(plan[0], at, &batch) == LEAT_OK; at = batch.next)
+        for (uint32_t r = 0; r < world; r++) {
+            assert_int_equal(leat_plan_batch(plan[r], at, &batch), LEAT_OK);
+            struct leat_plan_row *found = calloc(batch.rows + 1, sizeof *found);
+            assert_int_equal(leat_plan_rows(plan[r], &batch, 0, batch.rows, found), LEAT_OK);
+            assert_int_equal(leat_plan_pieces(plan[r], found, batch.rows, &pieces), LEAT_OK);
+            for (uint64_t i = 0; i < batch.rows; i++) {
+                uint64_t number = number_of(seed, 5, shuffled, rows, found[i].row % rows), from = number * length, n = 0;
+                for (uint32_t k = 0; k <= found[i].n_more; k++) {
+                    const struct leat_piece *p = k ? &found[i].more[k - 1] : &found[i].piece;
+                    assert_true(p->count > 0);
+                    for (uint64_t e = 0; e < p->count; e++, n++)
+                        assert_int_equal(all[from + n], p->position << 32 | (p->begin + e));
+                }
+                assert_int_equal(n, c->elements - from < length ? c->elements - from : length);
+                seen += found[i].valid;
+            }
+            free(found);
+        }
+    assert_int_equal(seen, rows);
+    free(all);
+    leat_free(pieces.at);
+    for (uint32_t r = 0; r < world; r++)
+        leat_plan_free(plan[r]);
+}
+
+static void rows_are_cut_from_the_joined_documents_of_the_pass(void **state)
+{
+    for (uint64_t k = 0; k < 200; k++) {
+        struct corpus c = make_corpus(k, draw(99, 6 * k, 1, 90), draw(99, 6 * k + 1, 1, 40));
+        enum leat_order order = k % 2 ? LEAT_ORDER_SHUFFLED : LEAT_ORDER_SEQUENTIAL;
+        if (c.elements >= 9)
+            compare(&c, order, draw(99, 6 * k + 2, 1, 9), k % 3 == 0, k, (uint32_t)draw(99, 6 * k + 3, 1, 4));
+        free(c.lengths);
+    }
+}
+
+static void documents_without_elements_give_no_piece(void **state)
+{
+    uint64_t lengths[] = {0, 0, 3, 0, 1, 0, 0};
+    struct corpus c = {7, 4, lengths};
+    compare(&c, LEAT_ORDER_SEQUENTIAL, 2, true, 1, 1);
+    compare(&c, LEAT_ORDER_SHUFFLED, 3, true, 1, 1);
+}
+
+static void a_substitute_is_another_row_of_the_same_pass(void **state)
+{
+    struct corpus c = make_corpus(7, 50, 20);
+    struct leat_plan *plan = open_plan(&c, LEAT_ORDER_SHUFFLED, 8, false, 3, 4, 0, 1);
+    struct leat_plan_batch batch;
+    struct leat_plan_row row[2];
+    assert_int_equal(leat_plan_batch(plan, (struct leat_position){2, 0}, &batch), LEAT_OK);
+    assert_int_equal(leat_plan_rows(plan, &batch, 0, 1, row), LEAT_OK);
+    row[1] = row[0];
+    row[1].piece = leat_plan_substitute(plan, 2, row[0].row, 0);
+    assert_int_equal(row[1].piece.count, LEAT_PIECE_PACKED);
+    assert_int_equal(row[1].piece.begin, 2);
+    assert_int_not_equal(row[1].piece.position, row[0].piece.position);
+    leat_plan_free(plan);
+    free(c.lengths);
+}
+
+static void a_state_of_other_documents_is_refused(void **state)
+{
+    struct corpus c = make_corpus(7, 50, 20);
+    struct leat_plan *plan = open_plan(&c, LEAT_ORDER_SHUFFLED, 8, false, 3, 4, 0, 1);
+    uint64_t moved = c.lengths[3];
+    c.lengths[3] = c.lengths[4] + 1;
+    c.lengths[4] = moved > 1 ? moved - 1 : 0;
+    struct leat_plan *other = open_plan(&c, LEAT_ORDER_SHUFFLED, 8, false, 3, 4, 0, 1);
+    const uint8_t print[16] = {0};
+    char *json;
+    struct leat_position at;
+    struct leat_error error = {0};
+    assert_int_equal(leat_plan_state(plan, print, (struct leat_position){1, 4}, &json, &error), LEAT_OK);
+    assert_int_equal(leat_plan_load(plan, print, json, &at, &error), LEAT_OK);
+    assert_int_equal(at.row, 4);
+    assert_int_equal(leat_plan_load(other, print, json, &at, &error), LEAT_E_STATE);
+    leat_free(json);
+    leat_plan_free(plan);
+    leat_plan_free(other);
+    free(c.lengths);
+}
+
+static void a_document_that_is_too_long_is_refused_by_number(void **state)
+{
+    uint64_t lengths[] = {3, UINT64_C(1) << 32};
+    struct leat_pack_spec pack = {.length = 4, .lengths = lengths};
+    struct leat_plan_source source = {.count = 2, .pack = &pack};
+    struct leat_plan_spec spec = {.sources = &source, .n_sources = 1, .global_batch = 1, .world_size = 1};
+    struct leat_plan *plan;
+    struct leat_error error = {0};
+    assert_int_equal(leat_plan_new(&spec, &plan, &error), LEAT_E_RANGE);
+    assert_non_null(strstr(error.message, "document 1"));
+    lengths[1] = 5;
+    pack.length = 0;
+    assert_int_equal(leat_plan_new(&spec, &plan, &error), LEAT_E_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_cut_from_the_joined_documents_of_the_pass), cmocka_unit_test(documents_without_elements_give_no_piece),
+        cmocka_unit_test(a_substitute_is_another_row_of_the_same_pass),       cmocka_unit_test(a_state_of_other_documents_is_refused),
+        cmocka_unit_test(a_document_that_is_too_long_is_refused_by_number),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
