@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "format/raw_photo.h"
 #include "format/source.h"
-#include "op/native.h"
 #include "op/program_internal.h"
 
 struct leat_chain {

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
-#include "op/native.h"
 #include "op/program_internal.h"
 
 #define MAX_OUTPUTS 4096
@@ -48,8 +47,8 @@ static int parse_operator(const struct leat_program *program, struct leat_op *op
     struct leat_args args = {.object = object, .operator_type = type, .error = error};
     op->class->parse(op->args, &args);
     int rc = leat_args_end(&args);
-    if (!rc && op->class == &leat_op_native)
-        rc = leat_native_bind(op->args, program->functions, program->n_functions, error);
+    if (!rc && op->class->bind)
+        rc = op->class->bind(op->args, program->functions, program->n_functions, error);
     return rc;
 }
 
@@ -183,17 +182,12 @@ static int choose_path(struct leat_compiled *c, bool image, bool planar, const s
     c->path = image ? LEAT_PATH_IMAGE : LEAT_PATH_MAP;
     if (leat_stages_compile(c->uses, c->n_uses, &c->in, planar, kernels, &c->stages, &c->n_stages))
         return fail_nomem(error);
-    if (c->path == LEAT_PATH_MAP && c->n_uses == 1 && c->uses[0].out.range == c->uses[0].in.range &&
-        !strcmp(c->uses[0].op->class->type, "ToDtype") && c->in.range == LEAT_RANGE_PLAIN) {
+    if (c->path == LEAT_PATH_MAP && c->n_uses == 1 && c->uses[0].out.range == c->uses[0].in.range && c->uses[0].op->class->converts &&
+        c->in.range == LEAT_RANGE_PLAIN) {
         c->path = LEAT_PATH_CONVERT;
         c->convert = kernels->convert(c->in.dtype, c->out.dtype);
     }
     return LEAT_OK;
-}
-
-static bool is_native(const struct leat_use *use)
-{
-    return use->op->class == &leat_op_native;
 }
 
 /* One part of a chain with functions of the user's: its uses are set, and its types follow from its neighbours'. */
@@ -203,7 +197,7 @@ static int compile_part(struct leat_program *program, struct leat_compiled *part
     bool works = false;
     for (size_t i = 0; i < part->n_uses; i++) {
         const struct leat_op_class *class = part->uses[i].op->class;
-        works = works || class->draw || class->map || part->uses[i].in.kind != LEAT_KIND_ARRAY;
+        works = works || class->move || class->map || class->filter || part->uses[i].in.kind != LEAT_KIND_ARRAY;
     }
     part->idle = !moves && !works;
     uint64_t bytes[] = {leat_type_bytes(&part->in), leat_type_bytes(&part->out)};
@@ -214,7 +208,7 @@ static int compile_part(struct leat_program *program, struct leat_compiled *part
         return LEAT_OK;
     if (part->out.ndim && part->out.shape[0] < 0)
         return leat_fail(error, LEAT_E_TYPE, "%s in output '%s' takes a value of varying size only as it is stored: put it first.",
-                         leat_native_label(part->native->op->args), part->face.name);
+                         part->native->op->class->label(part->native->op->args), part->face.name);
     part->elements = bytes[1] / leat_dtype_size(part->out.dtype);
     part->face.decodes = part->out.decoded && part->in.kind != LEAT_KIND_ARRAY;
     if (!works && leat_dtype_size(part->out.dtype) > 1) { /* of bytes, a stage has kernels */
@@ -231,7 +225,7 @@ static int compile_parts(struct leat_program *program, struct leat_compiled *c, 
 {
     size_t n = 1;
     for (size_t i = 0; i < c->n_uses; i++)
-        n += is_native(&c->uses[i]);
+        n += c->uses[i].op->class->call != NULL;
     c->parts = leat_new_array(n, sizeof *c->parts);
     if (!c->parts)
         return fail_nomem(error);
@@ -242,7 +236,7 @@ static int compile_parts(struct leat_program *program, struct leat_compiled *c, 
         struct leat_compiled *part = &c->parts[k];
         part->face.name = c->face.name;
         part->in = part->out = k ? use[-1].out : c->in;
-        for (part->uses = use; use < end && !is_native(use); use++, part->n_uses++)
+        for (part->uses = use; use < end && !use->op->class->call; use++, part->n_uses++)
             part->out = use->out;
         part->native = use < end ? use++ : NULL;
         int rc = compile_part(program, part, part->native ? part->out.layout == LEAT_LAYOUT_CHW : planar, error);
@@ -293,7 +287,7 @@ static int finish_face(struct leat_program *program, struct leat_compiled *c, st
         return LEAT_OK;
     }
     for (size_t i = 0; i < c->n_uses; i++)
-        if (is_native(&c->uses[i]))
+        if (c->uses[i].op->class->call)
             return compile_parts(program, c, planar, error);
     int rc = choose_path(c, image, planar, program->kernels, error);
     if (!rc && is_open(t)) /* the last stage leaves its result where a next one would find it */

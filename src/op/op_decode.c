@@ -40,4 +40,5 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     return LEAT_OK;
 }
 
-const struct leat_op_class leat_op_decode = {.type = "Decode", .args_bytes = sizeof(struct decode_args), .parse = parse, .infer = infer};
+const struct leat_op_class leat_op_decode = {
+    .type = "Decode", .args_bytes = sizeof(struct decode_args), .decodes = true, .parse = parse, .infer = infer};

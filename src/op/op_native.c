@@ -1,9 +1,8 @@
 /*
- * Native: what it takes and gives, and one call. What a function computes cannot be seen from here: its name and its
- * arguments stand for it in the program's hash.
+ * Native: a function of the user's in a chain. The text of a program names it by an index in a table of functions that the
+ * program is compiled with, so that text alone can never make anything run. What a function computes cannot be seen from
+ * here: its name and its arguments stand for it in the program's hash.
  */
-#include "op/native.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +10,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "op/operator.h"
+#include "op/program.h"
+#include "op/stage.h"
 
 #define MAX_SOURCE 255
 #define MAX_NUMBERS 65536
@@ -124,7 +126,7 @@ static uint64_t hash(const void *from)
     return leat_key_mix(hash, leat_hash64(out, sizeof out));
 }
 
-int leat_native_bind(void *into, const struct leat_native *functions, size_t n_functions, struct leat_error *error)
+static int bind(void *into, const struct leat_native *functions, size_t n_functions, struct leat_error *error)
 {
     struct native_args *args = into;
     if ((uint64_t)args->function < n_functions && !functions[args->function].call != !functions[args->function].flat) {
@@ -138,7 +140,7 @@ int leat_native_bind(void *into, const struct leat_native *functions, size_t n_f
                      (long long)args->function, n_functions);
 }
 
-const char *leat_native_label(const void *from)
+static const char *label(const void *from)
 {
     const struct native_args *args = from;
     return args->label;
@@ -152,15 +154,6 @@ static bool varies(const struct leat_type *type)
         if (type->shape[i] < 0)
             return true;
     return false;
-}
-
-uint64_t leat_type_bytes(const struct leat_type *type)
-{
-    uint64_t bytes = leat_dtype_size(type->dtype);
-    for (unsigned i = 0; i < type->ndim; i++)
-        if (type->shape[i] < 0 || !leat_mul_u64(bytes, (uint64_t)type->shape[i], &bytes))
-            return UINT64_MAX;
-    return bytes;
 }
 
 static int infer(const void *from, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
@@ -191,9 +184,6 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     return rc;
 }
 
-const struct leat_op_class leat_op_native = {
-    .type = "Native", .args_bytes = sizeof(struct native_args), .random = true, .parse = parse, .end = end, .hash = hash, .infer = infer};
-
 /* ---- a call ---- */
 
 static void describe(const struct leat_type *from, uint64_t length, struct leat_native_type *type)
@@ -208,8 +198,8 @@ static void describe(const struct leat_type *from, uint64_t length, struct leat_
     }
 }
 
-int leat_native_run(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in, uint64_t length, void *out,
-                    struct leat_error *error)
+static int call(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in, uint64_t length, void *out,
+                struct leat_error *error)
 {
     const struct native_args *args = use->op->args;
     struct leat_native_type in_type, out_type;
@@ -230,21 +220,21 @@ int leat_native_run(const struct leat_use *use, const char *output, const struct
     if (args->bound->flat) {
         rc = args->bound->flat(in, out, (int64_t)in_type.elements, (int64_t)out_type.elements, key);
     } else {
-        struct leat_native_call call = {.version = LEAT_NATIVE_VERSION,
-                                        .size = sizeof call,
-                                        .in = in,
-                                        .in_type = &in_type,
-                                        .out = out,
-                                        .out_type = &out_type,
-                                        .key = key,
-                                        .sample = row->sample,
-                                        .numbers = args->numbers,
-                                        .n_numbers = args->n_numbers,
-                                        .text = args->text,
-                                        .text_bytes = strlen(args->text),
-                                        .message = message,
-                                        .message_room = sizeof message};
-        rc = args->bound->call(&call);
+        struct leat_native_call given = {.version = LEAT_NATIVE_VERSION,
+                                         .size = sizeof given,
+                                         .in = in,
+                                         .in_type = &in_type,
+                                         .out = out,
+                                         .out_type = &out_type,
+                                         .key = key,
+                                         .sample = row->sample,
+                                         .numbers = args->numbers,
+                                         .n_numbers = args->n_numbers,
+                                         .text = args->text,
+                                         .text_bytes = strlen(args->text),
+                                         .message = message,
+                                         .message_room = sizeof message};
+        rc = args->bound->call(&given);
     }
     if (!rc)
         return LEAT_OK;
@@ -252,3 +242,14 @@ int leat_native_run(const struct leat_use *use, const char *output, const struct
     return leat_fail(error, LEAT_E_OPERATOR, "%s in output '%s' failed with %d%s%s", args->label, output, rc, *message ? ": " : "",
                      message);
 }
+
+const struct leat_op_class leat_op_native = {.type = "Native",
+                                             .args_bytes = sizeof(struct native_args),
+                                             .random = true,
+                                             .parse = parse,
+                                             .end = end,
+                                             .hash = hash,
+                                             .infer = infer,
+                                             .bind = bind,
+                                             .label = label,
+                                             .call = call};

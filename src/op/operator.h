@@ -1,15 +1,15 @@
 /*
- * An operator: one row of the table in operators.c. What it can do to a value is one of three things, and each has its
- * function in the table:
+ * An operator: one file, op_<name>.c, and one line of operators.def. What it does to a value is one of these, and each has
+ * its function in the class:
  *
- *     draw    a movement of pixels: take a box of the image, bring it to a size, mirror it (crop, resize, flip)
- *     map     a function of single values: normalise, convert
- *     neither it changes how the value is read or delivered (Decode, ToLayout), which `infer` says
+ *     move    takes a box of the image, brings it to a size, mirrors it (crop, resize, flip)
+ *     map     a function of single values (normalize, convert); it may draw, once per row
+ *     filter  makes an image of an image in memory, with scratch of its own (blur, rotate)
+ *     call    a function of the user's, behind which the chain is cut
+ *     none    it changes how the value is read or delivered (Decode, ToLayout), which `infer` says
  *
- * Native stands aside: a function of the user's, between whose calls the chain is cut (native.h).
- *
- * Operators never touch images themselves: movements that follow one another are composed, maps of bytes become tables
- * of 256 entries, and a stage (stage.h) carries out the result in one pass.
+ * Moves that follow one another are composed, maps of bytes become tables of 256 entries, and a stage (stage.h) carries
+ * out the result in one pass; a filter is a stage of its own.
  */
 #ifndef LEAT_OP_OPERATOR_H
 #define LEAT_OP_OPERATOR_H
@@ -79,8 +79,23 @@ struct leat_move {
 /* What infer says of an operator beside the type: what its draws may do. */
 struct leat_effect {
     bool resizes, pads, flips;
+    bool maps;                      /* of a class with `map` and `filter`: with these arguments it is a map */
     enum leat_padding padding;      /* if it pads */
     double fill[LEAT_MAX_CHANNELS]; /* if it pads with a constant */
+};
+
+/* An image in memory, or room for one; steps in bytes. */
+struct leat_image {
+    uint8_t *base;
+    enum leat_dtype dtype;
+    uint32_t w, h, channels;
+    size_t row, column, plane;
+};
+
+/* What a filter makes of one image, and takes for it. Before `plan`, it is: the size of the input, and no scratch. */
+struct leat_filter_plan {
+    uint32_t w, h;  /* of the result */
+    size_t scratch; /* bytes */
 };
 
 /* Where an operator stands, for messages. */
@@ -88,41 +103,68 @@ struct leat_place {
     const char *output, *type; /* "Normalize in output 'image'" */
 };
 
+struct leat_kernels;
+struct leat_row;
+struct leat_use;
+
 struct leat_op_class {
     const char *type; /* as in leat.ops and in JSON */
     size_t args_bytes;
     bool random;
+    bool decodes;     /* takes an encoded photo, of which its stage pulls the rows */
+    bool converts;    /* its map changes the type of numbers, and their range with it, and nothing else */
+    bool takes_whole; /* its map takes an integer of 0 to the largest as it takes a float of 0 to 1 */
     /* Reads the arguments into zeroed `args`. Without `hash` it holds no pointers: its bytes are hashed. */
     void (*parse)(void *args, struct leat_args *json);
-    /* Gives up what `args` points to, and hashes it. May be NULL. */
+    /* Releases what `args` points to, and hashes it. May be NULL. */
     void (*end)(void *args);
     uint64_t (*hash)(const void *args);
     /* Turns the type of the input into that of the output, and says what fits if it does not. */
     int (*infer)(const void *args, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
                  struct leat_error *error);
-    /* Fills `move` for an image of w x h. Pure in (args, key, w, h). May be NULL. DECODE: this image does not fit. */
-    int (*draw)(const void *args, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move, struct leat_error *error);
-    /* Makes n values of the output type of n values of `in`, all of one channel. May be NULL. */
-    void (*map)(const void *args, const struct leat_type *in, unsigned channel, const void *src, void *dst, size_t n);
+
+    /* Fills `move` for an image of w x h. Pure in (args, key, w, h). DECODE: this image does not fit. */
+    int (*move)(const void *args, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move, struct leat_error *error);
+
+    /* Makes n values of the output type of n values of `in`, all of one channel. Pure in (args, key, channel, value). */
+    void (*map)(const void *args, uint64_t key, const struct leat_type *in, unsigned channel, const void *src, void *dst, size_t n);
     /* Where `map` is a straight line but for rounding: turns v * scale + offset, the line so far, into the line after
      * this operator. False where it is none. May be NULL. */
     bool (*line)(const void *args, const struct leat_type *in, unsigned channel, double *scale, double *offset);
+
+    /* Makes `out` of `in`, images in memory with layout and channels of the operator's types; `scratch`: of as many bytes as
+     * `plan` said, aligned to 64. Pure in (args, key, in). `plan` may be NULL. */
+    void (*filter)(const void *args, uint64_t key, const struct leat_kernels *kernels, const struct leat_image *in,
+                   const struct leat_image *out, void *scratch);
+    void (*plan)(const void *args, uint64_t key, const struct leat_image *in, struct leat_filter_plan *plan);
+
+    /* Finds the function that the arguments name. INVALID: the table has no such. `functions` outlives `args`. */
+    int (*bind)(void *args, const struct leat_native *functions, size_t n_functions, struct leat_error *error);
+    /* "Native(libimage.so:blur)", for messages and statistics; lives as long as the program. */
+    const char *(*label)(const void *args);
+    /* Calls the function for one value of `length` bytes. `out` is of the type use->out, aligned, and overwritten.
+     * OPERATOR: it failed; DECODE: the length is not one of this type. */
+    int (*call)(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in, uint64_t length, void *out,
+                struct leat_error *error);
 };
 
-/* Every operator, ended by NULL: the only place that lists them. */
+/* Every operator, ended by NULL. */
 extern const struct leat_op_class *const leat_operators[];
-extern const struct leat_op_class leat_op_native, leat_op_decode, leat_op_resize, leat_op_center_crop, leat_op_random_crop,
-    leat_op_random_resized_crop, leat_op_random_horizontal_flip, leat_op_normalize, leat_op_to_dtype, leat_op_to_layout;
 
 /* Says "<type> in output '<output>' takes <wanted>, but gets <type of the value><hint>", LEAT_E_TYPE. */
 int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, const char *wanted, struct leat_error *error);
 /* The value in words: "an encoded photo", "a uint8 image of 3 channels, 32 x 32". */
 void leat_type_words(const struct leat_type *type, char *text, size_t room);
+/* Bytes of a value, UINT64_MAX where they vary. */
+uint64_t leat_type_bytes(const struct leat_type *type);
 /* The value of a stored field, as a chain begins with it. */
 void leat_type_of_field(const struct leat_field *field, struct leat_type *type);
 /* Checks that the value is an image (of any numbers), as geometry needs it. */
 int leat_op_needs_image(const struct leat_place *place, const struct leat_type *type, struct leat_error *error);
 /* Checks that the value is an image that can be resampled. */
 int leat_op_needs_pixels(const struct leat_place *place, const struct leat_type *type, struct leat_error *error);
+/* Arguments that several operators have: "size" (one side of a square, or height and width), and how pixels are resampled. */
+void leat_args_size(struct leat_args *args, int64_t *height, int64_t *width);
+enum leat_filter leat_args_filter(struct leat_args *args);
 
 #endif

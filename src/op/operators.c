@@ -1,21 +1,19 @@
-/* The table of operators, and what their type checks share. Adding an operator is adding a file and a line here. */
+/* The table of operators, and what they share. Adding an operator is adding a file, and its line to operators.def. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "op/operator.h"
+#include "op/program.h"
 
-const struct leat_op_class *const leat_operators[] = {&leat_op_decode,
-                                                      &leat_op_resize,
-                                                      &leat_op_center_crop,
-                                                      &leat_op_random_crop,
-                                                      &leat_op_random_resized_crop,
-                                                      &leat_op_random_horizontal_flip,
-                                                      &leat_op_normalize,
-                                                      &leat_op_to_dtype,
-                                                      &leat_op_to_layout,
-                                                      &leat_op_native,
-                                                      NULL};
+#define LEAT_OPERATOR(name) extern const struct leat_op_class leat_op_##name;
+#include "op/operators.def"
+#undef LEAT_OPERATOR
+#define LEAT_OPERATOR(name) &leat_op_##name,
+const struct leat_op_class *const leat_operators[] = {
+#include "op/operators.def"
+    NULL};
 
 void leat_type_words(const struct leat_type *type, char *text, size_t room)
 {
@@ -61,8 +59,6 @@ int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, 
     char words[256];
     leat_type_words(got, words, sizeof words);
     const char *hint = got->kind == LEAT_KIND_IMAGE || got->kind == LEAT_KIND_BYTES ? ": put Decode() before it" : "";
-    if (*hint && !strcmp(place->type, "Decode"))
-        hint = "";
     int rc = leat_fail(error, LEAT_E_TYPE, "%s in output '%s' takes %s, but gets %s%s.", place->type, place->output, wanted, words, hint);
     leat_error_at_sample(error, LEAT_NO_SAMPLE, place->output);
     return rc;
@@ -85,4 +81,33 @@ int leat_op_needs_pixels(const struct leat_place *place, const struct leat_type 
     if (leat_type_channels(type) > 4 && type->layout == LEAT_LAYOUT_HWC)
         return leat_op_misfit(place, type, "an image of 1 to 4 channels", error);
     return LEAT_OK;
+}
+
+uint64_t leat_type_bytes(const struct leat_type *type)
+{
+    uint64_t bytes = leat_dtype_size(type->dtype);
+    for (unsigned i = 0; i < type->ndim; i++)
+        if (type->shape[i] < 0 || !leat_mul_u64(bytes, (uint64_t)type->shape[i], &bytes))
+            return UINT64_MAX;
+    return bytes;
+}
+
+void leat_args_size(struct leat_args *args, int64_t *height, int64_t *width)
+{
+    int64_t size[2] = {1, 1};
+    unsigned n = leat_args_ints(args, "size", 1, 2, 1, LEAT_MAX_SIDE, size);
+    if (!n)
+        leat_args_wrong(args, "size", "given");
+    *height = size[0];
+    *width = n == 2 ? size[1] : size[0];
+}
+
+enum leat_filter leat_args_filter(struct leat_args *args)
+{
+    static const char *const words[] = {"bilinear", "nearest", "nearest-exact", NULL};
+    unsigned word;
+    bool antialias;
+    leat_args_word(args, "interpolation", words, 0, &word);
+    leat_args_bool(args, "antialias", true, &antialias);
+    return word ? LEAT_FILTER_NEAREST : antialias ? LEAT_FILTER_ANTIALIAS : LEAT_FILTER_BILINEAR;
 }

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "format/source.h"
 #include "jpeg/fast.h"
-#include "op/native.h"
 #include "op/program_internal.h"
 #include "op/values.h"
 
@@ -144,7 +143,7 @@ const uint8_t *leat_scratch_rows(const struct leat_scratch *scratch, size_t *len
 /* ---- the loops ---- */
 
 /* Elements of an array through its maps, in blocks that stay in the first-level cache. */
-static void map_elements(const struct leat_compiled *c, const uint8_t *src, uint8_t *dst, uint64_t n)
+static void map_elements(const struct leat_compiled *c, uint64_t row_key, const uint8_t *src, uint8_t *dst, uint64_t n)
 {
     enum { BLOCK = 512 };
     uint64_t a[BLOCK], b[BLOCK];
@@ -153,7 +152,7 @@ static void map_elements(const struct leat_compiled *c, const uint8_t *src, uint
         size_t some = n - done < BLOCK ? (size_t)(n - done) : BLOCK;
         const void *values = src + done * in;
         for (size_t s = 0; s < c->n_stages; s++)
-            values = leat_stage_map(&c->stages[s], 0, values, some, a, b);
+            values = leat_stage_map(&c->stages[s], row_key, 0, values, some, a, b);
         memcpy(dst + done * out, values, some * out);
     }
 }
@@ -236,7 +235,7 @@ static int apply_part(const struct leat_compiled *part, struct leat_scratch *scr
     else if (part->path == LEAT_PATH_CONVERT)
         convert_elements(part, row->data, dst, part->elements);
     else
-        map_elements(part, row->data, dst, part->elements);
+        map_elements(part, row->key, row->data, dst, part->elements);
     scratch->times[part->first_time].ns += (uint64_t)(leat_clock_ns() - begin);
     scratch->times[part->first_time].rows++;
     return LEAT_OK;
@@ -247,7 +246,7 @@ static int call_native(const struct leat_compiled *part, struct leat_scratch *sc
 {
     struct step_time *time = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
     int64_t begin = leat_clock_ns();
-    int rc = leat_native_run(part->native, part->face.name, row, row->data, row->length, dst, error);
+    int rc = part->native->op->class->call(part->native, part->face.name, row, row->data, row->length, dst, error);
     time->ns += (uint64_t)(leat_clock_ns() - begin);
     time->rows++;
     return rc;
@@ -349,7 +348,7 @@ size_t leat_program_apply(const struct leat_program *program, size_t output, str
         if (c->path == LEAT_PATH_CONVERT)
             convert_elements(c, rows[i].data, to + i * row_bytes, c->elements);
         else
-            map_elements(c, rows[i].data, to + i * row_bytes, c->elements);
+            map_elements(c, rows[i].key, rows[i].data, to + i * row_bytes, c->elements);
     }
     scratch->times[c->first_time].ns += (uint64_t)(leat_clock_ns() - begin);
     scratch->times[c->first_time].rows += n;
@@ -395,7 +394,7 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
     else if (c->path == LEAT_PATH_CONVERT)
         convert_elements(c, row->data, dst, n);
     else
-        map_elements(c, row->data, dst, n);
+        map_elements(c, row->key, row->data, dst, n);
     scratch->times[c->first_time].ns += (uint64_t)(leat_clock_ns() - begin);
     scratch->times[c->first_time].rows++;
     return rc;
@@ -436,7 +435,8 @@ size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_t
                                                         scratch->times[part->first_time].rows};
             t = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
             if (part->native && used < room)
-                times[used++] = (struct leat_step_time){c->face.name, leat_native_label(part->native->op->args), t->ns, t->rows};
+                times[used++] =
+                    (struct leat_step_time){c->face.name, part->native->op->class->label(part->native->op->args), t->ns, t->rows};
         }
     }
     return used;

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "op/values.h"
 
 /* ---- views ---- */
@@ -56,7 +57,9 @@ void leat_image_packed(struct leat_image *image, const struct leat_type *type, b
 static bool joins(const struct leat_stage *stage, const struct leat_use *use)
 {
     const struct leat_effect *e = &use->effect;
-    if (!use->op->class->draw)
+    if (stage->filter || leat_use_filters(use))
+        return false;
+    if (!use->op->class->move)
         return true; /* values come last in a stage, so they always can */
     if (e->pads && e->padding != LEAT_PAD_CONSTANT)
         return false;
@@ -71,7 +74,7 @@ static bool joins(const struct leat_stage *stage, const struct leat_use *use)
 static void add_map(struct leat_stage *stage, const struct leat_use *use)
 {
     struct leat_use *last = stage->n_maps ? &stage->maps[stage->n_maps - 1] : NULL;
-    if (last && use->op->class == &leat_op_normalize && last->op->class == &leat_op_to_dtype && last->in.range == LEAT_RANGE_MAX &&
+    if (last && use->op->class->takes_whole && last->op->class->converts && last->in.range == LEAT_RANGE_MAX &&
         last->out.range == LEAT_RANGE_UNIT && last->out.dtype == LEAT_F32) {
         struct leat_type in = last->in;
         *last = *use;
@@ -79,16 +82,18 @@ static void add_map(struct leat_stage *stage, const struct leat_use *use)
         return;
     }
     stage->maps[stage->n_maps++] = *use;
+    stage->draws |= use->op->class->random;
 }
 
 static void add(struct leat_stage *stage, const struct leat_use *use)
 {
-    if (use->op->class->draw)
-        stage->moves[stage->n_moves++] = use;
-    if (use->op->class->map)
+    if (leat_use_filters(use))
+        stage->filter = use;
+    else if (use->op->class->map)
         add_map(stage, use);
-    if (!strcmp(use->op->class->type, "Decode"))
-        stage->decode = true;
+    if (use->op->class->move)
+        stage->moves[stage->n_moves++] = use;
+    stage->decode |= use->op->class->decodes;
     stage->resizes |= use->effect.resizes;
     stage->flips |= use->effect.flips;
     if (use->effect.pads && !stage->pads) {
@@ -106,12 +111,12 @@ static void add(struct leat_stage *stage, const struct leat_use *use)
         snprintf(stage->label + used, sizeof stage->label - used, "%s%s", used ? "+" : "", use->op->class->type);
 }
 
-const void *leat_stage_map(const struct leat_stage *stage, unsigned channel, const void *src, size_t n, void *a, void *b)
+const void *leat_stage_map(const struct leat_stage *stage, uint64_t row_key, unsigned channel, const void *src, size_t n, void *a, void *b)
 {
     for (size_t i = 0; i < stage->n_maps; i++) {
         const struct leat_use *use = &stage->maps[i];
         void *dst = src == a ? b : a;
-        use->op->class->map(use->op->args, &use->in, channel, src, dst, n);
+        use->op->class->map(use->op->args, leat_key_mix(row_key, use->op->instance), &use->in, channel, src, dst, n);
         src = dst;
     }
     return src;
@@ -134,36 +139,44 @@ static void find_affine(struct leat_store *store, const struct leat_stage *stage
         leat_store_find_affine(store, scale, offset);
 }
 
-static int make_tables(struct leat_stage *stage, const struct leat_kernels *kernels)
+size_t leat_stage_channels(const struct leat_stage *stage)
 {
     /* an array that is no image has the same function for all its numbers */
-    size_t channels = leat_type_is_image(&stage->in) ? (size_t)leat_type_channels(&stage->in) : 1, size = leat_dtype_size(stage->out.dtype);
+    return leat_type_is_image(&stage->in) ? (size_t)leat_type_channels(&stage->in) : 1;
+}
+
+void leat_stage_tabulate(const struct leat_stage *stage, uint64_t row_key, uint8_t *tables, uint8_t *fills)
+{
+    size_t size = leat_dtype_size(stage->out.dtype);
+    uint8_t block[2][256 * 8], bytes[256];
+    for (unsigned v = 0; v < 256; v++)
+        bytes[v] = (uint8_t)v;
+    for (unsigned c = 0; c < leat_stage_channels(stage); c++) {
+        uint64_t fill = 0;
+        leat_values_convert(LEAT_F64, stage->in.dtype, &stage->fill[c], &fill, 1);
+        memcpy(fills + c * size, leat_stage_map(stage, row_key, c, &fill, 1, block[0], block[1]), size);
+        if (stage->fast)
+            memcpy(tables + c * 256 * size, leat_stage_map(stage, row_key, c, bytes, 256, block[0], block[1]), 256 * size);
+    }
+}
+
+static int make_tables(struct leat_stage *stage, const struct leat_kernels *kernels)
+{
+    size_t channels = leat_stage_channels(stage), size = leat_dtype_size(stage->out.dtype);
     bool planes = stage->in.layout == LEAT_LAYOUT_CHW;
     stage->fast = stage->in.dtype == LEAT_U8 && (planes ? stage->planar : channels <= 4);
     stage->passes = stage->fast && planes ? (unsigned)channels : 1;
     stage->fills = leat_new_array(channels, size);
-    if (!stage->fills)
-        return LEAT_E_NOMEM;
-    uint8_t block[2][256 * 8], bytes[256];
-    for (unsigned c = 0; c < channels; c++) {
-        uint64_t fill = 0;
-        leat_values_convert(LEAT_F64, stage->in.dtype, &stage->fill[c], &fill, 1);
-        memcpy(stage->fills + c * size, leat_stage_map(stage, c, &fill, 1, block[0], block[1]), size);
-    }
-    if (!stage->fast)
-        return LEAT_OK;
     stage->tables = leat_new_array(channels * 256, size);
     stage->stores = leat_new_array(stage->passes, sizeof *stage->stores);
-    if (!stage->tables || !stage->stores)
+    if (!stage->fills || !stage->tables || !stage->stores)
         return LEAT_E_NOMEM;
-    for (unsigned v = 0; v < 256; v++)
-        bytes[v] = (uint8_t)v;
-    bool identity = size == 1;
-    for (unsigned c = 0; c < channels; c++) {
-        uint8_t *table = (uint8_t *)stage->tables + c * 256 * size;
-        memcpy(table, leat_stage_map(stage, c, bytes, 256, block[0], block[1]), 256 * size);
-        identity = identity && !memcmp(table, bytes, 256);
-    }
+    leat_stage_tabulate(stage, 0, stage->tables, stage->fills);
+    if (!stage->fast)
+        return LEAT_OK;
+    bool identity = size == 1 && !stage->draws;
+    for (size_t i = 0; i < channels * 256 && identity; i++)
+        identity = stage->tables[i] == i % 256;
     for (unsigned p = 0; p < stage->passes; p++) {
         struct leat_store *s = &stage->stores[p];
         s->channels = planes ? 1 : (unsigned)channels;
@@ -173,8 +186,9 @@ static int make_tables(struct leat_stage *stage, const struct leat_kernels *kern
         s->planar = stage->planar;
         s->identity = identity;
         for (unsigned c = 0; c < s->channels; c++)
-            s->table[c] = (const uint8_t *)stage->tables + (p + c) * 256 * size;
-        find_affine(s, stage, p);
+            s->table[c] = stage->tables + (p + c) * 256 * size;
+        if (!stage->draws)
+            find_affine(s, stage, p);
     }
     for (unsigned p = 1; p < stage->passes; p++) /* one loop serves all passes */
         stage->stores[0].affine = stage->stores[0].affine && stage->stores[p].affine;
@@ -200,15 +214,15 @@ static bool large(const struct leat_type *type)
 int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat_type *first, bool planar_at_end,
                         const struct leat_kernels *kernels, struct leat_stage **out, size_t *n_out)
 {
-    struct leat_stage *stages = leat_new_array(n ? n : 1, sizeof *stages);
+    struct leat_stage *stages = leat_new_array(n + 1, sizeof *stages); /* behind a filter at the end, one that delivers */
     size_t used = 0;
     *out = stages;
     *n_out = 0;
     if (!stages)
         return LEAT_E_NOMEM;
-    for (size_t i = 0; i < n || !used; i++) {
+    for (size_t i = 0; i < n || !used || stages[used - 1].filter; i++) {
         const struct leat_use *use = i < n ? &uses[i] : NULL;
-        if (!used || !joins(&stages[used - 1], use)) {
+        if (!used || !use || !joins(&stages[used - 1], use)) {
             struct leat_stage *stage = &stages[used++];
             *n_out = used;
             stage->in = stage->out = used > 1 ? stages[used - 2].out : *first;
@@ -224,7 +238,7 @@ int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat
         stages[i].last = i + 1 == used;
         stages[i].stream = stages[i].last && large(&stages[i].out);
         stages[i].planar = stages[i].last ? planar_at_end : stages[i].in.layout == LEAT_LAYOUT_CHW;
-        if (make_tables(&stages[i], kernels))
+        if (!stages[i].filter && make_tables(&stages[i], kernels))
             return LEAT_E_NOMEM;
     }
     return LEAT_OK;

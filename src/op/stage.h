@@ -9,7 +9,8 @@
  * movements drawn for it are composed into one view, and rows flow from the source to the destination: a source row is
  * resized across into a ring of rows, and an output row is made from the ring as soon as its last source row is there.
  * Stages hand over to each other through a buffer of packed pixels. Padding that is not constant looks at pixels anywhere
- * in the image, so it begins a stage, which then has the image in memory.
+ * in the image, so it begins a stage, which then has the image in memory. A filter is a stage of its own, from image to
+ * image.
  */
 #ifndef LEAT_OP_STAGE_H
 #define LEAT_OP_STAGE_H
@@ -38,6 +39,11 @@ struct leat_use {
     struct leat_effect effect;
 };
 
+static inline bool leat_use_filters(const struct leat_use *use)
+{
+    return use->op->class->filter && !use->effect.maps;
+}
+
 struct leat_rect {
     int64_t x, y, w, h;
 };
@@ -54,19 +60,13 @@ struct leat_view {
 void leat_view_begin(struct leat_view *view, uint32_t w, uint32_t h);
 void leat_view_move(struct leat_view *view, const struct leat_move *move);
 
-/* An image in memory, or room for one; steps in bytes. */
-struct leat_image {
-    uint8_t *base;
-    enum leat_dtype dtype;
-    uint32_t w, h, channels;
-    size_t row, column, plane;
-};
-
 struct leat_stage {
     bool decode, last;
     bool stream;                   /* rows of the batch are large: written past the caches */
     bool fast;                     /* bytes through tables; else value by value */
-    const struct leat_use **moves; /* operators with draw */
+    bool draws;                    /* a map draws: tables and fills are made for each row, in the work */
+    const struct leat_use *filter; /* of a filter's stage: what it is, and all there is to it */
+    const struct leat_use **moves; /* operators with move */
     struct leat_use *maps;         /* operators with map */
     size_t n_moves, n_maps;
     struct leat_type in, out; /* out: also of what is handed over */
@@ -78,7 +78,7 @@ struct leat_stage {
     struct leat_store *stores;   /* [passes] */
     leat_store_fn store;         /* of pixels as they are read */
     leat_store_fn store_resized; /* of resized pixels: as many bytes each as there are channels */
-    void *tables;                /* [channels][256] values of the output's type */
+    uint8_t *tables;             /* [channels][256] values of the output's type */
     uint8_t *fills;              /* [channels] one value of the output's type */
     char label[256];             /* "RandomResizedCrop+Normalize", without Decode */
 };
@@ -88,9 +88,13 @@ int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat
                         const struct leat_kernels *kernels, struct leat_stage **stages, size_t *n_stages);
 void leat_stages_free(struct leat_stage *stages, size_t n);
 
-/* Runs n values of one channel through the maps of a stage. `a` and `b` hold n values of 8 bytes each; returns where the
- * result lies: src, a or b. */
-const void *leat_stage_map(const struct leat_stage *stage, unsigned channel, const void *src, size_t n, void *a, void *b);
+/* Runs n values of one channel through the maps of a stage, for the row of this key. `a` and `b` hold n values of 8 bytes
+ * each; returns where the result lies: src, a or b. */
+const void *leat_stage_map(const struct leat_stage *stage, uint64_t row_key, unsigned channel, const void *src, size_t n, void *a, void *b);
+/* What the maps of a stage make of all bytes, [channels][256] (of a fast stage), and of its fill, [channels]. */
+void leat_stage_tabulate(const struct leat_stage *stage, uint64_t row_key, uint8_t *tables, uint8_t *fills);
+/* Channels with maps of their own. */
+size_t leat_stage_channels(const struct leat_stage *stage);
 
 /* The buffers of one thread. */
 struct leat_work {
@@ -98,8 +102,10 @@ struct leat_work {
     struct leat_decoder *decoder;
     struct leat_axis across, down;
     uint8_t *ring, *line, *between[2];
+    uint8_t *tables, *fills; /* of the row that is being made, where a map draws */
+    uint8_t *filter;         /* scratch of a filter */
     const uint8_t **taps;
-    size_t room_ring, room_line, room_between[2], room_taps;
+    size_t room_ring, room_line, room_between[2], room_taps, room_tables, room_filter;
     bool detail;        /* measure the decoder's part of this photo */
     uint64_t decode_ns; /* of the photos so measured */
 };

@@ -29,20 +29,28 @@ void leat_work_destroy(struct leat_work *work)
     leat_free(work->between[0]);
     leat_free(work->between[1]);
     leat_free(work->taps);
+    leat_free(work->tables);
+    leat_free(work->filter);
     memset(work, 0, sizeof *work);
 }
 
-/* Above this a buffer between stages is given back when its photo is done. */
+/* Above this a buffer of whole images is released when its photo is done. */
 #define KEEP_BYTES ((size_t)64 << 20)
+
+static void trim(uint8_t **buffer, size_t *room)
+{
+    if (*room <= KEEP_BYTES)
+        return;
+    leat_free(*buffer);
+    *buffer = NULL;
+    *room = 0;
+}
 
 void leat_work_trim(struct leat_work *work)
 {
-    for (int i = 0; i < 2; i++)
-        if (work->room_between[i] > KEEP_BYTES) {
-            leat_free(work->between[i]);
-            work->between[i] = NULL;
-            work->room_between[i] = 0;
-        }
+    trim(&work->between[0], &work->room_between[0]);
+    trim(&work->between[1], &work->room_between[1]);
+    trim(&work->filter, &work->room_filter);
 }
 
 /* ---- where rows come from ---- */
@@ -114,6 +122,7 @@ static int begin_rows(struct reader *reader, const struct leat_stage *stage, str
 struct writer {
     const struct leat_stage *stage;
     const struct leat_image *target;
+    const uint8_t *fills;
     struct leat_store store;
     leat_store_fn run;
     unsigned pass;
@@ -129,19 +138,30 @@ static void fill(const struct writer *w, size_t y, size_t x, size_t n)
     unsigned begin = stage->passes > 1 ? w->pass : 0, end = stage->passes > 1 ? w->pass + 1 : w->target->channels;
     for (unsigned c = begin; c < end; c++)
         for (size_t i = x; i < x + n; i++)
-            memcpy(w->target->base + c * w->target->plane + y * w->target->row + i * w->target->column, stage->fills + c * size, size);
+            memcpy(w->target->base + c * w->target->plane + y * w->target->row + i * w->target->column, w->fills + c * size, size);
 }
 
-static struct writer begin_write(const struct leat_stage *stage, const struct leat_view *view, const struct leat_image *target,
-                                 unsigned pass)
+/* For rows of n pixels of the target. */
+static struct writer new_writer(const struct leat_stage *stage, const struct leat_work *work, const struct leat_view *view,
+                                const struct leat_image *target, unsigned pass, size_t n)
 {
-    struct writer w = {.stage = stage, .target = target, .pass = pass, .flip = view->flip, .n = (size_t)view->valid.w};
-    if (stage->fast) {
-        w.store = stage->stores[pass];
-        w.store.pixel = view->resized ? w.store.channels : w.store.pixel;
-        w.store.stream = stage->stream;
-        w.run = view->resized ? stage->store_resized : stage->store;
-    }
+    struct writer w = {.stage = stage, .target = target, .fills = stage->draws ? work->fills : stage->fills, .pass = pass, .n = n};
+    if (!stage->fast)
+        return w;
+    w.store = stage->stores[pass];
+    w.store.pixel = view->resized ? w.store.channels : w.store.pixel;
+    w.store.stream = stage->stream;
+    w.run = view->resized ? stage->store_resized : stage->store;
+    for (unsigned c = 0; c < w.store.channels && stage->draws; c++)
+        w.store.table[c] = work->tables + (pass + c) * 256 * w.store.size;
+    return w;
+}
+
+static struct writer begin_write(const struct leat_stage *stage, const struct leat_work *work, const struct leat_view *view,
+                                 const struct leat_image *target, unsigned pass)
+{
+    struct writer w = new_writer(stage, work, view, target, pass, (size_t)view->valid.w);
+    w.flip = view->flip;
     int64_t left = view->valid.x - view->window.x;
     w.before = (size_t)(view->flip ? view->window.w - left - view->valid.w : left);
     w.above = (size_t)(view->valid.y - view->window.y);
@@ -173,7 +193,7 @@ static inline void write_row(const struct writer *w, const uint8_t *pixels, size
 static int plain_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view, const struct leat_image *image,
                       unsigned pass, const struct leat_image *target, struct leat_error *error)
 {
-    struct writer w = begin_write(stage, view, target, pass);
+    struct writer w = begin_write(stage, work, view, target, pass);
     if (!w.n)
         return LEAT_OK;
     struct reader reader;
@@ -218,8 +238,7 @@ static int padded_pass(const struct leat_stage *stage, struct leat_work *work, c
     unsigned pixel = stage->stores[pass].pixel; /* as at rest: such a stage neither decodes nor resizes */
     if (!reserve((void **)&work->line, &work->room_line, (size_t)target->w * pixel + LEAT_ROW_PADDING, 1))
         return leat_fail(error, LEAT_E_NOMEM, "No memory for a row of %u pixels.", target->w);
-    struct writer w = {.stage = stage, .target = target, .store = stage->stores[pass], .run = stage->store, .pass = pass, .n = target->w};
-    w.store.stream = stage->stream;
+    struct writer w = new_writer(stage, work, view, target, pass, target->w);
     for (uint32_t y = 0; y < target->h; y++) {
         const uint8_t *row = image->base + pass * image->plane + (size_t)padded_row(stage, view, image, y) * image->row;
         for (uint32_t x = 0; x < target->w; x++)
@@ -293,7 +312,7 @@ static int prepare_resize(const struct leat_stage *stage, struct leat_work *work
 static int resize_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view, const struct leat_image *image,
                        unsigned pass, const struct leat_image *target, struct leat_error *error)
 {
-    struct writer w = begin_write(stage, view, target, pass);
+    struct writer w = begin_write(stage, work, view, target, pass);
     if (!w.n)
         return LEAT_OK;
     const struct leat_kernels *k = work->kernels;
@@ -331,17 +350,15 @@ static int resize_pass(const struct leat_stage *stage, struct leat_work *work, c
 }
 
 /* Any type of number, value by value: rows of one channel are gathered, mapped, and spread. */
-static int slow_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view, const struct leat_image *image,
-                     const struct leat_image *target, struct leat_error *error)
+static int slow_pass(const struct leat_stage *stage, struct leat_work *work, uint64_t row_key, const struct leat_view *view,
+                     const struct leat_image *image, const struct leat_image *target, struct leat_error *error)
 {
     size_t size = leat_dtype_size(stage->in.dtype), out_size = leat_dtype_size(stage->out.dtype);
     if (!reserve((void **)&work->line, &work->room_line, (size_t)target->w * 24, 1))
         return leat_fail(error, LEAT_E_NOMEM, "No memory for a row of %u pixels.", target->w);
     uint8_t *values = work->line, *spare = values + (size_t)target->w * 8, *other = spare + (size_t)target->w * 8;
     bool padded = stage->pads && stage->padding != LEAT_PAD_CONSTANT;
-    struct writer w = {.n = target->w};
-    if (!padded)
-        w = begin_write(stage, view, target, 0);
+    struct writer w = padded ? new_writer(stage, work, view, target, 0, target->w) : begin_write(stage, work, view, target, 0);
     for (size_t y = 0, h = padded ? target->h : (size_t)view->valid.h; w.n && y < h; y++) {
         size_t from = padded ? (size_t)padded_row(stage, view, image, (int64_t)y) : (size_t)view->valid.y + y;
         for (uint32_t c = 0; c < target->channels; c++) {
@@ -351,7 +368,7 @@ static int slow_pass(const struct leat_stage *stage, struct leat_work *work, con
                     padded ? (size_t)padded_column(stage, view, image, (int64_t)i) : (size_t)view->valid.x + (view->flip ? w.n - 1 - i : i);
                 memcpy(values + i * size, s + x * image->column, size);
             }
-            const uint8_t *result = leat_stage_map(stage, c, values, w.n, spare, other);
+            const uint8_t *result = leat_stage_map(stage, row_key, c, values, w.n, spare, other);
             uint8_t *d = target->base + c * target->plane + (w.above + y) * target->row + w.before * target->column;
             for (size_t i = 0; i < w.n; i++)
                 memcpy(d + i * target->column, result + i * out_size, out_size);
@@ -374,7 +391,7 @@ static int draw_view(const struct leat_stage *stage, uint64_t row_key, uint32_t 
         const struct leat_op *op = stage->moves[i]->op;
         uint32_t now_w = (uint32_t)view->window.w, now_h = (uint32_t)view->window.h;
         struct leat_move move = {.w = now_w, .h = now_h, .out_w = now_w, .out_h = now_h};
-        int rc = op->class->draw(op->args, leat_key_mix(row_key, op->instance), now_w, now_h, &move, error);
+        int rc = op->class->move(op->args, leat_key_mix(row_key, op->instance), now_w, now_h, &move, error);
         if (rc)
             return rc;
         leat_view_move(view, &move);
@@ -400,25 +417,71 @@ static int open_photo(const struct leat_stage *stage, struct leat_work *work, co
     return rc;
 }
 
+/* Room for an image of `type` in a buffer between stages. */
+static int make_room(struct leat_work *work, unsigned buffer, const struct leat_type *type, bool planar, uint32_t w, uint32_t h,
+                     struct leat_image *image, struct leat_error *error)
+{
+    size_t bytes = (size_t)w * h * (size_t)leat_type_channels(type) * leat_dtype_size(type->dtype);
+    if (!reserve((void **)&work->between[buffer], &work->room_between[buffer], bytes, 1))
+        return leat_fail(error, LEAT_E_NOMEM, "No memory for an image of %zu bytes between two operators.", bytes);
+    leat_image_packed(image, type, planar, w, h, work->between[buffer]);
+    return LEAT_OK;
+}
+
+#define ALIGNMENT 64
+
+static struct leat_filter_plan plan_filter(const struct leat_op *op, uint64_t key, const struct leat_image *image)
+{
+    struct leat_filter_plan plan = {.w = image->w, .h = image->h};
+    if (op->class->plan)
+        op->class->plan(op->args, key, image, &plan);
+    plan.scratch += plan.scratch ? ALIGNMENT : 0;
+    return plan;
+}
+
+static int run_filter(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row, const struct leat_image *image,
+                      unsigned buffer, struct leat_image *target, struct leat_error *error)
+{
+    const struct leat_op *op = stage->filter->op;
+    uint64_t key = leat_key_mix(row->key, op->instance);
+    struct leat_filter_plan plan = plan_filter(op, key, image);
+    if (!reserve((void **)&work->filter, &work->room_filter, plan.scratch, 1))
+        return leat_fail(error, LEAT_E_NOMEM, "No memory for %zu bytes that %s needs.", plan.scratch, op->class->type);
+    int rc = make_room(work, buffer, &stage->out, stage->planar, plan.w, plan.h, target, error);
+    if (!rc)
+        op->class->filter(op->args, key, work->kernels, image, target, work->filter + (-(uintptr_t)work->filter & (ALIGNMENT - 1)));
+    return rc;
+}
+
+static bool reserve_tables(const struct leat_stage *stage, struct leat_work *work)
+{
+    size_t size = leat_stage_channels(stage) * leat_dtype_size(stage->out.dtype);
+    if (!stage->draws)
+        return true;
+    bool good = reserve((void **)&work->tables, &work->room_tables, size, 257);
+    work->fills = work->tables + size * 256;
+    return good;
+}
+
 int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row, const struct leat_image *image,
                    unsigned buffer, struct leat_image *target, struct leat_error *error)
 {
+    if (stage->filter)
+        return run_filter(stage, work, row, image, buffer, target, error);
     uint32_t w = image ? image->w : 0, h = image ? image->h : 0;
     int rc = stage->decode ? open_photo(stage, work, row, &w, &h, error) : LEAT_OK;
     if (rc)
         return rc;
     struct leat_view view;
     rc = draw_view(stage, row->key, w, h, &view, error);
-    if (!rc && !stage->last) {
-        size_t bytes =
-            (size_t)view.window.w * (size_t)view.window.h * (size_t)leat_type_channels(&stage->out) * leat_dtype_size(stage->out.dtype);
-        if (reserve((void **)&work->between[buffer], &work->room_between[buffer], bytes, 1))
-            leat_image_packed(target, &stage->out, stage->planar, (uint32_t)view.window.w, (uint32_t)view.window.h, work->between[buffer]);
-        else
-            rc = leat_fail(error, LEAT_E_NOMEM, "No memory for an image of %zu bytes between two operators.", bytes);
-    }
+    if (!rc && !stage->last)
+        rc = make_room(work, buffer, &stage->out, stage->planar, (uint32_t)view.window.w, (uint32_t)view.window.h, target, error);
+    if (!rc && !reserve_tables(stage, work))
+        rc = leat_fail(error, LEAT_E_NOMEM, "No memory for the tables of a row.");
+    if (!rc && stage->draws)
+        leat_stage_tabulate(stage, row->key, work->tables, work->fills);
     if (!rc && !stage->fast)
-        rc = slow_pass(stage, work, &view, image, target, error);
+        rc = slow_pass(stage, work, row->key, &view, image, target, error);
     bool padded = stage->pads && stage->padding != LEAT_PAD_CONSTANT;
     for (unsigned pass = 0; !rc && stage->fast && pass < stage->passes; pass++)
         rc = (padded ? padded_pass : view.resized ? resize_pass : plain_pass)(stage, work, &view, image, pass, target, error);
@@ -440,6 +503,14 @@ int leat_stages_reserve(const struct leat_stage *stages, size_t n, struct leat_w
     for (size_t i = 0; i < n; i++) {
         const struct leat_stage *stage = &stages[i];
         int64_t out_w = leat_type_width(&stage->out), out_h = leat_type_height(&stage->out);
+        if (!reserve_tables(stage, work))
+            return LEAT_E_NOMEM;
+        if (stage->filter) {
+            struct leat_image image;
+            leat_image_packed(&image, &stage->in, stage->planar, w, h, NULL);
+            if (!reserve((void **)&work->filter, &work->room_filter, plan_filter(stage->filter->op, 0, &image).scratch, 1))
+                return LEAT_E_NOMEM;
+        }
         size_t pixel = stage->fast ? stage->stores[0].pixel : 0, widest = w > out_w ? w : (size_t)out_w;
         if (!reserve((void **)&work->line, &work->room_line, widest * (stage->fast ? 4 : 24) + LEAT_ROW_PADDING, 1))
             return LEAT_E_NOMEM;

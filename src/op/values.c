@@ -1,6 +1,8 @@
 /* Conversions between all pairs of types, in portable C; the pairs that matter are vectorised in kernels_*.c. */
 #include "op/values.h"
 
+#include <math.h>
+
 #include <string.h>
 
 unsigned leat_dtype_value_bits(enum leat_dtype t)
@@ -19,6 +21,11 @@ unsigned leat_dtype_value_bits(enum leat_dtype t)
     default:
         return 0;
     }
+}
+
+double leat_dtype_largest(enum leat_dtype t)
+{
+    return t == LEAT_BOOL ? 1.0 : ldexp(1.0, (int)leat_dtype_value_bits(t)) - 1.0;
 }
 
 float leat_half_to_float(uint16_t half)

@@ -24,6 +24,8 @@ static inline bool leat_dtype_is_float(enum leat_dtype t)
 }
 /* Bits of the value of an integer type (7 of int8); 0 for floats and bool. */
 unsigned leat_dtype_value_bits(enum leat_dtype t);
+/* The largest value of an integer type, 1 of bool. */
+double leat_dtype_largest(enum leat_dtype t);
 
 float leat_half_to_float(uint16_t half);
 uint16_t leat_float_to_half(float value);

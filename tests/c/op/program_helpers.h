@@ -12,6 +12,10 @@
 #include "op/operator.h"
 #include "op/program.h"
 
+#define LEAT_OPERATOR(name) extern const struct leat_op_class leat_op_##name;
+#include "op/operators.def"
+#undef LEAT_OPERATOR
+
 static inline struct leat_field field_of(const char *name, enum leat_kind kind, enum leat_dtype dtype, enum leat_layout layout,
                                          unsigned ndim, const int64_t *shape)
 {
@@ -166,7 +170,7 @@ static inline int draw_of(const struct leat_op_class *class, const char *json, c
     class->parse(args, &reader);
     assert_ok(leat_args_end(&reader));
     *move = (struct leat_move){.w = w, .h = h, .out_w = w, .out_h = h};
-    int rc = class->draw(args, leat_key_mix(row_key, leat_hash64(instance, strlen(instance))), w, h, move, &error);
+    int rc = class->move(args, leat_key_mix(row_key, leat_hash64(instance, strlen(instance))), w, h, move, &error);
     json_decref(object);
     return rc;
 }
