@@ -39,7 +39,8 @@ static void run(struct jpeg_decompress_struct *cinfo, struct leat_jpeg_apart *ap
             continue;
         }
         t[2] = now();
-        failures += !!leat_jpeg_together_equals(apart, skeleton, skeleton_length, coefficients, p->data, p->length, NULL);
+        failures +=
+            !!leat_jpeg_together_equals(apart, skeleton, skeleton_length, coefficients, p->data, p->length, NULL);
         t[3] = now();
         failures += !!leat_jpeg_together(skeleton, skeleton_length, coefficients, p->length, &out, &length, NULL);
         t[4] = now();

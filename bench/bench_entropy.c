@@ -1,8 +1,9 @@
 /*
- * How fast plain entropy decoding of photos is on this machine: the roof of `leat pack` with its check. Reads every JPEG
- * under a folder into memory, then decodes each to its end with jpeg_skip_scanlines on n threads, which is libjpeg-turbo
- * doing its entropy decoding and little else. Then, on one thread, each photo is decoded by libjpeg-turbo and in the ways of
- * src/jpeg/huffman.h in turn; headers are not in the times, Huffman tables are. Built by hand, against a build of the library:
+ * How fast plain entropy decoding of photos is on this machine: the roof of `leat pack` with its check. Reads every
+ * JPEG under a folder into memory, then decodes each to its end with jpeg_skip_scanlines on n threads, which is
+ * libjpeg-turbo doing its entropy decoding and little else. Then, on one thread, each photo is decoded by libjpeg-turbo
+ * and in the ways of src/jpeg/huffman.h in turn; headers are not in the times, Huffman tables are. Built by hand,
+ * against a build of the library:
  *
  *     gcc -O2 -D_GNU_SOURCE -Isrc -Iinclude bench/bench_entropy.c -Wl,--whole-archive build/gcc/libleat_core.a \
  *         -Wl,--no-whole-archive -ljpeg -lspng -lwebp -lxxhash -ljansson -lm -o bench_entropy
@@ -35,12 +36,16 @@ static void *work(void *unused)
     return NULL;
 }
 
-/* ---- libjpeg-turbo and src/jpeg in turn --------------------------------------------------------------------------- */
+/* ---- libjpeg-turbo and src/jpeg in turn ------------------------------------------------------ */
 
 enum stage { SKIM, COEFFICIENTS, TABLES, SCAN, READ_ALL, READ_ROWS, READ_INDEXED, STAGES };
-static const char *const stage_names[STAGES] = {
-    "libjpeg-turbo, skipping rows", "libjpeg-turbo, coefficients", "tables alone", "scan with row index", "all coefficients", "row by row",
-    "by index, in pairs of rows"};
+static const char *const stage_names[STAGES] = {"libjpeg-turbo, skipping rows",
+                                                "libjpeg-turbo, coefficients",
+                                                "tables alone",
+                                                "scan with row index",
+                                                "all coefficients",
+                                                "row by row",
+                                                "by index, in pairs of rows"};
 
 static int16_t *room_for(size_t blocks)
 {
@@ -72,7 +77,8 @@ static bool read_rows(const struct leat_jpeg_frame *frame, struct leat_jpeg_sour
     if (at > sizeof last)
         return false;
     for (uint32_t r = 0; r < frame->mcus_h; r += n)
-        if (source->read(source, r, frame->mcus_h - r < n ? frame->mcus_h - r : n, 0, frame->mcus_w, LEAT_JPEG_NEEDED8, blocks, NULL))
+        if (source->read(source, r, frame->mcus_h - r < n ? frame->mcus_h - r : n, 0, frame->mcus_w, LEAT_JPEG_NEEDED8,
+                         blocks, NULL))
             return false;
     return true;
 }
@@ -113,7 +119,8 @@ static bool measure(const struct photo *photo, struct leat_jpeg_huffman *huffman
         t[4] = now();
         good = good && leat_jpeg_huffman_begin(huffman, NULL, 0, &source) && read_rows(&frame, source, 1);
         t[5] = now();
-        good = good && leat_jpeg_huffman_begin(huffman, length ? index : NULL, length, &source) && read_rows(&frame, source, 2);
+        good = good && leat_jpeg_huffman_begin(huffman, length ? index : NULL, length, &source) &&
+               read_rows(&frame, source, 2);
         t[6] = now();
         skim_rows(&cinfo);
         t[7] = now();
@@ -165,8 +172,8 @@ static void compare_stages(long rounds)
         double times[99];
         memcpy(times, seconds[s], sizeof times);
         qsort(times, (size_t)rounds, sizeof *times, by_value);
-        printf("  %-30s %7.1f us a photo, %.3f of libjpeg-turbo's\n", stage_names[s], 1e6 * times[rounds / 2] / (double)known,
-               ratio[rounds / 2]);
+        printf("  %-30s %7.1f us a photo, %.3f of libjpeg-turbo's\n", stage_names[s],
+               1e6 * times[rounds / 2] / (double)known, ratio[rounds / 2]);
     }
 }
 
@@ -200,8 +207,8 @@ int main(int argc, char **argv)
     }
     qsort(seconds, (size_t)rounds, sizeof *seconds, by_value);
     const double median = seconds[rounds / 2];
-    printf("%zu photos, %.1f MB, %ld threads: %.0f photos/s, %.1f MB/s (median of %ld rounds)", n_photos, (double)total_bytes * 1e-6,
-           threads, (double)n_photos / median, (double)total_bytes * 1e-6 / median, rounds);
+    printf("%zu photos, %.1f MB, %ld threads: %.0f photos/s, %.1f MB/s (median of %ld rounds)", n_photos,
+           (double)total_bytes * 1e-6, threads, (double)n_photos / median, (double)total_bytes * 1e-6 / median, rounds);
     if (n_failed)
         printf(", %zu broken", n_failed / (size_t)rounds);
     putchar('\n');

@@ -1,19 +1,18 @@
 /*
- * Cycles of the stages of the JPEG codec on one core, all instruction sets of this machine in turns. Built by hand, against a
- * build of the library:
+ * Cycles of the stages of the JPEG codec on one core, all instruction sets of this machine in turns. Built by hand,
+ * against a build of the library:
  *
  *     gcc -O2 -D_GNU_SOURCE -Isrc -Iinclude bench/bench_jpeg.c -Wl,--whole-archive build/gcc/libleat_core.a \
  *         -Wl,--no-whole-archive -ljpeg -lspng -lwebp -lxxhash -ljansson -lm -o bench_jpeg
  *     ./bench_jpeg [PHOTO.JPEG ...]
  *
- * unpack    blocks from the decode-fast form, a row of MCUs at a time, as a picture asks for them: all coefficients, the DC alone, the
- *           middle half of the columns (per block of these). Of all photos, warm in cache; `pack` makes that form from
- *           coefficients, the entropy coding left out
- * idct      rows of 62 blocks, hot in cache: dense blocks, blocks within rows and columns 0 to 3 (last <= 9), DC only; and
- *           some rows of blocks of the photos, warm in cache
+ * unpack    blocks from the decode-fast form, a row of MCUs at a time, as a picture asks for them: all coefficients,
+ * the DC alone, the middle half of the columns (per block of these). Of all photos, warm in cache; `pack` makes that
+ * form from coefficients, the entropy coding left out idct      rows of 62 blocks, hot in cache: dense blocks, blocks
+ * within rows and columns 0 to 3 (last <= 9), DC only; and some rows of blocks of the photos, warm in cache
  *
- * Prints lower quartiles. A cycle is one addition of a chain of additions timed in the same run, so it is the core's own, not the time
- * stamp counter's.
+ * Prints lower quartiles. A cycle is one addition of a chain of additions timed in the same run, so it is the core's
+ * own, not the time stamp counter's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,7 +114,8 @@ static void add_drawn(struct rows *rows, unsigned end, const uint16_t *quant)
     memset(k, 0, sizeof k);
     for (uint64_t i = 0; i < N; i++)
         for (uint64_t j = 0; j <= end; j++)
-            k[i * 64 + leat_jpeg_natural[j]] = (int16_t)((int64_t)leat_draw_below(end, i * 64 + j, 16) - 8) | (j == end);
+            k[i * 64 + leat_jpeg_natural[j]] =
+                (int16_t)((int64_t)leat_draw_below(end, i * 64 + j, 16) - 8) | (j == end);
     add_row(rows, k, N, quant);
 }
 
@@ -136,7 +136,8 @@ static void add_photo(struct rows *rows, const char *path, uint16_t (*quant)[64]
         for (int i = 0; i < 64; i++)
             quant[c][i] = info->quant_table->quantval[i];
         for (unsigned y = 0; y < info->height_in_blocks; y += 37)
-            add_row(rows, d.mem->access_virt_barray((j_common_ptr)&d, arrays[c], y, 1, FALSE)[0][0], info->width_in_blocks, quant[c]);
+            add_row(rows, d.mem->access_virt_barray((j_common_ptr)&d, arrays[c], y, 1, FALSE)[0][0],
+                    info->width_in_blocks, quant[c]);
     }
     jpeg_destroy_decompress(&d);
     fclose(f);
@@ -210,8 +211,8 @@ static uint8_t *read_file(const char *path, size_t *length)
 }
 
 /* Least time of some rounds over one photo, columns [x0, x1) of each `parts` of the width. */
-static double unpack_photo(struct leat_jpeg_fast *fast, const uint8_t *data, size_t length, unsigned from, unsigned to, unsigned parts,
-                           uint64_t needed, size_t *blocks)
+static double unpack_photo(struct leat_jpeg_fast *fast, const uint8_t *data, size_t length, unsigned from, unsigned to,
+                           unsigned parts, uint64_t needed, size_t *blocks)
 {
     const struct leat_jpeg_frame *frame;
     struct leat_jpeg_source *source;
@@ -281,7 +282,8 @@ static void unpacks(enum leat_isa best, int n, char **photos, double ghz)
             struct leat_jpeg_fast *fast = leat_jpeg_fast_new((enum leat_isa)isa);
             for (int w = 0; w < 3; w++) {
                 size_t of_photo = 0;
-                unpack[isa][w] += unpack_photo(fast, writer.out, writer.length, ways[w].from, ways[w].to, 4, ways[w].needed, &of_photo);
+                unpack[isa][w] += unpack_photo(fast, writer.out, writer.length, ways[w].from, ways[w].to, 4,
+                                               ways[w].needed, &of_photo);
                 blocks[w] += isa ? 0 : of_photo;
             }
             leat_jpeg_fast_free(fast);
@@ -296,7 +298,8 @@ static void unpacks(enum leat_isa best, int n, char **photos, double ghz)
         printf("  pack: %6.1f cycles %6.1f ns\n", pack[isa] / (double)blocks[0] * ghz, pack[isa] / (double)blocks[0]);
     }
     if (given)
-        printf("unpack  %.4f times the bytes of the JPEGs, %.0f blocks a photo\n", (double)packed / (double)given, (double)blocks[0] / n);
+        printf("unpack  %.4f times the bytes of the JPEGs, %.0f blocks a photo\n", (double)packed / (double)given,
+               (double)blocks[0] / n);
     leat_jpeg_fast_writer_destroy(&writer);
     leat_jpeg_apart_free(apart);
 }

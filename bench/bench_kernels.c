@@ -38,8 +38,8 @@ static double median(double *times, int n)
 
 /* What stage_run.c does, without the decoder. Each part runs over all rows by itself, the ring staying in cache. Parts:
  * 0 all, 1 weights, 2 across, 3 down, 4 values. */
-static void photo(const struct leat_kernels *k, const struct leat_store *store, struct leat_axis axes[2], const uint8_t *image, bool flip,
-                  uint8_t *ring, float *dst, double parts[5])
+static void photo(const struct leat_kernels *k, const struct leat_store *store, struct leat_axis axes[2],
+                  const uint8_t *image, bool flip, uint8_t *ring, float *dst, double parts[5])
 {
     struct leat_axis *across = &axes[0], *down = &axes[1];
     int64_t t0 = leat_clock_ns();
@@ -57,7 +57,8 @@ static void photo(const struct leat_kernels *k, const struct leat_store *store, 
         const uint8_t *rows[64];
         for (uint32_t t = 0; t < down->taps; t++)
             rows[t] = ring + (down->first[y] + t) % down->taps * slot;
-        k->vertical(rows, down->weights + (size_t)y * down->taps, (down->end[y] - down->first[y] + 3) & ~3u, result, OUT * 3);
+        k->vertical(rows, down->weights + (size_t)y * down->taps, (down->end[y] - down->first[y] + 3) & ~3u, result,
+                    OUT * 3);
     }
     int64_t t3 = leat_clock_ns();
     leat_store_fn run = k->store(store);
@@ -73,7 +74,8 @@ static void photo(const struct leat_kernels *k, const struct leat_store *store, 
 
 static void photos(enum leat_isa best)
 {
-    uint8_t *image = malloc((size_t)IN * IN * 4 + LEAT_ROW_PADDING), *ring = malloc((IN + OUT) * (OUT * 3 + LEAT_ROW_PADDING));
+    uint8_t *image = malloc((size_t)IN * IN * 4 + LEAT_ROW_PADDING),
+            *ring = malloc((IN + OUT) * (OUT * 3 + LEAT_ROW_PADDING));
     float *dst = aligned_alloc(4096, (size_t)PHOTOS * 3 * OUT * OUT * sizeof(float));
     memset(dst, 0, (size_t)PHOTOS * 3 * OUT * OUT * sizeof(float));
     for (size_t i = 0; i < (size_t)IN * IN * 4; i++)
@@ -105,7 +107,8 @@ static void photos(enum leat_isa best)
         double m[5];
         for (int p = 0; p < 5; p++)
             m[p] = median(times[isa][p], ROUNDS) / 1000;
-        printf("photo   %-9s %7.1f us   weights %5.1f  across %6.1f  down %6.1f  values %6.1f\n", names[isa], m[0], m[1], m[2], m[3], m[4]);
+        printf("photo   %-9s %7.1f us   weights %5.1f  across %6.1f  down %6.1f  values %6.1f\n", names[isa], m[0],
+               m[1], m[2], m[3], m[4]);
     }
     leat_axis_destroy(&axes[0]);
     leat_axis_destroy(&axes[1]);
@@ -115,8 +118,8 @@ static void photos(enum leat_isa best)
 }
 
 /* Applies a program of one output to batches of rows from `mapping`. */
-static double apply(struct leat_program *program, const uint8_t *mapping, size_t rows_there, size_t stride, size_t batch, uint8_t *dst,
-                    int rounds)
+static double apply(struct leat_program *program, const uint8_t *mapping, size_t rows_there, size_t stride,
+                    size_t batch, uint8_t *dst, int rounds)
 {
     struct leat_scratch *scratch = leat_scratch_new(program);
     struct leat_row *rows = calloc(batch, sizeof *rows);
@@ -124,8 +127,9 @@ static double apply(struct leat_program *program, const uint8_t *mapping, size_t
     size_t row_bytes = leat_program_output(program, 0)->row_bytes;
     for (int r = 0; r < rounds; r++) {
         for (size_t i = 0; i < batch; i++)
-            rows[i] = (struct leat_row){.data = mapping + leat_draw_below(7, (uint64_t)r * batch + i, rows_there) * stride,
-                                        .key = (uint64_t)r * batch + i};
+            rows[i] =
+                (struct leat_row){.data = mapping + leat_draw_below(7, (uint64_t)r * batch + i, rows_there) * stride,
+                                  .key = (uint64_t)r * batch + i};
         int64_t begin = leat_clock_ns();
         leat_program_apply(program, 0, scratch, rows, batch, dst + (size_t)(r % 4) * batch * row_bytes, NULL);
         times[r] = (double)(leat_clock_ns() - begin) / (double)batch;
@@ -138,8 +142,8 @@ static double apply(struct leat_program *program, const uint8_t *mapping, size_t
 }
 
 /* The limit: memcpy of the same bytes, with no mirror and nothing asked for in advance. */
-static double copy(const uint8_t *mapping, size_t rows_there, size_t stride, size_t bytes, size_t pieces, size_t step, size_t batch,
-                   uint8_t *dst, int rounds)
+static double copy(const uint8_t *mapping, size_t rows_there, size_t stride, size_t bytes, size_t pieces, size_t step,
+                   size_t batch, uint8_t *dst, int rounds)
 {
     double *times = calloc((size_t)rounds, sizeof *times);
     for (int r = 0; r < rounds; r++) {
@@ -157,10 +161,11 @@ static double copy(const uint8_t *mapping, size_t rows_there, size_t stride, siz
     return m;
 }
 
-static struct leat_program *compile(enum leat_dtype dtype, enum leat_layout layout, unsigned ndim, int64_t a, int64_t b, int64_t c,
-                                    const char *json)
+static struct leat_program *compile(enum leat_dtype dtype, enum leat_layout layout, unsigned ndim, int64_t a, int64_t b,
+                                    int64_t c, const char *json)
 {
-    struct leat_field field = {.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = dtype, .layout = layout, .ndim = ndim, .shape = {a, b, c}};
+    struct leat_field field = {
+        .name = "x", .kind = LEAT_KIND_ARRAY, .dtype = dtype, .layout = layout, .ndim = ndim, .shape = {a, b, c}};
     struct leat_program *program = NULL;
     struct leat_error error = {0};
     if (leat_program_compile(&field, 1, json, &program, &error))
@@ -168,9 +173,11 @@ static struct leat_program *compile(enum leat_dtype dtype, enum leat_layout layo
     return program;
 }
 
-#define RAW                                                                                                                                \
-    "{\"operators\": {\"a\": {\"type\": \"RandomCrop\", \"size\": 224}, \"b\": {\"type\": \"RandomHorizontalFlip\", \"p\": %g}, \"c\": "   \
-    "{\"type\": \"ToLayout\", \"layout\": \"NHWC\"}}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": [\"a\", \"b\", \"c\"]}}}"
+#define RAW                                                                                                            \
+    "{\"operators\": {\"a\": {\"type\": \"RandomCrop\", \"size\": 224}, \"b\": {\"type\": \"RandomHorizontalFlip\", "  \
+    "\"p\": %g}, \"c\": "                                                                                              \
+    "{\"type\": \"ToLayout\", \"layout\": \"NHWC\"}}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": [\"a\", "     \
+    "\"b\", \"c\"]}}}"
 
 int main(void)
 {
@@ -192,17 +199,18 @@ int main(void)
     }
     static const int64_t sizes[] = {13, 26, 2};
     for (int i = 0; i < 3; i++) {
-        struct leat_program *p =
-            compile(LEAT_F32, LEAT_LAYOUT_NONE, 1, sizes[i], 0, 0, "{\"outputs\": {\"x\": {\"field\": \"x\", \"chain\": []}}}");
+        struct leat_program *p = compile(LEAT_F32, LEAT_LAYOUT_NONE, 1, sizes[i], 0, 0,
+                                         "{\"outputs\": {\"x\": {\"field\": \"x\", \"chain\": []}}}");
         size_t row = (size_t)sizes[i] * 4;
         m = apply(p, mapping, bytes / row - 1, row, 4096, dst, 101);
         limit = copy(mapping, bytes / row - 1, row, row, 1, 0, 4096, dst, 101);
         printf("gather  %7.1f ns a row of %zu bytes, memcpy %.1f ns\n", m, row, limit);
         leat_program_free(p);
     }
-    struct leat_program *tokens = compile(LEAT_U16, LEAT_LAYOUT_NONE, 1, 2048, 0, 0,
-                                          "{\"operators\": {\"a\": {\"type\": \"ToDtype\", \"dtype\": \"int64\"}}, \"outputs\": {\"x\": "
-                                          "{\"field\": \"x\", \"chain\": [\"a\"]}}}");
+    struct leat_program *tokens =
+        compile(LEAT_U16, LEAT_LAYOUT_NONE, 1, 2048, 0, 0,
+                "{\"operators\": {\"a\": {\"type\": \"ToDtype\", \"dtype\": \"int64\"}}, \"outputs\": {\"x\": "
+                "{\"field\": \"x\", \"chain\": [\"a\"]}}}");
     m = apply(tokens, mapping, (128 << 20) / 4096, 4096, 16, dst, 501);
     limit = copy(mapping, (128 << 20) / 4096, 4096, 4096, 4, 0, 16, dst, 501);
     printf("widen   %7.1f ns a row of 2048 u16 to i64, memcpy of as many bytes %.1f ns\n", m, limit);

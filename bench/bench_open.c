@@ -2,10 +2,9 @@
  * What opening ten million samples and taking the first shuffled batch costs, in seconds and in memory of the process.
  * Makes the files once, where there are none; each measurement is of a fresh process, so that nothing is counted twice.
  *
- *     gcc -O2 -std=gnu11 -Iinclude bench/bench_open.c -Wl,--whole-archive build/gcc/libleat_core.a -Wl,--no-whole-archive \
- *         -ljpeg -lspng -lwebp -lxxhash -ljansson -lm -lpthread -o bench_open
- *     bench_open FOLDER [SAMPLES]
- *     values   batch   256:  0.012 s   VmHWM +2.9 MB   RssAnon +2.0 MB   RssFile +0.8 MB
+ *     gcc -O2 -std=gnu11 -Iinclude bench/bench_open.c -Wl,--whole-archive build/gcc/libleat_core.a
+ * -Wl,--no-whole-archive \ -ljpeg -lspng -lwebp -lxxhash -ljansson -lm -lpthread -o bench_open bench_open FOLDER
+ * [SAMPLES] values   batch   256:  0.012 s   VmHWM +2.9 MB   RssAnon +2.0 MB   RssFile +0.8 MB
  *
  * `values` has a label (int64) and bytes of 0 to 15; `records` 13 float32, 26 int32 and a label. The page cache is warm
  * after the files were made or were read once; the level that is subtracted is that of the process before it opens.
@@ -54,7 +53,8 @@ static void make(const char *path, bool records, uint64_t count)
         int64_t label = (int64_t)i;
         float dense[13] = {(float)i};
         int32_t sparse[26] = {(int32_t)i};
-        const struct leat_value_ref refs[] = {{dense, sizeof dense, NULL}, {sparse, sizeof sparse, NULL}, {&label, 8, NULL}};
+        const struct leat_value_ref refs[] = {
+            {dense, sizeof dense, NULL}, {sparse, sizeof sparse, NULL}, {&label, 8, NULL}};
         const struct leat_value_ref two[] = {{&label, 8, NULL}, {"fifteen letters", i % 16, NULL}};
         stop(leat_writer_add(writer, records ? refs : two, NULL, &error), &error);
     }
@@ -93,9 +93,9 @@ static void measure(const char *name, const char *path, uint64_t rows)
     stop(leat_loader_start(loader, &iteration, &error), &error);
     stop(leat_loader_next(loader, iteration, 60000, &batch, &error), &error);
     double seconds = now() - begun;
-    printf("%-8s batch %5llu: %6.3f s   VmHWM +%.1f MB   RssAnon +%.1f MB   RssFile +%.1f MB\n", name, (unsigned long long)rows, seconds,
-           (double)(status_kb("VmHWM") - all) / 1e3, (double)(status_kb("RssAnon") - anon) / 1e3,
-           (double)(status_kb("RssFile") - file) / 1e3);
+    printf("%-8s batch %5llu: %6.3f s   VmHWM +%.1f MB   RssAnon +%.1f MB   RssFile +%.1f MB\n", name,
+           (unsigned long long)rows, seconds, (double)(status_kb("VmHWM") - all) / 1e3,
+           (double)(status_kb("RssAnon") - anon) / 1e3, (double)(status_kb("RssFile") - file) / 1e3);
     leat_batch_free(batch);
     leat_loader_close(loader);
     leat_dataset_release(dataset);

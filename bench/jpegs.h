@@ -1,4 +1,5 @@
-/* What the benchmarks of JPEG coding share: the photos of a folder in memory, and libjpeg-turbo's entropy decoding of one. */
+/* What the benchmarks of JPEG coding share: the photos of a folder in memory, and libjpeg-turbo's entropy decoding of
+ * one. */
 #ifndef LEAT_BENCH_JPEGS_H
 #define LEAT_BENCH_JPEGS_H
 
@@ -50,7 +51,7 @@ static void read_photos(char *folder)
         fts_close(tree);
 }
 
-/* ---- libjpeg-turbo ------------------------------------------------------------------------------------------------ */
+/* ---- libjpeg-turbo --------------------------------------------------------------------------- */
 
 struct failure {
     struct jpeg_error_mgr errors;
@@ -85,8 +86,8 @@ static void skim_rows(struct jpeg_decompress_struct *cinfo)
     /* Asked to skip all of it, libjpeg-turbo would decode nothing: one row is read, all others are skipped. */
     if (cinfo->output_height > 1)
         jpeg_skip_scanlines(cinfo, cinfo->output_height - 1);
-    JSAMPARRAY row =
-        cinfo->mem->alloc_sarray((j_common_ptr)cinfo, JPOOL_IMAGE, cinfo->output_width * (JDIMENSION)cinfo->output_components, 1);
+    JSAMPARRAY row = cinfo->mem->alloc_sarray((j_common_ptr)cinfo, JPOOL_IMAGE,
+                                              cinfo->output_width * (JDIMENSION)cinfo->output_components, 1);
     jpeg_read_scanlines(cinfo, row, 1);
     jpeg_finish_decompress(cinfo);
 }
@@ -105,7 +106,7 @@ static int skim(struct jpeg_decompress_struct *cinfo, const struct photo *photo)
     return 0;
 }
 
-/* ---- time --------------------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 /* Seconds of this thread on a processor, so that others on the core do not count. */
 static double now(void)

@@ -107,7 +107,8 @@ int cli_args_next(struct cli_args *args, const char **value)
         return CLI_ARG_HELP;
     }
     if (arg[1] != '-') {
-        cli_usage_error(command, "options begin with two dashes; \"%s\" has one. A file of that name is written ./%s", arg, arg);
+        cli_usage_error(command, "options begin with two dashes; \"%s\" has one. A file of that name is written ./%s",
+                        arg, arg);
         return CLI_ARG_ERROR;
     }
     const char *name = arg + 2;
@@ -147,7 +148,8 @@ int cli_args_positional(const struct cli_command *command, const char *const *na
     if (got < wanted)
         return cli_usage_error(command, "%s is missing. Usage: leat %s %s", names[got], command->name, command->usage);
     if (got > wanted)
-        return cli_usage_error(command, "there is one argument too many. Usage: leat %s %s", command->name, command->usage);
+        return cli_usage_error(command, "there is one argument too many. Usage: leat %s %s", command->name,
+                               command->usage);
     return CLI_EXIT_OK;
 }
 
@@ -166,20 +168,23 @@ static bool plain_u64(const char *text, uint64_t *out, const char **end)
     return true;
 }
 
-bool cli_parse_u64(const struct cli_command *command, const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out)
+bool cli_parse_u64(const struct cli_command *command, const char *option, const char *text, uint64_t min, uint64_t max,
+                   uint64_t *out)
 {
     const char *end;
     if (plain_u64(text, out, &end) && !*end && *out >= min && *out <= max)
         return true;
     if (max == UINT64_MAX || max == INT64_MAX)
-        cli_usage_error(command, "--%s takes a whole number from %llu, not \"%s\".", option, (unsigned long long)min, text);
+        cli_usage_error(command, "--%s takes a whole number from %llu, not \"%s\".", option, (unsigned long long)min,
+                        text);
     else
-        cli_usage_error(command, "--%s takes a whole number from %llu to %llu, not \"%s\".", option, (unsigned long long)min,
-                        (unsigned long long)max, text);
+        cli_usage_error(command, "--%s takes a whole number from %llu to %llu, not \"%s\".", option,
+                        (unsigned long long)min, (unsigned long long)max, text);
     return false;
 }
 
-bool cli_parse_unsigned(const struct cli_command *command, const char *option, const char *text, unsigned min, unsigned max, unsigned *out)
+bool cli_parse_unsigned(const struct cli_command *command, const char *option, const char *text, unsigned min,
+                        unsigned max, unsigned *out)
 {
     uint64_t wide;
     if (!cli_parse_u64(command, option, text, min, max, &wide))
@@ -224,8 +229,8 @@ bool cli_parse_seconds(const struct cli_command *command, const char *option, co
     return false;
 }
 
-bool cli_parse_choice(const struct cli_command *command, const char *option, const char *text, const char *const *choices, size_t n,
-                      int *out)
+bool cli_parse_choice(const struct cli_command *command, const char *option, const char *text,
+                      const char *const *choices, size_t n, int *out)
 {
     char list[256] = "";
     size_t used = 0;
@@ -234,7 +239,11 @@ bool cli_parse_choice(const struct cli_command *command, const char *option, con
             *out = (int)i;
             return true;
         }
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", !i ? "" : i + 1 == n ? " or " : ", ", choices[i]);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+                                 !i           ? ""
+                                 : i + 1 == n ? " or "
+                                              : ", ",
+                                 choices[i]);
     }
     cli_usage_error(command, "--%s takes %s, not \"%s\".", option, list, text);
     return false;
@@ -260,7 +269,8 @@ static void print_option(const char *name, const char *value, const char *help)
 
 void cli_print_help(const struct cli_command *command)
 {
-    printf("leat %s: %s\n\nUsage: leat %s %s\n\n%s", command->name, command->summary, command->name, command->usage, command->about);
+    printf("leat %s: %s\n\nUsage: leat %s %s\n\n%s", command->name, command->summary, command->name, command->usage,
+           command->about);
     printf("\nOptions:\n");
     for (size_t i = 0; i < command->n_options; i++)
         print_option(command->options[i].name, command->options[i].value, command->options[i].help);

@@ -22,7 +22,7 @@ struct cli_command {
     const char *about;   /* paragraphs, ended by a newline */
     const struct cli_option *options;
     size_t n_options;
-    const char *more;                                                     /* examples and exit codes, ended by a newline */
+    const char *more; /* examples and exit codes, ended by a newline */
     int (*run)(const struct cli_command *command, int argc, char **argv); /* argv[0] is the command's name */
 };
 
@@ -49,12 +49,15 @@ int cli_usage_error(const struct cli_command *command, const char *format, ...) 
 int cli_args_positional(const struct cli_command *command, const char *const *names, size_t wanted, size_t got);
 
 /* Values. On failure they print what would be accepted and return false. */
-bool cli_parse_u64(const struct cli_command *command, const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out);
-bool cli_parse_unsigned(const struct cli_command *command, const char *option, const char *text, unsigned min, unsigned max, unsigned *out);
-bool cli_parse_bytes(const struct cli_command *command, const char *option, const char *text, uint64_t *out); /* K, M, G, T */
+bool cli_parse_u64(const struct cli_command *command, const char *option, const char *text, uint64_t min, uint64_t max,
+                   uint64_t *out);
+bool cli_parse_unsigned(const struct cli_command *command, const char *option, const char *text, unsigned min,
+                        unsigned max, unsigned *out);
+bool cli_parse_bytes(const struct cli_command *command, const char *option, const char *text,
+                     uint64_t *out); /* K, M, G, T */
 bool cli_parse_seconds(const struct cli_command *command, const char *option, const char *text, double *out);
-bool cli_parse_choice(const struct cli_command *command, const char *option, const char *text, const char *const *choices, size_t n,
-                      int *out);
+bool cli_parse_choice(const struct cli_command *command, const char *option, const char *text,
+                      const char *const *choices, size_t n, int *out);
 
 void cli_print_help(const struct cli_command *command);
 

@@ -1,8 +1,8 @@
 /*
  * .npy: a magic, a header that is a Python dictionary padded to 64 bytes, then the elements.
  *
- * .png: signature, IHDR, eXIf where a photo is to be turned, IDATs, IEND. The IDATs are a zlib stream of stored blocks, one to a chunk:
- * these files are looked at once, and a deflate would cost a dependency.
+ * .png: signature, IHDR, eXIf where a photo is to be turned, IDATs, IEND. The IDATs are a zlib stream of stored blocks,
+ * one to a chunk: these files are looked at once, and a deflate would cost a dependency.
  *
  *     IDAT = 78 01, (00 len ~len bytes)*, 01 len ~len bytes, adler32
  */
@@ -58,12 +58,14 @@ static int64_t step(const struct cli_array *array, int64_t *at, int64_t index)
 
 static void npy_header(const struct cli_array *array, char *out, size_t room, size_t *length)
 {
-    static const char *const codes[] = {"",    "|u1", "|i1", "<u2", "<i2", "<u4", "<i4",
-                                        "<u8", "<i8", "<f2", "<f4", "<f4", "<f8", "|b1"}; /* in the order of leat_dtype */
+    static const char *const codes[] = {"",    "|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8",
+                                        "<i8", "<f2", "<f4", "<f4", "<f8", "|b1"}; /* in the order of leat_dtype */
     size_t used = 10;
-    used += (size_t)snprintf(out + used, room - used, "{'descr': '%s', 'fortran_order': False, 'shape': (", codes[array->dtype]);
+    used += (size_t)snprintf(out + used, room - used, "{'descr': '%s', 'fortran_order': False, 'shape': (",
+                             codes[array->dtype]);
     for (unsigned d = 0; d < array->ndim; d++)
-        used += (size_t)snprintf(out + used, room - used, "%" PRId64 "%s", array->shape[d], d && d + 1 == array->ndim ? "" : ",");
+        used += (size_t)snprintf(out + used, room - used, "%" PRId64 "%s", array->shape[d],
+                                 d && d + 1 == array->ndim ? "" : ",");
     used += (size_t)snprintf(out + used, room - used, "), }");
     while ((used + 1) % 64)
         out[used++] = ' ';
@@ -97,7 +99,7 @@ bool cli_write_npy(const struct cli_command *command, const char *path, const st
     return good || cannot_write(command, path);
 }
 
-/* ---- PNG --------------------------------------------------------------------------------------------------------- */
+/* ---- PNG ------------------------------------------------------------------------------------- */
 
 struct png {
     FILE *file;
@@ -163,7 +165,8 @@ static void put_pixels(struct png *png, const uint8_t *bytes, size_t n)
 /* An EXIF block of one entry, the orientation (1 to 8). */
 static void put_orientation(struct png *png, uint8_t orientation)
 {
-    const uint8_t exif[] = {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0};
+    const uint8_t exif[] = {'M', 'M', 0, 42, 0, 0, 0,           8, 0, 1, 1, 0x12, 0,
+                            3,   0,   0, 0,  1, 0, orientation, 0, 0, 0, 0, 0,    0};
     begin_chunk(png, "eXIf", sizeof exif);
     put(png, exif, sizeof exif);
     end_chunk(png);
@@ -224,7 +227,7 @@ bool cli_write_photo(const struct cli_command *command, const char *path, const 
     return close_png(&png, command, path);
 }
 
-/* ---- contact sheets ------------------------------------------------------------------------------------------------ */
+/* ---- contact sheets -------------------------------------------------------------------------- */
 
 /* A batch of images seen as [row][y][x][channel]. */
 struct images {
@@ -250,7 +253,8 @@ static bool as_images(const struct cli_array *array, struct images *out)
     out->height = s[out->y];
     out->width = s[out->x];
     out->channels = s[out->c];
-    return out->n > 0 && out->height > 0 && out->width > 0 && out->height <= 4096 && out->width <= 4096 && out->n <= 4096;
+    return out->n > 0 && out->height > 0 && out->width > 0 && out->height <= 4096 && out->width <= 4096 &&
+           out->n <= 4096;
 }
 
 static double pixel(const struct images *images, int64_t n, int64_t y, int64_t x, int64_t c)
@@ -285,7 +289,8 @@ static uint8_t as_byte(double v)
     return v > 0 ? v < 255 ? (uint8_t)(v + 0.5) : 255 : 0;
 }
 
-bool cli_write_contact_sheet(const struct cli_command *command, const char *path, const struct cli_array *array, bool *written)
+bool cli_write_contact_sheet(const struct cli_command *command, const char *path, const struct cli_array *array,
+                             bool *written)
 {
     struct images images;
     *written = false;
@@ -309,8 +314,8 @@ bool cli_write_contact_sheet(const struct cli_command *command, const char *path
         for (int64_t x = 0; x < width; x++) {
             int64_t n = y / images.height * columns + x / images.width;
             for (int64_t c = 0; n < images.n && c < images.channels; c++)
-                line[1 + x * images.channels + c] =
-                    as_byte((pixel(&images, n, y % images.height, x % images.width, c) - images.low[c]) * images.scale[c]);
+                line[1 + x * images.channels + c] = as_byte(
+                    (pixel(&images, n, y % images.height, x % images.width, c) - images.low[c]) * images.scale[c]);
         }
         put_pixels(&png, line, line_bytes);
     }

@@ -1,7 +1,7 @@
 /*
  * leat bench: how many samples per second this machine makes of a file, for 1 to n threads, and where the time goes.
- * The batches are taken and dropped at once, so this is what a training that needs no time could get. With --photos the forms
- * that photos can be stored in are compared instead (bench_photos.c).
+ * The batches are taken and dropped at once, so this is what a training that needs no time could get. With --photos the
+ * forms that photos can be stored in are compared instead (bench_photos.c).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -32,14 +32,17 @@ static const struct cli_option options[] = {
     [THREADS] = {"num-threads", "N", "measure this number of threads only; default: 1, 2, 4 ... all"},
     [ORDER] = {"order", "WHAT", "shuffled or sequential; default: shuffled"},
     [PHOTOS] = {"photos", NULL, "compare the forms that photos can be packed in, on one thread; FILE may be a folder"},
-    [MAX_SIDE] = {"max-side", "N[,N...]", "with --photos: each form also with photos resized to at most N pixels a side"},
-    [SAMPLES] = {"samples", "N", "with --photos: how many are packed; default: as many as have 64 MB, in a few seconds"},
+    [MAX_SIDE] = {"max-side", "N[,N...]",
+                  "with --photos: each form also with photos resized to at most N pixels a side"},
+    [SAMPLES] = {"samples", "N",
+                 "with --photos: how many are packed; default: as many as have 64 MB, in a few seconds"},
     [PLOT] = {"plot", "FILE", "with --photos: the plot as SVG"},
 };
 
 /* What a person would train an ImageNet model with. */
 static const char photo_operators[] =
-    "\"decode\": {\"type\": \"Decode\", \"mode\": \"RGB\"}, \"crop\": {\"type\": \"RandomResizedCrop\", \"size\": [224, 224]}, "
+    "\"decode\": {\"type\": \"Decode\", \"mode\": \"RGB\"}, \"crop\": {\"type\": \"RandomResizedCrop\", \"size\": "
+    "[224, 224]}, "
     "\"flip\": {\"type\": \"RandomHorizontalFlip\"}, "
     "\"normalize\": {\"type\": \"Normalize\", \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}";
 
@@ -102,8 +105,8 @@ char *cli_photo_program(const struct leat_dataset *dataset)
     for (size_t i = 0; i < n; i++) {
         const bool fixed = fields[i].kind == LEAT_KIND_ARRAY && (!fields[i].ndim || fields[i].shape[0] >= 0);
         if (fixed && !(fields[i].flags & LEAT_FIELD_DERIVED))
-            used +=
-                (size_t)snprintf(text + used, room - used, ", \"%s\": {\"field\": \"%s\", \"chain\": []}", fields[i].name, fields[i].name);
+            used += (size_t)snprintf(text + used, room - used, ", \"%s\": {\"field\": \"%s\", \"chain\": []}",
+                                     fields[i].name, fields[i].name);
     }
     snprintf(text + used, room - used, "}}");
     return text;
@@ -244,14 +247,16 @@ static void print_json(const struct bench *bench)
 static void print_heading(const struct bench *bench)
 {
     char count[32];
-    printf("%s: %s samples, batches of %" PRIu64 ", %s, %s\n", bench->path, cli_count(leat_dataset_count(bench->dataset), count),
-           bench->batch_size, bench->order ? "sequential" : "shuffled", bench->program_name);
+    printf("%s: %s samples, batches of %" PRIu64 ", %s, %s\n", bench->path,
+           cli_count(leat_dataset_count(bench->dataset), count), bench->batch_size,
+           bench->order ? "sequential" : "shuffled", bench->program_name);
     printf("%8s %12s %10s %8s   %s\n", "threads", "samples/s", "read", "x first", "where the threads' time went");
 }
 
-/* One line of the table. What is left of the threads' time is waiting: for work, for the consumer, for a core. Steps are timed by the
- * clock, which runs on for a thread that waits for its core in the middle of one: on one core, where the consumer works beside the
- * thread, they count more time than there was. Their shares are those of what they counted, then. */
+/* One line of the table. What is left of the threads' time is waiting: for work, for the consumer, for a core. Steps
+ * are timed by the clock, which runs on for a thread that waits for its core in the middle of one: on one core, where
+ * the consumer works beside the thread, they count more time than there was. Their shares are those of what they
+ * counted, then. */
 static void print_result(const struct bench *bench, const struct result *result)
 {
     const struct result *first = &bench->results[0];
@@ -262,7 +267,8 @@ static void print_result(const struct bench *bench, const struct result *result)
         used += result->steps[i].seconds;
     const double total = fmax(used, result->seconds * result->threads);
     printf("%8u %12s %8s/s %8.2f  ", result->threads, cli_count((uint64_t)rate, count),
-           cli_bytes((uint64_t)((double)result->bytes / result->seconds), bytes), rate / ((double)first->samples / first->seconds));
+           cli_bytes((uint64_t)((double)result->bytes / result->seconds), bytes),
+           rate / ((double)first->samples / first->seconds));
     for (size_t i = 0; i < result->n_steps; i++)
         printf("%s %s %.0f%%", i ? "," : "", result->steps[i].name, 100 * result->steps[i].seconds / total);
     printf(", waiting and other %.0f%%\n", 100 * (total - used) / total);
@@ -456,14 +462,18 @@ const struct cli_command cli_bench = {
     .name = "bench",
     .usage = "FILE [options]",
     .summary = "how fast this machine can be fed from a file, and where the time goes",
-    .about = "Batches are made and dropped at once, for 1, 2, 4 ... threads up to all that this process may use. One line for\n"
-             "each: samples per second, bytes read, and how the threads' time divides into reading, decoding, resizing and\n"
-             "so on; what is left is waiting. Run it twice: the first run may read from the disk, the second from memory.\n"
-             "\n"
-             "With --photos a sample of the photos of FILE, or of a folder, is packed in each form that leat pack knows, into\n"
-             "temporary files in $TMPDIR, and trained from on one thread. One line for each form: bytes per photo, photos per\n"
-             "second of a core, the storage rate that this needs, and how fast a core packs; then which form fits which\n"
-             "storage, and a plot.\n",
+    .about =
+        "Batches are made and dropped at once, for 1, 2, 4 ... threads up to all that this process may use. One line "
+        "for\n"
+        "each: samples per second, bytes read, and how the threads' time divides into reading, decoding, resizing and\n"
+        "so on; what is left is waiting. Run it twice: the first run may read from the disk, the second from memory.\n"
+        "\n"
+        "With --photos a sample of the photos of FILE, or of a folder, is packed in each form that leat pack knows, "
+        "into\n"
+        "temporary files in $TMPDIR, and trained from on one thread. One line for each form: bytes per photo, photos "
+        "per\n"
+        "second of a core, the storage rate that this needs, and how fast a core packs; then which form fits which\n"
+        "storage, and a plot.\n",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"

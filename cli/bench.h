@@ -7,12 +7,12 @@
 #include "args.h"
 #include "leat/leat.h"
 
-/* The program as JSON that a person would train an ImageNet model with: for photos the standard chain, and what of the other fields
- * has a fixed size. NULL where there are no photos. Ended with free. */
+/* The program as JSON that a person would train an ImageNet model with: for photos the standard chain, and what of the
+ * other fields has a fixed size. NULL where there are no photos. Ended with free. */
 char *cli_photo_program(const struct leat_dataset *dataset);
 #define CLI_PHOTO_PROGRAM "Decode, RandomResizedCrop(224), RandomHorizontalFlip, Normalize to float32"
 
-/* ---- the forms of photos ------------------------------------------------------------------------------------------ */
+/* ---- the forms of photos --------------------------------------------------------------------- */
 
 #define CLI_FORMS_SIDES 8
 #define CLI_FORMS_ROUNDS 5

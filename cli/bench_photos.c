@@ -1,8 +1,9 @@
 /*
- * leat bench --photos: what each form of photos costs and gives. A sample of the photos is packed once per form, and the
- * training job is run on each of the files.
+ * leat bench --photos: what each form of photos costs and gives. A sample of the photos is packed once per form, and
+ * the training job is run on each of the files.
  *
- *     SRC --sample, read once--> page cache --writer, one thread--> original, fast, raw (x largest sides) --loader, one thread--> rates
+ *     SRC --sample, read once--> page cache --writer, one thread--> original, fast, raw (x largest sides) --loader, one
+ * thread--> rates
  *
  * Machines are noisy, so that forms take turns in short runs and the median of each counts. Every run goes over whole
  * epochs of the same photos with the same draws, whatever the form. Packing is counted in CPU time, because it also
@@ -66,16 +67,18 @@ static uint64_t microseconds(double seconds)
     return seconds > 0 ? (uint64_t)(seconds * 1e6) : 0;
 }
 
-/* ---- progress ---------------------------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
-/* What remains is what remains of each part at the speed of what is done of it; a part that has not begun is guessed. */
+/* What remains is what remains of each part at the speed of what is done of it; a part that has not begun is
+ * guessed. */
 static void read_progress(void *user, struct cli_progress_state *state)
 {
     const struct work *work = user;
     const struct cli_forms *forms = work->forms;
     const double packed = (double)work->pack_units_done, runs = (double)work->runs_done;
     const double sample_seconds = (double)forms->source_bytes / 100e6; /* to decode it once, or so */
-    const double photo = packed > 0 ? (double)work->pack_us * 1e-6 / packed : 3 * sample_seconds / (double)(forms->sampled + 1);
+    const double photo =
+        packed > 0 ? (double)work->pack_us * 1e-6 / packed : 3 * sample_seconds / (double)(forms->sampled + 1);
     const double least = forms->seconds / CLI_FORMS_ROUNDS;
     const double run = runs > 0 ? (double)work->run_us * 1e-6 / runs : sample_seconds > least ? sample_seconds : least;
     const double left = ((double)work->pack_units - packed) * photo + ((double)work->runs - runs) * run;
@@ -85,9 +88,10 @@ static void read_progress(void *user, struct cli_progress_state *state)
     snprintf(state->note, sizeof state->note, "%s", work->doing);
 }
 
-/* ---- the sample -------------------------------------------------------------------------------------------------- */
+/* ---- the sample ------------------------------------------------------------------------------ */
 
-/* Position of photo `i` of the sample: they are spread evenly, so that classes that lie one after the other are all in it. */
+/* Position of photo `i` of the sample: they are spread evenly, so that classes that lie one after the other are all in
+ * it. */
 static uint64_t position_of(const struct cli_forms *forms, uint64_t i, uint64_t n)
 {
     return (uint64_t)((double)i / (double)n * (double)forms->count);
@@ -141,7 +145,7 @@ static int read_sample(struct work *work, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* ---- packing ----------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 static int write_sample(struct work *work, struct leat_writer *writer, struct leat_error *error)
 {
@@ -196,7 +200,8 @@ static void read_outcome(const struct work *work, struct leat_writer *writer, st
         snprintf(form->missing, sizeof form->missing, "all photos stay as they came: %s", kept.reason);
 }
 
-/* Packs the sample in one form and opens the file, which then loses its name: whatever ends this process, it is gone. */
+/* Packs the sample in one form and opens the file, which then loses its name: whatever ends this process, it is
+ * gone. */
 static int pack_form(struct work *work, struct cli_form *form, struct leat_error *error)
 {
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
@@ -241,10 +246,10 @@ static int pack_all(struct work *work, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* ---- measuring --------------------------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
-/* One run: whole epochs until `seconds` are over, at least one. Batches before the clock starts fill the window; as the clock
- * stops at the same place of an epoch, as much is in flight then as when it started. */
+/* One run: whole epochs until `seconds` are over, at least one. Batches before the clock starts fill the window; as the
+ * clock stops at the same place of an epoch, as much is in flight then as when it started. */
 static int run_once(const struct work *work, const struct cli_form *form, uint64_t seed, double seconds, double *rate,
                     struct leat_error *error)
 {
@@ -301,8 +306,8 @@ static double median(const double *values, size_t n)
     return sorted[n / 2];
 }
 
-/* Round 0 warms up: it brings the file into the page cache and has its checksums verified. The others go to and fro, so that
- * a machine that gets slower or faster meanwhile does so for all forms alike. */
+/* Round 0 warms up: it brings the file into the page cache and has its checksums verified. The others go to and fro, so
+ * that a machine that gets slower or faster meanwhile does so for all forms alike. */
 static int measure_all(struct work *work, struct leat_error *error)
 {
     struct cli_forms *forms = work->forms;
@@ -335,7 +340,7 @@ static int measure_all(struct work *work, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static bool make_folder(struct work *work)
 {
@@ -345,7 +350,8 @@ static bool make_folder(struct work *work)
     const int n = snprintf(work->folder, sizeof work->folder, "%s/leat-forms-XXXXXX", base);
     if (n < (int)sizeof work->folder && mkdtemp(work->folder))
         return true;
-    cli_say(work->forms->command, "%s: no folder for temporary files can be made there: %s. TMPDIR names another place.", base,
+    cli_say(work->forms->command,
+            "%s: no folder for temporary files can be made there: %s. TMPDIR names another place.", base,
             strerror(errno));
     work->folder[0] = 0;
     return false;
@@ -370,7 +376,8 @@ static bool plot_has_a_place(const struct cli_forms *forms)
 {
     const int why = forms->plot_path ? cli_new_file_probe(forms->plot_path) : 0;
     if (why)
-        cli_say(forms->command, "%s: the plot could not be written there: %s. Nothing was measured.", forms->plot_path, strerror(why));
+        cli_say(forms->command, "%s: the plot could not be written there: %s. Nothing was measured.", forms->plot_path,
+                strerror(why));
     return !why;
 }
 
@@ -411,7 +418,8 @@ static int prepare(struct work *work)
     }
     for (size_t s = 0; s < forms->n_sides; s++)
         for (unsigned f = 0; f < N_KNOWN; f++)
-            forms->forms[forms->n_forms++] = (struct cli_form){.name = known_forms[f].name, .form = f, .max_side = forms->sides[s]};
+            forms->forms[forms->n_forms++] =
+                (struct cli_form){.name = known_forms[f].name, .form = f, .max_side = forms->sides[s]};
     return make_folder(work) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
 
@@ -451,8 +459,10 @@ static int fail(const struct work *work, struct leat_error *error)
 {
     const bool temporary = !strncmp(error->file, work->folder, strlen(work->folder));
     if (temporary && error->code == LEAT_E_IO) {
-        snprintf(error->message, sizeof error->message, "writing a temporary file failed: %s", strerror(error->sys_errno));
-        return cli_fail(work->forms->command, error, "TMPDIR names another place for them; --samples N packs fewer photos.");
+        snprintf(error->message, sizeof error->message, "writing a temporary file failed: %s",
+                 strerror(error->sys_errno));
+        return cli_fail(work->forms->command, error,
+                        "TMPDIR names another place for them; --samples N packs fewer photos.");
     }
     return cli_fail(work->forms->command, error, NULL);
 }
@@ -464,7 +474,8 @@ int cli_bench_photos(struct cli_forms *forms)
     cli_catch_interrupts();
     int exit_code = prepare(&work);
     if (!exit_code) {
-        const struct cli_progress_options drawing = {.verb = "measuring", .read = read_progress, .user = &work, .only_time = true};
+        const struct cli_progress_options drawing = {
+            .verb = "measuring", .read = read_progress, .user = &work, .only_time = true};
         struct cli_progress *progress = cli_progress_start(&drawing);
         const int rc = do_work(&work, &error);
         cli_progress_stop(progress);

@@ -1,9 +1,9 @@
 /*
  * What leat bench --photos says: a table, which form fits which storage, and a plot; or JSON.
  *
- * Storage that gives a core B bytes per second brings B / (bytes per photo) photos, and the core makes `rate` of them: training
- * gets the smaller of the two. So forms with few bytes win where storage is slow, and fast ones where it is fast; the advice
- * walks along the upper edge of these curves.
+ * Storage that gives a core B bytes per second brings B / (bytes per photo) photos, and the core makes `rate` of them:
+ * training gets the smaller of the two. So forms with few bytes win where storage is slow, and fast ones where it is
+ * fast; the advice walks along the upper edge of these curves.
  *
  *     photos/s                      ______ raw
  *        |            _____ fast ../.........
@@ -48,7 +48,8 @@ static const char *side_text(unsigned side, char out[32])
     return out;
 }
 
-/* Photos that are not in a file, or not in its form. Those that are broken are so in every form, as a rule: then said once. */
+/* Photos that are not in a file, or not in its form. Those that are broken are so in every form, as a rule: then said
+ * once. */
 static void print_exceptions(const struct cli_forms *forms)
 {
     const struct cli_form *first = NULL;
@@ -61,14 +62,16 @@ static void print_exceptions(const struct cli_forms *forms)
         alike &= !measured(form) || form->photos == first->photos;
     }
     if (alike && first && first->photos < forms->sampled)
-        printf("%s of %s photos are broken and left out.\n", cli_count(forms->sampled - first->photos, a), cli_count(forms->sampled, b));
+        printf("%s of %s photos are broken and left out.\n", cli_count(forms->sampled - first->photos, a),
+               cli_count(forms->sampled, b));
     for (size_t i = 0; i < forms->n_forms; i++) {
         const struct cli_form *form = &forms->forms[i];
         if (!measured(form))
             continue;
         if (!alike && form->photos < forms->sampled)
-            printf("%s, max side %s: %s of %s photos are broken and left out.\n", form->name, side_text(form->max_side, a),
-                   cli_count(forms->sampled - form->photos, b), cli_count(forms->sampled, c));
+            printf("%s, max side %s: %s of %s photos are broken and left out.\n", form->name,
+                   side_text(form->max_side, a), cli_count(forms->sampled - form->photos, b),
+                   cli_count(forms->sampled, c));
         if (form->other)
             printf("%s, max side %s: %s of %s photos cannot have this form and stay as they came.\n", form->name,
                    side_text(form->max_side, a), cli_count(form->other, b), cli_count(form->photos, c));
@@ -78,10 +81,11 @@ static void print_exceptions(const struct cli_forms *forms)
 static void print_table(const struct cli_forms *forms)
 {
     char a[32], b[32], c[32];
-    printf("%s: %s of %s photos, %s, batches of %" PRIu64 ", %s, one thread.\n%s\n\n", forms->path, cli_count(forms->sampled, a),
-           cli_count(forms->count, b), cli_bytes(forms->source_bytes, c), forms->batch_size, forms->order ? "sequential" : "shuffled",
-           forms->program_name);
-    printf("%-10s%9s%14s%12s%12s%14s%12s\n", "form", "max side", "bytes/photo", "x as came", "photos/s", "storage", "packed/s");
+    printf("%s: %s of %s photos, %s, batches of %" PRIu64 ", %s, one thread.\n%s\n\n", forms->path,
+           cli_count(forms->sampled, a), cli_count(forms->count, b), cli_bytes(forms->source_bytes, c),
+           forms->batch_size, forms->order ? "sequential" : "shuffled", forms->program_name);
+    printf("%-10s%9s%14s%12s%12s%14s%12s\n", "form", "max side", "bytes/photo", "x as came", "photos/s", "storage",
+           "packed/s");
     for (size_t i = 0; i < forms->n_forms; i++) {
         const struct cli_form *form = &forms->forms[i];
         printf("%-10s%9s", form->name, side_text(form->max_side, a));
@@ -89,16 +93,18 @@ static void print_table(const struct cli_forms *forms)
             printf("   %s\n", form->missing);
             continue;
         }
-        printf("%14s%12.2f%12s", cli_bytes((uint64_t)form->bytes_per_photo, a), form->ratio, cli_count((uint64_t)form->rate, b));
+        printf("%14s%12.2f%12s", cli_bytes((uint64_t)form->bytes_per_photo, a), form->ratio,
+               cli_count((uint64_t)form->rate, b));
         printf("%12s/s%12s\n", cli_bytes((uint64_t)needed(form), a), cli_count((uint64_t)packing_rate(form), b));
     }
     print_exceptions(forms);
-    printf("\nAll rates are of one core: photos/s of training, storage that this reads, packed/s of its CPU time. This process may use %u "
+    printf("\nAll rates are of one core: photos/s of training, storage that this reads, packed/s of its CPU time. This "
+           "process may use %u "
            "core%s.\n",
            leat_cpu_count(), leat_cpu_count() == 1 ? "" : "s");
 }
 
-/* ---- advice ------------------------------------------------------------------------------------------------------ */
+/* ---- advice ---------------------------------------------------------------------------------- */
 
 /* The form to go on to from `form` (NULL: the first) where storage gets faster: of those that are enough faster the one
  * with the fewest bytes. NULL: there is none. */
@@ -141,10 +147,11 @@ static void advise(const struct cli_forms *forms, unsigned side, char *out, size
         next = next_form(forms, side, form);
         used += (size_t)snprintf(out + used, room - used, "; then %s", form->name);
         if (used < room && next)
-            used += (size_t)snprintf(out + used, room - used, ", up to %s/s", cli_bytes((uint64_t)(form->rate * next->bytes_per_photo), a));
+            used += (size_t)snprintf(out + used, room - used, ", up to %s/s",
+                                     cli_bytes((uint64_t)(form->rate * next->bytes_per_photo), a));
         if (used < room)
-            used += (size_t)snprintf(out + used, room - used, " (%.1f times as many photos, where there are %s/s)", times,
-                                     cli_bytes((uint64_t)needed(form), a));
+            used += (size_t)snprintf(out + used, room - used, " (%.1f times as many photos, where there are %s/s)",
+                                     times, cli_bytes((uint64_t)needed(form), a));
     }
     if (used < room)
         snprintf(out + used, room - used, ".");
@@ -161,10 +168,11 @@ static void print_advice(const struct cli_forms *forms)
     }
     if (forms->n_sides > 1)
         printf("Resized photos are others than those that came: fewer pixels, encoded again.\n");
-    printf("Photos that stay in memory from epoch to epoch need no storage: then the fastest form that fits into it.\n");
+    printf(
+        "Photos that stay in memory from epoch to epoch need no storage: then the fastest form that fits into it.\n");
 }
 
-/* ---- plot -------------------------------------------------------------------------------------------------------- */
+/* ---- plot ------------------------------------------------------------------------------------ */
 
 static const char *bytes_text(double value, char *out)
 {
@@ -216,7 +224,7 @@ static int plot(const struct cli_forms *forms)
     return CLI_EXIT_FAILED;
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static json_t *form_json(const struct cli_form *form)
 {
@@ -248,7 +256,8 @@ static void print_json(const struct cli_forms *forms)
     json_object_set_new(report, "path", path ? path : json_null());
     json_object_set_new(report, "count", json_integer((json_int_t)forms->count));
     json_object_set_new(report, "samples", json_integer((json_int_t)forms->sampled));
-    json_object_set_new(report, "source_bytes_per_photo", json_real((double)forms->source_bytes / (double)forms->sampled));
+    json_object_set_new(report, "source_bytes_per_photo",
+                        json_real((double)forms->source_bytes / (double)forms->sampled));
     json_object_set_new(report, "program", json_string(forms->program_name));
     json_object_set_new(report, "batch_size", json_integer((json_int_t)forms->batch_size));
     json_object_set_new(report, "order", json_string(forms->order ? "sequential" : "shuffled"));

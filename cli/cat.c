@@ -32,7 +32,8 @@ static void list_fields(const struct leat_dataset *dataset, char *out, size_t ro
         used += (size_t)snprintf(out + used, room - used, "%s%s", i ? ", " : "", fields[i].name);
 }
 
-static int choose_field(const struct cli_command *command, const struct leat_dataset *dataset, const char *path, const char *name)
+static int choose_field(const struct cli_command *command, const struct leat_dataset *dataset, const char *path,
+                        const char *name)
 {
     size_t n, own = 0;
     const struct leat_field *fields = leat_dataset_fields(dataset, &n);
@@ -72,7 +73,8 @@ static void print_array(FILE *out, const struct leat_value *value, unsigned dim,
 /* Pixels, with a header before them, are a file that image programs open: PPM, or PGM where they are gray. */
 static bool write_pnm_header(FILE *out, const struct leat_value *value)
 {
-    return fprintf(out, "P%c\n%" PRId64 " %" PRId64 "\n255\n", value->shape[2] == 1 ? '5' : '6', value->shape[1], value->shape[0]) > 0;
+    return fprintf(out, "P%c\n%" PRId64 " %" PRId64 "\n255\n", value->shape[2] == 1 ? '5' : '6', value->shape[1],
+                   value->shape[0]) > 0;
 }
 
 static bool write_value(FILE *out, const struct leat_field *field, const struct leat_value *value, bool raw)
@@ -87,13 +89,16 @@ static bool write_value(FILE *out, const struct leat_field *field, const struct 
     return !ferror(out);
 }
 
-static int deliver(const struct cli_command *command, const struct leat_field *field, const struct leat_value *value, const char *path,
-                   bool raw, bool force)
+static int deliver(const struct cli_command *command, const struct leat_field *field, const struct leat_value *value,
+                   const char *path, bool raw, bool force)
 {
-    const bool binary = field->kind == LEAT_KIND_BYTES || field->kind == LEAT_KIND_IMAGE || (field->kind == LEAT_KIND_ARRAY && raw);
+    const bool binary =
+        field->kind == LEAT_KIND_BYTES || field->kind == LEAT_KIND_IMAGE || (field->kind == LEAT_KIND_ARRAY && raw);
     const bool terminal = !path && isatty(STDOUT_FILENO);
     if (terminal && binary && !force) {
-        cli_say(command, "the value is %" PRIu64 " binary bytes, and standard output is a terminal: give --out PATH, or --force.",
+        cli_say(command,
+                "the value is %" PRIu64
+                " binary bytes, and standard output is a terminal: give --out PATH, or --force.",
                 value->length);
         return CLI_EXIT_FAILED;
     }
@@ -178,9 +183,11 @@ const struct cli_command cli_cat = {
     .name = "cat",
     .usage = "FILE --id N [--field F] [options]",
     .summary = "give back the stored bytes of one value",
-    .about = "Images, bytes, text and JSON are given byte for byte as they came; numbers and arrays as text, nested lists\n"
-             "as in JSON, or as bytes with --raw. A photo that was packed as pixels (--photos raw) is given as a PPM or PGM\n"
-             "file. The checksum is verified. FILE may also be a folder of photos.\n",
+    .about =
+        "Images, bytes, text and JSON are given byte for byte as they came; numbers and arrays as text, nested lists\n"
+        "as in JSON, or as bytes with --raw. A photo that was packed as pixels (--photos raw) is given as a PPM or "
+        "PGM\n"
+        "file. The checksum is verified. FILE may also be a folder of photos.\n",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"

@@ -29,7 +29,8 @@ static void fingerprint_text(const struct leat_dataset *dataset, char out[33])
 
 static json_t *field_json(const struct leat_field *field)
 {
-    static const char *const kinds[] = {"", "array", "bytes", "str", "json", "image"}, *const layouts[] = {"", "HWC", "CHW"};
+    static const char *const kinds[] = {"", "array", "bytes", "str", "json", "image"}, *const layouts[] = {"", "HWC",
+                                                                                                           "CHW"};
     json_t *object = json_pack("{ss sb}", "name", field->name, "derived", (field->flags & LEAT_FIELD_DERIVED) != 0);
     json_object_set_new(object, "kind", json_string(kinds[field->kind]));
     if (field->kind == LEAT_KIND_ARRAY) {
@@ -120,7 +121,8 @@ static void print_shards(const json_t *shards)
             printf("  ... %zu more (--json lists all)\n", n - i);
             break;
         }
-        printf("  %s  %s samples  %s\n", cli_clean(json_string_value(json_object_get(shard, "path")), clean, sizeof clean),
+        printf("  %s  %s samples  %s\n",
+               cli_clean(json_string_value(json_object_get(shard, "path")), clean, sizeof clean),
                cli_count(number(shard, "count"), a), cli_bytes(number(shard, "bytes"), b));
     }
 }
@@ -128,7 +130,8 @@ static void print_shards(const json_t *shards)
 /* In which forms photos are stored, where not all are as they came. */
 static void print_photos(const json_t *photos)
 {
-    static const char *const keys[] = {"fast", "raw", "original"}, *const words[] = {"fast", "raw (pixels)", "as they came"};
+    static const char *const keys[] = {"fast", "raw", "original"}, *const words[] = {"fast", "raw (pixels)",
+                                                                                     "as they came"};
     char a[32], b[32];
     if (!json_object_get(photos, "fast") && !json_object_get(photos, "raw"))
         return;
@@ -137,7 +140,8 @@ static void print_photos(const json_t *photos)
         if (!one)
             continue;
         const uint64_t bytes = number(one, "bytes"), original = number(one, "original_bytes");
-        printf("%-14s %s %s, %s", shown++ ? "" : "photos", cli_count(number(one, "count"), a), words[i], cli_bytes(bytes, b));
+        printf("%-14s %s %s, %s", shown++ ? "" : "photos", cli_count(number(one, "count"), a), words[i],
+               cli_bytes(bytes, b));
         if (i < 2 && original)
             printf(" (%.2f times the %s that came)", (double)bytes / (double)original, cli_bytes(original, b));
         putchar('\n');
@@ -220,7 +224,8 @@ const struct cli_command cli_info = {
     .name = "info",
     .usage = "FILE [--json]",
     .summary = "what is in a file",
-    .about = "FILE is a file of leat, a manifest of shards or a folder of photos. Only headers and directories are read, so\n"
+    .about = "FILE is a file of leat, a manifest of shards or a folder of photos. Only headers and directories are "
+             "read, so\n"
              "this is quick however large the data are; leat verify reads every byte.\n",
     .options = options,
     .n_options = sizeof options / sizeof *options,

@@ -10,7 +10,8 @@
 #include "commands.h"
 #include "leat/leat.h"
 
-static const struct cli_command *const commands[] = {&cli_pack, &cli_info, &cli_verify, &cli_cat, &cli_replay, &cli_bench};
+static const struct cli_command *const commands[] = {&cli_pack, &cli_info,   &cli_verify,
+                                                     &cli_cat,  &cli_replay, &cli_bench};
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
 static void print_overview(void)
@@ -74,8 +75,8 @@ static int leave(const struct cli_command *command, int code)
     if (!fflush(stdout) && !ferror(stdout))
         return code;
     const int why = errno; /* 0: it was an earlier write that failed, and nothing was left to be tried again */
-    fprintf(stderr, "leat%s%s: standard output could not be written%s%s.\n", command ? " " : "", command ? command->name : "",
-            why ? ": " : "", why ? strerror(why) : "");
+    fprintf(stderr, "leat%s%s: standard output could not be written%s%s.\n", command ? " " : "",
+            command ? command->name : "", why ? ": " : "", why ? strerror(why) : "");
     return code ? code : CLI_EXIT_FAILED;
 }
 

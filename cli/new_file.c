@@ -1,6 +1,6 @@
 /*
- * A file that appears only when it is whole. The temporary file lies beside it, because rename(2) does not pass from one file
- * system to another. A link is followed first, so that it stays one.
+ * A file that appears only when it is whole. The temporary file lies beside it, because rename(2) does not pass from
+ * one file system to another. A link is followed first, so that it stays one.
  */
 #include "new_file.h"
 

@@ -1,7 +1,8 @@
 /*
  * leat pack: a data set (a folder of photos, usually) is opened and handed to the writer sample by sample.
  *
- *     folder --open--> data set --name, size--> leat_writer_add(path) --its threads--> read, probe, check --> DST.partial --> DST
+ *     folder --open--> data set --name, size--> leat_writer_add(path) --its threads--> read, probe, check -->
+ * DST.partial --> DST
  *
  * A photo is handed over by its path, so that it is read by the writer's threads and never passes through this one. Any
  * other value is read here and handed over as bytes.
@@ -19,13 +20,27 @@
 #include "print.h"
 #include "progress.h"
 
-enum { THREADS, SHARD_BYTES, MAX_SIDE, QUALITY, OVERWRITE, RESUME, NO_CHECK, ON_ERROR, LABELS, METADATA, PHOTOS, QUIET };
+enum {
+    THREADS,
+    SHARD_BYTES,
+    MAX_SIDE,
+    QUALITY,
+    OVERWRITE,
+    RESUME,
+    NO_CHECK,
+    ON_ERROR,
+    LABELS,
+    METADATA,
+    PHOTOS,
+    QUIET
+};
 static const struct cli_option options[] = {
     [THREADS] = {"num-threads", "N", "threads that read and check; default: as many as this process may use"},
     [SHARD_BYTES] = {"shard-bytes", "SIZE",
                      "begin a new file when one has this many bytes (K, M, G: 1024s); DST is then a\n"
                      "manifest that opens as one data set; default: one file"},
-    [MAX_SIDE] = {"max-side", "N", "resize photos whose longer side is above N and store them as JPEG; default: all\nstay as they came"},
+    [MAX_SIDE] = {"max-side", "N",
+                  "resize photos whose longer side is above N and store them as JPEG; default: all\nstay as they came"},
     [QUALITY] = {"quality", "N", "of the photos that --max-side resizes, 1 to 100; default: 90"},
     [OVERWRITE] = {"overwrite", NULL,
                    "replace DST if it exists; the old one stays until the new one is whole. Begin anew\n"
@@ -123,8 +138,8 @@ static bool parse(struct cli_pack *pack, struct cli_args *args, int *exit_code)
     return true;
 }
 
-/* Names the source for a resume: what the listing said (names, lengths, classes: the fingerprint) and when each file was
- * last written. Options that change what is stored are compared by the writer. */
+/* Names the source for a resume: what the listing said (names, lengths, classes: the fingerprint) and when each file
+ * was last written. Options that change what is stored are compared by the writer. */
 static bool name_source(struct cli_pack *pack, char *out, size_t room, int *exit_code)
 {
     uint8_t fingerprint[16];
@@ -173,14 +188,16 @@ static int choose_fields(struct cli_pack *pack, struct leat_error *error)
         if ((all[i].flags & LEAT_FIELD_DERIVED) && strcmp(all[i].name, "name") != 0)
             continue;
         if (pack->n_fields == CLI_PACK_FIELDS) {
-            *error = (struct leat_error){.code = LEAT_E_UNSUPPORTED, .sample = LEAT_NO_SAMPLE, .offset = LEAT_NO_OFFSET};
-            snprintf(error->message, sizeof error->message, "%s has more than %d fields; pack it with the C or Python writer.", pack->src,
-                     CLI_PACK_FIELDS);
+            *error =
+                (struct leat_error){.code = LEAT_E_UNSUPPORTED, .sample = LEAT_NO_SAMPLE, .offset = LEAT_NO_OFFSET};
+            snprintf(error->message, sizeof error->message,
+                     "%s has more than %d fields; pack it with the C or Python writer.", pack->src, CLI_PACK_FIELDS);
             return error->code;
         }
         pack->fields[pack->n_fields] = all[i];
         pack->indices[pack->n_fields++] = i;
-        if (!strcmp(all[i].name, "label") && all[i].kind == LEAT_KIND_ARRAY && all[i].dtype == LEAT_I64 && !all[i].ndim) {
+        if (!strcmp(all[i].name, "label") && all[i].kind == LEAT_KIND_ARRAY && all[i].dtype == LEAT_I64 &&
+            !all[i].ndim) {
             int rc = leat_dataset_column(pack->dataset, i, false, false, &pack->labels_column, error);
             if (rc)
                 return rc;
@@ -220,7 +237,8 @@ static int add_sample(struct cli_pack *pack, uint64_t i, struct leat_error *erro
             goto out;
         refs[read] = (struct leat_value_ref){.data = values[read].data, .length = values[read].length};
         if (pack->by_path && !strcmp(field->name, "name") &&
-            asprintf(&path, "%.*s/%.*s", pack->src_length, pack->src, (int)values[read].length, (const char *)values[read].data) < 0) {
+            asprintf(&path, "%.*s/%.*s", pack->src_length, pack->src, (int)values[read].length,
+                     (const char *)values[read].data) < 0) {
             path = NULL;
             *error = (struct leat_error){.code = LEAT_E_NOMEM, .sample = LEAT_NO_SAMPLE, .offset = LEAT_NO_OFFSET};
             rc = LEAT_E_NOMEM;
@@ -288,15 +306,16 @@ static int fail(const struct cli_pack *pack, const struct cli_args *args, const 
     return exit_code;
 }
 
-/* What is written into the folder of the photos stays there among them; later runs find it and leave it out, people wonder. */
+/* What is written into the folder of the photos stays there among them; later runs find it and leave it out, people
+ * wonder. */
 static bool target_lies_in_source(const struct cli_pack *pack)
 {
     const char *slash = strrchr(pack->dst, '/');
     char *folder = slash ? strndup(pack->dst, (size_t)(slash - pack->dst) + 1) : strdup(".");
     char *of_target = folder ? realpath(folder, NULL) : NULL, *of_source = realpath(pack->src, NULL);
     const size_t n = of_source ? strlen(of_source) : 0;
-    const bool inside =
-        pack->by_path && of_target && n && !strncmp(of_target, of_source, n) && (!of_target[n] || of_target[n] == '/' || n == 1);
+    const bool inside = pack->by_path && of_target && n && !strncmp(of_target, of_source, n) &&
+                        (!of_target[n] || of_target[n] == '/' || n == 1);
     free(folder);
     free(of_target);
     free(of_source);
@@ -312,15 +331,16 @@ static int write_samples(struct cli_pack *pack, const struct cli_args *args)
     pack->resumed = pack->begin > 0;
     struct cli_progress_options drawing = {.verb = pack->options.check ? "packing" : "packing unchecked",
                                            .total_samples = pack->count,
-                                           .total_bytes = pack->options.max_side || pack->options.photos ? 0 : pack->source_bytes,
+                                           .total_bytes =
+                                               pack->options.max_side || pack->options.photos ? 0 : pack->source_bytes,
                                            .first_samples = pack->begin,
                                            .first_bytes = before.bytes,
                                            .read = read_progress,
                                            .user = pack,
                                            .quiet = pack->quiet};
     if (pack->resumed && !pack->quiet)
-        cli_say(pack->command, "%" PRIu64 " of %" PRIu64 " samples are already in %s.partial; going on.", pack->begin, pack->count,
-                pack->dst);
+        cli_say(pack->command, "%" PRIu64 " of %" PRIu64 " samples are already in %s.partial; going on.", pack->begin,
+                pack->count, pack->dst);
     struct cli_progress *progress = cli_progress_start(&drawing);
     const double begin = cli_now();
     int rc = LEAT_OK;
@@ -372,7 +392,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
     pack->by_path = !stat(pack->src, &st) && S_ISDIR(st.st_mode) && cli_field(pack->dataset, "name") >= 0;
     if (target_lies_in_source(pack) && !pack->quiet)
         cli_say(command,
-                "warning: %s lies inside of %s, among the photos: it is no photo, and is left out where that folder is read again.",
+                "warning: %s lies inside of %s, among the photos: it is no photo, and is left out where that folder is "
+                "read again.",
                 pack->dst, pack->src);
     if (choose_fields(pack, &error)) {
         exit_code = cli_fail(command, &error, NULL);
@@ -406,19 +427,21 @@ const struct cli_command cli_pack = {
     .name = "pack",
     .usage = "SRC DST [options]",
     .summary = "make one file (or shards) of a folder of photos",
-    .about = "SRC is a folder of photos (JPEG, PNG, WebP): the sub-folders are the classes, or there are none. It may also\n"
-             "be a file of leat, which is then written again with other options. DST appears only when it is whole; until\n"
-             "then the work is in DST.partial, so that an interrupted run can be resumed and is never mistaken for a\n"
-             "finished file. Photos are stored byte for byte as they came, unless --photos says otherwise. Each is decoded\n"
-             "to its end to find broken ones; they are listed at the end and, all of them, in DST.bad.jsonl.\n",
+    .about =
+        "SRC is a folder of photos (JPEG, PNG, WebP): the sub-folders are the classes, or there are none. It may also\n"
+        "be a file of leat, which is then written again with other options. DST appears only when it is whole; until\n"
+        "then the work is in DST.partial, so that an interrupted run can be resumed and is never mistaken for a\n"
+        "finished file. Photos are stored byte for byte as they came, unless --photos says otherwise. Each is decoded\n"
+        "to its end to find broken ones; they are listed at the end and, all of them, in DST.bad.jsonl.\n",
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .more = "Examples:\n"
-            "  leat pack photos/train train.leat\n"
-            "  leat pack photos/train train.leat --resume          after an interruption\n"
-            "  leat pack photos/train train.leat --max-side 512 --shard-bytes 4G\n"
-            "  leat pack photos/train train.leat --photos fast\n"
-            "\nExit codes: 0 packed (broken photos are marked or skipped); 1 a photo is broken and --on-error is raise;\n"
-            "2 could not pack; 130 interrupted, DST.partial can be resumed.\n",
+    .more =
+        "Examples:\n"
+        "  leat pack photos/train train.leat\n"
+        "  leat pack photos/train train.leat --resume          after an interruption\n"
+        "  leat pack photos/train train.leat --max-side 512 --shard-bytes 4G\n"
+        "  leat pack photos/train train.leat --photos fast\n"
+        "\nExit codes: 0 packed (broken photos are marked or skipped); 1 a photo is broken and --on-error is raise;\n"
+        "2 could not pack; 130 interrupted, DST.partial can be resumed.\n",
     .run = run,
 };

@@ -56,7 +56,8 @@ static bool write_bad_list(const struct cli_pack *pack, const char *path, size_t
     }
     if (file && !(fflush(file) | ferror(file)) && !fclose(file))
         return true;
-    cli_say(pack->command, "%s is packed, but the list of broken photos could not be written to %s: %s.", pack->dst, path, strerror(errno));
+    cli_say(pack->command, "%s is packed, but the list of broken photos could not be written to %s: %s.", pack->dst,
+            path, strerror(errno));
     return false;
 }
 
@@ -125,8 +126,8 @@ static void print_as_came(const struct cli_pack *pack, uint64_t n)
     char count[32], reason[600];
     if (!n)
         return;
-    printf("%s photo%s stored as %s came, not %s:\n", cli_count(n, count), n == 1 ? " is" : "s are", n == 1 ? "it" : "they",
-           forms[pack->options.photos]);
+    printf("%s photo%s stored as %s came, not %s:\n", cli_count(n, count), n == 1 ? " is" : "s are",
+           n == 1 ? "it" : "they", forms[pack->options.photos]);
     size_t i = 0;
     for (; i < SHOWN_REASONS && leat_writer_as_came(pack->writer, i, &why); i++)
         printf("  %12s  %s\n", cli_count(why.photos, count), cli_clean(why.reason, reason, sizeof reason));
@@ -146,7 +147,8 @@ int cli_pack_report(const struct cli_pack *pack)
         return listed ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 
     const uint64_t now = total.samples + total.skipped - pack->begin;
-    printf("%s: %s samples, %s, in %s", pack->dst, cli_count(total.samples, a), cli_bytes(total.bytes, b), cli_duration(pack->seconds, c));
+    printf("%s: %s samples, %s, in %s", pack->dst, cli_count(total.samples, a), cli_bytes(total.bytes, b),
+           cli_duration(pack->seconds, c));
     if (now && pack->seconds > 0)
         printf(" (%s samples/s)", cli_count((uint64_t)((double)now / pack->seconds), a));
     printf("%s\n", pack->resumed ? ", resumed" : "");

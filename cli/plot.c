@@ -1,7 +1,7 @@
 /*
- * Plots. A terminal is a grid of characters and an SVG a plane of pixels, but both need the same three things: round ticks,
- * places of points, and labels that hide neither a point nor another label. So both draw into a frame that is measured
- * in their own unit, and only the last step differs.
+ * Plots. A terminal is a grid of characters and an SVG a plane of pixels, but both need the same three things: round
+ * ticks, places of points, and labels that hide neither a point nor another label. So both draw into a frame that is
+ * measured in their own unit, and only the last step differs.
  *
  *     y title                      frame: width x height, left and top are 0
  *     ^   +---------------------+
@@ -81,18 +81,20 @@ static double down(const struct frame *frame, double y)
 
 static bool overlap(const struct box *a, const struct box *b)
 {
-    return a->left < b->left + b->width && b->left < a->left + a->width && a->top < b->top + b->height && b->top < a->top + a->height;
+    return a->left < b->left + b->width && b->left < a->left + a->width && a->top < b->top + b->height &&
+           b->top < a->top + a->height;
 }
 
 /* Places the labels one after the other. `marks` are the boxes of the points, on whole units if `whole`. */
-static void place_labels(const struct cli_plot *plot, const struct frame *frame, const struct metrics *m, const struct box *marks, size_t n,
-                         bool whole, struct box *labels)
+static void place_labels(const struct cli_plot *plot, const struct frame *frame, const struct metrics *m,
+                         const struct box *marks, size_t n, bool whole, struct box *labels)
 {
     /* Steps from the mark's centre: sideways -1 left of it, 0 centred, 1 right of it; then lines down. */
     static const struct {
         int side;
         double lines;
-    } tries[] = {{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {1, -1}, {1, 1}, {-1, -1}, {-1, 1}, {1, -2}, {1, 2}, {-1, -2}, {-1, 2}, {0, -2}, {0, 2}};
+    } tries[] = {{1, 0},  {-1, 0}, {0, -1}, {0, 1},   {1, -1}, {1, 1},  {-1, -1},
+                 {-1, 1}, {1, -2}, {1, 2},  {-1, -2}, {-1, 2}, {0, -2}, {0, 2}};
     for (size_t i = 0; i < n; i++) {
         struct box *label = &labels[i];
         const double width = m->character * (double)strlen(plot->points[i].label);
@@ -104,10 +106,11 @@ static void place_labels(const struct cli_plot *plot, const struct frame *frame,
             label->top = y - m->line / 2 + tries[t].lines * fmax(m->line, m->mark + m->line / 2);
             if (whole)
                 label->left = floor(label->left);
-            label->shown =
-                label->left >= 0 && label->top >= 0 && label->left + width <= frame->width && label->top + m->line <= frame->height;
+            label->shown = label->left >= 0 && label->top >= 0 && label->left + width <= frame->width &&
+                           label->top + m->line <= frame->height;
             for (size_t j = 0; j < n && label->shown; j++)
-                label->shown = !overlap(label, &marks[j]) && (j >= i || !labels[j].shown || !overlap(label, &labels[j]));
+                label->shown =
+                    !overlap(label, &marks[j]) && (j >= i || !labels[j].shown || !overlap(label, &labels[j]));
         }
     }
 }
@@ -118,7 +121,7 @@ static size_t drawn(const struct cli_plot *plot)
     return plot->n < CLI_PLOT_POINTS ? plot->n : CLI_PLOT_POINTS;
 }
 
-/* ---- text -------------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 enum { COLUMNS = 68, ROWS = 17, MARGIN = 9 };
 
@@ -162,8 +165,8 @@ void cli_plot_text(FILE *out, const struct cli_plot *plot)
     struct box points[CLI_PLOT_POINTS], labels[CLI_PLOT_POINTS];
     char grid[ROWS][COLUMNS + 1];
     for (size_t i = 0; i < n; i++)
-        points[i] =
-            (struct box){floor(across(&frame, plot->points[i].x)), fmin(floor(down(&frame, plot->points[i].y)), ROWS - 1), 1, 1, true};
+        points[i] = (struct box){floor(across(&frame, plot->points[i].x)),
+                                 fmin(floor(down(&frame, plot->points[i].y)), ROWS - 1), 1, 1, true};
     place_labels(plot, &frame, &metrics, points, n, true, labels);
     for (size_t r = 0; r < ROWS; r++) {
         memset(grid[r], ' ', COLUMNS);
@@ -191,7 +194,7 @@ void cli_plot_text(FILE *out, const struct cli_plot *plot)
     print_x_axis(out, plot, &frame);
 }
 
-/* ---- SVG --------------------------------------------------------------------------------------------------------- */
+/* ---- SVG ------------------------------------------------------------------------------------- */
 
 enum { LEFT = 84, TOP = 52, WIDTH = 640, HEIGHT = 380, RIGHT = 24, BOTTOM = 64 };
 
@@ -232,7 +235,8 @@ static void print_axes(FILE *out, const struct cli_plot *plot, const struct fram
     for (double y = frame->y_step; y < frame->y_most * (1 + 1e-9); y += frame->y_step)
         fprintf(out, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>\n", LEFT, TOP + down(frame, y), LEFT + WIDTH,
                 TOP + down(frame, y));
-    fprintf(out, "</g>\n<path d=\"M%d %dV%dH%d\" fill=\"none\" stroke=\"#333333\"/>\n", LEFT, TOP, TOP + HEIGHT, LEFT + WIDTH);
+    fprintf(out, "</g>\n<path d=\"M%d %dV%dH%d\" fill=\"none\" stroke=\"#333333\"/>\n", LEFT, TOP, TOP + HEIGHT,
+            LEFT + WIDTH);
     for (size_t i = 0; i < frame->n_x_ticks; i++)
         print_text(out, LEFT + across(frame, frame->x_ticks[i]), TOP + HEIGHT + 19, "text-anchor=\"middle\"",
                    plot->text(frame->x_ticks[i], text));
@@ -259,7 +263,8 @@ static void print_lines(FILE *out, const struct cli_plot *plot, const struct fra
                 next = j;
         }
         if (next < n)
-            fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-opacity=\"0.4\"/>\n",
+            fprintf(out,
+                    "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-opacity=\"0.4\"/>\n",
                     LEFT + across(frame, plot->points[i].x), TOP + down(frame, plot->points[i].y),
                     LEFT + across(frame, plot->points[next].x), TOP + down(frame, plot->points[next].y),
                     colours[plot->points[i].series % N_COLOURS]);
@@ -285,17 +290,20 @@ void cli_plot_svg(FILE *out, const struct cli_plot *plot)
     const size_t n = drawn(plot);
     struct box points[CLI_PLOT_POINTS], labels[CLI_PLOT_POINTS];
     for (size_t i = 0; i < n; i++)
-        points[i] = (struct box){across(&frame, plot->points[i].x) - 6, down(&frame, plot->points[i].y) - 6, 12, 12, true};
+        points[i] =
+            (struct box){across(&frame, plot->points[i].x) - 6, down(&frame, plot->points[i].y) - 6, 12, 12, true};
     place_labels(plot, &frame, &metrics, points, n, false, labels);
     fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+            "font-family=\"sans-serif\" "
             "font-size=\"13\" fill=\"#333333\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
             LEFT + WIDTH + RIGHT, TOP + HEIGHT + BOTTOM, LEFT + WIDTH + RIGHT, TOP + HEIGHT + BOTTOM);
     print_text(out, LEFT, 30, "font-size=\"16\"", plot->title);
     print_axes(out, plot, &frame);
     print_lines(out, plot, &frame, n);
     for (size_t i = 0; i < n; i++)
-        print_mark(out, LEFT + across(&frame, plot->points[i].x), TOP + down(&frame, plot->points[i].y), plot->points[i].series);
+        print_mark(out, LEFT + across(&frame, plot->points[i].x), TOP + down(&frame, plot->points[i].y),
+                   plot->points[i].series);
     for (size_t i = 0; i < n; i++)
         if (labels[i].shown)
             print_text(out, LEFT + labels[i].left, TOP + labels[i].top + 12, "", plot->points[i].label);

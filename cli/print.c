@@ -57,7 +57,8 @@ void cli_place(const struct leat_error *error, char *out, size_t room)
         separator = ", ";
     }
     if (error->field[0] && used < room) {
-        used += (size_t)snprintf(out + used, room - used, "%sfield %s", separator, cli_clean(error->field, name, sizeof name));
+        used += (size_t)snprintf(out + used, room - used, "%sfield %s", separator,
+                                 cli_clean(error->field, name, sizeof name));
         separator = ", ";
     }
     if (error->offset != LEAT_NO_OFFSET && used < room)
@@ -196,8 +197,8 @@ static float from_bfloat(uint16_t bits)
 }
 
 /* Reads one element without assuming alignment. */
-#define ELEMENT(type, name)                                                                                                                \
-    type name;                                                                                                                             \
+#define ELEMENT(type, name)                                                                                            \
+    type name;                                                                                                         \
     memcpy(&name, (const char *)data + i * sizeof name, sizeof name)
 
 double cli_element(enum leat_dtype dtype, const void *data, size_t i)
@@ -264,7 +265,11 @@ void cli_print_element(FILE *out, enum leat_dtype dtype, const void *data, size_
         fputs(((const uint8_t *)data)[i] ? "true" : "false", out);
     } else {
         /* Digits enough to give the same number back. */
-        int digits = dtype == LEAT_F64 ? 17 : dtype == LEAT_F32 ? 9 : dtype == LEAT_BF16 ? 4 : dtype == LEAT_F16 ? 5 : 10;
+        int digits = dtype == LEAT_F64    ? 17
+                     : dtype == LEAT_F32  ? 9
+                     : dtype == LEAT_BF16 ? 4
+                     : dtype == LEAT_F16  ? 5
+                                          : 10;
         fprintf(out, "%.*g", digits, cli_element(dtype, data, i));
     }
 }
@@ -346,13 +351,15 @@ bool cli_refuse_pixels(const struct cli_command *command, const struct leat_data
     if (raw)
         cli_say(
             command,
-            "%s holds photos as pixels (it was packed with --photos raw), not the files that they were made from: name the folder or file "
+            "%s holds photos as pixels (it was packed with --photos raw), not the files that they were made from: name "
+            "the folder or file "
             "with those. Where they are gone, leat cat gives each photo as a PPM, which can be made a PNG and packed.",
             path);
     return raw;
 }
 
-struct leat_dataset *cli_open(const struct cli_command *command, const char *path, enum leat_labels labels, int *exit_code)
+struct leat_dataset *cli_open(const struct cli_command *command, const char *path, enum leat_labels labels,
+                              int *exit_code)
 {
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     struct leat_dataset *dataset = NULL;

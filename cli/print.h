@@ -12,8 +12,8 @@
 /* One line on standard error, "leat COMMAND: ...". */
 void cli_say(const struct cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints an error of the library with its place. `hint` (may be NULL) is a second line. Returns the exit code that fits:
- * CLI_EXIT_FAULTS if data at rest are at fault, CLI_EXIT_INTERRUPTED, else CLI_EXIT_FAILED. */
+/* Prints an error of the library with its place. `hint` (may be NULL) is a second line. Returns the exit code that
+ * fits: CLI_EXIT_FAULTS if data at rest are at fault, CLI_EXIT_INTERRUPTED, else CLI_EXIT_FAILED. */
 int cli_fail(const struct cli_command *command, const struct leat_error *error, const char *hint);
 
 /* The place of an error, as "FILE: sample 3, field image, byte 77: " or as much of it as there is. */
@@ -43,10 +43,12 @@ int cli_field(const struct leat_dataset *dataset, const char *name);
 /* A whole file as text, NUL-terminated and ended with free; NULL after a message. */
 char *cli_read_text(const struct cli_command *command, const char *path, size_t *length);
 
-/* Photos that are stored as pixels cannot be packed again: what they were is no longer there. True, after a message, for such. */
+/* Photos that are stored as pixels cannot be packed again: what they were is no longer there. True, after a message,
+ * for such. */
 bool cli_refuse_pixels(const struct cli_command *command, const struct leat_dataset *dataset, const char *path);
 
 /* Opens a data set, with hints that name options of the command line. */
-struct leat_dataset *cli_open(const struct cli_command *command, const char *path, enum leat_labels labels, int *exit_code);
+struct leat_dataset *cli_open(const struct cli_command *command, const char *path, enum leat_labels labels,
+                              int *exit_code);
 
 #endif

@@ -84,10 +84,12 @@ static void draw(struct cli_progress *progress)
     }
     used += (size_t)snprintf(line + used, sizeof line - used, " %3.0f%%", done > 1 ? 100 : done * 100);
     if (o->total_samples && !o->only_time)
-        used += (size_t)snprintf(line + used, sizeof line - used, "  %s of %s samples  %s/s", cli_count(state.samples, a),
-                                 cli_count(o->total_samples, b), cli_count((uint64_t)(new_samples * per_second), c));
+        used +=
+            (size_t)snprintf(line + used, sizeof line - used, "  %s of %s samples  %s/s", cli_count(state.samples, a),
+                             cli_count(o->total_samples, b), cli_count((uint64_t)(new_samples * per_second), c));
     if (!o->only_time)
-        used += (size_t)snprintf(line + used, sizeof line - used, "  %s/s", cli_bytes((uint64_t)(new_bytes * per_second), a));
+        used += (size_t)snprintf(line + used, sizeof line - used, "  %s/s",
+                                 cli_bytes((uint64_t)(new_bytes * per_second), a));
     if (rate > 0 && done < 1)
         used += (size_t)snprintf(line + used, sizeof line - used, "  %s left", cli_duration((1 - done) / rate, a));
     if (state.note[0])

@@ -1,7 +1,8 @@
 /*
  * leat replay: the batch that a saved state points at, computed again and written as files that other programs open.
  *
- * The state names everything that decides what the batch holds but the program and the data: seed, order, sizes, position.
+ * The state names everything that decides what the batch holds but the program and the data: seed, order, sizes,
+ * position.
  *
  *     OUT/batch.json            epoch, step, ids, random keys, which rows are padding, what was broken, the outputs
  *     OUT/image.npy             a dense output; OUT/image.png beside it if it is a batch of images
@@ -56,7 +57,8 @@ static void file_name(const char *name, char out[128])
     size_t i = 0;
     for (; name[i] && i < 127; i++) {
         const char c = name[i];
-        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (i && (c == '.' || c == '-'));
+        const bool plain =
+            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (i && (c == '.' || c == '-'));
         out[i] = plain ? c : '_';
     }
     out[i] = 0;
@@ -74,10 +76,14 @@ static bool as_pixels(const uint8_t *data, size_t length, struct cli_photo *phot
 {
     if (length < 16 || memcmp(data, "\x89RAW", 4) != 0)
         return false;
-    *photo = (struct cli_photo){
-        .width = get_u32(data + 4), .height = get_u32(data + 8), .channels = data[12], .orientation = data[13], .pixels = data + 16};
+    *photo = (struct cli_photo){.width = get_u32(data + 4),
+                                .height = get_u32(data + 8),
+                                .channels = data[12],
+                                .orientation = data[13],
+                                .pixels = data + 16};
     return photo->width && photo->height && (photo->channels == 1 || photo->channels == 3) &&
-           (length - 16) / photo->channels / photo->width == photo->height && (length - 16) % ((size_t)photo->channels * photo->width) == 0;
+           (length - 16) / photo->channels / photo->width == photo->height &&
+           (length - 16) % ((size_t)photo->channels * photo->width) == 0;
 }
 
 static const char *stored_suffix(const uint8_t *data, size_t length)
@@ -111,7 +117,8 @@ static bool write_file(const struct replay *replay, const char *path, const void
     return good;
 }
 
-static bool write_array(const struct replay *replay, const char *name, const char *suffix, const struct cli_array *array)
+static bool write_array(const struct replay *replay, const char *name, const char *suffix,
+                        const struct cli_array *array)
 {
     char *path = join(replay, name, suffix);
     bool good = path && cli_write_npy(replay->command, path, array);
@@ -126,7 +133,8 @@ static bool write_dense(const struct replay *replay, const char *name, const str
     memcpy(array.shape, tensor->shape, sizeof array.shape);
     memcpy(array.strides, tensor->strides, sizeof array.strides);
     char *path = join(replay, name, ".png");
-    bool good = path && write_array(replay, name, ".npy", &array) && cli_write_contact_sheet(replay->command, path, &array, &sheet);
+    bool good = path && write_array(replay, name, ".npy", &array) &&
+                cli_write_contact_sheet(replay->command, path, &array, &sheet);
     free(path);
     json_object_set_new(about, "file", json_sprintf("%s.npy", name));
     if (sheet)
@@ -222,10 +230,12 @@ static bool write_output(const struct replay *replay, size_t i, json_t *outputs)
 static json_t *describe(const struct replay *replay)
 {
     const struct leat_batch *batch = replay->batch;
-    json_t *about = json_object(), *ids = json_array(), *keys = json_array(), *valid = json_array(), *errors = json_array();
+    json_t *about = json_object(), *ids = json_array(), *keys = json_array(), *valid = json_array(),
+           *errors = json_array();
     for (uint64_t r = 0; r < leat_batch_rows(batch); r++) {
         json_array_append_new(ids, json_integer(leat_batch_ids(batch)[r]));
-        json_array_append_new(keys, json_sprintf("%016" PRIx64, leat_batch_row_keys(batch)[r])); /* above 2^53: not a number */
+        json_array_append_new(
+            keys, json_sprintf("%016" PRIx64, leat_batch_row_keys(batch)[r])); /* above 2^53: not a number */
         json_array_append_new(valid, json_boolean(leat_batch_valid(batch)[r]));
     }
     for (size_t i = 0; i < leat_batch_errors(batch); i++) {
@@ -290,7 +300,8 @@ static int replay_state(struct replay *replay)
         wish.world_size = (uint32_t)replay->world_size;
     wish.rank = replay->rank != UINT64_MAX ? (uint32_t)replay->rank : 0;
     if (wish.rank >= wish.world_size) {
-        cli_say(replay->command, "there is no rank %" PRIu32 " among %" PRIu32 "; ranks count from 0 (--world-size says how many).",
+        cli_say(replay->command,
+                "there is no rank %" PRIu32 " among %" PRIu32 "; ranks count from 0 (--world-size says how many).",
                 wish.rank, wish.world_size);
         goto out;
     }
@@ -306,9 +317,11 @@ static int replay_state(struct replay *replay)
     if (!rc && program)
         cli_check_program(replay->command, replay->loader, &saved);
     if (rc || take_batch(replay, state, &error)) {
-        const char *hint = error.code == LEAT_E_TYPE && !program ? "Give the program of the loader with --program FILE." : NULL;
+        const char *hint =
+            error.code == LEAT_E_TYPE && !program ? "Give the program of the loader with --program FILE." : NULL;
         if (error.code == LEAT_E_STATE && strstr(error.message, "another part"))
-            hint = "A run over a part of DATA (a slice, select or split) cannot be replayed here: open that part in Python and use "
+            hint = "A run over a part of DATA (a slice, select or split) cannot be replayed here: open that part in "
+                   "Python and use "
                    "loader.batch_at().";
         exit_code = cli_fail(replay->command, &error, hint);
         goto out;
@@ -316,8 +329,8 @@ static int replay_state(struct replay *replay)
     exit_code = write_batch(replay) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
     if (exit_code == CLI_EXIT_OK)
         printf("epoch %" PRIu64 ", step %" PRIu64 ", rank %" PRIu32 " of %" PRIu32 ": %" PRIu64 " rows in %s\n",
-               leat_batch_epoch(replay->batch), leat_batch_step(replay->batch), wish.rank, wish.world_size, leat_batch_rows(replay->batch),
-               replay->out);
+               leat_batch_epoch(replay->batch), leat_batch_step(replay->batch), wish.rank, wish.world_size,
+               leat_batch_rows(replay->batch), replay->out);
 out:
     leat_batch_free(replay->batch);
     leat_loader_close(replay->loader);
@@ -331,7 +344,8 @@ out:
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     static const char *const names[] = {"STATE", "DATA"};
-    struct replay replay = {.command = command, .rank = UINT64_MAX, .world_size = UINT64_MAX, .epoch = UINT64_MAX, .step = UINT64_MAX};
+    struct replay replay = {
+        .command = command, .rank = UINT64_MAX, .world_size = UINT64_MAX, .epoch = UINT64_MAX, .step = UINT64_MAX};
     struct cli_args args;
     const char *value;
     size_t positional = 0;
@@ -380,17 +394,20 @@ const struct cli_command cli_replay = {
     .name = "replay",
     .usage = "STATE DATA --out DIR [options]",
     .summary = "write the batch that a saved state points at",
-    .about = "STATE is a JSON file with what loader.state_dict() gave; DATA is the data set that the loader had. A state\n"
-             "points at the batch that comes next: after an error in a training, the one that failed. The batch is computed\n"
-             "again, the same to the last bit, and written to DIR: batch.json with ids and random keys, each output as\n"
-             ".npy, batches of images also as a contact sheet (.png), stored photos byte for byte, or as .png where they\n"
-             "were packed as pixels.\n",
+    .about =
+        "STATE is a JSON file with what loader.state_dict() gave; DATA is the data set that the loader had. A state\n"
+        "points at the batch that comes next: after an error in a training, the one that failed. The batch is "
+        "computed\n"
+        "again, the same to the last bit, and written to DIR: batch.json with ids and random keys, each output as\n"
+        ".npy, batches of images also as a contact sheet (.png), stored photos byte for byte, or as .png where they\n"
+        "were packed as pixels.\n",
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .more = "Examples:\n"
-            "  leat replay state.json train.leat --out batch --program program.json\n"
-            "  leat replay state.json train.leat --out batch --rank 3 --world-size 8\n"
-            "  leat replay state.json train.leat --out batch --step 0        the first batch of that epoch\n"
-            "\nExit codes: 0 written; 1 a sample of the batch is broken; 2 could not run, or the state is of other data.\n",
+    .more =
+        "Examples:\n"
+        "  leat replay state.json train.leat --out batch --program program.json\n"
+        "  leat replay state.json train.leat --out batch --rank 3 --world-size 8\n"
+        "  leat replay state.json train.leat --out batch --step 0        the first batch of that epoch\n"
+        "\nExit codes: 0 written; 1 a sample of the batch is broken; 2 could not run, or the state is of other data.\n",
     .run = run,
 };

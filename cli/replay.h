@@ -13,11 +13,12 @@ struct cli_saved_options {
 };
 
 /* Fills `options` with what the state says about how its loader was opened. False after a message. */
-bool cli_options_of_state(const struct cli_command *command, const char *path, const char *text, struct leat_loader_options *options,
-                          struct cli_saved_options *saved);
+bool cli_options_of_state(const struct cli_command *command, const char *path, const char *text,
+                          struct leat_loader_options *options, struct cli_saved_options *saved);
 void cli_saved_options_clear(struct cli_saved_options *saved);
 
 /* Says so if the loader's program is not the one of the saved run. Call before the state is loaded. */
-void cli_check_program(const struct cli_command *command, const struct leat_loader *loader, const struct cli_saved_options *saved);
+void cli_check_program(const struct cli_command *command, const struct leat_loader *loader,
+                       const struct cli_saved_options *saved);
 
 #endif

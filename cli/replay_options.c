@@ -1,10 +1,11 @@
 /*
  * From a saved state back to the options of its loader. The state's log begins with the entry of the opening; later
- * entries of kind "resume" say with what other sizes a run was started again. Decisions made while running ("decide") stay in
- * the log, which the loader reads by itself.
+ * entries of kind "resume" say with what other sizes a run was started again. Decisions made while running ("decide")
+ * stay in the log, which the loader reads by itself.
  *
  *     {"seed": "7", "order": {"sources": [{"order": "shuffled", ...}]},
- *      "log": [{"kind": "open", "global_batch": 256, "world_size": 8, "tail": "pad", "facts": {"on_error": .., "program": ..}}, ...]}
+ *      "log": [{"kind": "open", "global_batch": 256, "world_size": 8, "tail": "pad", "facts": {"on_error": ..,
+ * "program": ..}}, ...]}
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,17 +36,20 @@ static uint64_t number(const json_t *object, const char *key)
     return value > 0 ? (uint64_t)value : 0;
 }
 
-static bool read_order(const struct cli_command *command, const char *path, const json_t *state, struct leat_loader_options *options)
+static bool read_order(const struct cli_command *command, const char *path, const json_t *state,
+                       struct leat_loader_options *options)
 {
     static const char *const names[] = {"sequential", "shuffled", "blocks", "weighted", "list"};
-    const json_t *sources = json_object_get(json_object_get(state, "order"), "sources"), *source = json_array_get(sources, 0);
+    const json_t *sources = json_object_get(json_object_get(state, "order"), "sources"),
+                 *source = json_array_get(sources, 0);
     const int order = find(json_object_get(source, "order"), names, 5);
     if (order < 0)
         return refuse(command, path, "it names no order");
     if (json_array_size(sources) != 1 || order == LEAT_ORDER_WEIGHTED) {
         cli_say(command,
-                "%s is of a run with %s, which do not stand in the state. Replay it in the program that has them: loader.batch_at().", path,
-                order == LEAT_ORDER_WEIGHTED ? "weights" : "several sources");
+                "%s is of a run with %s, which do not stand in the state. Replay it in the program that has them: "
+                "loader.batch_at().",
+                path, order == LEAT_ORDER_WEIGHTED ? "weights" : "several sources");
         return false;
     }
     options->order = (enum leat_order)order;
@@ -53,8 +57,8 @@ static bool read_order(const struct cli_command *command, const char *path, cons
     return true;
 }
 
-static bool read_log(const struct cli_command *command, const char *path, const json_t *state, struct leat_loader_options *options,
-                     struct cli_saved_options *saved)
+static bool read_log(const struct cli_command *command, const char *path, const json_t *state,
+                     struct leat_loader_options *options, struct cli_saved_options *saved)
 {
     static const char *const tails[] = {"pad", "drop", "uneven"}, *const policies[] = {"raise", "skip", "substitute"};
     const json_t *log = json_object_get(state, "log");
@@ -67,7 +71,8 @@ static bool read_log(const struct cli_command *command, const char *path, const 
         const json_t *facts = json_object_get(entry, "facts");
         if (!kind || !strcmp(kind, "decide"))
             continue;
-        const int tail = find(json_object_get(entry, "tail"), tails, 3), policy = find(json_object_get(facts, "on_error"), policies, 3);
+        const int tail = find(json_object_get(entry, "tail"), tails, 3),
+                  policy = find(json_object_get(facts, "on_error"), policies, 3);
         const uint64_t rows = number(entry, "global_batch"), ranks = number(entry, "world_size");
         options->global_batch_size = rows ? rows : options->global_batch_size;
         options->world_size = ranks && ranks <= UINT32_MAX ? (uint32_t)ranks : options->world_size;
@@ -78,14 +83,15 @@ static bool read_log(const struct cli_command *command, const char *path, const 
     return options->global_batch_size ? true : refuse(command, path, "its log does not say how large a batch is");
 }
 
-bool cli_options_of_state(const struct cli_command *command, const char *path, const char *text, struct leat_loader_options *options,
-                          struct cli_saved_options *saved)
+bool cli_options_of_state(const struct cli_command *command, const char *path, const char *text,
+                          struct leat_loader_options *options, struct cli_saved_options *saved)
 {
     json_error_t syntax;
     char *end;
     *saved = (struct cli_saved_options){.state = json_loads(text, JSON_REJECT_DUPLICATES, &syntax)};
     if (!saved->state) {
-        cli_say(command, "%s is no JSON (line %d: %s). Save json.dumps(loader.state_dict()) there.", path, syntax.line, syntax.text);
+        cli_say(command, "%s is no JSON (line %d: %s). Save json.dumps(loader.state_dict()) there.", path, syntax.line,
+                syntax.text);
         return false;
     }
     const char *seed = json_string_value(json_object_get(saved->state, "seed"));
@@ -98,7 +104,8 @@ bool cli_options_of_state(const struct cli_command *command, const char *path, c
     return read_order(command, path, saved->state, options) && read_log(command, path, saved->state, options, saved);
 }
 
-void cli_check_program(const struct cli_command *command, const struct leat_loader *loader, const struct cli_saved_options *saved)
+void cli_check_program(const struct cli_command *command, const struct leat_loader *loader,
+                       const struct cli_saved_options *saved)
 {
     char *text = NULL;
     if (!saved->program || leat_loader_state(loader, &text, NULL))
@@ -108,7 +115,8 @@ void cli_check_program(const struct cli_command *command, const struct leat_load
     const char *hash = json_string_value(json_object_get(facts, "program"));
     if (hash && strcmp(hash, saved->program) != 0)
         cli_say(command,
-                "note: this program (hash %s) is not the one of the saved run (%s): the samples are the same, their values may not be.",
+                "note: this program (hash %s) is not the one of the saved run (%s): the samples are the same, their "
+                "values may not be.",
                 hash, saved->program);
     json_decref(own);
     leat_free(text);

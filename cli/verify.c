@@ -59,7 +59,9 @@ static void read_progress(void *user, struct cli_progress_state *state)
 static const char *outcome(const char *path)
 {
     struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode) ? "every file was read, but a folder has no checksums to compare with" : "whole";
+    return !stat(path, &st) && S_ISDIR(st.st_mode)
+               ? "every file was read, but a folder has no checksums to compare with"
+               : "whole";
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)
@@ -112,8 +114,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
         if (verify.faults)
             printf("%s: %" PRIu64 " fault%s found.\n", verify.path, verify.faults, verify.faults == 1 ? "" : "s");
         else
-            printf("%s: %s; %s in %s (%s/s)\n", verify.path, outcome(verify.path), cli_bytes(bytes, a), cli_duration(seconds, b),
-                   cli_bytes(seconds > 0 ? (uint64_t)((double)bytes / seconds) : 0, c));
+            printf("%s: %s; %s in %s (%s/s)\n", verify.path, outcome(verify.path), cli_bytes(bytes, a),
+                   cli_duration(seconds, b), cli_bytes(seconds > 0 ? (uint64_t)((double)bytes / seconds) : 0, c));
     }
     return verify.faults ? CLI_EXIT_FAULTS : CLI_EXIT_OK;
 }
@@ -122,10 +124,11 @@ const struct cli_command cli_verify = {
     .name = "verify",
     .usage = "FILE [options]",
     .summary = "read every byte and name each fault",
-    .about = "FILE is a file of leat or a manifest of shards (all are read). Each fault is one line: the file, the sample\n"
-             "and field, the byte, and what is wrong. A flipped bit and a missing byte are found wherever they are, and\n"
-             "each photo in the fast form is put together again: it gives back the file that it was made from. A folder of\n"
-             "photos has no checksums: each file is read, and leat pack finds the photos that do not decode.\n",
+    .about =
+        "FILE is a file of leat or a manifest of shards (all are read). Each fault is one line: the file, the sample\n"
+        "and field, the byte, and what is wrong. A flipped bit and a missing byte are found wherever they are, and\n"
+        "each photo in the fast form is put together again: it gives back the file that it was made from. A folder of\n"
+        "photos has no checksums: each file is read, and leat pack finds the photos that do not decode.\n",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"

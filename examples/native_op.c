@@ -1,9 +1,11 @@
 /*
- * An operator of one's own, in C: cutout (DeVries and Taylor, 2017), which paints a square of an image over at a random place.
+ * An operator of one's own, in C: cutout (DeVries and Taylor, 2017), which paints a square of an image over at a random
+ * place.
  *
  *     cc -O3 -shared -fPIC -I"$(python -c 'import leat; print(leat.get_include())')" native_op.c -o libnative_op.so
  *
- *     chain = [leat.ops.Decode(), leat.ops.Resize((224, 224)), leat.ops.Native("./libnative_op.so:cutout", args=[64, 127])]
+ *     chain = [leat.ops.Decode(), leat.ops.Resize((224, 224)), leat.ops.Native("./libnative_op.so:cutout", args=[64,
+ * 127])]
  *
  * args: the side of the square in pixels, and the value that it gets.
  */
@@ -12,7 +14,8 @@
 
 #include <leat/leat.h>
 
-/* Random bits number `i` of a row: the same for the same key, whichever thread asks (splitmix64, Steele et al., 2014). */
+/* Random bits number `i` of a row: the same for the same key, whichever thread asks (splitmix64, Steele et al.,
+ * 2014). */
 static uint64_t draw(uint64_t key, uint64_t i)
 {
     uint64_t x = key + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -38,7 +41,8 @@ int cutout(struct leat_native_call *call)
 {
     const struct leat_native_type *type = call->in_type;
     if (type->dtype != LEAT_U8 || type->layout != LEAT_LAYOUT_HWC || call->out_type->bytes != type->bytes)
-        return refuse(call, "cutout takes a uint8 image as HWC and gives one: put it behind Resize and before Normalize");
+        return refuse(call,
+                      "cutout takes a uint8 image as HWC and gives one: put it behind Resize and before Normalize");
     if (call->n_numbers != 2 || call->numbers[0] < 1 || call->numbers[0] > 65535)
         return refuse(call, "cutout takes args=[side, value], with a side from 1 to 65535");
     int64_t height = type->shape[0], width = type->shape[1], channels = type->shape[2];

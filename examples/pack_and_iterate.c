@@ -41,7 +41,8 @@ static int find_field(const struct leat_dataset *dataset, const char *name)
 }
 
 /* Hands one photo of the folder to the writer: by its path, so that the writer's threads read it. */
-static int add_photo(struct leat_writer *writer, const struct leat_dataset *folder, const char *path, uint64_t i, struct leat_error *error)
+static int add_photo(struct leat_writer *writer, const struct leat_dataset *folder, const char *path, uint64_t i,
+                     struct leat_error *error)
 {
     struct leat_value photo = {0}, label = {0}, name = {0};
     const int label_field = find_field(folder, "label");
@@ -129,9 +130,10 @@ static int iterate(const char *path)
         const int64_t elements = image.shape[0] * image.shape[1] * image.shape[2] * image.shape[3];
         for (int64_t i = 0; i < elements; i++)
             sum += (double)((const float *)image.data)[i];
-        printf("step %" PRIu64 ": %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 ", first id %" PRId64 ", mean %.3f\n",
-               leat_batch_step(batch), image.shape[0], image.shape[1], image.shape[2], image.shape[3], leat_batch_ids(batch)[0],
-               sum / (double)elements);
+        printf("step %" PRIu64 ": %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 ", first id %" PRId64
+               ", mean %.3f\n",
+               leat_batch_step(batch), image.shape[0], image.shape[1], image.shape[2], image.shape[3],
+               leat_batch_ids(batch)[0], sum / (double)elements);
         samples += leat_batch_rows(batch);
         leat_batch_free(batch);
     }

@@ -1,6 +1,7 @@
 /*
- * JPEGs taken apart and put together. An even first byte: what follows is a JPEG. An odd one: it becomes a frame, coefficients and a
- * skeleton whose header fits the frame, so that bytes of any sort reach the encoders of scans. What must hold:
+ * JPEGs taken apart and put together. An even first byte: what follows is a JPEG. An odd one: it becomes a frame,
+ * coefficients and a skeleton whose header fits the frame, so that bytes of any sort reach the encoders of scans. What
+ * must hold:
  *
  *     comparing with the original says what putting together does
  *     all instruction sets code the same
@@ -13,16 +14,16 @@
 #include "jpeg/coefficients.h"
 #include "jpeg/encode.h"
 
-#define FUZZ_ASSERT(condition)                                                                                                             \
-    do {                                                                                                                                   \
-        if (!(condition))                                                                                                                  \
-            __builtin_trap();                                                                                                              \
+#define FUZZ_ASSERT(condition)                                                                                         \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            __builtin_trap();                                                                                          \
     } while (0)
 #define MAX_BYTES (1u << 20) /* of coefficients, and of what is put together */
 
 /* The Huffman-coded scans of a skeleton, one after the other. */
-static int code(enum leat_isa isa, const uint8_t *skeleton, size_t length, const struct leat_jpeg_coefficients *coefficients,
-                struct leat_jpeg_sink *sink)
+static int code(enum leat_isa isa, const uint8_t *skeleton, size_t length,
+                const struct leat_jpeg_coefficients *coefficients, struct leat_jpeg_sink *sink)
 {
     struct leat_jpeg_encoder *encoder = leat_jpeg_encoder_new(isa);
     struct leat_jpeg_walk walk;
@@ -54,7 +55,8 @@ static void check_file(struct leat_jpeg_apart *apart, const uint8_t *data, size_
     const uint8_t *skeleton;
     uint8_t *out = NULL;
     size_t n, out_length = 0;
-    if (leat_jpeg_take_apart(apart, data, length, &coefficients, &skeleton, &n, NULL) || coefficients->room > 8 * MAX_BYTES)
+    if (leat_jpeg_take_apart(apart, data, length, &coefficients, &skeleton, &n, NULL) ||
+        coefficients->room > 8 * MAX_BYTES)
         return;
     const bool equal = !leat_jpeg_together_equals(apart, skeleton, n, coefficients, data, length, NULL);
     const int rc = leat_jpeg_together(skeleton, n, coefficients, length, &out, &out_length, NULL);
@@ -66,8 +68,8 @@ static void check_file(struct leat_jpeg_apart *apart, const uint8_t *data, size_
 }
 
 /* A byte of flags, the begin of a file, its frame, and whatever `data` holds. */
-static uint8_t *make_skeleton(const struct leat_jpeg_frame *frame, uint8_t flags, uint8_t kind, const uint8_t *data, size_t length,
-                              size_t *n)
+static uint8_t *make_skeleton(const struct leat_jpeg_frame *frame, uint8_t flags, uint8_t kind, const uint8_t *data,
+                              size_t length, size_t *n)
 {
     static const uint8_t frames[] = {0xc0, 0xc1, 0xc2, 0xc9, 0xca};
     const size_t header = 3 + 10 + 3 * (size_t)frame->n_components;

@@ -1,6 +1,7 @@
 /*
- * Any bytes in the decode-fast form of a JPEG. An even first byte: what follows is a payload. An odd one: it becomes rows of blocks of the
- * lengths that its own heads and masks ask for, so that bytes of any sort reach the deepest streams. What must hold:
+ * Any bytes in the decode-fast form of a JPEG. An even first byte: what follows is a payload. An odd one: it becomes
+ * rows of blocks of the lengths that its own heads and masks ask for, so that bytes of any sort reach the deepest
+ * streams. What must hold:
  *
  *     all instruction sets give the same blocks, or all refuse
  *     these blocks are those of a reader that follows docs/format.md bit by bit
@@ -14,10 +15,10 @@
 #include "base/bytes.h"
 #include "jpeg/fast_format.h"
 
-#define FUZZ_ASSERT(condition)                                                                                                             \
-    do {                                                                                                                                   \
-        if (!(condition))                                                                                                                  \
-            __builtin_trap();                                                                                                              \
+#define FUZZ_ASSERT(condition)                                                                                         \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            __builtin_trap();                                                                                          \
     } while (0)
 #define MAX_BLOCKS 65536u /* more say nothing new */
 
@@ -35,7 +36,8 @@ static unsigned take(struct bits *b, unsigned n)
     return v;
 }
 
-/* Unpacks `blocks` blocks from bytes that never end, and returns how many bytes they took; 0 if a head or mask is none. */
+/* Unpacks `blocks` blocks from bytes that never end, and returns how many bytes they took; 0 if a head or mask is
+ * none. */
 static size_t naive_row(const uint8_t *p, uint32_t blocks, int16_t *out)
 {
     struct bits s = {p + blocks, 0};
@@ -200,16 +202,18 @@ static void check_again(const struct leat_jpeg_fast_parts *parts, const uint8_t 
                 !leat_jpeg_coefficients_reserve(&again, &parts->frame));
     FUZZ_ASSERT(!leat_jpeg_fast_open(fast, payload, length, &frame, &source, NULL));
     if (!leat_jpeg_fast_read_all(fast, coefficients.of, NULL)) {
-        const int rc = leat_jpeg_fast_write(&writer, &coefficients, parts->skeleton, parts->skeleton_length, &parts->original, NULL);
-        FUZZ_ASSERT(rc == leat_jpeg_fast_write(&other, &coefficients, parts->skeleton, parts->skeleton_length, &parts->original, NULL));
+        const int rc = leat_jpeg_fast_write(&writer, &coefficients, parts->skeleton, parts->skeleton_length,
+                                            &parts->original, NULL);
+        FUZZ_ASSERT(rc == leat_jpeg_fast_write(&other, &coefficients, parts->skeleton, parts->skeleton_length,
+                                               &parts->original, NULL));
         FUZZ_ASSERT(rc == 0 || rc == LEAT_E_UNSUPPORTED);
         if (!rc) {
             FUZZ_ASSERT(writer.length == other.length && !memcmp(writer.out, other.out, writer.length));
             FUZZ_ASSERT(!leat_jpeg_fast_open(fast, writer.out, writer.length, &frame, &source, NULL));
             FUZZ_ASSERT(!leat_jpeg_fast_read_all(fast, again.of, NULL));
             for (unsigned c = 0; c < frame->n_components; c++)
-                FUZZ_ASSERT(
-                    !memcmp(again.of[c], coefficients.of[c], 128 * (size_t)frame->component[c].blocks_w * frame->component[c].blocks_h));
+                FUZZ_ASSERT(!memcmp(again.of[c], coefficients.of[c],
+                                    128 * (size_t)frame->component[c].blocks_w * frame->component[c].blocks_h));
         }
     }
     leat_jpeg_fast_writer_destroy(&writer);

@@ -1,8 +1,8 @@
 /*
- * The entropy decoder, with libjpeg as the oracle. Any bytes as a JPEG: what is read, libjpeg reads without an error or a
- * warning, to the same coefficients; a scan says the same as reading; rows by the index are those of the whole. Then a byte of
- * the index is changed and its checksum made right: whatever is read by it, nothing beyond the bytes and blocks is touched,
- * which the sanitizers watch.
+ * The entropy decoder, with libjpeg as the oracle. Any bytes as a JPEG: what is read, libjpeg reads without an error or
+ * a warning, to the same coefficients; a scan says the same as reading; rows by the index are those of the whole. Then
+ * a byte of the index is changed and its checksum made right: whatever is read by it, nothing beyond the bytes and
+ * blocks is touched, which the sanitizers watch.
  */
 #include <setjmp.h>
 #include <stdio.h>
@@ -19,10 +19,10 @@
 
 #define MAX_BLOCKS 4096 /* larger photos say nothing new and take long */
 
-#define FUZZ_ASSERT(condition)                                                                                                             \
-    do {                                                                                                                                   \
-        if (!(condition))                                                                                                                  \
-            __builtin_trap();                                                                                                              \
+#define FUZZ_ASSERT(condition)                                                                                         \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            __builtin_trap();                                                                                          \
     } while (0)
 
 struct failure {
@@ -66,7 +66,8 @@ static void divide(const struct leat_jpeg_frame *frame, int16_t *all, int16_t *o
 }
 
 /* libjpeg's verdict and coefficients. */
-static bool oracle(const uint8_t *data, size_t length, const struct leat_jpeg_frame *frame, int16_t *const of[LEAT_JPEG_MAX_COMPONENTS])
+static bool oracle(const uint8_t *data, size_t length, const struct leat_jpeg_frame *frame,
+                   int16_t *const of[LEAT_JPEG_MAX_COMPONENTS])
 {
     struct jpeg_decompress_struct d;
     struct failure failure;
@@ -79,7 +80,8 @@ static bool oracle(const uint8_t *data, size_t length, const struct leat_jpeg_fr
         for (unsigned c = 0; c < frame->n_components; c++)
             for (uint32_t y = 0; y < frame->component[c].blocks_h; y++) {
                 JBLOCKARRAY row = d.mem->access_virt_barray((j_common_ptr)&d, arrays[c], y, 1, FALSE);
-                memcpy(of[c] + (size_t)64 * y * frame->component[c].blocks_w, row[0], (size_t)128 * frame->component[c].blocks_w);
+                memcpy(of[c] + (size_t)64 * y * frame->component[c].blocks_w, row[0],
+                       (size_t)128 * frame->component[c].blocks_w);
             }
         jpeg_finish_decompress(&d);
         clean = true;
@@ -89,7 +91,8 @@ static bool oracle(const uint8_t *data, size_t length, const struct leat_jpeg_fr
 }
 
 /* Reads a box; its blocks have just the room that they need. Compared with `of`, unless that is NULL. */
-static void read_box(const struct leat_jpeg_frame *frame, struct leat_jpeg_source *source, uint64_t draw, int16_t *const *of)
+static void read_box(const struct leat_jpeg_frame *frame, struct leat_jpeg_source *source, uint64_t draw,
+                     int16_t *const *of)
 {
     const uint32_t row = (uint32_t)(draw & 255) % frame->mcus_h, x0 = (uint32_t)(draw >> 8 & 255) % frame->mcus_w;
     const uint32_t x1 = x0 + 1 + (uint32_t)(draw >> 16 & 255) % (frame->mcus_w - x0);
@@ -112,8 +115,8 @@ static void read_box(const struct leat_jpeg_frame *frame, struct leat_jpeg_sourc
                 const size_t across = (size_t)(x1 - x0) * f->h;
                 for (size_t b = 0; !rc && of && b < across * f->v; b++) {
                     const int16_t *got = blocks[i][c].coefficients + 64 * b;
-                    const int16_t *want =
-                        of[c] + 64 * (((size_t)(r + i) * f->v + b / across) * f->blocks_w + (size_t)x0 * f->h + b % across);
+                    const int16_t *want = of[c] + 64 * (((size_t)(r + i) * f->v + b / across) * f->blocks_w +
+                                                        (size_t)x0 * f->h + b % across);
                     for (unsigned k = 0; k < 64; k++) {
                         const unsigned at = leat_jpeg_natural[k];
                         FUZZ_ASSERT(!(needed >> at & 1) || got[at] == want[at]);
@@ -128,7 +131,8 @@ static void read_box(const struct leat_jpeg_frame *frame, struct leat_jpeg_sourc
     }
 }
 
-static void read_by_index(struct leat_jpeg_huffman *huffman, const struct leat_jpeg_frame *frame, uint64_t draw, int16_t *const *of)
+static void read_by_index(struct leat_jpeg_huffman *huffman, const struct leat_jpeg_frame *frame, uint64_t draw,
+                          int16_t *const *of)
 {
     static struct leat_jpeg_rows rows;
     struct leat_jpeg_source *source;
@@ -161,7 +165,8 @@ static void try_header(struct jpeg_decompress_struct *d, const uint8_t *data, si
         ours = aligned_alloc(64, 128 * MAX_BLOCKS + 64);
         theirs = aligned_alloc(64, 128 * MAX_BLOCKS);
     }
-    if (!leat_jpeg_frame_of(d, &frame) || blocks_of(&frame) > MAX_BLOCKS || !leat_jpeg_huffman_knows(huffman, d, &frame))
+    if (!leat_jpeg_frame_of(d, &frame) || blocks_of(&frame) > MAX_BLOCKS ||
+        !leat_jpeg_huffman_knows(huffman, d, &frame))
         return;
     divide(&frame, ours, our_of);
     divide(&frame, theirs, their_of);

@@ -1,7 +1,7 @@
 /*
  * Any bytes as a JPEG, with libjpeg-turbo alone as the oracle: whatever decoder leat chooses, for the photo as it came,
- * with its row index, and in the decode-fast form, gives libjpeg's pixels, or refuses what libjpeg refuses. On x86-64: elsewhere
- * libjpeg-turbo makes other pixels of coefficients that no picture has.
+ * with its row index, and in the decode-fast form, gives libjpeg's pixels, or refuses what libjpeg refuses. On x86-64:
+ * elsewhere libjpeg-turbo makes other pixels of coefficients that no picture has.
  */
 #include "fuzz_photo.h"
 
@@ -36,7 +36,8 @@ static int oracle(const struct leat_decode_request *request, unsigned denominato
     return rc;
 }
 
-static void compare(const struct leat_decode_request *request, unsigned denominator, const uint32_t box[4], bool gray, int verdict)
+static void compare(const struct leat_decode_request *request, unsigned denominator, const uint32_t box[4], bool gray,
+                    int verdict)
 {
     int rc = fuzz_decode(decoder, request, denominator, box, pixels);
     /* libjpeg reads a little beyond the box, and may meet there what the box does not need */
@@ -89,7 +90,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     int rc = leat_photo_pack(checker, LEAT_PHOTOS_FAST, data, length, &fast, &fast_length, &error);
     FUZZ_ASSERT(whole ? rc == LEAT_OK || rc == LEAT_E_UNSUPPORTED : rc != LEAT_OK);
     if (!rc) {
-        const struct leat_decode_request of_fast = {.data = fast, .length = fast_length, .form = LEAT_FORM_FAST, .gray = request.gray};
+        const struct leat_decode_request of_fast = {
+            .data = fast, .length = fast_length, .form = LEAT_FORM_FAST, .gray = request.gray};
         compare(&of_fast, denominator, box, request.gray, LEAT_OK);
     }
     leat_free(fast);

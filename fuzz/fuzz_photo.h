@@ -18,10 +18,10 @@
 /* Larger ones say nothing new and take long. */
 #define FUZZ_MAX_PIXELS (1u << 18)
 
-#define FUZZ_ASSERT(condition)                                                                                                             \
-    do {                                                                                                                                   \
-        if (!(condition))                                                                                                                  \
-            __builtin_trap();                                                                                                              \
+#define FUZZ_ASSERT(condition)                                                                                         \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            __builtin_trap();                                                                                          \
     } while (0)
 
 /* 0 and the pixels of the box at `out`, or the code of the first failure. */

@@ -1,4 +1,5 @@
-/* Any bytes as the header of a photo: a probe that succeeds gives a size that can be decoded, and agrees with the decoder. */
+/* Any bytes as the header of a photo: a probe that succeeds gives a size that can be decoded, and agrees with the
+ * decoder. */
 #include "fuzz_photo.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);

@@ -1,13 +1,14 @@
-/* Any bytes as a state: it is refused, or the plan then has batches whose rows lie in the data set, and its own state loads again. */
+/* Any bytes as a state: it is refused, or the plan then has batches whose rows lie in the data set, and its own state
+ * loads again. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/plan.h"
 
-#define FUZZ_ASSERT(what)                                                                                                                  \
-    do {                                                                                                                                   \
-        if (!(what))                                                                                                                       \
-            abort();                                                                                                                       \
+#define FUZZ_ASSERT(what)                                                                                              \
+    do {                                                                                                               \
+        if (!(what))                                                                                                   \
+            abort();                                                                                                   \
     } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
@@ -15,10 +16,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 static struct leat_plan *open_plan(int which)
 {
     static const int64_t positions[] = {4, 2, 0};
-    static const struct leat_plan_source sources[] = {{.count = 70, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
-                                                      {.count = 50, .share = 1, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}}};
-    static const struct leat_plan_source list = {.count = 70,
-                                                 .order = {.order = LEAT_ORDER_LIST, .positions = positions, .n_positions = 3}};
+    static const struct leat_plan_source sources[] = {
+        {.count = 70, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
+        {.count = 50, .share = 1, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}}};
+    static const struct leat_plan_source list = {
+        .count = 70, .order = {.order = LEAT_ORDER_LIST, .positions = positions, .n_positions = 3}};
     struct leat_plan_spec spec = {.sources = which ? sources : &list,
                                   .n_sources = which ? 2 : 1,
                                   .epoch_rows = which ? 200 : 0,
@@ -31,7 +33,8 @@ static struct leat_plan *open_plan(int which)
     return plan;
 }
 
-static void use(struct leat_plan *plan, const uint8_t print[16], struct leat_position at, const struct leat_plan_received *received)
+static void use(struct leat_plan *plan, const uint8_t print[16], struct leat_position at,
+                const struct leat_plan_received *received)
 {
     struct leat_plan_batch batch;
     struct leat_plan_row rows[16];
@@ -52,8 +55,8 @@ static void use(struct leat_plan *plan, const uint8_t print[16], struct leat_pos
         return;
     int rc = leat_plan_load_unordered(plan, print, again, &back, &same, &found, NULL);
     FUZZ_ASSERT(rc == LEAT_OK && found == (received != NULL));
-    FUZZ_ASSERT(!found ||
-                (same.row == received->row && same.n_bits == received->n_bits && !memcmp(same.bits, received->bits, sizeof same.bits)));
+    FUZZ_ASSERT(!found || (same.row == received->row && same.n_bits == received->n_bits &&
+                           !memcmp(same.bits, received->bits, sizeof same.bits)));
     leat_free(again);
 }
 

@@ -10,9 +10,24 @@
 #define MOST_BYTES (UINT64_C(1) << 20)
 
 static const struct leat_field fields[] = {
-    {.name = "image", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .layout = LEAT_LAYOUT_HWC, .ndim = 3, .shape = {11, 9, 3}},
-    {.name = "planes", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .layout = LEAT_LAYOUT_CHW, .ndim = 3, .shape = {2, 7, 12}},
-    {.name = "deep", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F32, .layout = LEAT_LAYOUT_HWC, .ndim = 3, .shape = {6, 5, 7}},
+    {.name = "image",
+     .kind = LEAT_KIND_ARRAY,
+     .dtype = LEAT_U8,
+     .layout = LEAT_LAYOUT_HWC,
+     .ndim = 3,
+     .shape = {11, 9, 3}},
+    {.name = "planes",
+     .kind = LEAT_KIND_ARRAY,
+     .dtype = LEAT_U8,
+     .layout = LEAT_LAYOUT_CHW,
+     .ndim = 3,
+     .shape = {2, 7, 12}},
+    {.name = "deep",
+     .kind = LEAT_KIND_ARRAY,
+     .dtype = LEAT_F32,
+     .layout = LEAT_LAYOUT_HWC,
+     .ndim = 3,
+     .shape = {6, 5, 7}},
     {.name = "row", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16, .ndim = 1, .shape = {13}},
     {.name = "boxes", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F32, .ndim = 2, .shape = {-1, 4}},
     {.name = "photo", .kind = LEAT_KIND_IMAGE, .dtype = LEAT_U8},
@@ -45,8 +60,8 @@ static void make_row(const struct leat_program *program, size_t o, struct leat_s
     memset(a, 0, face->row_bytes);
     memset(b, 0xff, face->row_bytes);
     struct leat_row row = {.data = data, .length = 4096, .key = 12345};
-    if (leat_program_apply(program, o, scratch, &row, 1, a, NULL) == 1 && leat_program_apply(program, o, scratch, &row, 1, b, NULL) == 1 &&
-        memcmp(a, b, face->row_bytes))
+    if (leat_program_apply(program, o, scratch, &row, 1, a, NULL) == 1 &&
+        leat_program_apply(program, o, scratch, &row, 1, b, NULL) == 1 && memcmp(a, b, face->row_bytes))
         abort();
     free(data);
     free(a);
@@ -65,7 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         bool small = true; /* a resize to 65535 x 65535 is legal, and of no interest here */
         for (size_t o = 0; o < leat_program_outputs(program); o++)
             small = small && leat_program_output(program, o)->row_bytes <= MOST_BYTES;
-        struct leat_scratch *scratch = small && leat_program_scratch_bytes(program) < 64 * MOST_BYTES ? leat_scratch_new(program) : NULL;
+        struct leat_scratch *scratch =
+            small && leat_program_scratch_bytes(program) < 64 * MOST_BYTES ? leat_scratch_new(program) : NULL;
         for (size_t o = 0; scratch && o < leat_program_outputs(program); o++)
             make_row(program, o, scratch);
         leat_scratch_free(scratch);

@@ -1,6 +1,6 @@
 /*
- * Any bytes as a file of row indexes. The first byte says whether checksums are made right first. What is found lies in the
- * file and can be read or is refused; whatever the bytes are, what is appended then is found again.
+ * Any bytes as a file of row indexes. The first byte says whether checksums are made right first. What is found lies in
+ * the file and can be read or is refused; whatever the bytes are, what is appended then is found again.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -77,7 +77,8 @@ static void found(void *user, const struct leat_rows_record *record)
         const struct leat_rows_record *a = &seen->appended[i];
         if (memcmp(&a->key, &record->key, sizeof a->key) || a->place != record->place)
             continue;
-        FUZZ_ASSERT(read && a->photo == photo && a->length == record->length && (!a->length || !memcmp(a->rows, rows, a->length)));
+        FUZZ_ASSERT(read && a->photo == photo && a->length == record->length &&
+                    (!a->length || !memcmp(a->rows, rows, a->length)));
         seen->n++;
     }
 }

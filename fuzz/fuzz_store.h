@@ -1,7 +1,7 @@
 /*
- * What the targets of leat's own file share. Checksums would turn away nearly every mutation, so that only the checksums
- * were tested: `fuzz_repair` makes them right again, from the header down to the pages, as far as the numbers that lead
- * to them stay inside the bytes.
+ * What the targets of leat's own file share. Checksums would turn away nearly every mutation, so that only the
+ * checksums were tested: `fuzz_repair` makes them right again, from the header down to the pages, as far as the numbers
+ * that lead to them stay inside the bytes.
  */
 #ifndef LEAT_FUZZ_STORE_H
 #define LEAT_FUZZ_STORE_H
@@ -16,17 +16,18 @@
 #include "store/layout.h"
 #include "store/reader.h"
 
-#define FUZZ_ASSERT(condition)                                                                                                             \
-    do {                                                                                                                                   \
-        if (!(condition))                                                                                                                  \
-            __builtin_trap();                                                                                                              \
+#define FUZZ_ASSERT(condition)                                                                                         \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            __builtin_trap();                                                                                          \
     } while (0)
 
 /* The file that leat_io_open gives, whatever the path. */
 static const uint8_t *fuzz_data;
 static size_t fuzz_length;
 
-static int fuzz_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out, struct leat_error *error)
+static int fuzz_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out,
+                     struct leat_error *error)
 {
     (void)backend;
     return leat_io_from_memory(path, fuzz_data, fuzz_length, out, error);
@@ -47,7 +48,8 @@ static inline uint64_t fuzz_repair_group(uint8_t *p, uint64_t n, uint64_t at, co
     if (!fuzz_inside(at, LEAT_STORE_GROUP_HEADER, n))
         return 0;
     leat_store_group_get(p + at, &g);
-    if (!leat_store_group_shape(l, g.n_rows, g.payload_bytes, g.directory_bytes, &shape) || !fuzz_inside(at, shape.bytes, n))
+    if (!leat_store_group_shape(l, g.n_rows, g.payload_bytes, g.directory_bytes, &shape) ||
+        !fuzz_inside(at, shape.bytes, n))
         return 0;
     uint8_t *sum = p + at + shape.directory_at + LEAT_STORE_GROUP_FACTS;
     for (uint32_t c = 0; c < l->n_stored; c++) {
@@ -55,7 +57,8 @@ static inline uint64_t fuzz_repair_group(uint8_t *p, uint64_t n, uint64_t at, co
         const uint8_t *column = p + at + shape.columns_at + info->before * g.n_rows;
         uint64_t page = UINT64_C(1) << info->page_shift;
         for (uint64_t row = 0; row < g.n_rows; row += page, sum += 8)
-            leat_put_u64(sum, leat_hash64(column + row * info->width, (page < g.n_rows - row ? page : g.n_rows - row) * info->width));
+            leat_put_u64(sum, leat_hash64(column + row * info->width,
+                                          (page < g.n_rows - row ? page : g.n_rows - row) * info->width));
     }
     g.directory_checksum = leat_hash64(p + at + shape.directory_at, g.directory_bytes);
     leat_store_group_put(p + at, &g);
@@ -79,7 +82,8 @@ static inline void fuzz_repair(uint8_t *p, uint64_t n)
             leat_store_section_get(p + e, &s);
             if (!fuzz_inside(s.offset, s.length, n))
                 continue;
-            for (uint64_t g = s.offset; known && s.type == LEAT_SECTION_GROUPS && g + LEAT_STORE_GROUP_ENTRY <= s.offset + s.length;
+            for (uint64_t g = s.offset;
+                 known && s.type == LEAT_SECTION_GROUPS && g + LEAT_STORE_GROUP_ENTRY <= s.offset + s.length;
                  g += LEAT_STORE_GROUP_ENTRY) {
                 uint64_t sum = fuzz_repair_group(p, n, leat_get_u64(p + g), &l);
                 if (sum)

@@ -1,7 +1,7 @@
 /*
  * Any bytes as a leat file. The first byte says whether checksums are made right first. What opens must give rows
- * inside the file and extents inside the file, and a file that verifies without a fault must give every value, fast photos put together
- * again.
+ * inside the file and extents inside the file, and a file that verifies without a fault must give every value, fast
+ * photos put together again.
  */
 #include "format/raw_photo.h"
 #include "fuzz_store.h"

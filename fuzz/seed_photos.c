@@ -84,9 +84,11 @@ static void fill(uint8_t *p, size_t n)
         p[i] = (uint8_t)(i * 5 + leat_draw_below(1, i, 40));
 }
 
-static void jpeg(const char *name, int components, int h, int v, int restart, int progressive, int arithmetic, int orientation)
+static void jpeg(const char *name, int components, int h, int v, int restart, int progressive, int arithmetic,
+                 int orientation)
 {
-    static const uint8_t exif[] = {'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, '*', 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0};
+    static const uint8_t exif[] = {'E', 'x', 'i', 'f',  0, 0, 'M', 'M', 0, '*', 0, 0, 0, 8,
+                                   0,   1,   1,   0x12, 0, 3, 0,   0,   0, 1,   0, 0, 0, 0};
     static const J_COLOR_SPACE spaces[] = {0, JCS_GRAYSCALE, 0, JCS_RGB, JCS_CMYK};
     struct jpeg_compress_struct c;
     struct jpeg_error_mgr errors;
@@ -137,7 +139,8 @@ static void png(const char *name, uint8_t type, uint8_t depth, unsigned channels
     spng_set_ihdr(spng, &header);
     if (type == 3)
         spng_set_plte(spng, &palette);
-    code = spng_encode_image(spng, pixels, (size_t)(W * depth * channels + 7) / 8 * H, SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
+    code =
+        spng_encode_image(spng, pixels, (size_t)(W * depth * channels + 7) / 8 * H, SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
     void *out = spng_get_png_buffer(spng, &length, &code);
     if (out)
         write_seed("fuzz_decode_png", name, out, length);

@@ -43,7 +43,8 @@ static void checker_free(void *checker)
     leat_jpeg_packer_free(checker);
 }
 /* Every photo is good, and some have a row index: of no photo, but with the checksum of one. */
-static int check(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length, struct leat_error *error)
+static int check(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length,
+                 struct leat_error *error)
 {
     (void)checker;
     (void)data;
@@ -57,8 +58,8 @@ static int check(void *checker, const void *data, size_t length, uint8_t **rows,
     return LEAT_OK;
 }
 /* A gray JPEG of 9 x 7 in the fast form, whatever came; or pixels. */
-static int pack(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out, size_t *out_length,
-                struct leat_error *error)
+static int pack(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
+                size_t *out_length, struct leat_error *error)
 {
     (void)data;
     if (!length)
@@ -129,7 +130,8 @@ static struct leat_writer_options wish(bool check_them, enum leat_photos photos,
     return o;
 }
 
-static void make(const char *to, const struct leat_field *fields, size_t n, unsigned samples, struct leat_writer_options o)
+static void make(const char *to, const struct leat_field *fields, size_t n, unsigned samples,
+                 struct leat_writer_options o)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -159,12 +161,14 @@ static void make(const char *to, const struct leat_field *fields, size_t n, unsi
 
 int main(int argc, char **argv)
 {
-    static const struct leat_field rows[] = {{.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
-                                             {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 1, .shape = {8}}};
-    static const struct leat_field mixed[] = {{.name = "image", .kind = LEAT_KIND_IMAGE},
-                                              {.name = "label", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
-                                              {.name = "boxes", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16, .ndim = 2, .shape = {-1, 2}},
-                                              {.name = "text", .kind = LEAT_KIND_STR}};
+    static const struct leat_field rows[] = {
+        {.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
+        {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 1, .shape = {8}}};
+    static const struct leat_field mixed[] = {
+        {.name = "image", .kind = LEAT_KIND_IMAGE},
+        {.name = "label", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
+        {.name = "boxes", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16, .ndim = 2, .shape = {-1, 2}},
+        {.name = "text", .kind = LEAT_KIND_STR}};
     char folder[] = "/tmp/seed-store-XXXXXX", path[128];
     if (argc != 2 || !mkdtemp(folder))
         fail("usage: seed_store FOLDER");

@@ -46,14 +46,15 @@ extern "C" {
 /* The version of the library that is running, "major.minor.patch". Never NULL, static. Any thread. */
 LEAT_API const char *leat_version(void);
 
-/* Cores that this process may use: the smaller of its affinity mask and its cgroup's (v1 or v2) quota rounded up; at least 1. Read
- * anew at each call: affinity changes. Any thread. */
+/* Cores that this process may use: the smaller of its affinity mask and its cgroup's (v1 or v2) quota rounded up; at
+ * least 1. Read anew at each call: affinity changes. Any thread. */
 LEAT_API unsigned leat_cpu_count(void);
 
-/* Bytes of memory that this process may use: the smallest of physical memory, cgroup limits and RLIMIT_AS. Any thread. */
+/* Bytes of memory that this process may use: the smallest of physical memory, cgroup limits and RLIMIT_AS. Any
+ * thread. */
 LEAT_API uint64_t leat_memory_allowed(void);
 
-/* ---- errors ------------------------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 enum leat_status {
     LEAT_OK = 0,
@@ -104,7 +105,7 @@ LEAT_API const char *leat_status_text(int code);
 /* Ends a string or array that leat gave. NULL is allowed. Any thread. */
 LEAT_API void leat_free(void *p);
 
-/* ---- types and schemas ------------------------------------------------------------------------------------------- */
+/* ---- types and schemas ----------------------------------------------------------------------- */
 
 enum leat_dtype {
     LEAT_U8 = 1,
@@ -123,11 +124,12 @@ enum leat_dtype {
 };
 
 enum leat_kind {
-    LEAT_KIND_ARRAY = 1, /* a scalar (ndim 0) or array of `dtype`; shape[0] may be -1: it varies from sample to sample */
-    LEAT_KIND_BYTES,     /* any bytes */
-    LEAT_KIND_STR,       /* UTF-8 text */
-    LEAT_KIND_JSON,      /* a JSON document as UTF-8 text */
-    LEAT_KIND_IMAGE      /* an encoded photo: JPEG, PNG or WebP bytes as they came */
+    /* a scalar (ndim 0) or array of `dtype`; shape[0] may be -1: it varies from sample to sample */
+    LEAT_KIND_ARRAY = 1,
+    LEAT_KIND_BYTES, /* any bytes */
+    LEAT_KIND_STR,   /* UTF-8 text */
+    LEAT_KIND_JSON,  /* a JSON document as UTF-8 text */
+    LEAT_KIND_IMAGE  /* an encoded photo: JPEG, PNG or WebP bytes as they came */
 };
 
 enum leat_layout { LEAT_LAYOUT_NONE = 0, LEAT_LAYOUT_HWC, LEAT_LAYOUT_CHW };
@@ -151,18 +153,21 @@ LEAT_API size_t leat_dtype_size(enum leat_dtype dtype);
 LEAT_API const char *leat_dtype_name(enum leat_dtype dtype);
 LEAT_API enum leat_dtype leat_dtype_from_name(const char *name);
 
-/* ---- writer ------------------------------------------------------------------------------------------------------ */
+/* ---- writer ---------------------------------------------------------------------------------- */
 
 struct leat_writer; /* opaque. One thread at a time. */
 
 enum leat_on_bad { LEAT_BAD_MARK = 0, LEAT_BAD_SKIP, LEAT_BAD_RAISE };
 
-/* How photos are stored. A loader that decodes gives the same bytes from each (but for dct_scaling, which RAW does without); the
- * fingerprint is the same too. */
+/* How photos are stored. A loader that decodes gives the same bytes from each (but for dct_scaling, which RAW does
+ * without); the fingerprint is the same too. */
 enum leat_photos {
-    LEAT_PHOTOS_ORIGINAL = 0, /* byte for byte as they came; with `check`, JPEGs get a row index, under 1% of their bytes */
-    LEAT_PHOTOS_FAST,         /* JPEGs in a form that is decoded several times faster; reading a value gives the original bytes */
-    LEAT_PHOTOS_RAW           /* as 8-bit pixels: reading a value gives these */
+    /* Byte for byte as they came; with `check`, JPEGs get a row index, under 1% of their bytes. */
+    LEAT_PHOTOS_ORIGINAL = 0,
+    /* JPEGs in a form that is decoded several times faster; reading a value gives the original bytes. */
+    LEAT_PHOTOS_FAST,
+    /* As 8-bit pixels: reading a value gives these. */
+    LEAT_PHOTOS_RAW
 };
 
 struct leat_writer_options {
@@ -179,16 +184,18 @@ struct leat_writer_options {
     unsigned max_side;     /* 0, or: photos whose longer side is above this are resized and stored as JPEG */
     unsigned quality;      /* of those, 1 to 100; 0: 90 */
     const char *source_id; /* NULL, or a text that names the source; a resume with another one is LEAT_E_CHANGED */
-    /* FAST and RAW find broken photos with or without `check`, because they read each photo to its end. A photo that cannot have the form
-     * (a PNG or WebP has no fast form) is stored as it came: leat_writer_as_came. After max_side, where that applies. */
+    /* FAST and RAW find broken photos with or without `check`, because they read each photo to its end. A photo that
+     * cannot have the form (a PNG or WebP has no fast form) is stored as it came: leat_writer_as_came. After max_side,
+     * where that applies. */
     enum leat_photos photos;
-    /* Without `resume` and `overwrite`, an unfinished target that holds samples is EXISTS and stays as it is; else it is begun anew. */
+    /* Without `resume` and `overwrite`, an unfinished target that holds samples is EXISTS and stays as it is; else it
+     * is begun anew. */
     bool keep_unfinished;
 };
-#define LEAT_WRITER_OPTIONS_INIT                                                                                                           \
-    {                                                                                                                                      \
-        sizeof(struct leat_writer_options), true, false, false, LEAT_BAD_MARK, 0, 0, NULL, NULL, 0, 0, 0, NULL, LEAT_PHOTOS_ORIGINAL,      \
-            false                                                                                                                          \
+#define LEAT_WRITER_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(struct leat_writer_options), true, false, false, LEAT_BAD_MARK, 0, 0, NULL, NULL, 0, 0, 0, NULL,        \
+            LEAT_PHOTOS_ORIGINAL, false                                                                                \
     }
 
 /* One value of one sample. `data` holds `length` bytes and is read before the call returns. For a field whose first
@@ -203,12 +210,14 @@ struct leat_value_ref {
 
 /* Starts writing `path`. Data go to `path`.partial, which is locked against other writers, and become visible under
  * `path` only by leat_writer_finish. `fields` are copied.
- * Errors: INVALID (schema, options), EXISTS (also keep_unfinished), BUSY, CHANGED (resume of another source), IO, NOMEM, CORRUPT. */
-LEAT_API int leat_writer_open(const char *path, const struct leat_field *fields, size_t n_fields, const struct leat_writer_options *options,
-                              struct leat_writer **out, struct leat_error *error);
+ * Errors: INVALID (schema, options), EXISTS (also keep_unfinished), BUSY, CHANGED (resume of another source), IO,
+ * NOMEM, CORRUPT. */
+LEAT_API int leat_writer_open(const char *path, const struct leat_field *fields, size_t n_fields,
+                              const struct leat_writer_options *options, struct leat_writer **out,
+                              struct leat_error *error);
 
-/* Number of samples given so far; after a resume: those that are whole and must not be given again. All of them are in the
- * file, except those that LEAT_BAD_SKIP leaves out: leat_writer_progress counts these. */
+/* Number of samples given so far; after a resume: those that are whole and must not be given again. All of them are in
+ * the file, except those that LEAT_BAD_SKIP leaves out: leat_writer_progress counts these. */
 LEAT_API uint64_t leat_writer_count(const struct leat_writer *writer);
 
 /* Adds one sample: `values` in the order of the fields given at open. `*id` (may be NULL) receives its number among the
@@ -216,10 +225,12 @@ LEAT_API uint64_t leat_writer_count(const struct leat_writer *writer);
  * Work happens on the writer's threads: an error of an earlier sample may be returned by a later call, with that
  * sample's id. After an error only abort is allowed.
  * Errors: INVALID (length does not fit the field, text is not UTF-8 or JSON), IO (disk full), NOMEM, DECODE. */
-LEAT_API int leat_writer_add(struct leat_writer *writer, const struct leat_value_ref *values, uint64_t *id, struct leat_error *error);
+LEAT_API int leat_writer_add(struct leat_writer *writer, const struct leat_value_ref *values, uint64_t *id,
+                             struct leat_error *error);
 
 /* Adds `n` samples whose fields all have fixed size: columns[f] points to n consecutive values of field f. */
-LEAT_API int leat_writer_add_columns(struct leat_writer *writer, const void *const *columns, uint64_t n, struct leat_error *error);
+LEAT_API int leat_writer_add_columns(struct leat_writer *writer, const void *const *columns, uint64_t n,
+                                     struct leat_error *error);
 
 /* What has been written, for progress; safe while another thread adds. */
 struct leat_writer_progress {
@@ -241,8 +252,8 @@ struct leat_bad_sample {
 };
 LEAT_API bool leat_writer_bad(const struct leat_writer *writer, size_t i, struct leat_bad_sample *out);
 
-/* Why photos stay as they came, most frequent reason first; false when there is no further one. `reason` lives as long as the
- * writer. Call after leat_writer_finish or between adds. */
+/* Why photos stay as they came, most frequent reason first; false when there is no further one. `reason` lives as long
+ * as the writer. Call after leat_writer_finish or between adds. */
 struct leat_as_came {
     const char *reason;
     uint64_t photos;
@@ -255,12 +266,12 @@ LEAT_API int leat_writer_finish(struct leat_writer *writer, struct leat_error *e
 /* Ends the writer. Without a finish, `path`.partial stays for a resume if `keep_partial`, else it is removed. */
 LEAT_API void leat_writer_free(struct leat_writer *writer, bool keep_partial);
 
-/* ---- data sets --------------------------------------------------------------------------------------------------- */
+/* ---- data sets ------------------------------------------------------------------------------- */
 
 struct leat_dataset; /* opaque, reference-counted, immutable. Any thread, several at once. */
 
-/* When the checksum of a value that is read is compared: on the first read in a process, always, never. A photo of a folder that has no
- * checksum yet is decoded to its end instead. */
+/* When the checksum of a value that is read is compared: on the first read in a process, always, never. A photo of a
+ * folder that has no checksum yet is decoded to its end instead. */
 enum leat_recheck { LEAT_RECHECK_FIRST = 0, LEAT_RECHECK_ALWAYS, LEAT_RECHECK_NEVER };
 enum leat_labels { LEAT_LABELS_AUTO = 0, LEAT_LABELS_FOLDERS, LEAT_LABELS_NONE };
 
@@ -269,15 +280,16 @@ struct leat_open_options {
     const char *format;      /* NULL or "auto", or "leat", "folder" */
     enum leat_labels labels; /* of a folder: AUTO: by sub-folder if there is one */
     enum leat_recheck recheck;
-    /* NULL, or a folder, made when there is something to write, where a folder of photos keeps from process to process the row indexes
-     * of its JPEGs and the checksums of the photos that were good to their end (docs/datasets.md). Any number of folders and processes may
-     * share it. One that cannot be read or written costs time but is no error: the log says so. Below the folder of photos it is
-     * LEAT_E_INVALID, unless its name begins with a dot: it would be taken for a class; and so is a file in its place. */
+    /* NULL, or a folder, made when there is something to write, where a folder of photos keeps from process to process
+     * the row indexes of its JPEGs and the checksums of the photos that were good to their end (docs/datasets.md). Any
+     * number of folders and processes may share it. One that cannot be read or written costs time but is no error: the
+     * log says so. Below the folder of photos it is LEAT_E_INVALID, unless its name begins with a dot: it would be
+     * taken for a class; and so is a file in its place. */
     const char *index_dir;
 };
-#define LEAT_OPEN_OPTIONS_INIT                                                                                                             \
-    {                                                                                                                                      \
-        sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_FIRST, NULL                                                 \
+#define LEAT_OPEN_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_FIRST, NULL                             \
     }
 
 /* Opens a file, a manifest or a folder of photos. Reads only headers and directories.
@@ -299,30 +311,32 @@ LEAT_API void leat_dataset_fingerprint(const struct leat_dataset *dataset, uint8
 /* Notes for a person, such as "the folder holds train/ and val/"; "" if none. */
 LEAT_API const char *leat_dataset_notice(const struct leat_dataset *dataset);
 /* The containers of the data set as JSON text, ended with leat_free:
- *     {"format": "leat", "format_version": 1, "bytes": 123, "broken": 3, "shards": [{"path": .., "count": .., "bytes": ..}],
- *      "photos": {"fast": {"count": 9, "bytes": 1310, "original_bytes": 1000}, "original": ..}}
- * A key is absent where its value is not known without reading the data; of a view it is about the files behind it.
- * Errors: NOMEM, IO, CORRUPT. */
+ *     {"format": "leat", "format_version": 1, "bytes": 123, "broken": 3, "shards": [{"path": .., "count": .., "bytes":
+ * ..}], "photos": {"fast": {"count": 9, "bytes": 1310, "original_bytes": 1000}, "original": ..}} A key is absent where
+ * its value is not known without reading the data; of a view it is about the files behind it. Errors: NOMEM, IO,
+ * CORRUPT. */
 LEAT_API int leat_dataset_about(const struct leat_dataset *dataset, char **json, struct leat_error *error);
 
 /* Views. A view refers to its base and shares its files; memory is O(intervals of consecutive positions).
  * Errors: RANGE (a position or fraction out of range), INVALID (schemas differ), NOMEM. */
-LEAT_API int leat_dataset_select(struct leat_dataset *dataset, const int64_t *positions, uint64_t n, struct leat_dataset **out,
+LEAT_API int leat_dataset_select(struct leat_dataset *dataset, const int64_t *positions, uint64_t n,
+                                 struct leat_dataset **out, struct leat_error *error);
+LEAT_API int leat_dataset_slice(struct leat_dataset *dataset, uint64_t begin, uint64_t end, uint64_t step,
+                                struct leat_dataset **out, struct leat_error *error);
+LEAT_API int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out,
                                  struct leat_error *error);
-LEAT_API int leat_dataset_slice(struct leat_dataset *dataset, uint64_t begin, uint64_t end, uint64_t step, struct leat_dataset **out,
-                                struct leat_error *error);
-LEAT_API int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out, struct leat_error *error);
 /* Parts of about fractions[i] of the samples, disjoint, by a keyed permutation, each in ascending order.
  * The fractions sum to at most 1. `outs` receives n data sets. */
-LEAT_API int leat_dataset_split(struct leat_dataset *dataset, const double *fractions, size_t n, uint64_t seed, struct leat_dataset **outs,
-                                struct leat_error *error);
+LEAT_API int leat_dataset_split(struct leat_dataset *dataset, const double *fractions, size_t n, uint64_t seed,
+                                struct leat_dataset **outs, struct leat_error *error);
 
 /* Sample ids of positions [position, position + n). */
-LEAT_API int leat_dataset_ids(const struct leat_dataset *dataset, uint64_t position, uint64_t n, int64_t *ids, struct leat_error *error);
+LEAT_API int leat_dataset_ids(const struct leat_dataset *dataset, uint64_t position, uint64_t n, int64_t *ids,
+                              struct leat_error *error);
 
 /* One stored value, verified under the data set's recheck policy. `data` belongs to the value: end it with
- * leat_value_clear. shape is that of this sample. A photo is the bytes that came, also where it is stored in the fast form; one that is
- * stored as pixels is these: u8 [height][width][1 or 3], not turned by its orientation. */
+ * leat_value_clear. shape is that of this sample. A photo is the bytes that came, also where it is stored in the fast
+ * form; one that is stored as pixels is these: u8 [height][width][1 or 3], not turned by its orientation. */
 struct leat_value {
     const void *data;
     uint64_t length;
@@ -332,21 +346,22 @@ struct leat_value {
     uint8_t orientation; /* EXIF orientation of a photo that is stored as pixels, 1 to 8; 0 of all else */
     void *owned;         /* internal */
 };
-LEAT_API int leat_dataset_read(const struct leat_dataset *dataset, uint64_t position, size_t field, struct leat_value *out,
-                               struct leat_error *error);
+LEAT_API int leat_dataset_read(const struct leat_dataset *dataset, uint64_t position, size_t field,
+                               struct leat_value *out, struct leat_error *error);
 LEAT_API void leat_value_clear(struct leat_value *value);
 
-/* All values of a field of fixed size as one array of leat_dataset_count rows, verified. Zero-copy (`owned` is NULL, the memory
- * is the data set's: a mapped file, so that touching it after the file was cut raises SIGBUS; ask for a copy where that can be) where
- * they lie in one piece, else gathered into memory of the column. With `lengths` a varying
+/* All values of a field of fixed size as one array of leat_dataset_count rows, verified. Zero-copy (`owned` is NULL,
+ * the memory is the data set's: a mapped file, so that touching it after the file was cut raises SIGBUS; ask for a copy
+ * where that can be) where they lie in one piece, else gathered into memory of the column. With `lengths` a varying
  * field gives its lengths in bytes, as leat_dataset_read gives them, as u64 instead. */
-LEAT_API int leat_dataset_column(const struct leat_dataset *dataset, size_t field, bool lengths, bool copy, struct leat_value *out,
-                                 struct leat_error *error);
+LEAT_API int leat_dataset_column(const struct leat_dataset *dataset, size_t field, bool lengths, bool copy,
+                                 struct leat_value *out, struct leat_error *error);
 
-/* Checks every byte of the files at `path` (a file, manifest or folder), and that each photo in the fast form gives back the file that it
- * was made from, and would be decoded as that is, for which each thread takes the memory of a photo's coefficients. `report` is called for
- * each fault, from the calling thread, with a filled error; returning non-zero stops. `progress` (may be NULL) is called now and then.
- * Returns LEAT_OK if all is whole, LEAT_E_CORRUPT if anything was reported, else what stopped it. */
+/* Checks every byte of the files at `path` (a file, manifest or folder), and that each photo in the fast form gives
+ * back the file that it was made from, and would be decoded as that is, for which each thread takes the memory of a
+ * photo's coefficients. `report` is called for each fault, from the calling thread, with a filled error; returning
+ * non-zero stops. `progress` (may be NULL) is called now and then. Returns LEAT_OK if all is whole, LEAT_E_CORRUPT if
+ * anything was reported, else what stopped it. */
 struct leat_verify_options {
     size_t struct_size;
     unsigned num_threads;
@@ -356,15 +371,15 @@ struct leat_verify_options {
 };
 LEAT_API int leat_verify(const char *path, const struct leat_verify_options *options, struct leat_error *error);
 
-/* ---- functions of the user's ------------------------------------------------------------------------------------- */
+/* ---- functions of the user's ----------------------------------------------------------------- */
 
 /*
- * A program may call functions of the user's among its own operators (leat.ops.Native in Python; "Native" in the JSON, which names a
- * function by its index in leat_loader_options.functions: text never holds an address).
+ * A program may call functions of the user's among its own operators (leat.ops.Native in Python; "Native" in the JSON,
+ * which names a function by its index in leat_loader_options.functions: text never holds an address).
  *
  * Such a function makes one output value of one input value. It runs on the engine's threads, several at a time, and
- * must be a pure function of what it is given: rows are computed again when a batch is asked for again. It may allocate and
- * lock; it must not throw, jump out, end the thread, or keep a pointer that it was given.
+ * must be a pure function of what it is given: rows are computed again when a batch is asked for again. It may allocate
+ * and lock; it must not throw, jump out, end the thread, or keep a pointer that it was given.
  */
 #define LEAT_NATIVE_VERSION 1
 
@@ -408,12 +423,18 @@ struct leat_native {
     leat_native_flat_fn flat;
 };
 
-/* ---- loader ------------------------------------------------------------------------------------------------------ */
+/* ---- loader ---------------------------------------------------------------------------------- */
 
 struct leat_loader; /* opaque */
 struct leat_batch;  /* opaque, reference-counted per output */
 
-enum leat_order { LEAT_ORDER_SEQUENTIAL = 0, LEAT_ORDER_SHUFFLED, LEAT_ORDER_BLOCKS, LEAT_ORDER_WEIGHTED, LEAT_ORDER_LIST };
+enum leat_order {
+    LEAT_ORDER_SEQUENTIAL = 0,
+    LEAT_ORDER_SHUFFLED,
+    LEAT_ORDER_BLOCKS,
+    LEAT_ORDER_WEIGHTED,
+    LEAT_ORDER_LIST
+};
 enum leat_tail { LEAT_TAIL_PAD = 0, LEAT_TAIL_DROP, LEAT_TAIL_UNEVEN };
 enum leat_on_error { LEAT_ON_ERROR_RAISE = 0, LEAT_ON_ERROR_SKIP, LEAT_ON_ERROR_SUBSTITUTE };
 
@@ -437,30 +458,31 @@ struct leat_loader_options {
     enum leat_on_error on_error;
     const char *error_report; /* a path to which broken samples are appended as JSON lines, or NULL */
     unsigned num_threads;     /* at most so many of the engine's threads at a time; 0: auto */
-    uint64_t budget_bytes;    /* 0: the smaller of a quarter of leat_memory_allowed and 24 batches with the threads' scratch, never under 3
-                                 batches; where photos are decoded 64 MiB more, at most an eighth of that memory, for those of which more
-                                 than the crop must be kept meanwhile */
-    uint64_t max_held_bytes;  /* 0: as much again, without what is for decoding, at least 64 MiB */
-    double weight;            /* share of the engine beside other loaders; 1 */
-    const char *program;      /* JSON (see docs/architecture.md), or NULL: every field as stored */
-    int region;               /* 0: private memory with huge pages, 1: memfd */
-    const char *log_dir;      /* a folder for the record of an order that is not kept (docs/order.md), or NULL */
+    /* 0: the smaller of a quarter of leat_memory_allowed and 24 batches with the threads' scratch, never under 3
+     * batches; where photos are decoded 64 MiB more, at most an eighth of that memory, for those of which more than the
+     * crop must be kept meanwhile. */
+    uint64_t budget_bytes;
+    uint64_t max_held_bytes; /* 0: as much again, without what is for decoding, at least 64 MiB */
+    double weight;           /* share of the engine beside other loaders; 1 */
+    const char *program;     /* JSON (see docs/architecture.md), or NULL: every field as stored */
+    int region;              /* 0: private memory with huge pages, 1: memfd */
+    const char *log_dir;     /* a folder for the record of an order that is not kept (docs/order.md), or NULL */
     /* What operators "Native" of the program call, by index; the table is copied, the code stays where it is until the
      * loader is closed. */
     const struct leat_native *functions;
     size_t n_functions;
     bool in_order; /* batches as the plan has them; else in the order in which rows are finished, within bounds */
 };
-#define LEAT_LOADER_OPTIONS_INIT                                                                                                           \
-    {                                                                                                                                      \
-        sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1, LEAT_TAIL_PAD, 0, 1, 1,      \
-            LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true                                                          \
+#define LEAT_LOADER_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1,          \
+            LEAT_TAIL_PAD, 0, 1, 1, LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true              \
     }
 
 /* Compiles the program, makes the plan and joins the process's engine. The data set is retained.
  * Errors: INVALID, TYPE, BUDGET (says how many bytes three batches need), NOMEM, FORKED. */
-LEAT_API int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_options *options, struct leat_loader **out,
-                              struct leat_error *error);
+LEAT_API int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_options *options,
+                              struct leat_loader **out, struct leat_error *error);
 /* Ends the loader; batches and tensors still held stay valid. NULL is allowed. Safe after fork (does nothing there). */
 LEAT_API void leat_loader_close(struct leat_loader *loader);
 
@@ -470,8 +492,8 @@ LEAT_API int leat_loader_start(struct leat_loader *loader, uint64_t *iteration, 
 /* The next batch, waiting at most timeout_ms (-1: without end). LEAT_E_END after the last batch of the epoch,
  * LEAT_E_TIMEOUT if none is ready in time. After any other error the position has not moved.
  * May be called while another thread calls leat_loader_stats or leat_loader_interrupt. */
-LEAT_API int leat_loader_next(struct leat_loader *loader, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
-                              struct leat_error *error);
+LEAT_API int leat_loader_next(struct leat_loader *loader, uint64_t iteration, int64_t timeout_ms,
+                              struct leat_batch **out, struct leat_error *error);
 /* Makes a `next` that waits return LEAT_E_CANCELLED. Any thread; async-signal-safe it is not. */
 LEAT_API void leat_loader_interrupt(struct leat_loader *loader);
 
@@ -482,34 +504,37 @@ LEAT_API uint64_t leat_loader_epoch(const struct leat_loader *loader);
 /* Batches that this rank gets in an epoch. */
 LEAT_API uint64_t leat_loader_steps(const struct leat_loader *loader);
 /* Replaces the list of an order LEAT_ORDER_LIST from the next epoch on; copied; its hash enters the log. */
-LEAT_API int leat_loader_set_positions(struct leat_loader *loader, const int64_t *positions, uint64_t n, struct leat_error *error);
+LEAT_API int leat_loader_set_positions(struct leat_loader *loader, const int64_t *positions, uint64_t n,
+                                       struct leat_error *error);
 
 /* The state as JSON text (small; counts the batches handed out), and the way back. A state taken by any rank fits
- * all; without in_order one taken within an epoch fits the rank that took it. Errors of load: STATE (says what differs), INVALID
- * (not a state). */
+ * all; without in_order one taken within an epoch fits the rank that took it. Errors of load: STATE (says what
+ * differs), INVALID (not a state). */
 LEAT_API int leat_loader_state(const struct leat_loader *loader, char **json, struct leat_error *error);
 LEAT_API int leat_loader_load_state(struct leat_loader *loader, const char *json, struct leat_error *error);
 
 /* The sample ids planned for this rank's batch `step` of `epoch`, without I/O. `*ids` is ended with leat_free. */
-LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, uint64_t step, int64_t **ids, uint64_t *n,
-                              struct leat_error *error);
-/* That batch, computed again. The loader's position does not move. Without in_order only what the record in log_dir has: INVALID
- * without log_dir, RANGE for a step that was not handed out. */
+LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, uint64_t step, int64_t **ids,
+                              uint64_t *n, struct leat_error *error);
+/* That batch, computed again. The loader's position does not move. Without in_order only what the record in log_dir
+ * has: INVALID without log_dir, RANGE for a step that was not handed out. */
 LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, uint64_t step, struct leat_batch **out,
                                   struct leat_error *error);
-/* A batch of one row: the sample that stands in for row `row` of that batch, as LEAT_ON_ERROR_SUBSTITUTE chooses it from its
- * `*attempt`-th try on (0: the first), with what came after the try that it was in `*attempt`. For callers who find a sample broken that
- * decodes. INVALID: the loader has another policy; RANGE; DECODE: no try is left. */
-LEAT_API int leat_loader_substitute(struct leat_loader *loader, uint64_t epoch, uint64_t step, uint64_t row, unsigned *attempt,
-                                    struct leat_batch **out, struct leat_error *error);
+/* A batch of one row: the sample that stands in for row `row` of that batch, as LEAT_ON_ERROR_SUBSTITUTE chooses it
+ * from its
+ * `*attempt`-th try on (0: the first), with what came after the try that it was in `*attempt`. For callers who find a
+ * sample broken that decodes. INVALID: the loader has another policy; RANGE; DECODE: no try is left. */
+LEAT_API int leat_loader_substitute(struct leat_loader *loader, uint64_t epoch, uint64_t step, uint64_t row,
+                                    unsigned *attempt, struct leat_batch **out, struct leat_error *error);
 /* Statistics as JSON text; docs/architecture.md names the keys. Any thread. */
 LEAT_API int leat_loader_stats(const struct leat_loader *loader, char **json, struct leat_error *error);
 
-/* The memory of a loader of region 1 (memfd), for other processes to map: its descriptor, borrowed, and size. What they find at
- * leat_buffer_offset is a buffer of a batch, as long as a reference to that is held. UNSUPPORTED: private memory. */
+/* The memory of a loader of region 1 (memfd), for other processes to map: its descriptor, borrowed, and size. What they
+ * find at leat_buffer_offset is a buffer of a batch, as long as a reference to that is held. UNSUPPORTED: private
+ * memory. */
 LEAT_API int leat_loader_region(const struct leat_loader *loader, int *fd, uint64_t *bytes, struct leat_error *error);
 
-/* ---- batches ----------------------------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 /* One output of a batch. Dense: `data` is an array of shape[0] = rows; `strides` in elements. Ragged: `data` holds
  * the values of all rows one after the other, shape[0] their number (shape[1..] that of one), and `offsets` rows + 1
@@ -556,11 +581,11 @@ LEAT_API int leat_batch_error(const struct leat_batch *batch, size_t i, struct l
 /* Gives up the batch and the references to buffers that it holds. NULL is allowed. Any thread. */
 LEAT_API void leat_batch_free(struct leat_batch *batch);
 
-/* ---- chains of operators, outside of a loader ------------------------------------------------------------------------ */
+/* ---- chains of operators, outside of a loader ------------------------------------------------ */
 
 /*
- * The operators of one output, for single values that come from elsewhere than a data set's batches: what stands behind a
- * function in Python, or before one that takes images of open size. Results are those of a loader, byte for byte.
+ * The operators of one output, for single values that come from elsewhere than a data set's batches: what stands behind
+ * a function in Python, or before one that takes images of open size. Results are those of a loader, byte for byte.
  */
 struct leat_chain; /* one thread at a time */
 
@@ -575,23 +600,25 @@ struct leat_chain_result {
     int64_t strides[LEAT_MAX_DIMS]; /* in elements; 0 where `open` */
 };
 
-/* Compiles a program (as of leat_loader_options) of one output over `field`, for values of its type. Unlike a loader's output, it may end
- * in images of open size. The table of functions is copied. Errors: INVALID, TYPE, NOT_FOUND, NOMEM. */
-LEAT_API int leat_chain_open(const struct leat_field *field, const char *program, const struct leat_native *functions, size_t n_functions,
-                             struct leat_chain **out, struct leat_error *error);
+/* Compiles a program (as of leat_loader_options) of one output over `field`, for values of its type. Unlike a loader's
+ * output, it may end in images of open size. The table of functions is copied. Errors: INVALID, TYPE, NOT_FOUND,
+ * NOMEM. */
+LEAT_API int leat_chain_open(const struct leat_field *field, const char *program, const struct leat_native *functions,
+                             size_t n_functions, struct leat_chain **out, struct leat_error *error);
 LEAT_API void leat_chain_free(struct leat_chain *chain); /* NULL is allowed */
 LEAT_API void leat_chain_describe(const struct leat_chain *chain, struct leat_chain_result *out);
-/* One value of `length` bytes through the chain, under the key of its row; `sample` is its id, or LEAT_NO_SAMPLE. `out` is ended with
- * leat_value_clear. Photos are decoded to their end. Errors: DECODE, OPERATOR (the value's fault), INVALID (its length), NOMEM. */
+/* One value of `length` bytes through the chain, under the key of its row; `sample` is its id, or LEAT_NO_SAMPLE. `out`
+ * is ended with leat_value_clear. Photos are decoded to their end. Errors: DECODE, OPERATOR (the value's fault),
+ * INVALID (its length), NOMEM. */
 LEAT_API int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length, uint64_t key, int64_t sample,
                               struct leat_value *out, struct leat_error *error);
 
-/* ---- worker processes ----------------------------------------------------------------------------------------------- */
+/* ---- worker processes ------------------------------------------------------------------------ */
 
 /*
- * How a process has other processes compute its batches: for data sets and functions in Python. The parent cuts slots from
- * memory that it shares with its workers, and publishes batches on a board; workers take units (runs of rows) from it and
- * write rows straight into the slots. Starting processes, and what a row is, is the caller's.
+ * How a process has other processes compute its batches: for data sets and functions in Python. The parent cuts slots
+ * from memory that it shares with its workers, and publishes batches on a board; workers take units (runs of rows) from
+ * it and write rows straight into the slots. Starting processes, and what a row is, is the caller's.
  *
  *     parent                                   worker
  *     leat_pool_new, leat_board_new            leat_share_attach (unless forked), leat_pool_attach, leat_board_attach
@@ -603,12 +630,13 @@ LEAT_API int leat_chain_apply(struct leat_chain *chain, const void *data, uint64
 LEAT_API int leat_share_descriptor(int *fd, struct leat_error *error);
 /* In a worker process that was not forked: maps the parent's shared memory. IO, NOMEM. */
 LEAT_API int leat_share_attach(int fd, struct leat_error *error);
-/* Bytes in slots that are held. Gives free pages back to the system if more than `keep` bytes are resident. Any thread. */
+/* Bytes in slots that are held. Gives free pages back to the system if more than `keep` bytes are resident. Any
+ * thread. */
 LEAT_API uint64_t leat_share_used(void);
 LEAT_API void leat_share_trim(uint64_t keep);
 
-/* A piece of the shared memory: whole pages, counted, of the process that cut it. Any thread. Its content is not cleared.
- * HELD: slots that are held leave no room; NOMEM. */
+/* A piece of the shared memory: whole pages, counted, of the process that cut it. Any thread. Its content is not
+ * cleared. HELD: slots that are held leave no room; NOMEM. */
 struct leat_slot;
 LEAT_API int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *error);
 LEAT_API void leat_slot_retain(struct leat_slot *slot);
@@ -621,25 +649,28 @@ LEAT_API uint32_t leat_slot_references(const struct leat_slot *slot); /* as they
 #define LEAT_POOL_WORKERS 1024
 #define LEAT_BOARD_BUFFERS 32
 
-/* What workers have in common: where they sleep, and what each is doing. `thread`: this worker is a thread of the parent. INVALID, NOMEM,
- * HELD. */
+/* What workers have in common: where they sleep, and what each is doing. `thread`: this worker is a thread of the
+ * parent. INVALID, NOMEM, HELD. */
 struct leat_pool;
 LEAT_API int leat_pool_new(unsigned n_workers, struct leat_pool **out, struct leat_error *error);
-LEAT_API int leat_pool_attach(uint64_t offset, unsigned worker, bool thread, struct leat_pool **out, struct leat_error *error);
+LEAT_API int leat_pool_attach(uint64_t offset, unsigned worker, bool thread, struct leat_pool **out,
+                              struct leat_error *error);
 LEAT_API void leat_pool_free(struct leat_pool *pool); /* NULL is allowed; after its boards */
 LEAT_API uint64_t leat_pool_offset(const struct leat_pool *pool);
-/* A worker sleeps until something was published since it had `seen` the count, a wake, a signal, or the time is over. */
+/* A worker sleeps until something was published since it had `seen` the count, a wake, a signal, or the time is
+ * over. */
 LEAT_API uint32_t leat_pool_seen(const struct leat_pool *pool);
 LEAT_API void leat_pool_sleep(struct leat_pool *pool, uint32_t seen, int64_t timeout_ms);
 LEAT_API void leat_pool_wake(struct leat_pool *pool);
-/* What a worker works on: board (its offset), serial (0: nothing), row of the batch; units taken and time spent so far. */
+/* What a worker works on: board (its offset), serial (0: nothing), row of the batch; units taken and time spent so
+ * far. */
 struct leat_pool_worker {
     uint64_t board, serial, busy_ns;
     uint32_t row, units, messages; /* messages: announced */
 };
 LEAT_API void leat_pool_worker(const struct leat_pool *pool, unsigned worker, struct leat_pool_worker *out);
 LEAT_API void leat_pool_forget(struct leat_pool *pool, unsigned worker); /* it is dead */
-LEAT_API uint32_t leat_pool_messages(const struct leat_pool *pool);      /* announced by all workers so far, modulo 2^32 */
+LEAT_API uint32_t leat_pool_messages(const struct leat_pool *pool); /* announced by all workers so far, modulo 2^32 */
 
 /* One batch as it is published. Serials count from 1 without a gap. Offsets are those of slots. */
 struct leat_board_batch {
@@ -663,30 +694,36 @@ struct leat_board_unit {
 /* A board of at most n_entries batches in flight, of at most max_units units each (longer runs are made of more rows).
  * The parent uses it from one thread at a time. INVALID, NOMEM, HELD. */
 struct leat_board;
-LEAT_API int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_units, double weight, struct leat_board **out,
-                            struct leat_error *error);
-LEAT_API int leat_board_attach(struct leat_pool *pool, uint64_t offset, bool thread, struct leat_board **out, struct leat_error *error);
+LEAT_API int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_units, double weight,
+                            struct leat_board **out, struct leat_error *error);
+LEAT_API int leat_board_attach(struct leat_pool *pool, uint64_t offset, bool thread, struct leat_board **out,
+                               struct leat_error *error);
 LEAT_API void leat_board_free(struct leat_board *board); /* NULL is allowed */
 LEAT_API uint64_t leat_board_offset(const struct leat_board *board);
-LEAT_API void *leat_board_at(const struct leat_board *board, uint64_t offset); /* of a slot: its memory in this process */
+LEAT_API void *leat_board_at(const struct leat_board *board,
+                             uint64_t offset); /* of a slot: its memory in this process */
 
-/* Parent: publishes the next batch (INVALID: its entry is in use, or there is no such owner); gives one that was published
- * without a layout the place of its rows, for the units that are taken from then on (INVALID: it has one, or is not in flight).
- * What is said below of a batch that is not in flight has no effect. */
-LEAT_API int leat_board_publish(struct leat_board *board, const struct leat_board_batch *batch, struct leat_error *error);
-LEAT_API int leat_board_place(struct leat_board *board, uint64_t serial, uint32_t layout, const uint64_t *buffers, uint32_t n_buffers,
-                              struct leat_error *error);
+/* Parent: publishes the next batch (INVALID: its entry is in use, or there is no such owner); gives one that was
+ * published without a layout the place of its rows, for the units that are taken from then on (INVALID: it has one, or
+ * is not in flight). What is said below of a batch that is not in flight has no effect. */
+LEAT_API int leat_board_publish(struct leat_board *board, const struct leat_board_batch *batch,
+                                struct leat_error *error);
+LEAT_API int leat_board_place(struct leat_board *board, uint64_t serial, uint32_t layout, const uint64_t *buffers,
+                              uint32_t n_buffers, struct leat_error *error);
 /* Whether all units are done. `exactly`: looks at each, as is needed once a worker has died. */
 LEAT_API bool leat_board_complete(const struct leat_board *board, uint64_t serial, bool exactly);
-LEAT_API int64_t leat_board_spent_ns(const struct leat_board *board, uint64_t serial);       /* by workers, on units without message */
-LEAT_API void leat_board_received(struct leat_board *board, uint64_t serial, uint32_t unit); /* the message of a unit is here */
+LEAT_API int64_t leat_board_spent_ns(const struct leat_board *board,
+                                     uint64_t serial); /* by workers, on units without message */
+LEAT_API void leat_board_received(struct leat_board *board, uint64_t serial,
+                                  uint32_t unit); /* the message of a unit is here */
 /* Ends a batch that is complete, or cancelled with nothing running: its entry is free. */
 LEAT_API void leat_board_retire(struct leat_board *board, uint64_t serial);
 /* Takes its queued units away. True: none is running. */
 LEAT_API bool leat_board_cancel(struct leat_board *board, uint64_t serial);
-/* What a dead worker had taken is queued again, but for units for which visit (may be NULL) returns not 0. How many there were. */
-LEAT_API unsigned leat_board_requeue(struct leat_board *board, unsigned worker, int (*visit)(void *user, uint64_t serial, uint32_t unit),
-                                     void *user);
+/* What a dead worker had taken is queued again, but for units for which visit (may be NULL) returns not 0. How many
+ * there were. */
+LEAT_API unsigned leat_board_requeue(struct leat_board *board, unsigned worker,
+                                     int (*visit)(void *user, uint64_t serial, uint32_t unit), void *user);
 /* Waits until a batch is complete or a message sent since `seen`, a signal, or the time is over. */
 LEAT_API uint32_t leat_board_seen(const struct leat_board *board);
 LEAT_API void leat_board_wait(struct leat_board *board, uint32_t seen, int64_t timeout_ms);
@@ -699,19 +736,20 @@ LEAT_API void leat_board_at_row(struct leat_board *board, uint32_t row);
 LEAT_API void leat_board_message(struct leat_board *board);
 LEAT_API void leat_board_finish(struct leat_board *board, const struct leat_board_unit *unit, bool sent);
 LEAT_API bool leat_board_closed(const struct leat_board *board);
-/* Time that workers gave this board, over its weight: the board with the least goes first. A new one starts at the others'. */
+/* Time that workers gave this board, over its weight: the board with the least goes first. A new one starts at the
+ * others'. */
 LEAT_API uint64_t leat_board_served_ns(const struct leat_board *board);
 LEAT_API void leat_board_start_at(struct leat_board *board, uint64_t served_ns);
 
 /* In a worker process: ends it, at once, when the process behind this descriptor (pidfd_open) has ended. NOMEM. */
 LEAT_API int leat_worker_watch(int pidfd, struct leat_error *error);
 
-/* ---- order without a loader ------------------------------------------------------------------------------------------- */
+/* ---- order without a loader ------------------------------------------------------------------ */
 
 /* Rows [first, first + n) of epoch `epoch` of the order that a loader with shuffle and this seed gives `count` samples.
  * Any thread. RANGE, NOMEM. */
-LEAT_API int leat_order_shuffled(uint64_t count, uint64_t seed, uint64_t epoch, uint64_t first, uint64_t n, int64_t *positions,
-                                 struct leat_error *error);
+LEAT_API int leat_order_shuffled(uint64_t count, uint64_t seed, uint64_t epoch, uint64_t first, uint64_t n,
+                                 int64_t *positions, struct leat_error *error);
 /* The random key of a row. */
 LEAT_API uint64_t leat_row_key(uint64_t seed, uint64_t epoch, uint64_t row);
 

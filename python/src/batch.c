@@ -52,7 +52,8 @@ static PyObject *batch_outputs(PyObject *self, PyObject *none)
     (void)none;
     for (size_t i = 0; list && i < n; i++) {
         leat_batch_tensor(handle_of(self), i, &t); /* cannot fail: i is below the number of outputs */
-        PyObject *item = Py_BuildValue("(sisN)", t.name, (int)t.kind, leat_dtype_name(t.dtype), PyBool_FromLong(t.offsets != NULL));
+        PyObject *item =
+            Py_BuildValue("(sisN)", t.name, (int)t.kind, leat_dtype_name(t.dtype), PyBool_FromLong(t.offsets != NULL));
         if (!item || PyList_Append(list, item))
             Py_CLEAR(list);
         Py_XDECREF(item);
@@ -107,7 +108,8 @@ static PyObject *batch_text(PyObject *self, PyObject *number)
     }
     PyObject *list = PyList_New((Py_ssize_t)rows);
     for (uint64_t i = 0; list && i < rows; i++) {
-        PyObject *s = PyUnicode_DecodeUTF8((const char *)t.data + t.offsets[i], (Py_ssize_t)(t.offsets[i + 1] - t.offsets[i]), NULL);
+        PyObject *s = PyUnicode_DecodeUTF8((const char *)t.data + t.offsets[i],
+                                           (Py_ssize_t)(t.offsets[i + 1] - t.offsets[i]), NULL);
         if (!s || PyList_SetItem(list, (Py_ssize_t)i, s))
             Py_CLEAR(list);
     }
@@ -122,7 +124,8 @@ static PyObject *batch_errors(PyObject *self, PyObject *none)
     (void)none;
     for (size_t i = 0; list && i < n; i++) {
         leat_batch_error(handle_of(self), i, &e); /* cannot fail: i is below their number */
-        PyObject *item = Py_BuildValue("(KLLs)", (unsigned long long)e.row, (long long)e.planned, (long long)e.delivered, e.reason);
+        PyObject *item =
+            Py_BuildValue("(KLLs)", (unsigned long long)e.row, (long long)e.planned, (long long)e.delivered, e.reason);
         if (!item || PyList_Append(list, item))
             Py_CLEAR(list);
         Py_XDECREF(item);

@@ -1,6 +1,6 @@
 /*
- * Slots, pools and boards (the section "worker processes" of leat/leat.h) as Python objects. A board is used by one thread
- * at a time; waiting is done without the GIL.
+ * Slots, pools and boards (the section "worker processes" of leat/leat.h) as Python objects. A board is used by one
+ * thread at a time; waiting is done without the GIL.
  */
 #include "leat_py.h"
 
@@ -13,7 +13,7 @@ static void *new_object(PyTypeObject *type)
     return allocate(type, 0);
 }
 
-/* ---- Slot ---------------------------------------------------------------------------------------------------------- */
+/* ---- Slot ------------------------------------------------------------------------------------ */
 
 struct slot {
     PyObject_HEAD struct leat_slot *handle;
@@ -105,9 +105,10 @@ static PyType_Slot slot_slots[] = {
     {Py_tp_getset, slot_getters},
     {0, NULL},
 };
-PyType_Spec py_slot_spec = {.name = "leat._leat.Slot", .basicsize = sizeof(struct slot), .flags = Py_TPFLAGS_DEFAULT, .slots = slot_slots};
+PyType_Spec py_slot_spec = {
+    .name = "leat._leat.Slot", .basicsize = sizeof(struct slot), .flags = Py_TPFLAGS_DEFAULT, .slots = slot_slots};
 
-/* ---- Pool ---------------------------------------------------------------------------------------------------------- */
+/* ---- Pool ------------------------------------------------------------------------------------ */
 
 struct pool {
     PyObject_HEAD struct leat_pool *handle;
@@ -189,7 +190,8 @@ static PyObject *pool_worker(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "I:worker", &worker))
         return NULL;
     leat_pool_worker(((struct pool *)self)->handle, worker, &w);
-    return Py_BuildValue("KKIIK", (unsigned long long)w.board, (unsigned long long)w.serial, w.row, w.units, (unsigned long long)w.busy_ns);
+    return Py_BuildValue("KKIIK", (unsigned long long)w.board, (unsigned long long)w.serial, w.row, w.units,
+                         (unsigned long long)w.busy_ns);
 }
 
 static PyObject *pool_messages(PyObject *self, PyObject *none)
@@ -234,7 +236,8 @@ static PyMethodDef pool_methods[] = {
     {"forget", pool_forget, METH_VARARGS, "forget(i): it is dead"},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef pool_getters[] = {{"offset", pool_offset, NULL, "what names it in workers", NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef pool_getters[] = {{"offset", pool_offset, NULL, "what names it in workers", NULL},
+                                     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot pool_slots[] = {
     {Py_tp_doc, (void *)"Pool(n_workers): what workers have in common."},
     {Py_tp_new, (void *)pool_new},
@@ -243,9 +246,10 @@ static PyType_Slot pool_slots[] = {
     {Py_tp_getset, pool_getters},
     {0, NULL},
 };
-PyType_Spec py_pool_spec = {.name = "leat._leat.Pool", .basicsize = sizeof(struct pool), .flags = Py_TPFLAGS_DEFAULT, .slots = pool_slots};
+PyType_Spec py_pool_spec = {
+    .name = "leat._leat.Pool", .basicsize = sizeof(struct pool), .flags = Py_TPFLAGS_DEFAULT, .slots = pool_slots};
 
-/* ---- Board --------------------------------------------------------------------------------------------------------- */
+/* ---- Board ----------------------------------------------------------------------------------- */
 
 struct board {
     PyObject_HEAD struct leat_board *handle;
@@ -271,7 +275,8 @@ struct leat_board_unit *py_board_unit(PyObject *object)
     return &((struct board *)object)->unit;
 }
 
-static PyObject *board_of(PyTypeObject *type, PyObject *pool, int rc, struct leat_board *handle, const struct leat_error *error)
+static PyObject *board_of(PyTypeObject *type, PyObject *pool, int rc, struct leat_board *handle,
+                          const struct leat_error *error)
 {
     if (rc)
         return py_raise(error);
@@ -343,8 +348,8 @@ static PyObject *board_publish(PyObject *self, PyObject *args)
     unsigned long long serial, payload, payload_bytes, seed, epoch, first_row, capacity;
     PyObject *buffers;
     struct leat_error error;
-    if (!PyArg_ParseTuple(args, "KIIiIIKKKKKKO:publish", &serial, &b.rows, &b.run, &b.owner, &b.layout, &b.kind, &payload, &payload_bytes,
-                          &seed, &epoch, &first_row, &capacity, &buffers) ||
+    if (!PyArg_ParseTuple(args, "KIIiIIKKKKKKO:publish", &serial, &b.rows, &b.run, &b.owner, &b.layout, &b.kind,
+                          &payload, &payload_bytes, &seed, &epoch, &first_row, &capacity, &buffers) ||
         take_offsets(buffers, b.buffers, &b.n_buffers))
         return NULL;
     b.serial = serial;
@@ -492,9 +497,10 @@ static PyObject *board_take(PyObject *self, PyObject *none)
     PyObject *buffers = offsets_tuple(b->buffers, b->n_buffers);
     if (!buffers)
         return NULL;
-    return Py_BuildValue("KIIIIIIKKKKKKN", (unsigned long long)b->serial, u->unit, u->first, u->n, b->rows, b->layout, b->kind,
-                         (unsigned long long)b->payload, (unsigned long long)b->payload_bytes, (unsigned long long)b->seed,
-                         (unsigned long long)b->epoch, (unsigned long long)b->first_row, (unsigned long long)b->capacity, buffers);
+    return Py_BuildValue("KIIIIIIKKKKKKN", (unsigned long long)b->serial, u->unit, u->first, u->n, b->rows, b->layout,
+                         b->kind, (unsigned long long)b->payload, (unsigned long long)b->payload_bytes,
+                         (unsigned long long)b->seed, (unsigned long long)b->epoch, (unsigned long long)b->first_row,
+                         (unsigned long long)b->capacity, buffers);
 }
 
 static PyObject *board_at_row(PyObject *self, PyObject *args)
@@ -555,20 +561,23 @@ static PyObject *board_offset(PyObject *self, void *closure)
 static PyMethodDef board_methods[] = {
     {"attach", board_attach, METH_VARARGS | METH_CLASS, "attach(pool, offset, thread): in a worker"},
     {"publish", board_publish, METH_VARARGS,
-     "publish(serial, rows, run, owner, layout, kind, payload, payload_bytes, seed, epoch, first_row, capacity, buffers)"},
+     "publish(serial, rows, run, owner, layout, kind, payload, payload_bytes, seed, epoch, first_row, capacity, "
+     "buffers)"},
     {"place", board_place, METH_VARARGS, "place(serial, layout, buffers): where the rows of a published batch go"},
     {"complete", board_complete, METH_VARARGS, "complete(serial, exactly)"},
     {"received", board_received, METH_VARARGS, "received(serial, unit): its message is here"},
     {"retire", board_retire, METH_VARARGS, "retire(serial): its entry is free"},
     {"cancel", board_cancel, METH_VARARGS, "cancel(serial): whether nothing of it runs"},
-    {"requeue", board_requeue, METH_VARARGS, "requeue(worker, visit): what a dead worker had, unless visit(serial, unit) says True"},
+    {"requeue", board_requeue, METH_VARARGS,
+     "requeue(worker, visit): what a dead worker had, unless visit(serial, unit) says True"},
     {"spent_ns", board_spent_ns, METH_VARARGS, "spent_ns(serial): by workers"},
     {"seen", board_seen, METH_NOARGS, "seen(): what wait() takes"},
     {"wait", board_wait, METH_VARARGS, "wait(seen, timeout_ms)"},
     {"close", board_close, METH_NOARGS, "close(): workers take nothing more"},
     {"closed", board_closed, METH_NOARGS, "closed()"},
     {"take", board_take, METH_NOARGS,
-     "take(): None, or (serial, unit, first, n, rows, layout, kind, payload, payload_bytes, seed, epoch, first_row, capacity, buffers)"},
+     "take(): None, or (serial, unit, first, n, rows, layout, kind, payload, payload_bytes, seed, epoch, first_row, "
+     "capacity, buffers)"},
     {"at_row", board_at_row, METH_VARARGS, "at_row(row): of the batch"},
     {"message", board_message, METH_NOARGS, "message(): one is being sent"},
     {"finish", board_finish, METH_VARARGS, "finish(sent): the unit that was taken"},
@@ -577,7 +586,8 @@ static PyMethodDef board_methods[] = {
     {"start_at", board_start_at, METH_VARARGS, "start_at(served_ns)"},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef board_getters[] = {{"offset", board_offset, NULL, "what names it in workers", NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef board_getters[] = {{"offset", board_offset, NULL, "what names it in workers", NULL},
+                                      {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot board_slots[] = {
     {Py_tp_doc, (void *)"Board(pool, n_entries, max_units, weight): what workers are to do."},
     {Py_tp_new, (void *)board_new},
@@ -589,7 +599,7 @@ static PyType_Slot board_slots[] = {
 PyType_Spec py_board_spec = {
     .name = "leat._leat.Board", .basicsize = sizeof(struct board), .flags = Py_TPFLAGS_DEFAULT, .slots = board_slots};
 
-/* ---- functions ------------------------------------------------------------------------------------------------------ */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 PyObject *py_share_descriptor(PyObject *module, PyObject *none)
 {

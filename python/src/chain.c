@@ -19,8 +19,8 @@ static PyObject *chain_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     PyObject *shape, *functions;
     struct leat_error error;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "(sisiiO!)sO!:Chain", &field.name, &kind, &dtype, &layout, &flags, &PyTuple_Type, &shape, &program,
-                          &PyList_Type, &functions))
+    if (!PyArg_ParseTuple(args, "(sisiiO!)sO!:Chain", &field.name, &kind, &dtype, &layout, &flags, &PyTuple_Type,
+                          &shape, &program, &PyList_Type, &functions))
         return NULL;
     field.dtype = leat_dtype_from_name(dtype);
     if (!field.dtype || PyTuple_Size(shape) > LEAT_MAX_DIMS) {

@@ -42,7 +42,8 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
     PyObject *path = NULL, *index_dir = NULL;
     int labels, recheck, rc;
     (void)type;
-    if (!PyArg_ParseTuple(args, "O&siiO&:open", py_path_or_none, &path, &options.format, &labels, &recheck, py_path_or_none, &index_dir))
+    if (!PyArg_ParseTuple(args, "O&siiO&:open", py_path_or_none, &path, &options.format, &labels, &recheck,
+                          py_path_or_none, &index_dir))
         return NULL;
     options.labels = (enum leat_labels)labels;
     options.recheck = (enum leat_recheck)recheck;
@@ -243,7 +244,8 @@ static PyObject *dataset_ids(PyObject *self, PyObject *args)
     return bytes;
 }
 
-/* One stored value: bytes of a value without a shape of its own, else Memory. A photo may be either: stored as pixels it has a shape. */
+/* One stored value: bytes of a value without a shape of its own, else Memory. A photo may be either: stored as pixels
+ * it has a shape. */
 static PyObject *dataset_read(PyObject *self, PyObject *args)
 {
     unsigned long long position;
@@ -280,7 +282,8 @@ static PyObject *dataset_column(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef dataset_methods[] = {
-    {"open", (PyCFunction)(void (*)(void))dataset_open, METH_VARARGS | METH_CLASS, "open(path, format, labels, recheck, index_dir)"},
+    {"open", (PyCFunction)(void (*)(void))dataset_open, METH_VARARGS | METH_CLASS,
+     "open(path, format, labels, recheck, index_dir)"},
     {"count", dataset_count, METH_NOARGS, "count(): number of samples"},
     {"fields", dataset_fields, METH_NOARGS, "fields(): (name, kind, dtype, layout, flags, shape) of each"},
     {"classes", dataset_classes, METH_NOARGS, "classes(): names"},

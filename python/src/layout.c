@@ -1,13 +1,14 @@
 /*
- * A layout: how samples of a Python data set that all look alike (a number, an array, a tensor, or tuples, lists and dicts
- * of these) lie in the buffers of a batch: one buffer per leaf, one row per sample. Workers write samples there as they come
- * from the data set; the parent makes the batch's tensors over the buffers, in the containers in which PyTorch's default_collate
- * puts them. A sample that looks different is not written; the caller deals with it.
+ * A layout: how samples of a Python data set that all look alike (a number, an array, a tensor, or tuples, lists and
+ * dicts of these) lie in the buffers of a batch: one buffer per leaf, one row per sample. Workers write samples there
+ * as they come from the data set; the parent makes the batch's tensors over the buffers, in the containers in which
+ * PyTorch's default_collate puts them. A sample that looks different is not written; the caller deals with it.
  *
  *     spec:   ("leaf", kind, code, bits, format, shape, type)        kind: INT ... OBJECT below
  *             ("tuple" | "list", [spec, ...])   ("dict", [key, ...], [spec, ...])
  *
- * Strings and bytes (OBJECT) are not written: they are appended to a list, row by row, which the worker sends by itself.
+ * Strings and bytes (OBJECT) are not written: they are appended to a list, row by row, which the worker sends by
+ * itself.
  */
 #include "leat_py.h"
 
@@ -25,7 +26,7 @@ struct node {
     unsigned ndim, buffer;
     int64_t shape[LEAT_MAX_DIMS + 1]; /* [0] is the batch's rows */
     size_t bytes;                     /* of a row */
-    PyObject *type;                   /* class of the sample's leaf; TENSOR: (class, dtype, what to view it as or None) */
+    PyObject *type; /* class of the sample's leaf; TENSOR: (class, dtype, what to view it as or None) */
     /* containers */
     size_t n;
     struct node *children;
@@ -44,7 +45,7 @@ static _Thread_local struct {
     uint64_t turn; /* counts what was begun: the same row may be made twice */
 } current;
 
-/* ---- making one ---------------------------------------------------------------------------------------------------- */
+/* ---- making one ------------------------------------------------------------------------------ */
 
 static void node_clear(struct node *node)
 {
@@ -83,7 +84,8 @@ static int take_leaf(PyObject *spec, struct node *node, struct layout *l)
     PyObject *shape, *type;
     if (!PyArg_ParseTuple(spec, "sibbsO!O", &format, &kind, &code, &bits, &format, &PyTuple_Type, &shape, &type))
         return -1;
-    if (kind < INT || kind > OBJECT || bits % 8 || strlen(format) >= sizeof node->format || PyTuple_Size(shape) > LEAT_MAX_DIMS - 1)
+    if (kind < INT || kind > OBJECT || bits % 8 || strlen(format) >= sizeof node->format ||
+        PyTuple_Size(shape) > LEAT_MAX_DIMS - 1)
         goto wrong;
     node->kind = (enum kind)kind;
     node->code = code;
@@ -177,7 +179,7 @@ static void layout_dealloc(PyObject *self)
     py_object_free(self);
 }
 
-/* ---- writing a sample ------------------------------------------------------------------------------------------------ */
+/* ---- writing a sample ------------------------------------------------------------------------ */
 
 enum fit { ERROR = -1, FITS = 0, DIFFERS = 1 };
 
@@ -194,8 +196,8 @@ static uint8_t *cell(const struct node *leaf, const struct place *place)
 }
 
 /* n elements that lie `stride` bytes apart. */
-#define COPY_APART(type)                                                                                                                   \
-    for (Py_ssize_t i = 0; i < n; i++, dst += sizeof(type), src += stride)                                                                 \
+#define COPY_APART(type)                                                                                               \
+    for (Py_ssize_t i = 0; i < n; i++, dst += sizeof(type), src += stride)                                             \
     memcpy(dst, src, sizeof(type))
 static void copy_apart(uint8_t *dst, const uint8_t *src, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t item)
 {
@@ -218,9 +220,10 @@ static void copy_apart(uint8_t *dst, const uint8_t *src, Py_ssize_t n, Py_ssize_
     }
 }
 
-/* An array with any strides to memory in C order: a permuted image, mostly. PyBuffer_ToContiguous goes element by element, and
- * takes longer than decoding a photo. */
-static void copy_strided(uint8_t *dst, const uint8_t *src, int ndim, const Py_ssize_t *shape, const Py_ssize_t *strides, Py_ssize_t item)
+/* An array with any strides to memory in C order: a permuted image, mostly. PyBuffer_ToContiguous goes element by
+ * element, and takes longer than decoding a photo. */
+static void copy_strided(uint8_t *dst, const uint8_t *src, int ndim, const Py_ssize_t *shape, const Py_ssize_t *strides,
+                         Py_ssize_t item)
 {
     if (!ndim) {
         memcpy(dst, src, (size_t)item);
@@ -246,8 +249,8 @@ static enum fit write_buffer(const struct node *leaf, PyObject *object, const st
         PyErr_Clear(); /* a type that has none, such as datetime64 */
         return DIFFERS;
     }
-    bool fits =
-        view.ndim == (int)leaf->ndim && view.format && strcmp(view.format, leaf->format) == 0 && view.len == (Py_ssize_t)leaf->bytes;
+    bool fits = view.ndim == (int)leaf->ndim && view.format && strcmp(view.format, leaf->format) == 0 &&
+                view.len == (Py_ssize_t)leaf->bytes;
     for (unsigned i = 0; fits && i < leaf->ndim; i++)
         fits = view.shape[i] == (Py_ssize_t)leaf->shape[i + 1];
     enum fit fit = fits ? FITS : DIFFERS;
@@ -333,7 +336,8 @@ static enum fit write_node(const struct node *node, PyObject *object, const stru
             return DIFFERS;
         break;
     default:
-        if (!(node->kind == TUPLE ? PyTuple_CheckExact(object) : PyList_CheckExact(object)) || (size_t)PySequence_Size(object) != node->n)
+        if (!(node->kind == TUPLE ? PyTuple_CheckExact(object) : PyList_CheckExact(object)) ||
+            (size_t)PySequence_Size(object) != node->n)
             return DIFFERS;
     }
     for (size_t i = 0; i < node->n; i++) {
@@ -367,9 +371,9 @@ static enum fit write_sample(const struct layout *l, PyObject *sample, const str
     return fit;
 }
 
-/* fill(board, dataset, first, end, before, objects): rows [first, end) of the unit that the board has taken, whose payload is
- * int64 indices: (row, None) when all are written, or (row, sample) where one does not fit. An exception of the data set's
- * passes through; the board knows the row. before(seed, epoch, row) or None is called ahead of each. */
+/* fill(board, dataset, first, end, before, objects): rows [first, end) of the unit that the board has taken, whose
+ * payload is int64 indices: (row, None) when all are written, or (row, sample) where one does not fit. An exception of
+ * the data set's passes through; the board knows the row. before(seed, epoch, row) or None is called ahead of each. */
 static PyObject *layout_fill(PyObject *self, PyObject *args)
 {
     struct layout *l = (struct layout *)self;
@@ -399,8 +403,9 @@ static PyObject *layout_fill(PyObject *self, PyObject *args)
         if (indices[row] <= INT64_MIN + 16) /* the parent has taken it out */
             return Py_BuildValue("IO", row, Py_NotImplemented);
         if (before != Py_None) {
-            PyObject *nothing = PyObject_CallFunction(before, "KKK", (unsigned long long)batch->seed, (unsigned long long)batch->epoch,
-                                                      (unsigned long long)(batch->first_row + row));
+            PyObject *nothing =
+                PyObject_CallFunction(before, "KKK", (unsigned long long)batch->seed, (unsigned long long)batch->epoch,
+                                      (unsigned long long)(batch->first_row + row));
             if (!nothing)
                 return NULL;
             Py_DECREF(nothing);
@@ -455,7 +460,7 @@ static PyObject *layout_store(PyObject *self, PyObject *args)
     return fit == ERROR ? NULL : PyBool_FromLong(fit == FITS);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct reading {
     struct leat_slot **slots;
@@ -505,7 +510,8 @@ static PyObject *layout_batch(PyObject *self, PyObject *args)
     struct leat_slot *slots[LEAT_BOARD_BUFFERS];
     struct reading r = {.slots = slots};
     PyObject *tuple, *objects;
-    if (!PyArg_ParseTuple(args, "OKOO:batch", &tuple, &r.rows, &r.tensor, &objects) || take_slots(l, tuple, r.rows, slots))
+    if (!PyArg_ParseTuple(args, "OKOO:batch", &tuple, &r.rows, &r.tensor, &objects) ||
+        take_slots(l, tuple, r.rows, slots))
         return NULL;
     r.objects = PyObject_GetIter(objects);
     if (!r.objects)
@@ -545,17 +551,20 @@ static PyType_Slot layout_slots[] = {
     {Py_tp_getset, layout_getters},
     {0, NULL},
 };
-PyType_Spec py_layout_spec = {
-    .name = "leat._leat.Layout", .basicsize = sizeof(struct layout), .flags = Py_TPFLAGS_DEFAULT, .slots = layout_slots};
+PyType_Spec py_layout_spec = {.name = "leat._leat.Layout",
+                              .basicsize = sizeof(struct layout),
+                              .flags = Py_TPFLAGS_DEFAULT,
+                              .slots = layout_slots};
 
-/* ---- the row at hand --------------------------------------------------------------------------------------------------- */
+/* ---- the row at hand ------------------------------------------------------------------------- */
 
 PyObject *py_current_row(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
     if (!current.known)
         Py_RETURN_NONE;
-    return Py_BuildValue("KKK", (unsigned long long)current.seed, (unsigned long long)current.epoch, (unsigned long long)current.row);
+    return Py_BuildValue("KKK", (unsigned long long)current.seed, (unsigned long long)current.epoch,
+                         (unsigned long long)current.row);
 }
 
 PyObject *py_current_turn(PyObject *module, PyObject *none)

@@ -30,10 +30,10 @@
 #endif
 
 /* Types, made when the module is imported. */
-extern PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type, *py_slot_type, *py_pool_type,
-    *py_board_type, *py_layout_type, *py_chain_type;
-extern PyType_Spec py_memory_spec, py_dataset_spec, py_writer_spec, py_loader_spec, py_batch_spec, py_slot_spec, py_pool_spec,
-    py_board_spec, py_layout_spec, py_chain_spec;
+extern PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type, *py_slot_type,
+    *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type;
+extern PyType_Spec py_memory_spec, py_dataset_spec, py_writer_spec, py_loader_spec, py_batch_spec, py_slot_spec,
+    py_pool_spec, py_board_spec, py_layout_spec, py_chain_spec;
 
 /* Sets the Python exception that belongs to the error and returns NULL. */
 PyObject *py_raise(const struct leat_error *error);
@@ -72,11 +72,14 @@ PyObject *py_memory_copy(const void *data, enum leat_dtype dtype, uint64_t count
 /* A DLPack capsule ("dltensor") over one output of a batch, or over its offsets. */
 PyObject *py_dlpack_of_tensor(const struct leat_tensor *tensor, bool offsets, uint64_t rows);
 
-/* The same over a slot of shared memory: dense, from `offset` bytes on, a type of DLPack. Memory: its bytes, writable. */
-PyObject *py_dlpack_of_slot(struct leat_slot *slot, uint64_t offset, uint8_t code, uint8_t bits, unsigned ndim, const int64_t *shape);
+/* The same over a slot of shared memory: dense, from `offset` bytes on, a type of DLPack. Memory: its bytes,
+ * writable. */
+PyObject *py_dlpack_of_slot(struct leat_slot *slot, uint64_t offset, uint8_t code, uint8_t bits, unsigned ndim,
+                            const int64_t *shape);
 PyObject *py_memory_of_slot(struct leat_slot *slot, uint64_t offset, uint64_t bytes);
 
-/* board.c: handles, borrowed; the unit that a worker's board has taken. NULL with an exception where the object is another. */
+/* board.c: handles, borrowed; the unit that a worker's board has taken. NULL with an exception where the object is
+ * another. */
 struct leat_slot *py_slot_handle(PyObject *object);
 struct leat_board *py_board_handle(PyObject *object);
 struct leat_board_unit *py_board_unit(PyObject *object);
@@ -92,8 +95,8 @@ PyObject *py_current_row(PyObject *module, PyObject *none);
 PyObject *py_current_turn(PyObject *module, PyObject *none);
 PyObject *py_set_current_row(PyObject *module, PyObject *args);
 
-/* loader.c: the table of a list of (address, whether it is of the flat form, what keeps it alive), to be freed with PyMem_Free; NULL
- * with an exception. */
+/* loader.c: the table of a list of (address, whether it is of the flat form, what keeps it alive), to be freed with
+ * PyMem_Free; NULL with an exception. */
 struct leat_native *py_native_table(PyObject *list);
 
 /* Takes the batch over. */

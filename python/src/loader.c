@@ -1,7 +1,7 @@
 /*
  * Loaders. The one hot call is next(): a batch that is ready is taken at once, with the GIL held, because giving the
- * GIL away and asking for it back can cost more than the batch did; only where there is none does it wait, in slices, without the
- * GIL, and looks for signals in between, so that Ctrl-C works however long a batch takes.
+ * GIL away and asking for it back can cost more than the batch did; only where there is none does it wait, in slices,
+ * without the GIL, and looks for signals in between, so that Ctrl-C works however long a batch takes.
  */
 #include "leat_py.h"
 
@@ -59,11 +59,11 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     int order, replacement, tail, on_error, in_order = 1, rc;
     unsigned long long batch, global, block, samples, seed, budget, held;
     long long epochs;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&O!|p:open", (char **)(uintptr_t)keywords, py_dataset_type,
-                                     &dataset, &batch, &global, &order, &block, &weights, &samples, &replacement, &positions, &seed,
-                                     &epochs, &tail, &o.rank, &o.world_size, &o.local_ranks, &on_error, py_path_or_none, &report,
-                                     &o.num_threads, &budget, &held, &o.weight, &o.program, &o.region, py_path_or_none, &log_dir,
-                                     &PyList_Type, &functions, &in_order))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&O!|p:open", (char **)(uintptr_t)keywords, py_dataset_type,
+            &dataset, &batch, &global, &order, &block, &weights, &samples, &replacement, &positions, &seed, &epochs,
+            &tail, &o.rank, &o.world_size, &o.local_ranks, &on_error, py_path_or_none, &report, &o.num_threads, &budget,
+            &held, &o.weight, &o.program, &o.region, py_path_or_none, &log_dir, &PyList_Type, &functions, &in_order))
         return NULL;
     o.batch_size = batch;
     o.global_batch_size = global;
@@ -134,7 +134,9 @@ static struct leat_loader *raise_closed(void)
 
 static struct leat_loader *raise_forked(void)
 {
-    py_raise_text(LEAT_E_FORKED, "a Loader works only in the process that opened it: open one after the fork; the data set may be shared");
+    py_raise_text(
+        LEAT_E_FORKED,
+        "a Loader works only in the process that opened it: open one after the fork; the data set may be shared");
     return NULL;
 }
 
@@ -468,7 +470,8 @@ static PyObject *loader_substitute(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef loader_methods[] = {
-    {"open", (PyCFunction)(void (*)(void))loader_open, METH_VARARGS | METH_KEYWORDS | METH_CLASS, "open(dataset, ...): see leat.Loader"},
+    {"open", (PyCFunction)(void (*)(void))loader_open, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+     "open(dataset, ...): see leat.Loader"},
     {"start", loader_start, METH_NOARGS, "start(): begins an epoch; the iteration's number"},
     {"next", loader_next, METH_O, "next(iteration): a Batch, or None at the end of the epoch"},
     {"poll", loader_poll, METH_O, "poll(iteration): a Batch that is ready, None at the end of the epoch, or False"},
@@ -482,7 +485,8 @@ static PyMethodDef loader_methods[] = {
     {"load_state", loader_load_state, METH_O, "load_state(JSON text)"},
     {"plan", loader_plan, METH_VARARGS, "plan(epoch, step): Memory of int64 ids"},
     {"batch_at", loader_batch_at, METH_VARARGS, "batch_at(epoch, step): that Batch, computed again"},
-    {"substitute", loader_substitute, METH_VARARGS, "substitute(epoch, step, row, attempt): (Batch of one row, the next attempt)"},
+    {"substitute", loader_substitute, METH_VARARGS,
+     "substitute(epoch, step, row, attempt): (Batch of one row, the next attempt)"},
     {"stats", loader_stats, METH_NOARGS, "stats(): JSON text"},
     {NULL, NULL, 0, NULL},
 };

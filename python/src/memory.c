@@ -4,8 +4,8 @@
  *     buffer of a batch  <-- one reference --  Memory           <-- base --  numpy.ndarray
  *                        <-- one reference --  DLManagedTensor  <----------  torch.Tensor
  *
- * An array or tensor holds its own output's buffer and nothing else: neither the batch nor the loader. A DLPack deleter may
- * run on any thread, without the GIL, and after the interpreter is gone: it touches no Python object.
+ * An array or tensor holds its own output's buffer and nothing else: neither the batch nor the loader. A DLPack deleter
+ * may run on any thread, without the GIL, and after the interpreter is gone: it touches no Python object.
  *
  * The structures of DLPack are an interface (version 0.x, "dltensor"), declared here as its specification has them.
  */
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- DLPack -------------------------------------------------------------------------------------------------------- */
+/* ---- DLPack ---------------------------------------------------------------------------------- */
 
 enum { DL_CPU = 1 };
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
@@ -113,7 +113,8 @@ PyObject *py_dlpack_of_tensor(const struct leat_tensor *t, bool offsets, uint64_
     return capsule;
 }
 
-PyObject *py_dlpack_of_slot(struct leat_slot *slot, uint64_t offset, uint8_t code, uint8_t bits, unsigned ndim, const int64_t *shape)
+PyObject *py_dlpack_of_slot(struct leat_slot *slot, uint64_t offset, uint8_t code, uint8_t bits, unsigned ndim,
+                            const int64_t *shape)
 {
     struct dl_block *block = malloc(sizeof *block);
     if (!block)
@@ -144,7 +145,7 @@ PyObject *py_dlpack_of_slot(struct leat_slot *slot, uint64_t offset, uint8_t cod
     return capsule;
 }
 
-/* ---- Memory -------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 struct memory {
     PyObject_HEAD void *data;
@@ -160,7 +161,8 @@ struct memory {
     void *block;
 };
 
-static struct memory *memory_new(void *data, enum leat_dtype dtype, unsigned ndim, const int64_t *shape, const int64_t *strides)
+static struct memory *memory_new(void *data, enum leat_dtype dtype, unsigned ndim, const int64_t *shape,
+                                 const int64_t *strides)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(py_memory_type, Py_tp_alloc);
     struct memory *m = (struct memory *)allocate(py_memory_type, 0);

@@ -1,14 +1,14 @@
 /*
- * The module itself: its types, its functions, and how an error of the library becomes a Python exception: the classes are
- * written in Python (leat/errors.py), which hands over a function that makes the exception.
+ * The module itself: its types, its functions, and how an error of the library becomes a Python exception: the classes
+ * are written in Python (leat/errors.py), which hands over a function that makes the exception.
  */
 #include "leat_py.h"
 
 #include <string.h>
 #include <unistd.h>
 
-PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type, *py_slot_type, *py_pool_type,
-    *py_board_type, *py_layout_type, *py_chain_type;
+PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type, *py_slot_type,
+    *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type;
 static PyObject *error_factory; /* leat.errors.from_status */
 
 PyObject *py_raise(const struct leat_error *e)
@@ -22,8 +22,8 @@ PyObject *py_raise(const struct leat_error *e)
     message = PyUnicode_DecodeUTF8(e->message, (Py_ssize_t)strlen(e->message), "replace");
     if (!file || !message)
         goto out;
-    exception = PyObject_CallFunction(error_factory, "iiLLOsO", e->code, e->sys_errno, (long long)e->sample, (long long)e->offset, file,
-                                      e->field, message);
+    exception = PyObject_CallFunction(error_factory, "iiLLOsO", e->code, e->sys_errno, (long long)e->sample,
+                                      (long long)e->offset, file, e->field, message);
     if (exception)
         PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
 out:
@@ -64,7 +64,7 @@ PyObject *py_text_take(char *text)
     return s;
 }
 
-/* ---- the guard ----------------------------------------------------------------------------------------------------- */
+/* ---- the guard ------------------------------------------------------------------------------- */
 
 void py_guard_init(struct py_guard *guard)
 {
@@ -104,7 +104,7 @@ void py_guard_unlock(struct py_guard *guard)
     pthread_mutex_unlock(&guard->mutex);
 }
 
-/* ---- functions ----------------------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static PyObject *set_error_factory(PyObject *module, PyObject *factory)
 {
@@ -152,9 +152,11 @@ static PyMethodDef functions[] = {
     {"share_descriptor", py_share_descriptor, METH_NOARGS, "share_descriptor(): of the memory shared with workers"},
     {"share_attach", py_share_attach, METH_O, "share_attach(descriptor, /): in a worker that was not forked"},
     {"share_used", py_share_used, METH_NOARGS, "share_used(): bytes of shared memory in use"},
-    {"share_trim", py_share_trim, METH_O, "share_trim(keep, /): gives free pages back where more than `keep` bytes are resident"},
+    {"share_trim", py_share_trim, METH_O,
+     "share_trim(keep, /): gives free pages back where more than `keep` bytes are resident"},
     {"worker_watch", py_worker_watch, METH_O, "worker_watch(pidfd, /): ends this process with that one"},
-    {"order_shuffled", py_order_shuffled, METH_VARARGS, "order_shuffled(count, seed, epoch, first, n): Memory of int64 positions"},
+    {"order_shuffled", py_order_shuffled, METH_VARARGS,
+     "order_shuffled(count, seed, epoch, first, n): Memory of int64 positions"},
     {"row_key", py_row_key, METH_VARARGS, "row_key(seed, epoch, row): its random key"},
     {"current_row", py_current_row, METH_NOARGS, "current_row(): (seed, epoch, row) that this thread makes, or None"},
     {"current_turn", py_current_turn, METH_NOARGS, "current_turn(): how many rows this thread has begun"},

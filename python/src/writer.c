@@ -25,7 +25,8 @@ static int parse_field(PyObject *tuple, struct leat_field *f)
     if (ndim < 0)
         return -1;
     if (ndim > LEAT_MAX_DIMS) {
-        PyErr_Format(PyExc_ValueError, "field %s has %zd dimensions: at most %d are possible", f->name, ndim, LEAT_MAX_DIMS);
+        PyErr_Format(PyExc_ValueError, "field %s has %zd dimensions: at most %d are possible", f->name, ndim,
+                     LEAT_MAX_DIMS);
         return -1;
     }
     f->kind = (enum leat_kind)kind;
@@ -73,8 +74,9 @@ static PyObject *writer_open(PyTypeObject *type, PyObject *args)
     PyObject *path = NULL, *field_list, *class_list;
     int check, overwrite, resume, photos, rc;
     unsigned long long shard_bytes;
-    if (!PyArg_ParseTuple(args, "O&O!pppKIzO!i:open", py_path_or_none, &path, &PyList_Type, &field_list, &check, &overwrite, &resume,
-                          &shard_bytes, &options.num_threads, &options.metadata, &PyList_Type, &class_list, &photos))
+    if (!PyArg_ParseTuple(args, "O&O!pppKIzO!i:open", py_path_or_none, &path, &PyList_Type, &field_list, &check,
+                          &overwrite, &resume, &shard_bytes, &options.num_threads, &options.metadata, &PyList_Type,
+                          &class_list, &photos))
         return NULL;
     options.check = check;
     options.overwrite = overwrite;
@@ -307,7 +309,8 @@ static PyObject *writer_bad(PyObject *self, PyObject *none)
         return NULL;
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && leat_writer_bad(handle, i, &bad); i++) {
-        PyObject *item = Py_BuildValue("(KNss)", (unsigned long long)bad.index, PyBool_FromLong(bad.skipped), bad.name, bad.reason);
+        PyObject *item =
+            Py_BuildValue("(KNss)", (unsigned long long)bad.index, PyBool_FromLong(bad.skipped), bad.name, bad.reason);
         if (!item || PyList_Append(list, item))
             Py_CLEAR(list);
         Py_XDECREF(item);

@@ -34,13 +34,15 @@ static void walk_cgroup(const char *controller, void (*visit)(const char *dir, v
         *path++ = 0;
         path[strcspn(path, "\n")] = 0;
         bool v2 = !*controller && !*list, v1 = false;
-        for (char *save = NULL, *name = strtok_r(list, ",", &save); name && *controller; name = strtok_r(NULL, ",", &save))
+        for (char *save = NULL, *name = strtok_r(list, ",", &save); name && *controller;
+             name = strtok_r(NULL, ",", &save))
             v1 |= !strcmp(name, controller);
         if (!v1 && !v2)
             continue;
         for (;;) {
             char dir[4400];
-            snprintf(dir, sizeof dir, "/sys/fs/cgroup%s%s%s", *controller ? "/" : "", controller, strcmp(path, "/") ? path : "");
+            snprintf(dir, sizeof dir, "/sys/fs/cgroup%s%s%s", *controller ? "/" : "", controller,
+                     strcmp(path, "/") ? path : "");
             visit(dir, user);
             char *slash = strrchr(path, '/');
             if (!slash || !path[0] || !strcmp(path, "/"))
@@ -69,7 +71,8 @@ static void lower_cores(const char *dir, void *user)
     long long quota = -1, period = 100000;
     if (!read_numbers(dir, "cpu.max", &quota, &period)) {
         long long unused;
-        if (!read_numbers(dir, "cpu.cfs_quota_us", &quota, &unused) || !read_numbers(dir, "cpu.cfs_period_us", &period, &unused))
+        if (!read_numbers(dir, "cpu.cfs_quota_us", &quota, &unused) ||
+            !read_numbers(dir, "cpu.cfs_period_us", &period, &unused))
             return;
     }
     if (quota > 0 && period > 0 && (quota + period - 1) / period < *cores)
@@ -100,8 +103,9 @@ static void lower_memory(const char *dir, void *user)
 {
     uint64_t *bytes = user;
     long long limit, unused;
-    if ((read_numbers(dir, "memory.max", &limit, &unused) || read_numbers(dir, "memory.limit_in_bytes", &limit, &unused)) && limit > 0 &&
-        (uint64_t)limit < *bytes)
+    if ((read_numbers(dir, "memory.max", &limit, &unused) ||
+         read_numbers(dir, "memory.limit_in_bytes", &limit, &unused)) &&
+        limit > 0 && (uint64_t)limit < *bytes)
         *bytes = (uint64_t)limit;
 }
 
@@ -118,8 +122,8 @@ uint64_t leat_memory_allowed(void)
 }
 
 #if defined(__x86_64__)
-/* Two that clang's __builtin_cpu_supports does not know by name. Processors with AVX2 have them; emulators and virtual machines that
- * hide some features may not. */
+/* Two that clang's __builtin_cpu_supports does not know by name. Processors with AVX2 have them; emulators and virtual
+ * machines that hide some features may not. */
 static bool has_lzcnt_and_movbe(void)
 {
     unsigned a, b, c, d;
@@ -137,8 +141,9 @@ static enum leat_isa detect(void)
         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") && has_lzcnt_and_movbe())
         best = LEAT_ISA_AVX2;
     if (best == LEAT_ISA_AVX2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-        __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vnni"))
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+        __builtin_cpu_supports("avx512vnni"))
         best = LEAT_ISA_AVX512;
 #endif
     return best;
@@ -146,17 +151,20 @@ static enum leat_isa detect(void)
 
 enum leat_isa leat_cpu_isa_wished(enum leat_isa best, const char *wish)
 {
-    static const char *const names[] = {[LEAT_ISA_PORTABLE] = "portable", [LEAT_ISA_AVX2] = "avx2", [LEAT_ISA_AVX512] = "avx512"};
+    static const char *const names[] = {
+        [LEAT_ISA_PORTABLE] = "portable", [LEAT_ISA_AVX2] = "avx2", [LEAT_ISA_AVX512] = "avx512"};
     if (!wish || !*wish)
         return best;
     for (enum leat_isa isa = LEAT_ISA_PORTABLE; isa <= LEAT_ISA_AVX512; isa++) {
         if (strcmp(wish, names[isa]) != 0)
             continue;
         if (isa > best)
-            leat_log(LEAT_LOG_WARNING, "LEAT_ISA=%s: this processor has no such instructions; %s is used", names[isa], names[best]);
+            leat_log(LEAT_LOG_WARNING, "LEAT_ISA=%s: this processor has no such instructions; %s is used", names[isa],
+                     names[best]);
         return isa < best ? isa : best;
     }
-    leat_log(LEAT_LOG_WARNING, "LEAT_ISA=%.100s is not known: it is portable, avx2 or avx512; %s is used", wish, names[best]);
+    leat_log(LEAT_LOG_WARNING, "LEAT_ISA=%.100s is not known: it is portable, avx2 or avx512; %s is used", wish,
+             names[best]);
     return best;
 }
 

@@ -1,6 +1,6 @@
 /*
- * What the machine offers this process: vector instructions; cores and memory are leat_cpu_count and leat_memory_allowed of
- * leat.h.
+ * What the machine offers this process: vector instructions; cores and memory are leat_cpu_count and
+ * leat_memory_allowed of leat.h.
  */
 #ifndef LEAT_BASE_CPU_H
 #define LEAT_BASE_CPU_H
@@ -12,17 +12,19 @@
 
 enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
 
-/* What functions of each set are compiled for, and cpu.c asks the processor for: all of it, since compilers use what they are given. */
+/* What functions of each set are compiled for, and cpu.c asks the processor for: all of it, since compilers use what
+ * they are given. */
 #define LEAT_TARGET_AVX2 __attribute__((target("avx2,fma,bmi,bmi2,lzcnt,popcnt,movbe")))
-#define LEAT_TARGET_AVX512                                                                                                                 \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni,avx2,fma,bmi,bmi2,lzcnt,popcnt,movbe")))
+#define LEAT_TARGET_AVX512                                                                                             \
+    __attribute__((target(                                                                                             \
+        "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni,avx2,fma,bmi,bmi2,lzcnt,popcnt,movbe")))
 
-/* The best instruction set of this machine, or what leat_cpu_isa_wished makes of it and the environment variable LEAT_ISA. Fixed at the
- * first call. */
+/* The best instruction set of this machine, or what leat_cpu_isa_wished makes of it and the environment variable
+ * LEAT_ISA. Fixed at the first call. */
 enum leat_isa leat_cpu_isa(void);
 
-/* `best`, lowered to the set of the name `wish` ("portable", "avx2", "avx512"; NULL or "": none). A name that is not known, or of a set
- * above `best`, lowers nothing and is said in the log. */
+/* `best`, lowered to the set of the name `wish` ("portable", "avx2", "avx512"; NULL or "": none). A name that is not
+ * known, or of a set above `best`, lowers nothing and is said in the log. */
 enum leat_isa leat_cpu_isa_wished(enum leat_isa best, const char *wish);
 
 #endif

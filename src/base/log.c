@@ -27,7 +27,8 @@ static void read_environment(void)
             known = true;
         }
     if (!known)
-        dprintf(2, "leat: LEAT_LOG=%.100s is not known: it is error, warning, info or debug; nothing is logged\n", wish);
+        dprintf(2, "leat: LEAT_LOG=%.100s is not known: it is error, warning, info or debug; nothing is logged\n",
+                wish);
     if (level_wanted && path) {
         int opened = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
         if (opened >= 0)
@@ -50,8 +51,8 @@ void leat_log(enum leat_log_level level, const char *format, ...)
     struct tm tm;
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &tm);
-    int n = snprintf(line, sizeof line, "leat %02d:%02d:%02d.%03ld %d %s: ", tm.tm_hour, tm.tm_min, tm.tm_sec, now.tv_nsec / 1000000,
-                     (int)gettid(), names[level]);
+    int n = snprintf(line, sizeof line, "leat %02d:%02d:%02d.%03ld %d %s: ", tm.tm_hour, tm.tm_min, tm.tm_sec,
+                     now.tv_nsec / 1000000, (int)gettid(), names[level]);
     va_list args;
     va_start(args, format);
     int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);

@@ -7,7 +7,8 @@
 
 enum leat_log_level { LEAT_LOG_ERROR = 1, LEAT_LOG_WARNING, LEAT_LOG_INFO, LEAT_LOG_DEBUG };
 
-/* Says on standard error, once, that LEAT_LOG is no level. Called where data sets and files are opened: a run may have nothing to log. */
+/* Says on standard error, once, that LEAT_LOG is no level. Called where data sets and files are opened: a run may have
+ * nothing to log. */
 void leat_log_check(void);
 
 /* Any thread. The level is read from the environment once. */

@@ -10,8 +10,8 @@
 #include "data/internal.h"
 
 /* The sources of a base in their order, those of joined bases included. */
-static int add_sources(const struct leat_base *base, json_t *shards, const char **format, struct leat_source_about *total,
-                       struct leat_error *error)
+static int add_sources(const struct leat_base *base, json_t *shards, const char **format,
+                       struct leat_source_about *total, struct leat_error *error)
 {
     for (size_t i = 0; i < base->n_joined; i++) {
         int rc = add_sources(base->joined[i], shards, format, total, error);
@@ -37,13 +37,16 @@ static int add_sources(const struct leat_base *base, json_t *shards, const char 
         bool first = !*format;
         total->bytes += about.bytes;
         for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++) {
-            const bool counted = !about.photos[form] || about.photo_bytes[form]; /* a file whose photos all are as they came has no count */
+            const bool counted = !about.photos[form] ||
+                                 about.photo_bytes[form]; /* a file whose photos all are as they came has no count */
             total->photos[form] += about.photos[form];
-            total->photo_bytes[form] =
-                counted && total->photo_bytes[form] != UINT64_MAX ? total->photo_bytes[form] + about.photo_bytes[form] : UINT64_MAX;
+            total->photo_bytes[form] = counted && total->photo_bytes[form] != UINT64_MAX
+                                           ? total->photo_bytes[form] + about.photo_bytes[form]
+                                           : UINT64_MAX;
             total->original_bytes[form] += about.original_bytes[form];
         }
-        total->broken = total->broken == UINT64_MAX || about.broken == UINT64_MAX ? UINT64_MAX : total->broken + about.broken;
+        total->broken =
+            total->broken == UINT64_MAX || about.broken == UINT64_MAX ? UINT64_MAX : total->broken + about.broken;
         total->version = first || total->version == about.version ? about.version : 0;
         *format = first || strcmp(*format, source->v->name) == 0 ? source->v->name : "mixed";
     }

@@ -20,7 +20,7 @@
 #include "format/fingerprint.h"
 #include "store/manifest.h"
 
-/* ---- bases ------------------------------------------------------------------------------------------------------- */
+/* ---- bases ----------------------------------------------------------------------------------- */
 
 struct leat_base *leat_base_retain(struct leat_base *base)
 {
@@ -71,8 +71,8 @@ static void add_part(struct leat_base *base, struct leat_source *source, uint64_
 
 static bool same_field(const struct leat_field *a, const struct leat_field *b)
 {
-    if (strcmp(a->name, b->name) != 0 || a->kind != b->kind || a->dtype != b->dtype || a->layout != b->layout || a->flags != b->flags ||
-        a->ndim != b->ndim)
+    if (strcmp(a->name, b->name) != 0 || a->kind != b->kind || a->dtype != b->dtype || a->layout != b->layout ||
+        a->flags != b->flags || a->ndim != b->ndim)
         return false;
     for (unsigned d = 0; d < a->ndim; d++)
         if (a->shape[d] != b->shape[d])
@@ -81,36 +81,37 @@ static bool same_field(const struct leat_field *a, const struct leat_field *b)
 }
 
 /* Checks that samples with these fields can follow those of `base`, and leaves out derived fields that not all have. */
-static int match(struct leat_base *base, const struct leat_field *fields, size_t n_fields, const char *const *classes, size_t n_classes,
-                 size_t number, struct leat_error *error)
+static int match(struct leat_base *base, const struct leat_field *fields, size_t n_fields, const char *const *classes,
+                 size_t n_classes, size_t number, struct leat_error *error)
 {
     size_t n = 0;
     while (n < base->n_fields && n < n_fields && same_field(&base->fields[n], &fields[n]))
         n++;
-    const struct leat_field *differs = n < base->n_fields && !(base->fields[n].flags & LEAT_FIELD_DERIVED) ? &base->fields[n]
-                                       : n < n_fields && !(fields[n].flags & LEAT_FIELD_DERIVED)           ? &fields[n]
-                                                                                                           : NULL;
+    const struct leat_field *differs = n < base->n_fields && !(base->fields[n].flags & LEAT_FIELD_DERIVED)
+                                           ? &base->fields[n]
+                                       : n < n_fields && !(fields[n].flags & LEAT_FIELD_DERIVED) ? &fields[n]
+                                                                                                 : NULL;
     if (differs)
-        return leat_fail(
-            error, LEAT_E_INVALID,
-            "data set %zu cannot be joined to those before it: field \"%s\" (number %zu) is not the same in both; all need the "
-            "same fields in the same order",
-            number, differs->name, n);
+        return leat_fail(error, LEAT_E_INVALID,
+                         "data set %zu cannot be joined to those before it: field \"%s\" (number %zu) is not the same "
+                         "in both; all need the "
+                         "same fields in the same order",
+                         number, differs->name, n);
     base->n_fields = n;
     bool same = n_classes == base->n_classes;
     for (size_t c = 0; c < n_classes && same; c++)
         same = strcmp(classes[c], base->classes[c]) == 0;
     if (!same)
-        return leat_fail(
-            error, LEAT_E_INVALID,
-            "data set %zu cannot be joined to those before it: it has %zu classes, not the same %zu, so that equal labels would "
-            "mean different things",
-            number, n_classes, base->n_classes);
+        return leat_fail(error, LEAT_E_INVALID,
+                         "data set %zu cannot be joined to those before it: it has %zu classes, not the same %zu, so "
+                         "that equal labels would "
+                         "mean different things",
+                         number, n_classes, base->n_classes);
     return LEAT_OK;
 }
 
-static void describe(struct leat_base *base, const struct leat_field *fields, size_t n_fields, const char *const *classes, size_t n_classes,
-                     const char *metadata)
+static void describe(struct leat_base *base, const struct leat_field *fields, size_t n_fields,
+                     const char *const *classes, size_t n_classes, const char *metadata)
 {
     base->fields = fields;
     base->n_fields = n_fields;
@@ -132,7 +133,7 @@ static int append_notice(struct leat_base *base, const char *text)
     return LEAT_OK;
 }
 
-/* ---- data sets --------------------------------------------------------------------------------------------------- */
+/* ---- data sets ------------------------------------------------------------------------------- */
 
 /* Of a view: the hash of (base, selection). */
 static void fingerprint(struct leat_dataset *d)
@@ -151,7 +152,8 @@ static void fingerprint(struct leat_dataset *d)
     leat_put_u64(d->fingerprint + 8, hash[1]);
 }
 
-int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, struct leat_dataset **out, struct leat_error *error)
+int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, struct leat_dataset **out,
+                      struct leat_error *error)
 {
     struct leat_dataset *d = leat_new(struct leat_dataset);
     *out = NULL;
@@ -165,7 +167,8 @@ int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, 
     d->base = base;
     d->count = base->count;
     /* A view of everything in its order is the base itself: same fingerprint, same speed. */
-    if (selection && selection->count == base->count && (!base->count || (selection->n_runs == 1 && !selection->runs[0].begin))) {
+    if (selection && selection->count == base->count &&
+        (!base->count || (selection->n_runs == 1 && !selection->runs[0].begin))) {
         leat_selection_destroy(selection);
     } else if (selection) {
         leat_selection_seal(selection);
@@ -201,7 +204,8 @@ static int complete(const struct leat_open_options *given, struct leat_open_opti
     if (!given)
         return LEAT_OK;
     if (given->struct_size < sizeof given->struct_size)
-        return leat_fail(error, LEAT_E_INVALID, "struct leat_open_options was not initialised: begin with LEAT_OPEN_OPTIONS_INIT");
+        return leat_fail(error, LEAT_E_INVALID,
+                         "struct leat_open_options was not initialised: begin with LEAT_OPEN_OPTIONS_INIT");
     memcpy(options, given, given->struct_size < sizeof *options ? given->struct_size : sizeof *options);
     options->struct_size = sizeof *options;
     if (options->labels > LEAT_LABELS_NONE || options->recheck > LEAT_RECHECK_NEVER)
@@ -217,7 +221,8 @@ static int explain_missing(const char *path, int rc, struct leat_error *error)
         return rc;
     if (snprintf(partial, sizeof partial, "%s.partial", path) < (int)sizeof partial && stat(partial, &st) == 0) {
         rc = leat_fail(error, LEAT_E_UNFINISHED,
-                       "%s was never finished: there is only %s; pack again, with --resume to go on from what is whole", path, partial);
+                       "%s was never finished: there is only %s; pack again, with --resume to go on from what is whole",
+                       path, partial);
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
     }
     return rc;
@@ -237,7 +242,8 @@ static int append_source(struct leat_base *base, const char *path, const struct 
         return rc;
     if (number == 0) {
         describe(base, source->fields, source->n_fields, source->classes, source->n_classes, source->metadata);
-    } else if ((rc = match(base, source->fields, source->n_fields, source->classes, source->n_classes, number, error))) {
+    } else if ((rc =
+                    match(base, source->fields, source->n_fields, source->classes, source->n_classes, number, error))) {
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         return rc;
     }
@@ -250,7 +256,8 @@ static int append_source(struct leat_base *base, const char *path, const struct 
 }
 
 /* Sets *out also when it fails; the caller releases it. */
-static int open_manifest(const char *path, const struct leat_open_options *options, struct leat_base **out, struct leat_error *error)
+static int open_manifest(const char *path, const struct leat_open_options *options, struct leat_base **out,
+                         struct leat_error *error)
 {
     struct leat_manifest manifest;
     struct leat_open_options native = *options;
@@ -271,7 +278,8 @@ static int open_manifest(const char *path, const struct leat_open_options *optio
                    : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
         leat_free(shard);
         if (rc == LEAT_E_NOT_FOUND) {
-            rc = leat_fail(error, rc, "shard %zu of %zu of %s is missing: %s", i + 1, manifest.n_shards, path, error ? error->message : "");
+            rc = leat_fail(error, rc, "shard %zu of %zu of %s is missing: %s", i + 1, manifest.n_shards, path,
+                           error ? error->message : "");
             leat_error_at_file(error, path, LEAT_NO_OFFSET);
         }
     }
@@ -287,14 +295,16 @@ static int is_manifest(const char *path, const struct leat_open_options *options
     size_t n;
     bool folder;
     *yes = false;
-    if (options->format && strcmp(options->format, "auto") != 0 && strcmp(options->format, leat_format_native.name) != 0)
+    if (options->format && strcmp(options->format, "auto") != 0 &&
+        strcmp(options->format, leat_format_native.name) != 0)
         return LEAT_OK;
     int rc = leat_source_look(path, &folder, head, sizeof head, &n, error);
     *yes = !rc && !folder && leat_manifest_recognise(head, n);
     return rc;
 }
 
-int leat_dataset_open(const char *path, const struct leat_open_options *given, struct leat_dataset **out, struct leat_error *error)
+int leat_dataset_open(const char *path, const struct leat_open_options *given, struct leat_dataset **out,
+                      struct leat_error *error)
 {
     struct leat_open_options options;
     struct leat_base *base = NULL;
@@ -319,7 +329,8 @@ int leat_dataset_open(const char *path, const struct leat_open_options *given, s
     return explain_missing(path, rc, error);
 }
 
-int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out, struct leat_error *error)
+int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out,
+                        struct leat_error *error)
 {
     size_t parts = 0;
     bool selected = false;
@@ -350,8 +361,8 @@ int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct l
         leat_fingerprint_join(base->sums, from->sums, from->count);
         if (strcmp(base->metadata, from->metadata) != 0)
             base->metadata = "{}";
-        if (!rc &&
-            (append_notice(base, from->notice) || (selected && leat_selection_push_view(&s, datasets[i], 0, datasets[i]->count, offset))))
+        if (!rc && (append_notice(base, from->notice) ||
+                    (selected && leat_selection_push_view(&s, datasets[i], 0, datasets[i]->count, offset))))
             rc = leat_fail(error, LEAT_E_NOMEM, "no memory to join %zu data sets", n);
     }
     if (rc) {
@@ -362,7 +373,7 @@ int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct l
     return leat_dataset_make(base, selected ? &s : NULL, out, error);
 }
 
-/* ---- what is known of the whole ---------------------------------------------------------------------------------- */
+/* ---- what is known of the whole -------------------------------------------------------------- */
 
 uint64_t leat_dataset_count(const struct leat_dataset *d)
 {

@@ -19,17 +19,19 @@ struct leat_sample_ref {
 };
 
 /* positions must be below leat_dataset_count. */
-void leat_dataset_locate(const struct leat_dataset *dataset, const uint64_t *positions, size_t n, struct leat_sample_ref *refs);
+void leat_dataset_locate(const struct leat_dataset *dataset, const uint64_t *positions, size_t n,
+                         struct leat_sample_ref *refs);
 
 /* As the vtable's functions, for references of any mix of sources; errors name the sample id. `cold` and `*failed` as
  * there. */
-int leat_dataset_rows(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n, void *cold,
-                      const void **rows, size_t *failed, struct leat_error *error);
+int leat_dataset_rows(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n,
+                      void *cold, const void **rows, size_t *failed, struct leat_error *error);
 int leat_dataset_extents(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n,
                          struct leat_extent *extents, size_t *failed, struct leat_error *error);
 
-/* Reading one value of varying size: submit, and after completion check. `buffer` holds leat_fetch_room of them: extent.length, and
- * behind these, where `with_rows` asks for it and the source does not have it in memory, the row index of a photo. */
+/* Reading one value of varying size: submit, and after completion check. `buffer` holds leat_fetch_room of them:
+ * extent.length, and behind these, where `with_rows` asks for it and the source does not have it in memory, the row
+ * index of a photo. */
 struct leat_fetch {
     struct leat_sample_ref ref;
     size_t field;
@@ -40,19 +42,21 @@ struct leat_fetch {
 };
 /* UINT64_MAX where the extent makes no sense. */
 uint64_t leat_fetch_room(const struct leat_extent *extent, bool with_rows);
-/* After a read: the photo's row index, NULL if there is none. It is not verified: it has a checksum of its own (jpeg/rows.h). */
+/* After a read: the photo's row index, NULL if there is none. It is not verified: it has a checksum of its own
+ * (jpeg/rows.h). */
 const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch);
 /* LEAT_OK: read (call leat_fetch_check). LEAT_IO_PENDING: request.done will be called. Else an error. */
 int leat_fetch_submit(struct leat_fetch *fetch, struct leat_error *error);
-/* After completion: closes the file, returns the read's error, verifies the checksum where extent.verify says so. With `with_rows`, a
- * photo that is unchecked becomes good in `extent` if the source remembers that its bytes were.
- * LEAT_OK, or LEAT_E_IO, LEAT_E_CHANGED, LEAT_E_CORRUPT with file, sample, field and offset. */
+/* After completion: closes the file, returns the read's error, verifies the checksum where extent.verify says so. With
+ * `with_rows`, a photo that is unchecked becomes good in `extent` if the source remembers that its bytes were. LEAT_OK,
+ * or LEAT_E_IO, LEAT_E_CHANGED, LEAT_E_CORRUPT with file, sample, field and offset. */
 int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error);
 /* Adds to an error about a value, such as that it does not decode, the file in which it lies. */
 void leat_error_at_extent(struct leat_error *error, struct leat_source *source, const struct leat_extent *extent);
 /* Says what decoding to the end has shown. */
 void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health);
-/* Tells a source that keeps such that a photo's bytes are good to their end, and the row index that this has left (length 0: none). */
+/* Tells a source that keeps such that a photo's bytes are good to their end, and the row index that this has left
+ * (length 0: none). */
 void leat_fetch_keep(const struct leat_fetch *fetch, const uint8_t *rows, size_t length);
 
 #endif

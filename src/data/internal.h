@@ -58,7 +58,8 @@ struct leat_dataset {
 };
 
 /* Takes over the reference to `base` and what `selection` (NULL: all) holds, also when it fails. */
-int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, struct leat_dataset **out, struct leat_error *error);
+int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, struct leat_dataset **out,
+                      struct leat_error *error);
 struct leat_base *leat_base_retain(struct leat_base *base);
 void leat_base_release(struct leat_base *base);
 
@@ -75,8 +76,8 @@ static inline uint64_t leat_selection_end(const struct leat_selection *s, size_t
     return run + 1 < s->n_runs ? s->runs[run + 1].at : s->count;
 }
 /* Appends what `dataset` has at positions [begin, end), each id moved by `offset`. */
-int leat_selection_push_view(struct leat_selection *selection, const struct leat_dataset *dataset, uint64_t begin, uint64_t end,
-                             uint64_t offset);
+int leat_selection_push_view(struct leat_selection *selection, const struct leat_dataset *dataset, uint64_t begin,
+                             uint64_t end, uint64_t offset);
 int64_t leat_dataset_id(const struct leat_dataset *dataset, uint64_t position);
 
 #endif

@@ -13,7 +13,7 @@
 #include "io/guard.h"
 #include "jpeg/fast.h"
 
-/* ---- locating ---------------------------------------------------------------------------------------------------- */
+/* ---- locating -------------------------------------------------------------------------------- */
 
 static const struct leat_part *part_of(const struct leat_base *base, uint64_t id)
 {
@@ -28,7 +28,8 @@ static const struct leat_part *part_of(const struct leat_base *base, uint64_t id
     return &base->parts[low];
 }
 
-void leat_dataset_locate(const struct leat_dataset *d, const uint64_t *positions, size_t n, struct leat_sample_ref *refs)
+void leat_dataset_locate(const struct leat_dataset *d, const uint64_t *positions, size_t n,
+                         struct leat_sample_ref *refs)
 {
     const struct leat_base *base = d->base;
     if (!d->selected && base->n_parts == 1 && base->parts[0].first_id == 0) {
@@ -46,7 +47,7 @@ void leat_dataset_locate(const struct leat_dataset *d, const uint64_t *positions
     }
 }
 
-/* ---- many values ------------------------------------------------------------------------------------------------- */
+/* ---- many values ----------------------------------------------------------------------------- */
 
 enum { CHUNK = 256 };
 
@@ -77,14 +78,15 @@ static size_t same_source(const struct leat_sample_ref *refs, size_t n, uint64_t
     return run;
 }
 
-static int at_sample(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, int rc, struct leat_error *error)
+static int at_sample(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, int rc,
+                     struct leat_error *error)
 {
     leat_error_at_sample(error, ref->id, d->base->fields[field].name);
     return rc;
 }
 
-int leat_dataset_rows(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *refs, size_t n, void *cold,
-                      const void **rows, size_t *failed, struct leat_error *error)
+int leat_dataset_rows(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *refs, size_t n,
+                      void *cold, const void **rows, size_t *failed, struct leat_error *error)
 {
     uint64_t samples[CHUNK], each = 0;
     if (cold && row_bytes(&d->base->fields[field], &each, NULL))
@@ -118,7 +120,7 @@ int leat_dataset_extents(const struct leat_dataset *d, size_t field, const struc
     return LEAT_OK;
 }
 
-/* ---- one value of varying size ----------------------------------------------------------------------------------- */
+/* ---- one value of varying size --------------------------------------------------------------- */
 
 static int at_fetch(const struct leat_fetch *fetch, int rc, struct leat_error *error)
 {
@@ -135,7 +137,8 @@ static bool has_rows_behind(const struct leat_extent *extent)
 uint64_t leat_fetch_room(const struct leat_extent *extent, bool with_rows)
 {
     uint64_t bytes = extent->length;
-    return with_rows && has_rows_behind(extent) && !leat_add_u64(bytes, extent->rows_length, &bytes) ? UINT64_MAX : bytes;
+    return with_rows && has_rows_behind(extent) && !leat_add_u64(bytes, extent->rows_length, &bytes) ? UINT64_MAX
+                                                                                                     : bytes;
 }
 
 const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch)
@@ -175,7 +178,8 @@ int leat_fetch_submit(struct leat_fetch *fetch, struct leat_error *error)
     return rc ? rc : leat_io_submit(&fetch->request);
 }
 
-/* What the source has kept of a photo: where its rows begin, and whether these bytes were found good. Neither holds for other bytes. */
+/* What the source has kept of a photo: where its rows begin, and whether these bytes were found good. Neither holds for
+ * other bytes. */
 static void recall(struct leat_fetch *fetch)
 {
     struct leat_extent *extent = &fetch->extent;
@@ -186,7 +190,8 @@ static void recall(struct leat_fetch *fetch)
         return;
     uint64_t checksum = compare ? leat_hash64(fetch->buffer, (size_t)extent->length) : 0;
     uint8_t *behind = (uint8_t *)fetch->buffer + extent->length;
-    if (!source->v->recall(source, fetch->field, fetch->ref.sample, behind, apart ? extent->rows_length : 0, compare ? &checksum : NULL)) {
+    if (!source->v->recall(source, fetch->field, fetch->ref.sample, behind, apart ? extent->rows_length : 0,
+                           compare ? &checksum : NULL)) {
         extent->rows = NULL;
         extent->rows_length = 0;
     } else if (compare) {
@@ -208,7 +213,8 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
     } else if (extent->verify && leat_hash64(fetch->buffer, (size_t)extent->length) != extent->checksum) {
         rc = leat_fail(error, LEAT_E_CORRUPT,
                        "%s: sample %" PRId64 ", field \"%s\": the %" PRIu64 " bytes at %" PRIu64
-                       " are not what was written (their checksum differs); run leat verify, and restore the file or pack it again",
+                       " are not what was written (their checksum differs); run leat verify, and restore the file or "
+                       "pack it again",
                        file->path, fetch->ref.id, source->fields[fetch->field].name, extent->length, extent->offset);
         leat_error_at_file(error, file->path, (int64_t)extent->offset);
         at_fetch(fetch, rc, error);
@@ -232,10 +238,11 @@ void leat_fetch_keep(const struct leat_fetch *fetch, const uint8_t *rows, size_t
 {
     struct leat_source *source = fetch->ref.source;
     if (source->v->keep)
-        source->v->keep(source, fetch->field, fetch->ref.sample, fetch->buffer, (size_t)fetch->extent.length, rows, length);
+        source->v->keep(source, fetch->field, fetch->ref.sample, fetch->buffer, (size_t)fetch->extent.length, rows,
+                        length);
 }
 
-/* ---- values for people ------------------------------------------------------------------------------------------- */
+/* ---- values for people ----------------------------------------------------------------------- */
 
 struct copy {
     uint8_t *to;
@@ -254,14 +261,15 @@ static int copy_rows(void *arg)
     return LEAT_OK;
 }
 
-static int read_fixed(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, uint64_t bytes, struct leat_value *out,
-                      struct leat_error *error)
+static int read_fixed(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, uint64_t bytes,
+                      struct leat_value *out, struct leat_error *error)
 {
     const void *row;
     size_t failed;
     struct copy copy = {leat_alloc((size_t)bytes), &row, 1, (size_t)bytes, 0};
     if (!copy.to)
-        return at_sample(d, field, ref, leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", bytes), error);
+        return at_sample(d, field, ref,
+                         leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", bytes), error);
     out->data = out->owned = copy.to;
     out->length = bytes;
     int rc = leat_dataset_rows(d, field, ref, 1, copy.to, &row, &failed, error);
@@ -272,8 +280,8 @@ static int read_fixed(const struct leat_dataset *d, size_t field, const struct l
 }
 
 /* The stored bytes, and what their photo is if it is one. */
-static int read_varying(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, struct leat_value *out,
-                        struct leat_extent *extent, struct leat_error *error)
+static int read_varying(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref,
+                        struct leat_value *out, struct leat_extent *extent, struct leat_error *error)
 {
     struct leat_fetch fetch = {.ref = *ref, .field = field};
     size_t failed;
@@ -281,8 +289,9 @@ static int read_varying(const struct leat_dataset *d, size_t field, const struct
     if (rc)
         return rc;
     if (!(out->owned = leat_alloc((size_t)fetch.extent.length)))
-        return at_sample(d, field, ref, leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", fetch.extent.length),
-                         error);
+        return at_sample(
+            d, field, ref,
+            leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", fetch.extent.length), error);
     fetch.buffer = out->owned;
     out->data = out->owned;
     out->length = fetch.extent.length;
@@ -313,7 +322,8 @@ static int take_pixels(struct leat_value *out, struct leat_error *error)
 {
     struct leat_raw_photo raw;
     if (!leat_raw_photo_get(out->data, out->length, &raw))
-        return leat_fail(error, LEAT_E_CORRUPT, "the photo is not stored as pixels, as its index says: pack the file again");
+        return leat_fail(error, LEAT_E_CORRUPT,
+                         "the photo is not stored as pixels, as its index says: pack the file again");
     out->data = raw.pixels;
     out->length = raw.bytes;
     out->ndim = 3;
@@ -328,10 +338,12 @@ static int check_field(const struct leat_dataset *d, size_t field, struct leat_e
 {
     return field < d->base->n_fields
                ? LEAT_OK
-               : leat_fail(error, LEAT_E_RANGE, "field %zu is not below the %zu fields of the data set", field, d->base->n_fields);
+               : leat_fail(error, LEAT_E_RANGE, "field %zu is not below the %zu fields of the data set", field,
+                           d->base->n_fields);
 }
 
-int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t field, struct leat_value *out, struct leat_error *error)
+int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t field, struct leat_value *out,
+                      struct leat_error *error)
 {
     struct leat_sample_ref ref;
     uint64_t bytes;
@@ -340,7 +352,8 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
     if (rc)
         return rc;
     if (position >= d->count)
-        return leat_fail(error, LEAT_E_RANGE, "position %" PRIu64 " is not below the %" PRIu64 " samples of the data set", position,
+        return leat_fail(error, LEAT_E_RANGE,
+                         "position %" PRIu64 " is not below the %" PRIu64 " samples of the data set", position,
                          d->count);
     const struct leat_field *f = &d->base->fields[field];
     leat_dataset_locate(d, &position, 1, &ref);
@@ -369,7 +382,8 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
         } else if (!rc && out->length % bytes)
             rc = at_sample(d, field, &ref,
                            leat_fail(error, LEAT_E_CORRUPT,
-                                     "a value of %" PRIu64 " bytes is not a whole number of rows of %" PRIu64 " bytes", out->length, bytes),
+                                     "a value of %" PRIu64 " bytes is not a whole number of rows of %" PRIu64 " bytes",
+                                     out->length, bytes),
                            error);
     }
     if (rc)
@@ -383,7 +397,7 @@ void leat_value_clear(struct leat_value *value)
     memset(value, 0, sizeof *value);
 }
 
-/* ---- columns ----------------------------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 static int gather(const struct leat_dataset *d, size_t field, uint64_t bytes, uint8_t *to, struct leat_error *error)
 {
@@ -419,7 +433,8 @@ static int gather_lengths(const struct leat_dataset *d, size_t field, uint64_t *
         if (rc)
             return rc;
         for (size_t i = 0; i < n; i++)
-            to[at + i] = leat_extent_value_bytes(&extents[i]) - (extents[i].form == LEAT_FORM_RAW ? LEAT_RAW_HEADER : 0);
+            to[at + i] =
+                leat_extent_value_bytes(&extents[i]) - (extents[i].form == LEAT_FORM_RAW ? LEAT_RAW_HEADER : 0);
     }
     return LEAT_OK;
 }
@@ -451,8 +466,8 @@ int leat_dataset_column(const struct leat_dataset *d, size_t field, bool lengths
                                  : "field \"%s\" has values of varying size: only its lengths are a column",
                          f->name);
     if (!lengths && f->ndim == LEAT_MAX_DIMS)
-        return leat_fail(error, LEAT_E_TYPE, "field \"%s\" has %d dimensions already: its column would have one more", f->name,
-                         LEAT_MAX_DIMS);
+        return leat_fail(error, LEAT_E_TYPE, "field \"%s\" has %d dimensions already: its column would have one more",
+                         f->name, LEAT_MAX_DIMS);
     each = sizeof(uint64_t);
     if (!lengths && (rc = row_bytes(f, &each, error)))
         return rc;

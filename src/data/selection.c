@@ -92,7 +92,8 @@ size_t leat_selection_find(const struct leat_selection *s, uint64_t position)
     return low;
 }
 
-int leat_selection_push_view(struct leat_selection *s, const struct leat_dataset *d, uint64_t begin, uint64_t end, uint64_t offset)
+int leat_selection_push_view(struct leat_selection *s, const struct leat_dataset *d, uint64_t begin, uint64_t end,
+                             uint64_t offset)
 {
     if (!d->selected)
         return leat_selection_push(s, begin + offset, end - begin);
@@ -114,7 +115,8 @@ int64_t leat_dataset_id(const struct leat_dataset *d, uint64_t position)
     return (int64_t)(run->begin + (position - run->at));
 }
 
-static int make_view(struct leat_dataset *d, struct leat_selection *s, struct leat_dataset **out, struct leat_error *error)
+static int make_view(struct leat_dataset *d, struct leat_selection *s, struct leat_dataset **out,
+                     struct leat_error *error)
 {
     return leat_dataset_make(leat_base_retain(d->base), s, out, error);
 }
@@ -126,7 +128,8 @@ static int no_memory(struct leat_selection *s, struct leat_error *error)
     return rc;
 }
 
-int leat_dataset_select(struct leat_dataset *d, const int64_t *positions, uint64_t n, struct leat_dataset **out, struct leat_error *error)
+int leat_dataset_select(struct leat_dataset *d, const int64_t *positions, uint64_t n, struct leat_dataset **out,
+                        struct leat_error *error)
 {
     struct leat_selection s = {0};
     *out = NULL;
@@ -134,8 +137,9 @@ int leat_dataset_select(struct leat_dataset *d, const int64_t *positions, uint64
         if (positions[i] < 0 || (uint64_t)positions[i] >= d->count) {
             leat_selection_destroy(&s);
             return leat_fail(error, LEAT_E_RANGE,
-                             "position %" PRId64 " (entry %" PRIu64 ") is not below the %" PRIu64 " samples of the data set", positions[i],
-                             i, d->count);
+                             "position %" PRId64 " (entry %" PRIu64 ") is not below the %" PRIu64
+                             " samples of the data set",
+                             positions[i], i, d->count);
         }
         if (leat_selection_push(&s, (uint64_t)leat_dataset_id(d, (uint64_t)positions[i]), 1))
             return no_memory(&s, error);
@@ -149,7 +153,8 @@ int leat_dataset_slice(struct leat_dataset *d, uint64_t begin, uint64_t end, uin
     struct leat_selection s = {0};
     *out = NULL;
     if (begin > end || end > d->count)
-        return leat_fail(error, LEAT_E_RANGE, "positions %" PRIu64 " to %" PRIu64 " are not within the %" PRIu64 " samples of the data set",
+        return leat_fail(error, LEAT_E_RANGE,
+                         "positions %" PRIu64 " to %" PRIu64 " are not within the %" PRIu64 " samples of the data set",
                          begin, end, d->count);
     if (step == 0)
         return leat_fail(error, LEAT_E_RANGE, "a step of 0 selects nothing");
@@ -177,8 +182,8 @@ static int split_borders(uint64_t count, const double *fractions, size_t n, uint
     return LEAT_OK;
 }
 
-int leat_dataset_split(struct leat_dataset *d, const double *fractions, size_t n, uint64_t seed, struct leat_dataset **outs,
-                       struct leat_error *error)
+int leat_dataset_split(struct leat_dataset *d, const double *fractions, size_t n, uint64_t seed,
+                       struct leat_dataset **outs, struct leat_error *error)
 {
     int rc = LEAT_OK;
     uint64_t *borders = leat_new_array(n, sizeof *borders);
@@ -192,7 +197,8 @@ int leat_dataset_split(struct leat_dataset *d, const double *fractions, size_t n
     if ((rc = split_borders(d->count, fractions, n, borders, error)))
         goto out;
     /* The key is that of no epoch, so that a split does not agree with a shuffle of the same seed. */
-    struct leat_permutation p = leat_permutation_init(d->count ? d->count : 1, leat_key_mix(seed, UINT64_C(0x73706c6974)));
+    struct leat_permutation p =
+        leat_permutation_init(d->count ? d->count : 1, leat_key_mix(seed, UINT64_C(0x73706c6974)));
     for (uint64_t i = 0; i < d->count && !rc; i++) {
         uint64_t place = leat_permute(&p, i);
         size_t k = 0;
@@ -219,12 +225,14 @@ out:
     return rc;
 }
 
-int leat_dataset_ids(const struct leat_dataset *d, uint64_t position, uint64_t n, int64_t *ids, struct leat_error *error)
+int leat_dataset_ids(const struct leat_dataset *d, uint64_t position, uint64_t n, int64_t *ids,
+                     struct leat_error *error)
 {
     if (position > d->count || n > d->count - position)
         return leat_fail(error, LEAT_E_RANGE,
-                         "%" PRIu64 " positions from %" PRIu64 " on are not within the %" PRIu64 " samples of the data set", n, position,
-                         d->count);
+                         "%" PRIu64 " positions from %" PRIu64 " on are not within the %" PRIu64
+                         " samples of the data set",
+                         n, position, d->count);
     if (!d->selected) {
         for (uint64_t i = 0; i < n; i++)
             ids[i] = (int64_t)(position + i);

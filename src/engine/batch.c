@@ -60,7 +60,8 @@ int leat_loader_region(const struct leat_loader *l, int *fd, uint64_t *bytes, st
 {
     *fd = l->region.fd; /* both are fixed as long as the loader is open */
     *bytes = l->region.bytes;
-    return *fd >= 0 ? LEAT_OK : leat_fail(error, LEAT_E_UNSUPPORTED, "the loader's memory is private: open it with region 1");
+    return *fd >= 0 ? LEAT_OK
+                    : leat_fail(error, LEAT_E_UNSUPPORTED, "the loader's memory is private: open it with region 1");
 }
 
 void leat_buffer_on_release(struct leat_buffer *buffer, void (*release)(void *user), void *user)

@@ -4,10 +4,11 @@
  * idleness earns nothing), takes a task of it, runs it without the lock, and books the time.
  *
  *     active: loaders that may have work     a thread that finds none for a loader takes it off the list;
- *     idle threads sleep in `work`           leat_engine_activate puts it back and wakes one thread, which wakes the next
+ *     idle threads sleep in `work`           leat_engine_activate puts it back and wakes one thread, which wakes the
+ * next
  *
- * So a thousand idle loaders cost nothing. Threads block all signals but those that their own faults raise (a mapped file
- * that was cut raises SIGBUS in the thread that reads it).
+ * So a thousand idle loaders cost nothing. Threads block all signals but those that their own faults raise (a mapped
+ * file that was cut raises SIGBUS in the thread that reads it).
  */
 #include "engine/engine.h"
 

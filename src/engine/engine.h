@@ -1,7 +1,8 @@
 /*
  * The engine of a process: the threads that all loaders share, and what a loader is to them. One mutex protects
- * everything here that is not said to be atomic or owned by a task; it is held for some hundred nanoseconds at a time and
- * never while samples are read, decoded or copied. A fork takes it (engine.c), so that a child finds everything at rest.
+ * everything here that is not said to be atomic or owned by a task; it is held for some hundred nanoseconds at a time
+ * and never while samples are read, decoded or copied. A fork takes it (engine.c), so that a child finds everything at
+ * rest.
  *
  * A batch and who may touch it:
  *
@@ -16,9 +17,9 @@
  *     * only where an output is ragged: its buffers cannot be cut before the lengths of the values are known
  *
  * States change under the lock. The arrays of a FILLING batch are written by its tasks without it, each task its own
- * rows. A task is (run of rows): it makes all in-place outputs of the run, then fetches and makes the others row by row;
- * where a read is pending the task is parked, and its completion puts it in front of the loader's queue; where memory is
- * short it waits likewise (reserve.c).
+ * rows. A task is (run of rows): it makes all in-place outputs of the run, then fetches and makes the others row by
+ * row; where a read is pending the task is parked, and its completion puts it in front of the loader's queue; where
+ * memory is short it waits likewise (reserve.c).
  */
 #ifndef LEAT_ENGINE_ENGINE_H
 #define LEAT_ENGINE_ENGINE_H
@@ -87,11 +88,12 @@ struct leat_batch {
     struct leat_batch *next;
 
     /* Of a loader that does not keep the order: gather.c. */
-    bool loose;               /* its rows may leave it one by one */
-    unsigned stand_in;        /* of a side batch of one row: the next try of a substitute + 1; 0: it is what was planned */
-    bool listed;              /* its rows are those of `numbers`, not a run of the plan's */
-    bool recorded;            /* it stands in the record, and is made again */
-    uint64_t skip, last_step; /* rows of its part of the batch at plan.at that lie before it; the step that its last row is planned in */
+    bool loose;        /* its rows may leave it one by one */
+    unsigned stand_in; /* of a side batch of one row: the next try of a substitute + 1; 0: it is what was planned */
+    bool listed;       /* its rows are those of `numbers`, not a run of the plan's */
+    bool recorded;     /* it stands in the record, and is made again */
+    uint64_t skip, last_step; /* rows of its part of the batch at plan.at that lie before it; the step that its last row
+                                 is planned in */
     uint64_t n_made, n_gone;  /* rows that are made and still here; that have left it */
     uint64_t *numbers;        /* the rows, by number in the epoch, rising */
     uint8_t *row_state;       /* enum leat_row_state */
@@ -137,7 +139,8 @@ struct leat_loader {
     size_t *in_place;
     struct leat_fetch_group *groups;
     bool ragged;
-    bool restores;      /* photos in the fast form are delivered as they came: scratch_bytes has LEAT_DECODE_BYTES for that */
+    bool
+        restores; /* photos in the fast form are delivered as they came: scratch_bytes has LEAT_DECODE_BYTES for that */
     uint64_t row_bytes; /* of all dense outputs */
     struct leat_plan *plan;
     uint8_t fingerprint[16];
@@ -163,7 +166,8 @@ struct leat_loader {
     uint64_t next_epoch; /* what set_epoch said */
     int64_t list_epoch;  /* last epoch for which lists are known; lists_later only */
 
-    /* out of order (gather.c, unordered.c): `at` is the frontier, the first planned batch of which a row was not received */
+    /* out of order (gather.c, unordered.c): `at` is the frontier, the first planned batch of which a row was not
+     * received */
     bool in_order;
     uint32_t world_size;
     struct leat_received *received; /* planned batches from the frontier on of which rows were received, in order */
@@ -232,7 +236,7 @@ struct leat_engine {
 };
 extern struct leat_engine leat_engine;
 
-/* ---- engine.c ---------------------------------------------------------------------------------------------------- */
+/* ---- engine.c -------------------------------------------------------------------------------- */
 
 void leat_engine_lock(void);
 void leat_engine_unlock(void);
@@ -249,15 +253,16 @@ void leat_engine_deactivate(struct leat_loader *loader);
 bool leat_engine_wait(struct leat_loader *loader, int64_t deadline_ns);
 void leat_engine_notify(struct leat_loader *loader);
 
-/* ---- window.c: all under the lock --------------------------------------------------------------------------------- */
+/* ---- window.c: all under the lock ------------------------------------------------------------ */
 
 static inline struct leat_batch *leat_window_at(const struct leat_loader *l, size_t i)
 {
     return l->window[(l->head + i) % l->window_room];
 }
-/* A planned batch at the end of the window, with its memory if the lengths of its rows are known. Of a loader that does not keep
- * the order the caller fills in its rows' numbers. HELD: no memory now; BUDGET, NOMEM. */
-int leat_window_admit(struct leat_loader *loader, const struct leat_plan_batch *plan, struct leat_batch **out, struct leat_error *error);
+/* A planned batch at the end of the window, with its memory if the lengths of its rows are known. Of a loader that does
+ * not keep the order the caller fills in its rows' numbers. HELD: no memory now; BUDGET, NOMEM. */
+int leat_window_admit(struct leat_loader *loader, const struct leat_plan_batch *plan, struct leat_batch **out,
+                      struct leat_error *error);
 /* The last epoch of which batches may be planned now. */
 uint64_t leat_window_last_epoch(const struct leat_loader *loader);
 /* Plans one further batch. LEAT_OK; LEAT_E_END: nothing left to plan for now; LEAT_E_HELD: the window is full; else
@@ -288,7 +293,7 @@ void leat_buffer_recycle(struct leat_buffer *buffer);
 uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint64_t steps);
 uint64_t leat_output_values(const struct leat_output *output, uint64_t rows);
 
-/* ---- task.c ------------------------------------------------------------------------------------------------------- */
+/* ---- task.c ---------------------------------------------------------------------------------- */
 
 /* The next task of the loader, counted as running, or NULL. Under the lock. `ahead`: of any batch, planning further
  * ones; else only what the consumer waits for: the first batch of the window and the one on the side. */
@@ -299,7 +304,8 @@ void leat_task_run(struct leat_task *task);
 void leat_task_finish(struct leat_task *task);
 /* Whether a batch of the window has rows that no task has yet. Under the lock. */
 bool leat_task_has_work(const struct leat_loader *loader);
-/* A task, or whoever copies rows, is done with a batch: it is finished, or given up, if that was the last one. Under the lock. */
+/* A task, or whoever copies rows, is done with a batch: it is finished, or given up, if that was the last one. Under
+ * the lock. */
 void leat_batch_let_go(struct leat_batch *batch);
 /* A task of the pool, or a new one. Under the lock. */
 struct leat_task *leat_task_new(struct leat_loader *loader);
@@ -309,7 +315,8 @@ void leat_task_destroy(struct leat_task *task);
 void leat_task_orphan(struct leat_task *task);
 /* There may be memory again: tasks that wait for some ask once more. Under the lock. */
 void leat_task_feed(struct leat_loader *loader);
-/* Whether the budget has place for one more task at a time: where reads wait, each waiting row has one. Under the lock. */
+/* Whether the budget has place for one more task at a time: where reads wait, each waiting row has one. Under the
+ * lock. */
 bool leat_task_may_grow(const struct leat_loader *loader);
 /* Tasks at rest give up what a few threads do not need. False: there was nothing. Under the lock. */
 bool leat_task_drop_resting(struct leat_loader *loader);
@@ -317,27 +324,27 @@ uint64_t leat_task_size(const struct leat_loader *loader);
 /* Bytes of a stored value of an in-place output: run.c. */
 uint64_t leat_loader_value_bytes(const struct leat_loader *loader, size_t output);
 
-/* ---- loader.c ----------------------------------------------------------------------------------------------------- */
+/* ---- loader.c -------------------------------------------------------------------------------- */
 
 /* Gives up a reference, under the lock; true: the caller destroys the loader once it has let go of the lock. */
 bool leat_loader_unref(struct leat_loader *loader);
 void leat_loader_destroy(struct leat_loader *loader);
 
-/* Steps of handing a batch out, under the lock. Whether max_held_bytes allows it; counting it as the consumer's; counting what it
- * holds, and planning on; the error of a failed batch, which is made ready to be computed again; true and the batch failed where
- * no row of it is left. */
+/* Steps of handing a batch out, under the lock. Whether max_held_bytes allows it; counting it as the consumer's;
+ * counting what it holds, and planning on; the error of a failed batch, which is made ready to be computed again; true
+ * and the batch failed where no row of it is left. */
 int leat_batch_check_held(struct leat_loader *loader, const struct leat_batch *batch, struct leat_error *error);
 void leat_batch_put_out(struct leat_loader *loader, struct leat_batch *batch);
 void leat_batch_count(struct leat_loader *loader, const struct leat_batch *batch);
 int leat_batch_raise(struct leat_loader *loader, struct leat_batch *batch, struct leat_error *error);
 bool leat_batch_fail_if_empty(struct leat_batch *batch);
 
-/* ---- unordered.c, gather.c: all under the lock, of a loader that does not keep the order ----------------------------- */
+/* ---- unordered.c, gather.c: all under the lock, of a loader that does not keep the order ----- */
 
 /* As leat_window_plan. */
 int leat_unordered_plan(struct leat_loader *loader, struct leat_error *error);
-/* The next batch of the running epoch, if one can be handed out now: LEAT_OK, or LEAT_IO_PENDING, or what a batch failed with.
- * The lock is let go while rows are copied. */
+/* The next batch of the running epoch, if one can be handed out now: LEAT_OK, or LEAT_IO_PENDING, or what a batch
+ * failed with. The lock is let go while rows are copied. */
 int leat_unordered_next(struct leat_loader *loader, struct leat_batch **out, struct leat_error *error);
 /* Whether the consumer should look again: a batch can be handed out, or nothing would ever make one. */
 bool leat_unordered_is_due(const struct leat_loader *loader);
@@ -365,27 +372,29 @@ static inline void leat_batch_skip_gone(struct leat_batch *b)
         b->taken++;
 }
 
-/* ---- record.c: a lock of its own ------------------------------------------------------------------------------------ */
+/* ---- record.c: a lock of its own ------------------------------------------------------------- */
 
 /* The record of which rows were handed out together, in a folder: docs/order.md. Errors: IO, NOMEM. */
-int leat_record_open(const char *folder, const struct leat_loader *loader, uint64_t seed, uint32_t rank, uint32_t world_size,
-                     struct leat_record **out, struct leat_error *error);
+int leat_record_open(const char *folder, const struct leat_loader *loader, uint64_t seed, uint32_t rank,
+                     uint32_t world_size, struct leat_record **out, struct leat_error *error);
 void leat_record_close(struct leat_record *record);
-/* Reads what the record has of an epoch, for leat_record_find. Not under the engine's lock. Errors: IO, STATE (of another run). */
+/* Reads what the record has of an epoch, for leat_record_find. Not under the engine's lock. Errors: IO, STATE (of
+ * another run). */
 int leat_record_read(struct leat_record *record, uint64_t epoch, struct leat_error *error);
 /* The rows of a step of an epoch that was read, if they are `n`. `numbers` has room for n. */
 bool leat_record_find(struct leat_record *record, uint64_t epoch, uint64_t step, uint64_t n, uint64_t *numbers);
 /* Steps from `step` on are not to be found any more. */
 void leat_record_forget(struct leat_record *record, uint64_t epoch, uint64_t step);
 /* Reads and finds. RANGE: it has no such step of n rows. Not under the engine's lock. */
-int leat_record_seek(struct leat_record *record, uint64_t epoch, uint64_t step, uint64_t n, uint64_t *numbers, struct leat_error *error);
+int leat_record_seek(struct leat_record *record, uint64_t epoch, uint64_t step, uint64_t n, uint64_t *numbers,
+                     struct leat_error *error);
 /* Appends one batch. Where that fails a warning says so, once. Not under the engine's lock. */
 void leat_record_append(struct leat_record *record, const struct leat_batch *batch);
 
-/* ---- stats.c ------------------------------------------------------------------------------------------------------ */
+/* ---- stats.c --------------------------------------------------------------------------------- */
 
-/* Appends one line per broken row of a batch that is handed out, or one for an error that is raised. Without the lock: a
- * file may take its time. Without effect where no report was asked for. */
+/* Appends one line per broken row of a batch that is handed out, or one for an error that is raised. Without the lock:
+ * a file may take its time. Without effect where no report was asked for. */
 void leat_report_broken(struct leat_loader *loader, const struct leat_batch *batch);
 void leat_report_raised(struct leat_loader *loader, uint64_t epoch, uint64_t step, const struct leat_error *error);
 

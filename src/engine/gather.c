@@ -1,6 +1,7 @@
 /*
- * Batches in the order in which rows are finished, within bounds. A row is made where the plan puts it, straight into its planned
- * batch, exactly as if the order were kept; only what is handed out differs. Nothing is copied while no row is late:
+ * Batches in the order in which rows are finished, within bounds. A row is made where the plan puts it, straight into
+ * its planned batch, exactly as if the order were kept; only what is handed out differs. Nothing is copied while no row
+ * is late:
  *
  *     1. a planned batch that is whole goes out as it is, the earliest first, past earlier ones that still lack rows;
  *     2. where none is whole, but finished rows of several would fill one, these are copied into a buffer of their own.
@@ -8,19 +9,21 @@
  *     window   | a a . a | b b b b | c . c c | d d d .      . : not finished        1: b        2: a a a c
  *                    ^ frontier
  *
- * So a row pays for a copy only if its planned batch has a late row in it, and a late row holds up nobody but its own place: it stays
- * in its planned batch until it is finished and then fills a later one. Making every row in a place of its own and copying it once
- * it is known where it goes would be simpler, but every row would pay; moving late rows instead is not possible, as a thread writes them.
+ * So a row pays for a copy only if its planned batch has a late row in it, and a late row holds up nobody but its own
+ * place: it stays in its planned batch until it is finished and then fills a later one. Making every row in a place of
+ * its own and copying it once it is known where it goes would be simpler, but every row would pay; moving late rows
+ * instead is not possible, as a thread writes them.
  *
- * A row is late when as many rows planned behind it are finished as a batch has; until then the batch is waited for, so that a few
- * microseconds between threads cause no copies. Rows from batches that rows have left already are used up first: when their late
- * rows are in, they come to whole batches again.
+ * A row is late when as many rows planned behind it are finished as a batch has; until then the batch is waited for, so
+ * that a few microseconds between threads cause no copies. Rows from batches that rows have left already are used up
+ * first: when their late rows are in, they come to whole batches again.
  *
- * Bounds: no batch is planned further than the window's capacity from the frontier, nor one of the next epoch handed out before the
- * last of this one; so a late row is waited for after at most that many batches. The n-th batch has the step and the size that the
- * n-th has in order.
+ * Bounds: no batch is planned further than the window's capacity from the frontier, nor one of the next epoch handed
+ * out before the last of this one; so a late row is waited for after at most that many batches. The n-th batch has the
+ * step and the size that the n-th has in order.
  *
- * Rows are known by their number in the epoch, keys are made of that, and so a row's bytes are those of the ordered run.
+ * Rows are known by their number in the epoch, keys are made of that, and so a row's bytes are those of the ordered
+ * run.
  */
 #include <string.h>
 
@@ -35,7 +38,7 @@ struct leat_picked {
     uint64_t row;
 };
 
-/* ---- choosing ------------------------------------------------------------------------------------------------------- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 enum choice { NOTHING, WHOLE, GATHERED, FAILED };
 
@@ -68,7 +71,10 @@ static enum choice choose(const struct leat_loader *l, uint64_t rows, size_t *in
             break;
         if (b->recorded) { /* as it was, and in the order in which it was */
             *index = 0;
-            return i ? NOTHING : b->state == LEAT_BATCH_READY ? WHOLE : b->state == LEAT_BATCH_FAILED ? FAILED : NOTHING;
+            return i                               ? NOTHING
+                   : b->state == LEAT_BATCH_READY  ? WHOLE
+                   : b->state == LEAT_BATCH_FAILED ? FAILED
+                                                   : NOTHING;
         }
         if (b->state == LEAT_BATCH_FAILED) {
             failed = open ? failed : i;
@@ -87,7 +93,8 @@ static enum choice choose(const struct leat_loader *l, uint64_t rows, size_t *in
     }
     bool enough = all >= rows && (!open || behind >= rows || all - behind >= rows);
     bool left_go = failed != 0 && (left >= rows || (held_up && all >= rows));
-    if (left_go) /* rows that wait for nothing but company keep the frontier where it is, and in the end planning with it */
+    if (left_go) /* rows that wait for nothing but company keep the frontier where it is, and in the end planning with
+                    it */
         return GATHERED;
     *index = failed == 0 || whole == SIZE_MAX ? failed : whole;
     if (failed == 0)
@@ -115,7 +122,7 @@ bool leat_unordered_is_due(const struct leat_loader *l)
     return choose(l, serve.rows, &index) != NOTHING || is_stuck(l);
 }
 
-/* ---- handing out ---------------------------------------------------------------------------------------------------- */
+/* ---- handing out ----------------------------------------------------------------------------- */
 
 static uint64_t count_left_out(const struct leat_batch *b)
 {
@@ -126,8 +133,8 @@ static uint64_t count_left_out(const struct leat_batch *b)
 }
 
 /* A batch of the window as it is. */
-static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat_plan_batch *serve, struct leat_batch **out,
-                          struct leat_error *error)
+static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat_plan_batch *serve,
+                          struct leat_batch **out, struct leat_error *error)
 {
     struct leat_batch *b = leat_window_at(l, index);
     uint64_t left_out = count_left_out(b);
@@ -144,9 +151,10 @@ static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat
         (b->recorded && !leat_unordered_is_near(l, b->numbers[b->plan.rows - 1]))) {
         if (!b->recorded)
             return leat_fail(error, LEAT_E_NOMEM, "no memory for what was received");
-        leat_log(LEAT_LOG_WARNING,
-                 "the record in log_dir does not fit what was received before step %llu of epoch %llu: it is written anew",
-                 (unsigned long long)serve->step, (unsigned long long)serve->epoch);
+        leat_log(
+            LEAT_LOG_WARNING,
+            "the record in log_dir does not fit what was received before step %llu of epoch %llu: it is written anew",
+            (unsigned long long)serve->step, (unsigned long long)serve->epoch);
         leat_record_forget(l->record, serve->epoch, serve->step);
         leat_window_cancel(l, 0);
         leat_unordered_replan(l);
@@ -172,8 +180,8 @@ static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat
     return LEAT_OK;
 }
 
-/* Notes which rows make up a batch, in the order of the plan: of batches that rows have left, and, as far as these do not suffice,
- * of others. */
+/* Notes which rows make up a batch, in the order of the plan: of batches that rows have left, and, as far as these do
+ * not suffice, of others. */
 static bool pick(struct leat_loader *l, uint64_t rows)
 {
     uint64_t left = 0, n = 0;
@@ -280,7 +288,8 @@ static struct leat_batch *new_gathered(struct leat_loader *l, const struct leat_
     for (size_t o = 0; o < l->n_outputs; o++)
         if (b->offsets[o])
             sum_offsets(l, b, o);
-    if (room_for_notes(l, b) && leat_window_cut(l, b, NULL) == LEAT_OK && leat_unordered_can_mark(l, b->numbers, serve->rows))
+    if (room_for_notes(l, b) && leat_window_cut(l, b, NULL) == LEAT_OK &&
+        leat_unordered_can_mark(l, b->numbers, serve->rows))
         return b;
     leat_batch_recycle(b);
     return NULL;
@@ -315,7 +324,8 @@ static void copy_values(const struct leat_picked *p, struct leat_batch *b, size_
 {
     const struct leat_loader *l = b->loader;
     const struct leat_output *output = leat_program_output(l->program, o);
-    const uint8_t *from = l->region.base + p->batch->buffers[o]->offset + leat_output_values(output, p->batch->plan.rows);
+    const uint8_t *from =
+        l->region.base + p->batch->buffers[o]->offset + leat_output_values(output, p->batch->plan.rows);
     uint8_t *to = l->region.base + b->buffers[o]->offset + leat_output_values(output, b->plan.rows);
     if (!output->ragged) {
         memcpy(to + row * output->row_bytes, from + p->row * output->row_bytes, output->row_bytes);
@@ -326,8 +336,8 @@ static void copy_values(const struct leat_picked *p, struct leat_batch *b, size_
            (uint64_t)(at[1] - at[0]) * output->row_bytes);
 }
 
-/* Without the lock: nobody writes to rows that are made, and their batches stay. Output by output, so that memory is written from
- * front to back. */
+/* Without the lock: nobody writes to rows that are made, and their batches stay. Output by output, so that memory is
+ * written from front to back. */
 static void copy_picked(struct leat_batch *b)
 {
     const struct leat_loader *l = b->loader;
@@ -352,7 +362,8 @@ static void copy_picked(struct leat_batch *b)
 }
 
 /* A batch of picked rows. PENDING: there is no memory for it now. */
-static int hand_out_gathered(struct leat_loader *l, const struct leat_plan_batch *serve, struct leat_batch **out, struct leat_error *error)
+static int hand_out_gathered(struct leat_loader *l, const struct leat_plan_batch *serve, struct leat_batch **out,
+                             struct leat_error *error)
 {
     uint64_t left_out = 0;
     struct leat_batch *b = pick(l, serve->rows) ? new_gathered(l, serve) : NULL;
@@ -365,7 +376,8 @@ static int hand_out_gathered(struct leat_loader *l, const struct leat_plan_batch
         size_t i = 0;
         while (from->broken[i].row != l->picked->row)
             i++;
-        int rc = leat_fail(error, from->broken[i].code, "no row of the batch is left; the first error: %s", from->broken[i].reason);
+        int rc = leat_fail(error, from->broken[i].code, "no row of the batch is left; the first error: %s",
+                           from->broken[i].reason);
         leat_error_at_sample(error, from->broken[i].planned, NULL);
         l->count.raised++;
         leat_batch_recycle(b);
@@ -398,8 +410,8 @@ int leat_unordered_next(struct leat_loader *l, struct leat_batch **out, struct l
     size_t index = 0;
     int rc = leat_plan_batch(l->plan, l->serve, &serve);
     if (rc)
-        return leat_fail(error, rc, "no batch can be planned at epoch %llu, row %llu", (unsigned long long)l->serve.epoch,
-                         (unsigned long long)l->serve.row);
+        return leat_fail(error, rc, "no batch can be planned at epoch %llu, row %llu",
+                         (unsigned long long)l->serve.epoch, (unsigned long long)l->serve.row);
     switch (choose(l, serve.rows, &index)) {
     case WHOLE:
         return hand_out_whole(l, index, &serve, out, error);

@@ -24,8 +24,9 @@ static int check_process(const struct leat_loader *l, struct leat_error *error)
 {
     if (l->generation == atomic_load_explicit(&leat_engine.generation, memory_order_relaxed))
         return LEAT_OK;
-    return leat_fail(error, LEAT_E_FORKED,
-                     "this loader belongs to the process that opened it; open another one in the child (data sets may be shared)");
+    return leat_fail(
+        error, LEAT_E_FORKED,
+        "this loader belongs to the process that opened it; open another one in the child (data sets may be shared)");
 }
 
 /* Takes the lock if the loader can be used. */
@@ -41,7 +42,7 @@ static int enter(const struct leat_loader *l, struct leat_error *error)
     return leat_fail(error, LEAT_E_CLOSED, l->closed ? "the loader is closed" : "the process is ending");
 }
 
-/* ---- positions ---------------------------------------------------------------------------------------------------- */
+/* ---- positions ------------------------------------------------------------------------------- */
 
 static void pause(struct leat_loader *l)
 {
@@ -78,7 +79,8 @@ static void move_to(struct leat_loader *l, struct leat_position to)
     size_t keep = 0;
     while (keep < l->n_window && before(leat_window_at(l, keep)->plan.at, to))
         keep++;
-    if (keep == l->n_window || leat_window_at(l, keep)->plan.at.epoch != to.epoch || leat_window_at(l, keep)->plan.at.row != to.row) {
+    if (keep == l->n_window || leat_window_at(l, keep)->plan.at.epoch != to.epoch ||
+        leat_window_at(l, keep)->plan.at.row != to.row) {
         leat_window_cancel(l, 0);
         l->plan_at = to;
     } else {
@@ -114,10 +116,12 @@ static struct leat_position received(const struct leat_loader *l)
     return l->started && !l->ended ? l->at : next_start(l);
 }
 
-/* Whether rows of the epoch of `at`, the position that a state names, were received: without in_order it may be the epoch's start. */
+/* Whether rows of the epoch of `at`, the position that a state names, were received: without in_order it may be the
+ * epoch's start. */
 static bool is_within(const struct leat_loader *l, struct leat_position at)
 {
-    return at.row || (!l->in_order && (l->loaded || (l->started && !l->ended)) && l->serve.epoch == at.epoch && l->serve.row);
+    return at.row ||
+           (!l->in_order && (l->loaded || (l->started && !l->ended)) && l->serve.epoch == at.epoch && l->serve.row);
 }
 
 int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_error *error)
@@ -138,7 +142,8 @@ int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_er
     }
     if (l->lists_later && l->list_epoch < (int64_t)to.epoch) {
         leat_engine_unlock();
-        return leat_fail(error, LEAT_E_INVALID, "epoch %" PRIu64 " has no list of positions yet: leat_loader_set_positions gives it",
+        return leat_fail(error, LEAT_E_INVALID,
+                         "epoch %" PRIu64 " has no list of positions yet: leat_loader_set_positions gives it",
                          to.epoch);
     }
     if (!l->in_order && (l->loaded || (l->started && to.epoch == l->epoch)))
@@ -191,7 +196,7 @@ uint64_t leat_loader_steps(const struct leat_loader *l)
     return check_process(l, NULL) ? 0 : leat_plan_rank_steps(l->plan, leat_loader_epoch(l));
 }
 
-/* ---- the next batch ------------------------------------------------------------------------------------------------- */
+/* ---- the next batch -------------------------------------------------------------------------- */
 
 static void count_recent(struct leat_loader *l, int64_t now, uint64_t rows, uint64_t bytes)
 {
@@ -252,7 +257,8 @@ int leat_batch_check_held(struct leat_loader *l, const struct leat_batch *b, str
         return LEAT_OK;
     return leat_fail(error, LEAT_E_HELD,
                      "%" PRIu64 " batches are held (%" PRIu64 " bytes), and one more of %" PRIu64
-                     " bytes would pass max_held_bytes = %" PRIu64 "; let go of some, copy what is to be kept, or raise max_held_bytes",
+                     " bytes would pass max_held_bytes = %" PRIu64
+                     "; let go of some, copy what is to be kept, or raise max_held_bytes",
                      held_batches(l), l->held, b->bytes + b->meta, l->max_held);
 }
 
@@ -365,7 +371,8 @@ static int end_epoch(struct leat_loader *l, struct leat_error *error)
     return leat_fail(error, LEAT_E_END, "the epoch has no further batch");
 }
 
-static int next_locked(struct leat_loader *l, uint64_t iteration, int64_t deadline_ns, struct leat_batch **out, struct leat_error *error)
+static int next_locked(struct leat_loader *l, uint64_t iteration, int64_t deadline_ns, struct leat_batch **out,
+                       struct leat_error *error)
 {
     uint64_t interrupts = l->interrupts;
     for (;;) {
@@ -417,7 +424,8 @@ static int64_t deadline(int64_t timeout_ms)
     return timeout_ms < 0 || timeout_ms > (INT64_MAX - now) / 1000000 - 1 ? INT64_MAX : now + timeout_ms * 1000000;
 }
 
-int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out, struct leat_error *error)
+int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
+                     struct leat_error *error)
 {
     *out = NULL;
     struct leat_error own;
@@ -429,7 +437,8 @@ int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_
     uint64_t raised = l->count.raised, epoch = l->epoch, step = l->step;
     rc = next_locked(l, iteration, timeout_ms < 0 ? INT64_MAX : deadline(timeout_ms), out, error);
     raised = l->count.raised - raised;
-    bool reports = l->report_fd >= 0 && (raised || (*out && (*out)->n_broken)), records = l->record && *out && !(*out)->recorded;
+    bool reports = l->report_fd >= 0 && (raised || (*out && (*out)->n_broken)),
+         records = l->record && *out && !(*out)->recorded;
     if (reports || records) {
         leat_engine_unlock();
         if (records)
@@ -457,9 +466,10 @@ void leat_loader_interrupt(struct leat_loader *l)
     leat_engine_unlock();
 }
 
-/* ---- changing the plan ---------------------------------------------------------------------------------------------- */
+/* ---- changing the plan ----------------------------------------------------------------------- */
 
-int leat_loader_decide(struct leat_loader *l, const struct leat_decision *decision, bool at_next, struct leat_error *error)
+int leat_loader_decide(struct leat_loader *l, const struct leat_decision *decision, bool at_next,
+                       struct leat_error *error)
 {
     int rc = enter(l, error);
     if (rc)
@@ -469,14 +479,15 @@ int leat_loader_decide(struct leat_loader *l, const struct leat_decision *decisi
         d.at = received(l);
     if (l->started && before(d.at, l->at)) {
         leat_engine_unlock();
-        return leat_fail(error, LEAT_E_INVALID, "a decision must not hold from epoch %" PRIu64 ", row %" PRIu64 ": that was handed out",
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a decision must not hold from epoch %" PRIu64 ", row %" PRIu64 ": that was handed out",
                          d.at.epoch, d.at.row);
     }
     if (!l->in_order && is_within(l, d.at)) {
         leat_engine_unlock();
-        return leat_fail(
-            error, LEAT_E_INVALID,
-            "a decision within an epoch needs in_order: rows beyond it may have been handed out. Let it hold from an epoch's start");
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a decision within an epoch needs in_order: rows beyond it may have been handed out. Let it "
+                         "hold from an epoch's start");
     }
     leat_window_cancel(l, first_beyond(l, d.at));
     pause(l);
@@ -518,7 +529,8 @@ int leat_loader_state(const struct leat_loader *l, char **json, struct leat_erro
     if (rc)
         return rc;
     struct leat_plan_received beyond;
-    bool is_at = l->loaded || (l->started && !l->ended), some = !l->in_order && is_at && leat_unordered_received(l, &beyond);
+    bool is_at = l->loaded || (l->started && !l->ended),
+         some = !l->in_order && is_at && leat_unordered_received(l, &beyond);
     rc = leat_plan_state_unordered(l->plan, l->fingerprint, received(l), some ? &beyond : NULL, json, error);
     leat_engine_unlock();
     return rc;
@@ -556,21 +568,24 @@ int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_
     return rc;
 }
 
-/* ---- single batches ------------------------------------------------------------------------------------------------- */
+/* ---- single batches -------------------------------------------------------------------------- */
 
-static int seek(const struct leat_loader *l, uint64_t epoch, uint64_t step, struct leat_plan_batch *plan, struct leat_error *error)
+static int seek(const struct leat_loader *l, uint64_t epoch, uint64_t step, struct leat_plan_batch *plan,
+                struct leat_error *error)
 {
     struct leat_position at;
     int rc = leat_plan_seek(l->plan, epoch, step, &at);
     if (!rc)
         rc = leat_plan_batch(l->plan, at, plan);
     if (rc || !plan->rows)
-        return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " has no step %" PRIu64 " for this rank: it has %" PRIu64 " steps", epoch,
+        return leat_fail(error, LEAT_E_RANGE,
+                         "epoch %" PRIu64 " has no step %" PRIu64 " for this rank: it has %" PRIu64 " steps", epoch,
                          step, leat_plan_rank_steps(l->plan, epoch));
     return LEAT_OK;
 }
 
-int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step, int64_t **ids, uint64_t *n, struct leat_error *error)
+int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step, int64_t **ids, uint64_t *n,
+                     struct leat_error *error)
 {
     enum { N = 64 };
     struct leat_plan_batch plan;
@@ -592,7 +607,9 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
         rc = leat_plan_rows(l->plan, &plan, first, count, rows);
         if (rc) {
             leat_free(all);
-            return leat_fail(error, rc, "epoch %" PRIu64 " can no longer be planned: decisions made since gave up what it needs", epoch);
+            return leat_fail(error, rc,
+                             "epoch %" PRIu64 " can no longer be planned: decisions made since gave up what it needs",
+                             epoch);
         }
         for (uint64_t i = 0; i < count; i++)
             positions[i] = l->source_begin[rows[i].piece.source] + rows[i].piece.position;
@@ -605,13 +622,14 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
     return LEAT_OK;
 }
 
-/* The batch stands on the side of the window; this thread and any idle one make its rows. `numbers`: NULL, or the rows that it has;
- * `stand_in`: as of struct leat_batch. */
-static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers, unsigned stand_in,
-                     struct leat_batch **out, struct leat_error *error)
+/* The batch stands on the side of the window; this thread and any idle one make its rows. `numbers`: NULL, or the rows
+ * that it has; `stand_in`: as of struct leat_batch. */
+static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers,
+                     unsigned stand_in, struct leat_batch **out, struct leat_error *error)
 {
     uint64_t interrupts = l->interrupts;
-    while (l->side && !l->closed && !leat_engine.stopping && l->interrupts == interrupts) /* another thread's comes first */
+    while (l->side && !l->closed && !leat_engine.stopping &&
+           l->interrupts == interrupts) /* another thread's comes first */
         leat_engine_wait(l, INT64_MAX);
     if (l->side)
         return l->interrupts == interrupts ? leat_fail(error, LEAT_E_CLOSED, "the loader was closed")
@@ -662,11 +680,13 @@ static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, 
 }
 
 /* Which rows a step had of a run that does not keep the order: only the record knows. */
-static int recorded_rows(struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t **numbers, struct leat_error *error)
+static int recorded_rows(struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t **numbers,
+                         struct leat_error *error)
 {
     if (!l->record)
         return leat_fail(error, LEAT_E_INVALID,
-                         "which rows step %" PRIu64 " of epoch %" PRIu64 " had is known only from the record: open the loader with log_dir",
+                         "which rows step %" PRIu64 " of epoch %" PRIu64
+                         " had is known only from the record: open the loader with log_dir",
                          plan->step, plan->epoch);
     *numbers = leat_new_array(plan->rows, sizeof **numbers);
     if (!*numbers)
@@ -674,7 +694,8 @@ static int recorded_rows(struct leat_loader *l, const struct leat_plan_batch *pl
     return leat_record_seek(l->record, plan->epoch, plan->step, plan->rows, *numbers, error);
 }
 
-int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, struct leat_batch **out, struct leat_error *error)
+int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, struct leat_batch **out,
+                         struct leat_error *error)
 {
     *out = NULL;
     struct leat_plan_batch plan;
@@ -699,18 +720,20 @@ out:
     return rc;
 }
 
-int leat_loader_substitute(struct leat_loader *l, uint64_t epoch, uint64_t step, uint64_t row, unsigned *attempt, struct leat_batch **out,
-                           struct leat_error *error)
+int leat_loader_substitute(struct leat_loader *l, uint64_t epoch, uint64_t step, uint64_t row, unsigned *attempt,
+                           struct leat_batch **out, struct leat_error *error)
 {
     *out = NULL;
     struct leat_plan_batch plan;
     int rc = check_process(l, error);
     if (!rc && (l->on_error != LEAT_ON_ERROR_SUBSTITUTE || !l->in_order))
-        rc = leat_fail(error, LEAT_E_INVALID, "substitutes are made by a loader in order whose policy is on_error substitute");
+        rc = leat_fail(error, LEAT_E_INVALID,
+                       "substitutes are made by a loader in order whose policy is on_error substitute");
     if (!rc)
         rc = seek(l, epoch, step, &plan, error);
     if (!rc && row >= plan.rows)
-        rc = leat_fail(error, LEAT_E_RANGE, "the batch has no row %" PRIu64 ": it has %" PRIu64 " rows", row, plan.rows);
+        rc =
+            leat_fail(error, LEAT_E_RANGE, "the batch has no row %" PRIu64 ": it has %" PRIu64 " rows", row, plan.rows);
     if (!rc)
         rc = enter(l, error);
     if (rc)

@@ -18,9 +18,11 @@
 
 #define WINDOW_BATCHES 24
 #define LEAST_BATCHES 3
-/* Of the default: for photos of which more than the crop must be kept. The number of batches in the window does not count on it. */
+/* Of the default: for photos of which more than the crop must be kept. The number of batches in the window does not
+ * count on it. */
 #define DECODING_SPARE (UINT64_C(64) << 20)
-#define LEAST_HELD (UINT64_C(64) << 20) /* of the default: with small batches, a list of an epoch's labels is no accident */
+#define LEAST_HELD                                                                                                     \
+    (UINT64_C(64) << 20) /* of the default: with small batches, a list of an epoch's labels is no accident */
 #define MAX_WINDOW 256
 #define CHUNK_IN_PLACE 256
 #define CHUNK_FETCHED 32
@@ -28,7 +30,8 @@
 #define PROBES 64
 #define EXIT_PATIENCE_NS INT64_C(2000000000)
 
-static int take_options(const struct leat_loader_options *given, struct leat_loader_options *o, struct leat_error *error)
+static int take_options(const struct leat_loader_options *given, struct leat_loader_options *o,
+                        struct leat_error *error)
 {
     static const struct leat_loader_options defaults = LEAT_LOADER_OPTIONS_INIT;
     *o = defaults;
@@ -36,10 +39,11 @@ static int take_options(const struct leat_loader_options *given, struct leat_loa
         return leat_fail(error, LEAT_E_INVALID, "options must be given and begun with LEAT_LOADER_OPTIONS_INIT");
     memcpy(o, given, given->struct_size < sizeof *o ? given->struct_size : sizeof *o);
     if (!o->batch_size == !o->global_batch_size)
-        return leat_fail(error, LEAT_E_INVALID, "give either batch_size (rows per rank) or global_batch_size (rows of all ranks)");
+        return leat_fail(error, LEAT_E_INVALID,
+                         "give either batch_size (rows per rank) or global_batch_size (rows of all ranks)");
     if (!o->world_size || o->rank >= o->world_size)
-        return leat_fail(error, LEAT_E_INVALID, "rank %" PRIu32 " of %" PRIu32 " does not exist: ranks count from 0", o->rank,
-                         o->world_size);
+        return leat_fail(error, LEAT_E_INVALID, "rank %" PRIu32 " of %" PRIu32 " does not exist: ranks count from 0",
+                         o->rank, o->world_size);
     if (o->batch_size && !leat_mul_u64(o->batch_size, o->world_size, &o->global_batch_size))
         return leat_fail(error, LEAT_E_INVALID, "batch_size is too large");
     if (o->global_batch_size > (UINT64_C(1) << 40))
@@ -53,7 +57,7 @@ static int take_options(const struct leat_loader_options *given, struct leat_loa
     return LEAT_OK;
 }
 
-/* ---- program ------------------------------------------------------------------------------------------------------ */
+/* ---- program --------------------------------------------------------------------------------- */
 
 static int add_to_group(struct leat_loader *l, size_t o, struct leat_error *error)
 {
@@ -81,7 +85,8 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
 {
     size_t n_fields;
     l->fields = leat_dataset_fields(l->dataset, &n_fields);
-    int rc = leat_program_compile_with(l->fields, n_fields, o->program, o->functions, o->n_functions, &l->program, error);
+    int rc =
+        leat_program_compile_with(l->fields, n_fields, o->program, o->functions, o->n_functions, &l->program, error);
     if (rc)
         return rc;
     l->n_outputs = leat_program_outputs(l->program);
@@ -94,11 +99,14 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
     for (size_t i = 0; i < l->n_outputs; i++) {
         const struct leat_output *output = leat_program_output(l->program, i);
         if (output->ndim + 1 > LEAT_MAX_DIMS)
-            return leat_fail(error, LEAT_E_TYPE, "output %s has %u dimensions, and a batch of it one more: at most %d are possible",
+            return leat_fail(error, LEAT_E_TYPE,
+                             "output %s has %u dimensions, and a batch of it one more: at most %d are possible",
                              output->name, output->ndim, LEAT_MAX_DIMS);
         if (output->ragged && o->on_error == LEAT_ON_ERROR_SUBSTITUTE)
-            return leat_fail(error, LEAT_E_INVALID,
-                             "on_error substitute needs outputs of fixed shape, and %s varies from row to row; use skip", output->name);
+            return leat_fail(
+                error, LEAT_E_INVALID,
+                "on_error substitute needs outputs of fixed shape, and %s varies from row to row; use skip",
+                output->name);
         l->ragged |= output->ragged;
         if (!output->ragged && !leat_add_u64(l->row_bytes, output->row_bytes, &l->row_bytes))
             return leat_fail(error, LEAT_E_TYPE, "a row of output %s is too large", output->name);
@@ -118,7 +126,7 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
     return LEAT_OK;
 }
 
-/* ---- plan --------------------------------------------------------------------------------------------------------- */
+/* ---- plan ------------------------------------------------------------------------------------ */
 
 static int make_plan(struct leat_loader *l, const struct leat_loader_source *sources, uint32_t n, uint64_t epoch_rows,
                      const struct leat_loader_options *o, struct leat_error *error)
@@ -154,7 +162,8 @@ static int make_plan(struct leat_loader *l, const struct leat_loader_source *sou
     return rc;
 }
 
-static int join_sources(struct leat_loader *l, const struct leat_loader_source *sources, uint32_t n, struct leat_error *error)
+static int join_sources(struct leat_loader *l, const struct leat_loader_source *sources, uint32_t n,
+                        struct leat_error *error)
 {
     if (n == 1) {
         l->dataset = leat_dataset_retain(sources[0].dataset);
@@ -170,7 +179,7 @@ static int join_sources(struct leat_loader *l, const struct leat_loader_source *
     return rc;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* What values of varying size need, learned from a few samples: the bytes of a row in ragged outputs, and the largest
  * value. Where a sample cannot be asked, it is passed over: its row will say why. */
@@ -193,14 +202,16 @@ static void probe(struct leat_loader *l, uint64_t *ragged_row, uint64_t *largest
             l->restores |= l->groups[g].delivers && extent.form == LEAT_FORM_FAST;
             for (size_t k = 0; k < l->groups[g].n_outputs; k++)
                 if (leat_program_output(l->program, l->groups[g].outputs[k])->ragged)
-                    sum += leat_program_ragged_bytes(l->program, l->groups[g].outputs[k], leat_extent_value_bytes(&extent));
+                    sum += leat_program_ragged_bytes(l->program, l->groups[g].outputs[k],
+                                                     leat_extent_value_bytes(&extent));
         }
     *ragged_row = seen ? sum / seen : 0;
 }
 
 static uint64_t rows_of_batch(const struct leat_loader *l, const struct leat_loader_options *o)
 {
-    uint64_t rows = (o->global_batch_size + o->world_size - 1) / o->world_size, most = leat_plan_epoch_rows(l->plan, 0) + 1;
+    uint64_t rows = (o->global_batch_size + o->world_size - 1) / o->world_size,
+             most = leat_plan_epoch_rows(l->plan, 0) + 1;
     if (l->lists_later)
         most = leat_dataset_count(l->dataset) + 1;
     return rows < most ? rows : most;
@@ -234,13 +245,15 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     if (l->num_threads > 1024)
         l->num_threads = 1024;
     if (batch >= UINT64_C(1) << 50)
-        return leat_fail(error, LEAT_E_BUDGET, "a batch of that size needs more memory than any machine has; make batch_size smaller");
+        return leat_fail(error, LEAT_E_BUDGET,
+                         "a batch of that size needs more memory than any machine has; make batch_size smaller");
     uint64_t each = l->scratch_bytes + task, least = LEAST_BATCHES * batch + 2 * each;
     uint64_t budget = o->budget_bytes, spare = 0;
     if (budget && budget < least)
         return leat_fail(error, LEAT_E_BUDGET,
-                         "budget_bytes = %" PRIu64 " is too small: three batches of %" PRIu64 " bytes and scratch need %" PRIu64, budget,
-                         batch, least);
+                         "budget_bytes = %" PRIu64 " is too small: three batches of %" PRIu64
+                         " bytes and scratch need %" PRIu64,
+                         budget, batch, least);
     if (!budget) { /* one more than the threads: a consumer that waits helps */
         budget = WINDOW_BATCHES * batch + (l->num_threads + 1) * each;
         budget = budget < allowed / 4 ? budget : allowed / 4;
@@ -256,7 +269,8 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     l->budget = budget + spare;
     l->max_held = o->max_held_bytes ? o->max_held_bytes : budget > LEAST_HELD ? budget : LEAST_HELD;
     if (l->max_held < batch)
-        return leat_fail(error, LEAT_E_BUDGET, "max_held_bytes = %" PRIu64 " is too small: one batch needs %" PRIu64, l->max_held, batch);
+        return leat_fail(error, LEAT_E_BUDGET, "max_held_bytes = %" PRIu64 " is too small: one batch needs %" PRIu64,
+                         l->max_held, batch);
     uint64_t room = (budget - l->fixed - l->task_reserve) / batch;
     room = l->ragged ? 2 * room : room;
     l->window_room = room < LEAST_BATCHES ? LEAST_BATCHES : room > MAX_WINDOW ? MAX_WINDOW : (size_t)room;
@@ -279,7 +293,7 @@ static int open_report(struct leat_loader *l, const char *path, struct leat_erro
     return rc;
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static int join_engine(struct leat_loader *l, struct leat_error *error)
 {
@@ -307,7 +321,8 @@ static int join_engine(struct leat_loader *l, struct leat_error *error)
 }
 
 int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t n, uint64_t epoch_rows,
-                             const struct leat_loader_options *options, struct leat_loader **out, struct leat_error *error)
+                             const struct leat_loader_options *options, struct leat_loader **out,
+                             struct leat_error *error)
 {
     *out = NULL;
     struct leat_loader_options o;
@@ -372,8 +387,8 @@ int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_opti
                                                   .positions = o.positions,
                                                   .n_positions = o.n_positions}};
     if (o.order == LEAT_ORDER_WEIGHTED && o.n_weights != leat_dataset_count(dataset))
-        return leat_fail(error, LEAT_E_INVALID, "weights must be %" PRIu64 ", one per sample, not %" PRIu64, leat_dataset_count(dataset),
-                         o.n_weights);
+        return leat_fail(error, LEAT_E_INVALID, "weights must be %" PRIu64 ", one per sample, not %" PRIu64,
+                         leat_dataset_count(dataset), o.n_weights);
     return leat_loader_open_sources(&source, 1, 0, options, out, error);
 }
 
@@ -427,7 +442,8 @@ void leat_loader_close(struct leat_loader *l)
     leat_engine_notify(l);
     leat_engine_deactivate(l);
     leat_window_cancel(l, 0);
-    /* Running tasks are waited for. When the process ends, a stuck one must not hold it: the loader is left as it is. */
+    /* Running tasks are waited for. When the process ends, a stuck one must not hold it: the loader is left as it
+     * is. */
     int64_t patience = leat_engine.stopping ? leat_clock_ns() + EXIT_PATIENCE_NS : INT64_MAX;
     while (l->running || l->in_next)
         if (!leat_engine_wait(l, patience)) {
@@ -438,7 +454,8 @@ void leat_loader_close(struct leat_loader *l)
     leat_task_feed(l);
     struct leat_task *resumed = l->resumed;
     l->resumed = NULL;
-    for (struct leat_task *t = resumed; t; t = t->next) { /* as if their reads were pending still: one way to end them */
+    for (struct leat_task *t = resumed; t;
+         t = t->next) { /* as if their reads were pending still: one way to end them */
         t->parked = true;
         l->parked++;
         l->references++;

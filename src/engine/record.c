@@ -1,14 +1,14 @@
 /*
- * The record: which rows were handed out together, where the order is not kept. One file per epoch and rank in a folder of the
- * run's, of JSON lines, so that anyone can read it:
+ * The record: which rows were handed out together, where the order is not kept. One file per epoch and rank in a folder
+ * of the run's, of JSON lines, so that anyone can read it:
  *
  *     unordered-000003-0-of-2.jsonl
  *         {"record": 1, "fingerprint": "..", "seed": "7", "rank": 0, "world_size": 2}
  *         {"epoch": 3, "step": 0, "rows": [[0, 120], [121, 8]]}        runs of rows by number: first, how many
  *
- * A line is written with one write(2) before its batch reaches the consumer. Lines that are not whole, as a crash leaves them, count
- * for nothing; of two lines for one step the later one holds. What was read is looked up while batches are planned, under the
- * engine's lock, so it stays in memory: of the epoch that runs and the next.
+ * A line is written with one write(2) before its batch reaches the consumer. Lines that are not whole, as a crash
+ * leaves them, count for nothing; of two lines for one step the later one holds. What was read is looked up while
+ * batches are planned, under the engine's lock, so it stays in memory: of the epoch that runs and the next.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ struct leat_record {
     bool warned;
 };
 
-/* ---- reading -------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void empty(struct pages *p)
 {
@@ -94,14 +94,14 @@ static bool add_line(struct pages *p, const json_t *line, size_t ordinal)
     const json_t *rows = json_object_get(line, "rows");
     struct step s = {.first = p->n_runs, .line = ordinal};
     uint64_t epoch, end = 0;
-    if (!number_of(json_object_get(line, "epoch"), &epoch) || epoch != p->epoch || !number_of(json_object_get(line, "step"), &s.step) ||
-        !json_is_array(rows))
+    if (!number_of(json_object_get(line, "epoch"), &epoch) || epoch != p->epoch ||
+        !number_of(json_object_get(line, "step"), &s.step) || !json_is_array(rows))
         return true;
     for (; s.n < json_array_size(rows); s.n++) {
         const json_t *pair = json_array_get(rows, s.n);
         struct run run;
-        if (!number_of(json_array_get(pair, 0), &run.begin) || !number_of(json_array_get(pair, 1), &run.n) || !run.n || run.begin < end ||
-            !leat_add_u64(run.begin, run.n, &end)) {
+        if (!number_of(json_array_get(pair, 0), &run.begin) || !number_of(json_array_get(pair, 1), &run.n) || !run.n ||
+            run.begin < end || !leat_add_u64(run.begin, run.n, &end)) {
             p->n_runs = s.first;
             return true;
         }
@@ -141,7 +141,8 @@ static void sort_steps(struct pages *p)
 
 static void path_of(const struct leat_record *r, uint64_t epoch, char *path, size_t room)
 {
-    snprintf(path, room, "%s/unordered-%06" PRIu64 "-%" PRIu32 "-of-%" PRIu32 ".jsonl", r->folder, epoch, r->rank, r->world_size);
+    snprintf(path, room, "%s/unordered-%06" PRIu64 "-%" PRIu32 "-of-%" PRIu32 ".jsonl", r->folder, epoch, r->rank,
+             r->world_size);
 }
 
 /* The whole file as text, NULL where there is none. */
@@ -183,15 +184,18 @@ out:
 /* The head of a file must be this run's. */
 static int check_head(const struct leat_record *r, const json_t *line, const char *path, struct leat_error *error)
 {
-    const char *print = json_string_value(json_object_get(line, "fingerprint")), *seed = json_string_value(json_object_get(line, "seed"));
+    const char *print = json_string_value(json_object_get(line, "fingerprint")),
+               *seed = json_string_value(json_object_get(line, "seed"));
     uint64_t version;
     int rc = LEAT_OK;
     if (!number_of(json_object_get(line, "record"), &version) || version != RECORD_VERSION)
-        rc = leat_fail(error, LEAT_E_STATE,
-                       "the record of batches in log_dir has a version that this leat does not know: give another folder");
+        rc = leat_fail(
+            error, LEAT_E_STATE,
+            "the record of batches in log_dir has a version that this leat does not know: give another folder");
     else if (!print || !seed || strcmp(print, r->fingerprint) || strcmp(seed, r->seed))
         rc = leat_fail(error, LEAT_E_STATE,
-                       "log_dir holds the record of another run, of data set %.32s with seed %.20s: give each run a folder of its own",
+                       "log_dir holds the record of another run, of data set %.32s with seed %.20s: give each run a "
+                       "folder of its own",
                        print ? print : "?", seed ? seed : "?");
     if (rc)
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
@@ -299,7 +303,8 @@ void leat_record_forget(struct leat_record *r, uint64_t epoch, uint64_t step)
     pthread_mutex_unlock(&r->lock);
 }
 
-int leat_record_seek(struct leat_record *r, uint64_t epoch, uint64_t step, uint64_t n, uint64_t *numbers, struct leat_error *error)
+int leat_record_seek(struct leat_record *r, uint64_t epoch, uint64_t step, uint64_t n, uint64_t *numbers,
+                     struct leat_error *error)
 {
     struct pages p;
     int rc = load(r, epoch, &p, error);
@@ -312,7 +317,7 @@ int leat_record_seek(struct leat_record *r, uint64_t epoch, uint64_t step, uint6
     return rc;
 }
 
-/* ---- writing -------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static bool write_text(int fd, json_t *json, const char *before)
 {
@@ -345,8 +350,8 @@ static bool open_for(struct leat_record *r, uint64_t epoch)
     if (size > 0 && pread(r->fd, &last, 1, size - 1) != 1)
         return false;
     return write_text(r->fd,
-                      json_pack("{s:i, s:s, s:s, s:I, s:I}", "record", RECORD_VERSION, "fingerprint", r->fingerprint, "seed", r->seed,
-                                "rank", (json_int_t)r->rank, "world_size", (json_int_t)r->world_size),
+                      json_pack("{s:i, s:s, s:s, s:I, s:I}", "record", RECORD_VERSION, "fingerprint", r->fingerprint,
+                                "seed", r->seed, "rank", (json_int_t)r->rank, "world_size", (json_int_t)r->world_size),
                       last == '\n' ? "" : "\n");
 }
 
@@ -358,17 +363,19 @@ void leat_record_append(struct leat_record *r, const struct leat_batch *b)
             ;
         json_array_append_new(rows, json_pack("[I, I]", (json_int_t)b->numbers[i], (json_int_t)run));
     }
-    json_t *line = json_pack("{s:I, s:I, s:o}", "epoch", (json_int_t)b->plan.epoch, "step", (json_int_t)b->plan.step, "rows", rows);
+    json_t *line = json_pack("{s:I, s:I, s:o}", "epoch", (json_int_t)b->plan.epoch, "step", (json_int_t)b->plan.step,
+                             "rows", rows);
     if (open_for(r, b->plan.epoch) && write_text(r->fd, line, ""))
         return;
     if (!r->warned)
         leat_log(LEAT_LOG_WARNING,
-                 "step %" PRIu64 " of epoch %" PRIu64 " could not be added to the record in %.300s (%s): it cannot be given again",
+                 "step %" PRIu64 " of epoch %" PRIu64
+                 " could not be added to the record in %.300s (%s): it cannot be given again",
                  b->plan.step, b->plan.epoch, r->folder, strerror(errno));
     r->warned = true;
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 int leat_record_open(const char *folder, const struct leat_loader *l, uint64_t seed, uint32_t rank, uint32_t world_size,
                      struct leat_record **out, struct leat_error *error)

@@ -22,7 +22,8 @@ static int reserve_private(uint64_t bytes, uint8_t **base, int *fd, struct leat_
     *fd = -1;
     void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
-        return leat_fail_errno(error, LEAT_E_NOMEM, "cannot reserve %llu bytes of address space for batches", (unsigned long long)bytes);
+        return leat_fail_errno(error, LEAT_E_NOMEM, "cannot reserve %llu bytes of address space for batches",
+                               (unsigned long long)bytes);
     *base = p;
     return LEAT_OK;
 }
@@ -50,7 +51,8 @@ static int reserve_memfd(uint64_t bytes, uint8_t **base, int *fd, struct leat_er
     if (!ftruncate(*fd, (off_t)bytes))
         p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *fd, 0);
     if (p == MAP_FAILED) {
-        int rc = leat_fail_errno(error, LEAT_E_NOMEM, "cannot reserve %llu bytes of shared memory for batches", (unsigned long long)bytes);
+        int rc = leat_fail_errno(error, LEAT_E_NOMEM, "cannot reserve %llu bytes of shared memory for batches",
+                                 (unsigned long long)bytes);
         close(*fd);
         *fd = -1;
         return rc;
@@ -120,7 +122,8 @@ int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struc
     region->kind = &leat_region_kinds[kind];
     region->limit = limit;
     if (limit > UINT64_C(1) << 46)
-        return leat_fail(error, LEAT_E_NOMEM, "a budget of %llu bytes is more than there are addresses for; lower budget_bytes",
+        return leat_fail(error, LEAT_E_NOMEM,
+                         "a budget of %llu bytes is more than there are addresses for; lower budget_bytes",
                          (unsigned long long)limit);
     /* Twice the limit for each area, so that holes between held buffers rarely matter; once if addresses are scarce. */
     uint64_t once = (limit + 2 * HUGE_PAGE - 1) & ~(HUGE_PAGE - 1), each = 2 * once;
@@ -132,8 +135,10 @@ int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struc
     if (rc)
         return rc;
     region->bytes = 2 * each + HUGE_PAGE;
-    uint64_t skew = (HUGE_PAGE - (uintptr_t)region->base % HUGE_PAGE) % HUGE_PAGE; /* so that the large area is aligned */
-    if (!open_area(&region->areas[0], skew, skew + each, false) || !open_area(&region->areas[1], skew + each, skew + 2 * each, true)) {
+    /* so that the large area is aligned */
+    uint64_t skew = (HUGE_PAGE - (uintptr_t)region->base % HUGE_PAGE) % HUGE_PAGE;
+    if (!open_area(&region->areas[0], skew, skew + each, false) ||
+        !open_area(&region->areas[1], skew + each, skew + 2 * each, true)) {
         leat_region_close(region);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the lists of a region");
     }
@@ -234,8 +239,10 @@ void leat_region_free(struct leat_region *region, uint64_t offset, uint64_t byte
         else
             high = middle;
     }
-    struct leat_region_extent *before = low ? &area->free[low - 1] : NULL, *after = low < area->n_free ? &area->free[low] : NULL;
-    bool joins_before = before && before->offset + before->bytes == offset, joins_after = after && offset + bytes == after->offset;
+    struct leat_region_extent *before = low ? &area->free[low - 1] : NULL,
+                              *after = low < area->n_free ? &area->free[low] : NULL;
+    bool joins_before = before && before->offset + before->bytes == offset,
+         joins_after = after && offset + bytes == after->offset;
     region->used -= bytes;
     region->dirty += bytes;
     if (joins_before) {

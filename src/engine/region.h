@@ -64,8 +64,8 @@ extern const int leat_region_n_kinds;
 int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struct leat_error *error);
 void leat_region_close(struct leat_region *region);
 
-/* What an extent of `bytes` occupies: whole pages of this machine, 4 to 64 KiB each. Less than a page cannot be given back without what
- * lies beside it. 0 where that does not fit into 64 bits. */
+/* What an extent of `bytes` occupies: whole pages of this machine, 4 to 64 KiB each. Less than a page cannot be given
+ * back without what lies beside it. 0 where that does not fit into 64 bits. */
 uint64_t leat_region_round(uint64_t bytes);
 
 /* `bytes` as leat_region_round gives them, above 0. False if there is no room (or no memory): nothing happened. */

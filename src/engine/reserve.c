@@ -5,10 +5,10 @@
  *     budget_bytes >= fixed + task_bytes (or task_reserve, which is the least) + in_flight
  *
  * Where a task's wish would break this, what is easily had comes first: batches that were prefetched behind the task's
- * own are planned again later, and tasks at rest lose their buffers, or go where many reads had waited at once. If that is not enough, the
- * task waits in `starved`, without a thread, until a batch is handed out or another task is done. Nothing can come any more where nothing
- * runs and the task's batch is the first one: then the value is larger than the budget allows, and that is an error.
- * Once its rows are made, a task gives back what is above the usual.
+ * own are planned again later, and tasks at rest lose their buffers, or go where many reads had waited at once. If that
+ * is not enough, the task waits in `starved`, without a thread, until a batch is handed out or another task is done.
+ * Nothing can come any more where nothing runs and the task's batch is the first one: then the value is larger than the
+ * budget allows, and that is an error. Once its rows are made, a task gives back what is above the usual.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -17,8 +17,9 @@
 #include "base/error.h"
 #include "engine/task.h"
 
-/* glibc keeps what was freed, for each thread as much as its largest piece was: with the coefficients of a progressive photo,
- * which libjpeg gets from malloc, more than the budget. Asked for after large values only, as it takes a millisecond. */
+/* glibc keeps what was freed, for each thread as much as its largest piece was: with the coefficients of a progressive
+ * photo, which libjpeg gets from malloc, more than the budget. Asked for after large values only, as it takes a
+ * millisecond. */
 static void trim_heap(void)
 {
 #ifdef __GLIBC__
@@ -34,7 +35,8 @@ static bool fits(const struct leat_loader *l, uint64_t more)
 
 bool leat_task_may_grow(const struct leat_loader *l)
 {
-    return l->free_tasks || fits(l, leat_task_size(l) + l->usual_room) || (!l->running && !l->parked && !l->resumed && !l->starved);
+    return l->free_tasks || fits(l, leat_task_size(l) + l->usual_room) ||
+           (!l->running && !l->parked && !l->resumed && !l->starved);
 }
 
 /* Pages that batches left behind must not stay resident where tasks have taken their place. */
@@ -101,11 +103,12 @@ static int book(struct leat_task *t, uint64_t more, struct leat_error *error)
     }
     if (!is_first(t) || l->running > 1 || l->parked || l->resumed)
         return LEAT_IO_PENDING;
-    return leat_fail(error, LEAT_E_BUDGET,
-                     "a value that needs %" PRIu64 " bytes to be read and decoded does not fit into budget_bytes = %" PRIu64
-                     " beside its batch and scratch; raise it to at least %" PRIu64,
-                     more, l->budget,
-                     l->fixed + l->task_bytes + more + l->in_flight + l->task_reserve); /* with what other tasks usually have */
+    return leat_fail(
+        error, LEAT_E_BUDGET,
+        "a value that needs %" PRIu64 " bytes to be read and decoded does not fit into budget_bytes = %" PRIu64
+        " beside its batch and scratch; raise it to at least %" PRIu64,
+        more, l->budget,
+        l->fixed + l->task_bytes + more + l->in_flight + l->task_reserve); /* with what other tasks usually have */
 }
 
 int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, struct leat_error *error)
@@ -115,9 +118,10 @@ int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, st
         return LEAT_OK;
     if (bytes > l->budget || decoding > l->budget)
         return leat_fail(error, LEAT_E_BUDGET,
-                         "a value of %" PRIu64 " bytes that takes %" PRIu64 " bytes to decode does not fit into budget_bytes = %" PRIu64
-                         "; raise it to at least %" PRIu64,
-                         bytes, decoding, l->budget, l->fixed + l->estimate + l->task_reserve + leat_region_round(bytes) + decoding);
+                         "a value of %" PRIu64 " bytes that takes %" PRIu64
+                         " bytes to decode does not fit into budget_bytes = %" PRIu64 "; raise it to at least %" PRIu64,
+                         bytes, decoding, l->budget,
+                         l->fixed + l->estimate + l->task_reserve + leat_region_round(bytes) + decoding);
     bool grows = bytes > t->room;
     leat_engine_lock();
     uint64_t wanted = decoding > t->decoding ? decoding - t->decoding : 0, room = t->room;

@@ -1,6 +1,6 @@
 /*
- * What a task does, without the engine's lock: from positions to rows of the batch's buffers. Nothing here knows the time
- * or how many threads there are: the same rows come out of the same plan, whoever runs it.
+ * What a task does, without the engine's lock: from positions to rows of the batch's buffers. Nothing here knows the
+ * time or how many threads there are: the same rows come out of the same plan, whoever runs it.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -33,11 +33,11 @@ static const char *field_name(const struct leat_task *t, size_t field)
     return t->loader->fields[field].name;
 }
 
-/* ---- the policy --------------------------------------------------------------------------------------------------- */
+/* ---- the policy ------------------------------------------------------------------------------ */
 
-/* A sample whose bytes do not decode, or whose payload is not what was written (fetch_group), or on which a function of the
- * user's failed, is broken, and the policy says what becomes of it. Everything else that can fail is raised: a page of a column or index
- * that is damaged or cut off says nothing about one sample. */
+/* A sample whose bytes do not decode, or whose payload is not what was written (fetch_group), or on which a function of
+ * the user's failed, is broken, and the policy says what becomes of it. Everything else that can fail is raised: a page
+ * of a column or index that is damaged or cut off says nothing about one sample. */
 static bool is_broken(int code)
 {
     return code == LEAT_E_DECODE || code == LEAT_E_OPERATOR;
@@ -71,7 +71,7 @@ static void row_failed(struct leat_task *t, size_t i, int code, bool broken)
     t->marks[i] = LEAT_ROW_DONE;
 }
 
-/* ---- in-place outputs ----------------------------------------------------------------------------------------------- */
+/* ---- in-place outputs ------------------------------------------------------------------------ */
 
 struct apply {
     const struct leat_program *program;
@@ -90,13 +90,15 @@ static int apply_guarded(void *arg)
     return LEAT_OK;
 }
 
-/* Makes rows [i, i + n) of an in-place output whose stored values stand in task->data. Stops at the first that fails, and
- * returns its code; *made counts those before it. */
+/* Makes rows [i, i + n) of an in-place output whose stored values stand in task->data. Stops at the first that fails,
+ * and returns its code; *made counts those before it. */
 static int apply_in_place(struct leat_task *t, size_t o, size_t i, size_t n, size_t *made)
 {
     const struct leat_output *output = output_of(t, o);
     uint64_t first = t->first + t->cursor + i;
-    struct apply a = {t->loader->program, o, t->work->scratch, t->args + i, n, 0, buffer_of(t, o) + first * output->row_bytes, &t->error};
+    struct apply a = {
+        t->loader->program, o, t->work->scratch, t->args + i, n, 0, buffer_of(t, o) + first * output->row_bytes,
+        &t->error};
     for (size_t k = i; k < i + n; k++)
         t->args[k].data = t->data[k];
     int rc = leat_guarded(apply_guarded, &a, &t->error);
@@ -142,8 +144,8 @@ static void make_in_place(struct leat_task *t, size_t o)
         size_t n = t->count - i, failed = 0;
         if (small && n > t->loader->cold_bytes / value)
             n = t->loader->cold_bytes / value;
-        int rc = leat_dataset_rows(t->loader->dataset, output_of(t, o)->field, t->refs + i, n, small ? t->cold : NULL, t->data + i, &failed,
-                                   &t->error);
+        int rc = leat_dataset_rows(t->loader->dataset, output_of(t, o)->field, t->refs + i, n, small ? t->cold : NULL,
+                                   t->data + i, &failed, &t->error);
         struct leat_error found = {0};
         if (rc) {
             found = t->error;
@@ -174,7 +176,8 @@ static int remake_in_place(struct leat_task *t, size_t i)
     for (size_t k = 0; k < t->loader->n_in_place; k++) {
         size_t o = t->loader->in_place[k], failed = 0, made = 0;
         set_length(t, o, leat_loader_value_bytes(t->loader, o));
-        int rc = leat_dataset_rows(t->loader->dataset, output_of(t, o)->field, t->refs + i, 1, NULL, t->data + i, &failed, &t->error);
+        int rc = leat_dataset_rows(t->loader->dataset, output_of(t, o)->field, t->refs + i, 1, NULL, t->data + i,
+                                   &failed, &t->error);
         if (!rc)
             rc = apply_in_place(t, o, i, 1, &made);
         if (rc)
@@ -183,9 +186,10 @@ static int remake_in_place(struct leat_task *t, size_t i)
     return LEAT_OK;
 }
 
-/* ---- fetched outputs ------------------------------------------------------------------------------------------------ */
+/* ---- fetched outputs ------------------------------------------------------------------------- */
 
-/* Gives row i of the chunk the next substitute whose in-place outputs can be made. False: the row has failed for good. */
+/* Gives row i of the chunk the next substitute whose in-place outputs can be made. False: the row has failed for
+ * good. */
 static bool substitute(struct leat_task *t, size_t i)
 {
     struct leat_loader *l = t->loader;
@@ -214,7 +218,8 @@ static bool substitute(struct leat_task *t, size_t i)
     char text[sizeof t->error.message];
     memcpy(text, t->error.message, sizeof text);
     text[900] = 0;
-    leat_fail(&t->error, LEAT_E_DECODE, "row %" PRIu64 " is broken, and so are %d samples that could stand in for it; the last: %s", row,
+    leat_fail(&t->error, LEAT_E_DECODE,
+              "row %" PRIu64 " is broken, and so are %d samples that could stand in for it; the last: %s", row,
               LEAT_MAX_SUBSTITUTES, text);
     row_failed(t, i, LEAT_E_DECODE, false);
     return false;
@@ -262,9 +267,11 @@ static int make_group(struct leat_task *t, size_t i, const struct leat_fetch_gro
         if (output->ragged) {
             const int64_t *offsets = (const int64_t *)(const void *)buffer_of(t, o);
             uint64_t room = (uint64_t)(offsets[row + 1] - offsets[row]) * output->row_bytes;
-            uint8_t *dst = buffer_of(t, o) + leat_output_values(output, t->batch->plan.rows) + (uint64_t)offsets[row] * output->row_bytes;
+            uint8_t *dst = buffer_of(t, o) + leat_output_values(output, t->batch->plan.rows) +
+                           (uint64_t)offsets[row] * output->row_bytes;
             if (leat_program_ragged_bytes(l->program, o, t->args[i].value_bytes) != room)
-                return leat_fail(&t->error, LEAT_E_CHANGED, "a value changed its length while its batch was made; open the data set again");
+                return leat_fail(&t->error, LEAT_E_CHANGED,
+                                 "a value changed its length while its batch was made; open the data set again");
             rc = leat_program_apply_ragged(l->program, o, t->work->scratch, &t->args[i], dst, &t->error);
         } else {
             uint8_t *dst = buffer_of(t, o) + row * output->row_bytes;
@@ -303,13 +310,15 @@ static int known_broken(struct leat_task *t)
                      "on_error skip or substitute");
 }
 
-/* Finds the value of row i and makes place for it. Of a photo that is known to be broken nobody has kept why: the planned one is read and
- * decoded again, so that the error or the note says it each time. One that would only have stood in for another is passed over. */
+/* Finds the value of row i and makes place for it. Of a photo that is known to be broken nobody has kept why: the
+ * planned one is read and decoded again, so that the error or the note says it each time. One that would only have
+ * stood in for another is passed over. */
 static int prepare_read(struct leat_task *t, size_t i, const struct leat_fetch_group *group)
 {
     size_t failed = 0;
     t->fetch.extent = (struct leat_extent){0};
-    int rc = leat_dataset_extents(t->loader->dataset, group->field, t->refs + i, 1, &t->fetch.extent, &failed, &t->error);
+    int rc =
+        leat_dataset_extents(t->loader->dataset, group->field, t->refs + i, 1, &t->fetch.extent, &failed, &t->error);
     if (rc)
         return rc;
     if (group->decodes && t->fetch.extent.health == LEAT_HEALTH_BROKEN && t->attempt)
@@ -317,8 +326,8 @@ static int prepare_read(struct leat_task *t, size_t i, const struct leat_fetch_g
     return leat_task_reserve(t, leat_fetch_room(&t->fetch.extent, group->decodes), t->decode_wanted, &t->error);
 }
 
-/* Memory for a photo that was read, if it takes more than scratch has. Where the task must wait for that, the photo is read
- * again afterwards: keeping it would keep memory from those that are waited for. */
+/* Memory for a photo that was read, if it takes more than scratch has. Where the task must wait for that, the photo is
+ * read again afterwards: keeping it would keep memory from those that are waited for. */
 static int prepare_decoding(struct leat_task *t, size_t i, const struct leat_fetch_group *group)
 {
     const struct leat_row *row = &t->args[i];
@@ -387,7 +396,8 @@ static int fetch_row(struct leat_task *t, size_t i, const struct leat_fetch_grou
     return known_broken(t);
 }
 
-/* The fetched outputs of the chunk, and its broken rows. LEAT_IO_PENDING: the task is to be parked, and goes on here. */
+/* The fetched outputs of the chunk, and its broken rows. LEAT_IO_PENDING: the task is to be parked, and goes on
+ * here. */
 static int make_fetched(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
@@ -417,7 +427,7 @@ static int make_fetched(struct leat_task *t)
     return LEAT_OK;
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------------------ */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 /* The one place that says what a row may be here: one whole sample. */
 static bool is_whole_sample(const struct leat_plan_row *row)
@@ -425,7 +435,8 @@ static bool is_whole_sample(const struct leat_plan_row *row)
     return !row->n_more && !row->piece.begin && row->piece.count == UINT64_MAX;
 }
 
-/* False with the batch failed: decisions gave up what its plan needs, as may befall one that was asked for long after its turn. */
+/* False with the batch failed: decisions gave up what its plan needs, as may befall one that was asked for long after
+ * its turn. */
 static bool prepare_chunk(struct leat_task *t, uint64_t first, uint64_t left)
 {
     struct leat_loader *l = t->loader;
@@ -435,15 +446,16 @@ static bool prepare_chunk(struct leat_task *t, uint64_t first, uint64_t left)
                        : leat_plan_rows(l->plan, &b->plan, first, t->count, t->rows);
     if (rc) {
         leat_fail(&t->error, rc,
-                  "row %" PRIu64 " of epoch %" PRIu64 " can no longer be planned: decisions made since gave up what it needs",
+                  "row %" PRIu64 " of epoch %" PRIu64
+                  " can no longer be planned: decisions made since gave up what it needs",
                   t->batch->plan.begin + first, t->batch->plan.epoch);
         leat_task_raise(t, first);
         return false;
     }
     for (size_t i = 0; i < t->count; i++) {
         if (!is_whole_sample(&t->rows[i])) {
-            leat_fail(&t->error, LEAT_E_UNSUPPORTED, "row %" PRIu64 " is made of parts of samples, which this engine cannot join",
-                      t->rows[i].row);
+            leat_fail(&t->error, LEAT_E_UNSUPPORTED,
+                      "row %" PRIu64 " is made of parts of samples, which this engine cannot join", t->rows[i].row);
             leat_task_raise(t, first + i);
             return false;
         }
@@ -494,7 +506,8 @@ static void size_batch(struct leat_task *t)
             const struct leat_fetch_group *group = &l->groups[g];
             for (size_t i = 0; i < t->count;) {
                 size_t failed = 0;
-                int rc = leat_dataset_extents(l->dataset, group->field, t->refs + i, t->count - i, t->extents + i, &failed, NULL);
+                int rc = leat_dataset_extents(l->dataset, group->field, t->refs + i, t->count - i, t->extents + i,
+                                              &failed, NULL);
                 if (!rc)
                     break;
                 i += failed;
@@ -504,10 +517,12 @@ static void size_batch(struct leat_task *t)
                 const struct leat_output *output = output_of(t, group->outputs[k]);
                 int64_t *offsets = b->offsets[group->outputs[k]];
                 for (size_t i = 0; offsets && i < t->count; i++) {
-                    uint64_t bytes = leat_program_ragged_bytes(l->program, group->outputs[k], leat_extent_value_bytes(&t->extents[i]));
+                    uint64_t bytes = leat_program_ragged_bytes(l->program, group->outputs[k],
+                                                               leat_extent_value_bytes(&t->extents[i]));
                     uint64_t steps = output->row_bytes ? bytes / output->row_bytes : 0, sum = 0;
                     if (!leat_add_u64((uint64_t)offsets[first + i], steps, &sum) || sum > (UINT64_C(1) << 60))
-                        sum = UINT64_C(1) << 60; /* more than any budget: the batch is refused when its buffers are cut */
+                        sum = UINT64_C(1)
+                              << 60; /* more than any budget: the batch is refused when its buffers are cut */
                     offsets[first + i + 1] = (int64_t)sum;
                 }
             }
@@ -529,7 +544,8 @@ static void make_rows(struct leat_task *t)
             start_chunk(t);
             t->prepared = true;
         }
-        if ((t->loader->n_groups || t->loader->on_error == LEAT_ON_ERROR_SUBSTITUTE) && make_fetched(t) == LEAT_IO_PENDING) {
+        if ((t->loader->n_groups || t->loader->on_error == LEAT_ON_ERROR_SUBSTITUTE) &&
+            make_fetched(t) == LEAT_IO_PENDING) {
             t->pending = true;
             return;
         }
@@ -566,13 +582,14 @@ void leat_task_run(struct leat_task *t)
         size_batch(t);
     else if (has_scratch(t))
         make_rows(t);
-    if (!t->sizing && !t->pending && atomic_fetch_add_explicit(&b->done, t->n, memory_order_acq_rel) + t->n == b->plan.rows &&
-        b->n_broken && !b->loose)
+    if (!t->sizing && !t->pending &&
+        atomic_fetch_add_explicit(&b->done, t->n, memory_order_acq_rel) + t->n == b->plan.rows && b->n_broken &&
+        !b->loose)
         leat_batch_compact(b); /* whoever makes the last row */
     t->ns = leat_clock_ns() - begun;
 }
 
-/* ---- rows left out -------------------------------------------------------------------------------------------------- */
+/* ---- rows left out --------------------------------------------------------------------------- */
 
 static void compact_dense(struct leat_batch *b, uint8_t *data, uint64_t row_bytes)
 {
@@ -593,7 +610,8 @@ static void compact_ragged(struct leat_batch *b, int64_t *offsets, uint8_t *valu
     for (uint64_t row = 0; row < b->plan.rows; row++) {
         int64_t end = offsets[row + 1], n = end - begin;
         if (!b->left_out[row]) {
-            memmove(values + (uint64_t)at * step_bytes, values + (uint64_t)begin * step_bytes, (uint64_t)n * step_bytes);
+            memmove(values + (uint64_t)at * step_bytes, values + (uint64_t)begin * step_bytes,
+                    (uint64_t)n * step_bytes);
             at += n;
             offsets[++to] = at;
         }
@@ -613,7 +631,8 @@ void leat_batch_compact(struct leat_batch *b)
         const struct leat_output *output = leat_program_output(l->program, o);
         uint8_t *buffer = l->region.base + b->buffers[o]->offset;
         if (output->ragged)
-            compact_ragged(b, (int64_t *)(void *)buffer, buffer + leat_output_values(output, b->plan.rows), output->row_bytes);
+            compact_ragged(b, (int64_t *)(void *)buffer, buffer + leat_output_values(output, b->plan.rows),
+                           output->row_bytes);
         else
             compact_dense(b, buffer, output->row_bytes);
     }

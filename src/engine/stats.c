@@ -54,7 +54,8 @@ static void add_times(struct step_sum *sum, const struct leat_step_time *times, 
 {
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
-        while (k < sum->n && (strcmp(sum->times[k].output, times[i].output) || strcmp(sum->times[k].step, times[i].step)))
+        while (k < sum->n &&
+               (strcmp(sum->times[k].output, times[i].output) || strcmp(sum->times[k].step, times[i].step)))
             k++;
         if (k == LEAT_MAX_STEPS)
             return;
@@ -83,8 +84,9 @@ static json_t *operators(const struct leat_loader *l)
     }
     json_t *list = json_array();
     for (size_t i = 0; i < sum.n; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "output", sum.times[i].output, "step", sum.times[i].step, "s",
-                                              seconds((int64_t)sum.times[i].ns), "rows", number(sum.times[i].rows)));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "output", sum.times[i].output, "step",
+                                              sum.times[i].step, "s", seconds((int64_t)sum.times[i].ns), "rows",
+                                              number(sum.times[i].rows)));
     return list;
 }
 
@@ -92,9 +94,10 @@ static json_t *totals(const struct leat_loader *l, int64_t now)
 {
     const struct leat_counters *c = &l->count;
     int64_t open_ns = now - l->opened_ns, recent_ns = now - (l->recent_ns[0] ? l->recent_ns[0] : l->opened_ns);
-    return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:o}", "samples", number(c->samples), "batches", number(c->batches), "bytes",
-                     number(c->bytes), "samples_per_s", rate(c->samples, open_ns), "bytes_per_s", rate(c->bytes, open_ns),
-                     "recent_samples_per_s", rate(l->recent_samples[0] + l->recent_samples[1], recent_ns), "recent_bytes_per_s",
+    return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:o}", "samples", number(c->samples), "batches",
+                     number(c->batches), "bytes", number(c->bytes), "samples_per_s", rate(c->samples, open_ns),
+                     "bytes_per_s", rate(c->bytes, open_ns), "recent_samples_per_s",
+                     rate(l->recent_samples[0] + l->recent_samples[1], recent_ns), "recent_bytes_per_s",
                      rate(l->recent_bytes[0] + l->recent_bytes[1], recent_ns), "open_s", seconds(open_ns));
 }
 
@@ -102,21 +105,21 @@ static void add_running(json_t *root, const struct leat_loader *l)
 {
     const struct leat_counters *c = &l->count;
     json_object_set_new(root, "operators", operators(l));
-    json_object_set_new(
-        root, "fetch",
-        json_pack("{s:o, s:o, s:o}", "s", seconds(c->fetch_ns), "values", number(c->fetches), "bytes", number(c->fetched_bytes)));
+    json_object_set_new(root, "fetch",
+                        json_pack("{s:o, s:o, s:o}", "s", seconds(c->fetch_ns), "values", number(c->fetches), "bytes",
+                                  number(c->fetched_bytes)));
     json_object_set_new(root, "native_s", seconds(c->native_ns));
     size_t ready = 0;
     for (size_t i = 0; i < l->n_window; i++)
         ready += leat_window_at(l, i)->state == LEAT_BATCH_READY;
-    json_object_set_new(
-        root, "window",
-        json_pack("{s:o, s:o, s:o}", "depth", number(l->n_window), "ready", number(ready), "capacity", number(l->window_room)));
+    json_object_set_new(root, "window",
+                        json_pack("{s:o, s:o, s:o}", "depth", number(l->n_window), "ready", number(ready), "capacity",
+                                  number(l->window_room)));
     json_object_set_new(root, "consumer_wait_s", seconds(c->wait_ns));
     json_object_set_new(root, "consumer_waits", number(c->waits));
     json_object_set_new(root, "tasks",
-                        json_pack("{s:o, s:o, s:i, s:i}", "done", number(c->tasks), "helped", number(c->helped_tasks), "running",
-                                  (int)l->running, "parked", (int)l->parked));
+                        json_pack("{s:o, s:o, s:i, s:i}", "done", number(c->tasks), "helped", number(c->helped_tasks),
+                                  "running", (int)l->running, "parked", (int)l->parked));
     json_object_set_new(root, "threads", number(l->num_threads));
 }
 
@@ -126,8 +129,9 @@ static void add_memory(json_t *root, const struct leat_loader *l)
     for (size_t o = 0; o < l->n_outputs; o++)
         held = l->live[o] > held ? l->live[o] : held;
     json_object_set_new(root, "memory",
-                        json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "in_use_bytes", number(l->in_flight + l->fixed + tasks), "budget_bytes",
-                                  number(l->budget), "held_bytes", number(l->held), "max_held_bytes", number(l->max_held), "held_batches",
+                        json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "in_use_bytes",
+                                  number(l->in_flight + l->fixed + tasks), "budget_bytes", number(l->budget),
+                                  "held_bytes", number(l->held), "max_held_bytes", number(l->max_held), "held_batches",
                                   number(held), "region", l->region.kind->name));
 }
 
@@ -142,17 +146,18 @@ int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error
         add_running(root, l);
         add_memory(root, l);
         json_object_set_new(root, "broken",
-                            json_pack("{s:o, s:o, s:o}", "skipped", number(l->count.skipped), "substituted", number(l->count.substituted),
-                                      "raised", number(l->count.raised)));
+                            json_pack("{s:o, s:o, s:o}", "skipped", number(l->count.skipped), "substituted",
+                                      number(l->count.substituted), "raised", number(l->count.raised)));
         if (!l->in_order)
-            json_object_set_new(
-                root, "unordered",
-                json_pack("{s:o, s:o}", "gathered_batches", number(l->count.gathered), "copied_rows", number(l->count.copied)));
+            json_object_set_new(root, "unordered",
+                                json_pack("{s:o, s:o}", "gathered_batches", number(l->count.gathered), "copied_rows",
+                                          number(l->count.copied)));
         json_object_set_new(root, "epoch", number(l->at.epoch));
         json_object_set_new(root, "row", number(l->at.row));
         json_object_set_new(root, "step", number(l->step));
         char hash[17];
-        uint64_t parts[3] = {leat_hash64(l->fingerprint, sizeof l->fingerprint), leat_program_hash(l->program), leat_plan_hash(l->plan)};
+        uint64_t parts[3] = {leat_hash64(l->fingerprint, sizeof l->fingerprint), leat_program_hash(l->program),
+                             leat_plan_hash(l->plan)};
         snprintf(hash, sizeof hash, "%016" PRIx64, leat_hash64(parts, sizeof parts)); /* what all ranks must agree on */
         json_object_set_new(root, "plan_hash", json_string(hash));
     }
@@ -164,7 +169,7 @@ int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error
     return *out ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for statistics");
 }
 
-/* ---- the report ----------------------------------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 static void write_line(int fd, json_t *object)
 {
@@ -173,7 +178,8 @@ static void write_line(int fd, json_t *object)
         size_t n = strlen(text);
         text[n] = '\n';                                 /* in the place of the terminator: one write, one line */
         if (write(fd, text, n + 1) != (ssize_t)(n + 1)) /* the report is a by-product: the batch itself says the same */
-            leat_log(LEAT_LOG_WARNING, "a line of the error report could not be written (%s): %.*s", strerror(errno), (int)n, text);
+            leat_log(LEAT_LOG_WARNING, "a line of the error report could not be written (%s): %.*s", strerror(errno),
+                     (int)n, text);
     }
     free(text);
     json_decref(object);
@@ -183,10 +189,11 @@ void leat_report_broken(struct leat_loader *l, const struct leat_batch *b)
 {
     for (size_t i = 0; l->report_fd >= 0 && i < b->n_broken; i++) {
         const struct leat_broken_row *row = &b->broken[i];
-        write_line(l->report_fd, json_pack("{s:o, s:o, s:o, s:I, s:o, s:s, s:o}", "epoch", number(b->plan.epoch), "step",
-                                           number(b->plan.step), "row", number(row->row), "planned", (json_int_t)row->planned, "delivered",
-                                           row->delivered < 0 ? json_null() : json_integer(row->delivered), "code",
-                                           leat_status_name(row->code), "reason", words(row->reason)));
+        write_line(l->report_fd,
+                   json_pack("{s:o, s:o, s:o, s:I, s:o, s:s, s:o}", "epoch", number(b->plan.epoch), "step",
+                             number(b->plan.step), "row", number(row->row), "planned", (json_int_t)row->planned,
+                             "delivered", row->delivered < 0 ? json_null() : json_integer(row->delivered), "code",
+                             leat_status_name(row->code), "reason", words(row->reason)));
     }
 }
 
@@ -194,7 +201,7 @@ void leat_report_raised(struct leat_loader *l, uint64_t epoch, uint64_t step, co
 {
     if (l->report_fd < 0)
         return;
-    write_line(l->report_fd,
-               json_pack("{s:o, s:o, s:I, s:s, s:o, s:o}", "epoch", number(epoch), "step", number(step), "planned", (json_int_t)e->sample,
-                         "code", leat_status_name(e->code), "file", words(e->file), "reason", words(e->message)));
+    write_line(l->report_fd, json_pack("{s:o, s:o, s:I, s:s, s:o, s:o}", "epoch", number(epoch), "step", number(step),
+                                       "planned", (json_int_t)e->sample, "code", leat_status_name(e->code), "file",
+                                       words(e->file), "reason", words(e->message)));
 }

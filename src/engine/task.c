@@ -79,7 +79,7 @@ void leat_task_destroy(struct leat_task *t)
     leat_free(t);
 }
 
-/* ---- taking ------------------------------------------------------------------------------------------------------- */
+/* ---- taking ---------------------------------------------------------------------------------- */
 
 static uint64_t run_length(const struct leat_loader *l, const struct leat_batch *b)
 {
@@ -116,7 +116,8 @@ static struct leat_batch *batch_with_work(struct leat_loader *l, bool ahead)
     int rc = leat_window_plan(l, NULL);
     if (rc == LEAT_OK)
         return leat_window_at(l, l->n_window - 1);
-    l->full = rc != LEAT_E_END; /* errors come again, with their text, when the consumer asks and nothing is in flight */
+    /* errors come again, with their text, when the consumer asks and nothing is in flight */
+    l->full = rc != LEAT_E_END;
     return NULL;
 }
 
@@ -166,7 +167,7 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
     return t;
 }
 
-/* ---- booking ------------------------------------------------------------------------------------------------------ */
+/* ---- booking --------------------------------------------------------------------------------- */
 
 static void give_work_back(struct leat_task *t)
 {
@@ -286,7 +287,8 @@ static void book(struct leat_task *t)
 static void finish_batch(struct leat_batch *b)
 {
     struct leat_loader *l = b->loader;
-    b->state = atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX ? LEAT_BATCH_READY : LEAT_BATCH_FAILED;
+    b->state =
+        atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX ? LEAT_BATCH_READY : LEAT_BATCH_FAILED;
     if (l->waiting && (b == l->side || (l->n_window && b == leat_window_at(l, 0))))
         leat_engine_notify(l);
 }
@@ -359,7 +361,8 @@ void leat_batch_let_go(struct leat_batch *b)
         if (l->ragged)
             leat_window_assign(l);
         leat_engine_notify(l); /* there is memory again */
-    } else if (b->state == LEAT_BATCH_FILLING && !b->tasks && atomic_load_explicit(&b->done, memory_order_relaxed) == b->plan.rows) {
+    } else if (b->state == LEAT_BATCH_FILLING && !b->tasks &&
+               atomic_load_explicit(&b->done, memory_order_relaxed) == b->plan.rows) {
         finish_batch(b); /* not before the last task has let go of it: the consumer may recycle it at once */
     }
 }
@@ -372,7 +375,7 @@ bool leat_task_has_work(const struct leat_loader *l)
     return false;
 }
 
-/* ---- what a running task tells the loader ---------------------------------------------------------------------------- */
+/* ---- what a running task tells the loader ---------------------------------------------------- */
 
 void leat_task_raise(struct leat_task *t, uint64_t row)
 {

@@ -1,6 +1,6 @@
 /*
- * Tasks: what a thread does for a batch. A task is a run of rows of one batch; it handles them in chunks, and everything
- * that it must remember while a read is pending stands in it, so that any thread can go on with it.
+ * Tasks: what a thread does for a batch. A task is a run of rows of one batch; it handles them in chunks, and
+ * everything that it must remember while a read is pending stands in it, so that any thread can go on with it.
  *
  *     chunk:   plan -> keys, positions -> locate -> in-place outputs of all rows
  *     rows:    for each row, for each fetched field:  submit -> (parked) -> check -> outputs of that field
@@ -56,20 +56,21 @@ struct leat_task {
     struct leat_task *next;
 };
 
-/* ---- task.c: pool and bookkeeping; run.c: what a task does; reserve.c: its memory ---------------------------------- */
+/* ---- task.c: pool and bookkeeping; run.c: what a task does; reserve.c: its memory ------------ */
 
 /* The read of a task is complete: called by whoever completed it, on any thread, without the lock. */
 void leat_task_read_done(struct leat_io_request *request, void *task);
 /* Puts a task into the queue of those to go on with. Under the lock. */
 void leat_task_resume(struct leat_task *task);
-/* Makes the task's buffer at least `bytes` large, its content lost, and sees that the budget has room for `decoding` bytes.
- * LEAT_IO_PENDING: the task is to let go and to ask again when it goes on. Errors: BUDGET, CANCELLED, NOMEM. */
+/* Makes the task's buffer at least `bytes` large, its content lost, and sees that the budget has room for `decoding`
+ * bytes. LEAT_IO_PENDING: the task is to let go and to ask again when it goes on. Errors: BUDGET, CANCELLED, NOMEM. */
 int leat_task_reserve(struct leat_task *task, uint64_t bytes, uint64_t decoding, struct leat_error *error);
 /* Gives back what the row at hand needed beyond the usual. Without the lock. */
 void leat_task_relax(struct leat_task *task);
 /* Puts a task aside until there is memory. Under the lock. */
 void leat_task_starve(struct leat_task *task);
-/* Puts what the sample at `position` is called, where its data set has names, in front of the text of task->error. Reads the name. */
+/* Puts what the sample at `position` is called, where its data set has names, in front of the text of task->error.
+ * Reads the name. */
 void leat_task_say_name(struct leat_task *task, uint64_t position);
 /* Books a row that the policy left out or replaced; the reason is that of task->error. False: no memory for it. */
 bool leat_task_note(struct leat_task *task, uint64_t row, int64_t planned, int code);

@@ -1,11 +1,11 @@
 /*
- * Where the order is not kept: what was received, where the frontier is, and what is planned. Which rows are handed out together is
- * chosen in gather.c, whose opening says how this works.
+ * Where the order is not kept: what was received, where the frontier is, and what is planned. Which rows are handed out
+ * together is chosen in gather.c, whose opening says how this works.
  *
  *     at, received     the frontier, and which rows beyond it were received: per planned batch, a mark for each row
  *     serve            the planned batch whose step and size the next one handed out has
- *     plan_at, _skip   the first row that is in no batch of the window; from there on batches are cut from the rows that were not
- *                      received, so that after a state was loaded, or what was prefetched given up, they are full ones again
+ *     plan_at, _skip   the first row that is in no batch of the window; from there on batches are cut from the rows
+ * that were not received, so that after a state was loaded, or what was prefetched given up, they are full ones again
  *
  * With a record, steps that stand in it are planned first, as they were; then planning begins at the frontier.
  */
@@ -28,7 +28,7 @@ static bool before(struct leat_position a, struct leat_position b)
     return a.epoch < b.epoch || (a.epoch == b.epoch && a.row < b.row);
 }
 
-/* ---- what was received ---------------------------------------------------------------------------------------------- */
+/* ---- what was received ----------------------------------------------------------------------- */
 
 static const struct leat_received *find(const struct leat_loader *l, struct leat_position at)
 {
@@ -70,8 +70,8 @@ void leat_unordered_free(struct leat_loader *l)
     leat_free(l->picked);
 }
 
-/* The entry of a row of the running epoch; `hint`: one that lies before it, or NULL. NULL: the row is not this rank's or lies before
- * the frontier, or memory is out. */
+/* The entry of a row of the running epoch; `hint`: one that lies before it, or NULL. NULL: the row is not this rank's
+ * or lies before the frontier, or memory is out. */
 static struct leat_received *entry_of(struct leat_loader *l, uint64_t number, struct leat_received *hint)
 {
     struct leat_plan_batch part;
@@ -122,7 +122,8 @@ bool leat_unordered_is_near(const struct leat_loader *l, uint64_t number)
 {
     struct leat_plan_batch part;
     struct leat_position at = l->at;
-    for (uint64_t rows = 0; rows < LEAT_PLAN_MAX_BITS && leat_plan_batch(l->plan, at, &part) == LEAT_OK; at = part.next) {
+    for (uint64_t rows = 0; rows < LEAT_PLAN_MAX_BITS && leat_plan_batch(l->plan, at, &part) == LEAT_OK;
+         at = part.next) {
         if (number < part.begin + part.rows)
             return number - part.begin < LEAT_PLAN_MAX_BITS - rows;
         rows += part.rows;
@@ -161,7 +162,7 @@ void leat_unordered_served(struct leat_loader *l, const struct leat_plan_batch *
     l->step = part.step;
 }
 
-/* ---- positions ------------------------------------------------------------------------------------------------------ */
+/* ---- positions ------------------------------------------------------------------------------- */
 
 /* Nothing is planned: it begins at the frontier, or with what the record has. */
 void leat_unordered_replan(struct leat_loader *l)
@@ -186,12 +187,14 @@ void leat_unordered_stand(struct leat_loader *l, struct leat_position at)
         leat_unordered_replan(l);
 }
 
-int leat_unordered_load(struct leat_loader *l, struct leat_position at, const struct leat_plan_received *received, struct leat_error *error)
+int leat_unordered_load(struct leat_loader *l, struct leat_position at, const struct leat_plan_received *received,
+                        struct leat_error *error)
 {
     struct leat_received *list = NULL;
     struct leat_plan_batch part;
     struct leat_position where = at;
-    for (uint64_t i = 0; received && i < received->n_bits && leat_plan_batch(l->plan, where, &part) == LEAT_OK; where = part.next) {
+    for (uint64_t i = 0; received && i < received->n_bits && leat_plan_batch(l->plan, where, &part) == LEAT_OK;
+         where = part.next) {
         struct leat_received *r = part.rows ? obtain(&list, &part) : NULL;
         if (part.rows && !r) {
             clear(&list);
@@ -225,7 +228,8 @@ bool leat_unordered_received(const struct leat_loader *l, struct leat_plan_recei
     const struct leat_received *last = NULL;
     for (const struct leat_received *r = l->received; r; r = r->next)
         last = r->gone ? r : last;
-    for (uint64_t i = 0; last && !before(last->at, at) && leat_plan_batch(l->plan, at, &part) == LEAT_OK; at = part.next) {
+    for (uint64_t i = 0; last && !before(last->at, at) && leat_plan_batch(l->plan, at, &part) == LEAT_OK;
+         at = part.next) {
         const struct leat_received *r = find(l, at);
         for (uint64_t k = 0; k < part.rows && i < LEAT_PLAN_MAX_BITS; k++, i++)
             if (r && r->row[k]) {
@@ -238,7 +242,7 @@ bool leat_unordered_received(const struct leat_loader *l, struct leat_plan_recei
     return true;
 }
 
-/* ---- planning ------------------------------------------------------------------------------------------------------- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
 /* A place in this rank's rows: `skip` rows of its part of the planned batch at `at`. */
 struct cursor {
@@ -246,10 +250,10 @@ struct cursor {
     uint64_t skip;
 };
 
-/* Goes over at most `want` rows that were not received, from a place on and within its epoch. Returns how many there are; their
- * numbers, the planned batches of the first and the last, and the place behind them go to the caller. */
-static uint64_t walk(const struct leat_loader *l, struct cursor *c, uint64_t want, uint64_t *numbers, struct leat_plan_batch *first,
-                     struct leat_plan_batch *last)
+/* Goes over at most `want` rows that were not received, from a place on and within its epoch. Returns how many there
+ * are; their numbers, the planned batches of the first and the last, and the place behind them go to the caller. */
+static uint64_t walk(const struct leat_loader *l, struct cursor *c, uint64_t want, uint64_t *numbers,
+                     struct leat_plan_batch *first, struct leat_plan_batch *last)
 {
     struct leat_plan_batch part;
     uint64_t n = 0, epoch = c->at.epoch;
@@ -275,7 +279,8 @@ static uint64_t walk(const struct leat_loader *l, struct cursor *c, uint64_t wan
 /* The next batch of rows that are neither received nor planned: mostly one of the plan's. */
 static int plan_fresh(struct leat_loader *l, struct leat_error *error)
 {
-    if (!l->ended && l->plan_at.epoch == l->epoch && before(l->plan_at, l->at)) { /* a cancelled batch began where all is received now */
+    if (!l->ended && l->plan_at.epoch == l->epoch &&
+        before(l->plan_at, l->at)) { /* a cancelled batch began where all is received now */
         l->plan_at = l->at;
         l->plan_skip = 0;
     }
@@ -284,8 +289,8 @@ static int plan_fresh(struct leat_loader *l, struct leat_error *error)
     struct leat_batch *b;
     int rc = leat_plan_batch(l->plan, from.at, &part);
     if (rc && rc != LEAT_E_END)
-        return leat_fail(error, rc, "no batch can be planned at epoch %llu, row %llu", (unsigned long long)from.at.epoch,
-                         (unsigned long long)from.at.row);
+        return leat_fail(error, rc, "no batch can be planned at epoch %llu, row %llu",
+                         (unsigned long long)from.at.epoch, (unsigned long long)from.at.row);
     to = from;
     uint64_t n = rc ? 0 : walk(l, &to, 1, NULL, &first, &last);
     if (!n) { /* the epoch has no further row */
@@ -321,7 +326,8 @@ static int plan_fresh(struct leat_loader *l, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* The batch that the record has for the step at plan_at. NOT_FOUND: it has none, or one that does not fit what was received. */
+/* The batch that the record has for the step at plan_at. NOT_FOUND: it has none, or one that does not fit what was
+ * received. */
 static int plan_recorded(struct leat_loader *l, struct leat_error *error)
 {
     struct leat_plan_batch part;

@@ -1,4 +1,5 @@
-/* What unordered.c (what was received and what is planned) does for gather.c (what is handed out). All under the lock. */
+/* What unordered.c (what was received and what is planned) does for gather.c (what is handed out). All under the
+ * lock. */
 #ifndef LEAT_ENGINE_UNORDERED_H
 #define LEAT_ENGINE_UNORDERED_H
 
@@ -9,8 +10,8 @@ static inline bool leat_same_position(struct leat_position a, struct leat_positi
     return a.epoch == b.epoch && a.row == b.row;
 }
 
-/* Sees that n rows of the running epoch, by rising number, are this rank's and were not received, and that they can be marked:
- * false also where memory is out. */
+/* Sees that n rows of the running epoch, by rising number, are this rank's and were not received, and that they can be
+ * marked: false also where memory is out. */
 bool leat_unordered_can_mark(struct leat_loader *loader, const uint64_t *numbers, uint64_t n);
 /* After can_mark: they are received, and the frontier goes past what is complete. */
 void leat_unordered_mark(struct leat_loader *loader, const uint64_t *numbers, uint64_t n);

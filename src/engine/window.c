@@ -34,7 +34,7 @@ uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint
     return leat_region_round(bytes ? bytes : 1);
 }
 
-/* ---- batches and buffers of the pool -------------------------------------------------------------------------------- */
+/* ---- batches and buffers of the pool --------------------------------------------------------- */
 
 static uint64_t meta_bytes(const struct leat_loader *l, uint64_t rows)
 {
@@ -184,7 +184,7 @@ void leat_batch_cancel(struct leat_batch *b)
     leat_task_feed(b->loader); /* also tasks of this batch: they are to let go */
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static uint64_t for_tasks(const struct leat_loader *l)
 {
@@ -213,12 +213,13 @@ static int room_for(struct leat_loader *l, bool side, uint64_t bytes, struct lea
         return LEAT_E_HELD; /* in the way are tasks of batches that were given up: they will be done */
     if (side && (l->held + bytes > l->max_held || l->held + bytes < bytes))
         return leat_fail(error, LEAT_E_HELD,
-                         "batches in use hold %" PRIu64 " bytes, and one of %" PRIu64 " more would pass max_held_bytes = %" PRIu64
-                         "; let go of batches or raise it",
+                         "batches in use hold %" PRIu64 " bytes, and one of %" PRIu64
+                         " more would pass max_held_bytes = %" PRIu64 "; let go of batches or raise it",
                          l->held, bytes, l->max_held);
     if (!side && tasks + bytes > l->budget)
         return leat_fail(error, LEAT_E_BUDGET,
-                         "a batch of %" PRIu64 " bytes and %" PRIu64 " bytes of scratch do not fit into budget_bytes = %" PRIu64
+                         "a batch of %" PRIu64 " bytes and %" PRIu64
+                         " bytes of scratch do not fit into budget_bytes = %" PRIu64
                          "; raise it or make batches smaller",
                          bytes, tasks, l->budget);
     if (!side && l->in_flight + tasks + bytes > l->budget)
@@ -230,7 +231,8 @@ static int room_for(struct leat_loader *l, bool side, uint64_t bytes, struct lea
             return LEAT_E_HELD;
         return leat_fail(error, LEAT_E_HELD,
                          "all loaders of this process together use %" PRIu64 " bytes, and a batch of %" PRIu64
-                         " more would pass half of the allowed memory, %" PRIu64 "; let go of batches, or close loaders",
+                         " more would pass half of the allowed memory, %" PRIu64
+                         "; let go of batches, or close loaders",
                          leat_engine.used, bytes, leat_engine.allowed);
     }
     return LEAT_OK;
@@ -283,11 +285,12 @@ int leat_window_cut(struct leat_loader *l, struct leat_batch *b, struct leat_err
         rc = cut_output(b, o, leat_output_bytes(output, b->plan.rows, steps));
         if (rc) {
             leat_window_uncut(b);
-            return rc == LEAT_E_NOMEM ? leat_fail(error, rc, "no memory for a batch")
-                                      : leat_fail(error, rc,
-                                                  "no %" PRIu64 " bytes in one piece for a batch: batches that are held lie between; "
-                                                  "let go of some",
-                                                  total);
+            return rc == LEAT_E_NOMEM
+                       ? leat_fail(error, rc, "no memory for a batch")
+                       : leat_fail(error, rc,
+                                   "no %" PRIu64 " bytes in one piece for a batch: batches that are held lie between; "
+                                   "let go of some",
+                                   total);
         }
         if (output->ragged)
             memcpy(l->region.base + b->buffers[o]->offset, b->offsets[o], (b->plan.rows + 1) * sizeof(int64_t));
@@ -322,7 +325,7 @@ void leat_window_assign(struct leat_loader *l)
         leat_engine_activate(l);
 }
 
-/* ---- the ring ----------------------------------------------------------------------------------------------------- */
+/* ---- the ring -------------------------------------------------------------------------------- */
 
 uint64_t leat_window_last_epoch(const struct leat_loader *l)
 {
@@ -334,7 +337,8 @@ uint64_t leat_window_last_epoch(const struct leat_loader *l)
     return last;
 }
 
-int leat_window_admit(struct leat_loader *l, const struct leat_plan_batch *plan, struct leat_batch **out, struct leat_error *error)
+int leat_window_admit(struct leat_loader *l, const struct leat_plan_batch *plan, struct leat_batch **out,
+                      struct leat_error *error)
 {
     uint64_t meta = meta_bytes(l, plan->rows);
     int rc = room_for(l, false, l->ragged && l->n_window ? meta + l->estimate : meta, error);
@@ -378,7 +382,8 @@ int leat_window_plan(struct leat_loader *l, struct leat_error *error)
             return LEAT_E_END;
         int rc = leat_plan_batch(l->plan, l->plan_at, &plan);
         if (rc && rc != LEAT_E_END)
-            return leat_fail(error, rc, "no batch can be planned at epoch %" PRIu64 ", row %" PRIu64, l->plan_at.epoch, l->plan_at.row);
+            return leat_fail(error, rc, "no batch can be planned at epoch %" PRIu64 ", row %" PRIu64, l->plan_at.epoch,
+                             l->plan_at.row);
         if (rc == LEAT_OK && plan.rows)
             break;
         l->plan_at = rc || plan.last ? (struct leat_position){l->plan_at.epoch + 1, 0} : plan.next;

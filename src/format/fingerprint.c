@@ -62,8 +62,8 @@ void leat_fingerprint_join(uint64_t sums[2], const uint64_t tail[2], uint64_t n)
         sums[k] = reduce(multiply(sums[k], power(base[k], n)) + tail[k]);
 }
 
-void leat_fingerprint_finish(const struct leat_field *fields, size_t n_fields, const char *const *classes, size_t n_classes, uint64_t count,
-                             const uint64_t sums[2], uint8_t out[16])
+void leat_fingerprint_finish(const struct leat_field *fields, size_t n_fields, const char *const *classes,
+                             size_t n_classes, uint64_t count, const uint64_t sums[2], uint8_t out[16])
 {
     uint64_t total[2] = {0, 0};
     for (size_t f = 0; f < n_fields; f++) {
@@ -71,8 +71,9 @@ void leat_fingerprint_finish(const struct leat_field *fields, size_t n_fields, c
         if (field->flags & LEAT_FIELD_DERIVED)
             continue;
         leat_fingerprint_value(total, leat_hash64(field->name, strlen(field->name)));
-        leat_fingerprint_value(total, (uint64_t)field->kind | (uint64_t)field->dtype << 8 | (uint64_t)field->layout << 16 |
-                                          (uint64_t)field->ndim << 24 | (uint64_t)(field->flags & LEAT_FIELD_FILES) << 32);
+        leat_fingerprint_value(total, (uint64_t)field->kind | (uint64_t)field->dtype << 8 |
+                                          (uint64_t)field->layout << 16 | (uint64_t)field->ndim << 24 |
+                                          (uint64_t)(field->flags & LEAT_FIELD_FILES) << 32);
         for (unsigned d = 0; d < field->ndim; d++)
             leat_fingerprint_value(total, (uint64_t)field->shape[d]);
     }

@@ -7,8 +7,8 @@
  *     S = sum over i of h_i * B^(n-1-i)  mod 2^61 - 1,      S(a ++ b) = S(a) * B^len(b) + S(b)
  *
  * with a fixed base B for each of the two (fingerprint.c has the numbers; docs/stability.md: they never change). The
- * fingerprint is the hash of (schema, classes, n, S0, S1), of each field that is not derived: name, kind, dtype, layout, ndim,
- * LEAT_FIELD_FILES, shape.
+ * fingerprint is the hash of (schema, classes, n, S0, S1), of each field that is not derived: name, kind, dtype,
+ * layout, ndim, LEAT_FIELD_FILES, shape.
  */
 #ifndef LEAT_FORMAT_FINGERPRINT_H
 #define LEAT_FORMAT_FINGERPRINT_H
@@ -27,7 +27,7 @@ void leat_fingerprint_append(uint64_t sums[2], const uint64_t sample[2]);
 /* sums = sums ++ tail, where tail covers n samples. */
 void leat_fingerprint_join(uint64_t sums[2], const uint64_t tail[2], uint64_t n);
 /* The 16 bytes that users see. `classes` are part of the schema. */
-void leat_fingerprint_finish(const struct leat_field *fields, size_t n_fields, const char *const *classes, size_t n_classes, uint64_t count,
-                             const uint64_t sums[2], uint8_t out[16]);
+void leat_fingerprint_finish(const struct leat_field *fields, size_t n_fields, const char *const *classes,
+                             size_t n_classes, uint64_t count, const uint64_t sums[2], uint8_t out[16]);
 
 #endif

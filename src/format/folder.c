@@ -8,8 +8,8 @@
  * that holds parts of a data set (train/ and val/) has no classes unless they are asked for: the notice says so.
  *
  * Nothing of a photo is read before it is wanted, so its size is not known and nobody has checked it: `mark` remembers
- * in two bitmaps what decoding has shown, `keep` where its rows begin and the checksum of its bytes (folder_rows.c). Names are served as
- * extents of a file that is memory (the listing's).
+ * in two bitmaps what decoding has shown, `keep` where its rows begin and the checksum of its bytes (folder_rows.c).
+ * Names are served as extents of a file that is memory (the listing's).
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -80,7 +80,7 @@ static void folder_close(struct leat_source *source)
     leat_free(f);
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* A notice that memory cannot hold is cut, not an error. */
 __attribute__((format(printf, 2, 3))) static void note(struct folder *f, const char *format, ...)
@@ -184,8 +184,9 @@ static int choose(struct folder *f, enum leat_labels labels, bool *by_folder, st
     bool parts = holds_parts(l, &train, &other);
     *by_folder = labels == LEAT_LABELS_FOLDERS || (labels == LEAT_LABELS_AUTO && below && !parts);
     if (labels == LEAT_LABELS_FOLDERS && !below)
-        return leat_fail(error, LEAT_E_NOT_FOUND, "%s has no sub-folder with photos, so there are no labels by folder (photos: %s)",
-                         f->root, LEAT_LISTING_EXTENSIONS);
+        return leat_fail(error, LEAT_E_NOT_FOUND,
+                         "%s has no sub-folder with photos, so there are no labels by folder (photos: %s)", f->root,
+                         LEAT_LISTING_EXTENSIONS);
     if (parts && labels != LEAT_LABELS_NONE)
         note(f, "the folder holds %s/ and %s/: open one of them%s", train, other,
              *by_folder ? "; as asked, they are taken as classes" : "; taken together here, without labels");
@@ -240,27 +241,29 @@ static char *absolute(const char *path)
     return result;
 }
 
-/* A file in its place is a wrong name, which would cost time at each run without a word. A folder for indexes that lies among the classes
- * would be one of them the next time, and move the numbers of those behind it. */
+/* A file in its place is a wrong name, which would cost time at each run without a word. A folder for indexes that lies
+ * among the classes would be one of them the next time, and move the numbers of those behind it. */
 static int check_index_dir(const char *root, const char *index_dir, struct leat_error *error)
 {
     size_t n = strlen(root);
     struct stat st;
     if (!stat(index_dir, &st) && !S_ISDIR(st.st_mode))
-        return leat_fail(error, LEAT_E_INVALID, "index_dir %s is a file: name a folder; it is made when needed", index_dir);
+        return leat_fail(error, LEAT_E_INVALID, "index_dir %s is a file: name a folder; it is made when needed",
+                         index_dir);
     if (strncmp(index_dir, root, n) != 0 || (root[n - 1] != '/' && index_dir[n] != '/'))
         return LEAT_OK;
     const char *below = index_dir + n + strspn(index_dir + n, "/");
     if (*below == '.')
         return LEAT_OK;
-    return leat_fail(
-        error, LEAT_E_INVALID,
-        "index_dir %s lies in the folder of photos, where it would be taken for a class: name one outside of %s, or one whose name "
-        "begins with a dot",
-        index_dir, root);
+    return leat_fail(error, LEAT_E_INVALID,
+                     "index_dir %s lies in the folder of photos, where it would be taken for a class: name one outside "
+                     "of %s, or one whose name "
+                     "begins with a dot",
+                     index_dir, root);
 }
 
-static int folder_open(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error)
+static int folder_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                       struct leat_error *error)
 {
     bool by_folder = false;
     struct folder *f = leat_new(struct folder);
@@ -270,19 +273,22 @@ static int folder_open(const char *path, const struct leat_open_options *options
         leat_fail(error, rc, "no memory to open %s", path);
         goto out;
     }
-    if ((index_dir && (rc = check_index_dir(f->root, index_dir, error))) || (rc = leat_listing_scan(f->root, &f->listing, error)) ||
-        (rc = choose(f, options->labels, &by_folder, error)))
+    if ((index_dir && (rc = check_index_dir(f->root, index_dir, error))) ||
+        (rc = leat_listing_scan(f->root, &f->listing, error)) || (rc = choose(f, options->labels, &by_folder, error)))
         goto out;
     note_what_was_left_out(f);
     if (!f->listing.n_files) {
         char notes[512];
-        rc = leat_fail(error, LEAT_E_NOT_FOUND, "%s holds no photo: files that end in %s were looked for, here and in its folders%s",
-                       f->root, LEAT_LISTING_EXTENSIONS, notes_in_a_line(f, notes, sizeof notes));
+        rc = leat_fail(error, LEAT_E_NOT_FOUND,
+                       "%s holds no photo: files that end in %s were looked for, here and in its folders%s", f->root,
+                       LEAT_LISTING_EXTENSIONS, notes_in_a_line(f, notes, sizeof notes));
         leat_error_at_file(error, f->root, LEAT_NO_OFFSET);
         goto out;
     }
-    if ((rc = build(f, by_folder)) || (rc = leat_io_from_memory(f->root, f->listing.names, f->listing.names_bytes, &f->names, error)) ||
-        (rc = leat_folder_rows_open(f->root, index_dir, options->recheck == LEAT_RECHECK_ALWAYS, &f->listing, &f->rows))) {
+    if ((rc = build(f, by_folder)) ||
+        (rc = leat_io_from_memory(f->root, f->listing.names, f->listing.names_bytes, &f->names, error)) ||
+        (rc = leat_folder_rows_open(f->root, index_dir, options->recheck == LEAT_RECHECK_ALWAYS, &f->listing,
+                                    &f->rows))) {
         leat_fail(error, rc, "no memory to open %s (%zu photos)", f->root, f->listing.n_files);
         goto out;
     }
@@ -307,10 +313,10 @@ out:
     return rc;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-static int folder_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold, const void **rows,
-                       size_t *failed, struct leat_error *error)
+static int folder_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
+                       const void **rows, size_t *failed, struct leat_error *error)
 {
     const struct folder *f = (const struct folder *)source;
     (void)cold;
@@ -336,8 +342,8 @@ static uint8_t health(const struct folder *f, uint64_t sample)
     return LEAT_HEALTH_UNCHECKED;
 }
 
-static int folder_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents,
-                          size_t *failed, struct leat_error *error)
+static int folder_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
+                          struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
     const struct folder *f = (const struct folder *)source;
     (void)failed;
@@ -345,7 +351,8 @@ static int folder_extents(struct leat_source *source, size_t field, const uint64
     for (size_t i = 0; i < n; i++) {
         const struct leat_listing_file *file = &f->listing.files[samples[i]];
         if (field == IMAGE) {
-            extents[i] = (struct leat_extent){.file = samples[i], .length = file->size, .health = health(f, samples[i])};
+            extents[i] =
+                (struct leat_extent){.file = samples[i], .length = file->size, .health = health(f, samples[i])};
             leat_folder_rows_describe(f->rows, samples[i], &extents[i]);
         } else {
             extents[i] = (struct leat_extent){.file = source->count, .offset = file->name, .length = file->name_length};
@@ -374,13 +381,15 @@ static int folder_file(struct leat_source *source, uint64_t file, struct leat_io
         char what[80] = "its time of modification is another one";
         if (opened->size != listed->size)
             snprintf(what, sizeof what, "%" PRIu64 " bytes then, %" PRIu64 " now", listed->size, opened->size);
-        rc = leat_fail(error, LEAT_E_CHANGED, "%s was changed after the folder was opened (%s): open the folder again", path, what);
+        rc = leat_fail(error, LEAT_E_CHANGED, "%s was changed after the folder was opened (%s): open the folder again",
+                       path, what);
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         leat_io_release(opened);
     } else if (rc == LEAT_OK) {
         *out = opened;
     } else if (rc == LEAT_E_NOT_FOUND) {
-        rc = leat_fail(error, LEAT_E_CHANGED, "%s was removed after the folder was opened: open the folder again", path);
+        rc =
+            leat_fail(error, LEAT_E_CHANGED, "%s was removed after the folder was opened: open the folder again", path);
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
     }
     if (path != buffer)
@@ -388,7 +397,8 @@ static int folder_file(struct leat_source *source, uint64_t file, struct leat_io
     return rc;
 }
 
-static void folder_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health found)
+static void folder_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified,
+                        enum leat_health found)
 {
     struct folder *f = (struct folder *)source;
     (void)verified; /* bytes that agree with their checksum are good */
@@ -399,14 +409,15 @@ static void folder_mark(struct leat_source *source, size_t field, uint64_t sampl
         atomic_fetch_or_explicit(&bits[sample / 64], UINT64_C(1) << (sample % 64), memory_order_relaxed);
 }
 
-static bool folder_recall(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length, const uint64_t *checksum)
+static bool folder_recall(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length,
+                          const uint64_t *checksum)
 {
     (void)field; /* only of images anything is kept */
     return leat_folder_rows_recall(((struct folder *)source)->rows, sample, to, length, checksum);
 }
 
-static void folder_keep(struct leat_source *source, size_t field, uint64_t sample, const void *photo, size_t photo_bytes,
-                        const uint8_t *rows, size_t length)
+static void folder_keep(struct leat_source *source, size_t field, uint64_t sample, const void *photo,
+                        size_t photo_bytes, const uint8_t *rows, size_t length)
 {
     (void)field;
     leat_folder_rows_keep(((struct folder *)source)->rows, sample, photo, photo_bytes, rows, length);
@@ -421,7 +432,8 @@ static int folder_column(struct leat_source *source, size_t field, const void **
 }
 
 /* Reads every file to its end: there are no checksums, so only what cannot be read or changed is found here. */
-static int folder_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id, struct leat_error *error)
+static int folder_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
+                         struct leat_error *error)
 {
     enum { PIECE = 1 << 20 };
     const struct folder *f = (const struct folder *)source;
@@ -447,12 +459,14 @@ static int folder_verify(struct leat_source *source, const struct leat_verify_op
                 rc = leat_fail(error, LEAT_E_CANCELLED, "verifying %s was stopped", f->root);
         }
         done += size;
-        if (!rc && options->progress && (i % 64 == 63 || i + 1 == source->count) && options->progress(options->user, done, total))
+        if (!rc && options->progress && (i % 64 == 63 || i + 1 == source->count) &&
+            options->progress(options->user, done, total))
             rc = leat_fail(error, LEAT_E_CANCELLED, "verifying %s was stopped", f->root);
     }
     leat_free(buffer);
     if (!rc && faults)
-        rc = leat_fail(error, LEAT_E_CORRUPT, "%" PRIu64 " of %" PRIu64 " files of %s cannot be read as they were listed", faults,
+        rc = leat_fail(error, LEAT_E_CORRUPT,
+                       "%" PRIu64 " of %" PRIu64 " files of %s cannot be read as they were listed", faults,
                        source->count, f->root);
     return rc;
 }

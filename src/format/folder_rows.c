@@ -1,13 +1,14 @@
 /*
- * One word per photo says where its index and its checksum are, so that threads that read and threads that find need no lock:
+ * One word per photo says where its index and its checksum are, so that threads that read and threads that find need no
+ * lock:
  *
  *     0                                          not known
  *     a pointer (its lowest bit is 0)            in memory, until the folder is closed
  *     place << 24 | length << 2 | 1              in the file
  *
- * What is found is also put on a list of what the file lacks, and the thread that finds the list long enough, or old, appends
- * it to the file. When memory is full, an index lives on that list only until it is in the file; and so does a checksum
- * without an index that this process has no use for.
+ * What is found is also put on a list of what the file lacks, and the thread that finds the list long enough, or old,
+ * appends it to the file. When memory is full, an index lives on that list only until it is in the file; and so does a
+ * checksum without an index that this process has no use for.
  *
  * A child that is forked while a thread writes finds the list empty: what was on it is the parent's business.
  */
@@ -22,7 +23,8 @@
 #include "base/hash.h"
 #include "format/rows_file.h"
 
-/* When the list goes to the file: so many bytes, or so long after the last time; not again at once when another process had the lock. */
+/* When the list goes to the file: so many bytes, or so long after the last time; not again at once when another process
+ * had the lock. */
 #define WRITE_BYTES (UINT64_C(256) << 10)
 #define WRITE_NS (INT64_C(10) * 1000000000)
 #define AGAIN_NS (INT64_C(100) * 1000000)
@@ -64,7 +66,7 @@ struct loading {
     uint64_t useful;
 };
 
-/* ---- words ------------------------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static _Atomic uint64_t *words_of(struct leat_folder_rows *r)
 {
@@ -121,7 +123,7 @@ static struct leat_rows_key key_of(const struct leat_listing *l, uint64_t sample
     return (struct leat_rows_key){leat_hash64(l->names + f->name, f->name_length), f->size, f->mtime_ns};
 }
 
-/* ---- what stands in the file ---------------------------------------------------------------------------------------- */
+/* ---- what stands in the file ----------------------------------------------------------------- */
 
 static bool is_named(const struct leat_listing *l, uint64_t sample, uint64_t name)
 {
@@ -196,7 +198,7 @@ static void found_at_writing(void *user, const struct leat_rows_record *record)
         atomic_store_explicit(&kept_in(word)->stored, true, memory_order_relaxed);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void drop(struct leat_folder_rows *r, struct kept *k)
 {
@@ -220,7 +222,8 @@ static bool is_stored(const struct leat_folder_rows *r, const struct kept *k)
 }
 
 /* The next block out of the list; *list goes on behind it. False: no more can be written. */
-static bool write_some(struct leat_folder_rows *r, struct leat_rows_record *records, struct kept **from, struct kept **list)
+static bool write_some(struct leat_folder_rows *r, struct leat_rows_record *records, struct kept **from,
+                       struct kept **list)
 {
     size_t n = 0;
     uint64_t bytes = 0;
@@ -228,7 +231,8 @@ static bool write_some(struct leat_folder_rows *r, struct leat_rows_record *reco
     for (; k && n < LEAT_ROWS_AT_ONCE && bytes < LIST_BYTES; k = k->next) {
         if (is_stored(r, k))
             continue;
-        records[n] = (struct leat_rows_record){key_of(r->listing, k->sample), (uint32_t)k->sample, k->length, k->photo, k->bytes, 0};
+        records[n] = (struct leat_rows_record){
+            key_of(r->listing, k->sample), (uint32_t)k->sample, k->length, k->photo, k->bytes, 0};
         from[n++] = k;
         bytes += k->length;
     }
@@ -242,8 +246,9 @@ static bool write_some(struct leat_folder_rows *r, struct leat_rows_record *reco
         uint64_t none = 0;
         atomic_store_explicit(&from[i]->stored, true, memory_order_relaxed);
         if (words && !from[i]->resident)
-            atomic_compare_exchange_strong_explicit(&words[from[i]->sample], &none, filed_word(records[i].place, from[i]->length),
-                                                    memory_order_acq_rel, memory_order_acquire);
+            atomic_compare_exchange_strong_explicit(&words[from[i]->sample], &none,
+                                                    filed_word(records[i].place, from[i]->length), memory_order_acq_rel,
+                                                    memory_order_acquire);
     }
     return true;
 }
@@ -263,7 +268,8 @@ static bool write_list(struct leat_folder_rows *r, struct kept *list)
 static void write_file(struct leat_folder_rows *r, int wait_ms)
 {
     int self = getpid(), now = atomic_load_explicit(&r->writing, memory_order_relaxed);
-    if (now == self || !atomic_compare_exchange_strong_explicit(&r->writing, &now, self, memory_order_acquire, memory_order_relaxed))
+    if (now == self ||
+        !atomic_compare_exchange_strong_explicit(&r->writing, &now, self, memory_order_acquire, memory_order_relaxed))
         return;
     struct kept *list = atomic_exchange_explicit(&r->list, NULL, memory_order_acquire), *last = list;
     int rc = list ? leat_rows_file_begin(&r->file, wait_ms, found_at_writing, r) : LEAT_OK;
@@ -291,11 +297,12 @@ static void write_file(struct leat_folder_rows *r, int wait_ms)
 static void write_in_time(struct leat_folder_rows *r)
 {
     int64_t since = leat_clock_ns() - atomic_load_explicit(&r->tried_ns, memory_order_relaxed);
-    if (since >= WRITE_NS || (since >= AGAIN_NS && atomic_load_explicit(&r->list_bytes, memory_order_relaxed) >= WRITE_BYTES))
+    if (since >= WRITE_NS ||
+        (since >= AGAIN_NS && atomic_load_explicit(&r->list_bytes, memory_order_relaxed) >= WRITE_BYTES))
         write_file(r, 0);
 }
 
-/* ---- the calls ----------------------------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 int leat_folder_rows_open(const char *root, const char *index_dir, bool checksums, const struct leat_listing *listing,
                           struct leat_folder_rows **out)
@@ -362,7 +369,8 @@ void leat_folder_rows_describe(struct leat_folder_rows *r, uint64_t sample, stru
     }
 }
 
-bool leat_folder_rows_recall(struct leat_folder_rows *r, uint64_t sample, uint8_t *to, uint32_t length, const uint64_t *checksum)
+bool leat_folder_rows_recall(struct leat_folder_rows *r, uint64_t sample, uint8_t *to, uint32_t length,
+                             const uint64_t *checksum)
 {
     uint64_t word = word_of(r, sample), photo;
     struct leat_rows_key key = key_of(r->listing, sample);
@@ -376,8 +384,8 @@ bool leat_folder_rows_recall(struct leat_folder_rows *r, uint64_t sample, uint8_
     return false;
 }
 
-void leat_folder_rows_keep(struct leat_folder_rows *r, uint64_t sample, const void *photo, size_t photo_bytes, const uint8_t *bytes,
-                           size_t length)
+void leat_folder_rows_keep(struct leat_folder_rows *r, uint64_t sample, const void *photo, size_t photo_bytes,
+                           const uint8_t *bytes, size_t length)
 {
     _Atomic uint64_t *words = length || has_checksums(r) ? words_of(r) : NULL;
     if (!words || length > LEAT_ROWS_LONGEST || word_of(r, sample))

@@ -45,11 +45,16 @@ static bool is_utf8(const char *text)
 {
     const uint8_t *p = (const uint8_t *)text;
     while (*p) {
-        unsigned more = *p < 0x80 ? 0 : *p >= 0xc2 && *p < 0xe0 ? 1 : *p >= 0xe0 && *p < 0xf0 ? 2 : *p >= 0xf0 && *p < 0xf5 ? 3 : 4;
+        unsigned more = *p < 0x80                 ? 0
+                        : *p >= 0xc2 && *p < 0xe0 ? 1
+                        : *p >= 0xe0 && *p < 0xf0 ? 2
+                        : *p >= 0xf0 && *p < 0xf5 ? 3
+                                                  : 4;
         if (more == 4)
             return false;
         /* overlong forms, surrogates, beyond U+10FFFF */
-        if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] >= 0xa0) || (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] >= 0x90))
+        if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] >= 0xa0) || (*p == 0xf0 && p[1] < 0x90) ||
+            (*p == 0xf4 && p[1] >= 0x90))
             return false;
         for (p++; more; more--, p++)
             if ((*p & 0xc0) != 0x80)
@@ -129,7 +134,9 @@ static int enter(struct scan *s, int fd, const char *name, bool link, unsigned d
         return LEAT_OK;
     }
     if (depth == 0) {
-        char *copy = grow((void **)&l->folders, l->n_folders, &l->folders_room, 1, sizeof *l->folders) ? leat_strdup(name) : NULL;
+        char *copy = grow((void **)&l->folders, l->n_folders, &l->folders_room, 1, sizeof *l->folders)
+                         ? leat_strdup(name)
+                         : NULL;
         if (!copy) {
             close(inner);
             return no_memory(s);
@@ -281,7 +288,8 @@ int leat_listing_scan(const char *root, struct leat_listing *listing, struct lea
     struct stat st;
     if (fd < 0 || fstat(fd, &st)) {
         rc = errno == ENOTDIR ? leat_fail(error, LEAT_E_INVALID, "%s is a file, not a folder of photos", root)
-                              : leat_fail_errno(error, errno == ENOENT ? LEAT_E_NOT_FOUND : LEAT_E_IO, "cannot open the folder %s", root);
+                              : leat_fail_errno(error, errno == ENOENT ? LEAT_E_NOT_FOUND : LEAT_E_IO,
+                                                "cannot open the folder %s", root);
         leat_error_at_file(error, root, LEAT_NO_OFFSET);
         if (fd >= 0)
             close(fd);

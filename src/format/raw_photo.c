@@ -1,5 +1,6 @@
 /*
- * The header of a photo stored as pixels. Apart from the decoder, because reading a value and checking a file need it too.
+ * The header of a photo stored as pixels. Apart from the decoder, because reading a value and checking a file need it
+ * too.
  */
 #include "format/raw_photo.h"
 
@@ -33,6 +34,6 @@ bool leat_raw_photo_get(const void *data, uint64_t length, struct leat_raw_photo
                                      .bytes = length - LEAT_RAW_HEADER};
     uint64_t bytes;
     return photo->width && photo->height && (photo->channels == 1 || photo->channels == 3) && photo->orientation >= 1 &&
-           photo->orientation <= 8 && leat_mul_u64(photo->width, photo->height, &bytes) && leat_mul_u64(bytes, photo->channels, &bytes) &&
-           bytes == photo->bytes;
+           photo->orientation <= 8 && leat_mul_u64(photo->width, photo->height, &bytes) &&
+           leat_mul_u64(bytes, photo->channels, &bytes) && bytes == photo->bytes;
 }

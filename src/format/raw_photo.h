@@ -1,6 +1,6 @@
 /*
- * A photo stored as pixels (LEAT_FORM_RAW): a header of 16 bytes, then its rows from top to bottom without gaps, as they
- * are decoded (8 bits, gray or RGB, before the EXIF orientation). docs/format.md specifies it.
+ * A photo stored as pixels (LEAT_FORM_RAW): a header of 16 bytes, then its rows from top to bottom without gaps, as
+ * they are decoded (8 bits, gray or RGB, before the EXIF orientation). docs/format.md specifies it.
  */
 #ifndef LEAT_FORMAT_RAW_PHOTO_H
 #define LEAT_FORMAT_RAW_PHOTO_H

@@ -1,21 +1,20 @@
 /*
  * The file only grows, block by block; a block is all that a process had to add at one time:
  *
- *     header   checksum of what follows | "leatrows" | version | length of the folder's path | generation | path, padded to 8
- *     block    checksum of head and entries | "rowblock" | n | 0 | bytes of the payload
- *              n entries: hash of the name | size | time | number in the listing | length
- *              payload: for each entry  checksum of all that is said of the photo | checksum of the photo's bytes | the index
- *              (padded to 8)
+ *     header   checksum of what follows | "leatrows" | version | length of the folder's path | generation | path,
+ * padded to 8 block    checksum of head and entries | "rowblock" | n | 0 | bytes of the payload n entries: hash of the
+ * name | size | time | number in the listing | length payload: for each entry  checksum of all that is said of the
+ * photo | checksum of the photo's bytes | the index (padded to 8)
  *
  * so opening reads heads and entries, 32 bytes a photo, and an index is one read when its photo is decoded. Numbers are
- * little-endian. A record says that the photo was found good when its bytes had that checksum, so there is one with an index
- * of no bytes for each good photo that has none.
+ * little-endian. A record says that the photo was found good when its bytes had that checksum, so there is one with an
+ * index of no bytes for each good photo that has none.
  *
- * Who appends holds a lock (flock) on the whole file, reads what others have added, cuts off what a crash left behind the last
- * whole block, and adds a block in one write. Who reads holds no lock: bytes that are not what was written, because the
- * file was begun anew or the write is under way, fail the checksum of block or index, which binds an index to its photo too.
- * A file that was begun anew has another generation, a random number. The descriptor that locks is opened for each time, as one
- * that a child inherits would share its lock.
+ * Who appends holds a lock (flock) on the whole file, reads what others have added, cuts off what a crash left behind
+ * the last whole block, and adds a block in one write. Who reads holds no lock: bytes that are not what was written,
+ * because the file was begun anew or the write is under way, fail the checksum of block or index, which binds an index
+ * to its photo too. A file that was begun anew has another generation, a random number. The descriptor that locks is
+ * opened for each time, as one that a child inherits would share its lock.
  */
 #include "format/rows_file.h"
 
@@ -41,13 +40,13 @@
 #include "base/random.h"
 #include "leat/leat.h"
 
-/* VERSION is to be raised when jpeg/rows.h packs an index in another way, or when photos that counted as good no longer do: what was
- * kept would never be made anew. */
+/* VERSION is to be raised when jpeg/rows.h packs an index in another way, or when photos that counted as good no longer
+ * do: what was kept would never be made anew. */
 enum { VERSION = 2, HEADER = 32, BLOCK = 32, ENTRY = 32, CHECKSUMS = 16, MOST_PATH = 1 << 16 };
 static_assert(ENTRY + CHECKSUMS == LEAT_ROWS_RECORD, "bytes of a record");
 static const char header_magic[] = "leatrows", block_magic[] = "rowblock";
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static bool read_at(int fd, void *to, size_t bytes, uint64_t at)
 {
@@ -91,7 +90,7 @@ static uint64_t checksum_of(const struct leat_rows_key *key, uint64_t photo, con
     return leat_key_mix(leat_key_mix(of_key, photo), leat_hash64(rows, length));
 }
 
-/* ---- walking ----------------------------------------------------------------------------------------------------- */
+/* ---- walking --------------------------------------------------------------------------------- */
 
 /* The header, `*end` of it and its generation. False: this is no such file, or of another folder. */
 static bool read_header(int fd, const char *root, uint64_t *generation, uint64_t *end)
@@ -119,8 +118,8 @@ static uint64_t read_block(int fd, uint64_t at, uint64_t size, uint8_t *buffer)
     if (at > size || size - at < BLOCK || !read_at(fd, buffer, BLOCK, at) || memcmp(buffer + 8, block_magic, 8))
         return 0;
     uint32_t n = leat_get_u32(buffer + 16);
-    if (n > LEAT_ROWS_AT_ONCE || !leat_add_u64(at + BLOCK + (uint64_t)n * ENTRY, leat_get_u64(buffer + 24), &end) || end > size ||
-        end > LEAT_ROWS_PLACES || end % 8)
+    if (n > LEAT_ROWS_AT_ONCE || !leat_add_u64(at + BLOCK + (uint64_t)n * ENTRY, leat_get_u64(buffer + 24), &end) ||
+        end > size || end > LEAT_ROWS_PLACES || end % 8)
         return 0;
     if (!read_at(fd, buffer + BLOCK, (size_t)n * ENTRY, at + BLOCK) ||
         leat_hash64(buffer + 8, BLOCK - 8 + (size_t)n * ENTRY) != leat_get_u64(buffer))
@@ -148,7 +147,8 @@ static void tell(const uint8_t *block, uint64_t at, leat_rows_found *found, void
     }
 }
 
-/* Goes on from where the file was walked last, or from its beginning if it is another one. False: it is none of ours. */
+/* Goes on from where the file was walked last, or from its beginning if it is another one. False: it is none of
+ * ours. */
 static bool walk(struct leat_rows_file *file, int fd, leat_rows_found *found, void *user)
 {
     uint64_t generation, end, size = size_of(fd), at = atomic_load_explicit(&file->end, memory_order_relaxed);
@@ -162,13 +162,14 @@ static bool walk(struct leat_rows_file *file, int fd, leat_rows_found *found, vo
     for (uint64_t next; (next = read_block(fd, at, size, buffer)); at = next)
         tell(buffer, at, found, user);
     leat_free(buffer);
-    atomic_store_explicit(&file->end, 0, memory_order_relaxed); /* whoever is forked in between begins at the beginning */
+    atomic_store_explicit(&file->end, 0,
+                          memory_order_relaxed); /* whoever is forked in between begins at the beginning */
     atomic_store_explicit(&file->generation, generation, memory_order_relaxed);
     atomic_store_explicit(&file->end, at, memory_order_relaxed);
     return true;
 }
 
-/* ---- opening and reading ------------------------------------------------------------------------------------------- */
+/* ---- opening and reading --------------------------------------------------------------------- */
 
 int leat_rows_file_init(struct leat_rows_file *file, const char *dir, const char *root, uint64_t limit)
 {
@@ -215,8 +216,8 @@ void leat_rows_file_load(struct leat_rows_file *file, leat_rows_found *found, vo
         close(fd);
 }
 
-bool leat_rows_file_read(struct leat_rows_file *file, const struct leat_rows_key *key, uint64_t place, uint32_t length, uint8_t *to,
-                         uint64_t *photo)
+bool leat_rows_file_read(struct leat_rows_file *file, const struct leat_rows_key *key, uint64_t place, uint32_t length,
+                         uint8_t *to, uint64_t *photo)
 {
     uint8_t checksums[CHECKSUMS];
     struct iovec parts[2] = {{checksums, sizeof checksums}, {to, length}};
@@ -231,12 +232,12 @@ bool leat_rows_file_read(struct leat_rows_file *file, const struct leat_rows_key
     return leat_get_u64(checksums) == checksum_of(key, *photo, to, length);
 }
 
-/* ---- appending ----------------------------------------------------------------------------------------------------- */
+/* ---- appending ------------------------------------------------------------------------------- */
 
 static bool refused(const struct leat_rows_file *file, const char *what)
 {
-    leat_log(LEAT_LOG_WARNING, "%s: %s (%s); what was found out about photos is not kept for other processes", file->path, what,
-             errno ? strerror(errno) : "it is as large as it may be");
+    leat_log(LEAT_LOG_WARNING, "%s: %s (%s); what was found out about photos is not kept for other processes",
+             file->path, what, errno ? strerror(errno) : "it is as large as it may be");
     return false;
 }
 
@@ -270,7 +271,8 @@ static bool lock(int fd, int wait_ms)
 static bool is_there(const struct leat_rows_file *file, int fd)
 {
     struct stat open, named;
-    return !fstat(fd, &open) && !lstat(file->path, &named) && open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+    return !fstat(fd, &open) && !lstat(file->path, &named) && open.st_dev == named.st_dev &&
+           open.st_ino == named.st_ino;
 }
 
 /* An empty file with a header. */

@@ -1,7 +1,8 @@
 /*
- * A file that says of photos where their rows begin (jpeg/rows.h) and with which bytes they were found good, beside which nobody
- * else need keep anything: what a folder that is opened in place remembers from process to process. Losing any of it costs
- * time only, so it is never waited for and never an error; several processes may read and append at once.
+ * A file that says of photos where their rows begin (jpeg/rows.h) and with which bytes they were found good, beside
+ * which nobody else need keep anything: what a folder that is opened in place remembers from process to process. Losing
+ * any of it costs time only, so it is never waited for and never an error; several processes may read and append at
+ * once.
  */
 #ifndef LEAT_FORMAT_ROWS_FILE_H
 #define LEAT_FORMAT_ROWS_FILE_H
@@ -18,7 +19,8 @@
 /* Bytes of a record beside the index itself. */
 #define LEAT_ROWS_RECORD 48
 
-/* The photo that a record is about: leat_hash64 of its name relative to the folder, and what the file system says of it. */
+/* The photo that a record is about: leat_hash64 of its name relative to the folder, and what the file system says of
+ * it. */
 struct leat_rows_key {
     uint64_t name, size;
     int64_t mtime_ns;
@@ -46,18 +48,18 @@ struct leat_rows_file {
 int leat_rows_file_init(struct leat_rows_file *file, const char *dir, const char *root, uint64_t limit);
 void leat_rows_file_destroy(struct leat_rows_file *file);
 
-/* Calls `found` for each record that stands in the file, in the order in which they were written. A file that is damaged, or of something
- * else, has none. One thread. */
+/* Calls `found` for each record that stands in the file, in the order in which they were written. A file that is
+ * damaged, or of something else, has none. One thread. */
 typedef void leat_rows_found(void *user, const struct leat_rows_record *record);
 void leat_rows_file_load(struct leat_rows_file *file, leat_rows_found *found, void *user);
 
-/* Reads a record: the index and the checksum of the photo. False where it is not there any more. Any thread, also while another
- * appends. */
-bool leat_rows_file_read(struct leat_rows_file *file, const struct leat_rows_key *key, uint64_t place, uint32_t length, uint8_t *to,
-                         uint64_t *photo);
+/* Reads a record: the index and the checksum of the photo. False where it is not there any more. Any thread, also while
+ * another appends. */
+bool leat_rows_file_read(struct leat_rows_file *file, const struct leat_rows_key *key, uint64_t place, uint32_t length,
+                         uint8_t *to, uint64_t *photo);
 
-/* Locks the file against other processes, making it and its folder where they are missing, and calls `found` for each record that was
- * added since this was last done. One thread; after LEAT_OK, write any number of times, then end.
+/* Locks the file against other processes, making it and its folder where they are missing, and calls `found` for each
+ * record that was added since this was last done. One thread; after LEAT_OK, write any number of times, then end.
  * LEAT_E_BUSY: others have held the lock for `wait_ms`. LEAT_E_IO: it cannot be written (said in the log). */
 int leat_rows_file_begin(struct leat_rows_file *file, int wait_ms, leat_rows_found *found, void *user);
 /* Appends n records, at most LEAT_ROWS_AT_ONCE, and sets their places. False: none was written (said in the log). */

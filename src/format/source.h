@@ -2,8 +2,8 @@
  * A source: one opened container of samples, whatever its format. Each format is one file in src/format (leat's own is
  * src/store) that fills this table; src/format/table.c lists them. Nothing above src/data sees a source.
  *
- * How the values of a field are reached is declared by the source, whatever their dtype and shape (enum leat_storage). Sources
- * that are joined may differ, so it is asked of each source.
+ * How the values of a field are reached is declared by the source, whatever their dtype and shape (enum leat_storage).
+ * Sources that are joined may differ, so it is asked of each source.
  */
 #ifndef LEAT_FORMAT_SOURCE_H
 #define LEAT_FORMAT_SOURCE_H
@@ -35,21 +35,25 @@ enum leat_image_form {
 
 /* What is known of a value's health. */
 enum leat_health {
-    LEAT_HEALTH_UNCHECKED = 0, /* decode to the end on first use in a process, unless the source remembers the bytes as good */
-    LEAT_HEALTH_GOOD,          /* was scanned to its end when packed, or since */
-    LEAT_HEALTH_BROKEN         /* was found broken */
+    /* decode to the end on first use in a process, unless the source remembers the bytes as good */
+    LEAT_HEALTH_UNCHECKED = 0,
+    LEAT_HEALTH_GOOD,  /* was scanned to its end when packed, or since */
+    LEAT_HEALTH_BROKEN /* was found broken */
 };
 
 /* How the values of a field are reached. */
 enum leat_storage {
-    LEAT_STORAGE_MAPPED = 1, /* in place: `rows` gives pointers into memory that stays, pages verified on first touch. Fixed size only */
-    LEAT_STORAGE_EXTENT,     /* `extents` gives (file, offset, length), so that reading is scheduled apart from decoding; the bytes are
-                              * verified after they were read. A file may be anywhere, and may itself be decoded on the way (blocks of
-                              * a compressed file): who reads it does not see the difference */
-    LEAT_STORAGE_COMPUTED    /* `compute` makes many values in one call */
+    /* in place: `rows` gives pointers into memory that stays, pages verified on first touch. Fixed size only */
+    LEAT_STORAGE_MAPPED = 1,
+    LEAT_STORAGE_EXTENT,  /* `extents` gives (file, offset, length), so that reading is scheduled apart from decoding;
+                           * the bytes are  verified after they were read. A file may be anywhere, and may itself be
+                           * decoded on the way (blocks of  a compressed file): who reads it does not see the difference
+                           */
+    LEAT_STORAGE_COMPUTED /* `compute` makes many values in one call */
 };
 
-/* Values that a source has computed: copies of [n_fields][n_samples] values in memory that is released as one. One thread. */
+/* Values that a source has computed: copies of [n_fields][n_samples] values in memory that is released as one. One
+ * thread. */
 struct leat_values {
     size_t n_fields, n_samples;
     struct leat_computed {
@@ -62,7 +66,8 @@ struct leat_values {
 int leat_values_init(struct leat_values *values, size_t n_fields, size_t n_samples); /* NOMEM */
 void leat_values_destroy(struct leat_values *values);
 /* The value of fields[field_index] of samples[sample_index], once each. Copied. NOMEM. */
-int leat_values_put(struct leat_values *values, size_t field_index, size_t sample_index, const void *data, uint64_t bytes);
+int leat_values_put(struct leat_values *values, size_t field_index, size_t sample_index, const void *data,
+                    uint64_t bytes);
 
 struct leat_extent {
     uint64_t file; /* index for the source's `file` */
@@ -76,7 +81,8 @@ struct leat_extent {
     uint8_t health;         /* enum leat_health */
     uint8_t form;           /* enum leat_image_form */
     uint32_t original;      /* FAST, RAW: bytes of the photo as it came */
-    uint32_t rows_length;   /* ORIGINAL: bytes of the row index (jpeg/rows.h), 0 if there is none: they lie right behind the photo ... */
+    uint32_t rows_length;   /* ORIGINAL: bytes of the row index (jpeg/rows.h), 0 if there is none: they lie right behind
+                               the photo ... */
     const uint8_t *rows;    /* ... unless this points to them, in memory that stays while the source is open ... */
     bool rows_apart;        /* ... or `recall` of the source has them */
     bool remembered;        /* `recall` knows with which checksum the photo was found good */
@@ -107,24 +113,26 @@ struct leat_source_vtable {
     /* Whether `path` looks like this format. `head` holds the first `n` bytes of a file (n = 0 for a folder). */
     bool (*recognise)(const char *path, bool folder, const uint8_t *head, size_t n);
     /* Reads headers and directories only. */
-    int (*open)(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error);
+    int (*open)(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                struct leat_error *error);
     void (*close)(struct leat_source *source);
 
     /* The functions below: any thread, several at once. On failure *failed is the index in `samples` that failed, and
      * the error names file, field and offset (the caller adds the sample id). */
 
     /* MAPPED fields: a pointer to each value, valid while the source is open; read it inside leat_guarded.
-     * `cold` is NULL or room for n values (of at most LEAT_COLD_VALUE bytes each), aligned as the values are: a source may
-     * read values there, one after the other, where touching its mapping would make far more of the file count as this
-     * process's memory than is used. Pointers into it are valid while the caller keeps it. */
-    int (*rows)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold, const void **rows, size_t *failed,
-                struct leat_error *error);
+     * `cold` is NULL or room for n values (of at most LEAT_COLD_VALUE bytes each), aligned as the values are: a source
+     * may read values there, one after the other, where touching its mapping would make far more of the file count as
+     * this process's memory than is used. Pointers into it are valid while the caller keeps it. */
+    int (*rows)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
+                const void **rows, size_t *failed, struct leat_error *error);
     /* EXTENT fields. Of a field of fixed size, `length` is the bytes of its value. */
-    int (*extents)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents, size_t *failed,
-                   struct leat_error *error);
-    /* COMPUTED fields: puts the values of `fields` (at most n_fields of the source's) of up to some hundred samples into `out`, which
-     * was initialised for that many. It may take long and is called without locks. On failure *failed is the index in `samples` of
-     * the one that is to blame, or `n` if that is not known. NULL where no field is computed. */
+    int (*extents)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
+                   struct leat_extent *extents, size_t *failed, struct leat_error *error);
+    /* COMPUTED fields: puts the values of `fields` (at most n_fields of the source's) of up to some hundred samples
+     * into `out`, which was initialised for that many. It may take long and is called without locks. On failure *failed
+     * is the index in `samples` of the one that is to blame, or `n` if that is not known. NULL where no field is
+     * computed. */
     int (*compute)(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
                    struct leat_values *out, size_t *failed, struct leat_error *error);
     /* An open file; release it with leat_io_release. A file that differs from what the source was opened with (size,
@@ -132,18 +140,20 @@ struct leat_source_vtable {
     int (*file)(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
     /* Remembers for this process that a value was verified, and found good or broken. */
     void (*mark)(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
-    /* What was kept of a photo, where its extent says that something was. Copies the row index if that lies apart (else `length` is 0).
-     * `checksum`: NULL, or leat_hash64 of the photo's bytes, which is compared with that of those that were good. False: lost, or other
-     * bytes; it may then be kept anew. NULL where no extent says so. */
-    bool (*recall)(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length, const uint64_t *checksum);
-    /* Remembers a photo that is good to its end: the checksum of its bytes, and a copy of its row index (jpeg/rows.h; length 0: it has
-     * none), which `extents` then gives. A source may forget or refuse any. May be NULL. */
-    void (*keep)(struct leat_source *source, size_t field, uint64_t sample, const void *photo, size_t photo_bytes, const uint8_t *rows,
-                 size_t length);
+    /* What was kept of a photo, where its extent says that something was. Copies the row index if that lies apart (else
+     * `length` is 0). `checksum`: NULL, or leat_hash64 of the photo's bytes, which is compared with that of those that
+     * were good. False: lost, or other bytes; it may then be kept anew. NULL where no extent says so. */
+    bool (*recall)(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length,
+                   const uint64_t *checksum);
+    /* Remembers a photo that is good to its end: the checksum of its bytes, and a copy of its row index (jpeg/rows.h;
+     * length 0: it has none), which `extents` then gives. A source may forget or refuse any. May be NULL. */
+    void (*keep)(struct leat_source *source, size_t field, uint64_t sample, const void *photo, size_t photo_bytes,
+                 const uint8_t *rows, size_t length);
     /* The whole column of a fixed field if it lies in one piece, verified, else NULL and LEAT_OK. */
     int (*column)(struct leat_source *source, size_t field, const void **data, struct leat_error *error);
     /* Checks every byte (leat_verify). May be NULL. */
-    int (*verify)(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id, struct leat_error *error);
+    int (*verify)(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
+                  struct leat_error *error);
     /* What leat_dataset_about says of one file, without reading payloads. May be NULL. */
     int (*about)(struct leat_source *source, struct leat_source_about *out, struct leat_error *error);
 };
@@ -172,7 +182,8 @@ extern const struct leat_source_vtable leat_format_native; /* store/reader.c */
 int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room, size_t *n, struct leat_error *error);
 /* Finds the format of `path` (or takes the one named in options) and opens it.
  * A manifest of shards is opened by src/data, which joins its parts. */
-int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error);
+int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                     struct leat_error *error);
 void leat_source_close(struct leat_source *source); /* NULL is allowed */
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Which formats there are, and which one a path is. A path is recognised by its content, a folder or the bytes of a file;
- * its name counts only where it shows that a file is damaged.
+ * Which formats there are, and which one a path is. A path is recognised by its content, a folder or the bytes of a
+ * file; its name counts only where it shows that a file is damaged.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -34,11 +34,12 @@ static int by_name(const char *name, const struct leat_source_vtable **out, stru
             return LEAT_OK;
         }
     list_names(names, sizeof names);
-    return leat_fail(error, LEAT_E_INVALID, "there is no format \"%s\"; this version of leat has %s, and \"auto\"", name, names);
+    return leat_fail(error, LEAT_E_INVALID, "there is no format \"%s\"; this version of leat has %s, and \"auto\"",
+                     name, names);
 }
 
-static int by_content(const char *path, bool folder, const uint8_t *head, size_t n, const struct leat_source_vtable **out,
-                      struct leat_error *error)
+static int by_content(const char *path, bool folder, const uint8_t *head, size_t n,
+                      const struct leat_source_vtable **out, struct leat_error *error)
 {
     char names[256];
     for (size_t i = 0; leat_formats[i]; i++)
@@ -47,8 +48,9 @@ static int by_content(const char *path, bool folder, const uint8_t *head, size_t
             return LEAT_OK;
         }
     list_names(names, sizeof names);
-    int rc = folder || n ? leat_fail(error, LEAT_E_FORMAT, "%s is no format that this version of leat reads (%s)", path, names)
-                         : leat_fail(error, LEAT_E_FORMAT, "%s is empty: there is nothing to open", path);
+    int rc = folder || n
+                 ? leat_fail(error, LEAT_E_FORMAT, "%s is no format that this version of leat reads (%s)", path, names)
+                 : leat_fail(error, LEAT_E_FORMAT, "%s is empty: there is nothing to open", path);
     leat_error_at_file(error, path, LEAT_NO_OFFSET);
     return rc;
 }
@@ -58,7 +60,8 @@ int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room,
     struct stat st;
     *n = 0;
     if (stat(path, &st)) {
-        int rc = leat_fail_errno(error, errno == ENOENT || errno == ENOTDIR ? LEAT_E_NOT_FOUND : LEAT_E_IO, "cannot open %s", path);
+        int rc = leat_fail_errno(error, errno == ENOENT || errno == ENOTDIR ? LEAT_E_NOT_FOUND : LEAT_E_IO,
+                                 "cannot open %s", path);
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         return rc;
     }
@@ -75,7 +78,8 @@ int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room,
     return rc;
 }
 
-int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error)
+int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                     struct leat_error *error)
 {
     const struct leat_source_vtable *format = NULL;
     struct leat_open_options defaults = LEAT_OPEN_OPTIONS_INIT;

@@ -1,5 +1,6 @@
 /*
- * Values that a source has computed, in chunks of memory that are released as one. Small values share a chunk; a large one has its own.
+ * Values that a source has computed, in chunks of memory that are released as one. Small values share a chunk; a large
+ * one has its own.
  */
 #include <string.h>
 

@@ -106,7 +106,8 @@ int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, vo
 const uint8_t *leat_io_map(struct leat_io_file *file, struct leat_error *error)
 {
     if (!file->backend->map) {
-        leat_fail(error, LEAT_E_UNSUPPORTED, "%s cannot be mapped: the %s backend only reads", file->path, file->backend->name);
+        leat_fail(error, LEAT_E_UNSUPPORTED, "%s cannot be mapped: the %s backend only reads", file->path,
+                  file->backend->name);
         leat_error_at_file(error, file->path, LEAT_NO_OFFSET);
         return NULL;
     }

@@ -20,9 +20,9 @@ struct leat_io_file; /* reference-counted, immutable; any thread */
 struct leat_io_request {
     struct leat_io_file *file;
     uint64_t offset, length;
-    void *buffer;            /* receives `length` bytes */
-    int status;              /* when complete: 0 or LEAT_E_IO, LEAT_E_CORRUPT (the file is shorter than offset + length),
-                              * LEAT_E_CHANGED (it is another one than was opened), LEAT_E_CANCELLED */
+    void *buffer; /* receives `length` bytes */
+    int status;   /* when complete: 0 or LEAT_E_IO, LEAT_E_CORRUPT (the file is shorter than offset + length),
+                   * LEAT_E_CHANGED (it is another one than was opened), LEAT_E_CANCELLED */
     unsigned retry_after_ms; /* of LEAT_E_IO: trying again may help after so long; 0: the backend has no opinion */
     void *backend_state;     /* the backend's own while the request is pending */
     struct leat_error error; /* filled if status is not 0; names file and offset */
@@ -33,12 +33,13 @@ struct leat_io_request {
 
 struct leat_io_backend {
     const char *name;
-    int (*open)(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out, struct leat_error *error);
+    int (*open)(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out,
+                struct leat_error *error);
     int (*submit)(struct leat_io_file *file, struct leat_io_request *request);
     /* n requests of files of this backend at once; results[i] is what submit would have returned. NULL: one by one. */
     void (*submit_many)(struct leat_io_request *const *requests, size_t n, int *results);
-    /* Asks for the end of a request that is pending: `done` is called soon, with LEAT_E_CANCELLED unless it was complete before.
-     * NULL: requests end by themselves. */
+    /* Asks for the end of a request that is pending: `done` is called soon, with LEAT_E_CANCELLED unless it was
+     * complete before. NULL: requests end by themselves. */
     void (*cancel)(struct leat_io_request *request);
     /* Maps [0, size) read-only, once; NULL if this backend cannot. */
     const uint8_t *(*map)(struct leat_io_file *file, struct leat_error *error);
@@ -66,15 +67,18 @@ void leat_io_release(struct leat_io_file *file); /* NULL is allowed */
 int leat_io_submit(struct leat_io_request *request);
 /* As submit, for n requests of any files; results[i] is what submit would have returned. */
 void leat_io_submit_many(struct leat_io_request *const *requests, size_t n, int *results);
-/* Asks for the end of a request for which submit returned LEAT_IO_PENDING, from any thread, also while `done` runs. `done` is called in
- * any case, and the request stays in place until then; not to be called after it has returned. */
+/* Asks for the end of a request for which submit returned LEAT_IO_PENDING, from any thread, also while `done` runs.
+ * `done` is called in any case, and the request stays in place until then; not to be called after it has returned. */
 void leat_io_cancel(struct leat_io_request *request);
 /* Submits and waits, setting `done` and `user`; returns the status. */
 int leat_io_wait(struct leat_io_request *request);
-/* Reads and waits; returns the status. Interrupted reads go on, short ones are continued; EIO is retried within bounds. */
+/* Reads and waits; returns the status. Interrupted reads go on, short ones are continued; EIO is retried within
+ * bounds. */
 int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer, struct leat_error *error);
-/* A file that is memory: `bytes` at `data`, which stay the caller's and outlive the file. `label` is its path in errors. */
-int leat_io_from_memory(const char *label, const void *data, uint64_t bytes, struct leat_io_file **out, struct leat_error *error);
+/* A file that is memory: `bytes` at `data`, which stay the caller's and outlive the file. `label` is its path in
+ * errors. */
+int leat_io_from_memory(const char *label, const void *data, uint64_t bytes, struct leat_io_file **out,
+                        struct leat_error *error);
 /* The whole file as read-only memory for as long as the file is open, or NULL. A file that is cut under the mapping
  * faults: read it only inside leat_guarded (io/guard.h). */
 const uint8_t *leat_io_map(struct leat_io_file *file, struct leat_error *error);

@@ -214,10 +214,11 @@ int leat_guarded(int (*fn)(void *arg), void *arg, struct leat_error *error)
         return rc;
     }
     top = frame.outer;
-    int rc = leat_fail(error, LEAT_E_IO,
-                       "%s: byte %" PRIu64 " could not be read: the file was cut, or its disk failed, while it was open; "
-                       "restore the file and open the data set again",
-                       frame.path, frame.offset);
+    int rc =
+        leat_fail(error, LEAT_E_IO,
+                  "%s: byte %" PRIu64 " could not be read: the file was cut, or its disk failed, while it was open; "
+                  "restore the file and open the data set again",
+                  frame.path, frame.offset);
     leat_error_at_file(error, frame.path, (int64_t)frame.offset);
     return rc;
 }

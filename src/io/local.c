@@ -30,7 +30,8 @@ struct local_file {
 
 enum { ATTEMPTS = 4, MAX_READ = 1 << 30 };
 
-static int local_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out, struct leat_error *error)
+static int local_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out,
+                      struct leat_error *error)
 {
     int rc;
     size_t path_bytes = strlen(path) + 1;
@@ -42,7 +43,8 @@ static int local_open(const struct leat_io_backend *backend, const char *path, s
     /* O_NONBLOCK: a pipe of that name must not block; it has no effect on files. */
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0) {
-        rc = leat_fail_errno(error, errno == ENOENT || errno == ENOTDIR ? LEAT_E_NOT_FOUND : LEAT_E_IO, "cannot open %s", path);
+        rc = leat_fail_errno(error, errno == ENOENT || errno == ENOTDIR ? LEAT_E_NOT_FOUND : LEAT_E_IO,
+                             "cannot open %s", path);
         goto out;
     }
     struct stat st;
@@ -51,7 +53,8 @@ static int local_open(const struct leat_io_backend *backend, const char *path, s
         goto out;
     }
     if (!S_ISREG(st.st_mode)) {
-        rc = leat_fail(error, LEAT_E_IO, "%s is %s, not a file", path, S_ISDIR(st.st_mode) ? "a folder" : "a device, pipe or socket");
+        rc = leat_fail(error, LEAT_E_IO, "%s is %s, not a file", path,
+                       S_ISDIR(st.st_mode) ? "a folder" : "a device, pipe or socket");
         goto out;
     }
     f->file = (struct leat_io_file){
@@ -85,19 +88,22 @@ static int read_all(const struct local_file *f, struct leat_io_request *r)
     int failures = 0, rc;
     uint64_t end;
     if (!leat_add_u64(r->offset, r->length, &end) || end > INT64_MAX) {
-        rc = leat_fail(&r->error, LEAT_E_CORRUPT, "%s: a read of %" PRIu64 " bytes at %" PRIu64 " lies outside any file", f->path,
-                       r->length, r->offset);
+        rc =
+            leat_fail(&r->error, LEAT_E_CORRUPT, "%s: a read of %" PRIu64 " bytes at %" PRIu64 " lies outside any file",
+                      f->path, r->length, r->offset);
         goto out;
     }
     while (done < r->length) {
         uint64_t left = r->length - done;
-        ssize_t n = leat_io_pread(f->fd, (uint8_t *)r->buffer + done, left < MAX_READ ? (size_t)left : MAX_READ, (off_t)(r->offset + done));
+        ssize_t n = leat_io_pread(f->fd, (uint8_t *)r->buffer + done, left < MAX_READ ? (size_t)left : MAX_READ,
+                                  (off_t)(r->offset + done));
         if (n > 0) {
             done += (uint64_t)n;
             failures = 0;
         } else if (n == 0) {
             rc = leat_fail(&r->error, LEAT_E_CORRUPT,
-                           "%s ends at byte %" PRIu64 ", but %" PRIu64 " bytes from %" PRIu64 " on are needed: the file was cut; "
+                           "%s ends at byte %" PRIu64 ", but %" PRIu64 " bytes from %" PRIu64
+                           " on are needed: the file was cut; "
                            "restore it",
                            f->path, r->offset + done, r->length, r->offset);
             goto out;
@@ -106,8 +112,8 @@ static int read_all(const struct local_file *f, struct leat_io_request *r)
         } else if ((errno == EIO || errno == EAGAIN) && failures + 1 < ATTEMPTS) {
             pause_before(failures++);
         } else {
-            rc = leat_fail_errno(&r->error, LEAT_E_IO, "cannot read %s at byte %" PRIu64 " (tried %d times)", f->path, r->offset + done,
-                                 failures + 1);
+            rc = leat_fail_errno(&r->error, LEAT_E_IO, "cannot read %s at byte %" PRIu64 " (tried %d times)", f->path,
+                                 r->offset + done, failures + 1);
             goto out;
         }
     }
@@ -145,7 +151,8 @@ static const uint8_t *local_map(struct leat_io_file *file, struct leat_error *er
         leat_fail(error, rc, "cannot guard the mapping of %s", file->path);
         return NULL;
     }
-    /* Two threads may map at once; the first one to get here wins. No lock: the file must survive a fork at any time. */
+    /* Two threads may map at once; the first one to get here wins. No lock: the file must survive a fork at any
+     * time. */
     if (!atomic_compare_exchange_strong_explicit(&f->map, &map, fresh, memory_order_acq_rel, memory_order_acquire)) {
         leat_guard_remove(fresh);
         munmap(fresh, (size_t)file->size);

@@ -18,8 +18,9 @@ struct memory_file {
 static int memory_submit(struct leat_io_file *file, struct leat_io_request *r)
 {
     if (r->offset > file->size || r->length > file->size - r->offset) {
-        r->status = leat_fail(&r->error, LEAT_E_CORRUPT, "%s has %" PRIu64 " bytes; %" PRIu64 " from %" PRIu64 " on are not there",
-                              file->path, file->size, r->length, r->offset);
+        r->status = leat_fail(&r->error, LEAT_E_CORRUPT,
+                              "%s has %" PRIu64 " bytes; %" PRIu64 " from %" PRIu64 " on are not there", file->path,
+                              file->size, r->length, r->offset);
         leat_error_at_file(&r->error, file->path, LEAT_NO_OFFSET);
     } else if (r->length) {
         memcpy(r->buffer, ((struct memory_file *)file)->data + r->offset, (size_t)r->length);
@@ -38,9 +39,11 @@ static void memory_close(struct leat_io_file *file)
     leat_free(file);
 }
 
-static const struct leat_io_backend memory_backend = {.name = "memory", .submit = memory_submit, .map = memory_map, .close = memory_close};
+static const struct leat_io_backend memory_backend = {
+    .name = "memory", .submit = memory_submit, .map = memory_map, .close = memory_close};
 
-int leat_io_from_memory(const char *label, const void *data, uint64_t bytes, struct leat_io_file **out, struct leat_error *error)
+int leat_io_from_memory(const char *label, const void *data, uint64_t bytes, struct leat_io_file **out,
+                        struct leat_error *error)
 {
     static const uint8_t empty[1];
     size_t label_bytes = strlen(label) + 1;

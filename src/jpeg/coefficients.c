@@ -7,8 +7,8 @@
  *     skeleton   flags SOI tables SOF SOS      tables SOS          EOI, what follows
  *
  * Where codes are missing follows from the markers (markers.h), and what they were from the tables and the coefficients
- * (encode.h), because encoders have next to no choice. Where one chose otherwise, the result differs from the original, and
- * leat_jpeg_together_equals says so.
+ * (encode.h), because encoders have next to no choice. Where one chose otherwise, the result differs from the original,
+ * and leat_jpeg_together_equals says so.
  */
 #include "jpeg/coefficients.h"
 
@@ -23,7 +23,7 @@
 #define FLAG_ZEROS 1u /* last bytes are filled up with zeros, not ones */
 #define KNOWN_FLAGS FLAG_ZEROS
 
-/* ---- coefficients ------------------------------------------------------------------------------------------------- */
+/* ---- coefficients ---------------------------------------------------------------------------- */
 
 /* Bytes of all blocks of a component, and of those in a row of MCUs. */
 static uint64_t all_bytes(const struct leat_jpeg_component *component)
@@ -49,7 +49,8 @@ int leat_jpeg_coefficients_reserve_row(struct leat_jpeg_coefficients *coefficien
         const struct leat_jpeg_component *component = &frame->component[c];
         at[c] = bytes;
         all += all_bytes(component);
-        bytes += (source ? row_bytes(component) : all_bytes(component)) + ALIGNMENT; /* a vector may be written behind the last block */
+        bytes += (source ? row_bytes(component) : all_bytes(component)) +
+                 ALIGNMENT; /* a vector may be written behind the last block */
         last = row_bytes(component) > last ? row_bytes(component) : last;
         if (all > LEAT_JPEG_MAX_COEFFICIENT_BYTES)
             return LEAT_E_UNSUPPORTED;
@@ -73,8 +74,8 @@ int leat_jpeg_coefficients_reserve_row(struct leat_jpeg_coefficients *coefficien
     return LEAT_OK;
 }
 
-int leat_jpeg_coefficients_row(const struct leat_jpeg_coefficients *coefficients, uint32_t row, int16_t *of[LEAT_JPEG_MAX_COMPONENTS],
-                               struct leat_error *error)
+int leat_jpeg_coefficients_row(const struct leat_jpeg_coefficients *coefficients, uint32_t row,
+                               int16_t *of[LEAT_JPEG_MAX_COMPONENTS], struct leat_error *error)
 {
     const struct leat_jpeg_frame *frame = &coefficients->frame;
     struct leat_jpeg_source *const source = coefficients->source;
@@ -92,7 +93,7 @@ void leat_jpeg_coefficients_destroy(struct leat_jpeg_coefficients *coefficients)
     memset(coefficients, 0, sizeof *coefficients);
 }
 
-/* ---- apart -------------------------------------------------------------------------------------------------------- */
+/* ---- apart ----------------------------------------------------------------------------------- */
 
 struct leat_jpeg_apart {
     struct leat_jpeg_coefficients coefficients;
@@ -169,7 +170,8 @@ static int make_skeleton(struct leat_jpeg_apart *apart, const uint8_t *data, siz
         kept = walk.at;
     }
     if (!rc && met == LEAT_JPEG_MET_NONSENSE) {
-        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: an unusual marker"); /* where is not in the words: photos are counted by them */
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED,
+                       "JPEG: an unusual marker"); /* where is not in the words: photos are counted by them */
         leat_error_at_file(error, NULL, (int64_t)walk.at);
     }
     if (!rc)
@@ -180,8 +182,8 @@ static int make_skeleton(struct leat_jpeg_apart *apart, const uint8_t *data, siz
 }
 
 static int take_apart(struct leat_jpeg_apart *apart, const void *data, size_t length, bool by_rows,
-                      const struct leat_jpeg_coefficients **coefficients, const uint8_t **skeleton, size_t *skeleton_length,
-                      struct leat_error *error)
+                      const struct leat_jpeg_coefficients **coefficients, const uint8_t **skeleton,
+                      size_t *skeleton_length, struct leat_error *error)
 {
     apart->coefficients.source = NULL;
     *coefficients = &apart->coefficients;
@@ -195,20 +197,21 @@ static int take_apart(struct leat_jpeg_apart *apart, const void *data, size_t le
     return LEAT_OK;
 }
 
-int leat_jpeg_take_apart(struct leat_jpeg_apart *apart, const void *data, size_t length, const struct leat_jpeg_coefficients **coefficients,
-                         const uint8_t **skeleton, size_t *skeleton_length, struct leat_error *error)
+int leat_jpeg_take_apart(struct leat_jpeg_apart *apart, const void *data, size_t length,
+                         const struct leat_jpeg_coefficients **coefficients, const uint8_t **skeleton,
+                         size_t *skeleton_length, struct leat_error *error)
 {
     return take_apart(apart, data, length, false, coefficients, skeleton, skeleton_length, error);
 }
 
 int leat_jpeg_take_apart_by_rows(struct leat_jpeg_apart *apart, const void *data, size_t length,
-                                 const struct leat_jpeg_coefficients **coefficients, const uint8_t **skeleton, size_t *skeleton_length,
-                                 struct leat_error *error)
+                                 const struct leat_jpeg_coefficients **coefficients, const uint8_t **skeleton,
+                                 size_t *skeleton_length, struct leat_error *error)
 {
     return take_apart(apart, data, length, true, coefficients, skeleton, skeleton_length, error);
 }
 
-/* ---- together ----------------------------------------------------------------------------------------------------- */
+/* ---- together -------------------------------------------------------------------------------- */
 
 /* The scans of an arithmetic file, cut out of what libjpeg makes when the first of them is met. */
 struct spliced {
@@ -216,8 +219,8 @@ struct spliced {
     struct leat_jpeg_walk walk;
 };
 
-static int put_spliced(struct spliced *spliced, const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *coefficients,
-                       struct leat_jpeg_sink *sink)
+static int put_spliced(struct spliced *spliced, const struct leat_jpeg_walk *walk,
+                       const struct leat_jpeg_coefficients *coefficients, struct leat_jpeg_sink *sink)
 {
     if (!spliced->file) {
         size_t length = 0;
@@ -273,7 +276,8 @@ static bool makes_sense(const struct leat_jpeg_coefficients *coefficients)
     return true;
 }
 
-/* Whether the scan that was just met takes one row of MCUs after the other, from the first to the last, and nobody has before it. */
+/* Whether the scan that was just met takes one row of MCUs after the other, from the first to the last, and nobody has
+ * before it. */
 static bool goes_by_rows(const struct leat_jpeg_walk *walk, const struct leat_jpeg_frame *frame)
 {
     return walk->scans == 1 && !walk->progressive && !walk->arithmetic && walk->scan.n == frame->n_components;
@@ -317,11 +321,13 @@ static int put_together(struct leat_jpeg_encoder *encoder, const uint8_t *skelet
     return rc;
 }
 
-int leat_jpeg_together(const uint8_t *skeleton, size_t skeleton_length, const struct leat_jpeg_coefficients *coefficients,
-                       uint64_t original, uint8_t **out, size_t *out_length, struct leat_error *error)
+int leat_jpeg_together(const uint8_t *skeleton, size_t skeleton_length,
+                       const struct leat_jpeg_coefficients *coefficients, uint64_t original, uint8_t **out,
+                       size_t *out_length, struct leat_error *error)
 {
     if (original > UINT32_MAX) /* what an index record can tell; no promise of more is worth the memory */
-        return leat_fail(error, LEAT_E_CORRUPT, "JPEG: the original cannot have had %llu bytes", (unsigned long long)original);
+        return leat_fail(error, LEAT_E_CORRUPT, "JPEG: the original cannot have had %llu bytes",
+                         (unsigned long long)original);
     struct leat_jpeg_encoder *encoder = leat_jpeg_encoder_new(leat_cpu_isa());
     if (!encoder)
         return leat_fail(error, LEAT_E_NOMEM, "memory to put a photo together could not be had");
@@ -338,8 +344,8 @@ int leat_jpeg_together(const uint8_t *skeleton, size_t skeleton_length, const st
 }
 
 int leat_jpeg_together_equals(struct leat_jpeg_apart *apart, const uint8_t *skeleton, size_t skeleton_length,
-                              const struct leat_jpeg_coefficients *coefficients, const void *original, size_t original_length,
-                              struct leat_error *error)
+                              const struct leat_jpeg_coefficients *coefficients, const void *original,
+                              size_t original_length, struct leat_error *error)
 {
     struct leat_jpeg_sink sink = {.expected = original, .limit = original_length};
     int rc = put_together(apart->encoder, skeleton, skeleton_length, coefficients, &sink);

@@ -1,15 +1,15 @@
 /*
  * Huffman coding of scans: tables, the order of blocks, restart markers, and bytes to the sink.
  *
- * Bits are gathered without the zero that stands behind each byte of 0xff, 8 bytes at a time into a buffer that stays in
- * the cache; a second pass over the buffer adds the zeros (a hundredth of the work: there is one in 256 bytes) and
+ * Bits are gathered without the zero that stands behind each byte of 0xff, 8 bytes at a time into a buffer that stays
+ * in the cache; a second pass over the buffer adds the zeros (a hundredth of the work: there is one in 256 bytes) and
  * writes, or compares with the original.
  */
 #include "jpeg/encode_internal.h"
 
 #include "base/alloc.h"
 
-/* ---- sink -------------------------------------------------------------------------------------------------------- */
+/* ---- sink ------------------------------------------------------------------------------------ */
 
 int leat_jpeg_sink_put(struct leat_jpeg_sink *sink, const uint8_t *bytes, size_t n)
 {
@@ -88,7 +88,7 @@ void leat_jpeg_encoder_restart(struct leat_jpeg_encoder *e)
         e->failed = leat_jpeg_sink_put(e->sink, marker, 2);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 /* The code of each symbol; the first one where a table has a symbol twice. False: the table makes no sense. */
 static bool assign(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbols *symbols)
@@ -121,9 +121,10 @@ static void fill_size(uint32_t *zero, uint32_t code, unsigned size)
     }
 }
 
-/* Codes of a table and the entries of its first `runs` runs of zeros; one for DC, whose symbols are sizes alone. Where the table is the
- * one of the last scan they stay. False: no such table was given, or it is none. */
-static bool make_table(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbols *symbols, unsigned runs, uint32_t *entry)
+/* Codes of a table and the entries of its first `runs` runs of zeros; one for DC, whose symbols are sizes alone. Where
+ * the table is the one of the last scan they stay. False: no such table was given, or it is none. */
+static bool make_table(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbols *symbols, unsigned runs,
+                       uint32_t *entry)
 {
     if (!memcmp(&codes->source, symbols, sizeof *symbols))
         return codes->source.set;
@@ -144,10 +145,12 @@ static bool make_table(struct leat_jpeg_codes *codes, const struct leat_jpeg_sym
 static bool make_tables(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk)
 {
     const struct leat_jpeg_scan *scan = &walk->scan;
-    const bool needs_dc = !walk->progressive || (scan->ss == 0 && !scan->ah), needs_ac = !walk->progressive || scan->ss > 0;
+    const bool needs_dc = !walk->progressive || (scan->ss == 0 && !scan->ah),
+               needs_ac = !walk->progressive || scan->ss > 0;
     for (unsigned i = 0; i < scan->n; i++) {
         const unsigned dc = scan->dc[i], ac = scan->ac[i];
-        if (needs_dc && (dc > 3 || !make_table(&e->dc[dc], &walk->dc[dc], 1, e->entry + LEAT_JPEG_FIRST_DC + dc * LEAT_JPEG_DC_ENTRIES)))
+        if (needs_dc && (dc > 3 || !make_table(&e->dc[dc], &walk->dc[dc], 1,
+                                               e->entry + LEAT_JPEG_FIRST_DC + dc * LEAT_JPEG_DC_ENTRIES)))
             return false;
         if (needs_ac && (ac > 3 || !make_table(&e->ac[ac], &walk->ac[ac], 16, e->entry + ac * LEAT_JPEG_AC_ENTRIES)))
             return false;
@@ -155,9 +158,10 @@ static bool make_tables(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk
     return true;
 }
 
-/* ---- scans -------------------------------------------------------------------------------------------------------- */
+/* ---- scans ----------------------------------------------------------------------------------- */
 
-void leat_jpeg_scan_units(const struct leat_jpeg_scan *scan, const struct leat_jpeg_frame *frame, uint32_t *across, uint32_t *down)
+void leat_jpeg_scan_units(const struct leat_jpeg_scan *scan, const struct leat_jpeg_frame *frame, uint32_t *across,
+                          uint32_t *down)
 {
     const struct leat_jpeg_component *only = &frame->component[scan->component[0]];
     *across = scan->n > 1 ? frame->mcus_w : (only->width + 7) / 8;
@@ -165,8 +169,8 @@ void leat_jpeg_scan_units(const struct leat_jpeg_scan *scan, const struct leat_j
 }
 
 /* Row `y` of units. */
-static int begin_row(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *from, uint32_t y,
-                     struct leat_jpeg_sequence *s)
+static int begin_row(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk,
+                     const struct leat_jpeg_coefficients *from, uint32_t y, struct leat_jpeg_sequence *s)
 {
     const struct leat_jpeg_scan *scan = &walk->scan;
     int16_t *of[LEAT_JPEG_MAX_COMPONENTS];
@@ -207,7 +211,8 @@ static void write_items(struct leat_jpeg_encoder *e, struct leat_jpeg_sequence *
     leat_jpeg_encoder_drain(e);
 }
 
-static int encode_sequential(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *from)
+static int encode_sequential(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk,
+                             const struct leat_jpeg_coefficients *from)
 {
     uint32_t across, down, met = 0, left = walk->restart; /* units before the next marker */
     leat_jpeg_scan_units(&walk->scan, &from->frame, &across, &down);
@@ -279,8 +284,8 @@ void leat_jpeg_encoder_free(struct leat_jpeg_encoder *encoder)
     leat_free(encoder);
 }
 
-int leat_jpeg_encode_scan(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *coefficients,
-                          bool ones, struct leat_jpeg_sink *sink)
+int leat_jpeg_encode_scan(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk,
+                          const struct leat_jpeg_coefficients *coefficients, bool ones, struct leat_jpeg_sink *sink)
 {
     e->bits = (struct leat_jpeg_bit_writer){.p = e->buffer};
     e->sink = sink;
@@ -291,5 +296,6 @@ int leat_jpeg_encode_scan(struct leat_jpeg_encoder *e, const struct leat_jpeg_wa
         sink->trouble = "a scan names a Huffman table that is missing or makes no sense";
         return LEAT_E_CORRUPT;
     }
-    return walk->progressive ? leat_jpeg_encode_progressive(e, walk, coefficients) : encode_sequential(e, walk, coefficients);
+    return walk->progressive ? leat_jpeg_encode_progressive(e, walk, coefficients)
+                             : encode_sequential(e, walk, coefficients);
 }

@@ -34,7 +34,8 @@ TARGET uint32_t leat_jpeg_itemise_avx2(struct leat_jpeg_sequence *s, uint32_t x,
     return x;
 }
 
-TARGET uint32_t leat_jpeg_items_avx2(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item, size_t n)
+TARGET uint32_t leat_jpeg_items_avx2(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item,
+                                     size_t n)
 {
     return leat_jpeg_items_to_bits(bits, entry, item, n);
 }

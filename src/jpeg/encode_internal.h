@@ -7,19 +7,21 @@
 #include "jpeg/encode.h"
 
 /*
- * A scan is coded in two steps: blocks become *items*, and items become bits. An item is a place in one table of entries
+ * A scan is coded in two steps: blocks become *items*, and items become bits. An item is a place in one table of
+ * entries
  *
  *     AC table 0 | ... | AC table 3 | DC table 0 | ... | DC table 3 | escapes
  *
- * where code and value of all usual coefficients stand ready: of a run below 16 and a value in [-255, 255], of a difference of DC
- * in the same range. Other ones put entries of their own among the escapes. So both steps go on without a look at what
- * a block holds, and the second has no branches.
+ * where code and value of all usual coefficients stand ready: of a run below 16 and a value in [-255, 255], of a
+ * difference of DC in the same range. Other ones put entries of their own among the escapes. So both steps go on
+ * without a look at what a block holds, and the second has no branches.
  *
  * An entry is bits << 8 | how many they are, at most 24; LEAT_JPEG_NO_CODE where the Huffman table has no such code.
  */
 #define LEAT_JPEG_NO_CODE 0x40u
-#define LEAT_JPEG_AC_ENTRIES 8192u /* run * 512 + value + 256; value 0 of run 0 is the end of a block, of run 15 sixteen zeros */
-#define LEAT_JPEG_DC_ENTRIES 512u  /* difference + 256 */
+#define LEAT_JPEG_AC_ENTRIES                                                                                           \
+    8192u /* run * 512 + value + 256; value 0 of run 0 is the end of a block, of run 15 sixteen zeros */
+#define LEAT_JPEG_DC_ENTRIES 512u /* difference + 256 */
 #define LEAT_JPEG_ESCAPES 4096u
 #define LEAT_JPEG_FIRST_DC (4 * LEAT_JPEG_AC_ENTRIES)
 #define LEAT_JPEG_FIRST_ESCAPE (LEAT_JPEG_FIRST_DC + 4 * LEAT_JPEG_DC_ENTRIES)
@@ -36,8 +38,8 @@ struct leat_jpeg_codes {
     uint32_t of[256];
 };
 
-/* Bits that wait: the next to go out is the highest of acc; below the n bits it is 0. Whole bytes are written to p, 8 at a time, without
- * the zeros that stuffing puts behind 0xff: the sink does that. */
+/* Bits that wait: the next to go out is the highest of acc; below the n bits it is 0. Whole bytes are written to p, 8
+ * at a time, without the zeros that stuffing puts behind 0xff: the sink does that. */
 struct leat_jpeg_bit_writer {
     uint64_t acc;
     unsigned n;
@@ -107,7 +109,8 @@ struct leat_jpeg_sequence {
 };
 
 /* A code of its own, and a value, as two items. Returns where the next goes. */
-static inline uint16_t *leat_jpeg_item_escape(struct leat_jpeg_sequence *s, uint16_t *item, uint32_t code, int value, unsigned size)
+static inline uint16_t *leat_jpeg_item_escape(struct leat_jpeg_sequence *s, uint16_t *item, uint32_t code, int value,
+                                              unsigned size)
 {
     s->entry[s->escape] = code;
     *item++ = (uint16_t)s->escape++;
@@ -124,8 +127,8 @@ static __attribute__((noinline, unused)) uint16_t *leat_jpeg_item_large_dc(struc
 }
 
 /* The item, or two, of a difference of DC. */
-static inline uint16_t *leat_jpeg_item_dc(struct leat_jpeg_sequence *s, uint16_t *item, const struct leat_jpeg_sequence_block *at,
-                                          int value)
+static inline uint16_t *leat_jpeg_item_dc(struct leat_jpeg_sequence *s, uint16_t *item,
+                                          const struct leat_jpeg_sequence_block *at, int value)
 {
     int difference = value - s->predictor[at->place];
     s->predictor[at->place] = value;
@@ -152,7 +155,8 @@ static inline __attribute__((always_inline)) uint16_t *leat_jpeg_items_ac(struct
             continue;
         }
         unsigned size = leat_jpeg_size((unsigned)(value < 0 ? -value : value));
-        item = leat_jpeg_item_escape(s, item, size < 16 ? at->ac_code[run << 4 | size] : LEAT_JPEG_NO_CODE, value, size);
+        item =
+            leat_jpeg_item_escape(s, item, size < 16 ? at->ac_code[run << 4 | size] : LEAT_JPEG_NO_CODE, value, size);
     }
     if (next < 64)
         *item++ = (uint16_t)(at->ac + 256);
@@ -161,11 +165,14 @@ static inline __attribute__((always_inline)) uint16_t *leat_jpeg_items_ac(struct
 
 /* Appends the items of MCUs [x, end) of the row while there is room; returns the first that is not among them. */
 typedef uint32_t (*leat_jpeg_itemise_fn)(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
-/* Items to bits. Returns all entries or'ed, two by two added: has LEAT_JPEG_NO_CODE or twice that where one has no code. */
-typedef uint32_t (*leat_jpeg_items_fn)(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item, size_t n);
+/* Items to bits. Returns all entries or'ed, two by two added: has LEAT_JPEG_NO_CODE or twice that where one has no
+ * code. */
+typedef uint32_t (*leat_jpeg_items_fn)(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item,
+                                       size_t n);
 
 /* Four items are joined before they go to those that wait, if they have at most 56 bits, as nearly all have. */
-static inline __attribute__((always_inline)) uint32_t leat_jpeg_items_to_bits(struct leat_jpeg_bit_writer *bits, const uint32_t *entry,
+static inline __attribute__((always_inline)) uint32_t leat_jpeg_items_to_bits(struct leat_jpeg_bit_writer *bits,
+                                                                              const uint32_t *entry,
                                                                               const uint16_t *item, size_t n)
 {
     struct leat_jpeg_bit_writer b = *bits;
@@ -195,7 +202,8 @@ static inline __attribute__((always_inline)) uint32_t leat_jpeg_items_to_bits(st
 }
 
 uint32_t leat_jpeg_itemise_portable(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
-uint32_t leat_jpeg_items_portable(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item, size_t n);
+uint32_t leat_jpeg_items_portable(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item,
+                                  size_t n);
 #if defined(__x86_64__)
 uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
 uint32_t leat_jpeg_itemise_avx2(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
@@ -232,7 +240,9 @@ void leat_jpeg_encoder_end(struct leat_jpeg_encoder *encoder);
 /* The same, and a restart marker. */
 void leat_jpeg_encoder_restart(struct leat_jpeg_encoder *encoder);
 
-/* How many units a scan has across and down: MCUs, or, where it has one component, the blocks of the component itself. */
-void leat_jpeg_scan_units(const struct leat_jpeg_scan *scan, const struct leat_jpeg_frame *frame, uint32_t *across, uint32_t *down);
+/* How many units a scan has across and down: MCUs, or, where it has one component, the blocks of the component
+ * itself. */
+void leat_jpeg_scan_units(const struct leat_jpeg_scan *scan, const struct leat_jpeg_frame *frame, uint32_t *across,
+                          uint32_t *down);
 
 #endif

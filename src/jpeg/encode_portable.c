@@ -29,13 +29,15 @@ uint32_t leat_jpeg_itemise_portable(struct leat_jpeg_sequence *s, uint32_t x, ui
         for (unsigned i = 0; i < s->blocks; i++) {
             const int16_t *block = s->block[i].at + x * s->block[i].step;
             item = leat_jpeg_item_dc(s, item, &s->block[i], block[0]);
-            item = leat_jpeg_items_ac(s, item, &s->block[i], block, leat_jpeg_zigzag_mask(s->zigzag_bits, block_present(block)));
+            item = leat_jpeg_items_ac(s, item, &s->block[i], block,
+                                      leat_jpeg_zigzag_mask(s->zigzag_bits, block_present(block)));
         }
     s->item = item;
     return x;
 }
 
-uint32_t leat_jpeg_items_portable(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item, size_t n)
+uint32_t leat_jpeg_items_portable(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item,
+                                  size_t n)
 {
     return leat_jpeg_items_to_bits(bits, entry, item, n);
 }

@@ -1,8 +1,8 @@
 /*
  * Progressive Huffman coding (ITU-T T.81, annex G). Four kinds of scan: the high bits of DC or of a band of AC, and one
- * more bit of either. Blocks that end are counted and coded as one run, of at most 0x7fff; in refinements, the bits that
- * correct coefficients of such blocks wait for the run's code. A run also ends when so many bits wait that those of one
- * more block might pass 1000: libjpeg's bound, which all its relatives have kept.
+ * more bit of either. Blocks that end are counted and coded as one run, of at most 0x7fff; in refinements, the bits
+ * that correct coefficients of such blocks wait for the run's code. A run also ends when so many bits wait that those
+ * of one more block might pass 1000: libjpeg's bound, which all its relatives have kept.
  */
 #include "jpeg/encode_internal.h"
 
@@ -145,7 +145,8 @@ static void put_unit(struct progressive *p, const struct leat_jpeg_coefficients 
     }
 }
 
-int leat_jpeg_encode_progressive(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *from)
+int leat_jpeg_encode_progressive(struct leat_jpeg_encoder *e, const struct leat_jpeg_walk *walk,
+                                 const struct leat_jpeg_coefficients *from)
 {
     struct progressive p = {.e = e, .scan = &walk->scan, .ac = &e->ac[walk->scan.ac[0] & 3]};
     for (unsigned i = 0; i < walk->scan.n; i++)

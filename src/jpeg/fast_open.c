@@ -1,7 +1,7 @@
 /*
- * Reading the decode-fast form: the header, and a source of blocks. The header's sizes are checked against each other and
- * against the payload once, so that rows need no check but their own; nothing is allocated unless a photo is wider than
- * all before.
+ * Reading the decode-fast form: the header, and a source of blocks. The header's sizes are checked against each other
+ * and against the payload once, so that rows need no check but their own; nothing is allocated unless a photo is wider
+ * than all before.
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -70,7 +70,8 @@ int leat_jpeg_fast_parse(const void *data, size_t length, struct leat_jpeg_fast_
     return LEAT_OK;
 }
 
-int leat_jpeg_fast_original(const void *data, size_t length, struct leat_jpeg_original *original, struct leat_error *error)
+int leat_jpeg_fast_original(const void *data, size_t length, struct leat_jpeg_original *original,
+                            struct leat_error *error)
 {
     struct leat_jpeg_fast_parts parts;
     const int rc = leat_jpeg_fast_parse(data, length, &parts, error);
@@ -161,17 +162,20 @@ struct leat_jpeg_fast {
 };
 
 /* Row number `row` (of all rows of blocks, as they are stored) of a component. */
-static bool unpack(struct leat_jpeg_fast *fast, uint32_t row, const struct leat_jpeg_component *component, uint32_t x0, uint32_t x1,
-                   bool dc_only, int16_t *out, uint8_t *last)
+static bool unpack(struct leat_jpeg_fast *fast, uint32_t row, const struct leat_jpeg_component *component, uint32_t x0,
+                   uint32_t x1, bool dc_only, int16_t *out, uint8_t *last)
 {
     const struct leat_jpeg_fast_parts *parts = &fast->parts;
-    const uint32_t begin = row ? leat_get_u32(parts->ends + 4 * ((size_t)row - 1)) : 0, end = leat_get_u32(parts->ends + 4 * (size_t)row);
+    const uint32_t begin = row ? leat_get_u32(parts->ends + 4 * ((size_t)row - 1)) : 0,
+                   end = leat_get_u32(parts->ends + 4 * (size_t)row);
     return begin <= end && end <= parts->rows_bytes &&
-           fast->unpack(parts->rows + begin, end - begin, component->blocks_w, x0, x1, dc_only, &fast->scratch, out, last);
+           fast->unpack(parts->rows + begin, end - begin, component->blocks_w, x0, x1, dc_only, &fast->scratch, out,
+                        last);
 }
 
-static int read_rows(struct leat_jpeg_source *source, uint32_t row, uint32_t n, uint32_t x0, uint32_t x1, uint64_t needed,
-                     struct leat_jpeg_blocks blocks[][LEAT_JPEG_MAX_COMPONENTS], struct leat_error *error)
+static int read_rows(struct leat_jpeg_source *source, uint32_t row, uint32_t n, uint32_t x0, uint32_t x1,
+                     uint64_t needed, struct leat_jpeg_blocks blocks[][LEAT_JPEG_MAX_COMPONENTS],
+                     struct leat_error *error)
 {
     struct leat_jpeg_fast *fast = (struct leat_jpeg_fast *)(void *)source;
     const struct leat_jpeg_frame *frame = &fast->parts.frame;
@@ -185,7 +189,8 @@ static int read_rows(struct leat_jpeg_source *source, uint32_t row, uint32_t n, 
                 if (!unpack(fast, at, component, begin, end, needed == 1, blocks[i][c].coefficients + 64 * before,
                             blocks[i][c].last + before))
                     return leat_fail(error, LEAT_E_DECODE,
-                                     "a photo in the decode-fast form is damaged: row %u of its blocks makes no sense", at);
+                                     "a photo in the decode-fast form is damaged: row %u of its blocks makes no sense",
+                                     at);
             }
         }
     }
@@ -210,8 +215,9 @@ void leat_jpeg_fast_free(struct leat_jpeg_fast *fast)
     leat_free(fast);
 }
 
-int leat_jpeg_fast_open(struct leat_jpeg_fast *fast, const void *data, size_t length, const struct leat_jpeg_frame **frame,
-                        struct leat_jpeg_source **source, struct leat_error *error)
+int leat_jpeg_fast_open(struct leat_jpeg_fast *fast, const void *data, size_t length,
+                        const struct leat_jpeg_frame **frame, struct leat_jpeg_source **source,
+                        struct leat_error *error)
 {
     const int rc = leat_jpeg_fast_parse(data, length, &fast->parts, error);
     if (rc)
@@ -224,7 +230,8 @@ int leat_jpeg_fast_open(struct leat_jpeg_fast *fast, const void *data, size_t le
     return LEAT_OK;
 }
 
-int leat_jpeg_fast_read_all(struct leat_jpeg_fast *fast, int16_t *const of[LEAT_JPEG_MAX_COMPONENTS], struct leat_error *error)
+int leat_jpeg_fast_read_all(struct leat_jpeg_fast *fast, int16_t *const of[LEAT_JPEG_MAX_COMPONENTS],
+                            struct leat_error *error)
 {
     const struct leat_jpeg_frame *frame = &fast->parts.frame;
     uint32_t at = 0;
@@ -235,7 +242,8 @@ int leat_jpeg_fast_read_all(struct leat_jpeg_fast *fast, int16_t *const of[LEAT_
                 if (!unpack(fast, at, component, 0, component->blocks_w, false,
                             of[c] + 64 * (size_t)component->blocks_w * (i * component->v + v), fast->scratch.last))
                     return leat_fail(error, LEAT_E_DECODE,
-                                     "a photo in the decode-fast form is damaged: row %u of its blocks makes no sense", at);
+                                     "a photo in the decode-fast form is damaged: row %u of its blocks makes no sense",
+                                     at);
         }
     return LEAT_OK;
 }

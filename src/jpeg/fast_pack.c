@@ -1,6 +1,6 @@
 /*
- * A JPEG file to the decode-fast form and back. Packing trusts nothing: what it made is unpacked by the functions that will
- * unpack it later, and put together to the original, byte for byte, before anybody may store it.
+ * A JPEG file to the decode-fast form and back. Packing trusts nothing: what it made is unpacked by the functions that
+ * will unpack it later, and put together to the original, byte for byte, before anybody may store it.
  */
 #include <string.h>
 
@@ -45,21 +45,22 @@ void leat_jpeg_packer_free(struct leat_jpeg_packer *packer)
 }
 
 /* Opens a payload and unpacks all of it to `coefficients`, or, by rows, makes it their source. */
-static int unpack(struct leat_jpeg_fast *fast, const void *data, size_t length, bool by_rows, struct leat_jpeg_coefficients *coefficients,
-                  struct leat_error *error)
+static int unpack(struct leat_jpeg_fast *fast, const void *data, size_t length, bool by_rows,
+                  struct leat_jpeg_coefficients *coefficients, struct leat_error *error)
 {
     const struct leat_jpeg_frame *frame;
     struct leat_jpeg_source *source;
     int rc = leat_jpeg_fast_open(fast, data, length, &frame, &source, error);
     if (!rc && (rc = leat_jpeg_coefficients_reserve_row(coefficients, frame, by_rows ? source : NULL)))
         leat_fail(error, rc,
-                  rc == LEAT_E_NOMEM ? "no memory for the coefficients of a photo" : "the photo is too large to be put together again");
+                  rc == LEAT_E_NOMEM ? "no memory for the coefficients of a photo"
+                                     : "the photo is too large to be put together again");
     return rc || by_rows ? rc : leat_jpeg_fast_read_all(fast, coefficients->of, error);
 }
 
 /* Whether the payload gives the photo's pixels and the photo. */
-static int check(struct leat_jpeg_packer *packer, const struct leat_jpeg_coefficients *coefficients, const void *data, size_t length,
-                 struct leat_error *error)
+static int check(struct leat_jpeg_packer *packer, const struct leat_jpeg_coefficients *coefficients, const void *data,
+                 size_t length, struct leat_error *error)
 {
     const struct leat_jpeg_fast_writer *made = &packer->writer;
     struct leat_jpeg_fast_parts parts;
@@ -67,20 +68,24 @@ static int check(struct leat_jpeg_packer *packer, const struct leat_jpeg_coeffic
     if (!rc)
         rc = leat_jpeg_fast_parse(made->out, made->length, &parts, error);
     if (rc == LEAT_E_DECODE || (!rc && memcmp(&parts.frame, &coefficients->frame, sizeof parts.frame)))
-        return leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: the decode-fast form of this photo is not what it was made from");
+        return leat_fail(error, LEAT_E_UNSUPPORTED,
+                         "JPEG: the decode-fast form of this photo is not what it was made from");
     return rc ? rc
-              : leat_jpeg_together_equals(packer->apart, parts.skeleton, parts.skeleton_length, &packer->unpacked, data, length, error);
+              : leat_jpeg_together_equals(packer->apart, parts.skeleton, parts.skeleton_length, &packer->unpacked, data,
+                                          length, error);
 }
 
 /* Packs and checks. *read: the photo was read to its end, so that what failed will fail again. */
-static int pack(struct leat_jpeg_packer *packer, const void *data, size_t length, const struct leat_jpeg_original *original, bool by_rows,
-                bool *read, struct leat_error *error)
+static int pack(struct leat_jpeg_packer *packer, const void *data, size_t length,
+                const struct leat_jpeg_original *original, bool by_rows, bool *read, struct leat_error *error)
 {
     const struct leat_jpeg_coefficients *coefficients;
     const uint8_t *skeleton;
     size_t skeleton_length;
-    int rc = by_rows ? leat_jpeg_take_apart_by_rows(packer->apart, data, length, &coefficients, &skeleton, &skeleton_length, error)
-                     : leat_jpeg_take_apart(packer->apart, data, length, &coefficients, &skeleton, &skeleton_length, error);
+    int rc = by_rows
+                 ? leat_jpeg_take_apart_by_rows(packer->apart, data, length, &coefficients, &skeleton, &skeleton_length,
+                                                error)
+                 : leat_jpeg_take_apart(packer->apart, data, length, &coefficients, &skeleton, &skeleton_length, error);
     *read = !coefficients->source;
     if (!rc)
         rc = leat_jpeg_fast_write(&packer->writer, coefficients, skeleton, skeleton_length, original, error);
@@ -88,19 +93,21 @@ static int pack(struct leat_jpeg_packer *packer, const void *data, size_t length
     return rc ? rc : check(packer, coefficients, data, length, error);
 }
 
-int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t length, unsigned orientation, unsigned image_kind,
-                   const uint8_t **out, size_t *out_length, struct leat_error *error)
+int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t length, unsigned orientation,
+                   unsigned image_kind, const uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     if (orientation < 1 || orientation > 8 || image_kind > UINT8_MAX)
-        return leat_fail(error, LEAT_E_INVALID, "a photo's orientation is 1 to 8 and its kind below 256, not %u and %u", orientation,
-                         image_kind);
+        return leat_fail(error, LEAT_E_INVALID, "a photo's orientation is 1 to 8 and its kind below 256, not %u and %u",
+                         orientation, image_kind);
     if (length > UINT32_MAX)
         return leat_fail(error, LEAT_E_UNSUPPORTED, "the photo is too large for the decode-fast form");
-    const struct leat_jpeg_original original = {
-        .length = length, .checksum = leat_hash64(data, length), .orientation = (uint8_t)orientation, .image_kind = (uint8_t)image_kind};
+    const struct leat_jpeg_original original = {.length = length,
+                                                .checksum = leat_hash64(data, length),
+                                                .orientation = (uint8_t)orientation,
+                                                .image_kind = (uint8_t)image_kind};
     bool read;
     int rc = pack(packer, data, length, &original, true, &read, error); /* a row stays in the cache from step to step */
-    if (rc && rc != LEAT_E_NOMEM && !read) {                            /* what it is that is wrong is found on the long way */
+    if (rc && rc != LEAT_E_NOMEM && !read) { /* what it is that is wrong is found on the long way */
         leat_error_clear(error);
         rc = pack(packer, data, length, &original, false, &read, error);
     }
@@ -114,8 +121,8 @@ int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t len
     return rc;
 }
 
-/* All coefficients, twice where libjpeg has to write them (arithmetic coding), and what it writes; the file, and its beginning while it
- * grows. */
+/* All coefficients, twice where libjpeg has to write them (arithmetic coding), and what it writes; the file, and its
+ * beginning while it grows. */
 uint64_t leat_jpeg_restore_most_bytes(const struct leat_jpeg_frame *frame, const struct leat_jpeg_original *original)
 {
     uint64_t coefficients = 0;
@@ -138,10 +145,11 @@ int leat_jpeg_restore(const void *data, size_t length, uint8_t **out, size_t *ou
     if (!rc)
         rc = unpack(fast, data, length, false, &coefficients, error);
     if (!rc)
-        rc = leat_jpeg_together(parts.skeleton, parts.skeleton_length, &coefficients, parts.original.length, &made, &made_length, error);
+        rc = leat_jpeg_together(parts.skeleton, parts.skeleton_length, &coefficients, parts.original.length, &made,
+                                &made_length, error);
     if (!rc && (made_length != parts.original.length || leat_hash64(made, made_length) != parts.original.checksum))
-        rc =
-            leat_fail(error, LEAT_E_CORRUPT, "a photo in the decode-fast form is damaged: the JPEG put together again is not the original");
+        rc = leat_fail(error, LEAT_E_CORRUPT,
+                       "a photo in the decode-fast form is damaged: the JPEG put together again is not the original");
     if (!rc) {
         *out = made;
         *out_length = made_length;
@@ -176,7 +184,8 @@ int leat_jpeg_fast_check(const void *data, size_t length, struct leat_error *err
     if (!rc)
         rc = leat_jpeg_fast_frame(data, length, &frame, error);
     if (rc != LEAT_E_NOMEM && (rc || memcmp(&frame, &coefficients->frame, sizeof frame)))
-        rc = leat_fail(error, LEAT_E_CORRUPT, "a photo in the decode-fast form is damaged: its header is not that of the original");
+        rc = leat_fail(error, LEAT_E_CORRUPT,
+                       "a photo in the decode-fast form is damaged: its header is not that of the original");
     leat_jpeg_apart_free(apart);
     leat_free(file);
     return rc;

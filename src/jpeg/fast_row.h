@@ -4,11 +4,11 @@
  *
  *     heads | dc bits | mask bytes | signs | class bits A | class bits B | nibbles | bytes | u16
  *
- * How long a stream is follows from those before it: the heads tell the bits of the DCs and the bytes of the masks, the ones of the
- * masks are as many as bits in each plane, places where A and B are both set as many as nibbles, nibbles of 15 as many as
- * bytes, bytes of 255 as many as u16. So one comparison with the row's length makes all reading safe that stays within
- * these counts, and counting only up to a column gives the place where that column begins. Counting is cheap: streams of
- * bits are counted 64 at a time.
+ * How long a stream is follows from those before it: the heads tell the bits of the DCs and the bytes of the masks, the
+ * ones of the masks are as many as bits in each plane, places where A and B are both set as many as nibbles, nibbles of
+ * 15 as many as bytes, bytes of 255 as many as u16. So one comparison with the row's length makes all reading safe that
+ * stays within these counts, and counting only up to a column gives the place where that column begins. Counting is
+ * cheap: streams of bits are counted 64 at a time.
  */
 #ifndef LEAT_JPEG_FAST_ROW_H
 #define LEAT_JPEG_FAST_ROW_H
@@ -74,7 +74,8 @@ LEAT_IN_ROW uint32_t leat_count_both(const uint8_t *a, const uint8_t *b, uint32_
     for (; to - from >= 64; from += 64)
         n += (uint32_t)__builtin_popcountll(leat_get_u64(a + from / 8) & leat_get_u64(b + from / 8));
     if (from < to)
-        n += (uint32_t)__builtin_popcountll(leat_get_u64(a + from / 8) & leat_get_u64(b + from / 8) & leat_low_bits(to - from));
+        n += (uint32_t)__builtin_popcountll(leat_get_u64(a + from / 8) & leat_get_u64(b + from / 8) &
+                                            leat_low_bits(to - from));
     return n;
 }
 
@@ -93,7 +94,8 @@ LEAT_IN_ROW uint32_t leat_count_15(const uint8_t *nibble, uint32_t from, uint32_
     for (; to - from >= 16; from += 16)
         n += (uint32_t)__builtin_popcountll(leat_nibbles_of_15(leat_get_u64(nibble + from / 2)));
     if (from < to)
-        n += (uint32_t)__builtin_popcountll(leat_nibbles_of_15(leat_get_u64(nibble + from / 2)) & leat_low_bits(4 * (to - from)));
+        n += (uint32_t)__builtin_popcountll(leat_nibbles_of_15(leat_get_u64(nibble + from / 2)) &
+                                            leat_low_bits(4 * (to - from)));
     return n;
 }
 
@@ -114,8 +116,8 @@ LEAT_IN_ROW uint32_t leat_count_255(const uint8_t *byte, uint32_t from, uint32_t
 }
 
 /* The streams that every block has. False: they do not fit the row. */
-LEAT_IN_ROW bool leat_locate_heads(struct leat_jpeg_streams *s, const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0,
-                                   uint32_t *mask_bytes_before, uint32_t *mask_bytes)
+LEAT_IN_ROW bool leat_locate_heads(struct leat_jpeg_streams *s, const uint8_t *row, size_t length, uint32_t blocks,
+                                   uint32_t x0, uint32_t *mask_bytes_before, uint32_t *mask_bytes)
 {
     uint32_t dc_before, dc_rest, rest;
     s->head = row;
@@ -143,7 +145,8 @@ LEAT_IN_ROW bool leat_locate_rest(struct leat_jpeg_streams *s, size_t length, ui
     s->n0 = leat_count_ones(s->mask, mask_bytes_before);
     s->mask += mask_bytes_before;
     s->n1 = s->n0 + leat_count_ones(s->mask, mask_bytes_within);
-    const uint32_t n = s->n1 + leat_count_ones(s->mask + mask_bytes_within, mask_bytes - mask_bytes_before - mask_bytes_within);
+    const uint32_t n =
+        s->n1 + leat_count_ones(s->mask + mask_bytes_within, mask_bytes - mask_bytes_before - mask_bytes_within);
     const size_t plane = (n + 7) / 8;
     if ((size_t)(end - s->sign) < 3 * plane)
         return false;
@@ -157,7 +160,8 @@ LEAT_IN_ROW bool leat_locate_rest(struct leat_jpeg_streams *s, size_t length, ui
     if (x1 == blocks) {
         s->e1 = e = s->escapes_group + leat_count_both(s->a, s->b, s->group, n);
     } else {
-        const uint32_t last_group = s->n1 & ~UINT32_C(63), before = s->escapes_group + leat_count_both(s->a, s->b, s->group, last_group);
+        const uint32_t last_group = s->n1 & ~UINT32_C(63),
+                       before = s->escapes_group + leat_count_both(s->a, s->b, s->group, last_group);
         s->e1 = before + leat_count_both(s->a, s->b, last_group, s->n1);
         e = before + leat_count_both(s->a, s->b, last_group, n);
     }
@@ -181,7 +185,8 @@ LEAT_IN_ROW void leat_unpack_dc(const struct leat_jpeg_streams *s, uint32_t x0, 
     uint32_t bit = 0, value = 0;
     for (uint32_t x = 0; x < x1; x++) {
         const unsigned bits = s->head[x] >> 4;
-        const uint32_t ones = (UINT32_C(1) << bits) - 1, code = (uint32_t)(leat_get_u64(s->dc + bit / 8) >> bit % 8) & ones;
+        const uint32_t ones = (UINT32_C(1) << bits) - 1,
+                       code = (uint32_t)(leat_get_u64(s->dc + bit / 8) >> bit % 8) & ones;
         value += code - (code > ones >> 1 ? 0 : ones);
         bit += bits;
         if (x >= x0)

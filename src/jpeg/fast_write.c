@@ -55,7 +55,8 @@ static const struct leat_jpeg_pack_steps *steps_of(enum leat_isa isa)
     return &leat_jpeg_pack_portable;
 }
 
-size_t leat_jpeg_pack_row(enum leat_isa isa, const int16_t *coefficients, uint32_t blocks, int16_t *values, uint8_t *work, uint8_t *row)
+size_t leat_jpeg_pack_row(enum leat_isa isa, const int16_t *coefficients, uint32_t blocks, int16_t *values,
+                          uint8_t *work, uint8_t *row)
 {
     enum { BEYOND = 32 }; /* magnitudes, or bytes, that a step may write behind its last */
     const struct leat_jpeg_pack_steps *steps = steps_of(isa);
@@ -76,10 +77,11 @@ size_t leat_jpeg_pack_row(enum leat_isa isa, const int16_t *coefficients, uint32
     return (size_t)(out + (wide - wides) - row);
 }
 
-static bool write_header(struct leat_jpeg_fast_writer *w, const struct leat_jpeg_frame *f, const struct leat_jpeg_original *original,
-                         uint32_t n_rows)
+static bool write_header(struct leat_jpeg_fast_writer *w, const struct leat_jpeg_frame *f,
+                         const struct leat_jpeg_original *original, uint32_t n_rows)
 {
-    if (!reserve(w, LEAT_FAST_HEADER + (LEAT_FAST_COMPONENT + LEAT_FAST_TABLE) * LEAT_JPEG_MAX_COMPONENTS + 4 * (size_t)n_rows))
+    if (!reserve(w, LEAT_FAST_HEADER + (LEAT_FAST_COMPONENT + LEAT_FAST_TABLE) * LEAT_JPEG_MAX_COMPONENTS +
+                        4 * (size_t)n_rows))
         return false;
     uint8_t *const p = w->out;
     uint8_t *const tables = p + LEAT_FAST_HEADER + LEAT_FAST_COMPONENT * f->n_components;
@@ -111,8 +113,9 @@ static bool write_header(struct leat_jpeg_fast_writer *w, const struct leat_jpeg
     return true;
 }
 
-int leat_jpeg_fast_write(struct leat_jpeg_fast_writer *w, const struct leat_jpeg_coefficients *coefficients, const uint8_t *skeleton,
-                         size_t skeleton_length, const struct leat_jpeg_original *original, struct leat_error *error)
+int leat_jpeg_fast_write(struct leat_jpeg_fast_writer *w, const struct leat_jpeg_coefficients *coefficients,
+                         const uint8_t *skeleton, size_t skeleton_length, const struct leat_jpeg_original *original,
+                         struct leat_error *error)
 {
     const struct leat_jpeg_frame *f = &coefficients->frame;
     uint32_t n_rows = 0, at = 0;
@@ -134,10 +137,11 @@ int leat_jpeg_fast_write(struct leat_jpeg_fast_writer *w, const struct leat_jpeg
             for (uint32_t y = 0; y < component->v; y++, at++) {
                 if (!reserve_row(w, component->blocks_w) || !reserve(w, LEAT_FAST_ROW_ROOM(component->blocks_w)))
                     goto nomem;
-                const size_t bytes =
-                    leat_jpeg_pack_row(w->isa, of[c] + y * step, component->blocks_w, w->values, w->work, w->out + w->length);
+                const size_t bytes = leat_jpeg_pack_row(w->isa, of[c] + y * step, component->blocks_w, w->values,
+                                                        w->work, w->out + w->length);
                 if (!bytes)
-                    return leat_fail(error, LEAT_E_UNSUPPORTED, "a DC difference takes 16 bits, which the decode-fast form does not hold");
+                    return leat_fail(error, LEAT_E_UNSUPPORTED,
+                                     "a DC difference takes 16 bits, which the decode-fast form does not hold");
                 w->length += bytes;
                 if (w->length - rows > UINT32_MAX)
                     return leat_fail(error, LEAT_E_UNSUPPORTED, "the photo is too large for the decode-fast form");
@@ -146,7 +150,8 @@ int leat_jpeg_fast_write(struct leat_jpeg_fast_writer *w, const struct leat_jpeg
         }
     }
     if (skeleton_length > UINT32_MAX)
-        return leat_fail(error, LEAT_E_UNSUPPORTED, "the photo has too much beside its pixels for the decode-fast form");
+        return leat_fail(error, LEAT_E_UNSUPPORTED,
+                         "the photo has too much beside its pixels for the decode-fast form");
     leat_put_u32(w->out + 24, (uint32_t)(w->length - rows));
     leat_put_u32(w->out + 28, (uint32_t)skeleton_length);
     if (!reserve(w, skeleton_length + LEAT_FAST_TAIL))

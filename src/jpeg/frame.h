@@ -6,8 +6,8 @@
  *                               +-> blocks of coefficients --(picture.h)--> rows of pixels
  *     fast bytes --(fast.h)-----+        (source.h)
  *
- * A component's grid of blocks has whole MCUs, so it may reach beyond the image: mcus_w * h blocks across and mcus_h * v
- * down. A photo of one component has MCUs of one block, whatever sampling factors its header names.
+ * A component's grid of blocks has whole MCUs, so it may reach beyond the image: mcus_w * h blocks across and mcus_h *
+ * v down. A photo of one component has MCUs of one block, whatever sampling factors its header names.
  */
 #ifndef LEAT_JPEG_FRAME_H
 #define LEAT_JPEG_FRAME_H
@@ -39,14 +39,16 @@ struct leat_jpeg_frame {
     struct leat_jpeg_component component[LEAT_JPEG_MAX_COMPONENTS];
 };
 
-/* Natural order of the k-th coefficient in zigzag order; 64 more entries of 63 stand behind, for runs that leave a block. */
+/* Natural order of the k-th coefficient in zigzag order; 64 more entries of 63 stand behind, for runs that leave a
+ * block. */
 extern const uint8_t leat_jpeg_natural[128];
 
 struct jpeg_decompress_struct;
-/* Describes the photo whose header `cinfo` has read. False: pixels that are not 8 bits, factors that do not divide, a table
- * that is missing, a colour that is not one of the above: libjpeg-turbo's business. */
+/* Describes the photo whose header `cinfo` has read. False: pixels that are not 8 bits, factors that do not divide, a
+ * table that is missing, a colour that is not one of the above: libjpeg-turbo's business. */
 bool leat_jpeg_frame_of(const struct jpeg_decompress_struct *cinfo, struct leat_jpeg_frame *frame);
-/* Computes what follows from width, height, colour, n_components and the factors; quant stays. False: they make no frame. */
+/* Computes what follows from width, height, colour, n_components and the factors; quant stays. False: they make no
+ * frame. */
 bool leat_jpeg_frame_complete(struct leat_jpeg_frame *frame);
 
 #endif

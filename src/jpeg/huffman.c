@@ -4,12 +4,13 @@
  *
  *     row 0  ................          without an index: all MCUs before the wanted ones are read over
  *     row 1  ................
- *     row 2  |<~~~~####|               with an index: from a row's beginning to its last wanted column (~ read over, # read),
- *     row 3  |<~~~~####|               two rows side by side
+ *     row 2  |<~~~~####|               with an index: from a row's beginning to its last wanted column (~ read over, #
+ * read), row 3  |<~~~~####|               two rows side by side
  *
- * Everything that is not exactly as an encoder writes it (a code that does not exist, a block that is too long, a marker
- * too early or too late, a table missing) is a failure here; the caller then asks libjpeg-turbo, which decides and has the words.
- * What is read here, libjpeg-turbo reads too, to the same coefficients; a fuzz target compares the two.
+ * Everything that is not exactly as an encoder writes it (a code that does not exist, a block that is too long, a
+ * marker too early or too late, a table missing) is a failure here; the caller then asks libjpeg-turbo, which decides
+ * and has the words. What is read here, libjpeg-turbo reads too, to the same coefficients; a fuzz target compares the
+ * two.
  */
 #include "jpeg/huffman.h"
 
@@ -62,20 +63,23 @@ void leat_jpeg_huffman_free(struct leat_jpeg_huffman *h)
     leat_free(h);
 }
 
-/* ---- what it knows -------------------------------------------------------------------------------------------------- */
+/* ---- what it knows --------------------------------------------------------------------------- */
 
 static bool make_tables(struct leat_jpeg_huffman *h, const struct jpeg_decompress_struct *cinfo, int dc, int ac)
 {
     if (dc < 0 || dc >= NUM_HUFF_TBLS || ac < 0 || ac >= NUM_HUFF_TBLS)
         return false;
     const JHUFF_TBL *d = cinfo->dc_huff_tbl_ptrs[dc], *a = cinfo->ac_huff_tbl_ptrs[ac];
-    return d && a && leat_jpeg_dc_table_make(&h->dc[dc], d->bits, d->huffval) && leat_jpeg_ac_table_make(&h->ac[ac], a->bits, a->huffval);
+    return d && a && leat_jpeg_dc_table_make(&h->dc[dc], d->bits, d->huffval) &&
+           leat_jpeg_ac_table_make(&h->ac[ac], a->bits, a->huffval);
 }
 
-bool leat_jpeg_huffman_knows(struct leat_jpeg_huffman *h, const struct jpeg_decompress_struct *cinfo, const struct leat_jpeg_frame *frame)
+bool leat_jpeg_huffman_knows(struct leat_jpeg_huffman *h, const struct jpeg_decompress_struct *cinfo,
+                             const struct leat_jpeg_frame *frame)
 {
-    if (cinfo->arith_code || cinfo->progressive_mode || cinfo->comps_in_scan != cinfo->num_components || cinfo->Ss != 0 ||
-        cinfo->Se != 63 || cinfo->Ah || cinfo->Al || cinfo->data_precision != 8 || !cinfo->src || !cinfo->src->next_input_byte)
+    if (cinfo->arith_code || cinfo->progressive_mode || cinfo->comps_in_scan != cinfo->num_components ||
+        cinfo->Ss != 0 || cinfo->Se != 63 || cinfo->Ah || cinfo->Al || cinfo->data_precision != 8 || !cinfo->src ||
+        !cinfo->src->next_input_byte)
         return false;
     h->frame = *frame;
     h->mcu.n_blocks = 0;
@@ -98,7 +102,7 @@ bool leat_jpeg_huffman_knows(struct leat_jpeg_huffman *h, const struct jpeg_deco
     return true;
 }
 
-/* ---- ways through the scan ------------------------------------------------------------------------------------------ */
+/* ---- ways through the scan ------------------------------------------------------------------- */
 
 static uint64_t mcus(const struct leat_jpeg_huffman *h)
 {
@@ -162,7 +166,8 @@ static bool pass(struct leat_jpeg_huffman *h, struct way *way, uint64_t n, struc
         if (!restart_if_due(h, way))
             return false;
         const uint32_t run = run_of(way, n);
-        if (!(to ? h->kernels->read(&way->stream, &h->mcu, run, to, ac) : h->kernels->skip(&way->stream, &h->mcu, run)) ||
+        if (!(to ? h->kernels->read(&way->stream, &h->mcu, run, to, ac)
+                 : h->kernels->skip(&way->stream, &h->mcu, run)) ||
             !passed(way, run))
             return false;
         n -= run;
@@ -193,7 +198,7 @@ static bool ends(struct way *way)
     return leat_jpeg_stream_marker(&way->stream, 0xd9);
 }
 
-/* ---- all of a photo ------------------------------------------------------------------------------------------------- */
+/* ---- all of a photo -------------------------------------------------------------------------- */
 
 static bool note_row(struct leat_jpeg_huffman *h, struct way *way, struct leat_jpeg_row_start *row)
 {
@@ -263,7 +268,7 @@ bool leat_jpeg_huffman_read_all(struct leat_jpeg_huffman *h, int16_t *const coef
     return ends(way);
 }
 
-/* ---- the source ----------------------------------------------------------------------------------------------------- */
+/* ---- the source ------------------------------------------------------------------------------ */
 
 /* To the last row of the index that is not behind row r, unless the way is behind that already. */
 static void go_near(struct leat_jpeg_huffman *h, struct way *way, uint32_t r)
@@ -277,8 +282,9 @@ static bool is_indexed(const struct leat_jpeg_huffman *h, uint32_t r)
     return h->indexed && r % h->rows.every == 0;
 }
 
-static int source_read(struct leat_jpeg_source *source, uint32_t row, uint32_t n, uint32_t x0, uint32_t x1, uint64_t needed,
-                       struct leat_jpeg_blocks blocks[][LEAT_JPEG_MAX_COMPONENTS], struct leat_error *error)
+static int source_read(struct leat_jpeg_source *source, uint32_t row, uint32_t n, uint32_t x0, uint32_t x1,
+                       uint64_t needed, struct leat_jpeg_blocks blocks[][LEAT_JPEG_MAX_COMPONENTS],
+                       struct leat_error *error)
 {
     struct leat_jpeg_huffman *h = (struct leat_jpeg_huffman *)source;
     const bool ac = needed != LEAT_JPEG_NEEDED1;
@@ -297,21 +303,24 @@ static int source_read(struct leat_jpeg_source *source, uint32_t row, uint32_t n
         for (uint32_t i = 0; i < n && read; i++) {
             const uint64_t first = (uint64_t)(row + i) * h->frame.mcus_w + x0;
             go_near(h, &h->way[0], row + i);
-            read =
-                h->way[0].at <= first && pass(h, &h->way[0], first - h->way[0].at, NULL, false) && pass(h, &h->way[0], x1 - x0, &to[i], ac);
+            read = h->way[0].at <= first && pass(h, &h->way[0], first - h->way[0].at, NULL, false) &&
+                   pass(h, &h->way[0], x1 - x0, &to[i], ac);
         }
     }
-    for (uint32_t i = 0; i < LEAT_JPEG_ROWS_AT_ONCE && read; i++) /* without an end libjpeg may refuse what no row lacks: it looks ahead */
+    for (uint32_t i = 0; i < LEAT_JPEG_ROWS_AT_ONCE && read;
+         i++) /* without an end libjpeg may refuse what no row lacks: it looks ahead */
         if (h->way[i].at == mcus(h)) {
             read = ends(&h->way[i]);
             h->way[i].at++;
         }
     return read ? LEAT_OK
-                : leat_fail(error, LEAT_E_DECODE, "JPEG: damage, or something unusual, in the coded data of rows %u to %u of blocks", row,
+                : leat_fail(error, LEAT_E_DECODE,
+                            "JPEG: damage, or something unusual, in the coded data of rows %u to %u of blocks", row,
                             row + n - 1);
 }
 
-bool leat_jpeg_huffman_begin(struct leat_jpeg_huffman *h, const uint8_t *index, size_t length, struct leat_jpeg_source **source)
+bool leat_jpeg_huffman_begin(struct leat_jpeg_huffman *h, const uint8_t *index, size_t length,
+                             struct leat_jpeg_source **source)
 {
     h->indexed = false;
     if (index) {

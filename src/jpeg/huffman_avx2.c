@@ -1,5 +1,5 @@
-/* The entropy decoder's loops with BMI2, whose shifts leave the flags and take any register, and AVX2, which clears a block in four
- * stores. */
+/* The entropy decoder's loops with BMI2, whose shifts leave the flags and take any register, and AVX2, which clears a
+ * block in four stores. */
 #include "base/cpu.h"
 
 #if defined(__x86_64__)

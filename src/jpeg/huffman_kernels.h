@@ -1,11 +1,11 @@
 /*
- * The loops of the entropy decoder, included by one file for each instruction set. What bounds them is the chain from one
- * look into the table to the next: shift, load, shift. A look mostly passes two coefficients (huffman_tables.c), and two
- * streams side by side give the core two chains.
+ * The loops of the entropy decoder, included by one file for each instruction set. What bounds them is the chain from
+ * one look into the table to the next: shift, load, shift. A look mostly passes two coefficients (huffman_tables.c),
+ * and two streams side by side give the core two chains.
  *
- * A block is left by one branch, which the core guesses wrong most times: `k`, the coefficient that comes next, is 64 or
- * more when the block has ended, when a code is too long for the look, or when a look went too far; what it was is sorted
- * out behind it. What the next block waits for, its DC, is read before the rest of this one is done.
+ * A block is left by one branch, which the core guesses wrong most times: `k`, the coefficient that comes next, is 64
+ * or more when the block has ended, when a code is too long for the look, or when a look went too far; what it was is
+ * sorted out behind it. What the next block waits for, its DC, is read before the rest of this one is done.
  *
  * A file that includes this defines TARGET, the attribute of all functions.
  */
@@ -16,8 +16,9 @@
 
 /* Natural order, and 0 for all behind 63: what is written there is overwritten by the DC, which is written last. */
 static const uint8_t natural[256] = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
-    35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
+    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
+    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 };
 
 /* Afterwards there are 56 bits or more. */
@@ -78,8 +79,8 @@ INLINE void clear(int16_t *block)
     p[0] = p[1] = p[2] = p[3] = (lanes){0};
 }
 
-/* What follows reads the fields of an entry from memory: the core loads more in a cycle than it shifts, and compilers would shift
- * them out of what was loaded before. */
+/* What follows reads the fields of an entry from memory: the core loads more in a cycle than it shifts, and compilers
+ * would shift them out of what was loaded before. */
 INLINE const union leat_jpeg_ac_look *again(const union leat_jpeg_ac_look *e)
 {
     __asm__("" : "+r"(e));
@@ -97,7 +98,8 @@ INLINE void write(const union leat_jpeg_ac_look *e, uint64_t acc, const uint8_t 
 }
 
 /* One look. `all` has the bits to take lowest, where shifts look for them. */
-INLINE uint64_t step(struct leat_jpeg_bit_reader *b, const union leat_jpeg_ac_look *e, uint64_t k, int16_t *block, bool keep)
+INLINE uint64_t step(struct leat_jpeg_bit_reader *b, const union leat_jpeg_ac_look *e, uint64_t k, int16_t *block,
+                     bool keep)
 {
     const uint64_t all = e->all, acc = b->acc;
     b->acc <<= all & 63;
@@ -123,13 +125,15 @@ INLINE int last_of(uint64_t k)
 }
 
 /* One code by itself; the next k is ALONE for what cannot be. */
-INLINE uint64_t one_code(struct leat_jpeg_bit_reader *b, const struct leat_jpeg_ac_table *table, uint64_t k, int16_t *block, bool keep)
+INLINE uint64_t one_code(struct leat_jpeg_bit_reader *b, const struct leat_jpeg_ac_table *table, uint64_t k,
+                         int16_t *block, bool keep)
 {
     refill(b);
     leat_jpeg_code code = table->code[b->acc >> (64 - LOOK)];
     if (!code)
         code = leat_jpeg_code_of(&table->codes, LOOK + 1, b->acc);
-    const unsigned length = leat_jpeg_code_length(code), size = leat_jpeg_code_size(code), run = leat_jpeg_code_run(code);
+    const unsigned length = leat_jpeg_code_length(code), size = leat_jpeg_code_size(code),
+                   run = leat_jpeg_code_run(code);
     const int32_t value = extend(b->acc << length, size);
     take(b, length + size);
     if (!size)
@@ -147,8 +151,10 @@ struct place {
     uint64_t k;
 };
 
-/* Reads to the end of a block, in which a look has taken more than the last coefficient, from a place before that look. */
-TARGET static struct place read_again(struct place at, const struct leat_jpeg_ac_table *table, int16_t *block, bool keep)
+/* Reads to the end of a block, in which a look has taken more than the last coefficient, from a place before that
+ * look. */
+TARGET static struct place read_again(struct place at, const struct leat_jpeg_ac_table *table, int16_t *block,
+                                      bool keep)
 {
     while (at.k < 64) {
         refill(&at.bits);
@@ -162,8 +168,8 @@ TARGET static struct place read_again(struct place at, const struct leat_jpeg_ac
     return at;
 }
 
-/* The AC coefficients of a block (not to `keep`: read over), its DC having been read from 56 bits. The place of the last one, or below 0.
- */
+/* The AC coefficients of a block (not to `keep`: read over), its DC having been read from 56 bits. The place of the
+ * last one, or below 0. */
 INLINE int read_ac(struct leat_jpeg_bit_reader *bits, const struct leat_jpeg_ac_table *table, int16_t *block, bool keep)
 {
     struct leat_jpeg_bit_reader b = *bits;
@@ -172,9 +178,9 @@ INLINE int read_ac(struct leat_jpeg_bit_reader *bits, const struct leat_jpeg_ac_
     struct place before = {b, k};
     for (;;) {
         for (;;) {
-#define STEP()                                                                                                                             \
-    k = step(&b, &look[b.acc >> (64 - LOOK)], k, block, keep);                                                                             \
-    if (k >= 64)                                                                                                                           \
+#define STEP()                                                                                                         \
+    k = step(&b, &look[b.acc >> (64 - LOOK)], k, block, keep);                                                         \
+    if (k >= 64)                                                                                                       \
     break
             STEP();
             refill(&b);
@@ -205,7 +211,7 @@ INLINE int read_ac(struct leat_jpeg_bit_reader *bits, const struct leat_jpeg_ac_
     return last_of(k);
 }
 
-/* ---- one stream ----------------------------------------------------------------------------------------------------- */
+/* ---- one stream ------------------------------------------------------------------------------ */
 
 /* Whether the next MCU may be read. */
 INLINE bool may_read(struct leat_jpeg_stream *s, struct leat_jpeg_bit_reader *b)
@@ -220,8 +226,8 @@ INLINE bool may_read(struct leat_jpeg_stream *s, struct leat_jpeg_bit_reader *b)
 }
 
 /* Not to `keep`, blocks are read over; without `ac`, blocks of nothing but a DC are made. */
-INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n, struct leat_jpeg_places *to, bool keep,
-                      bool ac)
+INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n,
+                      struct leat_jpeg_places *to, bool keep, bool ac)
 {
     struct leat_jpeg_bit_reader b = s->bits;
     uint32_t wrong = 0;
@@ -256,11 +262,12 @@ INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mc
     return wrong < 1u << 16;
 }
 
-/* ---- two streams ---------------------------------------------------------------------------------------------------- */
+/* ---- two streams ----------------------------------------------------------------------------- */
 
-/* A look of one stream; `k` is 64 less than the coefficient that comes next. Once a block has ended nothing is taken any more. What is
- * written behind a block's end goes to the place of the DC. */
-INLINE int64_t step_two(struct leat_jpeg_bit_reader *b, const union leat_jpeg_ac_look *look, int64_t k, int16_t *block, bool keep)
+/* A look of one stream; `k` is 64 less than the coefficient that comes next. Once a block has ended nothing is taken
+ * any more. What is written behind a block's end goes to the place of the DC. */
+INLINE int64_t step_two(struct leat_jpeg_bit_reader *b, const union leat_jpeg_ac_look *look, int64_t k, int16_t *block,
+                        bool keep)
 {
     const uint64_t acc = b->acc;
     const union leat_jpeg_ac_look *e = &look[acc >> (64 - LOOK)];
@@ -273,21 +280,24 @@ INLINE int64_t step_two(struct leat_jpeg_bit_reader *b, const union leat_jpeg_ac
 }
 
 /* A code that was ALONE. */
-INLINE int64_t one_code_two(struct leat_jpeg_bit_reader *b, const struct leat_jpeg_ac_table *table, int64_t k, int16_t *block, bool keep)
+INLINE int64_t one_code_two(struct leat_jpeg_bit_reader *b, const struct leat_jpeg_ac_table *table, int64_t k,
+                            int16_t *block, bool keep)
 {
     return (int64_t)one_code(b, table, (uint64_t)k + 64 - LEAT_JPEG_ALONE, block, keep) - 64;
 }
 
-/* A block of each, with the same tables: looks by turns until both have ended, so a pair of blocks costs one wrong guess. */
-INLINE bool read_ac_two(struct leat_jpeg_bit_reader *bits_a, struct leat_jpeg_bit_reader *bits_b, const struct leat_jpeg_ac_table *table,
-                        int16_t *block_a, int16_t *block_b, bool keep, int last[2])
+/* A block of each, with the same tables: looks by turns until both have ended, so a pair of blocks costs one wrong
+ * guess. */
+INLINE bool read_ac_two(struct leat_jpeg_bit_reader *bits_a, struct leat_jpeg_bit_reader *bits_b,
+                        const struct leat_jpeg_ac_table *table, int16_t *block_a, int16_t *block_b, bool keep,
+                        int last[2])
 {
     struct leat_jpeg_bit_reader a = *bits_a, b = *bits_b;
     const struct leat_jpeg_bit_reader begin_a = a, begin_b = b;
     const union leat_jpeg_ac_look *const look = again(table->look);
     int64_t ka = 1 - 64, kb = 1 - 64;
-#define STEP()                                                                                                                             \
-    ka = step_two(&a, look, ka, block_a, keep);                                                                                            \
+#define STEP()                                                                                                         \
+    ka = step_two(&a, look, ka, block_a, keep);                                                                        \
     kb = step_two(&b, look, kb, block_b, keep)
     STEP();
     do {
@@ -321,8 +331,8 @@ INLINE bool read_ac_two(struct leat_jpeg_bit_reader *bits_a, struct leat_jpeg_bi
 }
 
 /* Not to `keep`, blocks are read over. */
-INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *sb, const struct leat_jpeg_mcu *mcu, uint32_t n,
-                          struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b, bool keep)
+INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *sb, const struct leat_jpeg_mcu *mcu,
+                          uint32_t n, struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b, bool keep)
 {
     struct leat_jpeg_bit_reader a = sa->bits, b = sb->bits;
     uint32_t wrong = 0;
@@ -332,7 +342,9 @@ INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *
         return false;
     for (;;) {
         for (unsigned i = 0; i < mcu->n_blocks; i++) {
-            int16_t *const block_a = keep ? to_a->block[i].coefficients : NULL, *const block_b = keep ? to_b->block[i].coefficients : NULL;
+            int16_t *const block_a = keep ? to_a->block[i].coefficients : NULL, *const block_b =
+                                                                                    keep ? to_b->block[i].coefficients
+                                                                                         : NULL;
             int last[2];
             if (keep) {
                 clear(block_a);
@@ -340,7 +352,8 @@ INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *
             }
             if (!read_ac_two(&a, &b, mcu->block[i].ac, block_a, block_b, keep, last))
                 return false;
-            if (i + 1 < mcu->n_blocks && (!read_dc(&a, mcu->block[i + 1].dc, &next_a) || !read_dc(&b, mcu->block[i + 1].dc, &next_b)))
+            if (i + 1 < mcu->n_blocks &&
+                (!read_dc(&a, mcu->block[i + 1].dc, &next_a) || !read_dc(&b, mcu->block[i + 1].dc, &next_b)))
                 return false;
             const int16_t dc_a = add_dc(&sa->dc[mcu->block[i].component], difference_a, &wrong);
             const int16_t dc_b = add_dc(&sb->dc[mcu->block[i].component], difference_b, &wrong);
@@ -369,22 +382,25 @@ INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *
 }
 
 /* What a file of an instruction set defines. */
-#define LEAT_JPEG_HUFFMAN_KERNELS(name)                                                                                                    \
-    TARGET static bool skip(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n)                                       \
-    {                                                                                                                                      \
-        return read_mcus(s, mcu, n, NULL, false, false);                                                                                   \
-    }                                                                                                                                      \
-    TARGET static bool skip_two(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu, uint32_t n)       \
-    {                                                                                                                                      \
-        return read_mcus_two(a, b, mcu, n, NULL, NULL, false);                                                                             \
-    }                                                                                                                                      \
-    TARGET static bool read(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n, struct leat_jpeg_places *to, bool ac) \
-    {                                                                                                                                      \
-        return ac ? read_mcus(s, mcu, n, to, true, true) : read_mcus(s, mcu, n, to, true, false);                                          \
-    }                                                                                                                                      \
-    TARGET static bool read_two(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu, uint32_t n,       \
-                                struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b)                                              \
-    {                                                                                                                                      \
-        return read_mcus_two(a, b, mcu, n, to_a, to_b, true);                                                                              \
-    }                                                                                                                                      \
+#define LEAT_JPEG_HUFFMAN_KERNELS(name)                                                                                \
+    TARGET static bool skip(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n)                   \
+    {                                                                                                                  \
+        return read_mcus(s, mcu, n, NULL, false, false);                                                               \
+    }                                                                                                                  \
+    TARGET static bool skip_two(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b,                                \
+                                const struct leat_jpeg_mcu *mcu, uint32_t n)                                           \
+    {                                                                                                                  \
+        return read_mcus_two(a, b, mcu, n, NULL, NULL, false);                                                         \
+    }                                                                                                                  \
+    TARGET static bool read(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n,                   \
+                            struct leat_jpeg_places *to, bool ac)                                                      \
+    {                                                                                                                  \
+        return ac ? read_mcus(s, mcu, n, to, true, true) : read_mcus(s, mcu, n, to, true, false);                      \
+    }                                                                                                                  \
+    TARGET static bool read_two(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b,                                \
+                                const struct leat_jpeg_mcu *mcu, uint32_t n, struct leat_jpeg_places *to_a,            \
+                                struct leat_jpeg_places *to_b)                                                         \
+    {                                                                                                                  \
+        return read_mcus_two(a, b, mcu, n, to_a, to_b, true);                                                          \
+    }                                                                                                                  \
     const struct leat_jpeg_huffman_kernels name = {skip, skip_two, read, read_two}

@@ -1,12 +1,12 @@
 /*
- * From the bytes of a scan to bits without stuffing. Every 0xff of the coded data has a zero behind it; that is taken out
- * here, in runs between two 0xff, so that the loops that decode need not look for it:
+ * From the bytes of a scan to bits without stuffing. Every 0xff of the coded data has a zero behind it; that is taken
+ * out here, in runs between two 0xff, so that the loops that decode need not look for it:
  *
  *     scan     a 7 c ff 00 3 9 ... | ff d0 | ...
  *     buffer   a 7 c ff 3 9 ...    | end, last         limit: where an MCU could reach beyond `end`
  *
- * Loops ask once per MCU whether they are beyond `limit`, so they may read at most an MCU behind `end`: there the buffer
- * has room, and what stands there (the rest of something older) makes nothing but a failure.
+ * Loops ask once per MCU whether they are beyond `limit`, so they may read at most an MCU behind `end`: there the
+ * buffer has room, and what stands there (the rest of something older) makes nothing but a failure.
  */
 #include "jpeg/huffman_stream.h"
 

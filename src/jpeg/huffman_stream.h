@@ -1,4 +1,5 @@
-/* The bits of a scan, from a buffer that holds its bytes without stuffed zeros, and the state of a decoder between MCUs. */
+/* The bits of a scan, from a buffer that holds its bytes without stuffed zeros, and the state of a decoder between
+ * MCUs. */
 #ifndef LEAT_JPEG_HUFFMAN_STREAM_H
 #define LEAT_JPEG_HUFFMAN_STREAM_H
 
@@ -11,8 +12,8 @@
 #define LEAT_JPEG_MCU_BYTES 4096
 #define LEAT_JPEG_STREAM_BYTES 12288
 
-/* `acc` holds the next bits from the highest on: n (its low 6 bits count) of them surely; below these stand the first bits of *p, or
- * zeros. */
+/* `acc` holds the next bits from the highest on: n (its low 6 bits count) of them surely; below these stand the first
+ * bits of *p, or zeros. */
 struct leat_jpeg_bit_reader {
     const uint8_t *p;
     uint64_t acc, n;
@@ -62,12 +63,14 @@ struct leat_jpeg_places {
 /* The loops. Each reads n MCUs between which no restart marker lies, and returns false where it could not. */
 struct leat_jpeg_huffman_kernels {
     bool (*skip)(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n);
-    bool (*skip_two)(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu, uint32_t n);
+    bool (*skip_two)(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu,
+                     uint32_t n);
     /* Without `ac`, blocks of nothing but a DC are made. */
-    bool (*read)(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n, struct leat_jpeg_places *places, bool ac);
+    bool (*read)(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n,
+                 struct leat_jpeg_places *places, bool ac);
     /* The same of two streams, side by side. */
-    bool (*read_two)(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu, uint32_t n,
-                     struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b);
+    bool (*read_two)(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu,
+                     uint32_t n, struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b);
 };
 extern const struct leat_jpeg_huffman_kernels leat_jpeg_huffman_portable, leat_jpeg_huffman_avx2;
 

@@ -6,8 +6,8 @@
  *                      run 4, -1     +1      end of the block
  *     entry            at1 4, value1 -1, at2 5, value2 +1, bits 11, move 6 + END
  *
- * So the chain from one look to the next, which bounds a decoder, is passed for several coefficients at once. A value that
- * is partly beyond the look has its sign in it, at least: what is missing is added.
+ * So the chain from one look to the next, which bounds a decoder, is passed for several coefficients at once. A value
+ * that is partly beyond the look has its sign in it, at least: what is missing is added.
  *
  * Many photos have tables of their own, so making them is quick: codes of a length are neighbours, so an entry's first
  * coefficient is the same for a run of entries, and what can follow in r bits is found once for each r.
@@ -37,9 +37,11 @@ static bool make_codes(struct leat_jpeg_canonical_codes *codes, const uint8_t bi
     return true;
 }
 
-static bool is_made_from(const struct leat_jpeg_canonical_codes *codes, const uint8_t bits[17], const uint8_t values[256])
+static bool is_made_from(const struct leat_jpeg_canonical_codes *codes, const uint8_t bits[17],
+                         const uint8_t values[256])
 {
-    return codes->made && !memcmp(codes->bits + 1, bits + 1, 16) && !memcmp(codes->values, values, sizeof codes->values);
+    return codes->made && !memcmp(codes->bits + 1, bits + 1, 16) &&
+           !memcmp(codes->values, values, sizeof codes->values);
 }
 
 static leat_jpeg_code code_of(unsigned length, uint8_t symbol)
@@ -114,7 +116,7 @@ bool leat_jpeg_dc_table_make(struct leat_jpeg_dc_table *table, const uint8_t bit
     return true;
 }
 
-/* ---- looks at AC coefficients ------------------------------------------------------------------------------------- */
+/* ---- looks at AC coefficients ---------------------------------------------------------------- */
 
 static void fill_with(union leat_jpeg_ac_look *look, size_t n, uint64_t all)
 {
@@ -122,9 +124,10 @@ static void fill_with(union leat_jpeg_ac_look *look, size_t n, uint64_t all)
         look[i].all = all;
 }
 
-/* What may be added to a coefficient for the r bits behind it, by these bits. `end`: the code of the end of a block; 0: there is none. */
-static void fill_second(const struct leat_jpeg_canonical_codes *codes, unsigned r, leat_jpeg_code end, uint32_t end_bits,
-                        union leat_jpeg_ac_look *out)
+/* What may be added to a coefficient for the r bits behind it, by these bits. `end`: the code of the end of a block; 0:
+ * there is none. */
+static void fill_second(const struct leat_jpeg_canonical_codes *codes, unsigned r, leat_jpeg_code end,
+                        uint32_t end_bits, union leat_jpeg_ac_look *out)
 {
     union leat_jpeg_ac_look *const behind = out + ((size_t)1 << r);
     const unsigned end_length = leat_jpeg_code_length(end);
@@ -152,7 +155,8 @@ static void fill_second(const struct leat_jpeg_canonical_codes *codes, unsigned 
                         union leat_jpeg_ac_look with_end = e;
                         with_end.bits = (uint8_t)(e.bits + end_length);
                         with_end.move = (uint8_t)(e.move + LEAT_JPEG_END);
-                        fill_with(at + ((size_t)end_bits << (left - end_length)), (size_t)1 << (left - end_length), with_end.all);
+                        fill_with(at + ((size_t)end_bits << (left - end_length)), (size_t)1 << (left - end_length),
+                                  with_end.all);
                     }
                 }
             }
@@ -164,7 +168,8 @@ static void fill_second(const struct leat_jpeg_canonical_codes *codes, unsigned 
 static const union leat_jpeg_ac_look alone = {.move = LEAT_JPEG_ALONE};
 
 /* One coefficient, or sixteen zeros, and what may follow in the `left` bits behind. */
-static void fill_first(union leat_jpeg_ac_look *look, union leat_jpeg_ac_look e, const union leat_jpeg_ac_look *second, unsigned left)
+static void fill_first(union leat_jpeg_ac_look *look, union leat_jpeg_ac_look e, const union leat_jpeg_ac_look *second,
+                       unsigned left)
 {
     e.at2 = e.move; /* without a second one a 0 is written there, where no coefficient is yet */
     for (size_t i = 0; i < (size_t)1 << left; i++)
@@ -189,7 +194,8 @@ static void fill_ac_look(const struct leat_jpeg_canonical_codes *codes, union le
     for (unsigned length = 1; length <= LOOK; length++)
         for (unsigned i = 0; i < codes->bits[length]; i++, n++) {
             const unsigned run = codes->values[n] >> 4, size = codes->values[n] & 15, left = LOOK - length;
-            union leat_jpeg_ac_look e = {.bits = (uint8_t)(length + size), .at1 = (uint8_t)run, .move = (uint8_t)(run + 1)};
+            union leat_jpeg_ac_look e = {
+                .bits = (uint8_t)(length + size), .at1 = (uint8_t)run, .move = (uint8_t)(run + 1)};
             if (!size && run < 15) { /* libjpeg takes any run without a value as the end */
                 e.at1 = 0;
                 e.move = LEAT_JPEG_END;
@@ -200,7 +206,8 @@ static void fill_ac_look(const struct leat_jpeg_canonical_codes *codes, union le
             } else if (size <= left) {
                 for (uint32_t v = 0; v < 1u << size; v++) {
                     e.value1 = value_of(v, size);
-                    fill_first(look + ((size_t)v << (left - size)), e, second + ((size_t)1 << (left - size)), left - size);
+                    fill_first(look + ((size_t)v << (left - size)), e, second + ((size_t)1 << (left - size)),
+                               left - size);
                 }
             } else if (left && length + size <= LEAT_JPEG_LOOK_BITS) {
                 e.more = (uint8_t)(size - left);

@@ -8,12 +8,13 @@
 #define LEAT_JPEG_DC_LOOK 9
 #define LEAT_JPEG_AC_LOOK 10
 
-/* How far a look moves on in its block, beside a number of coefficients, which is at most 32. With the coefficient that comes next, 1 to
- * 63, added, what has happened can be told: 64 and up to 95 too many; 97 to 159 the end; 160 to 191 the end after too many; 193 to 255
- * alone. */
+/* How far a look moves on in its block, beside a number of coefficients, which is at most 32. With the coefficient that
+ * comes next, 1 to 63, added, what has happened can be told: 64 and up to 95 too many; 97 to 159 the end; 160 to 191
+ * the end after too many; 193 to 255 alone. */
 #define LEAT_JPEG_END 96u /* the block ends here */
-#define LEAT_JPEG_ALONE                                                                                                                    \
-    192u /* nothing was taken: a code that is longer than the look, or with its value longer than LEAT_JPEG_LOOK_BITS, or none */
+#define LEAT_JPEG_ALONE                                                                                                \
+    192u /* nothing was taken: a code that is longer than the look, or with its value longer than LEAT_JPEG_LOOK_BITS, \
+            or none */
 #define LEAT_JPEG_LOOK_BITS 18
 
 /* What the next bits hold: up to two AC coefficients with their values, and the end of the block. */
@@ -29,7 +30,8 @@ union leat_jpeg_ac_look {
     uint64_t all; /* an entry is the sum of its first and its second coefficient */
 };
 
-/* Bits 0-4: of a code; 5-8: bits of the value behind it; 9-12: zeros before the coefficient. 0: no code, or a longer one. */
+/* Bits 0-4: of a code; 5-8: bits of the value behind it; 9-12: zeros before the coefficient. 0: no code, or a longer
+ * one. */
 typedef uint16_t leat_jpeg_code;
 static inline unsigned leat_jpeg_code_length(leat_jpeg_code c)
 {
@@ -70,8 +72,8 @@ struct leat_jpeg_ac_table {
     union leat_jpeg_ac_look look[(1 << LEAT_JPEG_AC_LOOK) + 1]; /* the last one takes nothing */
 };
 
-/* Makes a table from the counts of codes by length (bits[1] to bits[16]) and their symbols, unless that is what it was made
- * from. False where they are none that libjpeg takes. */
+/* Makes a table from the counts of codes by length (bits[1] to bits[16]) and their symbols, unless that is what it was
+ * made from. False where they are none that libjpeg takes. */
 bool leat_jpeg_dc_table_make(struct leat_jpeg_dc_table *table, const uint8_t bits[17], const uint8_t values[256]);
 bool leat_jpeg_ac_table_make(struct leat_jpeg_ac_table *table, const uint8_t bits[17], const uint8_t values[256]);
 

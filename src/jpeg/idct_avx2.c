@@ -1,6 +1,6 @@
 /*
- * The inverse DCTs for AVX2, two blocks at a time, each in a 128-bit lane: the arithmetic of idct_avx512.c, with the same bounds
- * within which it is exact, and plain C beyond them. pmaddwd makes the sums of two products.
+ * The inverse DCTs for AVX2, two blocks at a time, each in a 128-bit lane: the arithmetic of idct_avx512.c, with the
+ * same bounds within which it is exact, and plain C beyond them. pmaddwd makes the sums of two products.
  */
 #include "jpeg/idct_internal.h"
 
@@ -30,7 +30,8 @@ INLINE void butterfly(const __m256i e[4], const __m256i o[4], __m256i out[8])
 INLINE void pass(const __m256i p[4], int round, __m256i out[8])
 {
     __m256i r = _mm256_set1_epi32(round), e[4], o[4];
-    __m256i sum = _mm256_add_epi32(r, times(p[0], EVEN_0, EVEN_0)), difference = _mm256_add_epi32(r, times(p[0], EVEN_0, -EVEN_0));
+    __m256i sum = _mm256_add_epi32(r, times(p[0], EVEN_0, EVEN_0)),
+            difference = _mm256_add_epi32(r, times(p[0], EVEN_0, -EVEN_0));
     __m256i outer = times(p[2], EVEN_0_2, EVEN_0_6), inner = times(p[2], EVEN_1_2, EVEN_1_6);
     e[0] = _mm256_add_epi32(sum, outer), e[3] = _mm256_sub_epi32(sum, outer);
     e[1] = _mm256_add_epi32(difference, inner), e[2] = _mm256_sub_epi32(difference, inner);
@@ -100,8 +101,8 @@ INLINE __m256i load(const int16_t *k)
     return _mm256_loadu_si256((const void *)k);
 }
 
-/* Two blocks as pairs of rows of dequantised coefficients times 16: p[i] = (i, i + 4) of columns 0 to 3, p[4 + i] of the others, a block
- * in each lane. False where values are too large. */
+/* Two blocks as pairs of rows of dequantised coefficients times 16: p[i] = (i, i + 4) of columns 0 to 3, p[4 + i] of
+ * the others, a block in each lane. False where values are too large. */
 INLINE bool dequantise(const int16_t *k, const uint16_t quant[64], __m256i p[8])
 {
     __m256i x[8];
@@ -155,7 +156,8 @@ INLINE bool two_low(const int16_t *k, const uint16_t quant[64], uint8_t *out, si
     UNROLL
     for (int i = 0; i < 2; i++) { /* rows 2 i and 2 i + 1, in each lane of both blocks */
         __m256i q = _mm256_loadu_si256((const void *)(quant + 16 * i));
-        x[i] = _mm256_mullo_epi16(_mm256_unpacklo_epi64(load(k + 16 * i), load(k + 64 + 16 * i)), _mm256_unpacklo_epi64(q, q));
+        x[i] = _mm256_mullo_epi16(_mm256_unpacklo_epi64(load(k + 16 * i), load(k + 64 + 16 * i)),
+                                  _mm256_unpacklo_epi64(q, q));
     }
     if (__builtin_expect(beyond(x, 2, MOST1), 0))
         return false;
@@ -173,13 +175,15 @@ INLINE bool two_low(const int16_t *k, const uint16_t quant[64], uint8_t *out, si
         a[i] = _mm256_shuffle_epi8(a[i], columns); /* (0, 2) of the two rows, (1, 3) of them */
     UNROLL
     for (size_t i = 0; i < 2; i++) {
-        pass_low(_mm256_unpacklo_epi64(a[2 * i], a[2 * i + 1]), _mm256_unpackhi_epi64(a[2 * i], a[2 * i + 1]), ROUND2, b);
+        pass_low(_mm256_unpacklo_epi64(a[2 * i], a[2 * i + 1]), _mm256_unpackhi_epi64(a[2 * i], a[2 * i + 1]), ROUND2,
+                 b);
         store(b, out + 4 * i * stride, stride);
     }
     return true;
 }
 
-/* A sample of each of two blocks that hold only DC. The shift wraps, as that of the vector code that is the measure does. */
+/* A sample of each of two blocks that hold only DC. The shift wraps, as that of the vector code that is the measure
+ * does. */
 INLINE __m128i dc_samples(const int16_t *k, uint32_t quant)
 {
     __m128i dc = _mm_set_epi16(0, 0, 0, 0, 0, 0, k[64], k[0]);
@@ -201,8 +205,10 @@ INLINE void any_two8(const int16_t *k, const uint8_t *last, const uint16_t quant
 }
 
 /* n blocks, two by two, `size` samples across each. */
-INLINE void in_twos(void (*each)(const int16_t *k, const uint8_t *last, const uint16_t quant[64], uint8_t *out, size_t stride), size_t size,
-                    const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
+INLINE void in_twos(void (*each)(const int16_t *k, const uint8_t *last, const uint16_t quant[64], uint8_t *out,
+                                 size_t stride),
+                    size_t size, const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
+                    uint8_t *out, size_t stride)
 {
     size_t i = 0;
     for (; i + 2 <= n; i += 2)
@@ -218,8 +224,8 @@ INLINE void in_twos(void (*each)(const int16_t *k, const uint8_t *last, const ui
     }
 }
 
-TARGET static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
-                            size_t stride)
+TARGET static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
+                            uint8_t *out, size_t stride)
 {
     in_twos(any_two8, 8, coefficients, last, n, quant, out, stride);
 }
@@ -272,8 +278,8 @@ INLINE void any_two4(const int16_t *k, const uint8_t *last, const uint16_t quant
         leat_jpeg_idct_plain.samples4(k, last, 2, quant, out, stride);
 }
 
-TARGET static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
-                            size_t stride)
+TARGET static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
+                            uint8_t *out, size_t stride)
 {
     in_twos(any_two4, 4, coefficients, last, n, quant, out, stride);
 }
@@ -299,10 +305,12 @@ INLINE bool two2(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_
     __m256i e = even2(p[0], ROUND1_2), f = even2(p[4], ROUND1_2), o = odd2(p[1], p[3]), q = odd2(p[5], p[7]);
     __m256i row0 = _mm256_srai_epi16(upper(_mm256_add_epi32(e, o), _mm256_add_epi32(f, q)), 1);
     __m256i row1 = _mm256_srai_epi16(upper(_mm256_sub_epi32(e, o), _mm256_sub_epi32(f, q)), 1);
-    __m256i p01 = _mm256_unpacklo_epi32(row0, row1), p23 = _mm256_unpackhi_epi32(row0, row1); /* two rows of (0, 4), of (1, 5); (3, 7) */
+    __m256i p01 = _mm256_unpacklo_epi32(row0, row1),
+            p23 = _mm256_unpackhi_epi32(row0, row1); /* two rows of (0, 4), of (1, 5); (3, 7) */
     __m256i even = even2(_mm256_unpacklo_epi64(p01, p01), ROUND2_2),
             odd = odd2(_mm256_unpackhi_epi64(p01, p01), _mm256_unpackhi_epi64(p23, p23));
-    __m256i all = _mm256_blend_epi32(_mm256_add_epi32(even, odd), _mm256_sub_epi32(even, odd), 0xcc); /* column 0 of two rows, column 1 */
+    __m256i all = _mm256_blend_epi32(_mm256_add_epi32(even, odd), _mm256_sub_epi32(even, odd),
+                                     0xcc); /* column 0 of two rows, column 1 */
     all = _mm256_srai_epi32(all, DOWN2_2);
     __m128i both = _mm_packs_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
     both = _mm_shuffle_epi8(_mm_packus_epi16(both, both), _mm_set_epi64x(0, 0x0705030106040200));
@@ -318,8 +326,8 @@ INLINE void any_two2(const int16_t *k, const uint8_t *last, const uint16_t quant
         leat_jpeg_idct_plain.samples2(k, last, 2, quant, out, stride);
 }
 
-TARGET static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
-                            size_t stride)
+TARGET static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
+                            uint8_t *out, size_t stride)
 {
     in_twos(any_two2, 2, coefficients, last, n, quant, out, stride);
 }

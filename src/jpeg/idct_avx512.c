@@ -1,19 +1,21 @@
 /*
  * The inverse DCTs for AVX-512, four blocks at a time, each in a 128-bit lane.
  *
- * A pass is computed from its definition: each output is the sum of four products of even inputs and of four of odd ones,
- * which vpdpwssd adds up two at a time out of registers of pairs, (0, 4), (1, 5), (2, 6) and (3, 7). The inputs of the first pass
- * are multiplied by 16 and all weights by 2, so that the 16 bits that a sum is rounded to are the upper half of its 32; the
- * upper halves of columns c and c + 4 make one register again, whose transpose holds the pairs of the second pass.
+ * A pass is computed from its definition: each output is the sum of four products of even inputs and of four of odd
+ * ones, which vpdpwssd adds up two at a time out of registers of pairs, (0, 4), (1, 5), (2, 6) and (3, 7). The inputs
+ * of the first pass are multiplied by 16 and all weights by 2, so that the 16 bits that a sum is rounded to are the
+ * upper half of its 32; the upper halves of columns c and c + 4 make one register again, whose transpose holds the
+ * pairs of the second pass.
  *
  *     4 blocks, rows 0-3 and 4-7       pairs of rows, lane = block       sums, rounded, two to a register       out
- *     +----+----+----+----+  x quant   +--------------------------+  pass  +---------------------------+  again  8 rows of
- *     | r0 | r1 | r2 | r3 |  unpack,   | (r0,r4) c0 c1 c2 c3 | .. |   ->   | row r: (c0,c4) ... (c3,c7) |   ->   32 samples
+ *     +----+----+----+----+  x quant   +--------------------------+  pass  +---------------------------+  again  8 rows
+ * of | r0 | r1 | r2 | r3 |  unpack,   | (r0,r4) c0 c1 c2 c3 | .. |   ->   | row r: (c0,c4) ... (c3,c7) |   ->   32
+ * samples
  *     +----+----+----+----+  lanes     +--------------------------+        +---------------------------+
  *
- * libjpeg-turbo's vector code wraps and saturates at 16 bits in some places of a pass; this has other places. So it does
- * only groups in which nothing reaches 16 bits: coefficients within MOST1 after dequantisation (photos' are within 1024) and
- * within MOST2 between the passes. Plain C does the others.
+ * libjpeg-turbo's vector code wraps and saturates at 16 bits in some places of a pass; this has other places. So it
+ * does only groups in which nothing reaches 16 bits: coefficients within MOST1 after dequantisation (photos' are within
+ * 1024) and within MOST2 between the passes. Plain C does the others.
  */
 #include "jpeg/idct_internal.h"
 
@@ -25,14 +27,14 @@
 #define TARGET LEAT_TARGET_AVX512
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
-/* The weights of a pair everywhere. From memory: compilers would make them from an immediate, time and again in the loop, which costs as
- * much as a shuffle. */
-#define pair(lo, hi)                                                                                                                       \
-    ({                                                                                                                                     \
-        static const int16_t pair_[2] = {lo, hi};                                                                                          \
-        __m512i weights_;                                                                                                                  \
-        __asm__("vpbroadcastd %1, %0" : "=v"(weights_) : "m"(pair_));                                                                      \
-        weights_;                                                                                                                          \
+/* The weights of a pair everywhere. From memory: compilers would make them from an immediate, time and again in the
+ * loop, which costs as much as a shuffle. */
+#define pair(lo, hi)                                                                                                   \
+    ({                                                                                                                 \
+        static const int16_t pair_[2] = {lo, hi};                                                                      \
+        __m512i weights_;                                                                                              \
+        __asm__("vpbroadcastd %1, %0" : "=v"(weights_) : "m"(pair_));                                                  \
+        weights_;                                                                                                      \
     })
 
 /* Sums e + o and e - o of eight outputs. */
@@ -49,7 +51,8 @@ INLINE void butterfly(const __m512i e[4], const __m512i o[4], __m512i out[8])
 INLINE void pass(const __m512i p[4], int round, __m512i out[8])
 {
     __m512i r = _mm512_set1_epi32(round), e[4], o[4];
-    __m512i sum = _mm512_dpwssd_epi32(r, p[0], pair(EVEN_0, EVEN_0)), difference = _mm512_dpwssd_epi32(r, p[0], pair(EVEN_0, -EVEN_0));
+    __m512i sum = _mm512_dpwssd_epi32(r, p[0], pair(EVEN_0, EVEN_0)),
+            difference = _mm512_dpwssd_epi32(r, p[0], pair(EVEN_0, -EVEN_0));
     e[0] = _mm512_dpwssd_epi32(sum, p[2], pair(EVEN_0_2, EVEN_0_6));
     e[3] = _mm512_dpwssd_epi32(sum, p[2], pair(-EVEN_0_2, -EVEN_0_6));
     e[1] = _mm512_dpwssd_epi32(difference, p[2], pair(EVEN_1_2, EVEN_1_6));
@@ -104,9 +107,10 @@ INLINE void store(const __m512i o[8], uint8_t *out, size_t stride)
     UNROLL
     for (int i = 0; i < 4; i++)
         w[i] = _mm512_srai_epi16(upper(o[2 * i], o[2 * i + 1]), LEFT);
-    __m512i left = _mm512_packus_epi16(w[0], w[1]), right = _mm512_packus_epi16(w[2], w[3]); /* of a lane: 0 1 of 4 rows, 2 3 of 4 rows */
-    __m512i first = _mm512_set_epi16(61, 57, 29, 25, 53, 49, 21, 17, 45, 41, 13, 9, 37, 33, 5, 1, 60, 56, 28, 24, 52, 48, 20, 16, 44, 40,
-                                     12, 8, 36, 32, 4, 0);
+    __m512i left = _mm512_packus_epi16(w[0], w[1]),
+            right = _mm512_packus_epi16(w[2], w[3]); /* of a lane: 0 1 of 4 rows, 2 3 of 4 rows */
+    __m512i first = _mm512_set_epi16(61, 57, 29, 25, 53, 49, 21, 17, 45, 41, 13, 9, 37, 33, 5, 1, 60, 56, 28, 24, 52,
+                                     48, 20, 16, 44, 40, 12, 8, 36, 32, 4, 0);
     __m512i rows01 = _mm512_permutex2var_epi16(left, first, right);
     __m512i rows23 = _mm512_permutex2var_epi16(left, _mm512_add_epi16(first, _mm512_set1_epi16(2)), right);
     _mm256_storeu_si256((void *)out, _mm512_castsi512_si256(rows01));
@@ -133,8 +137,8 @@ INLINE void transpose(const __m512i x[4], __m512i p[4])
     p[2] = _mm512_unpacklo_epi64(c, d), p[3] = _mm512_unpackhi_epi64(c, d);
 }
 
-/* Four blocks as pairs of rows of dequantised coefficients times 16: p[i] = (i, i + 4) of columns 0 to 3, p[4 + i] of the others, a block
- * in each lane. False where values are too large. */
+/* Four blocks as pairs of rows of dequantised coefficients times 16: p[i] = (i, i + 4) of columns 0 to 3, p[4 + i] of
+ * the others, a block in each lane. False where values are too large. */
 INLINE bool dequantise(const int16_t *k, const uint16_t quant[64], __m512i p[8])
 {
     __m512i x[8], lo[4], hi[4];
@@ -188,12 +192,13 @@ INLINE bool four_low(const int16_t *k, const uint16_t quant[64], uint8_t *out, s
     q = _mm512_unpacklo_epi64(q, q);
     UNROLL
     for (int i = 0; i < 2; i++) /* in lane r: row r of two blocks */
-        x[i] = _mm512_mullo_epi16(_mm512_unpacklo_epi64(_mm512_loadu_si512(k + 128 * i), _mm512_loadu_si512(k + 128 * i + 64)), q);
+        x[i] = _mm512_mullo_epi16(
+            _mm512_unpacklo_epi64(_mm512_loadu_si512(k + 128 * i), _mm512_loadu_si512(k + 128 * i + 64)), q);
     if (__builtin_expect(beyond(x, 2, MOST1), 0))
         return false;
     x[0] = _mm512_slli_epi16(x[0], 4), x[1] = _mm512_slli_epi16(x[1], 4);
-    __m512i rows02 = _mm512_set_epi16(55, 39, 54, 38, 53, 37, 52, 36, 51, 35, 50, 34, 49, 33, 48, 32, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18,
-                                      2, 17, 1, 16, 0);
+    __m512i rows02 = _mm512_set_epi16(55, 39, 54, 38, 53, 37, 52, 36, 51, 35, 50, 34, 49, 33, 48, 32, 23, 7, 22, 6, 21,
+                                      5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     __m512i p02 = _mm512_permutex2var_epi16(x[0], rows02, x[1]);
     __m512i p13 = _mm512_permutex2var_epi16(x[0], _mm512_add_epi16(rows02, _mm512_set1_epi16(8)), x[1]);
     pass_low(p02, p13, ROUND1, a);
@@ -202,8 +207,8 @@ INLINE bool four_low(const int16_t *k, const uint16_t quant[64], uint8_t *out, s
         a[i] = upper(a[2 * i], a[2 * i + 1]); /* (row 2 i, row 2 i + 1) of columns 0 to 3 */
     if (__builtin_expect(beyond(a, 4, MOST2), 0))
         return false;
-    __m512i columns02 = _mm512_set_epi16(61, 57, 60, 56, 29, 25, 28, 24, 53, 49, 52, 48, 21, 17, 20, 16, 45, 41, 44, 40, 13, 9, 12, 8, 37,
-                                         33, 36, 32, 5, 1, 4, 0);
+    __m512i columns02 = _mm512_set_epi16(61, 57, 60, 56, 29, 25, 28, 24, 53, 49, 52, 48, 21, 17, 20, 16, 45, 41, 44, 40,
+                                         13, 9, 12, 8, 37, 33, 36, 32, 5, 1, 4, 0);
     UNROLL
     for (size_t i = 0; i < 2; i++) {
         p02 = _mm512_permutex2var_epi16(a[2 * i], columns02, a[2 * i + 1]);
@@ -214,7 +219,8 @@ INLINE bool four_low(const int16_t *k, const uint16_t quant[64], uint8_t *out, s
     return true;
 }
 
-/* A sample of each of four blocks that hold only DC. The shift wraps, as that of the vector code that is the measure does. */
+/* A sample of each of four blocks that hold only DC. The shift wraps, as that of the vector code that is the measure
+ * does. */
 INLINE __m128i dc_samples(const int16_t *k, uint32_t quant)
 {
     __m128i dc = _mm_set_epi16(0, 0, 0, 0, k[192], k[128], k[64], k[0]);
@@ -227,7 +233,8 @@ INLINE void any_four8(const int16_t *k, uint32_t last, const uint16_t quant[64],
 {
     if (!last) {
         __m256i row = _mm256_broadcastsi128_si256(dc_samples(k, quant[0]));
-        row = _mm256_shuffle_epi8(row, _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0));
+        row =
+            _mm256_shuffle_epi8(row, _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0));
         UNROLL
         for (size_t r = 0; r < 8; r++)
             _mm256_storeu_si256((void *)(out + r * stride), row);
@@ -239,8 +246,10 @@ INLINE void any_four8(const int16_t *k, uint32_t last, const uint16_t quant[64],
 }
 
 /* n blocks, four by four, `size` samples across each. `last` of four blocks is handed on in one number. */
-INLINE void in_fours(void (*each)(const int16_t *k, uint32_t last, const uint16_t quant[64], uint8_t *out, size_t stride), size_t size,
-                     const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
+INLINE void in_fours(void (*each)(const int16_t *k, uint32_t last, const uint16_t quant[64], uint8_t *out,
+                                  size_t stride),
+                     size_t size, const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
+                     uint8_t *out, size_t stride)
 {
     uint32_t ends = 0;
     if (n < 4) { /* behind the row there is room for samples, but there are no coefficients */
@@ -260,8 +269,8 @@ INLINE void in_fours(void (*each)(const int16_t *k, uint32_t last, const uint16_
     }
 }
 
-TARGET static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
-                            size_t stride)
+TARGET static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
+                            uint8_t *out, size_t stride)
 {
     in_fours(any_four8, 8, coefficients, last, n, quant, out, stride);
 }
@@ -271,7 +280,8 @@ TARGET static void samples8(const int16_t *coefficients, const uint8_t *last, si
 INLINE void pass4(const __m512i p[4], int round, __m512i out[4])
 {
     __m512i sum = _mm512_dpwssd_epi32(_mm512_set1_epi32(round), p[0], pair(EVEN_0, 0));
-    __m512i e0 = _mm512_dpwssd_epi32(sum, p[2], pair(EVEN4_2, EVEN4_6)), e1 = _mm512_dpwssd_epi32(sum, p[2], pair(-EVEN4_2, -EVEN4_6));
+    __m512i e0 = _mm512_dpwssd_epi32(sum, p[2], pair(EVEN4_2, EVEN4_6)),
+            e1 = _mm512_dpwssd_epi32(sum, p[2], pair(-EVEN4_2, -EVEN4_6));
     __m512i o0 = _mm512_dpwssd_epi32(_mm512_madd_epi16(p[1], pair(ODD4_0_1, ODD4_0_5)), p[3], pair(ODD4_0_3, ODD4_0_7));
     __m512i o1 = _mm512_dpwssd_epi32(_mm512_madd_epi16(p[1], pair(ODD4_1_1, ODD4_1_5)), p[3], pair(ODD4_1_3, ODD4_1_7));
     out[0] = _mm512_add_epi32(e0, o0), out[3] = _mm512_sub_epi32(e0, o0);
@@ -291,8 +301,9 @@ INLINE bool four4(const int16_t *k, const uint16_t quant[64], uint8_t *out, size
     transpose(a, p);
     pass4(p, ROUND2, a);
     __m512i left = _mm512_srai_epi16(upper(a[0], a[1]), LEFT), right = _mm512_srai_epi16(upper(a[2], a[3]), LEFT);
-    __m512i of = _mm512_set_epi16(31, 27, 23, 19, 15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2, 29, 25, 21, 17, 13, 9, 5, 1, 28, 24, 20, 16,
-                                  12, 8, 4, 0); /* a lane holds columns 0 1 of 4 rows, 2 3 of 4 rows */
+    __m512i of =
+        _mm512_set_epi16(31, 27, 23, 19, 15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2, 29, 25, 21, 17, 13, 9, 5, 1, 28,
+                         24, 20, 16, 12, 8, 4, 0); /* a lane holds columns 0 1 of 4 rows, 2 3 of 4 rows */
     __m512i rows = _mm512_permutexvar_epi16(of, _mm512_packus_epi16(left, right));
     _mm_storeu_si128((void *)out, _mm512_castsi512_si128(rows));
     _mm_storeu_si128((void *)(out + stride), _mm512_extracti32x4_epi32(rows, 1));
@@ -312,8 +323,8 @@ INLINE void any_four4(const int16_t *k, uint32_t last, const uint16_t quant[64],
         leat_jpeg_idct_plain.samples4(k, (const uint8_t[4]){63, 63, 63, 63}, 4, quant, out, stride);
 }
 
-TARGET static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
-                            size_t stride)
+TARGET static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
+                            uint8_t *out, size_t stride)
 {
     in_fours(any_four4, 4, coefficients, last, n, quant, out, stride);
 }
@@ -338,13 +349,16 @@ INLINE bool four2(const int16_t *k, const uint16_t quant[64], uint8_t *out, size
     __m512i e = even2(p[0], ROUND1_2), f = even2(p[4], ROUND1_2), o = odd2(p[1], p[3]), q = odd2(p[5], p[7]);
     __m512i row0 = _mm512_srai_epi16(upper(_mm512_add_epi32(e, o), _mm512_add_epi32(f, q)), 1);
     __m512i row1 = _mm512_srai_epi16(upper(_mm512_sub_epi32(e, o), _mm512_sub_epi32(f, q)), 1);
-    __m512i p01 = _mm512_unpacklo_epi32(row0, row1), p23 = _mm512_unpackhi_epi32(row0, row1); /* two rows of (0, 4), of (1, 5); (3, 7) */
+    __m512i p01 = _mm512_unpacklo_epi32(row0, row1),
+            p23 = _mm512_unpackhi_epi32(row0, row1); /* two rows of (0, 4), of (1, 5); (3, 7) */
     /* The upper halves of lanes hold what the odd part needs. */
     __m512i even = even2(_mm512_unpacklo_epi64(p01, p01), ROUND2_2),
             odd = odd2(_mm512_unpackhi_epi64(p01, p01), _mm512_unpackhi_epi64(p23, p23));
-    __m512i all = _mm512_mask_sub_epi32(_mm512_add_epi32(even, odd), 0xcccc, even, odd); /* of a lane: column 0 of two rows, column 1 */
+    __m512i all = _mm512_mask_sub_epi32(_mm512_add_epi32(even, odd), 0xcccc, even,
+                                        odd); /* of a lane: column 0 of two rows, column 1 */
     all = _mm512_max_epi32(_mm512_srai_epi32(all, DOWN2_2), _mm512_setzero_si512());
-    __m128i rows = _mm_shuffle_epi8(_mm512_cvtusepi32_epi8(all), _mm_set_epi8(15, 13, 11, 9, 7, 5, 3, 1, 14, 12, 10, 8, 6, 4, 2, 0));
+    __m128i rows = _mm_shuffle_epi8(_mm512_cvtusepi32_epi8(all),
+                                    _mm_set_epi8(15, 13, 11, 9, 7, 5, 3, 1, 14, 12, 10, 8, 6, 4, 2, 0));
     _mm_storel_epi64((void *)out, rows);
     _mm_storeh_pi((void *)(out + stride), _mm_castsi128_ps(rows));
     return true;
@@ -357,8 +371,8 @@ INLINE void any_four2(const int16_t *k, uint32_t last, const uint16_t quant[64],
         leat_jpeg_idct_plain.samples2(k, (const uint8_t[4]){63, 63, 63, 63}, 4, quant, out, stride);
 }
 
-TARGET static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
-                            size_t stride)
+TARGET static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
+                            uint8_t *out, size_t stride)
 {
     in_fours(any_four2, 2, coefficients, last, n, quant, out, stride);
 }

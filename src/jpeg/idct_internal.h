@@ -1,9 +1,9 @@
 /*
- * What the inverse DCTs share. The constants have 13 fractional bits: FIX_1_847 is sqrt(2) cos(pi/8) or the like, named by its value as
- * in the literature. Every product below is of two 16-bit values.
+ * What the inverse DCTs share. The constants have 13 fractional bits: FIX_1_847 is sqrt(2) cos(pi/8) or the like, named
+ * by its value as in the literature. Every product below is of two 16-bit values.
  *
- * Both passes work on 16-bit samples between which PASS1_BITS fractional bits are kept. A rotation is written as two sums of two
- * products, which is what pmaddwd computes; the original form with fewer products gives the same sums.
+ * Both passes work on 16-bit samples between which PASS1_BITS fractional bits are kept. A rotation is written as two
+ * sums of two products, which is what pmaddwd computes; the original form with fewer products gives the same sums.
  */
 #ifndef LEAT_JPEG_IDCT_INTERNAL_H
 #define LEAT_JPEG_IDCT_INTERNAL_H
@@ -14,8 +14,8 @@
 extern const struct leat_jpeg_idct leat_jpeg_idct_plain;
 
 /* One sample of a block is little work: this is every instruction set's. */
-void leat_jpeg_idct_samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
-                             size_t stride);
+void leat_jpeg_idct_samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
+                             uint8_t *out, size_t stride);
 
 /* Before a loop over a few registers: without it gcc keeps them in memory. */
 #if defined(__clang__)
@@ -52,10 +52,11 @@ enum {
 };
 
 /*
- * Weights for code that computes a pass from its definition, as sums of products of pairs: EVEN_o_i of even input i in outputs o and 7 - o
- * (inputs 0 and 4 have EVEN_0, up to the sign), and ODD_o_i of odd input i, as the steps of the algorithm add up. All are doubled, and the
- * inputs of the first pass are multiplied by 16: the results then are the upper halves of 32 bits, in the second pass with LEFT more bits
- * to drop. Rounding adds 128 in the second pass, so that packing to unsigned bytes clamps.
+ * Weights for code that computes a pass from its definition, as sums of products of pairs: EVEN_o_i of even input i in
+ * outputs o and 7 - o (inputs 0 and 4 have EVEN_0, up to the sign), and ODD_o_i of odd input i, as the steps of the
+ * algorithm add up. All are doubled, and the inputs of the first pass are multiplied by 16: the results then are the
+ * upper halves of 32 bits, in the second pass with LEFT more bits to drop. Rounding adds 128 in the second pass, so
+ * that packing to unsigned bytes clamps.
  */
 enum {
     EVEN_0 = 2 << CONST_BITS,
@@ -84,7 +85,8 @@ enum {
     LEFT = 3
 };
 
-/* The same for 4 samples, where one more bit is dropped in each pass: the weights as they are, else all alike. Input 0 has EVEN_0. */
+/* The same for 4 samples, where one more bit is dropped in each pass: the weights as they are, else all alike. Input 0
+ * has EVEN_0. */
 enum {
     EVEN4_2 = FIX_1_847,
     EVEN4_6 = -FIX_0_765,
@@ -109,9 +111,9 @@ enum {
 };
 
 /*
- * Such code is exact for dequantised coefficients in [-MOST1, MOST1) and, for 8 samples, values between the passes in [-MOST2, MOST2),
- * powers of two. The weights of a sum are 29.9 in all, times what an output counts, so values after the first pass are at most 30600 (18.4
- * and 18900 for 4 samples, 10.5 and 10800 for 2); no sum of 32 bits overflows.
+ * Such code is exact for dequantised coefficients in [-MOST1, MOST1) and, for 8 samples, values between the passes in
+ * [-MOST2, MOST2), powers of two. The weights of a sum are 29.9 in all, times what an output counts, so values after
+ * the first pass are at most 30600 (18.4 and 18900 for 4 samples, 10.5 and 10800 for 2); no sum of 32 bits overflows.
  */
 enum { MOST1 = 1024, MOST2 = 16384 };
 

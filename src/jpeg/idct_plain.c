@@ -1,9 +1,9 @@
 /*
- * The inverse DCTs in plain C, one value after the other: for blocks whose values are too large for the fast ones, and for
- * what the fast ones leave out.
+ * The inverse DCTs in plain C, one value after the other: for blocks whose values are too large for the fast ones, and
+ * for what the fast ones leave out.
  *
- * Wherever 16 bits may not hold a value, the code says whether it wraps or saturates: coefficients of damaged or hostile photos
- * get there, and libjpeg-turbo's vector code is the measure.
+ * Wherever 16 bits may not hold a value, the code says whether it wraps or saturates: coefficients of damaged or
+ * hostile photos get there, and libjpeg-turbo's vector code is the measure.
  */
 #include "jpeg/idct_internal.h"
 
@@ -33,22 +33,28 @@ static inline int16_t dequantise(int16_t k, uint16_t q)
     return (int16_t)(uint16_t)((uint32_t)k * q);
 }
 
-/* One dimension of 8 columns; rows from `rows` on are zero. Sums stay below 2^31: the weights that meet in one are 64570 in all, times
- * 2^15. */
+/* One dimension of 8 columns; rows from `rows` on are zero. Sums stay below 2^31: the weights that meet in one are
+ * 64570 in all, times 2^15. */
 static inline __attribute__((always_inline)) void pass8(square in, square out, int rows, int shift)
 {
     for (int c = 0; c < 8; c++) {
         int32_t i0 = in[0][c], i1 = in[1][c], i2 = in[2][c], i3 = in[3][c], i4 = 0, i5 = 0, i6 = 0, i7 = 0;
         if (rows > 4)
             i4 = in[4][c], i5 = in[5][c], i6 = in[6][c], i7 = in[7][c];
-        int32_t even2 = i2 * FIX_0_541 + i6 * (FIX_0_541 - FIX_1_847), even3 = i2 * (FIX_0_541 + FIX_0_765) + i6 * FIX_0_541;
-        int32_t even0 = wrap(i0 + i4) * (1 << CONST_BITS), even1 = wrap(i0 - i4) * (1 << CONST_BITS), half = 1 << (shift - 1);
-        int32_t e0 = even0 + even3 + half, e1 = even1 + even2 + half, e2 = even1 - even2 + half, e3 = even0 - even3 + half;
+        int32_t even2 = i2 * FIX_0_541 + i6 * (FIX_0_541 - FIX_1_847),
+                even3 = i2 * (FIX_0_541 + FIX_0_765) + i6 * FIX_0_541;
+        int32_t even0 = wrap(i0 + i4) * (1 << CONST_BITS), even1 = wrap(i0 - i4) * (1 << CONST_BITS),
+                half = 1 << (shift - 1);
+        int32_t e0 = even0 + even3 + half, e1 = even1 + even2 + half, e2 = even1 - even2 + half,
+                e3 = even0 - even3 + half;
 
         int32_t sum3 = wrap(i7 + i3), sum4 = wrap(i5 + i1);
-        int32_t z3 = sum3 * (FIX_1_175 - FIX_1_961) + sum4 * FIX_1_175, z4 = sum3 * FIX_1_175 + sum4 * (FIX_1_175 - FIX_0_390);
-        int32_t o0 = i7 * (FIX_0_298 - FIX_0_899) + i1 * -FIX_0_899 + z3, o1 = i5 * (FIX_2_053 - FIX_2_562) + i3 * -FIX_2_562 + z4;
-        int32_t o2 = i5 * -FIX_2_562 + i3 * (FIX_3_072 - FIX_2_562) + z3, o3 = i7 * -FIX_0_899 + i1 * (FIX_1_501 - FIX_0_899) + z4;
+        int32_t z3 = sum3 * (FIX_1_175 - FIX_1_961) + sum4 * FIX_1_175,
+                z4 = sum3 * FIX_1_175 + sum4 * (FIX_1_175 - FIX_0_390);
+        int32_t o0 = i7 * (FIX_0_298 - FIX_0_899) + i1 * -FIX_0_899 + z3,
+                o1 = i5 * (FIX_2_053 - FIX_2_562) + i3 * -FIX_2_562 + z4;
+        int32_t o2 = i5 * -FIX_2_562 + i3 * (FIX_3_072 - FIX_2_562) + z3,
+                o3 = i7 * -FIX_0_899 + i1 * (FIX_1_501 - FIX_0_899) + z4;
 
         out[0][c] = saturate((e0 + o3) >> shift), out[7][c] = saturate((e0 - o3) >> shift);
         out[1][c] = saturate((e1 + o2) >> shift), out[6][c] = saturate((e1 - o2) >> shift);
@@ -64,8 +70,8 @@ static inline void transpose(square in, square out)
             out[c][r] = in[r][c];
 }
 
-/* Whether rows 1 to 7 (of those the bits of `rows` name) are all 0 before dequantisation. Then the vector code that is the measure
- * skips the first pass: values are shifted left and wrap where the pass would saturate. */
+/* Whether rows 1 to 7 (of those the bits of `rows` name) are all 0 before dequantisation. Then the vector code that is
+ * the measure skips the first pass: values are shifted left and wrap where the pass would saturate. */
 static inline bool flat(const int16_t *k, unsigned rows)
 {
     uint64_t any = 0;
@@ -78,7 +84,8 @@ static inline bool flat(const int16_t *k, unsigned rows)
     return !any;
 }
 
-static inline __attribute__((always_inline)) void block8(const int16_t *k, const uint16_t *quant, uint8_t *out, size_t stride, int rows)
+static inline __attribute__((always_inline)) void block8(const int16_t *k, const uint16_t *quant, uint8_t *out,
+                                                         size_t stride, int rows)
 {
     square a, b;
     for (int i = 0; i < rows; i++)
@@ -97,7 +104,8 @@ static inline __attribute__((always_inline)) void block8(const int16_t *k, const
             out[(size_t)r * stride + (size_t)c] = sample(b[c][r]);
 }
 
-static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
+static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
+                     size_t stride)
 {
     for (size_t i = 0; i < n; i++, coefficients += 64, out += 8) {
         if (!last[i]) {
@@ -127,7 +135,8 @@ static inline __attribute__((always_inline)) void pass4(square in, int16_t out[4
     }
 }
 
-static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
+static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
+                     size_t stride)
 {
     for (size_t i = 0; i < n; i++, coefficients += 64, out += 4) {
         if (!last[i]) {
@@ -164,7 +173,8 @@ static inline uint32_t odd2(int32_t i1, int32_t i3, int32_t i5, int32_t i7)
     return (uint32_t)i1 * FIX_3_624 - (uint32_t)i3 * FIX_1_272 + (uint32_t)i5 * FIX_0_850 - (uint32_t)i7 * FIX_0_720;
 }
 
-static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
+static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
+                     size_t stride)
 {
     (void)last;
     for (size_t i = 0; i < n; i++, coefficients += 64, out += 2) {
@@ -173,7 +183,8 @@ static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n,
             int16_t x[8];
             for (int r = 0; r < 8; r++)
                 x[r] = dequantise(coefficients[8 * r + c], quant[8 * r + c]);
-            uint32_t even = ((uint32_t)x[0] << (CONST_BITS + 2)) + (1u << (DOWN1_2 - 1)), odd = odd2(x[1], x[3], x[5], x[7]);
+            uint32_t even = ((uint32_t)x[0] << (CONST_BITS + 2)) + (1u << (DOWN1_2 - 1)),
+                     odd = odd2(x[1], x[3], x[5], x[7]);
             a[0][c] = (int32_t)(even + odd) >> DOWN1_2, a[1][c] = (int32_t)(even - odd) >> DOWN1_2;
         }
         for (size_t r = 0; r < 2; r++) { /* column 0 is not packed to 16 bits, the others are */
@@ -185,10 +196,10 @@ static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n,
     }
 }
 
-/* The mean of a block. Here the measure is C code: the product has 32 bits, the factor is signed, and the result is taken modulo
- * 1024 before it is clamped. */
-void leat_jpeg_idct_samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
-                             size_t stride)
+/* The mean of a block. Here the measure is C code: the product has 32 bits, the factor is signed, and the result is
+ * taken modulo 1024 before it is clamped. */
+void leat_jpeg_idct_samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
+                             uint8_t *out, size_t stride)
 {
     (void)last, (void)stride;
     int32_t q = (int16_t)quant[0];

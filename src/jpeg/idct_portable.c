@@ -1,6 +1,6 @@
 /*
- * The inverse DCTs in portable C, a block at a time in vectors of 16 bytes, which gcc and clang compile for every machine: the
- * arithmetic of idct_avx512.c, with the same bounds within which it is exact, and plain C beyond them.
+ * The inverse DCTs in portable C, a block at a time in vectors of 16 bytes, which gcc and clang compile for every
+ * machine: the arithmetic of idct_avx512.c, with the same bounds within which it is exact, and plain C beyond them.
  *
  * Two operations are named for x86-64, whose baseline has them: compilers do not find them behind the general form.
  */
@@ -86,9 +86,10 @@ INLINE void pass(const words p[4], int round, longs out[8])
 /* The same where rows 4 to 7 are zero: p02 = (0, 2), p13 = (1, 3). */
 INLINE void pass_low(words p02, words p13, int round, longs out[8])
 {
-    longs e[4] = {times(p02, EVEN_0, EVEN_0_2) + round, times(p02, EVEN_0, EVEN_1_2) + round, times(p02, EVEN_0, -EVEN_1_2) + round,
-                  times(p02, EVEN_0, -EVEN_0_2) + round};
-    longs o[4] = {times(p13, ODD_0_1, ODD_0_3), times(p13, ODD_1_1, ODD_1_3), times(p13, ODD_2_1, ODD_2_3), times(p13, ODD_3_1, ODD_3_3)};
+    longs e[4] = {times(p02, EVEN_0, EVEN_0_2) + round, times(p02, EVEN_0, EVEN_1_2) + round,
+                  times(p02, EVEN_0, -EVEN_1_2) + round, times(p02, EVEN_0, -EVEN_0_2) + round};
+    longs o[4] = {times(p13, ODD_0_1, ODD_0_3), times(p13, ODD_1_1, ODD_1_3), times(p13, ODD_2_1, ODD_2_3),
+                  times(p13, ODD_3_1, ODD_3_3)};
     butterfly(e, o, out);
 }
 
@@ -133,8 +134,8 @@ INLINE void transpose(const words x[4], words p[4])
     p[0] = LOW64(a, b), p[1] = HIGH64(a, b), p[2] = LOW64(c, d), p[3] = HIGH64(c, d);
 }
 
-/* A block as pairs of rows of dequantised coefficients times 16: p[i] = (i, i + 4) of columns 0 to 3, p[4 + i] of the others. False where
- * values are too large. */
+/* A block as pairs of rows of dequantised coefficients times 16: p[i] = (i, i + 4) of columns 0 to 3, p[4 + i] of the
+ * others. False where values are too large. */
 INLINE bool dequantise(const int16_t *k, const uint16_t quant[64], words p[8])
 {
     words x[8];
@@ -204,12 +205,14 @@ static bool block_low(const int16_t *k, const uint16_t quant[64], uint8_t *out, 
     return true;
 }
 
-static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
+static void samples8(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
+                     size_t stride)
 {
     for (size_t i = 0; i < n; i++, coefficients += 64, out += 8) {
         bool done = false;
         if (last[i])
-            done = last[i] <= LAST_LOW ? block_low(coefficients, quant, out, stride) : block(coefficients, quant, out, stride);
+            done = last[i] <= LAST_LOW ? block_low(coefficients, quant, out, stride)
+                                       : block(coefficients, quant, out, stride);
         if (__builtin_expect(!done, 0))
             leat_jpeg_idct_plain.samples8(coefficients, last + i, 1, quant, out, stride);
     }
@@ -249,7 +252,8 @@ static bool block4(const int16_t *k, const uint16_t quant[64], uint8_t *out, siz
     return true;
 }
 
-static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
+static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
+                     size_t stride)
 {
     for (size_t i = 0; i < n; i++, coefficients += 64, out += 4)
         if (!last[i] || !block4(coefficients, quant, out, stride))
@@ -287,7 +291,8 @@ static bool block2(const int16_t *k, const uint16_t quant[64], uint8_t *out, siz
     return true;
 }
 
-static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out, size_t stride)
+static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
+                     size_t stride)
 {
     for (size_t i = 0; i < n; i++, coefficients += 64, out += 2)
         if (!block2(coefficients, quant, out, stride))

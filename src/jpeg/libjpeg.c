@@ -1,6 +1,6 @@
 /*
- * The callbacks that libjpeg wants. The one warning that is none: an unknown minor or major number of the JFIF revision, which has no
- * influence on pixels.
+ * The callbacks that libjpeg wants. The one warning that is none: an unknown minor or major number of the JFIF
+ * revision, which has no influence on pixels.
  */
 #include "jpeg/libjpeg.h"
 
@@ -10,7 +10,7 @@
 
 #include "jpeg/markers.h"
 
-/* ---- failures ----------------------------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 static void jump(j_common_ptr cinfo)
 {
@@ -44,7 +44,7 @@ bool leat_jpeg_trouble_is_memory(const struct leat_jpeg_trouble *trouble)
     return trouble->errors.msg_code == JERR_OUT_OF_MEMORY || trouble->errors.msg_code == JERR_NO_BACKING_STORE;
 }
 
-/* ---- bytes -------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static void source_begin(j_decompress_ptr cinfo)
 {
@@ -97,15 +97,17 @@ void leat_jpeg_input_begin(struct leat_jpeg_input *input, j_decompress_ptr cinfo
     cinfo->src = &input->source;
 }
 
-/* ---- what a header says ------------------------------------------------------------------------------------------- */
+/* ---- what a header says ---------------------------------------------------------------------- */
 
 bool leat_jpeg_promises_too_much(const struct jpeg_decompress_struct *cinfo, size_t length)
 {
     if (cinfo->arith_code)
         return false;
     const jpeg_component_info *c = cinfo->comp_info;
-    uint64_t across = ((uint64_t)cinfo->image_width * (unsigned)c->h_samp_factor) / ((unsigned)cinfo->max_h_samp_factor * 8u);
-    uint64_t down = ((uint64_t)cinfo->image_height * (unsigned)c->v_samp_factor) / ((unsigned)cinfo->max_v_samp_factor * 8u);
+    uint64_t across =
+        ((uint64_t)cinfo->image_width * (unsigned)c->h_samp_factor) / ((unsigned)cinfo->max_h_samp_factor * 8u);
+    uint64_t down =
+        ((uint64_t)cinfo->image_height * (unsigned)c->v_samp_factor) / ((unsigned)cinfo->max_v_samp_factor * 8u);
     return across * down / 8 > length;
 }
 

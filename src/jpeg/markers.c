@@ -1,8 +1,8 @@
 /*
- * Walking markers as libjpeg does. It is strict: what stands between two segments must be a marker, lengths must fit, and
- * nothing may be defined that libjpeg would refuse. A skeleton may be hostile. A file has been read by libjpeg or by
- * huffman.h before it comes here: strictness costs the fast form of the few that have a marker which libjpeg reads over
- * (DNL), or two components of one name.
+ * Walking markers as libjpeg does. It is strict: what stands between two segments must be a marker, lengths must fit,
+ * and nothing may be defined that libjpeg would refuse. A skeleton may be hostile. A file has been read by libjpeg or
+ * by huffman.h before it comes here: strictness costs the fast form of the few that have a marker which libjpeg reads
+ * over (DNL), or two components of one name.
  */
 #include "jpeg/markers.h"
 
@@ -39,8 +39,8 @@ void leat_jpeg_walk_begin(struct leat_jpeg_walk *walk, const void *data, size_t 
 
 static bool read_frame(struct leat_jpeg_walk *walk, const struct leat_jpeg_frame *frame, const uint8_t *p, size_t n)
 {
-    if (walk->has_frame || n < 6 || p[0] != 8 || (p[1] << 8 | p[2]) != (int)frame->height || (p[3] << 8 | p[4]) != (int)frame->width ||
-        p[5] != frame->n_components || n != 6 + 3 * (size_t)p[5])
+    if (walk->has_frame || n < 6 || p[0] != 8 || (p[1] << 8 | p[2]) != (int)frame->height ||
+        (p[3] << 8 | p[4]) != (int)frame->width || p[5] != frame->n_components || n != 6 + 3 * (size_t)p[5])
         return false;
     for (unsigned c = 0; c < frame->n_components; c++) {
         const uint8_t *q = p + 6 + 3 * c;
@@ -125,7 +125,8 @@ static bool grid_is_paid(const struct leat_jpeg_walk *walk, const struct leat_jp
     uint64_t blocks = 0;
     for (unsigned c = 0; c < frame->n_components; c++)
         blocks += (uint64_t)frame->component[c].blocks_w * frame->component[c].blocks_h;
-    return walk->scans <= 16 || (walk->scans <= LEAT_JPEG_MAX_SCANS && walk->scans * blocks <= LEAT_JPEG_MAX_SCAN_BLOCKS);
+    return walk->scans <= 16 ||
+           (walk->scans <= LEAT_JPEG_MAX_SCANS && walk->scans * blocks <= LEAT_JPEG_MAX_SCAN_BLOCKS);
 }
 
 enum leat_jpeg_met leat_jpeg_walk_next(struct leat_jpeg_walk *walk, const struct leat_jpeg_frame *frame)

@@ -1,6 +1,7 @@
 /*
- * The markers of a JPEG, walked from scan to scan. The walk knows what the entropy-coded bytes of the scan depend on, so it
- * serves a whole file, whose entropy-coded bytes the caller steps over, and a skeleton (coefficients.h), which has none.
+ * The markers of a JPEG, walked from scan to scan. The walk knows what the entropy-coded bytes of the scan depend on,
+ * so it serves a whole file, whose entropy-coded bytes the caller steps over, and a skeleton (coefficients.h), which
+ * has none.
  */
 #ifndef LEAT_JPEG_MARKERS_H
 #define LEAT_JPEG_MARKERS_H
@@ -48,8 +49,9 @@ void leat_jpeg_walk_begin(struct leat_jpeg_walk *walk, const void *data, size_t 
 /* Goes on to the next scan or to the end. Sizes and factors must be those of `frame`. */
 enum leat_jpeg_met leat_jpeg_walk_next(struct leat_jpeg_walk *walk, const struct leat_jpeg_frame *frame);
 
-/* Steps over the entropy-coded bytes of a scan, to the marker behind them. *ones becomes whether any of its parts between restart
- * markers ends in a bit that is 1: encoders fill the last byte with ones, a few with zeros. False: the file ends first. */
+/* Steps over the entropy-coded bytes of a scan, to the marker behind them. *ones becomes whether any of its parts
+ * between restart markers ends in a bit that is 1: encoders fill the last byte with ones, a few with zeros. False: the
+ * file ends first. */
 bool leat_jpeg_walk_over(struct leat_jpeg_walk *walk, bool *ones);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The steps of packing a row of the decode-fast form (pack_row.h) with AVX2. Comparisons give the bits of masks and planes;
- * what these bits pick out is taken one by one.
+ * The steps of packing a row of the decode-fast form (pack_row.h) with AVX2. Comparisons give the bits of masks and
+ * planes; what these bits pick out is taken one by one.
  */
 #include "jpeg/pack_row.h"
 
@@ -25,7 +25,8 @@ TARGET static inline uint64_t mask_of(const int16_t *block)
 {
     const __m256i zero = _mm256_setzero_si256();
     const uint64_t low = bits_of(_mm256_cmpeq_epi16(load(block), zero), _mm256_cmpeq_epi16(load(block + 16), zero));
-    const uint64_t high = bits_of(_mm256_cmpeq_epi16(load(block + 32), zero), _mm256_cmpeq_epi16(load(block + 48), zero));
+    const uint64_t high =
+        bits_of(_mm256_cmpeq_epi16(load(block + 32), zero), _mm256_cmpeq_epi16(load(block + 48), zero));
     const uint64_t not_0 = ~(low | high << 32);
     uint64_t ones = 0;
     for (unsigned i = 0; i < 16; i++)
@@ -33,8 +34,8 @@ TARGET static inline uint64_t mask_of(const int16_t *block)
     return ones;
 }
 
-TARGET static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *head, uint8_t **end, uint8_t *mask, size_t *mask_bytes,
-                                int16_t *values, uint32_t *n_values)
+TARGET static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *head, uint8_t **end, uint8_t *mask,
+                                size_t *mask_bytes, int16_t *values, uint32_t *n_values)
 {
     struct leat_dc_writer dc = {.at = head + blocks, .fits = true};
     const uint8_t *const mask_begin = mask;
@@ -70,7 +71,8 @@ TARGET static uint8_t *write_planes(int16_t *values, uint32_t n, uint8_t *out, u
             const __m256i wm = _mm256_min_epu16(_mm256_abs_epi16(w), _mm256_set1_epi16(INT16_MAX));
             const __m256i v_large = _mm256_cmpgt_epi16(vm, three), w_large = _mm256_cmpgt_epi16(wm, three);
             sign |= bits_of(_mm256_srai_epi16(v, 15), _mm256_srai_epi16(w, 15)) << half;
-            a |= bits_of(_mm256_or_si256(_mm256_cmpeq_epi16(vm, two), v_large), _mm256_or_si256(_mm256_cmpeq_epi16(wm, two), w_large))
+            a |= bits_of(_mm256_or_si256(_mm256_cmpeq_epi16(vm, two), v_large),
+                         _mm256_or_si256(_mm256_cmpeq_epi16(wm, two), w_large))
                  << half;
             b |= bits_of(_mm256_cmpgt_epi16(vm, two), _mm256_cmpgt_epi16(wm, two)) << half;
         }
@@ -87,8 +89,8 @@ TARGET static uint8_t *write_planes(int16_t *values, uint32_t n, uint8_t *out, u
     return out + 3 * plane;
 }
 
-TARGET static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t **byte_end, uint8_t *wides,
-                                 uint8_t **wide_end)
+TARGET static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t **byte_end,
+                                 uint8_t *wides, uint8_t **wide_end)
 {
     const __m256i base = _mm256_set1_epi16(LEAT_FAST_NIBBLE_BASE), most = _mm256_set1_epi16(LEAT_FAST_NIBBLE_ESCAPE);
     uint8_t *byte = bytes, *wide = wides;
@@ -101,7 +103,8 @@ TARGET static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, ui
         const __m256i pairs = _mm256_maddubs_epi16(nibbles, _mm256_set1_epi16(0x1001));
         const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi16(pairs, pairs), 0xd8);
         _mm_storeu_si128((__m128i *)(void *)(out + i / 2), _mm256_castsi256_si128(packed));
-        for (uint64_t more = bits_of(_mm256_cmpeq_epi16(v, most), _mm256_cmpeq_epi16(w, most)); more; more = _blsr_u64(more)) {
+        for (uint64_t more = bits_of(_mm256_cmpeq_epi16(v, most), _mm256_cmpeq_epi16(w, most)); more;
+             more = _blsr_u64(more)) {
             const uint16_t magnitude = escapes[i + (uint32_t)_tzcnt_u64(more)];
             const bool much = magnitude >= LEAT_FAST_BYTE_ESCAPE;
             *byte++ = (uint8_t)(much ? LEAT_FAST_BYTE_ESCAPE : magnitude);

@@ -1,7 +1,7 @@
 /*
  * The steps of packing a row of the decode-fast form (pack_row.h) with AVX-512 VBMI2: a block, 64 coefficients or 32
- * magnitudes at a time. What is picked out (coefficients other than 0, magnitudes above a bound) is compressed in a register
- * and stored whole, and what comes next is stored over the rest.
+ * magnitudes at a time. What is picked out (coefficients other than 0, magnitudes above a bound) is compressed in a
+ * register and stored whole, and what comes next is stored over the rest.
  */
 #include "jpeg/pack_row.h"
 
@@ -17,8 +17,8 @@ static const uint16_t second_half[32] = {35, 42, 49, 56, 57, 50, 43, 36, 29, 22,
                                          58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
 /* As in pack_portable.c. */
-TARGET static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *head, uint8_t **end, uint8_t *mask, size_t *mask_bytes,
-                                int16_t *values, uint32_t *n_values)
+TARGET static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *head, uint8_t **end, uint8_t *mask,
+                                size_t *mask_bytes, int16_t *values, uint32_t *n_values)
 {
     const __m512i first = _mm512_loadu_si512(first_half), second = _mm512_loadu_si512(second_half);
     struct leat_dc_writer dc = {.at = head + blocks, .fits = true};
@@ -26,7 +26,8 @@ TARGET static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *
     int16_t *value = values;
     for (uint32_t x = 0; x < blocks; x++, block += 64) {
         const __m512i upper = _mm512_loadu_si512(block), lower = _mm512_loadu_si512(block + 32);
-        const __m512i a = _mm512_permutex2var_epi16(upper, first, lower), b = _mm512_permutex2var_epi16(upper, second, lower);
+        const __m512i a = _mm512_permutex2var_epi16(upper, first, lower),
+                      b = _mm512_permutex2var_epi16(upper, second, lower);
         const __mmask32 of_a = _mm512_mask_test_epi16_mask(0xfffffffe, a, a), of_b = _mm512_test_epi16_mask(b, b);
         _mm512_storeu_si512(value, _mm512_maskz_compress_epi16(of_a, a));
         value += _mm_popcnt_u32(of_a);
@@ -77,8 +78,8 @@ TARGET static uint8_t *write_planes(int16_t *values, uint32_t n, uint8_t *out, u
     return out + 3 * plane;
 }
 
-TARGET static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t **byte_end, uint8_t *wides,
-                                 uint8_t **wide_end)
+TARGET static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t **byte_end,
+                                 uint8_t *wides, uint8_t **wide_end)
 {
     const __m512i base = _mm512_set1_epi16(LEAT_FAST_NIBBLE_BASE), escape = _mm512_set1_epi16(LEAT_FAST_NIBBLE_ESCAPE);
     uint8_t *byte = bytes, *wide = wides;
@@ -88,8 +89,10 @@ TARGET static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, ui
         const __m512i nibble = _mm512_min_epu16(above, escape);
         const __mmask32 more = _mm512_cmpge_epu16_mask(above, escape);
         const __mmask32 much = _mm512_cmpge_epu16_mask(magnitude, _mm512_set1_epi16(LEAT_FAST_BYTE_ESCAPE));
-        _mm_storeu_si128((__m128i *)(void *)(out + i / 2), _mm512_cvtepi32_epi8(_mm512_or_si512(nibble, _mm512_srli_epi32(nibble, 12))));
-        _mm256_storeu_si256((__m256i *)(void *)byte, _mm256_maskz_compress_epi8(more, _mm512_cvtusepi16_epi8(magnitude)));
+        _mm_storeu_si128((__m128i *)(void *)(out + i / 2),
+                         _mm512_cvtepi32_epi8(_mm512_or_si512(nibble, _mm512_srli_epi32(nibble, 12))));
+        _mm256_storeu_si256((__m256i *)(void *)byte,
+                            _mm256_maskz_compress_epi8(more, _mm512_cvtusepi16_epi8(magnitude)));
         byte += _mm_popcnt_u32(more);
         if (much) {
             _mm512_storeu_si512(wide, _mm512_maskz_compress_epi16(much, magnitude));

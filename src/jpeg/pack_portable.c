@@ -1,18 +1,20 @@
 /* The steps of packing a row of the decode-fast form (pack_row.h) in plain C. */
 #include "jpeg/pack_row.h"
 
-/* Where four coefficients that stand side by side are in a mask, by which of them are not 0; the arguments are their places in zigzag
- * order. */
+/* Where four coefficients that stand side by side are in a mask, by which of them are not 0; the arguments are their
+ * places in zigzag order. */
 #define AT(k, which, bit) ((k) > 0 && (which) >> (bit)&1 ? UINT64_C(1) << ((k) > 0 ? (k)-1 : 0) : 0)
 #define OF(a, b, c, d, which) AT(a, which, 0) | AT(b, which, 1) | AT(c, which, 2) | AT(d, which, 3)
-#define OF4(a, b, c, d, which) OF(a, b, c, d, which), OF(a, b, c, d, (which) + 1), OF(a, b, c, d, (which) + 2), OF(a, b, c, d, (which) + 3)
-#define FOUR(a, b, c, d)                                                                                                                   \
-    {                                                                                                                                      \
-        OF4(a, b, c, d, 0), OF4(a, b, c, d, 4), OF4(a, b, c, d, 8), OF4(a, b, c, d, 12)                                                    \
+#define OF4(a, b, c, d, which)                                                                                         \
+    OF(a, b, c, d, which), OF(a, b, c, d, (which) + 1), OF(a, b, c, d, (which) + 2), OF(a, b, c, d, (which) + 3)
+#define FOUR(a, b, c, d)                                                                                               \
+    {                                                                                                                  \
+        OF4(a, b, c, d, 0), OF4(a, b, c, d, 4), OF4(a, b, c, d, 8), OF4(a, b, c, d, 12)                                \
     }
 const uint64_t leat_jpeg_in_mask[16][16] = {
-    FOUR(0, 1, 5, 6),     FOUR(14, 15, 27, 28), FOUR(2, 4, 7, 13),    FOUR(16, 26, 29, 42), FOUR(3, 8, 12, 17),   FOUR(25, 30, 41, 43),
-    FOUR(9, 11, 18, 24),  FOUR(31, 40, 44, 53), FOUR(10, 19, 23, 32), FOUR(39, 45, 52, 54), FOUR(20, 22, 33, 38), FOUR(46, 51, 55, 60),
+    FOUR(0, 1, 5, 6),     FOUR(14, 15, 27, 28), FOUR(2, 4, 7, 13),    FOUR(16, 26, 29, 42),
+    FOUR(3, 8, 12, 17),   FOUR(25, 30, 41, 43), FOUR(9, 11, 18, 24),  FOUR(31, 40, 44, 53),
+    FOUR(10, 19, 23, 32), FOUR(39, 45, 52, 54), FOUR(20, 22, 33, 38), FOUR(46, 51, 55, 60),
     FOUR(21, 34, 37, 47), FOUR(50, 56, 59, 61), FOUR(35, 36, 48, 49), FOUR(57, 58, 62, 63),
 };
 
@@ -23,14 +25,15 @@ static inline uint64_t mask_of(const int16_t *block)
     uint64_t ones = 0;
     for (unsigned i = 0; i < 16; i++) {
         const uint64_t four = leat_get_u64(block + 4 * i), not_0 = (((four & ~high) + ~high) | four) & high;
-        ones |= leat_jpeg_in_mask[i][not_0 * UINT64_C(0x0000200040008001) >> 60]; /* bits 15, 31, 47, 63 to 60, 61, 62, 63 */
+        ones |= leat_jpeg_in_mask[i][not_0 * UINT64_C(0x0000200040008001) >>
+                                     60]; /* bits 15, 31, 47, 63 to 60, 61, 62, 63 */
     }
     return ones;
 }
 
 /* Heads, DC bits and masks of a row, and its coefficients other than 0. False: a DC difference needs 16 bits. */
-static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *head, uint8_t **end, uint8_t *mask, size_t *mask_bytes,
-                         int16_t *values, uint32_t *n_values)
+static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *head, uint8_t **end, uint8_t *mask,
+                         size_t *mask_bytes, int16_t *values, uint32_t *n_values)
 {
     struct leat_dc_writer dc = {.at = head + blocks, .fits = true};
     uint32_t n = 0;
@@ -74,7 +77,8 @@ static uint8_t *write_planes(int16_t *values, uint32_t n, uint8_t *out, uint16_t
         for (unsigned i = 0; i < 64; i += 8) {
             lanes v;
             memcpy(&v, values + g + i, 16);
-            const lanes negative = (lanes)((v >> 15) * 0xffff), magnitude = (v ^ negative) - negative, less = magnitude - 1;
+            const lanes negative = (lanes)((v >> 15) * 0xffff), magnitude = (v ^ negative) - negative,
+                        less = magnitude - 1;
             const lanes above_2 = (lanes)(less > 1), above_3 = (lanes)(less > 2);
             sign |= gather(negative) << i;
             a |= gather((lanes)(less == 1) | above_3) << i;
@@ -93,8 +97,8 @@ static uint8_t *write_planes(int16_t *values, uint32_t n, uint8_t *out, uint16_t
     return out + 3 * plane;
 }
 
-static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t **byte_end, uint8_t *wides,
-                          uint8_t **wide_end)
+static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t **byte_end,
+                          uint8_t *wides, uint8_t **wide_end)
 {
     uint8_t *byte = bytes, *wide = wides;
     escapes[n] = LEAT_FAST_NIBBLE_BASE; /* the half of a byte that an odd number leaves is 0 */

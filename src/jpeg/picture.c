@@ -11,7 +11,8 @@
  * two samples, or the scale is 1/8.
  *
  * Smooth doubling looks at the samples beside. Inside the image these are the real ones, also where they lie beyond the
- * box; at its edges the edge's own. A component's blocks may reach beyond the image; what they hold there is never seen.
+ * box; at its edges the edge's own. A component's blocks may reach beyond the image; what they hold there is never
+ * seen.
  *
  * A ring holds rows of blocks: those of all rows of MCUs that are asked for at once and the one before, of which
  * upsampling and pixels that wait for the row below them may need the last row of samples.
@@ -105,7 +106,7 @@ void leat_jpeg_picture_trim(struct leat_jpeg_picture *picture)
     picture->room = 0;
 }
 
-/* ---- what a box needs --------------------------------------------------------------------------------------------- */
+/* ---- what a box needs ------------------------------------------------------------------------ */
 
 static uint32_t ceil_div(uint64_t a, uint64_t b)
 {
@@ -114,11 +115,13 @@ static uint32_t ceil_div(uint64_t a, uint64_t b)
 
 static void plan_plane(struct leat_jpeg_picture *p, const struct leat_jpeg_frame *frame, unsigned c, unsigned least)
 {
-    static const uint64_t needed[9] = {[1] = LEAT_JPEG_NEEDED1, [2] = LEAT_JPEG_NEEDED2, [4] = LEAT_JPEG_NEEDED4, [8] = LEAT_JPEG_NEEDED8};
+    static const uint64_t needed[9] = {
+        [1] = LEAT_JPEG_NEEDED1, [2] = LEAT_JPEG_NEEDED2, [4] = LEAT_JPEG_NEEDED4, [8] = LEAT_JPEG_NEEDED8};
     const struct leat_jpeg_component *from = &frame->component[c];
     struct plane *plane = &p->plane[c];
     unsigned size = least;
-    while (size < 8 && (frame->max_h * least) % (from->h * size * 2) == 0 && (frame->max_v * least) % (from->v * size * 2) == 0)
+    while (size < 8 && (frame->max_h * least) % (from->h * size * 2) == 0 &&
+           (frame->max_v * least) % (from->v * size * 2) == 0)
         size *= 2;
     *plane = (struct plane){
         .size = size,
@@ -144,7 +147,8 @@ static void plan_plane(struct leat_jpeg_picture *p, const struct leat_jpeg_frame
 }
 
 /* The samples that pixels [from, from + n) look at, in one direction: [*first, *end). */
-static void range(uint32_t from, uint32_t n, unsigned pixels, bool smooth, uint32_t samples, uint32_t *first, uint32_t *end)
+static void range(uint32_t from, uint32_t n, unsigned pixels, bool smooth, uint32_t samples, uint32_t *first,
+                  uint32_t *end)
 {
     const uint32_t last = from + n - 1;
     *first = from / pixels;
@@ -180,7 +184,7 @@ static void plan_box(struct leat_jpeg_picture *p, uint32_t x, uint32_t y, uint32
     p->most = p->end - p->next < LEAT_JPEG_ROWS_AT_ONCE ? p->end - p->next : LEAT_JPEG_ROWS_AT_ONCE;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Sets aside a * b * c bytes and PAD more, and says where. */
 static bool set_aside(uint64_t *total, uint64_t a, uint64_t b, uint64_t c, uint64_t *at)
@@ -237,7 +241,9 @@ uint64_t leat_jpeg_picture_most_bytes(const struct leat_jpeg_frame *frame)
     for (unsigned c = 0; c < frame->n_components; c++) {
         const struct leat_jpeg_component *component = &frame->component[c];
         const uint64_t blocks = (uint64_t)component->blocks_w * component->v;
-        total += (uint64_t)(LEAT_JPEG_ROWS_AT_ONCE * component->v + 1) * 8 * ((uint64_t)component->blocks_w * 8 + 4 * PAD) + 2 * PAD;
+        total +=
+            (uint64_t)(LEAT_JPEG_ROWS_AT_ONCE * component->v + 1) * 8 * ((uint64_t)component->blocks_w * 8 + 4 * PAD) +
+            2 * PAD;
         total += width + 256 + 2 * PAD;
         total += LEAT_JPEG_ROWS_AT_ONCE * (blocks * (64 * sizeof(int16_t) + 1) + 4 * PAD);
     }
@@ -254,14 +260,14 @@ static int reserve(struct leat_jpeg_picture *p, struct leat_error *error)
         p->memory = leat_alloc((size_t)bytes);
         p->room = p->memory ? (size_t)bytes : 0;
         if (!p->memory)
-            return leat_fail(error, LEAT_E_NOMEM, "JPEG: %llu bytes for rows of %u pixels could not be had", (unsigned long long)bytes,
-                             p->w);
+            return leat_fail(error, LEAT_E_NOMEM, "JPEG: %llu bytes for rows of %u pixels could not be had",
+                             (unsigned long long)bytes, p->w);
     }
     place(p, p->memory + (-(uintptr_t)p->memory & (PAD - 1)), &bytes);
     return LEAT_OK;
 }
 
-/* ---- begin -------------------------------------------------------------------------------------------------------- */
+/* ---- begin ----------------------------------------------------------------------------------- */
 
 /* Whether Cb and Cr are both sampled so that a kernel upsamples them on the way. */
 static void choose(struct leat_jpeg_picture *p)
@@ -278,8 +284,9 @@ static void choose(struct leat_jpeg_picture *p)
         p->fused = b->smooth_down ? p->pixels->ycc_h2v2 : p->pixels->ycc_h2v1;
 }
 
-int leat_jpeg_picture_begin(struct leat_jpeg_picture *p, const struct leat_jpeg_frame *frame, struct leat_jpeg_source *source,
-                            unsigned denominator, bool gray, uint32_t x, uint32_t y, uint32_t w, uint32_t h, struct leat_error *error)
+int leat_jpeg_picture_begin(struct leat_jpeg_picture *p, const struct leat_jpeg_frame *frame,
+                            struct leat_jpeg_source *source, unsigned denominator, bool gray, uint32_t x, uint32_t y,
+                            uint32_t w, uint32_t h, struct leat_error *error)
 {
     p->source = source;
     p->colour = frame->colour;
@@ -305,7 +312,7 @@ int leat_jpeg_picture_begin(struct leat_jpeg_picture *p, const struct leat_jpeg_
     return reserve(p, error);
 }
 
-/* ---- rows --------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static uint8_t *block_row(const struct plane *plane, uint32_t block_y)
 {

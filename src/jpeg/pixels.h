@@ -24,8 +24,8 @@
 
 #include "base/cpu.h"
 
-/* Samples of a component for n pixels: row `at`, whose sample 0 is that of pixel 0, and for filters that look up or down
- * the row beside it. at[-1] and the sample behind the last one must be there for filters that look sideways. */
+/* Samples of a component for n pixels: row `at`, whose sample 0 is that of pixel 0, and for filters that look up or
+ * down the row beside it. at[-1] and the sample behind the last one must be there for filters that look sideways. */
 struct leat_jpeg_samples {
     const uint8_t *at, *beside;
 };
@@ -48,8 +48,8 @@ struct leat_jpeg_pixels {
 
 /* Of samples that are repeated, pixel 0 being number `phase` of the `across` that in[0] becomes. */
 void leat_jpeg_repeat(const uint8_t *in, unsigned across, unsigned phase, size_t n, uint8_t *out);
-/* What is left of red, green and blue where `black` is printed over them, with Pillow's rounding: R K / 255. K is stored
- * inverted. CMYK has the complements of red, green and blue in their places (`inverted`). */
+/* What is left of red, green and blue where `black` is printed over them, with Pillow's rounding: R K / 255. K is
+ * stored inverted. CMYK has the complements of red, green and blue in their places (`inverted`). */
 void leat_jpeg_blacken(const uint8_t *black, bool inverted, size_t n, uint8_t *pixels);
 
 /* The functions of an instruction set; of a lower one where this build has no such. */

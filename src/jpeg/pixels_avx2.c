@@ -40,7 +40,8 @@ INLINE vec restore(vec v)
 INLINE vec pairs(const uint8_t *s, bool second)
 {
     const __m128i samples = _mm_loadu_si128((const __m128i *)(const void *)(s + (second ? 7 : -1)));
-    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(samples), _mm256_setr_epi64x(FOUR(0), FOUR(4), FOUR(2), FOUR(6)));
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(samples),
+                               _mm256_setr_epi64x(FOUR(0), FOUR(4), FOUR(2), FOUR(6)));
 }
 
 #include "jpeg/pixels_x86.h"

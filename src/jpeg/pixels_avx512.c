@@ -33,7 +33,8 @@ INLINE vec restore(vec v) /* a transposition of four by four is its own inverse 
     return transpose(v);
 }
 
-/* Four pixels take samples a - 1 to a + 2, which stand at a to a + 3 where the row is read from its neighbour on the left. */
+/* Four pixels take samples a - 1 to a + 2, which stand at a to a + 3 where the row is read from its neighbour on the
+ * left. */
 #define FOUR(a) ((int64_t)((a)*UINT64_C(0x0101010101010101) + UINT64_C(0x0302020102010100)))
 
 /* The pairs of 32 pixels in words: of the first half of each lane, or of the second. */

@@ -2,10 +2,10 @@
  * Upsampling and colours in portable C, in 16 bits wherever these suffice and without tables, so that a compiler can
  * make vectors of the loops.
  *
- * With x = Cr' the red difference is (91881 x + 2^15) >> 16, and 91881 = 2^16 + 26345: x, and the upper half of a product
- * of 2 x, halved with rounding. Blue is alike with 116130 = 2 * 2^16 - 14942. For green let n be what is subtracted
- * from Y: n = (22554 x + 46802 z + 2^15 - 1) >> 16 for x = Cb' and z = Cr'. Both factors are even, and halved they are
- * 44 * 256 + 13 and 91 * 256 + 105, so
+ * With x = Cr' the red difference is (91881 x + 2^15) >> 16, and 91881 = 2^16 + 26345: x, and the upper half of a
+ * product of 2 x, halved with rounding. Blue is alike with 116130 = 2 * 2^16 - 14942. For green let n be what is
+ * subtracted from Y: n = (22554 x + 46802 z + 2^15 - 1) >> 16 for x = Cb' and z = Cr'. Both factors are even, and
+ * halved they are 44 * 256 + 13 and 91 * 256 + 105, so
  *
  *     n = ((44 x + 91 z) * 256 + 13 x + 105 z + 63 * 256 + 255) >> 15
  *       = (44 x + 91 z + 63 + ((13 x + 105 z + 255) >> 8)) >> 7
@@ -40,7 +40,8 @@ static inline int16_t clamp(int16_t v)
 typedef uint16_t __attribute__((may_alias, aligned(1))) pair;
 
 /* Samples, a group of each, to pixels. */
-static inline void interleave(const int16_t *restrict r, const int16_t *restrict g, const int16_t *restrict b, uint8_t *restrict out)
+static inline void interleave(const int16_t *restrict r, const int16_t *restrict g, const int16_t *restrict b,
+                              uint8_t *restrict out)
 {
     uint16_t rg[GROUP], bx[GROUP];
     for (unsigned i = 0; i < GROUP; i++) {
@@ -54,7 +55,8 @@ static inline void interleave(const int16_t *restrict r, const int16_t *restrict
     }
 }
 
-static inline void put(const uint8_t *restrict y, const uint8_t *restrict cb, const uint8_t *restrict cr, uint8_t *restrict out)
+static inline void put(const uint8_t *restrict y, const uint8_t *restrict cb, const uint8_t *restrict cr,
+                       uint8_t *restrict out)
 {
     int16_t r[GROUP], g[GROUP], b[GROUP];
     for (unsigned i = 0; i < GROUP; i++) {
@@ -85,7 +87,8 @@ static inline void double_row(const uint8_t *restrict s, uint8_t *restrict out)
     pair *p = (pair *)(void *)out;
     for (int i = 0; i < GROUP / 2; i++) {
         const uint16_t near = (uint16_t)(3 * s[i]);
-        const uint16_t even = (uint16_t)((uint16_t)(near + s[i - 1] + 1) >> 2), odd = (uint16_t)((uint16_t)(near + s[i + 1] + 2) >> 2);
+        const uint16_t even = (uint16_t)((uint16_t)(near + s[i - 1] + 1) >> 2),
+                       odd = (uint16_t)((uint16_t)(near + s[i + 1] + 2) >> 2);
         p[i] = (uint16_t)(even | odd << 8);
     }
 }
@@ -98,7 +101,8 @@ static inline void double_both(const uint8_t *restrict s, const uint8_t *restric
         sum[i] = (uint16_t)(3 * s[i - 1] + t[i - 1]);
     for (int i = 0; i < GROUP / 2; i++) {
         const uint16_t near = (uint16_t)(3 * sum[i + 1]);
-        const uint16_t even = (uint16_t)((uint16_t)(near + sum[i] + 8) >> 4), odd = (uint16_t)((uint16_t)(near + sum[i + 2] + 7) >> 4);
+        const uint16_t even = (uint16_t)((uint16_t)(near + sum[i] + 8) >> 4),
+                       odd = (uint16_t)((uint16_t)(near + sum[i + 2] + 7) >> 4);
         p[i] = (uint16_t)(even | odd << 8);
     }
 }

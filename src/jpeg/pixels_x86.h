@@ -1,5 +1,6 @@
 /*
- * Upsampling and colours with vectors, said once for both widths: included by pixels_avx2.c and pixels_avx512.c, which define
+ * Upsampling and colours with vectors, said once for both widths: included by pixels_avx2.c and pixels_avx512.c, which
+ * define
  *
  *     WIDTH, vec, V(f)      samples in a register, its type, and the intrinsic function f of it
  *     TARGET, INLINE        what functions are compiled for
@@ -19,8 +20,9 @@
  *     of a register of 32 samples     0 2 4 6 | 1 3 5 7
  *     after both steps                0 1 | 2 3 | 4 5 | 6 7                           four registers of 8 pixels
  *
- * Upsampling: each pixel of a doubled row lies between two samples that stand side by side, so a permutation of bytes gives
- * every pixel its pair, at once in the transposed order, and one multiplication adds up 1 and 3 parts of it, or 3 and 1.
+ * Upsampling: each pixel of a doubled row lies between two samples that stand side by side, so a permutation of bytes
+ * gives every pixel its pair, at once in the transposed order, and one multiplication adds up 1 and 3 parts of it, or 3
+ * and 1.
  */
 
 /* Pixels, transposed, to memory. */
@@ -100,8 +102,8 @@ TARGET static void ycc_h2v2(const uint8_t *y, const struct leat_jpeg_samples chr
 {
     const struct leat_jpeg_samples cb = chroma[0], cr = chroma[1];
     for (size_t i = 0; i < n; i += WIDTH)
-        put(transpose(load(y + i)), double_both(cb.at + i / 2, cb.beside + i / 2), double_both(cr.at + i / 2, cr.beside + i / 2),
-            out + 4 * i);
+        put(transpose(load(y + i)), double_both(cb.at + i / 2, cb.beside + i / 2),
+            double_both(cr.at + i / 2, cr.beside + i / 2), out + 4 * i);
 }
 
 TARGET static void h2v1(const struct leat_jpeg_samples *in, size_t n, uint8_t *out)

@@ -1,7 +1,7 @@
 /*
  * Packing the row index. A row costs a place (its distance from the row before, in bits) and the predictors (their
- * distances), each as a number of as few bytes as it needs: about seven bytes a row of a colour photo. Where that is more than the
- * photo can afford, every second, third ... row is kept.
+ * distances), each as a number of as few bytes as it needs: about seven bytes a row of a colour photo. Where that is
+ * more than the photo can afford, every second, third ... row is kept.
  */
 #include "jpeg/rows.h"
 
@@ -33,7 +33,7 @@ void leat_jpeg_rows_destroy(struct leat_jpeg_rows *rows)
     *rows = (struct leat_jpeg_rows){0};
 }
 
-/* ---- numbers -------------------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static uint8_t *put(uint8_t *p, uint64_t v)
 {
@@ -88,7 +88,7 @@ bool leat_jpeg_rows_whole(const uint8_t *packed, size_t length)
     return length > CHECKSUM_BYTES && checksum_holds(packed, length);
 }
 
-/* ---- packing -------------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 /* With the distances between every `every`-th of the rows given. */
 static size_t pack_every(const struct leat_jpeg_rows *rows, unsigned n_components, uint32_t every, uint8_t *out)
@@ -106,8 +106,8 @@ static size_t pack_every(const struct leat_jpeg_rows *rows, unsigned n_component
     return (size_t)(p - out);
 }
 
-int leat_jpeg_rows_pack(struct leat_jpeg_rows *rows, const struct leat_jpeg_frame *frame, uint64_t photo_bytes, uint8_t **packed,
-                        size_t *length)
+int leat_jpeg_rows_pack(struct leat_jpeg_rows *rows, const struct leat_jpeg_frame *frame, uint64_t photo_bytes,
+                        uint8_t **packed, size_t *length)
 {
     *packed = NULL;
     *length = 0;
@@ -135,7 +135,7 @@ int leat_jpeg_rows_pack(struct leat_jpeg_rows *rows, const struct leat_jpeg_fram
     return LEAT_OK;
 }
 
-/* ---- unpacking ------------------------------------------------------------------------------------------------------ */
+/* ---- unpacking ------------------------------------------------------------------------------- */
 
 /* The state before MCU m: how many MCUs are left to the next marker, where there is one every `interval`. */
 static uint32_t left_to_restart(uint64_t m, uint32_t interval)
@@ -143,14 +143,14 @@ static uint32_t left_to_restart(uint64_t m, uint32_t interval)
     return interval ? interval - (uint32_t)(m % interval) : 0;
 }
 
-bool leat_jpeg_rows_unpack(struct leat_jpeg_rows *rows, const struct leat_jpeg_frame *frame, const uint8_t *packed, size_t length,
-                           uint64_t scan_bytes)
+bool leat_jpeg_rows_unpack(struct leat_jpeg_rows *rows, const struct leat_jpeg_frame *frame, const uint8_t *packed,
+                           size_t length, uint64_t scan_bytes)
 {
     uint64_t every, interval;
     const uint8_t *p = packed + CHECKSUM_BYTES, *end = packed + length;
     rows->n = 0;
-    if (!leat_jpeg_rows_whole(packed, length) || !get(&p, end, &every) || !get(&p, end, &interval) || !every || every >= frame->mcus_h ||
-        interval > UINT16_MAX)
+    if (!leat_jpeg_rows_whole(packed, length) || !get(&p, end, &every) || !get(&p, end, &interval) || !every ||
+        every >= frame->mcus_h || interval > UINT16_MAX)
         return false;
     const uint32_t n = (uint32_t)((frame->mcus_h + every - 1) / every);
     if ((size_t)(end - p) < (n - 1) * (size_t)(1 + frame->n_components)) /* before memory is spent on it */

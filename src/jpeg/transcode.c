@@ -1,9 +1,10 @@
 /*
  * libjpeg as reader of all coefficients, and as writer of arithmetic scans.
  *
- * The reader treats libjpeg's warnings as errors, as the decoder does (op/decode_libjpeg.c), so that what is taken apart is
- * what decodes. The writer is given the scans, the conditioning and the restart interval of the file; libjpeg makes padding
- * blocks of its own, so a file whose encoder made others does not come out the same, which the caller finds by comparing.
+ * The reader treats libjpeg's warnings as errors, as the decoder does (op/decode_libjpeg.c), so that what is taken
+ * apart is what decodes. The writer is given the scans, the conditioning and the restart interval of the file; libjpeg
+ * makes padding blocks of its own, so a file whose encoder made others does not come out the same, which the caller
+ * finds by comparing.
  */
 #include "jpeg/transcode.h"
 
@@ -15,7 +16,7 @@
 
 #include <jerror.h>
 
-/* ---- reading ------------------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct reader {
     struct jpeg_decompress_struct cinfo;
@@ -29,14 +30,15 @@ static int read_failed(const struct reader *r, struct leat_error *error)
 {
     const struct leat_jpeg_trouble *t = &r->trouble;
     if (leat_jpeg_trouble_is_memory(t))
-        return leat_fail(error, LEAT_E_NOMEM, "JPEG: memory to take apart a photo of %u x %u could not be had", r->cinfo.image_width,
-                         r->cinfo.image_height);
+        return leat_fail(error, LEAT_E_NOMEM, "JPEG: memory to take apart a photo of %u x %u could not be had",
+                         r->cinfo.image_width, r->cinfo.image_height);
     if (t->errors.msg_code == JERR_SOF_UNSUPPORTED || t->errors.msg_code == JERR_BAD_PRECISION)
         return leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: %s", t->words);
     if (!r->input.source.next_input_byte)
         return leat_fail(error, LEAT_E_DECODE, "JPEG: %s; the photo is damaged: replace it, or leave it out", t->words);
     int64_t offset = r->input.source.next_input_byte - r->data;
-    leat_fail(error, LEAT_E_DECODE, "JPEG: %s, at about byte %lld of %zu; the photo is damaged: replace it, or leave it out", t->words,
+    leat_fail(error, LEAT_E_DECODE,
+              "JPEG: %s, at about byte %lld of %zu; the photo is damaged: replace it, or leave it out", t->words,
               (long long)offset, r->length);
     leat_error_at_file(error, NULL, offset);
     return LEAT_E_DECODE;
@@ -54,7 +56,8 @@ static void copy_out(struct reader *r, jvirt_barray_ptr *arrays, struct leat_jpe
     }
 }
 
-/* The usual photo by our own decoder; what that does not know, or finds fault with, by libjpeg. False: scans are missing. */
+/* The usual photo by our own decoder; what that does not know, or finds fault with, by libjpeg. False: scans are
+ * missing. */
 static bool read_coefficients(struct reader *r, struct leat_jpeg_huffman *huffman, struct leat_jpeg_coefficients *to)
 {
     if (leat_jpeg_huffman_knows(huffman, &r->cinfo, &to->frame) && leat_jpeg_huffman_read_all(huffman, to->of))
@@ -84,12 +87,15 @@ int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data
     jpeg_read_header(&r.cinfo, TRUE);
     struct leat_jpeg_frame frame;
     if (!leat_jpeg_frame_of(&r.cinfo, &frame)) {
-        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: components or sampling factors that only libjpeg-turbo decodes");
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED,
+                       "JPEG: components or sampling factors that only libjpeg-turbo decodes");
         goto out;
     }
     if (leat_jpeg_promises_too_much(&r.cinfo, length)) {
-        rc = leat_fail(error, LEAT_E_DECODE,
-                       "JPEG: the file ends before the photo does, at byte %zu; the photo is damaged: replace it, or leave it out", length);
+        rc = leat_fail(
+            error, LEAT_E_DECODE,
+            "JPEG: the file ends before the photo does, at byte %zu; the photo is damaged: replace it, or leave it out",
+            length);
         goto out;
     }
     struct leat_jpeg_source *source = NULL;
@@ -97,18 +103,20 @@ int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data
         (void)leat_jpeg_huffman_begin(huffman, NULL, 0, &source);
     rc = leat_jpeg_coefficients_reserve_row(coefficients, &frame, source);
     if (rc == LEAT_E_UNSUPPORTED)
-        leat_fail(error, rc, "JPEG: its coefficients take more than %u MiB", (unsigned)(LEAT_JPEG_MAX_COEFFICIENT_BYTES >> 20));
+        leat_fail(error, rc, "JPEG: its coefficients take more than %u MiB",
+                  (unsigned)(LEAT_JPEG_MAX_COEFFICIENT_BYTES >> 20));
     else if (rc)
-        leat_fail(error, rc, "memory for the coefficients of a photo of %u x %u could not be had", frame.width, frame.height);
+        leat_fail(error, rc, "memory for the coefficients of a photo of %u x %u could not be had", frame.width,
+                  frame.height);
     else if (!source && !read_coefficients(&r, huffman, coefficients))
-        rc =
-            leat_fail(error, LEAT_E_UNSUPPORTED, "JPEG: scans of a progressive photo are missing, and libjpeg smooths what they left open");
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED,
+                       "JPEG: scans of a progressive photo are missing, and libjpeg smooths what they left open");
 out:
     jpeg_destroy_decompress(&r.cinfo);
     return rc;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 struct writer {
     struct jpeg_compress_struct cinfo;
@@ -202,7 +210,8 @@ static void write_all(struct writer *w, const struct leat_jpeg_coefficients *fro
     jvirt_barray_ptr arrays[LEAT_JPEG_MAX_COMPONENTS];
     for (unsigned i = 0; i < from->frame.n_components; i++) {
         const struct leat_jpeg_component *component = &from->frame.component[i];
-        arrays[i] = c->mem->request_virt_barray((j_common_ptr)c, JPOOL_IMAGE, TRUE, component->blocks_w, component->blocks_h, component->v);
+        arrays[i] = c->mem->request_virt_barray((j_common_ptr)c, JPOOL_IMAGE, TRUE, component->blocks_w,
+                                                component->blocks_h, component->v);
     }
     jpeg_write_coefficients(c, arrays); /* makes the arrays */
     for (unsigned i = 0; i < from->frame.n_components; i++) {
@@ -216,8 +225,8 @@ static void write_all(struct writer *w, const struct leat_jpeg_coefficients *fro
     jpeg_finish_compress(c);
 }
 
-int leat_jpeg_transcode_write(const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *coefficients, size_t limit,
-                              uint8_t **out, size_t *out_length, struct leat_error *error)
+int leat_jpeg_transcode_write(const struct leat_jpeg_walk *walk, const struct leat_jpeg_coefficients *coefficients,
+                              size_t limit, uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     struct writer *w = leat_new(struct writer);
     if (!w || !(w->out = leat_alloc(w->room = 65536))) {
@@ -231,7 +240,8 @@ int leat_jpeg_transcode_write(const struct leat_jpeg_walk *walk, const struct le
     if (setjmp(w->trouble.jump)) {
         rc = leat_jpeg_trouble_is_memory(&w->trouble)
                  ? leat_fail(error, LEAT_E_NOMEM, "memory to put a photo together could not be had")
-                 : leat_fail(error, LEAT_E_CORRUPT, "a photo's arithmetic scans cannot be made again: %s", w->trouble.words);
+                 : leat_fail(error, LEAT_E_CORRUPT, "a photo's arithmetic scans cannot be made again: %s",
+                             w->trouble.words);
         goto out;
     }
     jpeg_create_compress(&w->cinfo);

@@ -1,10 +1,10 @@
 /*
  * Unpacking a row of the decode-fast form with AVX2.
  *
- * The steps are those of unpack_avx512.c. What AVX-512 calls an expansion (the next values, each to a place where a mask has a one) is a
- * shuffle of eight words here, looked up by eight bits of the mask. Coefficients of two blocks are brought from zigzag order to natural
- * order at a time, one in each half of a register: each row of eight is put together from the three to five registers that its
- * coefficients are spread over.
+ * The steps are those of unpack_avx512.c. What AVX-512 calls an expansion (the next values, each to a place where a
+ * mask has a one) is a shuffle of eight words here, looked up by eight bits of the mask. Coefficients of two blocks are
+ * brought from zigzag order to natural order at a time, one in each half of a register: each row of eight is put
+ * together from the three to five registers that its coefficients are spread over.
  */
 #include "jpeg/fast_row.h"
 
@@ -14,14 +14,16 @@
 /* No pdep: it takes hundreds of cycles on some machines that have AVX2. */
 #define TARGET LEAT_TARGET_AVX2
 
-/* For each mask of eight bits the shuffle that expands words: lane j is the n-th word where j is the n-th one, else 0. */
-#define ONES_BELOW(m, j)                                                                                                                   \
-    (((j) > 0 ? (m)&1 : 0) + ((j) > 1 ? (m) >> 1 & 1 : 0) + ((j) > 2 ? (m) >> 2 & 1 : 0) + ((j) > 3 ? (m) >> 3 & 1 : 0) +                  \
-     ((j) > 4 ? (m) >> 4 & 1 : 0) + ((j) > 5 ? (m) >> 5 & 1 : 0) + ((j) > 6 ? (m) >> 6 & 1 : 0))
+/* For each mask of eight bits the shuffle that expands words: lane j is the n-th word where j is the n-th one, else
+ * 0. */
+#define ONES_BELOW(m, j)                                                                                               \
+    (((j) > 0 ? (m)&1 : 0) + ((j) > 1 ? (m) >> 1 & 1 : 0) + ((j) > 2 ? (m) >> 2 & 1 : 0) +                             \
+     ((j) > 3 ? (m) >> 3 & 1 : 0) + ((j) > 4 ? (m) >> 4 & 1 : 0) + ((j) > 5 ? (m) >> 5 & 1 : 0) +                      \
+     ((j) > 6 ? (m) >> 6 & 1 : 0))
 #define LANE(m, j) (m) >> (j)&1 ? 2 * ONES_BELOW(m, j) : 0x80, (m) >> (j)&1 ? 2 * ONES_BELOW(m, j) + 1 : 0x80
-#define ROW1(m)                                                                                                                            \
-    {                                                                                                                                      \
-        LANE(m, 0), LANE(m, 1), LANE(m, 2), LANE(m, 3), LANE(m, 4), LANE(m, 5), LANE(m, 6), LANE(m, 7)                                     \
+#define ROW1(m)                                                                                                        \
+    {                                                                                                                  \
+        LANE(m, 0), LANE(m, 1), LANE(m, 2), LANE(m, 3), LANE(m, 4), LANE(m, 5), LANE(m, 6), LANE(m, 7)                 \
     }
 #define ROW4(m) ROW1(m), ROW1((m) + 1), ROW1((m) + 2), ROW1((m) + 3)
 #define ROW16(m) ROW4(m), ROW4((m) + 4), ROW4((m) + 8), ROW4((m) + 12)
@@ -44,8 +46,8 @@ TARGET static void unpack_escapes(const struct leat_jpeg_streams *s, uint16_t *e
         const __m128i a = _mm_unpacklo_epi8(low, high), b = _mm_unpackhi_epi8(low, high);
         _mm256_storeu_si256((__m256i *)(void *)escapes, _mm256_cvtepu8_epi16(_mm_add_epi8(a, base)));
         _mm256_storeu_si256((__m256i *)(void *)(escapes + 16), _mm256_cvtepu8_epi16(_mm_add_epi8(b, base)));
-        uint32_t more = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(a, fifteen)) | (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(b, fifteen))
-                                                                                      << 16;
+        uint32_t more = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(a, fifteen)) |
+                        (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(b, fifteen)) << 16;
         if (n - i < 32)
             more = _bzhi_u32(more, n - i);
         for (; more; more &= more - 1) {
@@ -61,7 +63,8 @@ TARGET static void unpack_escapes(const struct leat_jpeg_streams *s, uint16_t *e
 
 TARGET static void unpack_values(const struct leat_jpeg_streams *s, const uint16_t *escape, int16_t *values)
 {
-    const __m256i bit = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, INT16_MIN);
+    const __m256i bit =
+        _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, INT16_MIN);
     const __m256i one = _mm256_set1_epi16(1);
     escape += s->escapes_group - s->e0;
     for (uint32_t g = s->group; g < s->n1; g += 16, values += 16) {
@@ -69,7 +72,8 @@ TARGET static void unpack_values(const struct leat_jpeg_streams *s, const uint16
         const unsigned both = a16 & b16;
         const __m256i a = _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16((short)a16), bit), bit);
         const __m256i b = _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16((short)b16), bit), bit);
-        const __m256i sign = _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16((short)leat_get_u16(s->sign + g / 8)), bit), bit);
+        const __m256i sign =
+            _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16((short)leat_get_u16(s->sign + g / 8)), bit), bit);
         const __m128i first = expand(escape, both & 255);
         escape += _mm_popcnt_u32(both & 255);
         const __m256i large = _mm256_inserti128_si256(_mm256_castsi128_si256(first), expand(escape, both >> 8), 1);
@@ -82,10 +86,12 @@ TARGET static void unpack_values(const struct leat_jpeg_streams *s, const uint16
 
 /* ---- zigzag order to natural order, of two blocks ---- */
 
-/* Octet i holds coefficients 8i + 1 to 8i + 8 of each block. PICK(i, k ...): the shuffle of octet i for a row of natural order whose
- * coefficients are k ...: zero where one is in another octet. */
-#define BYTES(i, k) ((k)-1) / 8 == (i) && (k) > 0 ? 2 * (((k)-1) % 8) : -128, ((k)-1) / 8 == (i) && (k) > 0 ? 2 * (((k)-1) % 8) + 1 : -128
-#define HALF(i, a, b, c, d, e, f, g, h)                                                                                                    \
+/* Octet i holds coefficients 8i + 1 to 8i + 8 of each block. PICK(i, k ...): the shuffle of octet i for a row of
+ * natural order whose coefficients are k ...: zero where one is in another octet. */
+#define BYTES(i, k)                                                                                                    \
+    ((k)-1) / 8 == (i) && (k) > 0 ? 2 * (((k)-1) % 8) : -128,                                                          \
+        ((k)-1) / 8 == (i) && (k) > 0 ? 2 * (((k)-1) % 8) + 1 : -128
+#define HALF(i, a, b, c, d, e, f, g, h)                                                                                \
     BYTES(i, a), BYTES(i, b), BYTES(i, c), BYTES(i, d), BYTES(i, e), BYTES(i, f), BYTES(i, g), BYTES(i, h)
 #define PICK(i, ...) _mm256_shuffle_epi8(octet[i], _mm256_setr_epi8(HALF(i, __VA_ARGS__), HALF(i, __VA_ARGS__)))
 #define OR _mm256_or_si256
@@ -98,8 +104,8 @@ TARGET static void unpack_values(const struct leat_jpeg_streams *s, const uint16
 #define R6 21, 34, 37, 47, 50, 56, 59, 61
 #define R7 35, 36, 48, 49, 57, 58, 62, 63
 
-TARGET static inline __m256i octet_of(const int16_t *first, uint64_t ones_of_first, const int16_t *second, uint64_t ones_of_second,
-                                      unsigned i)
+TARGET static inline __m256i octet_of(const int16_t *first, uint64_t ones_of_first, const int16_t *second,
+                                      uint64_t ones_of_second, unsigned i)
 {
     const __m128i a = expand(first + _mm_popcnt_u64(_bzhi_u64(ones_of_first, 8 * i)), ones_of_first >> 8 * i & 255);
     const __m128i b = expand(second + _mm_popcnt_u64(_bzhi_u64(ones_of_second, 8 * i)), ones_of_second >> 8 * i & 255);
@@ -113,8 +119,8 @@ TARGET static inline void store_row(__m256i row, int16_t *first, int16_t *second
 }
 
 /* Two blocks, of which the coefficients other than 0 stand at `first` and `second`. */
-TARGET static inline void place_two(const int16_t *first, uint64_t ones_of_first, const int16_t *second, uint64_t ones_of_second,
-                                    int16_t *out, int16_t *out_second)
+TARGET static inline void place_two(const int16_t *first, uint64_t ones_of_first, const int16_t *second,
+                                    uint64_t ones_of_second, int16_t *out, int16_t *out_second)
 {
     __m256i octet[8];
     octet[0] = octet_of(first, ones_of_first, second, ones_of_second, 0);
@@ -127,16 +133,21 @@ TARGET static inline void place_two(const int16_t *first, uint64_t ones_of_first
     octet[7] = octet_of(first, ones_of_first, second, ones_of_second, 7);
     store_row(OR(OR(PICK(0, R0), PICK(1, R0)), PICK(3, R0)), out, out_second);
     store_row(OR(OR(PICK(0, R1), PICK(1, R1)), OR(PICK(3, R1), PICK(5, R1))), out + 8, out_second + 8);
-    store_row(OR(OR(OR(PICK(0, R2), PICK(1, R2)), OR(PICK(2, R2), PICK(3, R2))), PICK(5, R2)), out + 16, out_second + 16);
-    store_row(OR(OR(OR(PICK(1, R3), PICK(2, R3)), OR(PICK(3, R3), PICK(4, R3))), OR(PICK(5, R3), PICK(6, R3))), out + 24, out_second + 24);
-    store_row(OR(OR(OR(PICK(1, R4), PICK(2, R4)), OR(PICK(3, R4), PICK(4, R4))), OR(PICK(5, R4), PICK(6, R4))), out + 32, out_second + 32);
-    store_row(OR(OR(OR(PICK(2, R5), PICK(4, R5)), OR(PICK(5, R5), PICK(6, R5))), PICK(7, R5)), out + 40, out_second + 40);
-    store_row(OR(OR(OR(PICK(2, R6), PICK(4, R6)), OR(PICK(5, R6), PICK(6, R6))), PICK(7, R6)), out + 48, out_second + 48);
+    store_row(OR(OR(OR(PICK(0, R2), PICK(1, R2)), OR(PICK(2, R2), PICK(3, R2))), PICK(5, R2)), out + 16,
+              out_second + 16);
+    store_row(OR(OR(OR(PICK(1, R3), PICK(2, R3)), OR(PICK(3, R3), PICK(4, R3))), OR(PICK(5, R3), PICK(6, R3))),
+              out + 24, out_second + 24);
+    store_row(OR(OR(OR(PICK(1, R4), PICK(2, R4)), OR(PICK(3, R4), PICK(4, R4))), OR(PICK(5, R4), PICK(6, R4))),
+              out + 32, out_second + 32);
+    store_row(OR(OR(OR(PICK(2, R5), PICK(4, R5)), OR(PICK(5, R5), PICK(6, R5))), PICK(7, R5)), out + 40,
+              out_second + 40);
+    store_row(OR(OR(OR(PICK(2, R6), PICK(4, R6)), OR(PICK(5, R6), PICK(6, R6))), PICK(7, R6)), out + 48,
+              out_second + 48);
     store_row(OR(OR(PICK(4, R7), PICK(5, R7)), OR(PICK(6, R7), PICK(7, R7))), out + 56, out_second + 56);
 }
 
-TARGET static bool place(const struct leat_jpeg_streams *s, uint32_t n, const uint8_t *head, const int16_t *dc, const int16_t *value,
-                         int16_t *out, uint8_t *last)
+TARGET static bool place(const struct leat_jpeg_streams *s, uint32_t n, const uint8_t *head, const int16_t *dc,
+                         const int16_t *value, int16_t *out, uint8_t *last)
 {
     int16_t unused[64] __attribute__((aligned(64)));
     const uint8_t *mask = s->mask;
@@ -161,8 +172,9 @@ TARGET static bool place(const struct leat_jpeg_streams *s, uint32_t n, const ui
     return !(all >> 63);
 }
 
-TARGET bool leat_jpeg_unpack_row_avx2(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1, bool dc_only,
-                                      const struct leat_jpeg_fast_scratch *scratch, int16_t *out, uint8_t *last)
+TARGET bool leat_jpeg_unpack_row_avx2(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
+                                      bool dc_only, const struct leat_jpeg_fast_scratch *scratch, int16_t *out,
+                                      uint8_t *last)
 {
     struct leat_jpeg_streams s;
     uint32_t mask_bytes_before, mask_bytes;

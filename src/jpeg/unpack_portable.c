@@ -1,6 +1,6 @@
 /*
- * Unpacking a row of the decode-fast form in plain C: numbers above 3, then all coefficients other than 0 with their signs, eight at a
- * time by arithmetic on the bytes of a word, then each to its place.
+ * Unpacking a row of the decode-fast form in plain C: numbers above 3, then all coefficients other than 0 with their
+ * signs, eight at a time by arithmetic on the bytes of a word, then each to its place.
  */
 #include "jpeg/fast_row.h"
 
@@ -40,7 +40,8 @@ static void unpack_values(const struct leat_jpeg_streams *s, const uint16_t *esc
     for (uint32_t g = s->group; g < s->n1; g += 64, values += 64) {
         for (unsigned i = 0; i < 64; i += 8) {
             const uint64_t minus = spread(s->sign[(g + i) / 8]);
-            const uint64_t magnitudes = UINT64_C(0x0101010101010101) + spread(s->a[(g + i) / 8]) + 2 * spread(s->b[(g + i) / 8]);
+            const uint64_t magnitudes =
+                UINT64_C(0x0101010101010101) + spread(s->a[(g + i) / 8]) + 2 * spread(s->b[(g + i) / 8]);
             const uint64_t bytes = (magnitudes ^ minus * 255) + minus;
             int8_t small[8];
             memcpy(small, &bytes, 8);
@@ -56,8 +57,9 @@ static void unpack_values(const struct leat_jpeg_streams *s, const uint16_t *esc
     }
 }
 
-bool leat_jpeg_unpack_row_portable(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1, bool dc_only,
-                                   const struct leat_jpeg_fast_scratch *scratch, int16_t *out, uint8_t *last)
+bool leat_jpeg_unpack_row_portable(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
+                                   bool dc_only, const struct leat_jpeg_fast_scratch *scratch, int16_t *out,
+                                   uint8_t *last)
 {
     struct leat_jpeg_streams s;
     uint32_t mask_bytes_before, mask_bytes;

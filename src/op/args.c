@@ -38,8 +38,8 @@ void leat_args_double(struct leat_args *args, const char *name, double low, doub
 {
     *out = fallback;
     if (leat_args_doubles(args, name, 1, 1, out) && (*out < low || *out > high) && !args->status)
-        args->status = leat_fail(args->error, LEAT_E_INVALID, "%s: %s must lie between %g and %g, not %g.", args->operator_type, name, low,
-                                 high, *out);
+        args->status = leat_fail(args->error, LEAT_E_INVALID, "%s: %s must lie between %g and %g, not %g.",
+                                 args->operator_type, name, low, high, *out);
 }
 
 unsigned leat_args_doubles(struct leat_args *args, const char *name, unsigned low, unsigned high, double *out)
@@ -60,12 +60,13 @@ unsigned leat_args_doubles(struct leat_args *args, const char *name, unsigned lo
     if (low == high && low == 1)
         leat_args_wrong(args, name, "a number");
     else if (!args->status)
-        args->status = leat_fail(args->error, LEAT_E_INVALID, "%s: %s must be a list of %u to %u numbers%s.", args->operator_type, name,
-                                 low, high, low <= 1 ? ", or one number" : "");
+        args->status = leat_fail(args->error, LEAT_E_INVALID, "%s: %s must be a list of %u to %u numbers%s.",
+                                 args->operator_type, name, low, high, low <= 1 ? ", or one number" : "");
     return 0;
 }
 
-unsigned leat_args_ints(struct leat_args *args, const char *name, unsigned low, unsigned high, int64_t least, int64_t most, int64_t *out)
+unsigned leat_args_ints(struct leat_args *args, const char *name, unsigned low, unsigned high, int64_t least,
+                        int64_t most, int64_t *out)
 {
     const json_t *value = leat_args_get(args, name);
     if (!value)
@@ -82,18 +83,19 @@ unsigned leat_args_ints(struct leat_args *args, const char *name, unsigned low, 
     if (good)
         return (unsigned)n;
     if (!args->status && high == 1)
-        args->status =
-            leat_fail(args->error, LEAT_E_INVALID, "%s: %s must be an integer of %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT ".",
-                      args->operator_type, name, (json_int_t)least, (json_int_t)most);
+        args->status = leat_fail(args->error, LEAT_E_INVALID,
+                                 "%s: %s must be an integer of %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT ".",
+                                 args->operator_type, name, (json_int_t)least, (json_int_t)most);
     else if (!args->status)
-        args->status =
-            leat_fail(args->error, LEAT_E_INVALID,
-                      "%s: %s must be an integer of %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT " or a list of %u to %u of them.",
-                      args->operator_type, name, (json_int_t)least, (json_int_t)most, low, high);
+        args->status = leat_fail(args->error, LEAT_E_INVALID,
+                                 "%s: %s must be an integer of %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT
+                                 " or a list of %u to %u of them.",
+                                 args->operator_type, name, (json_int_t)least, (json_int_t)most, low, high);
     return 0;
 }
 
-void leat_args_word(struct leat_args *args, const char *name, const char *const *words, unsigned fallback, unsigned *out)
+void leat_args_word(struct leat_args *args, const char *name, const char *const *words, unsigned fallback,
+                    unsigned *out)
 {
     const json_t *value = leat_args_get(args, name);
     *out = fallback;
@@ -138,8 +140,8 @@ int leat_args_end(struct leat_args *args)
             strcat(list, i ? ", " : " ");
             strcat(list, args->asked[i]);
         }
-        args->status = leat_fail(args->error, LEAT_E_INVALID, "%s has no argument \"%.64s\"; it takes%s%s.", args->operator_type, key,
-                                 args->n_asked ? ":" : " none", list);
+        args->status = leat_fail(args->error, LEAT_E_INVALID, "%s has no argument \"%.64s\"; it takes%s%s.",
+                                 args->operator_type, key, args->n_asked ? ":" : " none", list);
     }
     return args->status;
 }

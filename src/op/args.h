@@ -32,9 +32,11 @@ void leat_args_double(struct leat_args *args, const char *name, double low, doub
 /* One number or a list of `low` to `high` finite numbers; returns how many, 0 if absent. */
 unsigned leat_args_doubles(struct leat_args *args, const char *name, unsigned low, unsigned high, double *out);
 /* One integer or a list of `low` to `high`, each of [least, most]; returns how many, 0 if absent. */
-unsigned leat_args_ints(struct leat_args *args, const char *name, unsigned low, unsigned high, int64_t least, int64_t most, int64_t *out);
+unsigned leat_args_ints(struct leat_args *args, const char *name, unsigned low, unsigned high, int64_t least,
+                        int64_t most, int64_t *out);
 /* The index of a word in `words` (ended by NULL). Absent: `fallback`. */
-void leat_args_word(struct leat_args *args, const char *name, const char *const *words, unsigned fallback, unsigned *out);
+void leat_args_word(struct leat_args *args, const char *name, const char *const *words, unsigned fallback,
+                    unsigned *out);
 /* The text of an argument, or NULL. */
 const char *leat_args_text(struct leat_args *args, const char *name);
 /* Refuses arguments that were not asked for. Returns the status. */

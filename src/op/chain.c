@@ -1,6 +1,6 @@
 /*
- * Chains outside of a loader: a program of one output over one field, and the scratch of the one thread that uses it. Each
- * result is in memory of its own, because nobody knows beforehand how large an image of open size is.
+ * Chains outside of a loader: a program of one output over one field, and the scratch of the one thread that uses it.
+ * Each result is in memory of its own, because nobody knows beforehand how large an image of open size is.
  */
 #include <string.h>
 
@@ -30,7 +30,8 @@ static void describe(const struct leat_compiled *c, struct leat_chain_result *r)
         goto strides;
     r->layout = t->ask == LEAT_ASK_NHWC ? LEAT_LAYOUT_HWC : LEAT_LAYOUT_CHW;
     r->open = leat_type_height(t) < 0 || leat_type_width(t) < 0;
-    if (r->open && t->ask == LEAT_ASK_CHANNELS_LAST) { /* strides say nothing where sides are open: it is what lies in memory */
+    if (r->open &&
+        t->ask == LEAT_ASK_CHANNELS_LAST) { /* strides say nothing where sides are open: it is what lies in memory */
         r->layout = LEAT_LAYOUT_HWC;
         r->shape[0] = r->shape[1] = -1;
         r->shape[2] = leat_type_channels(t);
@@ -40,8 +41,8 @@ strides:
         memcpy(r->strides, face->strides, sizeof r->strides);
 }
 
-int leat_chain_open(const struct leat_field *field, const char *program, const struct leat_native *functions, size_t n_functions,
-                    struct leat_chain **out, struct leat_error *error)
+int leat_chain_open(const struct leat_field *field, const char *program, const struct leat_native *functions,
+                    size_t n_functions, struct leat_chain **out, struct leat_error *error)
 {
     *out = NULL;
     struct leat_chain *chain = leat_new(struct leat_chain);
@@ -49,7 +50,8 @@ int leat_chain_open(const struct leat_field *field, const char *program, const s
         return leat_fail(error, LEAT_E_NOMEM, "No memory for a chain.");
     int rc = leat_program_compile_open(field, program, functions, n_functions, &chain->program, error);
     if (!rc && leat_program_outputs(chain->program) != 1)
-        rc = leat_fail(error, LEAT_E_INVALID, "A chain is a program of one output, not of %zu.", leat_program_outputs(chain->program));
+        rc = leat_fail(error, LEAT_E_INVALID, "A chain is a program of one output, not of %zu.",
+                       leat_program_outputs(chain->program));
     if (!rc && !(chain->scratch = leat_scratch_new(chain->program)))
         rc = leat_fail(error, LEAT_E_NOMEM, "No memory for a chain.");
     if (rc) {
@@ -81,10 +83,13 @@ static int make_room(struct leat_value *out, uint64_t bytes, struct leat_error *
 {
     out->length = bytes;
     out->data = out->owned = leat_alloc(bytes ? bytes : 1);
-    return out->data ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "No memory for a value of %llu bytes.", (unsigned long long)bytes);
+    return out->data
+               ? LEAT_OK
+               : leat_fail(error, LEAT_E_NOMEM, "No memory for a value of %llu bytes.", (unsigned long long)bytes);
 }
 
-static int apply_dense(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out, struct leat_error *error)
+static int apply_dense(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out,
+                       struct leat_error *error)
 {
     const struct leat_output *face = &chain->compiled->face;
     uint64_t wanted = leat_type_bytes(&chain->compiled->in);
@@ -97,7 +102,8 @@ static int apply_dense(struct leat_chain *chain, const struct leat_row *row, str
     return rc;
 }
 
-static int apply_ragged(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out, struct leat_error *error)
+static int apply_ragged(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out,
+                        struct leat_error *error)
 {
     uint64_t bytes = leat_program_ragged_bytes(chain->program, 0, row->length), step = chain->compiled->face.row_bytes;
     int rc = make_room(out, bytes, error);
@@ -107,7 +113,8 @@ static int apply_ragged(struct leat_chain *chain, const struct leat_row *row, st
     return rc;
 }
 
-static int apply_open(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out, struct leat_error *error)
+static int apply_open(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out,
+                      struct leat_error *error)
 {
     struct leat_image image;
     int rc = leat_program_apply_open(chain->program, 0, chain->scratch, row, &image, error);
@@ -124,8 +131,8 @@ static int apply_open(struct leat_chain *chain, const struct leat_row *row, stru
     return rc;
 }
 
-int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length, uint64_t key, int64_t sample, struct leat_value *out,
-                     struct leat_error *error)
+int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length, uint64_t key, int64_t sample,
+                     struct leat_value *out, struct leat_error *error)
 {
     struct leat_error unwanted;
     struct leat_row row = {.data = data, .length = length, .key = key, .sample = sample, .scan_to_end = true};
@@ -137,7 +144,9 @@ int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length
     out->ndim = chain->result.ndim;
     memcpy(out->shape, chain->result.shape, sizeof out->shape);
     bool ragged = chain->compiled->face.ragged;
-    int rc = (chain->result.open ? apply_open : ragged ? apply_ragged : apply_dense)(chain, &row, out, error ? error : &unwanted);
+    int rc = (chain->result.open ? apply_open
+              : ragged           ? apply_ragged
+                                 : apply_dense)(chain, &row, out, error ? error : &unwanted);
     if (rc)
         leat_value_clear(out);
     return rc;

@@ -30,12 +30,14 @@ static int parse_operator(const struct leat_program *program, struct leat_op *op
 {
     const char *type = json_string_value(json_object_get(object, "type"));
     if (!type)
-        return leat_fail(error, LEAT_E_INVALID, "Operator \"%.64s\" of the program needs a \"type\", such as \"Decode\".", id);
+        return leat_fail(error, LEAT_E_INVALID,
+                         "Operator \"%.64s\" of the program needs a \"type\", such as \"Decode\".", id);
     for (size_t i = 0; leat_operators[i]; i++)
         if (!strcmp(leat_operators[i]->type, type))
             op->class = leat_operators[i];
     if (!op->class)
-        return leat_fail(error, LEAT_E_INVALID, "Operator \"%.64s\" of the program has an unknown type, \"%.64s\".", id, type);
+        return leat_fail(error, LEAT_E_INVALID, "Operator \"%.64s\" of the program has an unknown type, \"%.64s\".", id,
+                         type);
     const json_t *name = json_object_get(object, "name");
     op->id = id;
     op->name = json_string_value(name);
@@ -111,7 +113,8 @@ static int name_instances(struct leat_program *program, struct leat_error *error
         op->instance = leat_hash64(name, strlen(name));
         for (size_t k = 0; k < o && (best || op->name); k++)
             if (program->ops[k].instance == op->instance)
-                return leat_fail(error, LEAT_E_INVALID, "Two operators of the program are both named \"%.128s\"; they would draw the same.",
+                return leat_fail(error, LEAT_E_INVALID,
+                                 "Two operators of the program are both named \"%.128s\"; they would draw the same.",
                                  name);
     }
     return LEAT_OK;
@@ -139,7 +142,8 @@ void leat_type_of_field(const struct leat_field *field, struct leat_type *type)
     if (field->layout != LEAT_LAYOUT_NONE && whole)
         type->range = LEAT_RANGE_MAX;
     type->layout = field->layout;
-    if (type->layout != LEAT_LAYOUT_NONE && (field->ndim != 3 || !fixed || leat_type_channels(type) > LEAT_MAX_CHANNELS))
+    if (type->layout != LEAT_LAYOUT_NONE &&
+        (field->ndim != 3 || !fixed || leat_type_channels(type) > LEAT_MAX_CHANNELS))
         type->layout = LEAT_LAYOUT_NONE;
 }
 
@@ -165,25 +169,27 @@ static int infer_chain(const struct leat_program *program, struct leat_compiled 
     }
     c->out = type;
     if (is_open(&type) && !program->open) {
-        int rc = leat_fail(
-            error, LEAT_E_TYPE,
-            "Output '%s' ends in images of open size, which do not stack into a batch: put Resize([height, width]), CenterCrop or "
-            "another crop after %s.",
-            c->face.name, c->uses[c->n_uses - 1].op->class->type);
+        int rc = leat_fail(error, LEAT_E_TYPE,
+                           "Output '%s' ends in images of open size, which do not stack into a batch: put "
+                           "Resize([height, width]), CenterCrop or "
+                           "another crop after %s.",
+                           c->face.name, c->uses[c->n_uses - 1].op->class->type);
         leat_error_at_sample(error, LEAT_NO_SAMPLE, c->face.name);
         return rc;
     }
     return LEAT_OK;
 }
 
-/* The path of a chain of operators whose types are known; `image`: it ends in one, whose axes are to be moved or delivered. */
-static int choose_path(struct leat_compiled *c, bool image, bool planar, const struct leat_kernels *kernels, struct leat_error *error)
+/* The path of a chain of operators whose types are known; `image`: it ends in one, whose axes are to be moved or
+ * delivered. */
+static int choose_path(struct leat_compiled *c, bool image, bool planar, const struct leat_kernels *kernels,
+                       struct leat_error *error)
 {
     c->path = image ? LEAT_PATH_IMAGE : LEAT_PATH_MAP;
     if (leat_stages_compile(c->uses, c->n_uses, &c->in, planar, kernels, &c->stages, &c->n_stages))
         return fail_nomem(error);
-    if (c->path == LEAT_PATH_MAP && c->n_uses == 1 && c->uses[0].out.range == c->uses[0].in.range && c->uses[0].op->class->converts &&
-        c->in.range == LEAT_RANGE_PLAIN) {
+    if (c->path == LEAT_PATH_MAP && c->n_uses == 1 && c->uses[0].out.range == c->uses[0].in.range &&
+        c->uses[0].op->class->converts && c->in.range == LEAT_RANGE_PLAIN) {
         c->path = LEAT_PATH_CONVERT;
         c->convert = kernels->convert(c->in.dtype, c->out.dtype);
     }
@@ -207,7 +213,8 @@ static int compile_part(struct leat_program *program, struct leat_compiled *part
     if (part->idle)
         return LEAT_OK;
     if (part->out.ndim && part->out.shape[0] < 0)
-        return leat_fail(error, LEAT_E_TYPE, "%s in output '%s' takes a value of varying size only as it is stored: put it first.",
+        return leat_fail(error, LEAT_E_TYPE,
+                         "%s in output '%s' takes a value of varying size only as it is stored: put it first.",
                          part->native->op->class->label(part->native->op->args), part->face.name);
     part->elements = bytes[1] / leat_dtype_size(part->out.dtype);
     part->face.decodes = part->out.decoded && part->in.kind != LEAT_KIND_ARRAY;
@@ -271,7 +278,8 @@ static int finish_face(struct leat_program *program, struct leat_compiled *c, st
     uint64_t elements = 1;
     for (unsigned i = face->ndim; i-- > 0;) {
         face->strides[i] = (int64_t)elements;
-        if ((face->shape[i] >= 0 && !leat_mul_u64(elements, (uint64_t)face->shape[i], &elements)) || elements > UINT64_C(1) << 40)
+        if ((face->shape[i] >= 0 && !leat_mul_u64(elements, (uint64_t)face->shape[i], &elements)) ||
+            elements > UINT64_C(1) << 40)
             return leat_fail(error, LEAT_E_INVALID, "A row of output '%s' has more than 2^40 numbers.", face->name);
     }
     if (image && t->ask == LEAT_ASK_CHANNELS_LAST) {
@@ -317,8 +325,8 @@ static void place_times(struct leat_program *program, struct leat_compiled *c)
 
 /* ---- outputs ---- */
 
-static int parse_output(struct leat_program *program, const struct leat_field *fields, size_t n_fields, const char *name,
-                        const json_t *object, struct leat_error *error)
+static int parse_output(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
+                        const char *name, const json_t *object, struct leat_error *error)
 {
     struct leat_compiled *c = &program->outputs[program->n_outputs++];
     c->face.name = name;
@@ -328,7 +336,8 @@ static int parse_output(struct leat_program *program, const struct leat_field *f
     const json_t *chain = json_object_get(object, "chain");
     if (!field || !json_is_array(chain))
         return leat_fail(error, LEAT_E_INVALID,
-                         "Output '%s' of the program needs \"field\" (a name) and \"chain\" (a list of operator ids).", name);
+                         "Output '%s' of the program needs \"field\" (a name) and \"chain\" (a list of operator ids).",
+                         name);
     size_t f = 0;
     while (f < n_fields && strcmp(fields[f].name, field))
         f++;
@@ -338,9 +347,11 @@ static int parse_output(struct leat_program *program, const struct leat_field *f
             strcat(list, i ? ", " : "");
             strcat(list, fields[i].name);
         }
-        const char *why = strcmp(field, "label") != 0 ? "" : " In a folder of photos labels come from sub-folders, one per class.";
-        return leat_fail(error, LEAT_E_NOT_FOUND, "Output '%s' is made of field '%.64s', which the data set does not have; it has: %s.%s",
-                         name, field, list, why);
+        const char *why =
+            strcmp(field, "label") != 0 ? "" : " In a folder of photos labels come from sub-folders, one per class.";
+        return leat_fail(error, LEAT_E_NOT_FOUND,
+                         "Output '%s' is made of field '%.64s', which the data set does not have; it has: %s.%s", name,
+                         field, list, why);
     }
     c->face.field = f;
     leat_type_of_field(&fields[f], &c->in);
@@ -355,18 +366,20 @@ static int parse_output(struct leat_program *program, const struct leat_field *f
         c->uses[i].op = find_op(program, id);
         if (!c->uses[i].op)
             return leat_fail(error, LEAT_E_INVALID,
-                             "The chain of output '%s' refers to operator \"%.64s\", which the program does not list.", name,
-                             id ? id : "(not text)");
+                             "The chain of output '%s' refers to operator \"%.64s\", which the program does not list.",
+                             name, id ? id : "(not text)");
         c->n_uses++;
     }
     return LEAT_OK;
 }
 
-static int parse_outputs(struct leat_program *program, const struct leat_field *fields, size_t n_fields, struct leat_error *error)
+static int parse_outputs(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
+                         struct leat_error *error)
 {
     json_t *table = json_object_get(program->json, "outputs"), *object;
     if (!json_is_object(table) || !json_object_size(table) || json_object_size(table) > MAX_OUTPUTS)
-        return leat_fail(error, LEAT_E_INVALID, "The program needs \"outputs\", an object of 1 to %d outputs by name.", MAX_OUTPUTS);
+        return leat_fail(error, LEAT_E_INVALID, "The program needs \"outputs\", an object of 1 to %d outputs by name.",
+                         MAX_OUTPUTS);
     program->outputs = leat_new_array(json_object_size(table), sizeof *program->outputs);
     if (!program->outputs)
         return fail_nomem(error);
@@ -381,7 +394,8 @@ static int parse_outputs(struct leat_program *program, const struct leat_field *
 }
 
 /* Without JSON: every field that is not derived, as stored. */
-static int all_fields(struct leat_program *program, const struct leat_field *fields, size_t n_fields, struct leat_error *error)
+static int all_fields(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
+                      struct leat_error *error)
 {
     program->outputs = leat_new_array(n_fields ? n_fields : 1, sizeof *program->outputs);
     program->names = leat_new_array(n_fields + 1, sizeof *program->names);
@@ -423,7 +437,8 @@ static uint64_t hash_program(const struct leat_program *program, const struct le
         for (size_t k = 0; k < c->n_uses; k++) {
             const struct leat_op *op = c->uses[k].op;
             hash = leat_key_mix(hash_text(hash, op->class->type), op->instance);
-            hash = leat_key_mix(hash, op->class->hash ? op->class->hash(op->args) : leat_hash64(op->args, op->class->args_bytes));
+            hash = leat_key_mix(hash, op->class->hash ? op->class->hash(op->args)
+                                                      : leat_hash64(op->args, op->class->args_bytes));
         }
     }
     return hash;
@@ -437,8 +452,8 @@ static int compile(struct leat_program *program, const struct leat_field *fields
         json_error_t where;
         program->json = json_loads(text, JSON_REJECT_DUPLICATES, &where);
         if (!json_is_object(program->json))
-            return leat_fail(error, LEAT_E_INVALID, "The program is not a JSON object: line %d, column %d: %s.", where.line, where.column,
-                             program->json ? "not an object" : where.text);
+            return leat_fail(error, LEAT_E_INVALID, "The program is not a JSON object: line %d, column %d: %s.",
+                             where.line, where.column, program->json ? "not an object" : where.text);
         rc = parse_operators(program, error);
         rc = rc ? rc : parse_outputs(program, fields, n_fields, error);
     } else {
@@ -457,8 +472,9 @@ static int compile(struct leat_program *program, const struct leat_field *fields
     return rc;
 }
 
-static int compile_new(const struct leat_field *fields, size_t n_fields, const char *json, const struct leat_native *functions,
-                       size_t n_functions, bool open, struct leat_program **out, struct leat_error *error)
+static int compile_new(const struct leat_field *fields, size_t n_fields, const char *json,
+                       const struct leat_native *functions, size_t n_functions, bool open, struct leat_program **out,
+                       struct leat_error *error)
 {
     *out = NULL;
     struct leat_program *program = leat_new(struct leat_program);
@@ -511,14 +527,15 @@ int leat_program_compile(const struct leat_field *fields, size_t n_fields, const
     return compile_new(fields, n_fields, json, NULL, 0, false, out, error);
 }
 
-int leat_program_compile_with(const struct leat_field *fields, size_t n_fields, const char *json, const struct leat_native *functions,
-                              size_t n_functions, struct leat_program **out, struct leat_error *error)
+int leat_program_compile_with(const struct leat_field *fields, size_t n_fields, const char *json,
+                              const struct leat_native *functions, size_t n_functions, struct leat_program **out,
+                              struct leat_error *error)
 {
     return compile_new(fields, n_fields, json, functions, n_functions, false, out, error);
 }
 
-int leat_program_compile_open(const struct leat_field *field, const char *json, const struct leat_native *functions, size_t n_functions,
-                              struct leat_program **out, struct leat_error *error)
+int leat_program_compile_open(const struct leat_field *field, const char *json, const struct leat_native *functions,
+                              size_t n_functions, struct leat_program **out, struct leat_error *error)
 {
     return compile_new(field, 1, json, functions, n_functions, true, out, error);
 }

@@ -45,20 +45,21 @@ struct leat_decoder {
     struct leat_decode_buffer line;   /* one delivered row that had to be made */
 };
 
-/* ---- what is shared with the formats ------------------------------------------------------------------------------ */
+/* ---- what is shared with the formats --------------------------------------------------------- */
 
 int leat_decode_reserve(struct leat_decode_buffer *buffer, uint64_t count, uint64_t each, struct leat_error *error)
 {
     uint64_t bytes;
     if (!leat_mul_u64(count, each, &bytes) || !leat_add_u64(bytes, LEAT_DECODE_PADDING, &bytes) || bytes > SIZE_MAX)
-        return leat_fail(error, LEAT_E_NOMEM, "memory for %llu rows of %llu bytes is more than can be addressed", (unsigned long long)count,
-                         (unsigned long long)each);
+        return leat_fail(error, LEAT_E_NOMEM, "memory for %llu rows of %llu bytes is more than can be addressed",
+                         (unsigned long long)count, (unsigned long long)each);
     if (bytes <= buffer->bytes)
         return LEAT_OK;
     leat_decode_buffer_free(buffer);
     buffer->p = leat_new_array(1, (size_t)bytes);
     if (!buffer->p)
-        return leat_fail(error, LEAT_E_NOMEM, "%llu bytes of memory for a photo could not be had", (unsigned long long)bytes);
+        return leat_fail(error, LEAT_E_NOMEM, "%llu bytes of memory for a photo could not be had",
+                         (unsigned long long)bytes);
     buffer->bytes = (size_t)bytes;
     return LEAT_OK;
 }
@@ -75,7 +76,8 @@ int leat_decode_fail(struct leat_error *error, const char *format, int64_t offse
     const char *advice = "the photo is damaged: replace it, or leave it out";
     if (offset < 0)
         return leat_fail(error, LEAT_E_DECODE, "%s: %s; %s", format, words, advice);
-    leat_fail(error, LEAT_E_DECODE, "%s: %s, at about byte %lld of %zu; %s", format, words, (long long)offset, length, advice);
+    leat_fail(error, LEAT_E_DECODE, "%s: %s, at about byte %lld of %zu; %s", format, words, (long long)offset, length,
+              advice);
     leat_error_at_file(error, NULL, offset);
     return LEAT_E_DECODE;
 }
@@ -84,16 +86,20 @@ int leat_decode_check_size(const char *format, uint64_t width, uint64_t height, 
 {
     uint64_t pixels;
     if (!width || !height)
-        return leat_fail(error, LEAT_E_DECODE, "%s: the header says %llu x %llu pixels; the photo is damaged: replace it, or leave it out",
-                         format, (unsigned long long)width, (unsigned long long)height);
-    if (!leat_mul_u64(width, height, &pixels) || pixels > LEAT_MAX_PIXELS || width > LEAT_MAX_SIDE || height > LEAT_MAX_SIDE)
         return leat_fail(error, LEAT_E_DECODE,
-                         "%s: %llu x %llu pixels; leat decodes at most %llu, and %d along a side: shrink the photo or cut it", format,
-                         (unsigned long long)width, (unsigned long long)height, (unsigned long long)LEAT_MAX_PIXELS, LEAT_MAX_SIDE);
+                         "%s: the header says %llu x %llu pixels; the photo is damaged: replace it, or leave it out",
+                         format, (unsigned long long)width, (unsigned long long)height);
+    if (!leat_mul_u64(width, height, &pixels) || pixels > LEAT_MAX_PIXELS || width > LEAT_MAX_SIDE ||
+        height > LEAT_MAX_SIDE)
+        return leat_fail(
+            error, LEAT_E_DECODE,
+            "%s: %llu x %llu pixels; leat decodes at most %llu, and %d along a side: shrink the photo or cut it",
+            format, (unsigned long long)width, (unsigned long long)height, (unsigned long long)LEAT_MAX_PIXELS,
+            LEAT_MAX_SIDE);
     return LEAT_OK;
 }
 
-/* ---- orientation -------------------------------------------------------------------------------------------------- */
+/* ---- orientation ----------------------------------------------------------------------------- */
 
 static bool swaps_axes(unsigned orientation)
 {
@@ -128,7 +134,7 @@ static void copy_pixels(uint8_t *dst, const uint8_t *src, ptrdiff_t step, uint32
     }
 }
 
-/* ---- grey --------------------------------------------------------------------------------------------------------- */
+/* ---- grey ------------------------------------------------------------------------------------ */
 
 /* Pillow's: ITU-R 601-2 luma with 16 bits of fraction, rounded. */
 static void luma(uint8_t *dst, const uint8_t *rgbx, uint32_t n)
@@ -153,14 +159,15 @@ static int stored_row(struct leat_decoder *d, uint8_t *into, const uint8_t **row
     return LEAT_OK;
 }
 
-/* ---- the life of a photo ------------------------------------------------------------------------------------------ */
+/* ---- the life of a photo --------------------------------------------------------------------- */
 
 struct leat_decoder *leat_decoder_new(void)
 {
     struct leat_decoder *d = leat_new(struct leat_decoder);
     if (!d)
         return NULL;
-    const struct leat_decode_backend *backends[] = {&leat_decode_jpeg, &leat_decode_png, &leat_decode_webp, &leat_decode_raw};
+    const struct leat_decode_backend *backends[] = {&leat_decode_jpeg, &leat_decode_png, &leat_decode_webp,
+                                                    &leat_decode_raw};
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
         d->slots[i].backend = backends[i];
         d->slots[i].codec = backends[i]->create();
@@ -207,8 +214,8 @@ unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length)
     return leat_exif_orientation(data, length);
 }
 
-int leat_decoder_open(struct leat_decoder *d, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
-                      struct leat_error *error)
+int leat_decoder_open(struct leat_decoder *d, const struct leat_decode_request *request, uint32_t *width,
+                      uint32_t *height, struct leat_error *error)
 {
     const struct leat_decode_backend *backend = backend_of(request, error);
     d->scanned.backend = NULL;
@@ -258,15 +265,17 @@ static uint32_t mirrored(bool against, uint32_t at, uint32_t length, uint32_t si
     return against ? size - at - length : at;
 }
 
-static int begin(struct leat_decoder *d, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h, struct leat_error *error)
+static int begin(struct leat_decoder *d, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
+                 struct leat_error *error)
 {
     uint32_t width, height, stored_w, stored_h;
-    if (denominator == 0 || denominator > d->now.backend->max_denominator || (denominator & (denominator - 1)) || d->rows_wanted)
+    if (denominator == 0 || denominator > d->now.backend->max_denominator || (denominator & (denominator - 1)) ||
+        d->rows_wanted)
         return leat_fail(error, LEAT_E_INVALID, "a %s can not be begun at 1/%u now", d->now.backend->name, denominator);
     leat_decoder_scaled_size(d, denominator, &width, &height);
     if (!w || !h || x >= width || y >= height || w > width - x || h > height - y)
-        return leat_fail(error, LEAT_E_INVALID, "the box (%u, %u) + %u x %u does not lie in the image of %u x %u", x, y, w, h, width,
-                         height);
+        return leat_fail(error, LEAT_E_INVALID, "the box (%u, %u) + %u x %u does not lie in the image of %u x %u", x, y,
+                         w, h, width, height);
     d->rows_wanted = h;
 
     bool swap = swaps_axes(d->orientation);
@@ -311,8 +320,8 @@ static const uint8_t *turned_row(struct leat_decoder *d, uint32_t i)
     bool left = against_x(d->orientation), up = against_y(d->orientation);
     if (swaps_axes(d->orientation)) {
         size_t column = left ? d->box_w - 1 - i : i, first = up ? d->box_h - 1 : 0;
-        copy_pixels(d->line.p, d->turned.p + first * stride + column * pixel, up ? -(ptrdiff_t)stride : (ptrdiff_t)stride, d->box_h,
-                    (unsigned)pixel);
+        copy_pixels(d->line.p, d->turned.p + first * stride + column * pixel,
+                    up ? -(ptrdiff_t)stride : (ptrdiff_t)stride, d->box_h, (unsigned)pixel);
         return d->line.p;
     }
     const uint8_t *row = d->turned.p + (up ? d->box_h - 1 - i : i) * stride;
@@ -339,7 +348,8 @@ int leat_decoder_row(struct leat_decoder *d, const uint8_t **row, struct leat_er
         return rc;
     }
     if (d->orientation == 2) {
-        /* in place: the row is ours if it is grey made from colour, else the decoder's, which makes it anew each time */
+        /* in place: the row is ours if it is grey made from colour, else the decoder's, which makes it anew each
+         * time */
         unsigned pixel = pixel_bytes(d);
         uint8_t *into = d->line.p;
         if (*row == into) {

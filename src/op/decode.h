@@ -48,19 +48,20 @@ void leat_decoder_free(struct leat_decoder *decoder);
 /* Reads the header of a photo. `*width` and `*height` receive the size of the image as it will be delivered (after the
  * EXIF orientation, if that was asked for). After a failure the decoder is ready for the next open; after success
  * leat_decoder_end must be called. Errors: DECODE, NOMEM. */
-int leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
-                      struct leat_error *error);
+int leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
+                      uint32_t *height, struct leat_error *error);
 
-/* The size of the opened photo at 1/denominator, as begin will have it. A JPEG can be had at 1, 2, 4 and 8: the result is
- * then ceil(size / denominator) and the call returns `denominator`. Other formats have only 1: the call returns 1 and
- * gives the full size. `denominator` must be 1, 2, 4 or 8. */
-unsigned leat_decoder_scaled_size(const struct leat_decoder *decoder, unsigned denominator, uint32_t *width, uint32_t *height);
+/* The size of the opened photo at 1/denominator, as begin will have it. A JPEG can be had at 1, 2, 4 and 8: the result
+ * is then ceil(size / denominator) and the call returns `denominator`. Other formats have only 1: the call returns 1
+ * and gives the full size. `denominator` must be 1, 2, 4 or 8. */
+unsigned leat_decoder_scaled_size(const struct leat_decoder *decoder, unsigned denominator, uint32_t *width,
+                                  uint32_t *height);
 
 /* Begins the rows of the box [x, x + w) x [y, y + h), in pixels of the image scaled by 1/denominator (1, or what
  * leat_decoder_scaled_size returned). The box must lie in the image and not be empty. May be called once per open.
  * Errors: DECODE, NOMEM, INVALID (the box). */
-int leat_decoder_begin(struct leat_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
-                       struct leat_error *error);
+int leat_decoder_begin(struct leat_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
+                       uint32_t h, struct leat_error *error);
 
 /* The next row of the box: `*row` points to its first pixel, with no particular alignment, and is valid until the next
  * call on this decoder. LEAT_DECODE_PADDING readable bytes follow the last pixel. To be called at most `h` times; the
@@ -71,8 +72,8 @@ int leat_decoder_row(struct leat_decoder *decoder, const uint8_t **row, struct l
  * reported; else the rest is dropped. In each case the decoder is ready for the next open. Errors: DECODE, NOMEM. */
 int leat_decoder_end(struct leat_decoder *decoder, struct leat_error *error);
 
-/* The row index (jpeg/rows.h), packed, of the photo that was ended last: NULL if it was not scanned to its end, is broken, or of a kind
- * that has none. Valid until the next open. */
+/* The row index (jpeg/rows.h), packed, of the photo that was ended last: NULL if it was not scanned to its end, is
+ * broken, or of a kind that has none. Valid until the next open. */
 const uint8_t *leat_decoder_rows(const struct leat_decoder *decoder, size_t *length);
 
 #endif

@@ -13,7 +13,8 @@ struct leat_decode_buffer {
 int leat_decode_reserve(struct leat_decode_buffer *buffer, uint64_t count, uint64_t each, struct leat_error *error);
 void leat_decode_buffer_free(struct leat_decode_buffer *buffer);
 
-/* A failure of the photo's bytes: LEAT_E_DECODE, "FORMAT: words [at byte offset of length]; what to do". `offset` may be -1. */
+/* A failure of the photo's bytes: LEAT_E_DECODE, "FORMAT: words [at byte offset of length]; what to do". `offset` may
+ * be -1. */
 int leat_decode_fail(struct leat_error *error, const char *format, int64_t offset, size_t length, const char *words);
 
 /* Whether the size is one that leat decodes: not empty, and within LEAT_MAX_PIXELS and LEAT_MAX_SIDE. */
@@ -28,8 +29,8 @@ struct leat_decode_backend {
     unsigned max_denominator;
     struct leat_decode_codec *(*create)(void);
     void (*destroy)(struct leat_decode_codec *codec);
-    int (*open)(struct leat_decode_codec *codec, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
-                bool *gray_rows, struct leat_error *error);
+    int (*open)(struct leat_decode_codec *codec, const struct leat_decode_request *request, uint32_t *width,
+                uint32_t *height, bool *gray_rows, struct leat_error *error);
     int (*begin)(struct leat_decode_codec *codec, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
                  struct leat_error *error);
     int (*row)(struct leat_decode_codec *codec, const uint8_t **row, struct leat_error *error);

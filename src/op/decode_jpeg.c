@@ -5,9 +5,9 @@
  *     baseline, as it came           huffman.h  -+-> blocks of coefficients -> picture.h -> rows
  *     all else, as it came           libjpeg-turbo (decode_libjpeg.c) ---------------------> rows
  *
- * libjpeg reads the header of whatever came as a JPEG: what it refuses is refused, in its words. Our entropy decoder takes
- * only what is exactly as an encoder writes it; where it stops, libjpeg begins again at the row that was due, and either
- * goes on or says what is broken. So a photo's rows, and whether it is broken, never depend on who decoded it.
+ * libjpeg reads the header of whatever came as a JPEG: what it refuses is refused, in its words. Our entropy decoder
+ * takes only what is exactly as an encoder writes it; where it stops, libjpeg begins again at the row that was due, and
+ * either goes on or says what is broken. So a photo's rows, and whether it is broken, never depend on who decoded it.
  *
  * A photo that is to be scanned to its end is scanned before its first row: the scan leaves the row index, and the box
  * is decoded by it.
@@ -65,7 +65,7 @@ static int no_memory(struct leat_error *error)
     return leat_fail(error, LEAT_E_NOMEM, "memory to decode a photo could not be had");
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int open_fast(struct leat_decode_codec *j, uint32_t *width, uint32_t *height, struct leat_error *error)
 {
@@ -81,8 +81,8 @@ static int open_fast(struct leat_decode_codec *j, uint32_t *width, uint32_t *hei
     return leat_decode_check_size("JPEG", *width, *height, error);
 }
 
-static int open_photo(struct leat_decode_codec *j, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
-                      bool *gray_rows, struct leat_error *error)
+static int open_photo(struct leat_decode_codec *j, const struct leat_decode_request *request, uint32_t *width,
+                      uint32_t *height, bool *gray_rows, struct leat_error *error)
 {
     j->request = *request;
     j->way = LIBJPEG;
@@ -108,7 +108,7 @@ static int open_photo(struct leat_decode_codec *j, const struct leat_decode_requ
     return LEAT_OK;
 }
 
-/* ---- scanning ------------------------------------------------------------------------------------------------------ */
+/* ---- scanning -------------------------------------------------------------------------------- */
 
 /* Whether the photo is whole, of those that our entropy decoder knows. False: libjpeg is to say. */
 static bool scan_to_index(struct leat_decode_codec *j)
@@ -136,7 +136,7 @@ static const uint8_t *index_of(const struct leat_decode_codec *j, size_t *length
     return j->index_length ? j->index : NULL;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static int begin_libjpeg(struct leat_decode_codec *j, struct leat_error *error)
 {
@@ -154,8 +154,8 @@ static void begin_huffman(struct leat_decode_codec *j)
         leat_jpeg_huffman_begin(j->huffman, NULL, 0, &j->source);
 }
 
-static int begin_photo(struct leat_decode_codec *j, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
-                       struct leat_error *error)
+static int begin_photo(struct leat_decode_codec *j, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
+                       uint32_t h, struct leat_error *error)
 {
     j->denominator = denominator;
     j->x = x;

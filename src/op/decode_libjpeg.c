@@ -1,12 +1,13 @@
 /*
- * JPEG by libjpeg-turbo: headers of all photos, and the pixels of those that our own decoder (decode_jpeg.c) leaves to it.
+ * JPEG by libjpeg-turbo: headers of all photos, and the pixels of those that our own decoder (decode_jpeg.c) leaves to
+ * it.
  *
  * What a box needs is decoded and no more: rows above it are entropy-decoded only (jpeg_skip_scanlines), columns beside
  * it are neither transformed nor upsampled (jpeg_crop_scanline), rows below it are not read at all. Smooth ("fancy")
  * upsampling mixes each chroma sample with its neighbour, so the box that libjpeg is asked for is larger by MARGIN on
- * the left and right, from where the neighbours come; above and below libjpeg reads the context rows itself. This equals
- * a full decode byte for byte for the kinds that `decodes_in_part` names (tests/c/op/test_decode_jpeg.c holds it for
- * every offset); other kinds are decoded in full and the box is picked from the rows. Photos in several scans, as
+ * the left and right, from where the neighbours come; above and below libjpeg reads the context rows itself. This
+ * equals a full decode byte for byte for the kinds that `decodes_in_part` names (tests/c/op/test_decode_jpeg.c holds it
+ * for every offset); other kinds are decoded in full and the box is picked from the rows. Photos in several scans, as
  * progressive ones, are entropy-decoded in full in any case.
  *
  * A new decompressor is made for each photo: it costs a tenth of a microsecond, and an old one would lend its tables to
@@ -25,7 +26,7 @@
 /* Pixels of the scaled image, beside the box, that upsampling may look at. */
 #define MARGIN 2
 
-/* ---- errors ------------------------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 /* A kind of JPEG that libjpeg has no decoder for, rather than damage: lossless, 12 bits. */
 static bool is_unknown_kind(int code)
@@ -37,16 +38,17 @@ static bool is_unknown_kind(int code)
 static int failed(struct leat_libjpeg *j, struct leat_error *error)
 {
     if (leat_jpeg_trouble_is_memory(&j->trouble))
-        return leat_fail(error, LEAT_E_NOMEM, "JPEG: memory to decode a photo of %u x %u could not be had", j->cinfo.image_width,
-                         j->cinfo.image_height);
+        return leat_fail(error, LEAT_E_NOMEM, "JPEG: memory to decode a photo of %u x %u could not be had",
+                         j->cinfo.image_width, j->cinfo.image_height);
     if (is_unknown_kind(j->trouble.errors.msg_code))
-        return leat_fail(error, LEAT_E_DECODE, "JPEG: %s; leat does not decode this kind: convert the photo, or leave it out",
+        return leat_fail(error, LEAT_E_DECODE,
+                         "JPEG: %s; leat does not decode this kind: convert the photo, or leave it out",
                          j->trouble.words);
     int64_t offset = j->input.source.next_input_byte ? (int64_t)(j->input.source.next_input_byte - j->data) : -1;
     return leat_decode_fail(error, "JPEG", offset, j->length, j->trouble.words);
 }
 
-/* ---- kinds -------------------------------------------------------------------------------------------------------- */
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
 /* Kinds for which libjpeg's cropping and skipping give what a full decode gives: samplings whose upsampling looks no
  * further than MARGIN. */
@@ -65,8 +67,8 @@ static bool decodes_in_part(j_decompress_ptr cinfo)
     return c[0].h_samp_factor <= 2 && c[0].v_samp_factor <= 2;
 }
 
-/* Whether libjpeg can bring all components to the size of the image. It says so itself only where it decodes, not where a scan reads
- * coefficients. */
+/* Whether libjpeg can bring all components to the size of the image. It says so itself only where it decodes, not where
+ * a scan reads coefficients. */
 static bool is_upsampled(j_decompress_ptr cinfo)
 {
     for (int i = 0; i < cinfo->num_components; i++) {
@@ -77,7 +79,7 @@ static bool is_upsampled(j_decompress_ptr cinfo)
     return true;
 }
 
-/* ---- the calls ---------------------------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 void leat_libjpeg_close(struct leat_libjpeg *j)
 {
@@ -102,8 +104,8 @@ static void create_decompressor(struct leat_libjpeg *j)
     leat_jpeg_input_begin(&j->input, &j->cinfo, j->data, j->length);
 }
 
-int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *request, uint32_t *width, uint32_t *height, bool *gray_rows,
-                      struct leat_error *error)
+int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *request, uint32_t *width,
+                      uint32_t *height, bool *gray_rows, struct leat_error *error)
 {
     j->data = request->data;
     j->length = request->length;
@@ -118,7 +120,8 @@ int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *
     if (rc)
         return rc;
     if (cinfo->data_precision != 8)
-        return leat_fail(error, LEAT_E_DECODE, "JPEG: %d bits per sample; leat reads 8: convert the photo", cinfo->data_precision);
+        return leat_fail(error, LEAT_E_DECODE, "JPEG: %d bits per sample; leat reads 8: convert the photo",
+                         cinfo->data_precision);
     if (cinfo->num_components == 2 || cinfo->num_components > 4)
         return leat_fail(error, LEAT_E_DECODE, "JPEG: %d colour components; leat reads 1, 3 and 4: convert the photo",
                          cinfo->num_components);

@@ -21,8 +21,8 @@ struct leat_libjpeg {
 
 void leat_libjpeg_destroy(struct leat_libjpeg *j);
 
-int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *request, uint32_t *width, uint32_t *height, bool *gray_rows,
-                      struct leat_error *error);
+int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *request, uint32_t *width,
+                      uint32_t *height, bool *gray_rows, struct leat_error *error);
 int leat_libjpeg_begin(struct leat_libjpeg *j, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
                        struct leat_error *error);
 int leat_libjpeg_row(struct leat_libjpeg *j, const uint8_t **row, struct leat_error *error);

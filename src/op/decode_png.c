@@ -30,8 +30,8 @@ struct leat_decode_codec {
     struct leat_decode_buffer image; /* one row; of an interlaced image, all */
 };
 
-/* zlib, behind libspng, reports some refused allocations as a corrupt stream. A codec is used by one thread at a time, and
- * libspng's functions have no argument that would say for whom they allocate. */
+/* zlib, behind libspng, reports some refused allocations as a corrupt stream. A codec is used by one thread at a time,
+ * and libspng's functions have no argument that would say for whom they allocate. */
 static _Thread_local bool memory_was_out;
 
 static void *noted(void *p)
@@ -70,8 +70,8 @@ static int read_bytes(spng_ctx *spng, void *user, void *dst, size_t n)
 static int failed(const struct leat_decode_codec *p, int code, struct leat_error *error)
 {
     if (code == SPNG_EMEM || memory_was_out)
-        return leat_fail(error, LEAT_E_NOMEM, "PNG: memory to decode a photo of %u x %u could not be had", p->header.width,
-                         p->header.height);
+        return leat_fail(error, LEAT_E_NOMEM, "PNG: memory to decode a photo of %u x %u could not be had",
+                         p->header.width, p->header.height);
     return leat_decode_fail(error, "PNG", (int64_t)p->position, p->length,
                             code == SPNG_IO_EOF ? "the file ends before the photo does" : spng_strerror(code));
 }
@@ -102,8 +102,8 @@ static unsigned stored_channels(const struct spng_ihdr *header)
     return header->color_type <= 6 ? channels[header->color_type] : 0;
 }
 
-static int png_open(struct leat_decode_codec *p, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
-                    bool *gray_rows, struct leat_error *error)
+static int png_open(struct leat_decode_codec *p, const struct leat_decode_request *request, uint32_t *width,
+                    uint32_t *height, bool *gray_rows, struct leat_error *error)
 {
     p->data = request->data;
     p->length = request->length;
@@ -197,7 +197,8 @@ static int png_row(struct leat_decode_codec *p, const uint8_t **row, struct leat
     return LEAT_OK;
 }
 
-/* libspng stops after the name of the last chunk, IEND: its checksum, the last four bytes of the photo, is ours to read. */
+/* libspng stops after the name of the last chunk, IEND: its checksum, the last four bytes of the photo, is ours to
+ * read. */
 static int check_end(const struct leat_decode_codec *p, struct leat_error *error)
 {
     static const uint8_t end[] = {'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};
@@ -205,7 +206,8 @@ static int check_end(const struct leat_decode_codec *p, struct leat_error *error
     while (name >= 4 && memcmp(p->data + name - 4, end, 4) && p->position - name < 4)
         name--;
     if (name < 4 || memcmp(p->data + name - 4, end, 4))
-        return leat_decode_fail(error, "PNG", (int64_t)p->position, p->length, "no last chunk (IEND) where one should be");
+        return leat_decode_fail(error, "PNG", (int64_t)p->position, p->length,
+                                "no last chunk (IEND) where one should be");
     if (p->length - name < 4)
         return failed(p, SPNG_IO_EOF, error);
     return memcmp(p->data + name, end + 4, 4) ? failed(p, SPNG_ECHUNK_CRC, error) : LEAT_OK;

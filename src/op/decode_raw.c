@@ -26,11 +26,12 @@ static void raw_destroy(struct leat_decode_codec *r)
     leat_free(r);
 }
 
-static int raw_open(struct leat_decode_codec *r, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
-                    bool *gray_rows, struct leat_error *error)
+static int raw_open(struct leat_decode_codec *r, const struct leat_decode_request *request, uint32_t *width,
+                    uint32_t *height, bool *gray_rows, struct leat_error *error)
 {
     if (!leat_raw_photo_get(request->data, request->length, &r->photo))
-        return leat_decode_fail(error, "pixels", -1, request->length, "the header makes no sense, or is not of so many bytes");
+        return leat_decode_fail(error, "pixels", -1, request->length,
+                                "the header makes no sense, or is not of so many bytes");
     *width = r->photo.width;
     *height = r->photo.height;
     *gray_rows = r->gray_rows = request->gray && r->photo.channels == 1;

@@ -33,7 +33,8 @@ static int failed(const struct leat_decode_codec *p, VP8StatusCode code, struct 
     const char *words = "the data are corrupt";
     switch (code) {
     case VP8_STATUS_OUT_OF_MEMORY:
-        return leat_fail(error, LEAT_E_NOMEM, "WebP: memory to decode a photo of %u x %u could not be had", p->width, p->height);
+        return leat_fail(error, LEAT_E_NOMEM, "WebP: memory to decode a photo of %u x %u could not be had", p->width,
+                         p->height);
     case VP8_STATUS_NOT_ENOUGH_DATA:
     case VP8_STATUS_SUSPENDED:
         return leat_decode_fail(error, "WebP", (int64_t)p->length, p->length, "the file ends before the photo does");
@@ -63,8 +64,8 @@ static void webp_close(struct leat_decode_codec *p)
         leat_decode_buffer_free(&p->image);
 }
 
-static int webp_open(struct leat_decode_codec *p, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
-                     bool *gray_rows, struct leat_error *error)
+static int webp_open(struct leat_decode_codec *p, const struct leat_decode_request *request, uint32_t *width,
+                     uint32_t *height, bool *gray_rows, struct leat_error *error)
 {
     p->data = request->data;
     p->length = request->length;
@@ -76,7 +77,8 @@ static int webp_open(struct leat_decode_codec *p, const struct leat_decode_reque
     if (code)
         return failed(p, code, error);
     if (features.has_animation)
-        return leat_fail(error, LEAT_E_DECODE, "WebP: an animation; leat reads single photos: take out a frame, or leave the file out");
+        return leat_fail(error, LEAT_E_DECODE,
+                         "WebP: an animation; leat reads single photos: take out a frame, or leave the file out");
     int rc = leat_decode_check_size("WebP", (uint64_t)features.width, (uint64_t)features.height, error);
     if (rc)
         return rc;
@@ -117,7 +119,8 @@ static int webp_begin(struct leat_decode_codec *p, unsigned denominator, uint32_
 
     WebPDecoderConfig config;
     if (!WebPInitDecoderConfig(&config))
-        return leat_fail(error, LEAT_E_UNSUPPORTED, "the libwebp at hand is not the one that leat was built for: install a matching one");
+        return leat_fail(error, LEAT_E_UNSUPPORTED,
+                         "the libwebp at hand is not the one that leat was built for: install a matching one");
     config.options.use_cropping = width != p->width || height != p->height;
     config.options.crop_left = (int)left;
     config.options.crop_top = (int)top;

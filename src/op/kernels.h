@@ -38,23 +38,24 @@ struct leat_store {
     bool identity;        /* size 1, and the table changes nothing */
     bool stream;          /* the result is large and not read soon: may bypass the caches; then leat_kernels.fence */
     const void *table[4]; /* per channel 256 values */
-    bool affine;          /* floats of at most 32 bits: value(v) == rounded (fma(v, a, b) + fma(v, c, d)), compared for all v */
+    bool affine; /* floats of at most 32 bits: value(v) == rounded (fma(v, a, b) + fma(v, c, d)), compared for all v */
     float a[4], b[4], c[4], d[4];
 };
 /* n pixels; with `flip` in reverse order. dst[c]: the row of channel c. */
-typedef void (*leat_store_fn)(const struct leat_store *store, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4]);
+typedef void (*leat_store_fn)(const struct leat_store *store, const uint8_t *src, size_t n, bool flip,
+                              uint8_t *const dst[4]);
 typedef void (*leat_convert_fn)(const void *src, void *dst, size_t n);
 
 struct leat_kernels {
     enum leat_isa isa;
-    /* Makes axis->plan for calls of `horizontal` with these numbers: output pixels [begin, begin + n). NOMEM. `reserve` makes room
-     * for the largest such plan. Both may be NULL. */
+    /* Makes axis->plan for calls of `horizontal` with these numbers: output pixels [begin, begin + n). NOMEM. `reserve`
+     * makes room for the largest such plan. Both may be NULL. */
     int (*reserve)(struct leat_axis *axis, uint32_t out, unsigned taps);
     int (*prepare)(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels);
     /* One row along the axis: output pixels [begin, begin + n) of a row of axis->in pixels of 1 or 4 bytes; of each the
      * first `channels` bytes (1 to 4) are made and packed. */
-    void (*horizontal)(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels, const uint8_t *src,
-                       uint8_t *dst);
+    void (*horizontal)(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels,
+                       const uint8_t *src, uint8_t *dst);
     /* n bytes, each the weighted sum of the bytes of `taps` rows. Rows under weight 0 may be any readable row. */
     void (*vertical)(const uint8_t *const *rows, const int32_t *weights, unsigned taps, uint8_t *dst, size_t n);
     /* Pixels of 3 bytes (or 2) to pixels of 4, the rest of each 255. */

@@ -1,6 +1,6 @@
 /*
- * The kernels for AVX2. A resize splits a weight of 22 bits in two, so that 16-bit multiply-add (vpmaddwd) does two taps
- * at a time, exactly:
+ * The kernels for AVX2. A resize splits a weight of 22 bits in two, so that 16-bit multiply-add (vpmaddwd) does two
+ * taps at a time, exactly:
  *
  *     weight = high * 2048 + low      sum = (sum high p) * 2048 + (sum low p)      0 <= low < 2048, high <= 2048
  */
@@ -20,9 +20,9 @@
 /* ---- across ---- */
 
 /*
- * The plan: for each four output pixels where their taps begin, and for each four taps of two neighbouring pixels, one of
- * which fills each half of a register: high weights of taps 0 and 1, of 2 and 3, then the low ones, each pair of words once
- * per channel.
+ * The plan: for each four output pixels where their taps begin, and for each four taps of two neighbouring pixels, one
+ * of which fills each half of a register: high weights of taps 0 and 1, of 2 and 3, then the low ones, each pair of
+ * words once per channel.
  *
  *     struct plan | four 0: quad of pixels 0 and 1, of 2 and 3; the next four taps: ... | four 1 ...
  *
@@ -117,19 +117,20 @@ static inline TARGET __m256i times(__m256i words, const int32_t *weights)
     return _mm256_madd_epi16(words, _mm256_load_si256((const __m256i *)weights));
 }
 
-/* Two output pixels, one in each half of a register: four channels of 32 bits each. `quad` steps over those of the other two. */
-static inline __attribute__((always_inline)) TARGET __m256i two_pixels(const struct quad *quad, const uint8_t *s0, const uint8_t *s1,
-                                                                       uint32_t quads)
+/* Two output pixels, one in each half of a register: four channels of 32 bits each. `quad` steps over those of the
+ * other two. */
+static inline __attribute__((always_inline)) TARGET __m256i two_pixels(const struct quad *quad, const uint8_t *s0,
+                                                                       const uint8_t *s1, uint32_t quads)
 {
     /* bytes of two neighbouring pixels to words: R R' G G' B B' X X' */
-    const __m256i first =
-        _mm256_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1, 0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1);
-    const __m256i second = _mm256_setr_epi8(8, -1, 12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1, 8, -1, 12, -1, 9, -1, 13, -1, 10,
-                                            -1, 14, -1, 11, -1, 15, -1);
+    const __m256i first = _mm256_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1, 0, -1, 4, -1, 1, -1,
+                                           5, -1, 2, -1, 6, -1, 3, -1, 7, -1);
+    const __m256i second = _mm256_setr_epi8(8, -1, 12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1, 8, -1, 12, -1,
+                                            9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1);
     __m256i high = _mm256_setzero_si256(), low = _mm256_set1_epi32(HALF);
     for (uint32_t q = 0; q < quads; q++, s0 += 16, s1 += 16, quad += 2) {
-        __m256i bytes =
-            _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)s0)), _mm_loadu_si128((const __m128i *)s1), 1);
+        __m256i bytes = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)s0)),
+                                                _mm_loadu_si128((const __m128i *)s1), 1);
         __m256i a = _mm256_shuffle_epi8(bytes, first), b = _mm256_shuffle_epi8(bytes, second);
         high = _mm256_add_epi32(high, _mm256_add_epi32(times(a, quad->high[0]), times(b, quad->high[1])));
         low = _mm256_add_epi32(low, _mm256_add_epi32(times(a, quad->low[0]), times(b, quad->low[1])));
@@ -137,8 +138,8 @@ static inline __attribute__((always_inline)) TARGET __m256i two_pixels(const str
     return _mm256_srli_epi32(_mm256_add_epi32(low, _mm256_slli_epi32(high, LOW_BITS)), LEAT_WEIGHT_BITS);
 }
 
-static inline __attribute__((always_inline)) TARGET void all_fours(const struct plan *plan, const uint8_t *src, uint8_t *dst,
-                                                                   unsigned channels, bool one)
+static inline __attribute__((always_inline)) TARGET void all_fours(const struct plan *plan, const uint8_t *src,
+                                                                   uint8_t *dst, unsigned channels, bool one)
 {
     const __m128i keep = channels == 3 ? _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1)
                                        : _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -155,8 +156,8 @@ static inline __attribute__((always_inline)) TARGET void all_fours(const struct 
     }
 }
 
-static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels,
-                              const uint8_t *src, uint8_t *dst)
+static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel,
+                              unsigned channels, const uint8_t *src, uint8_t *dst)
 {
     const struct plan *plan = plan_of(axis);
     uint32_t done = 4 * plan->fours;
@@ -165,7 +166,8 @@ static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint
     else
         all_fours(plan, src, dst, channels, false);
     if (done < n)
-        leat_kernels_portable.horizontal(axis, begin + done, n - done, pixel, channels, src, dst + (size_t)done * channels);
+        leat_kernels_portable.horizontal(axis, begin + done, n - done, pixel, channels, src,
+                                         dst + (size_t)done * channels);
 }
 
 /* ---- down ---- */
@@ -193,11 +195,13 @@ static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, 
             low[v] = _mm256_set1_epi32(HALF);
         }
         for (unsigned t = 0; t < taps; t += 2) {
-            const __m256i weight_high = _mm256_set1_epi32(pairs[t / 2].high), weight_low = _mm256_set1_epi32(pairs[t / 2].low);
-            __m256i a = _mm256_loadu_si256((const __m256i *)(rows[t] + at)), b = _mm256_loadu_si256((const __m256i *)(rows[t + 1] + at));
+            const __m256i weight_high = _mm256_set1_epi32(pairs[t / 2].high),
+                          weight_low = _mm256_set1_epi32(pairs[t / 2].low);
+            __m256i a = _mm256_loadu_si256((const __m256i *)(rows[t] + at)),
+                    b = _mm256_loadu_si256((const __m256i *)(rows[t + 1] + at));
             __m256i ab0 = _mm256_unpacklo_epi8(a, b), ab1 = _mm256_unpackhi_epi8(a, b);
-            __m256i words[4] = {_mm256_unpacklo_epi8(ab0, zero), _mm256_unpackhi_epi8(ab0, zero), _mm256_unpacklo_epi8(ab1, zero),
-                                _mm256_unpackhi_epi8(ab1, zero)};
+            __m256i words[4] = {_mm256_unpacklo_epi8(ab0, zero), _mm256_unpackhi_epi8(ab0, zero),
+                                _mm256_unpacklo_epi8(ab1, zero), _mm256_unpackhi_epi8(ab1, zero)};
             LEAT_UNROLL
             for (int v = 0; v < 4; v++) {
                 high[v] = _mm256_add_epi32(high[v], _mm256_madd_epi16(words[v], weight_high));
@@ -206,9 +210,10 @@ static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, 
         }
         LEAT_UNROLL
         for (int v = 0; v < 4; v++)
-            low[v] = _mm256_srli_epi32(_mm256_add_epi32(low[v], _mm256_slli_epi32(high[v], LOW_BITS)), LEAT_WEIGHT_BITS);
-        _mm256_storeu_si256((__m256i *)(dst + at),
-                            _mm256_packus_epi16(_mm256_packus_epi32(low[0], low[1]), _mm256_packus_epi32(low[2], low[3])));
+            low[v] =
+                _mm256_srli_epi32(_mm256_add_epi32(low[v], _mm256_slli_epi32(high[v], LOW_BITS)), LEAT_WEIGHT_BITS);
+        _mm256_storeu_si256((__m256i *)(dst + at), _mm256_packus_epi16(_mm256_packus_epi32(low[0], low[1]),
+                                                                       _mm256_packus_epi32(low[2], low[3])));
     }
 }
 
@@ -227,12 +232,13 @@ static inline TARGET __m256i load_8(const uint8_t *p, unsigned pixel)
     if (pixel == 1)
         return _mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)p));
     /* 24 bytes: pixels 0-3 in the low half, 4-7 in the high one, from byte 4 of it on */
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)p)), _mm_loadu_si128((const __m128i *)(p + 8)),
-                                   1);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)p)),
+                                   _mm_loadu_si128((const __m128i *)(p + 8)), 1);
 }
 static inline TARGET __m256i from_of(unsigned pixel, unsigned c)
 {
-    const __m256i three = _mm256_setr_epi32(0, 3, 6, 9, 4, 7, 10, 13), four = _mm256_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12);
+    const __m256i three = _mm256_setr_epi32(0, 3, 6, 9, 4, 7, 10, 13),
+                  four = _mm256_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12);
     return _mm256_add_epi32(pixel == 3 ? three : four, _mm256_set1_epi32((int32_t)(0x80808000u + c)));
 }
 
@@ -244,8 +250,9 @@ static inline TARGET __m256 line_values(const struct leat_store *s, unsigned c, 
                          _mm256_fmadd_ps(v, _mm256_set1_ps(s->c[c]), _mm256_set1_ps(s->d[c])));
 }
 
-static inline __attribute__((always_inline)) TARGET void lines_planar(const struct leat_store *s, const uint8_t *src, size_t n, bool flip,
-                                                                      uint8_t *const dst[4], unsigned pixel)
+static inline __attribute__((always_inline)) TARGET void lines_planar(const struct leat_store *s, const uint8_t *src,
+                                                                      size_t n, bool flip, uint8_t *const dst[4],
+                                                                      unsigned pixel)
 {
     const __m256i reverse = _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0);
     const unsigned channels = s->channels;
@@ -261,7 +268,8 @@ static inline __attribute__((always_inline)) TARGET void lines_planar(const stru
         __m256i pixels = load_8(src + (flip ? n - 8 - i : i) * pixel, pixel);
         LEAT_UNROLL
         for (unsigned c = 0; c < channels; c++) {
-            __m256i bytes = pixel == 1 ? _mm256_cvtepu8_epi32(_mm256_castsi256_si128(pixels)) : channel_of(pixels, from[c]);
+            __m256i bytes =
+                pixel == 1 ? _mm256_cvtepu8_epi32(_mm256_castsi256_si128(pixels)) : channel_of(pixels, from[c]);
             if (flip)
                 bytes = _mm256_permutevar8x32_epi32(bytes, reverse);
             if (stream)
@@ -298,7 +306,8 @@ static TARGET void mirror_3(const struct leat_store *s, const uint8_t *src, size
     uint8_t *d = dst[0];
     size_t i = 0; /* pixels done; the load ends with pixel n - 1 - i and begins a byte before five pixels */
     for (; i + 6 <= n; i += 5, d += 15)
-        _mm_storeu_si128((__m128i *)d, _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(src + (n - i) * 3 - 16)), order));
+        _mm_storeu_si128((__m128i *)d,
+                         _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(src + (n - i) * 3 - 16)), order));
     for (; i < n; i++, d += 3)
         for (unsigned c = 0; c < 3; c++)
             d[c] = src[(n - 1 - i) * 3 + c];
@@ -307,7 +316,10 @@ static TARGET void mirror_3(const struct leat_store *s, const uint8_t *src, size
 static leat_store_fn store(const struct leat_store *s)
 {
     if (s->affine && s->size == 4 && (s->planar || s->channels == 1))
-        return s->pixel == 1 ? lines_1 : s->pixel == 3 ? lines_3 : s->pixel == 4 ? lines_4 : leat_kernels_portable.store(s);
+        return s->pixel == 1   ? lines_1
+               : s->pixel == 3 ? lines_3
+               : s->pixel == 4 ? lines_4
+                               : leat_kernels_portable.store(s);
     if (s->identity && s->pixel == 3 && s->channels == 3 && !s->planar)
         return mirror_3;
     return leat_kernels_portable.store(s);
@@ -315,21 +327,22 @@ static leat_store_fn store(const struct leat_store *s)
 
 /* ---- arrays ---- */
 
-#define WIDEN(NAME, FROM, TO, LOAD, EXTEND, BLOCK)                                                                                         \
-    static TARGET void NAME(const void *src, void *dst, size_t n)                                                                          \
-    {                                                                                                                                      \
-        const uint8_t *s = src;                                                                                                            \
-        uint8_t *d = dst;                                                                                                                  \
-        size_t i = 0;                                                                                                                      \
-        for (; i + 4 * BLOCK <= n; i += 4 * BLOCK)                                                                                         \
-            for (size_t k = 0; k < 4 * BLOCK; k += BLOCK)                                                                                  \
-                _mm256_storeu_si256((__m256i *)(d + (i + k) * sizeof(TO)), EXTEND(LOAD((const void *)(s + (i + k) * sizeof(FROM)))));      \
-        for (; i < n; i++) {                                                                                                               \
-            FROM v;                                                                                                                        \
-            memcpy(&v, s + i * sizeof v, sizeof v);                                                                                        \
-            TO r = (TO)v;                                                                                                                  \
-            memcpy(d + i * sizeof r, &r, sizeof r);                                                                                        \
-        }                                                                                                                                  \
+#define WIDEN(NAME, FROM, TO, LOAD, EXTEND, BLOCK)                                                                     \
+    static TARGET void NAME(const void *src, void *dst, size_t n)                                                      \
+    {                                                                                                                  \
+        const uint8_t *s = src;                                                                                        \
+        uint8_t *d = dst;                                                                                              \
+        size_t i = 0;                                                                                                  \
+        for (; i + 4 * BLOCK <= n; i += 4 * BLOCK)                                                                     \
+            for (size_t k = 0; k < 4 * BLOCK; k += BLOCK)                                                              \
+                _mm256_storeu_si256((__m256i *)(d + (i + k) * sizeof(TO)),                                             \
+                                    EXTEND(LOAD((const void *)(s + (i + k) * sizeof(FROM)))));                         \
+        for (; i < n; i++) {                                                                                           \
+            FROM v;                                                                                                    \
+            memcpy(&v, s + i * sizeof v, sizeof v);                                                                    \
+            TO r = (TO)v;                                                                                              \
+            memcpy(d + i * sizeof r, &r, sizeof r);                                                                    \
+        }                                                                                                              \
     }
 #define LOAD_8(p) _mm_loadl_epi64(p)
 #define LOAD_4(p) _mm_castps_si128(_mm_load_ss(p))

@@ -7,8 +7,8 @@
  *     weight = (d2 * 256 + d1) * 256 + d0       sum = ((sum d2 p) * 256 + (sum d1 p)) * 256 + (sum d0 p)
  *
  * Across a row, which bytes meet in a lane is the same for every row of the photo: a permutation of a window of the
- * source row, computed once per photo (the plan) together with the digits. Above a scale of about 5.6 no window holds all
- * taps of the pixels in a register; then, and for grey, the plan is that of AVX2.
+ * source row, computed once per photo (the plan) together with the digits. Above a scale of about 5.6 no window holds
+ * all taps of the pixels in a register; then, and for grey, the plan is that of AVX2.
  */
 #include "op/kernels.h"
 
@@ -37,7 +37,8 @@ static void split(int32_t weight, int8_t digit[3])
  *
  *     struct plan | group 0: permutation, then per four taps the digits d2, d1, d0 | group 1 ...
  *
- * Group g reads windows of 64 (or 128) bytes of the source from pixel base[g] on, four pixels further for each four taps.
+ * Group g reads windows of 64 (or 128) bytes of the source from pixel base[g] on, four pixels further for each four
+ * taps.
  */
 struct group {
     uint32_t base;
@@ -106,8 +107,8 @@ static inline void split_four(const int32_t *weights, uint32_t words[3])
     }
 }
 
-static void fill_group(const struct leat_axis *axis, const struct plan *plan, struct group *group, uint32_t g, uint32_t begin, uint32_t n,
-                       unsigned channels)
+static void fill_group(const struct leat_axis *axis, const struct plan *plan, struct group *group, uint32_t g,
+                       uint32_t begin, uint32_t n, unsigned channels)
 {
     unsigned c;
     uint32_t done = UINT32_MAX, i = pixel_of(g, 0, begin, n, channels, &c);
@@ -135,10 +136,12 @@ static int prepare(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned 
     uint32_t used = 1, span = 0;
     for (uint32_t i = begin; i < begin + n; i++)
         used = axis->end[i] - axis->first[i] > used ? axis->end[i] - axis->first[i] : used;
-    *plan = (struct plan){.groups = (uint32_t)((((size_t)n * channels + LANES - 1) / LANES + 3) & ~(size_t)3), .quads = (used + 3) / 4};
+    *plan = (struct plan){.groups = (uint32_t)((((size_t)n * channels + LANES - 1) / LANES + 3) & ~(size_t)3),
+                          .quads = (used + 3) / 4};
     for (uint32_t g = 0; g < plan->groups; g++) {
         unsigned c;
-        uint32_t first = axis->first[pixel_of(g, 0, begin, n, channels, &c)], last = axis->first[pixel_of(g, 15, begin, n, channels, &c)];
+        uint32_t first = axis->first[pixel_of(g, 0, begin, n, channels, &c)],
+                 last = axis->first[pixel_of(g, 15, begin, n, channels, &c)];
         uint32_t reach = last - base_of(axis, plan, first);
         span = reach > span ? reach : span;
     }
@@ -158,8 +161,8 @@ static inline TARGET __m512i digits_of(__m512i sum, __m512i bytes, const int8_t 
 }
 
 /* The sums of one group, still with their 22 fraction bits. */
-static inline __attribute__((always_inline)) TARGET __m512i group_sum(const struct group *group, const uint8_t *src, size_t limit,
-                                                                      uint32_t quads, bool wide)
+static inline __attribute__((always_inline)) TARGET __m512i group_sum(const struct group *group, const uint8_t *src,
+                                                                      size_t limit, uint32_t quads, bool wide)
 {
     const __m512i from = _mm512_load_si512(group->from);
     __m512i d2 = _mm512_setzero_si512(), d1 = d2, d0 = _mm512_set1_epi32(1 << (LEAT_WEIGHT_BITS - 1));
@@ -167,7 +170,8 @@ static inline __attribute__((always_inline)) TARGET __m512i group_sum(const stru
     for (uint32_t q = 0; q < quads; q++, at += 16) {
         __m512i bytes = _mm512_loadu_si512(src + at);
         if (wide) { /* `limit`: where the row ends with its padding */
-            __mmask64 there = at + 64 < limit ? _bzhi_u64(~UINT64_C(0), limit - at - 64 < 64 ? (uint32_t)(limit - at - 64) : 64) : 0;
+            __mmask64 there =
+                at + 64 < limit ? _bzhi_u64(~UINT64_C(0), limit - at - 64 < 64 ? (uint32_t)(limit - at - 64) : 64) : 0;
             bytes = _mm512_permutex2var_epi8(bytes, from, _mm512_maskz_loadu_epi8(there, src + at + 64));
         } else {
             bytes = _mm512_permutexvar_epi8(from, bytes);
@@ -188,8 +192,9 @@ static inline TARGET __m512i pack(__m512i a, __m512i b, __m512i c, __m512i d)
     return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d)));
 }
 
-static inline __attribute__((always_inline)) TARGET void all_groups(const struct plan *plan, const uint8_t *src, size_t limit, uint8_t *dst,
-                                                                    uint32_t quads, bool wide)
+static inline __attribute__((always_inline)) TARGET void all_groups(const struct plan *plan, const uint8_t *src,
+                                                                    size_t limit, uint8_t *dst, uint32_t quads,
+                                                                    bool wide)
 {
     const uint8_t *group = (const uint8_t *)plan + 64;
     const size_t step = plan->step;
@@ -200,8 +205,8 @@ static inline __attribute__((always_inline)) TARGET void all_groups(const struct
                                       group_sum((const void *)(group + 3 * step), src, limit, quads, wide)));
 }
 
-static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels,
-                              const uint8_t *src, uint8_t *dst)
+static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel,
+                              unsigned channels, const uint8_t *src, uint8_t *dst)
 {
     const struct plan *plan = plan_of(axis);
     const size_t limit = (size_t)axis->in * 4 + LEAT_ROW_PADDING;
@@ -220,8 +225,8 @@ static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint
 /* Four rows of 64 bytes to lanes of four bytes, one of each row; the order of lanes is undone by packing. */
 static inline TARGET void interleave(const uint8_t *const *rows, size_t at, __m512i out[4])
 {
-    __m512i a = _mm512_loadu_si512(rows[0] + at), b = _mm512_loadu_si512(rows[1] + at), c = _mm512_loadu_si512(rows[2] + at),
-            d = _mm512_loadu_si512(rows[3] + at);
+    __m512i a = _mm512_loadu_si512(rows[0] + at), b = _mm512_loadu_si512(rows[1] + at),
+            c = _mm512_loadu_si512(rows[2] + at), d = _mm512_loadu_si512(rows[3] + at);
     __m512i ab0 = _mm512_unpacklo_epi8(a, b), ab1 = _mm512_unpackhi_epi8(a, b), cd0 = _mm512_unpacklo_epi8(c, d),
             cd1 = _mm512_unpackhi_epi8(c, d);
     out[0] = _mm512_unpacklo_epi16(ab0, cd0);
@@ -273,7 +278,8 @@ static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, 
             d1[v] = _mm512_add_epi32(d1[v], _mm512_slli_epi32(d2[v], 8));
             d0[v] = _mm512_srli_epi32(_mm512_add_epi32(d0[v], _mm512_slli_epi32(d1[v], 8)), LEAT_WEIGHT_BITS);
         }
-        _mm512_storeu_si512(dst + at, _mm512_packus_epi16(_mm512_packus_epi32(d0[0], d0[1]), _mm512_packus_epi32(d0[2], d0[3])));
+        _mm512_storeu_si512(dst + at,
+                            _mm512_packus_epi16(_mm512_packus_epi32(d0[0], d0[1]), _mm512_packus_epi32(d0[2], d0[3])));
     }
 }
 
@@ -361,9 +367,11 @@ static inline TARGET void put_values(uint8_t *d, __m512 v, __mmask16 there, unsi
         _mm256_mask_storeu_epi16(d, there, to_16(v, half));
 }
 
-/* Floats by arithmetic. Blocks of 16 pixels from the left of the result; mirrored, these come from the right of the source. */
-static inline __attribute__((always_inline)) TARGET void store_lines(const struct leat_store *s, const uint8_t *src, size_t n, bool flip,
-                                                                     uint8_t *const dst[4], unsigned channels, unsigned size, bool planar)
+/* Floats by arithmetic. Blocks of 16 pixels from the left of the result; mirrored, these come from the right of the
+ * source. */
+static inline __attribute__((always_inline)) TARGET void store_lines(const struct leat_store *s, const uint8_t *src,
+                                                                     size_t n, bool flip, uint8_t *const dst[4],
+                                                                     unsigned channels, unsigned size, bool planar)
 {
     uintptr_t places = 0; /* where planes begin: whole cache lines can bypass the caches */
     for (unsigned k = 0; k < (planar ? channels : 1); k++)
@@ -403,10 +411,11 @@ static inline __attribute__((always_inline)) TARGET void store_lines(const struc
     }
 }
 
-#define LINES(NAME, CHANNELS, SIZE, PLANAR)                                                                                                \
-    static TARGET void NAME(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4])                    \
-    {                                                                                                                                      \
-        store_lines(s, src, n, flip, dst, CHANNELS, SIZE, PLANAR);                                                                         \
+#define LINES(NAME, CHANNELS, SIZE, PLANAR)                                                                            \
+    static TARGET void NAME(const struct leat_store *s, const uint8_t *src, size_t n, bool flip,                       \
+                            uint8_t *const dst[4])                                                                     \
+    {                                                                                                                  \
+        store_lines(s, src, n, flip, dst, CHANNELS, SIZE, PLANAR);                                                     \
     }
 LINES(lines_1_32, 1, 4, true)
 LINES(lines_3_32_planar, 3, 4, true)
@@ -420,7 +429,8 @@ static TARGET void lines_any(const struct leat_store *s, const uint8_t *src, siz
 }
 
 /* Bytes as they are: blocks of 16 pixels permuted (mirrored, X dropped), or parted into planes. */
-static TARGET void store_bytes(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4])
+static TARGET void store_bytes(const struct leat_store *s, const uint8_t *src, size_t n, bool flip,
+                               uint8_t *const dst[4])
 {
     const unsigned channels = s->channels, pixel = s->pixel;
     uint8_t from[64] = {0};
@@ -430,7 +440,8 @@ static TARGET void store_bytes(const struct leat_store *s, const uint8_t *src, s
     const __mmask64 read = low_bits(16 * pixel), write = low_bits(16 * channels);
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        __m512i v = _mm512_permutexvar_epi8(order, _mm512_maskz_loadu_epi8(read, src + (flip ? n - 16 - i : i) * pixel));
+        __m512i v =
+            _mm512_permutexvar_epi8(order, _mm512_maskz_loadu_epi8(read, src + (flip ? n - 16 - i : i) * pixel));
         if (!s->planar) {
             _mm512_mask_storeu_epi8(dst[0] + i * channels, write, v);
             continue;
@@ -448,9 +459,10 @@ static TARGET void store_bytes(const struct leat_store *s, const uint8_t *src, s
             *(s->planar ? dst[c] + i : dst[0] + i * channels + c) = src[(flip ? n - 1 - i : i) * pixel + c];
 }
 
-static const uint8_t mirrored[64] = {60, 61, 62, 57, 58, 59, 54, 55, 56, 51, 52, 53, 48, 49, 50, 45, 46, 47, 42, 43, 44, 39,
-                                     40, 41, 36, 37, 38, 33, 34, 35, 30, 31, 32, 27, 28, 29, 24, 25, 26, 21, 22, 23, 18, 19,
-                                     20, 15, 16, 17, 12, 13, 14, 9,  10, 11, 6,  7,  8,  3,  4,  5,  0,  1,  2,  0};
+static const uint8_t mirrored[64] = {60, 61, 62, 57, 58, 59, 54, 55, 56, 51, 52, 53, 48, 49, 50, 45,
+                                     46, 47, 42, 43, 44, 39, 40, 41, 36, 37, 38, 33, 34, 35, 30, 31,
+                                     32, 27, 28, 29, 24, 25, 26, 21, 22, 23, 18, 19, 20, 15, 16, 17,
+                                     12, 13, 14, 9,  10, 11, 6,  7,  8,  3,  4,  5,  0,  1,  2,  0};
 
 /* Pixels of three bytes mirrored, 21 to a block of 63 bytes: the 64th is written by the next block. */
 static TARGET void mirror_3(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4])
@@ -481,9 +493,15 @@ static TARGET void mirror_3(const struct leat_store *s, const uint8_t *src, size
 static leat_store_fn store(const struct leat_store *s)
 {
     if (s->affine && s->size == 4)
-        return s->channels == 1 ? lines_1_32 : s->channels != 3 ? lines_any : s->planar ? lines_3_32_planar : lines_3_32;
+        return s->channels == 1   ? lines_1_32
+               : s->channels != 3 ? lines_any
+               : s->planar        ? lines_3_32_planar
+                                  : lines_3_32;
     if (s->affine && s->size == 2)
-        return s->channels == 1 ? lines_1_16 : s->channels != 3 ? lines_any : s->planar ? lines_3_16_planar : lines_3_16;
+        return s->channels == 1   ? lines_1_16
+               : s->channels != 3 ? lines_any
+               : s->planar        ? lines_3_16_planar
+                                  : lines_3_16;
     if (s->identity && s->pixel == 3 && s->channels == 3 && !s->planar)
         return mirror_3;
     if (s->identity)
@@ -494,21 +512,22 @@ static leat_store_fn store(const struct leat_store *s)
 /* ---- arrays ---- */
 
 /* Widening: blocks of eight or sixteen values; the last ones one by one. */
-#define WIDEN(NAME, FROM, TO, LOAD, EXTEND, BLOCK)                                                                                         \
-    static TARGET void NAME(const void *src, void *dst, size_t n)                                                                          \
-    {                                                                                                                                      \
-        const uint8_t *s = src;                                                                                                            \
-        uint8_t *d = dst;                                                                                                                  \
-        size_t i = 0;                                                                                                                      \
-        for (; i + 4 * BLOCK <= n; i += 4 * BLOCK)                                                                                         \
-            for (size_t k = 0; k < 4 * BLOCK; k += BLOCK)                                                                                  \
-                _mm512_storeu_si512(d + (i + k) * sizeof(TO), EXTEND(LOAD((const void *)(s + (i + k) * sizeof(FROM)))));                   \
-        for (; i < n; i++) {                                                                                                               \
-            FROM v;                                                                                                                        \
-            memcpy(&v, s + i * sizeof v, sizeof v);                                                                                        \
-            TO r = (TO)v;                                                                                                                  \
-            memcpy(d + i * sizeof r, &r, sizeof r);                                                                                        \
-        }                                                                                                                                  \
+#define WIDEN(NAME, FROM, TO, LOAD, EXTEND, BLOCK)                                                                     \
+    static TARGET void NAME(const void *src, void *dst, size_t n)                                                      \
+    {                                                                                                                  \
+        const uint8_t *s = src;                                                                                        \
+        uint8_t *d = dst;                                                                                              \
+        size_t i = 0;                                                                                                  \
+        for (; i + 4 * BLOCK <= n; i += 4 * BLOCK)                                                                     \
+            for (size_t k = 0; k < 4 * BLOCK; k += BLOCK)                                                              \
+                _mm512_storeu_si512(d + (i + k) * sizeof(TO),                                                          \
+                                    EXTEND(LOAD((const void *)(s + (i + k) * sizeof(FROM)))));                         \
+        for (; i < n; i++) {                                                                                           \
+            FROM v;                                                                                                    \
+            memcpy(&v, s + i * sizeof v, sizeof v);                                                                    \
+            TO r = (TO)v;                                                                                              \
+            memcpy(d + i * sizeof r, &r, sizeof r);                                                                    \
+        }                                                                                                              \
     }
 #define LOAD_8(p) _mm_loadl_epi64(p)
 #define FLOAT_U8(v) _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(v)))

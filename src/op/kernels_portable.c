@@ -13,8 +13,8 @@ static inline uint8_t clip(int32_t sum)
     return (uint8_t)(v > 255 ? 255 : v);
 }
 
-static void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels, const uint8_t *src,
-                       uint8_t *dst)
+static void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels,
+                       const uint8_t *src, uint8_t *dst)
 {
     for (uint32_t i = begin; i < begin + n; i++, dst += channels) {
         const uint8_t *s = src + (size_t)axis->first[i] * pixel;
@@ -62,18 +62,19 @@ static void expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst)
 }
 
 /* dst value i of channel c lies at dst[c] + i * size (planar) or dst[0] + (i * channels + c) * size. */
-#define STORE(NAME, TYPE)                                                                                                                  \
-    static void store_##NAME(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4])                   \
-    {                                                                                                                                      \
-        ptrdiff_t step = flip ? -(ptrdiff_t)s->pixel : (ptrdiff_t)s->pixel;                                                                \
-        for (unsigned c = 0; c < s->channels; c++) {                                                                                       \
-            const TYPE *table = s->table[c];                                                                                               \
-            const uint8_t *p = src + c + (flip ? (n - 1) * s->pixel : 0);                                                                  \
-            uint8_t *d = s->planar ? dst[c] : dst[0] + c * sizeof(TYPE);                                                                   \
-            size_t stride = (s->planar ? 1 : s->channels) * sizeof(TYPE);                                                                  \
-            for (size_t i = 0; i < n; i++, p += step, d += stride)                                                                         \
-                memcpy(d, &table[*p], sizeof(TYPE));                                                                                       \
-        }                                                                                                                                  \
+#define STORE(NAME, TYPE)                                                                                              \
+    static void store_##NAME(const struct leat_store *s, const uint8_t *src, size_t n, bool flip,                      \
+                             uint8_t *const dst[4])                                                                    \
+    {                                                                                                                  \
+        ptrdiff_t step = flip ? -(ptrdiff_t)s->pixel : (ptrdiff_t)s->pixel;                                            \
+        for (unsigned c = 0; c < s->channels; c++) {                                                                   \
+            const TYPE *table = s->table[c];                                                                           \
+            const uint8_t *p = src + c + (flip ? (n - 1) * s->pixel : 0);                                              \
+            uint8_t *d = s->planar ? dst[c] : dst[0] + c * sizeof(TYPE);                                               \
+            size_t stride = (s->planar ? 1 : s->channels) * sizeof(TYPE);                                              \
+            for (size_t i = 0; i < n; i++, p += step, d += stride)                                                     \
+                memcpy(d, &table[*p], sizeof(TYPE));                                                                   \
+        }                                                                                                              \
     }
 STORE(8, uint8_t)
 STORE(16, uint16_t)
@@ -115,12 +116,12 @@ static inline void prefetch(const uint8_t *p, size_t bytes)
     __builtin_prefetch(p + bytes - 1);
 }
 
-#define GATHER(BYTES)                                                                                                                      \
-    for (size_t i = 0; i < n; i++) {                                                                                                       \
-        if (i + AHEAD < n)                                                                                                                 \
-            prefetch(rows[i + AHEAD].data, BYTES);                                                                                         \
-        memcpy(dst + i * BYTES, rows[i].data, BYTES);                                                                                      \
-    }                                                                                                                                      \
+#define GATHER(BYTES)                                                                                                  \
+    for (size_t i = 0; i < n; i++) {                                                                                   \
+        if (i + AHEAD < n)                                                                                             \
+            prefetch(rows[i + AHEAD].data, BYTES);                                                                     \
+        memcpy(dst + i * BYTES, rows[i].data, BYTES);                                                                  \
+    }                                                                                                                  \
     return;
 
 static void gather(const struct leat_row *rows, size_t n, size_t bytes, uint8_t *dst)

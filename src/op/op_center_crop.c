@@ -31,7 +31,8 @@ static int64_t center(int64_t side, int64_t crop)
     return side < crop ? -((crop - side) / 2) : leat_round_even((double)(side - crop) / 2.0);
 }
 
-static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move, struct leat_error *error)
+static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move,
+                       struct leat_error *error)
 {
     const struct crop_args *args = from;
     move->x = center(w, args->width);

@@ -1,4 +1,5 @@
-/* Decode: an encoded photo to an image of open size. The decoding itself is src/op/decode.h's; a stage pulls its rows. */
+/* Decode: an encoded photo to an image of open size. The decoding itself is src/op/decode.h's; a stage pulls its
+ * rows. */
 #include <string.h>
 
 #include "base/error.h"

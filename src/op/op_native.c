@@ -1,7 +1,7 @@
 /*
- * Native: a function of the user's in a chain. The text of a program names it by an index in a table of functions that the
- * program is compiled with, so that text alone can never make anything run. What a function computes cannot be seen from
- * here: its name and its arguments stand for it in the program's hash.
+ * Native: a function of the user's in a chain. The text of a program names it by an index in a table of functions that
+ * the program is compiled with, so that text alone can never make anything run. What a function computes cannot be seen
+ * from here: its name and its arguments stand for it in the program's hash.
  */
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +63,8 @@ static void parse_returns(struct native_args *args, struct leat_args *json)
     if (!value)
         return;
     args->returns = true;
-    const char *dtype = json_string_value(json_object_get(value, "dtype")), *layout = json_string_value(json_object_get(value, "layout"));
+    const char *dtype = json_string_value(json_object_get(value, "dtype")),
+               *layout = json_string_value(json_object_get(value, "layout"));
     const json_t *shape = json_object_get(value, "shape");
     struct leat_field field = {.kind = LEAT_KIND_ARRAY, .dtype = dtype ? leat_dtype_from_name(dtype) : 0};
     field.layout = !layout ? LEAT_LAYOUT_NONE : strcmp(layout, "CHW") ? LEAT_LAYOUT_HWC : LEAT_LAYOUT_CHW;
@@ -87,10 +88,11 @@ static void parse(void *into, struct leat_args *json)
     const json_t *function = leat_args_get(json, "function");
     args->function = json_is_integer(function) ? json_integer_value(function) : -1;
     if (json_is_string(function) && !json->status)
-        json->status = leat_fail(json->error, LEAT_E_INVALID,
-                                 "Native names \"%.100s\", which text alone may not load: leat.program_from_json(text, allow_native=True) "
-                                 "gives operators that a Loader may; in C, resolve it and give it in leat_loader_options.functions.",
-                                 json_string_value(function));
+        json->status = leat_fail(
+            json->error, LEAT_E_INVALID,
+            "Native names \"%.100s\", which text alone may not load: leat.program_from_json(text, allow_native=True) "
+            "gives operators that a Loader may; in C, resolve it and give it in leat_loader_options.functions.",
+            json_string_value(function));
     else if (args->function < 0)
         leat_args_wrong(json, "function", "an index in the table of functions");
     const char *source = leat_args_text(json, "source");
@@ -119,7 +121,8 @@ static void end(void *from)
 static uint64_t hash(const void *from)
 {
     const struct native_args *args = from;
-    uint64_t hash = leat_key_mix(leat_hash64(args->label, strlen(args->label)), leat_hash64(args->text, strlen(args->text)));
+    uint64_t hash =
+        leat_key_mix(leat_hash64(args->label, strlen(args->label)), leat_hash64(args->text, strlen(args->text)));
     uint64_t out[4 + LEAT_MAX_DIMS] = {args->returns, args->out.dtype, args->out.layout, args->out.ndim};
     for (unsigned d = 0; d < args->out.ndim; d++)
         out[4 + d] = (uint64_t)args->out.shape[d];
@@ -134,10 +137,10 @@ static int bind(void *into, const struct leat_native *functions, size_t n_functi
         return LEAT_OK;
     }
     if ((uint64_t)args->function < n_functions)
-        return leat_fail(error, LEAT_E_INVALID, "%s: function %lld of the table must have one form: call, or flat.", args->label,
-                         (long long)args->function);
-    return leat_fail(error, LEAT_E_INVALID, "%s: there is no function %lld: leat_loader_options.functions has %zu.", args->label,
-                     (long long)args->function, n_functions);
+        return leat_fail(error, LEAT_E_INVALID, "%s: function %lld of the table must have one form: call, or flat.",
+                         args->label, (long long)args->function);
+    return leat_fail(error, LEAT_E_INVALID, "%s: there is no function %lld: leat_loader_options.functions has %zu.",
+                     args->label, (long long)args->function, n_functions);
 }
 
 static const char *label(const void *from)
@@ -161,7 +164,8 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
 {
     const struct native_args *args = from;
     if (varies(type) && leat_type_is_image(type))
-        return leat_op_misfit(place, type, "an image of known size (put Resize([height, width]) or a crop before it)", error);
+        return leat_op_misfit(place, type, "an image of known size (put Resize([height, width]) or a crop before it)",
+                              error);
     if (varies(type) && !args->returns)
         return leat_op_misfit(place, type, "a value of fixed shape where returns is not given", error);
     char wanted[128];
@@ -176,10 +180,11 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     }
     if (!args->gives || args->gives == type->dtype)
         return LEAT_OK;
-    int rc = leat_fail(error, LEAT_E_TYPE,
-                       "%s in output '%s' writes %s by the type of its second pointer, but its result is declared as %s: say "
-                       "returns=leat.field(...).",
-                       args->label, place->output, leat_dtype_name(args->gives), leat_dtype_name(type->dtype));
+    int rc = leat_fail(
+        error, LEAT_E_TYPE,
+        "%s in output '%s' writes %s by the type of its second pointer, but its result is declared as %s: say "
+        "returns=leat.field(...).",
+        args->label, place->output, leat_dtype_name(args->gives), leat_dtype_name(type->dtype));
     leat_error_at_sample(error, LEAT_NO_SAMPLE, place->output);
     return rc;
 }
@@ -188,7 +193,8 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
 
 static void describe(const struct leat_type *from, uint64_t length, struct leat_native_type *type)
 {
-    *type = (struct leat_native_type){.dtype = from->dtype, .layout = from->layout, .ndim = from->ndim, .bytes = length};
+    *type =
+        (struct leat_native_type){.dtype = from->dtype, .layout = from->layout, .ndim = from->ndim, .bytes = length};
     type->elements = length / leat_dtype_size(from->dtype);
     uint64_t step = 1;
     for (unsigned i = from->ndim; i-- > 0;) {
@@ -198,8 +204,8 @@ static void describe(const struct leat_type *from, uint64_t length, struct leat_
     }
 }
 
-static int call(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in, uint64_t length, void *out,
-                struct leat_error *error)
+static int call(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
+                uint64_t length, void *out, struct leat_error *error)
 {
     const struct native_args *args = use->op->args;
     struct leat_native_type in_type, out_type;
@@ -207,9 +213,10 @@ static int call(const struct leat_use *use, const char *output, const struct lea
     for (unsigned i = 1; i < use->in.ndim; i++)
         step *= (uint64_t)use->in.shape[i];
     if (length % step)
-        return leat_fail(error, LEAT_E_DECODE,
-                         "A value of output '%s' has %llu bytes, which is no multiple of the %llu bytes of one of its rows.", output,
-                         (unsigned long long)length, (unsigned long long)step);
+        return leat_fail(
+            error, LEAT_E_DECODE,
+            "A value of output '%s' has %llu bytes, which is no multiple of the %llu bytes of one of its rows.", output,
+            (unsigned long long)length, (unsigned long long)step);
     describe(&use->in, length, &in_type);
     describe(&use->out, out_bytes, &out_type);
     memset(out, 0, out_bytes); /* what it leaves out is then the same each time */
@@ -239,8 +246,8 @@ static int call(const struct leat_use *use, const char *output, const struct lea
     if (!rc)
         return LEAT_OK;
     message[sizeof message - 1] = 0;
-    return leat_fail(error, LEAT_E_OPERATOR, "%s in output '%s' failed with %d%s%s", args->label, output, rc, *message ? ": " : "",
-                     message);
+    return leat_fail(error, LEAT_E_OPERATOR, "%s in output '%s' failed with %d%s%s", args->label, output, rc,
+                     *message ? ": " : "", message);
 }
 
 const struct leat_op_class leat_op_native = {.type = "Native",

@@ -39,17 +39,20 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     if (type->kind != LEAT_KIND_ARRAY || (!real && type->range != LEAT_RANGE_MAX))
         return leat_op_misfit(place, type, "a uint8 image or a float array", error);
     if (args->n > 1 && !image)
-        return leat_op_misfit(place, type, "an image where mean has several numbers, or one mean for all numbers of an array", error);
+        return leat_op_misfit(
+            place, type, "an image where mean has several numbers, or one mean for all numbers of an array", error);
     if (image && args->n > 1 && args->n != leat_type_channels(type))
         return leat_op_misfit(place, type, "an image with as many channels as mean has numbers", error);
     for (unsigned i = 0; i < args->n; i++) {
         if (type->range == LEAT_RANGE_PLAIN || args->mean[i] <= 1)
             continue;
-        int rc = leat_fail(error, LEAT_E_TYPE,
-                           "Normalize in output '%s' has mean %g, but its input counts as 0 to 1 (an image's 0 to %g is scaled by 1/%g "
-                           "first): divide mean and std by %g, or put ToDtype(\"float32\", scale=False) before it.",
-                           place->output, args->mean[i], real ? 255.0 : leat_dtype_largest(type->dtype),
-                           real ? 255.0 : leat_dtype_largest(type->dtype), real ? 255.0 : leat_dtype_largest(type->dtype));
+        int rc =
+            leat_fail(error, LEAT_E_TYPE,
+                      "Normalize in output '%s' has mean %g, but its input counts as 0 to 1 (an image's 0 to %g is "
+                      "scaled by 1/%g "
+                      "first): divide mean and std by %g, or put ToDtype(\"float32\", scale=False) before it.",
+                      place->output, args->mean[i], real ? 255.0 : leat_dtype_largest(type->dtype),
+                      real ? 255.0 : leat_dtype_largest(type->dtype), real ? 255.0 : leat_dtype_largest(type->dtype));
         leat_error_at_sample(error, LEAT_NO_SAMPLE, place->output);
         return rc;
     }
@@ -60,7 +63,8 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
 }
 
 /* ((v / max) - mean) / std in double, rounded once. */
-static void map_values(const void *from, uint64_t key, const struct leat_type *in, unsigned channel, const void *src, void *dst, size_t n)
+static void map_values(const void *from, uint64_t key, const struct leat_type *in, unsigned channel, const void *src,
+                       void *dst, size_t n)
 {
     const struct normalize_args *args = from;
     bool real = leat_dtype_is_float(in->dtype);

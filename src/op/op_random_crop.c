@@ -40,7 +40,8 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     if (rc)
         return rc;
     int64_t w = leat_type_width(type), h = leat_type_height(type), channels = leat_type_channels(type);
-    bool small = (w >= 0 && w + args->left + args->right < args->width) || (h >= 0 && h + args->top + args->bottom < args->height);
+    bool small = (w >= 0 && w + args->left + args->right < args->width) ||
+                 (h >= 0 && h + args->top + args->bottom < args->height);
     if (small && !args->pad_if_needed)
         return leat_op_misfit(place, type, "an image no smaller than the crop (or pad_if_needed=True)", error);
     if (args->n_fill > 1 && args->n_fill != channels)
@@ -54,7 +55,8 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
 }
 
 /* One axis: the begin of the crop, in the coordinates of the image without padding. */
-static bool draw_axis(uint64_t key, uint64_t counter, int64_t side, int64_t before, int64_t after, int64_t crop, bool pad, int64_t *begin)
+static bool draw_axis(uint64_t key, uint64_t counter, int64_t side, int64_t before, int64_t after, int64_t crop,
+                      bool pad, int64_t *begin)
 {
     int64_t padded = side + before + after;
     if (padded < crop && pad) { /* as torchvision: what is missing is added on both sides */
@@ -68,14 +70,16 @@ static bool draw_axis(uint64_t key, uint64_t counter, int64_t side, int64_t befo
     return true;
 }
 
-static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move, struct leat_error *error)
+static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move,
+                       struct leat_error *error)
 {
     const struct crop_args *args = from;
     if (!draw_axis(key, 0, h, args->top, args->bottom, args->height, args->pad_if_needed, &move->y) ||
         !draw_axis(key, 1, w, args->left, args->right, args->width, args->pad_if_needed, &move->x))
-        return leat_fail(error, LEAT_E_DECODE,
-                         "RandomCrop of %lld x %lld does not fit in a photo of %u x %u. Put Resize before it, or set pad_if_needed.",
-                         (long long)args->width, (long long)args->height, w, h);
+        return leat_fail(
+            error, LEAT_E_DECODE,
+            "RandomCrop of %lld x %lld does not fit in a photo of %u x %u. Put Resize before it, or set pad_if_needed.",
+            (long long)args->width, (long long)args->height, w, h);
     move->w = args->width;
     move->h = args->height;
     move->out_w = (uint32_t)args->width;
@@ -83,5 +87,9 @@ static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, s
     return LEAT_OK;
 }
 
-const struct leat_op_class leat_op_random_crop = {
-    .type = "RandomCrop", .args_bytes = sizeof(struct crop_args), .random = true, .parse = parse, .infer = infer, .move = move_pixels};
+const struct leat_op_class leat_op_random_crop = {.type = "RandomCrop",
+                                                  .args_bytes = sizeof(struct crop_args),
+                                                  .random = true,
+                                                  .parse = parse,
+                                                  .infer = infer,
+                                                  .move = move_pixels};

@@ -19,7 +19,8 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     return leat_op_needs_image(place, type, error);
 }
 
-static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move, struct leat_error *error)
+static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move,
+                       struct leat_error *error)
 {
     const struct flip_args *args = from;
     move->flip = leat_draw_unit(key, 0) < args->p;

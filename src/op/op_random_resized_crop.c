@@ -1,6 +1,6 @@
 /*
- * RandomResizedCrop: a box of random area and shape, resized. The distribution is that of torchvision.transforms.v2; the
- * pixels are Pillow's (resample.h).
+ * RandomResizedCrop: a box of random area and shape, resized. The distribution is that of torchvision.transforms.v2;
+ * the pixels are Pillow's (resample.h).
  */
 #include <math.h>
 
@@ -47,7 +47,8 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
 }
 
 /* Draws 0 to 19: area and shape of ten tries; 20 and 21: where the box lies. */
-static int move_pixels(const void *from, uint64_t key, uint32_t width, uint32_t height, struct leat_move *move, struct leat_error *error)
+static int move_pixels(const void *from, uint64_t key, uint32_t width, uint32_t height, struct leat_move *move,
+                       struct leat_error *error)
 {
     const struct crop_args *args = from;
     double area = (double)width * (double)height;
@@ -56,7 +57,8 @@ static int move_pixels(const void *from, uint64_t key, uint32_t width, uint32_t 
     move->filter = args->filter;
     for (uint64_t i = 0; i < 10; i++) {
         double target = area * (args->scale[0] + leat_draw_unit(key, 2 * i) * (args->scale[1] - args->scale[0]));
-        double aspect = leat_math_exp(args->log_ratio[0] + leat_draw_unit(key, 2 * i + 1) * (args->log_ratio[1] - args->log_ratio[0]));
+        double aspect = leat_math_exp(args->log_ratio[0] +
+                                      leat_draw_unit(key, 2 * i + 1) * (args->log_ratio[1] - args->log_ratio[0]));
         int64_t w = leat_round_even(sqrt(target * aspect)), h = leat_round_even(sqrt(target / aspect));
         if (w > 0 && w <= width && h > 0 && h <= height) {
             move->w = w;

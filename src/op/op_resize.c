@@ -72,14 +72,16 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     return LEAT_OK;
 }
 
-static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move, struct leat_error *error)
+static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move,
+                       struct leat_error *error)
 {
     const struct resize_args *args = from;
     int64_t out_w, out_h;
     resized(args, w, h, &out_w, &out_h);
     if (out_w < 1 || out_h < 1 || out_w > LEAT_MAX_SIDE || out_h > LEAT_MAX_SIDE)
         return leat_fail(error, LEAT_E_DECODE,
-                         "Resize cannot bring a photo of %u x %u to %lld x %lld: sides stay between 1 and 65535. Give Resize both sides.",
+                         "Resize cannot bring a photo of %u x %u to %lld x %lld: sides stay between 1 and 65535. Give "
+                         "Resize both sides.",
                          w, h, (long long)out_w, (long long)out_h);
     move->out_w = (uint32_t)out_w;
     move->out_h = (uint32_t)out_h;

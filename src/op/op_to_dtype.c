@@ -19,7 +19,8 @@ static void parse(void *into, struct leat_args *json)
         name += 6;
     args->dtype = name ? leat_dtype_from_name(name) : 0;
     if (!args->dtype)
-        leat_args_wrong(json, "dtype", "the name of a type, such as \"float32\", \"float16\", \"bfloat16\", \"uint8\" or \"int64\"");
+        leat_args_wrong(json, "dtype",
+                        "the name of a type, such as \"float32\", \"float16\", \"bfloat16\", \"uint8\" or \"int64\"");
     const json_t *scale = leat_args_get(json, "scale");
     if (scale && !json_is_boolean(scale))
         leat_args_wrong(json, "scale", "true, false or null");
@@ -40,7 +41,8 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     const struct dtype_args *args = from;
     if (type->kind != LEAT_KIND_ARRAY)
         return leat_op_misfit(place, type, "an image or an array of numbers", error);
-    bool scale = scales(args, type), real = leat_dtype_is_float(type->dtype), to_real = leat_dtype_is_float(args->dtype);
+    bool scale = scales(args, type), real = leat_dtype_is_float(type->dtype),
+         to_real = leat_dtype_is_float(args->dtype);
     if (scale && (type->dtype == LEAT_BOOL || args->dtype == LEAT_BOOL))
         return leat_op_misfit(place, type, "numbers other than bool where scale=True", error);
     if (scale && real && !to_real && leat_dtype_value_bits(args->dtype) > 16)
@@ -57,7 +59,8 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     return LEAT_OK;
 }
 
-static void map_values(const void *from, uint64_t key, const struct leat_type *in, unsigned channel, const void *src, void *dst, size_t n)
+static void map_values(const void *from, uint64_t key, const struct leat_type *in, unsigned channel, const void *src,
+                       void *dst, size_t n)
 {
     const struct dtype_args *args = from;
     bool real = leat_dtype_is_float(in->dtype), to_real = leat_dtype_is_float(args->dtype);
@@ -77,7 +80,8 @@ static void map_values(const void *from, uint64_t key, const struct leat_type *i
         uint8_t *d = (uint8_t *)dst + done * out_size;
         if (real || to_real) {
             leat_values_convert(in->dtype, LEAT_F64, s, block.real, some);
-            for (size_t i = 0; i < some; i++) /* torchvision: the whole range of floats spreads evenly over the integers */
+            for (size_t i = 0; i < some;
+                 i++) /* torchvision: the whole range of floats spreads evenly over the integers */
                 block.real[i] = to_real ? block.real[i] / leat_dtype_largest(in->dtype)
                                         : block.real[i] * (leat_dtype_largest(args->dtype) + 1.0 - 1e-3);
             leat_values_convert(LEAT_F64, args->dtype, block.real, d, some);

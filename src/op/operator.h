@@ -1,6 +1,6 @@
 /*
- * An operator: one file, op_<name>.c, and one line of operators.def. What it does to a value is one of these, and each has
- * its function in the class:
+ * An operator: one file, op_<name>.c, and one line of operators.def. What it does to a value is one of these, and each
+ * has its function in the class:
  *
  *     move    takes a box of the image, brings it to a size, mirrors it (crop, resize, flip)
  *     map     a function of single values (normalize, convert); it may draw, once per row
@@ -64,8 +64,8 @@ static inline void leat_type_resize(struct leat_type *t, int64_t height, int64_t
 
 enum leat_filter { LEAT_FILTER_ANTIALIAS = 0, LEAT_FILTER_BILINEAR, LEAT_FILTER_NEAREST };
 
-/* What pixels outside an image are: a constant, the nearest pixel of the edge, or the image mirrored at its edge, without
- * (REFLECT) or with (SYMMETRIC) the edge's pixel twice; as often as needed. */
+/* What pixels outside an image are: a constant, the nearest pixel of the edge, or the image mirrored at its edge,
+ * without (REFLECT) or with (SYMMETRIC) the edge's pixel twice; as often as needed. */
 enum leat_padding { LEAT_PAD_CONSTANT = 0, LEAT_PAD_EDGE, LEAT_PAD_REFLECT, LEAT_PAD_SYMMETRIC };
 
 /* What an operator does to the pixels of one image, in this order. Before `draw`, it is: everything, unchanged. */
@@ -124,16 +124,19 @@ struct leat_op_class {
                  struct leat_error *error);
 
     /* Fills `move` for an image of w x h. Pure in (args, key, w, h). DECODE: this image does not fit. */
-    int (*move)(const void *args, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move, struct leat_error *error);
+    int (*move)(const void *args, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move,
+                struct leat_error *error);
 
-    /* Makes n values of the output type of n values of `in`, all of one channel. Pure in (args, key, channel, value). */
-    void (*map)(const void *args, uint64_t key, const struct leat_type *in, unsigned channel, const void *src, void *dst, size_t n);
+    /* Makes n values of the output type of n values of `in`, all of one channel. Pure in (args, key, channel,
+     * value). */
+    void (*map)(const void *args, uint64_t key, const struct leat_type *in, unsigned channel, const void *src,
+                void *dst, size_t n);
     /* Where `map` is a straight line but for rounding: turns v * scale + offset, the line so far, into the line after
      * this operator. False where it is none. May be NULL. */
     bool (*line)(const void *args, const struct leat_type *in, unsigned channel, double *scale, double *offset);
 
-    /* Makes `out` of `in`, images in memory with layout and channels of the operator's types; `scratch`: of as many bytes as
-     * `plan` said, aligned to 64. Pure in (args, key, in). `plan` may be NULL. */
+    /* Makes `out` of `in`, images in memory with layout and channels of the operator's types; `scratch`: of as many
+     * bytes as `plan` said, aligned to 64. Pure in (args, key, in). `plan` may be NULL. */
     void (*filter)(const void *args, uint64_t key, const struct leat_kernels *kernels, const struct leat_image *in,
                    const struct leat_image *out, void *scratch);
     void (*plan)(const void *args, uint64_t key, const struct leat_image *in, struct leat_filter_plan *plan);
@@ -144,15 +147,16 @@ struct leat_op_class {
     const char *(*label)(const void *args);
     /* Calls the function for one value of `length` bytes. `out` is of the type use->out, aligned, and overwritten.
      * OPERATOR: it failed; DECODE: the length is not one of this type. */
-    int (*call)(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in, uint64_t length, void *out,
-                struct leat_error *error);
+    int (*call)(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
+                uint64_t length, void *out, struct leat_error *error);
 };
 
 /* Every operator, ended by NULL. */
 extern const struct leat_op_class *const leat_operators[];
 
 /* Says "<type> in output '<output>' takes <wanted>, but gets <type of the value><hint>", LEAT_E_TYPE. */
-int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, const char *wanted, struct leat_error *error);
+int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, const char *wanted,
+                   struct leat_error *error);
 /* The value in words: "an encoded photo", "a uint8 image of 3 channels, 32 x 32". */
 void leat_type_words(const struct leat_type *type, char *text, size_t room);
 /* Bytes of a value, UINT64_MAX where they vary. */
@@ -163,7 +167,8 @@ void leat_type_of_field(const struct leat_field *field, struct leat_type *type);
 int leat_op_needs_image(const struct leat_place *place, const struct leat_type *type, struct leat_error *error);
 /* Checks that the value is an image that can be resampled. */
 int leat_op_needs_pixels(const struct leat_place *place, const struct leat_type *type, struct leat_error *error);
-/* Arguments that several operators have: "size" (one side of a square, or height and width), and how pixels are resampled. */
+/* Arguments that several operators have: "size" (one side of a square, or height and width), and how pixels are
+ * resampled. */
 void leat_args_size(struct leat_args *args, int64_t *height, int64_t *width);
 enum leat_filter leat_args_filter(struct leat_args *args);
 

@@ -54,12 +54,14 @@ void leat_type_words(const struct leat_type *type, char *text, size_t room)
         snprintf(text + used, room - (size_t)used, "]");
 }
 
-int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, const char *wanted, struct leat_error *error)
+int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, const char *wanted,
+                   struct leat_error *error)
 {
     char words[256];
     leat_type_words(got, words, sizeof words);
     const char *hint = got->kind == LEAT_KIND_IMAGE || got->kind == LEAT_KIND_BYTES ? ": put Decode() before it" : "";
-    int rc = leat_fail(error, LEAT_E_TYPE, "%s in output '%s' takes %s, but gets %s%s.", place->type, place->output, wanted, words, hint);
+    int rc = leat_fail(error, LEAT_E_TYPE, "%s in output '%s' takes %s, but gets %s%s.", place->type, place->output,
+                       wanted, words, hint);
     leat_error_at_sample(error, LEAT_NO_SAMPLE, place->output);
     return rc;
 }
@@ -68,7 +70,8 @@ int leat_op_needs_image(const struct leat_place *place, const struct leat_type *
 {
     if (leat_type_is_image(type))
         return LEAT_OK;
-    return leat_op_misfit(place, type, "an image (a decoded photo, or a field of three axes with layout \"HWC\" or \"CHW\")", error);
+    return leat_op_misfit(place, type,
+                          "an image (a decoded photo, or a field of three axes with layout \"HWC\" or \"CHW\")", error);
 }
 
 int leat_op_needs_pixels(const struct leat_place *place, const struct leat_type *type, struct leat_error *error)

@@ -52,7 +52,7 @@ const uint8_t *leat_photo_checker_rows(const struct leat_photo_checker *checker,
     return leat_decoder_rows(checker->decoder, length);
 }
 
-/* ---- other forms --------------------------------------------------------------------------------------------------- */
+/* ---- other forms ----------------------------------------------------------------------------- */
 
 static void pack_row(uint8_t *to, const uint8_t *row, uint32_t width, unsigned channels)
 {
@@ -63,7 +63,8 @@ static void pack_row(uint8_t *to, const uint8_t *row, uint32_t width, unsigned c
 }
 
 /* The open photo, all of it. */
-static int read_pixels(struct leat_decoder *decoder, const struct leat_raw_photo *photo, uint8_t *to, struct leat_error *error)
+static int read_pixels(struct leat_decoder *decoder, const struct leat_raw_photo *photo, uint8_t *to,
+                       struct leat_error *error)
 {
     int rc = leat_decoder_begin(decoder, 1, 0, 0, photo->width, photo->height, error);
     for (uint32_t y = 0; y < photo->height && !rc; y++, to += (size_t)photo->width * photo->channels) {
@@ -75,22 +76,25 @@ static int read_pixels(struct leat_decoder *decoder, const struct leat_raw_photo
     return rc;
 }
 
-static int pack_raw(struct leat_photo_checker *checker, const void *data, size_t length, const struct leat_photo_info *info, uint8_t **out,
-                    size_t *out_length, struct leat_error *error)
+static int pack_raw(struct leat_photo_checker *checker, const void *data, size_t length,
+                    const struct leat_photo_info *info, uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     const bool gray = info->channels < 3;
     const struct leat_decode_request request = {.data = data, .length = length, .gray = gray, .scan_to_end = true};
-    struct leat_raw_photo photo = {.channels = gray ? 1 : 3, .orientation = (uint8_t)leat_exif_orientation(data, length)};
+    struct leat_raw_photo photo = {.channels = gray ? 1 : 3,
+                                   .orientation = (uint8_t)leat_exif_orientation(data, length)};
     int rc = leat_decoder_open(checker->decoder, &request, &photo.width, &photo.height, error);
     if (rc)
         return rc;
-    uint64_t bytes = (uint64_t)photo.width * photo.height * photo.channels + LEAT_RAW_HEADER; /* of at most LEAT_MAX_PIXELS */
+    /* of at most LEAT_MAX_PIXELS */
+    uint64_t bytes = (uint64_t)photo.width * photo.height * photo.channels + LEAT_RAW_HEADER;
     uint8_t *p = leat_alloc(bytes);
     if (p) {
         leat_raw_photo_put(p, &photo);
         rc = read_pixels(checker->decoder, &photo, p + LEAT_RAW_HEADER, error);
     } else {
-        rc = leat_fail(error, LEAT_E_NOMEM, "%llu bytes of memory for the pixels of a photo could not be had", (unsigned long long)bytes);
+        rc = leat_fail(error, LEAT_E_NOMEM, "%llu bytes of memory for the pixels of a photo could not be had",
+                       (unsigned long long)bytes);
     }
     int end = leat_decoder_end(checker->decoder, rc ? NULL : error);
     rc = rc ? rc : end;
@@ -103,14 +107,15 @@ static int pack_raw(struct leat_photo_checker *checker, const void *data, size_t
     return LEAT_OK;
 }
 
-static int pack_fast(struct leat_photo_checker *checker, const void *data, size_t length, const struct leat_photo_info *info, uint8_t **out,
-                     size_t *out_length, struct leat_error *error)
+static int pack_fast(struct leat_photo_checker *checker, const void *data, size_t length,
+                     const struct leat_photo_info *info, uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     const uint8_t *packed;
     size_t n;
     if (!checker->packer && !(checker->packer = leat_jpeg_packer_new()))
         return leat_fail(error, LEAT_E_NOMEM, "memory to pack a photo could not be had");
-    int rc = leat_jpeg_pack(checker->packer, data, length, leat_exif_orientation(data, length), info->image_kind, &packed, &n, error);
+    int rc = leat_jpeg_pack(checker->packer, data, length, leat_exif_orientation(data, length), info->image_kind,
+                            &packed, &n, error);
     if (rc)
         return rc;
     if (!(*out = leat_alloc(n)))
@@ -120,8 +125,8 @@ static int pack_fast(struct leat_photo_checker *checker, const void *data, size_
     return LEAT_OK;
 }
 
-int leat_photo_pack(struct leat_photo_checker *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
-                    size_t *out_length, struct leat_error *error)
+int leat_photo_pack(struct leat_photo_checker *checker, enum leat_photos form, const void *data, size_t length,
+                    uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     struct leat_photo_info info;
     *out = NULL;

@@ -139,7 +139,7 @@ unsigned leat_exif_orientation(const void *data, size_t length)
     return exif.p ? tiff_orientation(exif) : 1;
 }
 
-/* ---- what a file is ------------------------------------------------------------------------------------------------ */
+/* ---- what a file is -------------------------------------------------------------------------- */
 
 /* What else people have in folders of photos; `name` NULL ends the table. */
 struct look {
@@ -191,7 +191,8 @@ const struct leat_decode_backend *leat_decode_recognise(const void *data, size_t
         return &leat_decode_webp;
     for (const struct look *look = looks; look->name; look++) {
         if (starts_with(part(file, look->at, look->n), look->bytes, look->n)) {
-            leat_fail(error, LEAT_E_DECODE, "this looks like %s; leat reads JPEG, PNG and WebP: convert it, or leave it out", look->name);
+            leat_fail(error, LEAT_E_DECODE,
+                      "this looks like %s; leat reads JPEG, PNG and WebP: convert it, or leave it out", look->name);
             return NULL;
         }
     }
@@ -203,11 +204,12 @@ const struct leat_decode_backend *leat_decode_recognise(const void *data, size_t
         hex[3 * i + 2] = digits[file.p[i] & 15];
         hex[3 * i + 3] = 0;
     }
-    leat_fail(error, LEAT_E_DECODE, "no JPEG, PNG or WebP: its %zu bytes begin with%s; replace it, or leave it out", length, hex);
+    leat_fail(error, LEAT_E_DECODE, "no JPEG, PNG or WebP: its %zu bytes begin with%s; replace it, or leave it out",
+              length, hex);
     return NULL;
 }
 
-/* ---- size and kind -------------------------------------------------------------------------------------------------- */
+/* ---- size and kind --------------------------------------------------------------------------- */
 
 /* SOF0 to SOF15 but for DHT, JPG and DAC, which have numbers in between. */
 static bool is_frame(uint8_t marker)
@@ -229,7 +231,8 @@ static int jpeg_header(struct bytes file, struct leat_photo_info *info, struct l
         return leat_decode_fail(error, "JPEG", (int64_t)at, file.n, "the frame header (SOF) is too short");
     uint8_t components = body.p[5];
     if (components != 1 && components != 3 && components != 4)
-        return leat_fail(error, LEAT_E_DECODE, "JPEG: %d colour components; leat reads 1, 3 and 4: convert the photo", components);
+        return leat_fail(error, LEAT_E_DECODE, "JPEG: %d colour components; leat reads 1, 3 and 4: convert the photo",
+                         components);
     info->height = number(body.p + 1, 2, true);
     info->width = number(body.p + 3, 2, true);
     info->channels = components;
@@ -246,7 +249,8 @@ static int png_header(struct bytes file, struct leat_photo_info *info, struct le
     if (body.n != 13 || body.p != file.p + 16)
         return leat_decode_fail(error, "PNG", 8, file.n, "no header chunk (IHDR) where one should be");
     if (body.p[9] > 6 || !channels[body.p[9]])
-        return leat_decode_fail(error, "PNG", 25, file.n, "the header chunk (IHDR) has a colour type that does not exist");
+        return leat_decode_fail(error, "PNG", 25, file.n,
+                                "the header chunk (IHDR) has a colour type that does not exist");
     info->width = number(body.p, 4, true);
     info->height = number(body.p + 4, 4, true);
     info->channels = channels[body.p[9]];
@@ -278,16 +282,16 @@ int leat_photo_probe(const void *data, size_t length, struct leat_photo_info *in
                                          : webp_header(file, info, error);
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Rows of libjpeg between its steps: samples, pixels, and three groups of rows for smooth upsampling. */
 #define ROWS_BYTES 160
 /* What the entropy decoder and the packer of row indexes know of a row of MCUs. */
 #define INDEX_BYTES 128
 
-/* The frame that a JPEG's header describes, but for its tables and colours; false: libjpeg's business. And whether libjpeg keeps all
- * coefficients until it has read the last scan: of a progressive photo, and of one whose scans are apart. (Of an arithmetic one that
- * is not asked.) */
+/* The frame that a JPEG's header describes, but for its tables and colours; false: libjpeg's business. And whether
+ * libjpeg keeps all coefficients until it has read the last scan: of a progressive photo, and of one whose scans are
+ * apart. (Of an arithmetic one that is not asked.) */
 static bool jpeg_frame(struct bytes file, struct leat_jpeg_frame *frame, bool *kept)
 {
     struct bytes body;
@@ -302,7 +306,9 @@ static bool jpeg_frame(struct bytes file, struct leat_jpeg_frame *frame, bool *k
     frame->height = number(body.p + 1, 2, true);
     frame->width = number(body.p + 3, 2, true);
     frame->n_components = body.p[5];
-    frame->colour = frame->n_components == 1 ? LEAT_JPEG_GRAY : frame->n_components == 3 ? LEAT_JPEG_YCC : LEAT_JPEG_CMYK;
+    frame->colour = frame->n_components == 1   ? LEAT_JPEG_GRAY
+                    : frame->n_components == 3 ? LEAT_JPEG_YCC
+                                               : LEAT_JPEG_CMYK;
     for (unsigned i = 0; i < frame->n_components; i++) {
         frame->component[i].h = body.p[6 + 3 * i + 1] >> 4;
         frame->component[i].v = body.p[6 + 3 * i + 1] & 15;
@@ -349,8 +355,10 @@ uint64_t leat_photo_decode_bytes(const struct leat_row *photo, bool exif)
     if (photo->form == LEAT_FORM_RAW)
         bytes = (uint64_t)info.width * 4;
     else if (info.image_kind == LEAT_IMAGE_PNG)
-        bytes = (uint64_t)info.width * ROWS_BYTES + (file.p[28] ? pixels * 4 : 0); /* interlaced: its rows come in seven passes */
-    else if (info.image_kind == LEAT_IMAGE_WEBP) /* the delivered pixels, and the decoder's if it is lossless or has transparency */
+        bytes = (uint64_t)info.width * ROWS_BYTES +
+                (file.p[28] ? pixels * 4 : 0); /* interlaced: its rows come in seven passes */
+    else if (info.image_kind ==
+             LEAT_IMAGE_WEBP) /* the delivered pixels, and the decoder's if it is lossless or has transparency */
         bytes = (uint64_t)info.width * ROWS_BYTES + pixels * 8;
     else if (photo->form == LEAT_FORM_ORIGINAL)
         bytes = jpeg_bytes(file, &info);

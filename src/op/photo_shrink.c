@@ -40,7 +40,7 @@ struct shrinker {
     size_t slot;          /* bytes of one row in the ring */
 };
 
-/* ---- encoding ------------------------------------------------------------------------------------------------------ */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 static void jump(j_common_ptr cinfo)
 {
@@ -87,8 +87,13 @@ static int encoder_failed(struct leat_error *error)
 
 static void write_orientation(struct shrinker *s)
 {
-    uint8_t app1[] = {'E', 'x', 'i', 'f', 0, 0, 'I', 'I', '*', 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, (uint8_t)s->orientation,
-                      0,   0,   0,   0,   0, 0, 0};
+    uint8_t app1[] = {'E', 'x',  'i', 'f', 0,
+                      0,   'I',  'I', '*', 0,
+                      8,   0,    0,   0,   1,
+                      0,   0x12, 1,   3,   0,
+                      1,   0,    0,   0,   (uint8_t)s->orientation,
+                      0,   0,    0,   0,   0,
+                      0,   0};
     jpeg_write_marker(&s->cinfo, JPEG_APP0 + 1, app1, sizeof app1);
 }
 
@@ -142,7 +147,7 @@ static int finish_encoding(struct shrinker *s, size_t *length, struct leat_error
     return LEAT_OK;
 }
 
-/* ---- resizing ------------------------------------------------------------------------------------------------------ */
+/* ---- resizing -------------------------------------------------------------------------------- */
 
 static int prepare(struct shrinker *s, const struct leat_kernels *kernels, struct leat_error *error)
 {
@@ -167,7 +172,8 @@ static uint8_t *make_row(struct shrinker *s, const struct leat_kernels *kernels,
     uint8_t *result = s->ring + s->down.taps * s->slot;
     for (uint32_t t = 0; t < s->down.taps; t++) /* rows of weight 0 point at one that is there */
         s->taps[t] = s->ring + ((first + t < end ? first + t : first) % s->down.taps) * s->slot;
-    kernels->vertical(s->taps, s->down.weights + (size_t)y * s->down.taps, s->down.taps, result, (size_t)s->out_w * s->pixel);
+    kernels->vertical(s->taps, s->down.weights + (size_t)y * s->down.taps, s->down.taps, result,
+                      (size_t)s->out_w * s->pixel);
     return result;
 }
 
@@ -180,7 +186,8 @@ static int resize_and_encode(struct shrinker *s, const struct leat_kernels *kern
             int rc = leat_decoder_row(s->decoder, &row, error);
             if (rc)
                 return rc;
-            kernels->horizontal(&s->across, 0, s->out_w, s->pixel, s->pixel, row, s->ring + (read % s->down.taps) * s->slot);
+            kernels->horizontal(&s->across, 0, s->out_w, s->pixel, s->pixel, row,
+                                s->ring + (read % s->down.taps) * s->slot);
         }
         int rc = encode_row(s, make_row(s, kernels, y), error);
         if (rc)
@@ -189,7 +196,7 @@ static int resize_and_encode(struct shrinker *s, const struct leat_kernels *kern
     return LEAT_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static int shrink(struct shrinker *s, unsigned max_side, unsigned quality, size_t *length, struct leat_error *error)
 {
@@ -222,8 +229,8 @@ static void shrinker_free(struct shrinker *s)
     leat_free(s);
 }
 
-int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out, size_t *out_length,
-                      struct leat_error *error)
+int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out,
+                      size_t *out_length, struct leat_error *error)
 {
     *out = NULL;
     *out_length = 0;
@@ -232,8 +239,8 @@ int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsign
     if (rc)
         return rc;
     if (max_side < 1 || max_side > JPEG_MAX_DIMENSION || quality > 100)
-        return leat_fail(error, LEAT_E_INVALID, "max_side is 1 to %ld and quality 1 to 100, not %u and %u", JPEG_MAX_DIMENSION, max_side,
-                         quality);
+        return leat_fail(error, LEAT_E_INVALID, "max_side is 1 to %ld and quality 1 to 100, not %u and %u",
+                         JPEG_MAX_DIMENSION, max_side, quality);
     if (info.width <= max_side && info.height <= max_side)
         return LEAT_OK;
     struct shrinker *s = leat_new(struct shrinker);
@@ -241,7 +248,8 @@ int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsign
         leat_free(s);
         return leat_fail(error, LEAT_E_NOMEM, "memory to decode a photo could not be had");
     }
-    struct leat_decode_request request = {.data = data, .length = length, .gray = info.channels < 3, .scan_to_end = true};
+    struct leat_decode_request request = {
+        .data = data, .length = length, .gray = info.channels < 3, .scan_to_end = true};
     s->pixel = request.gray ? 1 : 4;
     s->orientation = leat_exif_orientation(data, length);
     rc = leat_decoder_open(s->decoder, &request, &s->width, &s->height, error);

@@ -28,7 +28,8 @@ struct leat_scratch {
     struct leat_work work;
     struct step_time *times;
     uint64_t photos;
-    uint8_t *native, *buffers[2]; /* between functions of the user's and other operators: one block, and its aligned halves */
+    uint8_t *native,
+        *buffers[2]; /* between functions of the user's and other operators: one block, and its aligned halves */
 };
 
 size_t leat_program_outputs(const struct leat_program *program)
@@ -69,7 +70,8 @@ static bool reserve(const struct leat_compiled *c, struct leat_work *work)
 {
     if (c->path != LEAT_PATH_IMAGE || c->face.decodes || c->idle)
         return true;
-    return !leat_stages_reserve(c->stages, c->n_stages, work, (uint32_t)leat_type_width(&c->in), (uint32_t)leat_type_height(&c->in));
+    return !leat_stages_reserve(c->stages, c->n_stages, work, (uint32_t)leat_type_width(&c->in),
+                                (uint32_t)leat_type_height(&c->in));
 }
 
 struct leat_scratch *leat_scratch_new(const struct leat_program *program)
@@ -113,7 +115,8 @@ static uint64_t image_bytes(const struct leat_compiled *c)
         return 0;
     if (c->face.decodes)
         return (c->n_stages - 1) * (UINT64_C(4) << 20);
-    return c->n_stages * 2 * (uint64_t)(leat_type_width(&c->in) * leat_type_height(&c->in) * leat_type_channels(&c->in)) *
+    return c->n_stages * 2 *
+           (uint64_t)(leat_type_width(&c->in) * leat_type_height(&c->in) * leat_type_channels(&c->in)) *
            leat_dtype_size(c->in.dtype);
 }
 
@@ -166,8 +169,8 @@ static void convert_elements(const struct leat_compiled *c, const void *src, voi
 }
 
 /* One photo or image field through its stages; *result: the last one's. */
-static int run_stages(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
-                      struct leat_image *result, struct leat_error *error)
+static int run_stages(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row,
+                      void *dst, struct leat_image *result, struct leat_error *error)
 {
     struct leat_work *work = &scratch->work;
     struct leat_image image, target = {0};
@@ -199,8 +202,8 @@ static int run_stages(const struct leat_compiled *c, struct leat_scratch *scratc
     return rc;
 }
 
-static int apply_image(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
-                       struct leat_error *error)
+static int apply_image(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row,
+                       void *dst, struct leat_error *error)
 {
     struct leat_image result;
     int rc = run_stages(c, scratch, row, dst, &result, error);
@@ -209,8 +212,8 @@ static int apply_image(const struct leat_compiled *c, struct leat_scratch *scrat
     return rc;
 }
 
-int leat_program_apply_open(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *row,
-                            struct leat_image *image, struct leat_error *error)
+int leat_program_apply_open(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
+                            const struct leat_row *row, struct leat_image *image, struct leat_error *error)
 {
     return run_stages(&program->outputs[output], scratch, row, NULL, image, error);
 }
@@ -221,8 +224,8 @@ void leat_scratch_trim(struct leat_scratch *scratch)
 }
 
 /* The operators between two functions, for one value. */
-static int apply_part(const struct leat_compiled *part, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
-                      struct leat_error *error)
+static int apply_part(const struct leat_compiled *part, struct leat_scratch *scratch, const struct leat_row *row,
+                      void *dst, struct leat_error *error)
 {
     if (part->path == LEAT_PATH_IMAGE)
         return apply_image(part, scratch, row, dst, error);
@@ -230,7 +233,8 @@ static int apply_part(const struct leat_compiled *part, struct leat_scratch *scr
     size_t channels = part->path == LEAT_PATH_TURN ? (size_t)leat_type_channels(&part->in) : 0;
     bool planes = part->in.layout == LEAT_LAYOUT_CHW;
     if (channels)
-        leat_values_transpose(leat_dtype_size(part->in.dtype), row->data, dst, planes ? channels : part->elements / channels,
+        leat_values_transpose(leat_dtype_size(part->in.dtype), row->data, dst,
+                              planes ? channels : part->elements / channels,
                               planes ? part->elements / channels : channels);
     else if (part->path == LEAT_PATH_CONVERT)
         convert_elements(part, row->data, dst, part->elements);
@@ -241,8 +245,8 @@ static int apply_part(const struct leat_compiled *part, struct leat_scratch *scr
     return LEAT_OK;
 }
 
-static int call_native(const struct leat_compiled *part, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
-                       struct leat_error *error)
+static int call_native(const struct leat_compiled *part, struct leat_scratch *scratch, const struct leat_row *row,
+                       void *dst, struct leat_error *error)
 {
     struct step_time *time = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
     int64_t begin = leat_clock_ns();
@@ -252,8 +256,8 @@ static int call_native(const struct leat_compiled *part, struct leat_scratch *sc
     return rc;
 }
 
-/* A photo in the fast form that is not decoded: the bytes that came, to be ended with leat_free. What its bytes are to blame for is the
- * sample's fault. */
+/* A photo in the fast form that is not decoded: the bytes that came, to be ended with leat_free. What its bytes are to
+ * blame for is the sample's fault. */
 static int restore(const struct leat_row *row, uint8_t **out, size_t *length, struct leat_error *error)
 {
     *out = NULL;
@@ -267,8 +271,8 @@ static int restore(const struct leat_row *row, uint8_t **out, size_t *length, st
 }
 
 /* One value through parts and functions: in turns through the two buffers, the last step into `dst`. */
-static int run_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *given, void *dst,
-                      struct leat_error *error)
+static int run_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *given,
+                      void *dst, struct leat_error *error)
 {
     struct leat_row row = *given; /* what the next step takes */
     unsigned turn = 0;
@@ -300,8 +304,8 @@ static int run_native(const struct leat_compiled *c, struct leat_scratch *scratc
     return rc;
 }
 
-static int apply_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
-                        struct leat_error *error)
+static int apply_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row,
+                        void *dst, struct leat_error *error)
 {
     if (row->form != LEAT_FORM_FAST || c->parts[0].face.decodes)
         return run_native(c, scratch, row, dst, error);
@@ -328,15 +332,16 @@ static inline void prefetch_row(const struct leat_row *rows, size_t i, size_t n,
         __builtin_prefetch(p + k);
 }
 
-size_t leat_program_apply(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *rows,
-                          size_t n, void *dst, struct leat_error *error)
+size_t leat_program_apply(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
+                          const struct leat_row *rows, size_t n, void *dst, struct leat_error *error)
 {
     const struct leat_compiled *c = &program->outputs[output];
     uint64_t row_bytes = c->face.row_bytes;
     uint8_t *to = dst;
     if (c->path == LEAT_PATH_IMAGE || c->path == LEAT_PATH_NATIVE) {
         for (size_t i = 0; i < n; i++)
-            if ((c->path == LEAT_PATH_IMAGE ? apply_image : apply_native)(c, scratch, &rows[i], to + i * row_bytes, error))
+            if ((c->path == LEAT_PATH_IMAGE ? apply_image : apply_native)(c, scratch, &rows[i], to + i * row_bytes,
+                                                                          error))
                 return i;
         return n;
     }
@@ -368,7 +373,8 @@ static int apply_restored(const struct leat_row *row, void *dst, struct leat_err
     size_t length;
     int rc = restore(row, &bytes, &length, error);
     if (!rc && length != row->value_bytes)
-        rc = leat_fail(error, LEAT_E_DECODE, "The photo had %zu bytes and not the %llu that its index says: pack the file again.", length,
+        rc = leat_fail(error, LEAT_E_DECODE,
+                       "The photo had %zu bytes and not the %llu that its index says: pack the file again.", length,
                        (unsigned long long)row->value_bytes);
     else if (!rc)
         memcpy(dst, bytes, length);
@@ -376,14 +382,15 @@ static int apply_restored(const struct leat_row *row, void *dst, struct leat_err
     return rc;
 }
 
-int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *row,
-                              void *dst, struct leat_error *error)
+int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
+                              const struct leat_row *row, void *dst, struct leat_error *error)
 {
     const struct leat_compiled *c = &program->outputs[output];
     if (c->in_bytes ? row->length % c->in_bytes : row->length)
-        return leat_fail(error, LEAT_E_DECODE,
-                         "A value of output '%s' has %llu bytes, which is no multiple of the %llu bytes of one of its rows.", c->face.name,
-                         (unsigned long long)row->length, (unsigned long long)c->in_bytes);
+        return leat_fail(
+            error, LEAT_E_DECODE,
+            "A value of output '%s' has %llu bytes, which is no multiple of the %llu bytes of one of its rows.",
+            c->face.name, (unsigned long long)row->length, (unsigned long long)c->in_bytes);
     int64_t begin = leat_clock_ns();
     uint64_t n = row->length / leat_dtype_size(c->in.dtype);
     int rc = LEAT_OK;
@@ -402,18 +409,20 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
 
 /* ---- times ---- */
 
-static size_t add_stage_times(const struct leat_scratch *scratch, const struct leat_compiled *c, struct leat_step_time *times, size_t used,
-                              size_t room)
+static size_t add_stage_times(const struct leat_scratch *scratch, const struct leat_compiled *c,
+                              struct leat_step_time *times, size_t used, size_t room)
 {
     const struct step_time *t = &scratch->times[c->first_time];
     for (size_t s = 0; s < c->n_stages; s++) {
         const struct leat_stage *stage = &c->stages[s];
         const struct step_time *st = &t[s + c->face.decodes];
-        uint64_t decode = st->detail_ns ? (uint64_t)((double)st->ns * (double)st->detail_decode_ns / (double)st->detail_ns) : 0;
+        uint64_t decode =
+            st->detail_ns ? (uint64_t)((double)st->ns * (double)st->detail_decode_ns / (double)st->detail_ns) : 0;
         if (stage->decode && used < room)
             times[used++] = (struct leat_step_time){c->face.name, "Decode", decode, st->rows};
         if (used < room)
-            times[used++] = (struct leat_step_time){c->face.name, *stage->label ? stage->label : "ToLayout", st->ns - decode, st->rows};
+            times[used++] = (struct leat_step_time){c->face.name, *stage->label ? stage->label : "ToLayout",
+                                                    st->ns - decode, st->rows};
     }
     return used;
 }
@@ -435,8 +444,8 @@ size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_t
                                                         scratch->times[part->first_time].rows};
             t = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
             if (part->native && used < room)
-                times[used++] =
-                    (struct leat_step_time){c->face.name, part->native->op->class->label(part->native->op->args), t->ns, t->rows};
+                times[used++] = (struct leat_step_time){
+                    c->face.name, part->native->op->class->label(part->native->op->args), t->ns, t->rows};
         }
     }
     return used;

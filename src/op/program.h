@@ -38,13 +38,14 @@ struct leat_output {
     uint64_t row_bytes;             /* dense: bytes of a row; ragged: bytes of one step of the first dimension */
 };
 
-/* NULL `json` delivers every field that is not derived, as stored. Errors: INVALID (the JSON, an argument), TYPE (names output and
- * operator, says what would fit), NOT_FOUND (field), NOMEM. */
+/* NULL `json` delivers every field that is not derived, as stored. Errors: INVALID (the JSON, an argument), TYPE (names
+ * output and operator, says what would fit), NOT_FOUND (field), NOMEM. */
 int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *json, struct leat_program **out,
                          struct leat_error *error);
 /* The same with functions of the user's, which operators "Native" name by index; the table is copied. */
-int leat_program_compile_with(const struct leat_field *fields, size_t n_fields, const char *json, const struct leat_native *functions,
-                              size_t n_functions, struct leat_program **out, struct leat_error *error);
+int leat_program_compile_with(const struct leat_field *fields, size_t n_fields, const char *json,
+                              const struct leat_native *functions, size_t n_functions, struct leat_program **out,
+                              struct leat_error *error);
 void leat_program_free(struct leat_program *program);
 size_t leat_program_outputs(const struct leat_program *program);
 const struct leat_output *leat_program_output(const struct leat_program *program, size_t output);
@@ -70,22 +71,22 @@ struct leat_row {
 struct leat_scratch *leat_scratch_new(const struct leat_program *program);
 void leat_scratch_free(struct leat_scratch *scratch);
 uint64_t leat_program_scratch_bytes(const struct leat_program *program);
-/* Photos of more pixels than this, or with a longer side, are refused as broken. The side also bounds what one resize may take:
- * of a photo of 1 x 2^28 pixels the weights alone would be 2 GiB. */
+/* Photos of more pixels than this, or with a longer side, are refused as broken. The side also bounds what one resize
+ * may take: of a photo of 1 x 2^28 pixels the weights alone would be 2 GiB. */
 #define LEAT_MAX_PIXELS (UINT64_C(1) << 28)
 #define LEAT_MAX_SIDE 65535
 
 /* Makes rows [0, n) of a dense output: row i is written at dst + i * row_bytes, every byte of it. Returns how many were
  * made before the first failure (n if none failed); of a failure `error` says LEAT_E_DECODE, or LEAT_E_OPERATOR of a
- * function of the user's, and why; the caller may go on with the row after it. Of rows of an in_place output `data` may be
- * mapped memory: the call then runs inside leat_guarded, and takes no lock and allocates nothing while it touches that; functions
- * of the user's get a copy. */
-size_t leat_program_apply(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *rows,
-                          size_t n, void *dst, struct leat_error *error);
+ * function of the user's, and why; the caller may go on with the row after it. Of rows of an in_place output `data` may
+ * be mapped memory: the call then runs inside leat_guarded, and takes no lock and allocates nothing while it touches
+ * that; functions of the user's get a copy. */
+size_t leat_program_apply(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
+                          const struct leat_row *rows, size_t n, void *dst, struct leat_error *error);
 /* Ragged: how many bytes a value of `length` bytes (leat_extent_value_bytes) becomes, and the conversion itself. */
 uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t output, uint64_t length);
-int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *row,
-                              void *dst, struct leat_error *error);
+int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
+                              const struct leat_row *row, void *dst, struct leat_error *error);
 
 /* Time spent by this scratch in each step of each output: steps are fused groups, named as a person would
  * ("Decode", "RandomResizedCrop+RandomHorizontalFlip", "Normalize"). */
@@ -95,23 +96,23 @@ struct leat_step_time {
 };
 size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_time *times, size_t room);
 
-/* The row index (jpeg/rows.h) that the last row made with `scan_to_end` has left: NULL if it was no photo of the kind that has one, or
- * failed. Valid until the next row is made. */
+/* The row index (jpeg/rows.h) that the last row made with `scan_to_end` has left: NULL if it was no photo of the kind
+ * that has one, or failed. Valid until the next row is made. */
 const uint8_t *leat_scratch_rows(const struct leat_scratch *scratch, size_t *length);
 
-/* ---- photos, for packing, opening and verifying (src/op/photo.c) --------------------------------------------------- */
+/* ---- photos, for packing, opening and verifying (src/op/photo.c) ----------------------------- */
 
 struct leat_photo_info {
     uint32_t width, height;
     uint8_t channels;   /* of the stored image: 1, 2 (grey and alpha), 3 (palettes too) or 4 */
     uint8_t image_kind; /* enum leat_image_kind of format/source.h */
 };
-/* Reads the header, of which the first bytes of the photo may be enough. LEAT_E_DECODE if the bytes are no JPEG, PNG or WebP or the header
- * is broken. Any thread. */
+/* Reads the header, of which the first bytes of the photo may be enough. LEAT_E_DECODE if the bytes are no JPEG, PNG or
+ * WebP or the header is broken. Any thread. */
 int leat_photo_probe(const void *data, size_t length, struct leat_photo_info *info, struct leat_error *error);
-/* About the most memory that decoding a photo takes, from its header (and from width, height and form of the row; only these and the
- * bytes are looked at); up to LEAT_DECODE_BYTES of it are in leat_program_scratch_bytes, and what is above is given back when the photo
- * is done. 0 for bytes that are no photo. Any thread. */
+/* About the most memory that decoding a photo takes, from its header (and from width, height and form of the row; only
+ * these and the bytes are looked at); up to LEAT_DECODE_BYTES of it are in leat_program_scratch_bytes, and what is
+ * above is given back when the photo is done. 0 for bytes that are no photo. Any thread. */
 #define LEAT_DECODE_BYTES (UINT64_C(2) << 20)
 uint64_t leat_photo_decode_bytes(const struct leat_row *photo, bool exif);
 /* The same for a photo in the fast form that is delivered as it came; 0 for any other. */
@@ -125,13 +126,13 @@ void leat_photo_checker_free(struct leat_photo_checker *checker);
 int leat_photo_check(struct leat_photo_checker *checker, const void *data, size_t length, struct leat_error *error);
 /* The row index (jpeg/rows.h) that the last check has left, NULL if there is none. Valid until the next check. */
 const uint8_t *leat_photo_checker_rows(const struct leat_photo_checker *checker, size_t *length);
-/* The photo in another form; *out is ended with leat_free. It is read to its end: LEAT_E_DECODE if it is broken. LEAT_E_UNSUPPORTED: it has
- * no such form, and is to be kept as it came. */
-int leat_photo_pack(struct leat_photo_checker *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
-                    size_t *out_length, struct leat_error *error);
-/* Decodes, resizes so that the longer side is `max_side` (antialiased bilinear), encodes as JPEG. *out is ended with leat_free.
- * LEAT_OK with *out NULL: the photo is small enough and stays as it is. */
-int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out, size_t *out_length,
-                      struct leat_error *error);
+/* The photo in another form; *out is ended with leat_free. It is read to its end: LEAT_E_DECODE if it is broken.
+ * LEAT_E_UNSUPPORTED: it has no such form, and is to be kept as it came. */
+int leat_photo_pack(struct leat_photo_checker *checker, enum leat_photos form, const void *data, size_t length,
+                    uint8_t **out, size_t *out_length, struct leat_error *error);
+/* Decodes, resizes so that the longer side is `max_side` (antialiased bilinear), encodes as JPEG. *out is ended with
+ * leat_free. LEAT_OK with *out NULL: the photo is small enough and stays as it is. */
+int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out,
+                      size_t *out_length, struct leat_error *error);
 
 #endif

@@ -51,11 +51,11 @@ struct leat_program {
 };
 
 /* One field, whose outputs may end in images of open size. */
-int leat_program_compile_open(const struct leat_field *field, const char *json, const struct leat_native *functions, size_t n_functions,
-                              struct leat_program **out, struct leat_error *error);
+int leat_program_compile_open(const struct leat_field *field, const char *json, const struct leat_native *functions,
+                              size_t n_functions, struct leat_program **out, struct leat_error *error);
 /* One row of such an output: `image` describes it in memory of the scratch, until leat_scratch_trim. */
-int leat_program_apply_open(const struct leat_program *program, size_t output, struct leat_scratch *scratch, const struct leat_row *row,
-                            struct leat_image *image, struct leat_error *error);
+int leat_program_apply_open(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
+                            const struct leat_row *row, struct leat_image *image, struct leat_error *error);
 void leat_scratch_trim(struct leat_scratch *scratch);
 
 #endif

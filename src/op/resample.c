@@ -92,7 +92,8 @@ static void triangle(struct leat_axis *axis, uint32_t i, double begin, double sc
     axis->end[i] = end;
 }
 
-int leat_axis_compute(struct leat_axis *axis, uint32_t in, double begin, double length, uint32_t out, enum leat_filter filter)
+int leat_axis_compute(struct leat_axis *axis, uint32_t in, double begin, double length, uint32_t out,
+                      enum leat_filter filter)
 {
     unsigned taps = leat_axis_taps(length, out, filter);
     if (leat_axis_reserve(axis, out, taps))

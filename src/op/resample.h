@@ -37,6 +37,7 @@ void leat_axis_destroy(struct leat_axis *axis);
 unsigned leat_axis_taps(double length, uint32_t out, enum leat_filter filter);
 
 /* Weights for bringing [begin, begin + length) of an input of `in` pixels to `out` pixels. NOMEM. */
-int leat_axis_compute(struct leat_axis *axis, uint32_t in, double begin, double length, uint32_t out, enum leat_filter filter);
+int leat_axis_compute(struct leat_axis *axis, uint32_t in, double begin, double length, uint32_t out,
+                      enum leat_filter filter);
 
 #endif

@@ -42,7 +42,8 @@ void leat_view_move(struct leat_view *view, const struct leat_move *move)
     view->flip ^= move->flip;
 }
 
-void leat_image_packed(struct leat_image *image, const struct leat_type *type, bool planar, uint32_t w, uint32_t h, void *base)
+void leat_image_packed(struct leat_image *image, const struct leat_type *type, bool planar, uint32_t w, uint32_t h,
+                       void *base)
 {
     size_t size = leat_dtype_size(type->dtype), channels = (size_t)leat_type_channels(type);
     *image = (struct leat_image){.base = base, .dtype = type->dtype, .w = w, .h = h, .channels = (uint32_t)channels};
@@ -66,7 +67,8 @@ static bool joins(const struct leat_stage *stage, const struct leat_use *use)
     if (e->resizes)
         return !stage->resizes && !stage->flips && !stage->pads && !stage->n_maps;
     if (e->pads)
-        return !stage->n_maps && (!stage->pads || (stage->padding == LEAT_PAD_CONSTANT && !memcmp(stage->fill, e->fill, sizeof e->fill)));
+        return !stage->n_maps &&
+               (!stage->pads || (stage->padding == LEAT_PAD_CONSTANT && !memcmp(stage->fill, e->fill, sizeof e->fill)));
     return true; /* moving pixels and mapping values commute */
 }
 
@@ -111,7 +113,8 @@ static void add(struct leat_stage *stage, const struct leat_use *use)
         snprintf(stage->label + used, sizeof stage->label - used, "%s%s", used ? "+" : "", use->op->class->type);
 }
 
-const void *leat_stage_map(const struct leat_stage *stage, uint64_t row_key, unsigned channel, const void *src, size_t n, void *a, void *b)
+const void *leat_stage_map(const struct leat_stage *stage, uint64_t row_key, unsigned channel, const void *src,
+                           size_t n, void *a, void *b)
 {
     for (size_t i = 0; i < stage->n_maps; i++) {
         const struct leat_use *use = &stage->maps[i];
@@ -131,7 +134,8 @@ static void find_affine(struct leat_store *store, const struct leat_stage *stage
         offset[c] = 0;
         for (size_t i = 0; i < stage->n_maps; i++) {
             const struct leat_use *use = &stage->maps[i];
-            if (!use->op->class->line || !use->op->class->line(use->op->args, &use->in, first_channel + c, &scale[c], &offset[c]))
+            if (!use->op->class->line ||
+                !use->op->class->line(use->op->args, &use->in, first_channel + c, &scale[c], &offset[c]))
                 return;
         }
     }
@@ -156,7 +160,8 @@ void leat_stage_tabulate(const struct leat_stage *stage, uint64_t row_key, uint8
         leat_values_convert(LEAT_F64, stage->in.dtype, &stage->fill[c], &fill, 1);
         memcpy(fills + c * size, leat_stage_map(stage, row_key, c, &fill, 1, block[0], block[1]), size);
         if (stage->fast)
-            memcpy(tables + c * 256 * size, leat_stage_map(stage, row_key, c, bytes, 256, block[0], block[1]), 256 * size);
+            memcpy(tables + c * 256 * size, leat_stage_map(stage, row_key, c, bytes, 256, block[0], block[1]),
+                   256 * size);
     }
 }
 
@@ -214,7 +219,8 @@ static bool large(const struct leat_type *type)
 int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat_type *first, bool planar_at_end,
                         const struct leat_kernels *kernels, struct leat_stage **out, size_t *n_out)
 {
-    struct leat_stage *stages = leat_new_array(n + 1, sizeof *stages); /* behind a filter at the end, one that delivers */
+    /* behind a filter at the end, one that delivers */
+    struct leat_stage *stages = leat_new_array(n + 1, sizeof *stages);
     size_t used = 0;
     *out = stages;
     *n_out = 0;

@@ -8,9 +8,9 @@
  * When the program is compiled the chain is cut into as few stages as this order allows; when a row is made, the
  * movements drawn for it are composed into one view, and rows flow from the source to the destination: a source row is
  * resized across into a ring of rows, and an output row is made from the ring as soon as its last source row is there.
- * Stages hand over to each other through a buffer of packed pixels. Padding that is not constant looks at pixels anywhere
- * in the image, so it begins a stage, which then has the image in memory. A filter is a stage of its own, from image to
- * image.
+ * Stages hand over to each other through a buffer of packed pixels. Padding that is not constant looks at pixels
+ * anywhere in the image, so it begins a stage, which then has the image in memory. A filter is a stage of its own, from
+ * image to image.
  */
 #ifndef LEAT_OP_STAGE_H
 #define LEAT_OP_STAGE_H
@@ -83,14 +83,16 @@ struct leat_stage {
     char label[256];             /* "RandomResizedCrop+Normalize", without Decode */
 };
 
-/* Cuts a chain of n uses into stages, at least one. `*stages` is ended with leat_stages_free, also after a failure. NOMEM. */
+/* Cuts a chain of n uses into stages, at least one. `*stages` is ended with leat_stages_free, also after a failure.
+ * NOMEM. */
 int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat_type *first, bool planar_at_end,
                         const struct leat_kernels *kernels, struct leat_stage **stages, size_t *n_stages);
 void leat_stages_free(struct leat_stage *stages, size_t n);
 
-/* Runs n values of one channel through the maps of a stage, for the row of this key. `a` and `b` hold n values of 8 bytes
- * each; returns where the result lies: src, a or b. */
-const void *leat_stage_map(const struct leat_stage *stage, uint64_t row_key, unsigned channel, const void *src, size_t n, void *a, void *b);
+/* Runs n values of one channel through the maps of a stage, for the row of this key. `a` and `b` hold n values of 8
+ * bytes each; returns where the result lies: src, a or b. */
+const void *leat_stage_map(const struct leat_stage *stage, uint64_t row_key, unsigned channel, const void *src,
+                           size_t n, void *a, void *b);
 /* What the maps of a stage make of all bytes, [channels][256] (of a fast stage), and of its fill, [channels]. */
 void leat_stage_tabulate(const struct leat_stage *stage, uint64_t row_key, uint8_t *tables, uint8_t *fills);
 /* Channels with maps of their own. */
@@ -117,10 +119,12 @@ void leat_work_trim(struct leat_work *work);
 
 /* Runs one stage for one row: from the encoded photo in `row` (a stage that decodes) or from `image`; into `target` if
  * it is the last, else into work->between[buffer], which *target then describes. */
-int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row, const struct leat_image *image,
-                   unsigned buffer, struct leat_image *target, struct leat_error *error);
+int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row,
+                   const struct leat_image *image, unsigned buffer, struct leat_image *target,
+                   struct leat_error *error);
 
 /* Describes a packed image of `type` at `base`. */
-void leat_image_packed(struct leat_image *image, const struct leat_type *type, bool planar, uint32_t w, uint32_t h, void *base);
+void leat_image_packed(struct leat_image *image, const struct leat_type *type, bool planar, uint32_t w, uint32_t h,
+                       void *base);
 
 #endif

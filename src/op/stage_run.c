@@ -94,14 +94,16 @@ static int read_row(struct reader *reader, const uint8_t **row, struct leat_erro
 }
 
 /* Begins the rows of `box` of the image at 1/denominator. */
-static int begin_rows(struct reader *reader, const struct leat_stage *stage, struct leat_work *work, const struct leat_image *image,
-                      unsigned pass, unsigned denominator, struct leat_rect box, bool kernels_read_beyond, struct leat_error *error)
+static int begin_rows(struct reader *reader, const struct leat_stage *stage, struct leat_work *work,
+                      const struct leat_image *image, unsigned pass, unsigned denominator, struct leat_rect box,
+                      bool kernels_read_beyond, struct leat_error *error)
 {
     unsigned pixel = stage->stores[pass].pixel;
     *reader = (struct reader){.work = work, .decode = stage->decode, .pixel = pixel, .n = (size_t)box.w};
     if (stage->decode) {
         int64_t begin = work->detail ? leat_clock_ns() : 0;
-        int rc = leat_decoder_begin(work->decoder, denominator, (uint32_t)box.x, (uint32_t)box.y, (uint32_t)box.w, (uint32_t)box.h, error);
+        int rc = leat_decoder_begin(work->decoder, denominator, (uint32_t)box.x, (uint32_t)box.y, (uint32_t)box.w,
+                                    (uint32_t)box.h, error);
         if (work->detail)
             work->decode_ns += (uint64_t)(leat_clock_ns() - begin);
         return rc;
@@ -112,7 +114,8 @@ static int begin_rows(struct reader *reader, const struct leat_stage *stage, str
     reader->ahead = true;
     reader->expand = image->column == pixel ? 0 : (unsigned)image->column;
     reader->pad = kernels_read_beyond;
-    if ((reader->expand || reader->pad) && !reserve((void **)&work->line, &work->room_line, (size_t)box.w * pixel + LEAT_ROW_PADDING, 1))
+    if ((reader->expand || reader->pad) &&
+        !reserve((void **)&work->line, &work->room_line, (size_t)box.w * pixel + LEAT_ROW_PADDING, 1))
         return leat_fail(error, LEAT_E_NOMEM, "No memory for a row of %lld pixels.", (long long)box.w);
     return LEAT_OK;
 }
@@ -138,14 +141,16 @@ static void fill(const struct writer *w, size_t y, size_t x, size_t n)
     unsigned begin = stage->passes > 1 ? w->pass : 0, end = stage->passes > 1 ? w->pass + 1 : w->target->channels;
     for (unsigned c = begin; c < end; c++)
         for (size_t i = x; i < x + n; i++)
-            memcpy(w->target->base + c * w->target->plane + y * w->target->row + i * w->target->column, w->fills + c * size, size);
+            memcpy(w->target->base + c * w->target->plane + y * w->target->row + i * w->target->column,
+                   w->fills + c * size, size);
 }
 
 /* For rows of n pixels of the target. */
-static struct writer new_writer(const struct leat_stage *stage, const struct leat_work *work, const struct leat_view *view,
-                                const struct leat_image *target, unsigned pass, size_t n)
+static struct writer new_writer(const struct leat_stage *stage, const struct leat_work *work,
+                                const struct leat_view *view, const struct leat_image *target, unsigned pass, size_t n)
 {
-    struct writer w = {.stage = stage, .target = target, .fills = stage->draws ? work->fills : stage->fills, .pass = pass, .n = n};
+    struct writer w = {
+        .stage = stage, .target = target, .fills = stage->draws ? work->fills : stage->fills, .pass = pass, .n = n};
     if (!stage->fast)
         return w;
     w.store = stage->stores[pass];
@@ -157,8 +162,8 @@ static struct writer new_writer(const struct leat_stage *stage, const struct lea
     return w;
 }
 
-static struct writer begin_write(const struct leat_stage *stage, const struct leat_work *work, const struct leat_view *view,
-                                 const struct leat_image *target, unsigned pass)
+static struct writer begin_write(const struct leat_stage *stage, const struct leat_work *work,
+                                 const struct leat_view *view, const struct leat_image *target, unsigned pass)
 {
     struct writer w = new_writer(stage, work, view, target, pass, (size_t)view->valid.w);
     w.flip = view->flip;
@@ -190,8 +195,9 @@ static inline void write_row(const struct writer *w, const uint8_t *pixels, size
 
 /* ---- the passes ---- */
 
-static int plain_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view, const struct leat_image *image,
-                      unsigned pass, const struct leat_image *target, struct leat_error *error)
+static int plain_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view,
+                      const struct leat_image *image, unsigned pass, const struct leat_image *target,
+                      struct leat_error *error)
 {
     struct writer w = begin_write(stage, work, view, target, pass);
     if (!w.n)
@@ -221,19 +227,22 @@ static int64_t padded_index(enum leat_padding padding, int64_t at, int64_t n)
 }
 
 /* Where pixel x of a row of the target stands in a row of the image, for padding that is not constant. */
-static int64_t padded_column(const struct leat_stage *stage, const struct leat_view *view, const struct leat_image *image, int64_t x)
+static int64_t padded_column(const struct leat_stage *stage, const struct leat_view *view,
+                             const struct leat_image *image, int64_t x)
 {
     return padded_index(stage->padding, view->window.x + (view->flip ? view->window.w - 1 - x : x), image->w);
 }
 
-static int64_t padded_row(const struct leat_stage *stage, const struct leat_view *view, const struct leat_image *image, int64_t y)
+static int64_t padded_row(const struct leat_stage *stage, const struct leat_view *view, const struct leat_image *image,
+                          int64_t y)
 {
     return padded_index(stage->padding, view->window.y + y, image->h);
 }
 
 /* Padding that is not constant: every pixel of the window is one of the image, which is in memory. */
-static int padded_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view, const struct leat_image *image,
-                       unsigned pass, const struct leat_image *target, struct leat_error *error)
+static int padded_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view,
+                       const struct leat_image *image, unsigned pass, const struct leat_image *target,
+                       struct leat_error *error)
 {
     unsigned pixel = stage->stores[pass].pixel; /* as at rest: such a stage neither decodes nor resizes */
     if (!reserve((void **)&work->line, &work->room_line, (size_t)target->w * pixel + LEAT_ROW_PADDING, 1))
@@ -242,15 +251,16 @@ static int padded_pass(const struct leat_stage *stage, struct leat_work *work, c
     for (uint32_t y = 0; y < target->h; y++) {
         const uint8_t *row = image->base + pass * image->plane + (size_t)padded_row(stage, view, image, y) * image->row;
         for (uint32_t x = 0; x < target->w; x++)
-            memcpy(work->line + (size_t)x * pixel, row + (size_t)padded_column(stage, view, image, x) * image->column, pixel);
+            memcpy(work->line + (size_t)x * pixel, row + (size_t)padded_column(stage, view, image, x) * image->column,
+                   pixel);
         write_row(&w, work->line, y);
     }
     return LEAT_OK;
 }
 
 /* The largest denominator at which the scaled box still covers what it is brought to. */
-static unsigned choose_denominator(const struct leat_stage *stage, const struct leat_work *work, const struct leat_view *view, uint32_t *w,
-                                   uint32_t *h)
+static unsigned choose_denominator(const struct leat_stage *stage, const struct leat_work *work,
+                                   const struct leat_view *view, uint32_t *w, uint32_t *h)
 {
     if (!stage->decode)
         return 1;
@@ -263,14 +273,14 @@ static unsigned choose_denominator(const struct leat_stage *stage, const struct 
 
 /* One axis of the resize: weights from the source's box at 1/d; *begin and *length become the source pixels that the
  * grid's [from, from + n) needs, and the axis counts from *begin. */
-static int make_axis(struct leat_axis *axis, int64_t *begin, int64_t *length, unsigned d, int64_t limit, int64_t grid, int64_t from,
-                     int64_t n, enum leat_filter filter)
+static int make_axis(struct leat_axis *axis, int64_t *begin, int64_t *length, unsigned d, int64_t limit, int64_t grid,
+                     int64_t from, int64_t n, enum leat_filter filter)
 {
     int64_t first = *begin / d, end = d == 1 ? *begin + *length : (*begin + *length + d - 1) / d;
     if (d > 1 && end > limit)
         end = limit;
-    int rc =
-        leat_axis_compute(axis, (uint32_t)(end - first), (double)*begin / d - (double)first, (double)*length / d, (uint32_t)grid, filter);
+    int rc = leat_axis_compute(axis, (uint32_t)(end - first), (double)*begin / d - (double)first, (double)*length / d,
+                               (uint32_t)grid, filter);
     if (rc)
         return rc;
     uint32_t skip = axis->first[from], stop = axis->end[from + n - 1];
@@ -285,8 +295,8 @@ static int make_axis(struct leat_axis *axis, int64_t *begin, int64_t *length, un
 }
 
 /* Both axes and the ring. `box` becomes what is read of the source at 1/d. */
-static int prepare_resize(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view, unsigned pixel,
-                          struct leat_rect *box, unsigned *denominator, struct leat_error *error)
+static int prepare_resize(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view,
+                          unsigned pixel, struct leat_rect *box, unsigned *denominator, struct leat_error *error)
 {
     uint32_t scaled_w = 0, scaled_h = 0;
     unsigned d = *denominator = choose_denominator(stage, work, view, &scaled_w, &scaled_h);
@@ -296,7 +306,8 @@ static int prepare_resize(const struct leat_stage *stage, struct leat_work *work
         make_axis(&work->down, &box->y, &box->h, d, scaled_h, view->grid_h, v->y, v->h, view->filter) ||
         (work->kernels->prepare &&
          work->kernels->prepare(&work->across, (uint32_t)v->x, (uint32_t)v->w, pixel, stage->stores[0].channels)) ||
-        !reserve((void **)&work->ring, &work->room_ring, (work->down.taps + 1) * ((size_t)v->w * pixel + LEAT_ROW_PADDING), 1) ||
+        !reserve((void **)&work->ring, &work->room_ring,
+                 (work->down.taps + 1) * ((size_t)v->w * pixel + LEAT_ROW_PADDING), 1) ||
         !reserve((void **)&work->taps, &work->room_taps, work->down.taps, sizeof *work->taps))
         return leat_fail(error, LEAT_E_NOMEM, "No memory to resize a photo.");
     return LEAT_OK;
@@ -309,8 +320,9 @@ static int prepare_resize(const struct leat_stage *stage, struct leat_work *work
  *
  * first and end never decrease, so a row that falls out is not needed again. One more slot receives the output row.
  */
-static int resize_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view, const struct leat_image *image,
-                       unsigned pass, const struct leat_image *target, struct leat_error *error)
+static int resize_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view,
+                       const struct leat_image *image, unsigned pass, const struct leat_image *target,
+                       struct leat_error *error)
 {
     struct writer w = begin_write(stage, work, view, target, pass);
     if (!w.n)
@@ -350,22 +362,24 @@ static int resize_pass(const struct leat_stage *stage, struct leat_work *work, c
 }
 
 /* Any type of number, value by value: rows of one channel are gathered, mapped, and spread. */
-static int slow_pass(const struct leat_stage *stage, struct leat_work *work, uint64_t row_key, const struct leat_view *view,
-                     const struct leat_image *image, const struct leat_image *target, struct leat_error *error)
+static int slow_pass(const struct leat_stage *stage, struct leat_work *work, uint64_t row_key,
+                     const struct leat_view *view, const struct leat_image *image, const struct leat_image *target,
+                     struct leat_error *error)
 {
     size_t size = leat_dtype_size(stage->in.dtype), out_size = leat_dtype_size(stage->out.dtype);
     if (!reserve((void **)&work->line, &work->room_line, (size_t)target->w * 24, 1))
         return leat_fail(error, LEAT_E_NOMEM, "No memory for a row of %u pixels.", target->w);
     uint8_t *values = work->line, *spare = values + (size_t)target->w * 8, *other = spare + (size_t)target->w * 8;
     bool padded = stage->pads && stage->padding != LEAT_PAD_CONSTANT;
-    struct writer w = padded ? new_writer(stage, work, view, target, 0, target->w) : begin_write(stage, work, view, target, 0);
+    struct writer w =
+        padded ? new_writer(stage, work, view, target, 0, target->w) : begin_write(stage, work, view, target, 0);
     for (size_t y = 0, h = padded ? target->h : (size_t)view->valid.h; w.n && y < h; y++) {
         size_t from = padded ? (size_t)padded_row(stage, view, image, (int64_t)y) : (size_t)view->valid.y + y;
         for (uint32_t c = 0; c < target->channels; c++) {
             const uint8_t *s = image->base + c * image->plane + from * image->row;
             for (size_t i = 0; i < w.n; i++) {
-                size_t x =
-                    padded ? (size_t)padded_column(stage, view, image, (int64_t)i) : (size_t)view->valid.x + (view->flip ? w.n - 1 - i : i);
+                size_t x = padded ? (size_t)padded_column(stage, view, image, (int64_t)i)
+                                  : (size_t)view->valid.x + (view->flip ? w.n - 1 - i : i);
                 memcpy(values + i * size, s + x * image->column, size);
             }
             const uint8_t *result = leat_stage_map(stage, row_key, c, values, w.n, spare, other);
@@ -399,8 +413,8 @@ static int draw_view(const struct leat_stage *stage, uint64_t row_key, uint32_t 
     return LEAT_OK;
 }
 
-static int open_photo(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row, uint32_t *w, uint32_t *h,
-                      struct leat_error *error)
+static int open_photo(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row, uint32_t *w,
+                      uint32_t *h, struct leat_error *error)
 {
     const struct leat_decode_request request = {.data = row->data,
                                                 .length = row->length,
@@ -418,8 +432,8 @@ static int open_photo(const struct leat_stage *stage, struct leat_work *work, co
 }
 
 /* Room for an image of `type` in a buffer between stages. */
-static int make_room(struct leat_work *work, unsigned buffer, const struct leat_type *type, bool planar, uint32_t w, uint32_t h,
-                     struct leat_image *image, struct leat_error *error)
+static int make_room(struct leat_work *work, unsigned buffer, const struct leat_type *type, bool planar, uint32_t w,
+                     uint32_t h, struct leat_image *image, struct leat_error *error)
 {
     size_t bytes = (size_t)w * h * (size_t)leat_type_channels(type) * leat_dtype_size(type->dtype);
     if (!reserve((void **)&work->between[buffer], &work->room_between[buffer], bytes, 1))
@@ -439,8 +453,9 @@ static struct leat_filter_plan plan_filter(const struct leat_op *op, uint64_t ke
     return plan;
 }
 
-static int run_filter(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row, const struct leat_image *image,
-                      unsigned buffer, struct leat_image *target, struct leat_error *error)
+static int run_filter(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row,
+                      const struct leat_image *image, unsigned buffer, struct leat_image *target,
+                      struct leat_error *error)
 {
     const struct leat_op *op = stage->filter->op;
     uint64_t key = leat_key_mix(row->key, op->instance);
@@ -449,7 +464,8 @@ static int run_filter(const struct leat_stage *stage, struct leat_work *work, co
         return leat_fail(error, LEAT_E_NOMEM, "No memory for %zu bytes that %s needs.", plan.scratch, op->class->type);
     int rc = make_room(work, buffer, &stage->out, stage->planar, plan.w, plan.h, target, error);
     if (!rc)
-        op->class->filter(op->args, key, work->kernels, image, target, work->filter + (-(uintptr_t)work->filter & (ALIGNMENT - 1)));
+        op->class->filter(op->args, key, work->kernels, image, target,
+                          work->filter + (-(uintptr_t)work->filter & (ALIGNMENT - 1)));
     return rc;
 }
 
@@ -463,8 +479,8 @@ static bool reserve_tables(const struct leat_stage *stage, struct leat_work *wor
     return good;
 }
 
-int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row, const struct leat_image *image,
-                   unsigned buffer, struct leat_image *target, struct leat_error *error)
+int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row,
+                   const struct leat_image *image, unsigned buffer, struct leat_image *target, struct leat_error *error)
 {
     if (stage->filter)
         return run_filter(stage, work, row, image, buffer, target, error);
@@ -475,7 +491,8 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const
     struct leat_view view;
     rc = draw_view(stage, row->key, w, h, &view, error);
     if (!rc && !stage->last)
-        rc = make_room(work, buffer, &stage->out, stage->planar, (uint32_t)view.window.w, (uint32_t)view.window.h, target, error);
+        rc = make_room(work, buffer, &stage->out, stage->planar, (uint32_t)view.window.w, (uint32_t)view.window.h,
+                       target, error);
     if (!rc && !reserve_tables(stage, work))
         rc = leat_fail(error, LEAT_E_NOMEM, "No memory for the tables of a row.");
     if (!rc && stage->draws)
@@ -484,7 +501,9 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const
         rc = slow_pass(stage, work, row->key, &view, image, target, error);
     bool padded = stage->pads && stage->padding != LEAT_PAD_CONSTANT;
     for (unsigned pass = 0; !rc && stage->fast && pass < stage->passes; pass++)
-        rc = (padded ? padded_pass : view.resized ? resize_pass : plain_pass)(stage, work, &view, image, pass, target, error);
+        rc = (padded         ? padded_pass
+              : view.resized ? resize_pass
+                             : plain_pass)(stage, work, &view, image, pass, target, error);
     if (stage->stream && work->kernels->fence)
         work->kernels->fence();
     if (!stage->decode)
@@ -508,7 +527,8 @@ int leat_stages_reserve(const struct leat_stage *stages, size_t n, struct leat_w
         if (stage->filter) {
             struct leat_image image;
             leat_image_packed(&image, &stage->in, stage->planar, w, h, NULL);
-            if (!reserve((void **)&work->filter, &work->room_filter, plan_filter(stage->filter->op, 0, &image).scratch, 1))
+            if (!reserve((void **)&work->filter, &work->room_filter, plan_filter(stage->filter->op, 0, &image).scratch,
+                         1))
                 return LEAT_E_NOMEM;
         }
         size_t pixel = stage->fast ? stage->stores[0].pixel : 0, widest = w > out_w ? w : (size_t)out_w;
@@ -522,7 +542,8 @@ int leat_stages_reserve(const struct leat_stage *stages, size_t n, struct leat_w
             unsigned across = leat_axis_taps(w, (uint32_t)grid_w, LEAT_FILTER_ANTIALIAS);
             unsigned down = leat_axis_taps(h, (uint32_t)grid_h, LEAT_FILTER_ANTIALIAS);
             size_t slot = (size_t)grid_w * pixel + LEAT_ROW_PADDING;
-            if (leat_axis_reserve(&work->across, (uint32_t)grid_w, across) || leat_axis_reserve(&work->down, (uint32_t)grid_h, down) ||
+            if (leat_axis_reserve(&work->across, (uint32_t)grid_w, across) ||
+                leat_axis_reserve(&work->down, (uint32_t)grid_h, down) ||
                 (work->kernels->reserve && work->kernels->reserve(&work->across, (uint32_t)grid_w, across)) ||
                 !reserve((void **)&work->ring, &work->room_ring, (down + 1) * slot, 1) ||
                 !reserve((void **)&work->taps, &work->room_taps, down, sizeof *work->taps))

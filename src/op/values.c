@@ -75,17 +75,17 @@ static inline uint64_t cut_unsigned(double v)
 #define FROM_HALF(v) leat_half_to_float(v)
 #define FROM_BFLOAT(v) leat_bfloat_to_float(v)
 /* memcpy: values at rest may lie at any address. */
-#define LOOP(S, LOAD, D, STORE)                                                                                                            \
-    {                                                                                                                                      \
-        const uint8_t *s = src;                                                                                                            \
-        uint8_t *d = dst;                                                                                                                  \
-        for (size_t i = 0; i < n; i++) {                                                                                                   \
-            S v;                                                                                                                           \
-            memcpy(&v, s + i * sizeof v, sizeof v);                                                                                        \
-            D r = STORE(LOAD(v));                                                                                                          \
-            memcpy(d + i * sizeof r, &r, sizeof r);                                                                                        \
-        }                                                                                                                                  \
-        break;                                                                                                                             \
+#define LOOP(S, LOAD, D, STORE)                                                                                        \
+    {                                                                                                                  \
+        const uint8_t *s = src;                                                                                        \
+        uint8_t *d = dst;                                                                                              \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            S v;                                                                                                       \
+            memcpy(&v, s + i * sizeof v, sizeof v);                                                                    \
+            D r = STORE(LOAD(v));                                                                                      \
+            memcpy(d + i * sizeof r, &r, sizeof r);                                                                    \
+        }                                                                                                              \
+        break;                                                                                                         \
     }
 
 #define TO_U8(v) ((uint8_t)(v))
@@ -111,37 +111,37 @@ static inline uint64_t cut_unsigned(double v)
 #define TO_BOOL(v) ((v) != 0)
 
 /* One function per source type; INT is TO for integers and CUT for floats. */
-#define FROM(NAME, S, LOAD, INT)                                                                                                           \
-    static void from_##NAME(enum leat_dtype to, const void *src, void *dst, size_t n)                                                      \
-    {                                                                                                                                      \
-        switch (to) {                                                                                                                      \
-        case LEAT_U8:                                                                                                                      \
-            LOOP(S, LOAD, uint8_t, INT##_U8)                                                                                               \
-        case LEAT_I8:                                                                                                                      \
-            LOOP(S, LOAD, int8_t, INT##_I8)                                                                                                \
-        case LEAT_U16:                                                                                                                     \
-            LOOP(S, LOAD, uint16_t, INT##_U16)                                                                                             \
-        case LEAT_I16:                                                                                                                     \
-            LOOP(S, LOAD, int16_t, INT##_I16)                                                                                              \
-        case LEAT_U32:                                                                                                                     \
-            LOOP(S, LOAD, uint32_t, INT##_U32)                                                                                             \
-        case LEAT_I32:                                                                                                                     \
-            LOOP(S, LOAD, int32_t, INT##_I32)                                                                                              \
-        case LEAT_U64:                                                                                                                     \
-            LOOP(S, LOAD, uint64_t, INT##_U64)                                                                                             \
-        case LEAT_I64:                                                                                                                     \
-            LOOP(S, LOAD, int64_t, INT##_I64)                                                                                              \
-        case LEAT_F16:                                                                                                                     \
-            LOOP(S, LOAD, uint16_t, TO_HALF)                                                                                               \
-        case LEAT_BF16:                                                                                                                    \
-            LOOP(S, LOAD, uint16_t, TO_BFLOAT)                                                                                             \
-        case LEAT_F32:                                                                                                                     \
-            LOOP(S, LOAD, float, TO_F32)                                                                                                   \
-        case LEAT_F64:                                                                                                                     \
-            LOOP(S, LOAD, double, TO_F64)                                                                                                  \
-        case LEAT_BOOL:                                                                                                                    \
-            LOOP(S, LOAD, uint8_t, TO_BOOL)                                                                                                \
-        }                                                                                                                                  \
+#define FROM(NAME, S, LOAD, INT)                                                                                       \
+    static void from_##NAME(enum leat_dtype to, const void *src, void *dst, size_t n)                                  \
+    {                                                                                                                  \
+        switch (to) {                                                                                                  \
+        case LEAT_U8:                                                                                                  \
+            LOOP(S, LOAD, uint8_t, INT##_U8)                                                                           \
+        case LEAT_I8:                                                                                                  \
+            LOOP(S, LOAD, int8_t, INT##_I8)                                                                            \
+        case LEAT_U16:                                                                                                 \
+            LOOP(S, LOAD, uint16_t, INT##_U16)                                                                         \
+        case LEAT_I16:                                                                                                 \
+            LOOP(S, LOAD, int16_t, INT##_I16)                                                                          \
+        case LEAT_U32:                                                                                                 \
+            LOOP(S, LOAD, uint32_t, INT##_U32)                                                                         \
+        case LEAT_I32:                                                                                                 \
+            LOOP(S, LOAD, int32_t, INT##_I32)                                                                          \
+        case LEAT_U64:                                                                                                 \
+            LOOP(S, LOAD, uint64_t, INT##_U64)                                                                         \
+        case LEAT_I64:                                                                                                 \
+            LOOP(S, LOAD, int64_t, INT##_I64)                                                                          \
+        case LEAT_F16:                                                                                                 \
+            LOOP(S, LOAD, uint16_t, TO_HALF)                                                                           \
+        case LEAT_BF16:                                                                                                \
+            LOOP(S, LOAD, uint16_t, TO_BFLOAT)                                                                         \
+        case LEAT_F32:                                                                                                 \
+            LOOP(S, LOAD, float, TO_F32)                                                                               \
+        case LEAT_F64:                                                                                                 \
+            LOOP(S, LOAD, double, TO_F64)                                                                              \
+        case LEAT_BOOL:                                                                                                \
+            LOOP(S, LOAD, uint8_t, TO_BOOL)                                                                            \
+        }                                                                                                              \
     }
 FROM(u8, uint8_t, SAME, TO)
 FROM(i8, int8_t, SAME, TO)
@@ -160,27 +160,28 @@ FROM(bool, uint8_t, TO_BOOL, TO)
 void leat_values_convert(enum leat_dtype from, enum leat_dtype to, const void *src, void *dst, size_t n)
 {
     static void (*const table[])(enum leat_dtype, const void *, void *, size_t) = {
-        [LEAT_U8] = from_u8,   [LEAT_I8] = from_i8,   [LEAT_U16] = from_u16,  [LEAT_I16] = from_i16, [LEAT_U32] = from_u32,
-        [LEAT_I32] = from_i32, [LEAT_U64] = from_u64, [LEAT_I64] = from_i64,  [LEAT_F16] = from_f16, [LEAT_BF16] = from_bf16,
-        [LEAT_F32] = from_f32, [LEAT_F64] = from_f64, [LEAT_BOOL] = from_bool};
+        [LEAT_U8] = from_u8,    [LEAT_I8] = from_i8,     [LEAT_U16] = from_u16, [LEAT_I16] = from_i16,
+        [LEAT_U32] = from_u32,  [LEAT_I32] = from_i32,   [LEAT_U64] = from_u64, [LEAT_I64] = from_i64,
+        [LEAT_F16] = from_f16,  [LEAT_BF16] = from_bf16, [LEAT_F32] = from_f32, [LEAT_F64] = from_f64,
+        [LEAT_BOOL] = from_bool};
     if (from == to)
         memcpy(dst, src, n * leat_dtype_size(from)); /* n may be 0 */
     else
         table[from](to, src, dst, n);
 }
 
-/* Turned in blocks, so that what is read and what is written both stay in the first-level cache; and a column of a block at a
- * time, because one of the sides is nearly always the few channels of an image. */
-#define TRANSPOSE(T)                                                                                                                       \
-    {                                                                                                                                      \
-        enum { BLOCK = 256 };                                                                                                              \
-        const T *s = src;                                                                                                                  \
-        T *d = dst;                                                                                                                        \
-        for (size_t r = 0; r < rows; r += BLOCK)                                                                                           \
-            for (size_t c = 0, end = r + BLOCK < rows ? r + BLOCK : rows; c < columns; c++)                                                \
-                for (size_t i = r; i < end; i++)                                                                                           \
-                    d[c * rows + i] = s[i * columns + c];                                                                                  \
-        break;                                                                                                                             \
+/* Turned in blocks, so that what is read and what is written both stay in the first-level cache; and a column of a
+ * block at a time, because one of the sides is nearly always the few channels of an image. */
+#define TRANSPOSE(T)                                                                                                   \
+    {                                                                                                                  \
+        enum { BLOCK = 256 };                                                                                          \
+        const T *s = src;                                                                                              \
+        T *d = dst;                                                                                                    \
+        for (size_t r = 0; r < rows; r += BLOCK)                                                                       \
+            for (size_t c = 0, end = r + BLOCK < rows ? r + BLOCK : rows; c < columns; c++)                            \
+                for (size_t i = r; i < end; i++)                                                                       \
+                    d[c * rows + i] = s[i * columns + c];                                                              \
+        break;                                                                                                         \
     }
 
 void leat_values_transpose(size_t size, const void *src, void *dst, size_t rows, size_t columns)

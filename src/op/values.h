@@ -14,8 +14,8 @@
 /* n values; the arrays need no alignment and do not overlap. Any thread; takes no lock, allocates nothing. */
 void leat_values_convert(enum leat_dtype from, enum leat_dtype to, const void *src, void *dst, size_t n);
 
-/* A matrix of rows x columns elements of `size` bytes (1, 2, 4 or 8), packed and aligned for that size, turned over: the pixels of an
- * image as HWC into planes, and back. The arrays do not overlap. */
+/* A matrix of rows x columns elements of `size` bytes (1, 2, 4 or 8), packed and aligned for that size, turned over:
+ * the pixels of an image as HWC into planes, and back. The arrays do not overlap. */
 void leat_values_transpose(size_t size, const void *src, void *dst, size_t rows, size_t columns);
 
 static inline bool leat_dtype_is_float(enum leat_dtype t)

@@ -27,7 +27,8 @@ static void checker_free(void *checker)
     leat_photo_checker_free(checker);
 }
 
-static int check(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length, struct leat_error *error)
+static int check(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length,
+                 struct leat_error *error)
 {
     int rc = leat_photo_check(checker, data, length, error);
     if (!rows)
@@ -45,16 +46,16 @@ static int check(void *checker, const void *data, size_t length, uint8_t **rows,
     return LEAT_OK;
 }
 
-static int pack(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out, size_t *out_length,
-                struct leat_error *error)
+static int pack(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
+                size_t *out_length, struct leat_error *error)
 {
     return leat_photo_pack(checker, form, data, length, out, out_length, error);
 }
 
 static const struct leat_photo_hooks hooks = {probe, checker_new, checker_free, check, pack, leat_photo_shrink};
 
-int leat_writer_open(const char *path, const struct leat_field *fields, size_t n_fields, const struct leat_writer_options *options,
-                     struct leat_writer **out, struct leat_error *error)
+int leat_writer_open(const char *path, const struct leat_field *fields, size_t n_fields,
+                     const struct leat_writer_options *options, struct leat_writer **out, struct leat_error *error)
 {
     leat_log_check();
     return leat_store_writer_open(path, fields, n_fields, options, &hooks, out, error);

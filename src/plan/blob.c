@@ -1,5 +1,6 @@
 /*
- * A list of positions as text: differences of neighbours, zigzag-coded, as base-128 varints, in base64. Reading checks every byte.
+ * A list of positions as text: differences of neighbours, zigzag-coded, as base-128 varints, in base64. Reading checks
+ * every byte.
  */
 #include <string.h>
 
@@ -30,7 +31,8 @@ char *leat_to_base64(const uint8_t *bytes, uint64_t n)
     if (!text)
         return NULL;
     for (uint64_t i = 0; i < n; i += 3) {
-        uint32_t v = (uint32_t)bytes[i] << 16 | (i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0u) | (i + 2 < n ? bytes[i + 2] : 0u);
+        uint32_t v =
+            (uint32_t)bytes[i] << 16 | (i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0u) | (i + 2 < n ? bytes[i + 2] : 0u);
         *t++ = digits[v >> 18];
         *t++ = digits[v >> 12 & 63];
         *t++ = i + 1 < n ? digits[v >> 6 & 63] : '=';
@@ -103,13 +105,15 @@ int leat_list_from_text(const char *text, uint64_t count, struct leat_list **out
     if (!bytes || !positions)
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a list of positions");
     else if (!leat_from_base64(text, bytes, &n))
-        rc = leat_fail(error, LEAT_E_INVALID, "the state's list of positions is not base64: the state was cut or changed");
+        rc = leat_fail(error, LEAT_E_INVALID,
+                       "the state's list of positions is not base64: the state was cut or changed");
     while (!rc && at < n) {
         if (read_varint(bytes, n, &at, &z)) {
             before += (z >> 1) ^ (0 - (z & 1));
             positions[found++] = (int64_t)before;
         } else {
-            rc = leat_fail(error, LEAT_E_INVALID, "the state's list of positions ends inside a number: the state was cut or changed");
+            rc = leat_fail(error, LEAT_E_INVALID,
+                           "the state's list of positions ends inside a number: the state was cut or changed");
         }
     }
     if (!rc)

@@ -77,7 +77,8 @@ uint64_t leat_plan_steps_before(const struct leat_plan *plan, struct leat_positi
 }
 
 /* This rank's part of a batch of `real` rows: all rows counted from its first one. */
-static void part(const struct leat_plan *plan, const struct leat_entry *e, uint64_t real, uint64_t *begin, uint64_t *rows)
+static void part(const struct leat_plan *plan, const struct leat_entry *e, uint64_t real, uint64_t *begin,
+                 uint64_t *rows)
 {
     uint64_t w = e->now.world_size, with_padding = real;
     *begin = real;
@@ -156,7 +157,8 @@ int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, 
     *out = (struct leat_position){0};
     if (epoch >> 63)
         return LEAT_E_RANGE;
-    while (next_segment(plan, epoch, rows, &s) && step >= s.first_step) /* those before the first one's are folded away */
+    while (next_segment(plan, epoch, rows, &s) &&
+           step >= s.first_step) /* those before the first one's are folded away */
         if (step < s.first_step + s.steps) {
             *out = (struct leat_position){epoch, s.begin + (step - s.first_step) * s.entry->now.global_batch};
             return LEAT_OK;

@@ -35,21 +35,24 @@ struct leat_list {
     uint64_t n, hash;
     int64_t *positions; /* NULL with n > 0: given up, see log.c */
 };
-int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out, struct leat_error *error);
+int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out,
+                  struct leat_error *error);
 void leat_list_free(struct leat_list *list);
 /* *out stays NULL where the text would be longer than `room` or the positions were given up. Ended with leat_free. */
 int leat_list_to_text(const struct leat_list *list, uint64_t room, char **out);
 int leat_list_from_text(const char *text, uint64_t count, struct leat_list **out, struct leat_error *error);
-/* Text ended with leat_free, or NULL; the bytes of base64 text (3 / 4 of its length at most), or false if it is none. */
+/* Text ended with leat_free, or NULL; the bytes of base64 text (3 / 4 of its length at most), or false if it is
+ * none. */
 char *leat_to_base64(const uint8_t *bytes, uint64_t n);
 bool leat_from_base64(const char *text, uint8_t *out, uint64_t *n);
 
-/* received.c: what stands in a state of what was received out of order. `value` is what leat_received_json made; errors as those of
- * leat_plan_load_unordered. */
+/* received.c: what stands in a state of what was received out of order. `value` is what leat_received_json made; errors
+ * as those of leat_plan_load_unordered. */
 struct json_t;
-struct json_t *leat_received_json(const struct leat_plan *plan, struct leat_position at, const struct leat_plan_received *received);
-int leat_received_read(const struct leat_plan *plan, const struct json_t *value, struct leat_position at, struct leat_plan_received *out,
-                       struct leat_error *error);
+struct json_t *leat_received_json(const struct leat_plan *plan, struct leat_position at,
+                                  const struct leat_plan_received *received);
+int leat_received_read(const struct leat_plan *plan, const struct json_t *value, struct leat_position at,
+                       struct leat_plan_received *out, struct leat_error *error);
 
 struct leat_weights {
     uint64_t n, hash, positive; /* how many are above 0 */
@@ -69,7 +72,8 @@ struct leat_weights {
     pthread_mutex_t lock;
 };
 /* num_samples 0: with replacement. */
-int leat_weights_new(const double *weights, uint64_t n, uint64_t num_samples, struct leat_weights **out, struct leat_error *error);
+int leat_weights_new(const double *weights, uint64_t n, uint64_t num_samples, struct leat_weights **out,
+                     struct leat_error *error);
 void leat_weights_free(struct leat_weights *w);
 /* The i-th draw under a key, with replacement. */
 uint64_t leat_weights_draw(const struct leat_weights *w, uint64_t key, uint64_t i);
@@ -117,8 +121,8 @@ struct leat_order_cursor {
 };
 #define LEAT_ORDER_RUN 256 /* rows that are worked out together */
 /* Positions of the rows [first, first + n) of a pass; n <= LEAT_ORDER_RUN. */
-void leat_order_run(const struct leat_source_order *order, const struct leat_list *list, struct leat_order_cursor *cursor, uint64_t pass,
-                    uint64_t first, size_t n, uint64_t *out);
+void leat_order_run(const struct leat_source_order *order, const struct leat_list *list,
+                    struct leat_order_cursor *cursor, uint64_t pass, uint64_t first, size_t n, uint64_t *out);
 uint64_t leat_order_pass_key(const struct leat_source_order *order, uint64_t pass);
 
 /* Integers for shares: sums[0] = 0, sums[k + 1] - sums[k] that of source k, sums[n] = 2^32. */
@@ -150,9 +154,10 @@ struct leat_entry {
     uint64_t *base;  /* with sums: rows that each source gave before */
     uint64_t stream; /* with sums: the row in the stream of all epochs at which it begins */
     struct {
-        uint64_t entries, steps, hash; /* how many it stands for, steps of its epoch before it, hash of the log up to it */
-        uint64_t opened_batch;         /* the global batch that the last opening or resume asked for */
-    } folded;                          /* FOLDED: what entries 1 .. of the log came to, in one; it is entry 1 */
+        uint64_t entries, steps,
+            hash;              /* how many it stands for, steps of its epoch before it, hash of the log up to it */
+        uint64_t opened_batch; /* the global batch that the last opening or resume asked for */
+    } folded;                  /* FOLDED: what entries 1 .. of the log came to, in one; it is entry 1 */
 };
 
 struct leat_plan {
@@ -188,7 +193,8 @@ static inline bool leat_plan_forgot(const struct leat_plan *plan, struct leat_po
     return fold && leat_position_before(at, fold->at);
 }
 
-/* The last entry that holds at a position; the folded one for rows of its epoch that lie before it, which padding repeats. */
+/* The last entry that holds at a position; the folded one for rows of its epoch that lie before it, which padding
+ * repeats. */
 const struct leat_entry *leat_log_entry(const struct leat_plan *plan, struct leat_position at);
 void leat_entry_destroy(struct leat_entry *entry);
 void leat_log_free(struct leat_entry *log, uint32_t n);

@@ -2,14 +2,14 @@
  * The log: entries in the order of their positions, the first at (0, 0). An entry says what changes; what then holds is
  * worked out for every entry when the log changes, so that readers only look up.
  *
- * Shares begin a phase: the row in the stream of all epochs at which they take effect, and how many rows each source had
- * given before it. A source's progress so goes on through a change of shares.
+ * Shares begin a phase: the row in the stream of all epochs at which they take effect, and how many rows each source
+ * had given before it. A source's progress so goes on through a change of shares.
  *
- * Lists of positions may be large and are replaced every epoch; the last KEPT_LISTS stay in memory, and those that the run has
- * not done with. Older ones are known by hash only.
+ * Lists of positions may be large and are replaced every epoch; the last KEPT_LISTS stay in memory, and those that the
+ * run has not done with. Older ones are known by hash only.
  *
- * A run may decide something every epoch for ever. So when there are more than FOLD_ABOVE entries, those that lie before
- * what the run has done with become one, but for the last KEPT_ENTRIES of them:
+ * A run may decide something every epoch for ever. So when there are more than FOLD_ABOVE entries, those that lie
+ * before what the run has done with become one, but for the last KEPT_ENTRIES of them:
  *
  *     open  e1 e2 e3 ... e190 | e191 ... e254 | done | e255 e256      ->      open  folded  e191 ... e256
  *
@@ -56,16 +56,19 @@ const struct leat_entry *leat_log_entry(const struct leat_plan *plan, struct lea
     return leat_plan_forgot(plan, at) && at.epoch == plan->log[1].at.epoch ? &plan->log[1] : &plan->log[low];
 }
 
-static int resolve_shares(const struct leat_plan *plan, struct leat_entry *log, uint32_t i, uint32_t phase, struct leat_error *error)
+static int resolve_shares(const struct leat_plan *plan, struct leat_entry *log, uint32_t i, uint32_t phase,
+                          struct leat_error *error)
 {
     struct leat_entry *e = &log[i];
     unsigned __int128 stream = (unsigned __int128)e->at.epoch * plan->epoch_rows + e->at.row;
     if (stream > LEAT_PLAN_MAX_ROWS)
-        return leat_fail(error, LEAT_E_RANGE, "epoch %llu lies beyond 2^63 rows: no run gets there", (unsigned long long)e->at.epoch);
+        return leat_fail(error, LEAT_E_RANGE, "epoch %llu lies beyond 2^63 rows: no run gets there",
+                         (unsigned long long)e->at.epoch);
     e->stream = (uint64_t)stream;
     for (uint32_t k = 0; k < plan->n_sources; k++)
-        e->base[k] =
-            i ? log[phase].base[k] + leat_shares_count(log[phase].sums, plan->n_sources, e->stream - log[phase].stream, k) : UINT64_C(0);
+        e->base[k] = i ? log[phase].base[k] +
+                             leat_shares_count(log[phase].sums, plan->n_sources, e->stream - log[phase].stream, k)
+                       : UINT64_C(0);
     return LEAT_OK;
 }
 
@@ -84,9 +87,10 @@ int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint3
         if (e->list)
             e->now.list = e->list;
         if (e->now.global_batch < e->now.world_size || e->now.global_batch > LEAT_PLAN_MAX_GLOBAL)
-            return leat_fail(error, LEAT_E_INVALID,
-                             "a global batch of %llu rows for %u ranks: it must have at least one row per rank and at most 2^40",
-                             (unsigned long long)e->now.global_batch, e->now.world_size);
+            return leat_fail(
+                error, LEAT_E_INVALID,
+                "a global batch of %llu rows for %u ranks: it must have at least one row per rank and at most 2^40",
+                (unsigned long long)e->now.global_batch, e->now.world_size);
         if (e->sums && e->kind == LEAT_ENTRY_FOLDED) {
             e->now.phase = i; /* its base and stream are given */
         } else if (e->sums) {
@@ -120,7 +124,8 @@ uint32_t leat_log_fold_limit(const struct leat_plan *plan, uint32_t wanted)
 {
     for (; plan->mixed && wanted >= 2; wanted--) {
         const struct leat_entry *e = &plan->log[wanted];
-        if (plan->log[e->now.phase].stream <= e->at.epoch * plan->epoch_rows) /* below 2^63: checked when it was decided */
+        if (plan->log[e->now.phase].stream <=
+            e->at.epoch * plan->epoch_rows) /* below 2^63: checked when it was decided */
             break;
     }
     return wanted;
@@ -190,27 +195,33 @@ static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
     (void)rc;
 }
 
-static int check_decision(const struct leat_plan *plan, const struct leat_decision *d, struct leat_position at, struct leat_error *error)
+static int check_decision(const struct leat_plan *plan, const struct leat_decision *d, struct leat_position at,
+                          struct leat_error *error)
 {
     const struct leat_position last = plan->log[plan->n_log - 1].at;
     if (!d->global_batch && !d->shares && !d->positions)
-        return leat_fail(error, LEAT_E_INVALID, "a decision must change something: the global batch, the shares or the list of positions");
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a decision must change something: the global batch, the shares or the list of positions");
     if (leat_position_before(at, last))
-        return leat_fail(error, LEAT_E_INVALID, "a decision at epoch %llu row %llu lies before an earlier one at epoch %llu row %llu",
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a decision at epoch %llu row %llu lies before an earlier one at epoch %llu row %llu",
                          (unsigned long long)at.epoch, (unsigned long long)at.row, (unsigned long long)last.epoch,
                          (unsigned long long)last.row);
     if (at.epoch >> 63 || at.row > leat_plan_epoch_rows(plan, at.epoch))
-        return leat_fail(error, LEAT_E_RANGE, "a decision at row %llu of epoch %llu, which has %llu rows", (unsigned long long)at.row,
-                         (unsigned long long)at.epoch, (unsigned long long)leat_plan_epoch_rows(plan, at.epoch));
+        return leat_fail(error, LEAT_E_RANGE, "a decision at row %llu of epoch %llu, which has %llu rows",
+                         (unsigned long long)at.row, (unsigned long long)at.epoch,
+                         (unsigned long long)leat_plan_epoch_rows(plan, at.epoch));
     if (d->shares && plan->n_sources < 2)
         return leat_fail(error, LEAT_E_INVALID, "this plan has one source: there are no shares to change");
     if (d->positions && (plan->mixed || plan->sources->order != LEAT_ORDER_LIST))
-        return leat_fail(error, LEAT_E_INVALID, "only the list of a single source in the order of a list can be replaced");
+        return leat_fail(error, LEAT_E_INVALID,
+                         "only the list of a single source in the order of a list can be replaced");
     if (d->positions && at.row)
         return leat_fail(error, LEAT_E_INVALID, "a new list holds from an epoch's start: row must be 0, not %llu",
                          (unsigned long long)at.row);
     if (plan->n_log >= LEAT_PLAN_MAX_LOG)
-        return leat_fail(error, LEAT_E_RANGE, "the log has %u entries, the most that it may have: decide less often", plan->n_log);
+        return leat_fail(error, LEAT_E_RANGE, "the log has %u entries, the most that it may have: decide less often",
+                         plan->n_log);
     return LEAT_OK;
 }
 
@@ -266,8 +277,13 @@ static uint64_t hash_until(const struct leat_plan *plan, uint32_t last)
     uint64_t h = leat_key_mix(leat_key_mix(LEAT_PLAN_VERSION, plan->seed), plan->epoch_rows);
     for (uint32_t k = 0; k < plan->n_sources; k++) {
         const struct leat_source_order *o = &plan->sources[k];
-        const uint64_t words[] = {
-            o->order, o->count, o->rows, o->block_rows, o->replacement, o->weights ? o->weights->hash : 0, o->list ? o->list->hash : 0};
+        const uint64_t words[] = {o->order,
+                                  o->count,
+                                  o->rows,
+                                  o->block_rows,
+                                  o->replacement,
+                                  o->weights ? o->weights->hash : 0,
+                                  o->list ? o->list->hash : 0};
         h = leat_key_mix(h, leat_hash64(words, sizeof words));
     }
     for (uint32_t i = 0; i <= last; i++) {

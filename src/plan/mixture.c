@@ -1,9 +1,9 @@
 /*
  * Which source the i-th row of a mixture comes from, without replaying the rows before it.
  *
- * The sources are the leaves of a binary tree. Of i rows that reach a node, round(i * L / T) go to its left half, L and T being the
- * shares of the left half and of the node: so whether row i goes left is read off the counts at i and i + 1, and
- * its number within the half is that count. A count is off by at most 1/2 per level: a source's count is within
+ * The sources are the leaves of a binary tree. Of i rows that reach a node, round(i * L / T) go to its left half, L and
+ * T being the shares of the left half and of the node: so whether row i goes left is read off the counts at i and i +
+ * 1, and its number within the half is that count. A count is off by at most 1/2 per level: a source's count is within
  * ceil(log2 K) / 2 of its share for every i. All in integers: the same on every machine.
  *
  *                 [0, 4)             row 6, shares 1/2 1/4 1/8 1/8:  round(6/2) = 3, round(7/2) = 4: left, as its row 3
@@ -20,11 +20,13 @@ int leat_shares_set(const double *shares, uint32_t n, uint64_t *sums, struct lea
     double total = 0;
     for (uint32_t k = 0; k < n; k++) {
         if (!(shares[k] >= 0) || isinf(shares[k]))
-            return leat_fail(error, LEAT_E_INVALID, "the share of source %u is %g: shares must be finite and not negative", k, shares[k]);
+            return leat_fail(error, LEAT_E_INVALID,
+                             "the share of source %u is %g: shares must be finite and not negative", k, shares[k]);
         total += shares[k];
     }
     if (!(total > 0) || isinf(total))
-        return leat_fail(error, LEAT_E_INVALID, "the shares sum to %g: at least one must be above 0 and the sum finite", total);
+        return leat_fail(error, LEAT_E_INVALID, "the shares sum to %g: at least one must be above 0 and the sum finite",
+                         total);
     uint64_t sum = 0, best = 0;
     uint32_t largest = 0;
     for (uint32_t k = 0; k < n; k++) {
@@ -61,7 +63,8 @@ uint32_t leat_shares_pick(const uint64_t *sums, uint32_t n, uint64_t i, uint64_t
     uint32_t low = 0, high = n;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        uint64_t left = sums[middle] - sums[low], total = sums[high] - sums[low]; /* above 0: a node without share gets no row */
+        uint64_t left = sums[middle] - sums[low],
+                 total = sums[high] - sums[low]; /* above 0: a node without share gets no row */
         uint64_t count = left_count(i, left, total);
         if (left_count(i + 1, left, total) > count) {
             high = middle;

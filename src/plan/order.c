@@ -5,8 +5,8 @@
  *
  *     index --permuted inside windows of 8 blocks' rows--> j --blocks permuted--> position
  *
- * The blocks of full size are permuted; the short one at the end of the data is put in at a drawn place. So the place of
- * every block is known without inverting a permutation or holding a table.
+ * The blocks of full size are permuted; the short one at the end of the data is put in at a drawn place. So the place
+ * of every block is known without inverting a permutation or holding a table.
  */
 #include <assert.h>
 #include <string.h>
@@ -19,15 +19,16 @@
 
 #define WINDOW_BLOCKS 8
 
-int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out, struct leat_error *error)
+int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out,
+                  struct leat_error *error)
 {
     *out = NULL;
     for (uint64_t i = 0; i < n; i++)
         if (positions[i] < 0 || (uint64_t)positions[i] >= count)
-            return leat_fail(
-                error, LEAT_E_RANGE,
-                "entry %llu of the list of positions is %lld, but the data set has %llu samples: give positions of this data set",
-                (unsigned long long)i, (long long)positions[i], (unsigned long long)count);
+            return leat_fail(error, LEAT_E_RANGE,
+                             "entry %llu of the list of positions is %lld, but the data set has %llu samples: give "
+                             "positions of this data set",
+                             (unsigned long long)i, (long long)positions[i], (unsigned long long)count);
     struct leat_list *list = leat_new(struct leat_list);
     if (!list || !(list->positions = leat_new_array(n, sizeof *positions))) {
         leat_free(list);
@@ -71,8 +72,8 @@ static void start_pass(const struct leat_source_order *o, struct leat_order_curs
 }
 
 /* Rows [begin + first, begin + first + n), which lie in the window of the cursor: one that begins at `begin`. */
-static void window_run(const struct leat_source_order *o, const struct leat_order_cursor *c, uint64_t begin, uint64_t first, size_t n,
-                       uint64_t *out)
+static void window_run(const struct leat_source_order *o, const struct leat_order_cursor *c, uint64_t begin,
+                       uint64_t first, size_t n, uint64_t *out)
 {
     uint64_t rows = o->block_rows, reciprocal = UINT64_MAX / rows, block[LEAT_ORDER_RUN], offset[LEAT_ORDER_RUN];
     uint64_t left = o->count % rows, full_rows = o->count - left, before = c->slot * rows;
@@ -95,7 +96,8 @@ static void window_run(const struct leat_source_order *o, const struct leat_orde
         out[k] = out[k] - before < left ? full_rows + (out[k] - before) : block[k] * rows + offset[k];
 }
 
-static void block_run(const struct leat_source_order *o, struct leat_order_cursor *c, uint64_t first, size_t n, uint64_t *out)
+static void block_run(const struct leat_source_order *o, struct leat_order_cursor *c, uint64_t first, size_t n,
+                      uint64_t *out)
 {
     uint64_t window_rows;
     if (!leat_mul_u64(o->block_rows, WINDOW_BLOCKS, &window_rows) || window_rows > o->count)
@@ -116,8 +118,8 @@ static void block_run(const struct leat_source_order *o, struct leat_order_curso
     }
 }
 
-void leat_order_run(const struct leat_source_order *o, const struct leat_list *list, struct leat_order_cursor *c, uint64_t pass,
-                    uint64_t first, size_t n, uint64_t *out)
+void leat_order_run(const struct leat_source_order *o, const struct leat_list *list, struct leat_order_cursor *c,
+                    uint64_t pass, uint64_t first, size_t n, uint64_t *out)
 {
     assert(n <= LEAT_ORDER_RUN);
     if (!c->pass_set || c->pass != pass || c->order != o)
@@ -147,8 +149,8 @@ int leat_order_shuffled(uint64_t count, uint64_t seed, uint64_t epoch, uint64_t 
                         struct leat_error *error)
 {
     if (count >= LEAT_PLAN_MAX_ROWS || first > count || n > count - first)
-        return leat_fail(error, LEAT_E_RANGE, "rows %llu to %llu are not in an order of %llu", (unsigned long long)first,
-                         (unsigned long long)(first + n), (unsigned long long)count);
+        return leat_fail(error, LEAT_E_RANGE, "rows %llu to %llu are not in an order of %llu",
+                         (unsigned long long)first, (unsigned long long)(first + n), (unsigned long long)count);
     struct leat_source_order order = {.order = LEAT_ORDER_SHUFFLED, .count = count, .rows = count};
     struct leat_order_cursor cursor = {0};
     order.key = leat_key_mix(leat_key_mix(seed, LEAT_TAG_ORDER), 0);

@@ -1,12 +1,13 @@
 /*
- * Rows cut from documents: the documents of a pass are joined in the order of that pass and cut every `length` elements.
+ * Rows cut from documents: the documents of a pass are joined in the order of that pass and cut every `length`
+ * elements.
  *
  *     documents  |--- 5 ---|---- 2 ----|-------- 9 --------|-- 0 --|----- 1 -----|
  *     rows       |    0    |    1    |    2    |    3    |    4 ...
  *     row 1 is [4, 6) of document 5, all of document 2 and [0, 3) of document 9
  *
- * A row is found by searching sums of lengths, of which every 16th is kept for each of the two passes asked for last. So a row
- * costs the same wherever it lies, and nothing is stored per row.
+ * A row is found by searching sums of lengths, of which every 16th is kept for each of the two passes asked for last.
+ * So a row costs the same wherever it lies, and nothing is stored per row.
  */
 #include <string.h>
 
@@ -24,7 +25,8 @@ int leat_packing_new(const struct leat_pack_spec *spec, uint64_t documents, bool
 {
     *out = NULL;
     if (!spec->length || spec->length > UINT32_MAX)
-        return leat_fail(error, LEAT_E_INVALID, "rows of %llu elements: 1 to 2^32 - 1", (unsigned long long)spec->length);
+        return leat_fail(error, LEAT_E_INVALID, "rows of %llu elements: 1 to 2^32 - 1",
+                         (unsigned long long)spec->length);
     uint64_t n_sums = documents / STEP + 2;
     struct leat_packing *p = leat_new(struct leat_packing);
     if (!p)
@@ -36,12 +38,14 @@ int leat_packing_new(const struct leat_pack_spec *spec, uint64_t documents, bool
         p->pass[i].sums = leat_new_array(n_sums, sizeof *p->pass[i].sums);
     int rc = LEAT_OK;
     if (!p->lengths || !p->pass[0].sums || (shuffled && !p->pass[1].sums)) {
-        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %llu documents", (unsigned long long)documents);
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %llu documents",
+                       (unsigned long long)documents);
         goto out;
     }
     for (uint64_t i = 0; i < documents; i++) {
         if (spec->lengths[i] > UINT32_MAX) {
-            rc = leat_fail(error, LEAT_E_RANGE, "document %llu has %llu elements: at most 2^32 - 1 can be packed; split it",
+            rc = leat_fail(error, LEAT_E_RANGE,
+                           "document %llu has %llu elements: at most 2^32 - 1 can be packed; split it",
                            (unsigned long long)i, (unsigned long long)spec->lengths[i]);
             goto out;
         }
@@ -69,7 +73,8 @@ void leat_packing_free(struct leat_packing *p)
 }
 
 /* The positions of documents [first, first + n) of a pass; n <= STEP. */
-static void documents_at(const struct leat_packing *p, const struct leat_permutation *order, uint64_t first, size_t n, uint64_t *out)
+static void documents_at(const struct leat_packing *p, const struct leat_permutation *order, uint64_t first, size_t n,
+                         uint64_t *out)
 {
     for (size_t i = 0; i < n; i++)
         out[i] = first + i;
@@ -138,7 +143,8 @@ static int push(struct leat_pieces *pieces, struct leat_piece piece)
     return LEAT_OK;
 }
 
-static int cut(const struct leat_packing *p, const struct leat_packed_pass *pass, uint32_t source, uint64_t row, struct leat_pieces *pieces)
+static int cut(const struct leat_packing *p, const struct leat_packed_pass *pass, uint32_t source, uint64_t row,
+               struct leat_pieces *pieces)
 {
     uint64_t at = row * p->length, left = p->elements - at < p->length ? p->elements - at : p->length;
     uint64_t group = search(pass->sums, (p->documents + STEP - 1) / STEP, at), skip = at - pass->sums[group];
@@ -154,7 +160,8 @@ static int cut(const struct leat_packing *p, const struct leat_packed_pass *pass
                 continue;
             }
             uint64_t count = length - skip < left ? length - skip : left;
-            rc = push(pieces, (struct leat_piece){.source = source, .position = documents[i], .begin = skip, .count = count});
+            rc = push(pieces,
+                      (struct leat_piece){.source = source, .position = documents[i], .begin = skip, .count = count});
             skip = 0;
             left -= count;
         }

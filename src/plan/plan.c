@@ -28,7 +28,8 @@ static int make_source(const struct leat_plan_source *from, uint32_t k, uint64_t
     }
     o->key = leat_key_mix(leat_key_mix(seed, LEAT_TAG_ORDER), k);
     if (from->count >= LEAT_PLAN_MAX_ROWS)
-        return leat_fail(error, LEAT_E_RANGE, "source %u has %llu samples: at most 2^63 - 1", k, (unsigned long long)from->count);
+        return leat_fail(error, LEAT_E_RANGE, "source %u has %llu samples: at most 2^63 - 1", k,
+                         (unsigned long long)from->count);
     switch (s->order) {
     case LEAT_ORDER_SEQUENTIAL:
     case LEAT_ORDER_SHUFFLED:
@@ -40,14 +41,16 @@ static int make_source(const struct leat_plan_source *from, uint32_t k, uint64_t
         return LEAT_OK;
     case LEAT_ORDER_WEIGHTED:
         if (!s->weights || !s->num_samples || s->num_samples >= LEAT_PLAN_MAX_ROWS)
-            return leat_fail(error, LEAT_E_INVALID, "a weighted order needs one weight per sample and num_samples above 0 (here %llu)",
+            return leat_fail(error, LEAT_E_INVALID,
+                             "a weighted order needs one weight per sample and num_samples above 0 (here %llu)",
                              (unsigned long long)s->num_samples);
         o->replacement = s->replacement;
         o->rows = s->num_samples;
         return leat_weights_new(s->weights, o->count, s->replacement ? 0 : s->num_samples, &o->weights, error);
     case LEAT_ORDER_LIST:
         if (!s->positions && s->n_positions)
-            return leat_fail(error, LEAT_E_INVALID, "a list of %llu positions is missing", (unsigned long long)s->n_positions);
+            return leat_fail(error, LEAT_E_INVALID, "a list of %llu positions is missing",
+                             (unsigned long long)s->n_positions);
         o->rows = s->n_positions;
         return leat_list_new(s->positions, s->n_positions, o->count, &o->list, error);
     default:
@@ -65,7 +68,8 @@ static int copy_facts(const char *facts, char **out, struct leat_error *error)
     char *text = json_is_object(json) ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     int rc = LEAT_OK;
     if (!text || strlen(text) > LEAT_PLAN_MAX_FACTS)
-        rc = leat_fail(error, LEAT_E_INVALID, "the facts of a plan must be a JSON object of at most %d bytes", LEAT_PLAN_MAX_FACTS);
+        rc = leat_fail(error, LEAT_E_INVALID, "the facts of a plan must be a JSON object of at most %d bytes",
+                       LEAT_PLAN_MAX_FACTS);
     else if (!(*out = leat_strdup(text)))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
     free(text);
@@ -80,8 +84,10 @@ static int make_first_entry(struct leat_plan *p, const struct leat_plan_spec *sp
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
     p->n_log = 1;
     struct leat_entry *e = p->log;
-    *e = (struct leat_entry){
-        .kind = LEAT_ENTRY_OPEN, .global_batch = spec->global_batch, .world_size = spec->world_size, .tail = (int)spec->tail};
+    *e = (struct leat_entry){.kind = LEAT_ENTRY_OPEN,
+                             .global_batch = spec->global_batch,
+                             .world_size = spec->world_size,
+                             .tail = (int)spec->tail};
     e->now.list = p->sources->list; /* of LIST; NULL else */
     int rc = copy_facts(spec->facts, &e->facts, error);
     if (rc)
@@ -109,7 +115,8 @@ static int make_first_entry(struct leat_plan *p, const struct leat_plan_spec *sp
 static int check_spec(const struct leat_plan_spec *s, struct leat_error *error)
 {
     if (!s->sources || !s->n_sources || s->n_sources > LEAT_PLAN_MAX_SOURCES)
-        return leat_fail(error, LEAT_E_INVALID, "a plan has 1 to %d sources, not %u", LEAT_PLAN_MAX_SOURCES, s->n_sources);
+        return leat_fail(error, LEAT_E_INVALID, "a plan has 1 to %d sources, not %u", LEAT_PLAN_MAX_SOURCES,
+                         s->n_sources);
     if (!s->world_size || s->rank >= s->world_size)
         return leat_fail(error, LEAT_E_INVALID, "rank %u of %u: ranks are 0 to world_size - 1", s->rank, s->world_size);
     if (!s->global_batch)
@@ -117,9 +124,11 @@ static int check_spec(const struct leat_plan_spec *s, struct leat_error *error)
     if (s->tail != LEAT_TAIL_PAD && s->tail != LEAT_TAIL_DROP && s->tail != LEAT_TAIL_UNEVEN)
         return leat_fail(error, LEAT_E_INVALID, "there is no tail number %d", (int)s->tail);
     if (s->n_sources > 1 && !s->epoch_rows)
-        return leat_fail(error, LEAT_E_INVALID, "a plan of several sources needs epoch_rows: how many rows an epoch has");
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a plan of several sources needs epoch_rows: how many rows an epoch has");
     if (s->epoch_rows >= LEAT_PLAN_MAX_ROWS)
-        return leat_fail(error, LEAT_E_RANGE, "an epoch of %llu rows: at most 2^63 - 1", (unsigned long long)s->epoch_rows);
+        return leat_fail(error, LEAT_E_RANGE, "an epoch of %llu rows: at most 2^63 - 1",
+                         (unsigned long long)s->epoch_rows);
     return LEAT_OK;
 }
 
@@ -183,7 +192,7 @@ void leat_plan_free(struct leat_plan *plan)
     leat_free(plan);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 #define CURSORS 4
 
@@ -219,7 +228,8 @@ static void source_run(struct reader *r, uint32_t k, uint64_t ordinal, size_t n,
     }
 }
 
-/* Rows of a mixture. Those of one source follow each other in it, so they are worked out as one run and then dealt out. */
+/* Rows of a mixture. Those of one source follow each other in it, so they are worked out as one run and then dealt
+ * out. */
 static void mixed_run(struct reader *r, const struct leat_entry *phase, uint64_t row, size_t n)
 {
     const struct leat_plan *plan = r->plan;
@@ -244,7 +254,8 @@ static void mixed_run(struct reader *r, const struct leat_entry *phase, uint64_t
     }
 }
 
-/* Sources and positions of rows from `row` on that no decision parts. Returns how many: at most `n` and LEAT_ORDER_RUN. */
+/* Sources and positions of rows from `row` on that no decision parts. Returns how many: at most `n` and
+ * LEAT_ORDER_RUN. */
 static size_t read_run(struct reader *r, uint64_t row, uint64_t n)
 {
     const struct leat_plan *plan = r->plan;
@@ -262,15 +273,17 @@ static size_t read_run(struct reader *r, uint64_t row, uint64_t n)
 }
 
 /* Rows numbered from `number` on, which take what stands at `row` and after it. */
-static void fill(struct reader *r, uint64_t key, uint64_t number, uint64_t row, bool valid, uint64_t n, struct leat_plan_row *rows)
+static void fill(struct reader *r, uint64_t key, uint64_t number, uint64_t row, bool valid, uint64_t n,
+                 struct leat_plan_row *rows)
 {
     while (n) {
         size_t run = read_run(r, row, n);
         for (size_t i = 0; i < run; i++)
-            rows[i] = (struct leat_plan_row){.row = number + i,
-                                             .key = leat_key_mix(key, number + i),
-                                             .piece = {.source = r->sources[i], .position = r->positions[i], .count = UINT64_MAX},
-                                             .valid = valid};
+            rows[i] = (struct leat_plan_row){
+                .row = number + i,
+                .key = leat_key_mix(key, number + i),
+                .piece = {.source = r->sources[i], .position = r->positions[i], .count = UINT64_MAX},
+                .valid = valid};
         for (size_t i = 0; r->plan->packed && i < run; i++)
             if (r->plan->sources[r->sources[i]].packing) {
                 rows[i].piece.begin = r->plan->mixed ? r->passes[i] : r->epoch;
@@ -316,7 +329,8 @@ int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *b
     return LEAT_OK;
 }
 
-int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64_t *numbers, uint64_t n, struct leat_plan_row *rows)
+int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64_t *numbers, uint64_t n,
+                      struct leat_plan_row *rows)
 {
     uint64_t epoch_rows = epoch >> 63 ? 0 : leat_plan_epoch_rows(plan, epoch), key = leat_key_mix(plan->seed, epoch);
     struct reader r;
@@ -336,7 +350,8 @@ int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64
 }
 
 /* Another entry of what the order draws from: a list's own, a weighted order's by weight, else any sample. */
-static uint64_t another(const struct leat_source_order *o, const struct leat_list *list, uint64_t key, unsigned attempt, uint64_t broken)
+static uint64_t another(const struct leat_source_order *o, const struct leat_list *list, uint64_t key, unsigned attempt,
+                        uint64_t broken)
 {
     if (o->order == LEAT_ORDER_LIST) {
         uint64_t i = leat_draw_below(key, attempt, list->n);
@@ -353,7 +368,8 @@ static uint64_t another(const struct leat_source_order *o, const struct leat_lis
             if (position != broken)
                 return position;
         }
-        const double *sums = o->weights->cumulative; /* the broken one has nearly all the weight: take a neighbour of it */
+        /* the broken one has nearly all the weight: take a neighbour of it */
+        const double *sums = o->weights->cumulative;
         for (uint64_t i = broken + 1 == o->count ? 0 : broken + 1; i != broken; i = i + 1 == o->count ? 0 : i + 1)
             if (sums[i] > (i ? sums[i - 1] : 0))
                 return i;
@@ -383,7 +399,8 @@ struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t ep
         piece.begin = plan->mixed ? r.passes[0] : epoch;
         piece.count = LEAT_PIECE_PACKED;
     }
-    const struct leat_list *list = plan->mixed ? o->list : leat_log_entry(plan, (struct leat_position){epoch, planned})->now.list;
+    const struct leat_list *list =
+        plan->mixed ? o->list : leat_log_entry(plan, (struct leat_position){epoch, planned})->now.list;
     uint64_t key = leat_key_mix(leat_plan_key(plan->seed, epoch, row), LEAT_TAG_SUBSTITUTE);
     piece.position = another(o, list, key, attempt, piece.position);
     return piece;

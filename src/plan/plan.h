@@ -2,8 +2,9 @@
  * The plan: which samples are in which batch, as a pure function of (counts, seed, log, position). No I/O, no threads,
  * no clock, no state but the log. See docs/architecture.md, "Order".
  *
- * A position is (epoch, row in the global order). The log is a list of decisions, each holding from a position; its first entry, at
- * (0, 0), is what the loader was opened with. `step` counts global batches since the epoch's start, through the log.
+ * A position is (epoch, row in the global order). The log is a list of decisions, each holding from a position; its
+ * first entry, at (0, 0), is what the loader was opened with. `step` counts global batches since the epoch's start,
+ * through the log.
  */
 #ifndef LEAT_PLAN_PLAN_H
 #define LEAT_PLAN_PLAN_H
@@ -27,8 +28,8 @@ struct leat_piece {
     uint64_t begin, count;
 };
 
-/* A row of a packed source as leat_plan_rows gives it: `position` is its number in pass `begin`. leat_plan_pieces says of what it is cut.
- */
+/* A row of a packed source as leat_plan_rows gives it: `position` is its number in pass `begin`. leat_plan_pieces says
+ * of what it is cut. */
 #define LEAT_PIECE_PACKED (UINT64_MAX - 1)
 
 /* One row of a batch. Most rows have one piece; `more` then is NULL. */
@@ -62,12 +63,13 @@ struct leat_order_spec {
     uint64_t n_positions;
 };
 
-/* Rows of `length` elements, cut from the samples of a source joined one after the other. The order is then one of rows; SHUFFLED
- * permutes the samples first, by a key of the pass, and then the rows. */
+/* Rows of `length` elements, cut from the samples of a source joined one after the other. The order is then one of
+ * rows; SHUFFLED permutes the samples first, by a key of the pass, and then the rows. */
 struct leat_pack_spec {
-    uint64_t length;         /* 1 to 2^32 - 1 */
-    const uint64_t *lengths; /* elements of each sample, with what is put around it; below 2^32; copied (4 bytes each) */
-    bool partial;            /* the last row, where its elements do not fill it, is one */
+    uint64_t length; /* 1 to 2^32 - 1 */
+    const uint64_t
+        *lengths; /* elements of each sample, with what is put around it; below 2^32; copied (4 bytes each) */
+    bool partial; /* the last row, where its elements do not fill it, is one */
 };
 
 struct leat_plan_source {
@@ -100,35 +102,37 @@ uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch);
 uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch);
 
 /* The batch that begins at `at` (a border of a global batch). LEAT_E_END if the epoch has none there; rows is 0 where
- * LEAT_TAIL_UNEVEN leaves this rank without one. LEAT_E_INVALID: not a border. LEAT_E_RANGE: past 2^63 rows, or an epoch
- * whose list was given up or whose decisions were folded. */
+ * LEAT_TAIL_UNEVEN leaves this rank without one. LEAT_E_INVALID: not a border. LEAT_E_RANGE: past 2^63 rows, or an
+ * epoch whose list was given up or whose decisions were folded. */
 int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struct leat_plan_batch *out);
 /* The most rows that any batch of a rank has under this plan's log: what a slot must hold. */
 uint64_t leat_plan_max_rows(const struct leat_plan *plan);
 /* The position of step `step`. LEAT_E_RANGE if the epoch has fewer. */
 int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, struct leat_position *out);
-/* Rows [first, first + n) of the batch. Fast: it is called for every row. LEAT_E_RANGE: decisions made since the batch was asked
- * for gave up what it needs; `rows` is then as it was. */
+/* Rows [first, first + n) of the batch. Fast: it is called for every row. LEAT_E_RANGE: decisions made since the batch
+ * was asked for gave up what it needs; `rows` is then as it was. */
 int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,
                    struct leat_plan_row *rows);
 
-/* Rows of an epoch by number, as leat_plan_row.row says it: padding counts on from the epoch's rows. LEAT_E_RANGE: as above, or an
- * epoch without rows. */
-int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64_t *numbers, uint64_t n, struct leat_plan_row *rows);
+/* Rows of an epoch by number, as leat_plan_row.row says it: padding counts on from the epoch's rows. LEAT_E_RANGE: as
+ * above, or an epoch without rows. */
+int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64_t *numbers, uint64_t n,
+                      struct leat_plan_row *rows);
 
 /* Pieces of many rows, one array that grows; zero is a valid start. The caller ends `at` with leat_free. */
 struct leat_pieces {
     struct leat_piece *at;
     size_t n, room;
 };
-/* Says of n rows of packed sources of what they are cut: replaces `piece`, sets `more`. Pieces are in document order, none is empty;
- * together they have the row's elements: fewer than its length in the last row of a pass. Other rows stay as they are. What `pieces` held
- * is lost. The first call for a pass sums up its lengths. Any thread, each with its own array. NOMEM. */
+/* Says of n rows of packed sources of what they are cut: replaces `piece`, sets `more`. Pieces are in document order,
+ * none is empty; together they have the row's elements: fewer than its length in the last row of a pass. Other rows
+ * stay as they are. What `pieces` held is lost. The first call for a pass sums up its lengths. Any thread, each with
+ * its own array. NOMEM. */
 int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, size_t n, struct leat_pieces *pieces);
 
 uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
-/* The sample that stands in for a broken one at its attempt-th try (0 to 15): pure in (seed, epoch, row, attempt). Its count is 0
- * where leat_plan_rows would give LEAT_E_RANGE. */
+/* The sample that stands in for a broken one at its attempt-th try (0 to 15): pure in (seed, epoch, row, attempt). Its
+ * count is 0 where leat_plan_rows would give LEAT_E_RANGE. */
 #define LEAT_MAX_SUBSTITUTES 16
 struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned attempt);
 
@@ -139,8 +143,8 @@ struct leat_decision {
     const double *shares;     /* one per source, or NULL: unchanged */
     const int64_t *positions; /* a new LIST (of the epoch of `at` and later ones), or NULL: unchanged */
     uint64_t n_positions;
-    /* The run asks for nothing before it any more, so that old entries may be folded into one and old lists be given up.
-     * {0, 0}: nothing is. */
+    /* The run asks for nothing before it any more, so that old entries may be folded into one and old lists be given
+     * up. {0, 0}: nothing is. */
     struct leat_position done;
 };
 /* Errors: INVALID, RANGE, NOMEM; the plan is then unchanged. Where `at` is no border, the batch there is cut short. */
@@ -149,17 +153,18 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *decisio
 uint64_t leat_plan_hash(const struct leat_plan *plan);
 
 /* A saved state: versions, fingerprint, seed, position, log; JSON text ended with leat_free. Lists of positions and
- * weights stand in it by hash, except LIST decisions made after opening, which are small blobs (base64) where they fit 64 KiB. */
+ * weights stand in it by hash, except LIST decisions made after opening, which are small blobs (base64) where they fit
+ * 64 KiB. */
 int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, char **json,
                     struct leat_error *error);
-/* Checks a state against this plan and data set, takes over its log where sizes or ranks changed, and gives the position.
- * LEAT_E_STATE says what differs; LEAT_E_INVALID: not a state. */
+/* Checks a state against this plan and data set, takes over its log where sizes or ranks changed, and gives the
+ * position. LEAT_E_STATE says what differs; LEAT_E_INVALID: not a state. */
 int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
                    struct leat_error *error);
 
-/* What one rank has received of an epoch out of order. The state's position is then the frontier: the first batch of which this
- * rank lacks a row. Bit i (of byte i / 8, the lowest first) is the i-th of this rank's rows from that batch's first one on; as many
- * bits are set as this rank's batches from the frontier to `row` have rows. */
+/* What one rank has received of an epoch out of order. The state's position is then the frontier: the first batch of
+ * which this rank lacks a row. Bit i (of byte i / 8, the lowest first) is the i-th of this rank's rows from that
+ * batch's first one on; as many bits are set as this rank's batches from the frontier to `row` have rows. */
 #define LEAT_PLAN_MAX_BITS 65536 /* 8 KiB: a state stays small; no row is delivered so far beyond the frontier */
 struct leat_plan_received {
     uint64_t row; /* where the batch begins whose number and size the next one handed out has */
@@ -169,9 +174,10 @@ struct leat_plan_received {
 /* As leat_plan_state; `received` NULL: nothing out of order. */
 int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at,
                               const struct leat_plan_received *received, char **json, struct leat_error *error);
-/* As leat_plan_load; *found says whether the state holds what was received out of order. leat_plan_load refuses such a state. Where it
- * does, rank and sizes must be those of this plan (LEAT_E_STATE). */
-int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
-                             struct leat_plan_received *received, bool *found, struct leat_error *error);
+/* As leat_plan_load; *found says whether the state holds what was received out of order. leat_plan_load refuses such a
+ * state. Where it does, rank and sizes must be those of this plan (LEAT_E_STATE). */
+int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json,
+                             struct leat_position *at, struct leat_plan_received *received, bool *found,
+                             struct leat_error *error);
 
 #endif

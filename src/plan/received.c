@@ -1,6 +1,6 @@
 /*
- * What one rank has received of an epoch out of order, as it stands in a state: docs/order.md. The bitmap counts the rank's rows
- * from its batch at the frontier on, through borders of batches:
+ * What one rank has received of an epoch out of order, as it stands in a state: docs/order.md. The bitmap counts the
+ * rank's rows from its batch at the frontier on, through borders of batches:
  *
  *     batch at the frontier      |  the next      |  the one after
  *     1 1 0 1 1 1 1 0            |  1 1 1 1 1 0 1 1  |  1 1 1              8 + 8 rows received: `row` is two batches on
@@ -20,7 +20,8 @@ static uint32_t world_at(const struct leat_plan *p, struct leat_position at)
     return leat_log_entry(p, at)->now.world_size;
 }
 
-json_t *leat_received_json(const struct leat_plan *p, struct leat_position at, const struct leat_plan_received *received)
+json_t *leat_received_json(const struct leat_plan *p, struct leat_position at,
+                           const struct leat_plan_received *received)
 {
     char *bits = leat_to_base64(received->bits, (received->n_bits + 7) / 8);
     json_t *o = json_object();
@@ -62,14 +63,16 @@ static bool read_bits(const char *text, struct leat_plan_received *out)
 {
     uint8_t bytes[sizeof out->bits + 3];
     uint64_t n = 0;
-    if (!text || strlen(text) > (sizeof out->bits + 2) / 3 * 4 || !leat_from_base64(text, bytes, &n) || n != (out->n_bits + 7) / 8)
+    if (!text || strlen(text) > (sizeof out->bits + 2) / 3 * 4 || !leat_from_base64(text, bytes, &n) ||
+        n != (out->n_bits + 7) / 8)
         return false;
     memcpy(out->bits, bytes, n);
     return !(out->n_bits % 8) || !(out->bits[n - 1] >> (out->n_bits % 8));
 }
 
 /* The bits come to whole batches, belong to rows, and the frontier's own batch has one that is not set. */
-static int check_bits(const struct leat_plan *p, struct leat_position at, const struct leat_plan_received *r, struct leat_error *error)
+static int check_bits(const struct leat_plan *p, struct leat_position at, const struct leat_plan_received *r,
+                      struct leat_error *error)
 {
     uint64_t set = 0, rows = 0, due = 0, first = UINT64_MAX;
     struct leat_plan_batch batch = {.last = false};
@@ -93,19 +96,21 @@ static int check_bits(const struct leat_plan *p, struct leat_position at, const 
     return not_received(error, "its first batch is complete");
 }
 
-int leat_received_read(const struct leat_plan *p, const json_t *value, struct leat_position at, struct leat_plan_received *out,
-                       struct leat_error *error)
+int leat_received_read(const struct leat_plan *p, const json_t *value, struct leat_position at,
+                       struct leat_plan_received *out, struct leat_error *error)
 {
     uint64_t rank, world;
     memset(out, 0, sizeof *out);
-    if (!json_is_object(value) || !number(value, "rank", UINT32_MAX, &rank) || !number(value, "world_size", UINT32_MAX, &world) ||
-        !number(value, "row", INT64_MAX, &out->row) || !number(value, "n", LEAT_PLAN_MAX_BITS, &out->n_bits) ||
+    if (!json_is_object(value) || !number(value, "rank", UINT32_MAX, &rank) ||
+        !number(value, "world_size", UINT32_MAX, &world) || !number(value, "row", INT64_MAX, &out->row) ||
+        !number(value, "n", LEAT_PLAN_MAX_BITS, &out->n_bits) ||
         !read_bits(json_string_value(json_object_get(value, "bits")), out))
         return not_received(error, "a part is missing or out of range");
     if (rank != p->rank || world != world_at(p, at))
         return leat_fail(error, LEAT_E_STATE,
                          "the state was taken by rank %" PRIu64 " of %" PRIu64
-                         " within an epoch whose rows came out of order, and this is rank %u: load the state of the same rank on each, or "
+                         " within an epoch whose rows came out of order, and this is rank %u: load the state of the "
+                         "same rank on each, or "
                          "one taken at an epoch's end",
                          rank, world, p->rank);
     return check_bits(p, at, out, error);

@@ -2,9 +2,9 @@
  * The state: a position and the log as JSON, and back. docs/order.md has its keys. Reading trusts nothing: a state may
  * come from another data set, another version, or an attacker.
  *
- * What a plan was opened with now may differ from what the state says in sizes, ranks, tail and facts: a "resume" entry at the
- * state's position then says so. It is compared with the state's last "open" or "resume" entry, not with what decisions made
- * of it: a script that is started again with its old options keeps the decisions.
+ * What a plan was opened with now may differ from what the state says in sizes, ranks, tail and facts: a "resume" entry
+ * at the state's position then says so. It is compared with the state's last "open" or "resume" entry, not with what
+ * decisions made of it: a script that is started again with its old options keeps the decisions.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -17,8 +17,9 @@
 #include "plan/internal.h"
 
 #define STATE_VERSION 1
-#define UNORDERED_VERSION 2 /* with what was received beyond the position: a leat that does not know of it must not go on from there */
-#define MAX_STATE 65536     /* bytes of a state that we write */
+#define UNORDERED_VERSION                                                                                              \
+    2 /* with what was received beyond the position: a leat that does not know of it must not go on from there */
+#define MAX_STATE 65536 /* bytes of a state that we write */
 #define MAX_READ (UINT64_C(4) * MAX_STATE)
 #define MAX_LISTS 45056 /* bytes of lists in it */
 #define KEPT_ENTRIES 32 /* entries before the position; older ones are folded */
@@ -27,7 +28,7 @@ static const char *const order_names[] = {"sequential", "shuffled", "blocks", "w
 static const char *const tail_names[] = {"pad", "drop", "uneven"};
 static const char *const kind_names[] = {"open", "resume", "decide", "folded"};
 
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static json_t *hex64(uint64_t v)
 {
@@ -137,8 +138,8 @@ static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e,
     return whole(o, bad);
 }
 
-/* The log as a run at `at` needs it: entries long before are one, lists that a later one has replaced among them. A log that the
- * plan has folded gives the same text. */
+/* The log as a run at `at` needs it: entries long before are one, lists that a later one has replaced among them. A log
+ * that the plan has folded gives the same text. */
 static json_t *log_json(const struct leat_plan *p, struct leat_position at, uint32_t kept)
 {
     const struct leat_entry *now = leat_log_entry(p, at);
@@ -202,7 +203,8 @@ int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t finger
         return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " row %" PRIu64 " is no position", at.epoch, at.row);
     if (leat_plan_forgot(plan, at))
         return leat_fail(error, LEAT_E_RANGE,
-                         "epoch %" PRIu64 " row %" PRIu64 " lies before decisions that were folded: a state can no longer be made there",
+                         "epoch %" PRIu64 " row %" PRIu64
+                         " lies before decisions that were folded: a state can no longer be made there",
                          at.epoch, at.row);
     if (at.row && at.row >= leat_plan_epoch_rows(plan, at.epoch)) /* after the last batch: the next epoch's start */
         at = (struct leat_position){at.epoch + 1, 0};
@@ -213,20 +215,22 @@ int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t finger
     }
     int rc = LEAT_OK;
     if (text && strlen(text) > MAX_STATE)
-        rc = leat_fail(error, LEAT_E_RANGE,
-                       "the state would have %zu bytes, above 64 KiB: the log has %u entries that still matter; decide less often",
-                       strlen(text), plan->n_log);
+        rc = leat_fail(
+            error, LEAT_E_RANGE,
+            "the state would have %zu bytes, above 64 KiB: the log has %u entries that still matter; decide less often",
+            strlen(text), plan->n_log);
     else if (!text || !(*json = leat_strdup(text)))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
     free(text);
     return rc;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int not_a_state(struct leat_error *error, const char *what)
 {
-    return leat_fail(error, LEAT_E_INVALID, "not a state of leat: %s. Give the text that state_dict() gave, unchanged", what);
+    return leat_fail(error, LEAT_E_INVALID, "not a state of leat: %s. Give the text that state_dict() gave, unchanged",
+                     what);
 }
 
 /* A number in [0, most]; what is absent leaves *out as it is. */
@@ -275,7 +279,8 @@ static int read_shares(const struct leat_plan *p, const json_t *shares, struct l
 }
 
 /* A list that is not in the state may be known to this plan. */
-static int known_list(const struct leat_plan *p, uint64_t n, const char *hash, struct leat_list **out, struct leat_error *error)
+static int known_list(const struct leat_plan *p, uint64_t n, const char *hash, struct leat_list **out,
+                      struct leat_error *error)
 {
     char text[17];
     for (uint32_t i = 0; i <= p->n_log; i++) {
@@ -294,7 +299,8 @@ static int known_list(const struct leat_plan *p, uint64_t n, const char *hash, s
 
 static int read_list(const struct leat_plan *p, const json_t *list, struct leat_entry *e, struct leat_error *error)
 {
-    const char *hash = json_string_value(json_object_get(list, "hash")), *text = json_string_value(json_object_get(list, "positions"));
+    const char *hash = json_string_value(json_object_get(list, "hash")),
+               *text = json_string_value(json_object_get(list, "positions"));
     uint64_t n = UINT64_MAX;
     if (p->mixed || p->sources->order != LEAT_ORDER_LIST || (e->at.row && e->kind != LEAT_ENTRY_FOLDED) || !hash ||
         !get_number(list, "n", INT64_MAX, &n) || n == UINT64_MAX)
@@ -308,7 +314,8 @@ static int read_list(const struct leat_plan *p, const json_t *list, struct leat_
         return rc;
     char own[17];
     snprintf(own, sizeof own, "%016" PRIx64, e->list->hash);
-    return e->list->n != n || strcmp(own, hash) ? not_a_state(error, "a list of positions in its log has another hash") : LEAT_OK;
+    return e->list->n != n || strcmp(own, hash) ? not_a_state(error, "a list of positions in its log has another hash")
+                                                : LEAT_OK;
 }
 
 static int read_facts(const json_t *facts, struct leat_entry *e, struct leat_error *error)
@@ -335,10 +342,11 @@ static bool get_hash(const json_t *v, uint64_t *out)
 static int read_folded(const struct leat_plan *p, const json_t *o, struct leat_entry *e, struct leat_error *error)
 {
     uint64_t sum = 0;
-    if (!get_number(o, "entries", INT64_MAX, &e->folded.entries) || !get_number(o, "steps", e->at.row, &e->folded.steps) ||
-        !get_number(o, "opened_batch", LEAT_PLAN_MAX_GLOBAL, &e->folded.opened_batch) || !get_number(o, "stream", INT64_MAX, &e->stream) ||
-        !get_hash(json_object_get(o, "hash"), &e->folded.hash) || !e->folded.entries || !e->folded.opened_batch || !e->global_batch ||
-        !e->world_size || e->tail < 0)
+    if (!get_number(o, "entries", INT64_MAX, &e->folded.entries) ||
+        !get_number(o, "steps", e->at.row, &e->folded.steps) ||
+        !get_number(o, "opened_batch", LEAT_PLAN_MAX_GLOBAL, &e->folded.opened_batch) ||
+        !get_number(o, "stream", INT64_MAX, &e->stream) || !get_hash(json_object_get(o, "hash"), &e->folded.hash) ||
+        !e->folded.entries || !e->folded.opened_batch || !e->global_batch || !e->world_size || e->tail < 0)
         return not_a_state(error, "the folded entry of its log is malformed");
     const json_t *given = json_object_get(o, "given");
     if (!e->sums)
@@ -352,24 +360,28 @@ static int read_folded(const struct leat_plan *p, const json_t *o, struct leat_e
         e->base[k] = (uint64_t)json_integer_value(v);
         sum += e->base[k];
     }
-    return sum == e->stream ? LEAT_OK : not_a_state(error, "the folded entry of its log counts fewer rows than there were");
+    return sum == e->stream ? LEAT_OK
+                            : not_a_state(error, "the folded entry of its log counts fewer rows than there were");
 }
 
-static int read_entry(const struct leat_plan *p, const json_t *o, bool first, struct leat_entry *e, struct leat_error *error)
+static int read_entry(const struct leat_plan *p, const json_t *o, bool first, struct leat_entry *e,
+                      struct leat_error *error)
 {
     int kind = -1;
     uint64_t world = 0;
     *e = (struct leat_entry){.tail = -1, .at = {UINT64_MAX, UINT64_MAX}};
     if (!get_name(o, "kind", kind_names, 4, &kind) || !get_name(o, "tail", tail_names, 3, &e->tail) ||
         !get_number(o, "epoch", INT64_MAX, &e->at.epoch) || !get_number(o, "row", INT64_MAX, &e->at.row) ||
-        !get_number(o, "global_batch", LEAT_PLAN_MAX_GLOBAL, &e->global_batch) || !get_number(o, "world_size", UINT32_MAX, &world) ||
-        kind < 0 || e->at.epoch == UINT64_MAX || e->at.row == UINT64_MAX)
+        !get_number(o, "global_batch", LEAT_PLAN_MAX_GLOBAL, &e->global_batch) ||
+        !get_number(o, "world_size", UINT32_MAX, &world) || kind < 0 || e->at.epoch == UINT64_MAX ||
+        e->at.row == UINT64_MAX)
         return not_a_state(error, "an entry of its log is malformed");
     e->kind = (enum leat_entry_kind)kind;
     e->world_size = (uint32_t)world;
-    const json_t *shares = json_object_get(o, "shares"), *list = json_object_get(o, "list"), *facts = json_object_get(o, "facts");
-    if (first != (e->kind == LEAT_ENTRY_OPEN) ||
-        (first && (e->at.epoch || e->at.row || !e->global_batch || !world || e->tail < 0 || list || p->mixed != !!shares)))
+    const json_t *shares = json_object_get(o, "shares"), *list = json_object_get(o, "list"),
+                 *facts = json_object_get(o, "facts");
+    if (first != (e->kind == LEAT_ENTRY_OPEN) || (first && (e->at.epoch || e->at.row || !e->global_batch || !world ||
+                                                            e->tail < 0 || list || p->mixed != !!shares)))
         return not_a_state(error, "its log does not begin with the opening");
     int rc = shares ? read_shares(p, shares, e, error) : LEAT_OK;
     if (!rc && list)
@@ -383,7 +395,8 @@ static int read_entry(const struct leat_plan *p, const json_t *o, bool first, st
     return rc;
 }
 
-static int read_log(const struct leat_plan *p, const json_t *log, struct leat_entry **out, uint32_t *n, struct leat_error *error)
+static int read_log(const struct leat_plan *p, const json_t *log, struct leat_entry **out, uint32_t *n,
+                    struct leat_error *error)
 {
     size_t size = json_array_size(log);
     *n = 0;
@@ -403,14 +416,17 @@ static int read_log(const struct leat_plan *p, const json_t *log, struct leat_en
             return not_a_state(error, "the entries of its log are not in order");
     }
     if (p->mixed && memcmp((*out)->sums, p->log->sums, (p->n_sources + 1u) * sizeof *p->log->sums))
-        return leat_fail(error, LEAT_E_STATE,
-                         "the state's run was opened with other shares of its sources: open with the same shares, load, and change "
-                         "them by a decision");
-    return leat_log_resolve(p, *out, *n, error) ? not_a_state(error, "the sizes in its log do not fit each other") : LEAT_OK;
+        return leat_fail(
+            error, LEAT_E_STATE,
+            "the state's run was opened with other shares of its sources: open with the same shares, load, and change "
+            "them by a decision");
+    return leat_log_resolve(p, *out, *n, error) ? not_a_state(error, "the sizes in its log do not fit each other")
+                                                : LEAT_OK;
 }
 
 /* What differs from the state's own opening, as an entry at `at`, put in place. */
-static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_t *n, struct leat_position at, struct leat_error *error)
+static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_t *n, struct leat_position at,
+                      struct leat_error *error)
 {
     struct leat_entry opened = {0}, e = {.kind = LEAT_ENTRY_RESUME, .at = at, .tail = -1};
     for (uint32_t i = 0; i < *n; i++) {
@@ -429,8 +445,8 @@ static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_
     if ((int)p->opened_tail != opened.tail)
         e.tail = (int)p->opened_tail;
     if (p->opened_facts && (!opened.facts || strcmp(p->opened_facts, opened.facts))) {
-        leat_log(LEAT_LOG_WARNING, "the state's run had other facts: %.200s, now %.200s", opened.facts ? opened.facts : "{}",
-                 p->opened_facts);
+        leat_log(LEAT_LOG_WARNING, "the state's run had other facts: %.200s, now %.200s",
+                 opened.facts ? opened.facts : "{}", p->opened_facts);
         if (!(e.facts = leat_strdup(p->opened_facts)))
             return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
     }
@@ -455,25 +471,30 @@ static uint64_t samples_of(const json_t *order)
     return count;
 }
 
-static int of_other_data(const struct leat_plan *p, const char *print, const char *own, const json_t *order, struct leat_error *error)
+static int of_other_data(const struct leat_plan *p, const char *print, const char *own, const json_t *order,
+                         struct leat_error *error)
 {
     uint64_t theirs = samples_of(order), ours = 0;
     for (uint32_t k = 0; k < p->n_sources; k++)
         ours += p->sources[k].count;
     char counts[96] = "";
     if (theirs != ours)
-        snprintf(counts, sizeof counts, " (its run was over %" PRIu64 " samples, this one is over %" PRIu64 ")", theirs, ours);
+        snprintf(counts, sizeof counts, " (its run was over %" PRIu64 " samples, this one is over %" PRIu64 ")", theirs,
+                 ours);
     return leat_fail(
         error, LEAT_E_STATE,
-        "the state belongs to another data set or another part of this one%s: its fingerprint is %.32s, this one's %s. Open the "
+        "the state belongs to another data set or another part of this one%s: its fingerprint is %.32s, this one's %s. "
+        "Open the "
         "data set that the run was started with, and if that was a slice, a selection or a split, take the same again",
         counts, print, own);
 }
 
 /* Fingerprint, seed and order are this plan's. */
-static int check_belongs(const struct leat_plan *p, const uint8_t fingerprint[16], const json_t *o, struct leat_error *error)
+static int check_belongs(const struct leat_plan *p, const uint8_t fingerprint[16], const json_t *o,
+                         struct leat_error *error)
 {
-    const char *print = json_string_value(json_object_get(o, "fingerprint")), *seed = json_string_value(json_object_get(o, "seed"));
+    const char *print = json_string_value(json_object_get(o, "fingerprint")),
+               *seed = json_string_value(json_object_get(o, "seed"));
     const json_t *order = json_object_get(o, "order");
     char own[33], text[24];
     for (int i = 0; i < 16; i++)
@@ -484,17 +505,19 @@ static int check_belongs(const struct leat_plan *p, const uint8_t fingerprint[16
     if (strcmp(print, own))
         return of_other_data(p, print, own, order, error);
     if (strcmp(seed, text))
-        return leat_fail(error, LEAT_E_STATE, "the state's run has seed %.20s, this loader %s: open the loader with seed=%.20s", seed, text,
+        return leat_fail(error, LEAT_E_STATE,
+                         "the state's run has seed %.20s, this loader %s: open the loader with seed=%.20s", seed, text,
                          seed);
     json_t *mine = order_json(p);
     if (!mine)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
     int rc = LEAT_OK;
     if (!json_equal(mine, order)) {
-        char *theirs = json_dumps(order, JSON_COMPACT | JSON_SORT_KEYS), *ours = json_dumps(mine, JSON_COMPACT | JSON_SORT_KEYS);
-        rc =
-            leat_fail(error, LEAT_E_STATE, "the state's run has another order: %.350s, this loader %.350s. Open the loader with that order",
-                      theirs ? theirs : "?", ours ? ours : "?");
+        char *theirs = json_dumps(order, JSON_COMPACT | JSON_SORT_KEYS),
+             *ours = json_dumps(mine, JSON_COMPACT | JSON_SORT_KEYS);
+        rc = leat_fail(error, LEAT_E_STATE,
+                       "the state's run has another order: %.350s, this loader %.350s. Open the loader with that order",
+                       theirs ? theirs : "?", ours ? ours : "?");
         free(theirs);
         free(ours);
     }
@@ -505,12 +528,14 @@ static int check_belongs(const struct leat_plan *p, const uint8_t fingerprint[16
 static int check_versions(const json_t *o, struct leat_error *error)
 {
     uint64_t state = 0, plan = 0;
-    if (!json_is_object(o) || !get_number(o, "state", INT64_MAX, &state) || !get_number(o, "plan", INT64_MAX, &plan) || !state || !plan)
+    if (!json_is_object(o) || !get_number(o, "state", INT64_MAX, &state) || !get_number(o, "plan", INT64_MAX, &plan) ||
+        !state || !plan)
         return not_a_state(error, "it is no JSON object with the versions of state and plan");
     const char *leat = json_string_value(json_object_get(o, "leat"));
     if (state > UNORDERED_VERSION || plan != LEAT_PLAN_VERSION)
         return leat_fail(error, LEAT_E_STATE,
-                         "the state has version %" PRIu64 " and plan version %" PRIu64 " (of leat %.32s), this leat %s knows %d and %d: "
+                         "the state has version %" PRIu64 " and plan version %" PRIu64
+                         " (of leat %.32s), this leat %s knows %d and %d: "
                          "load it with the leat that wrote it",
                          state, plan, leat ? leat : "?", LEAT_VERSION, UNORDERED_VERSION, LEAT_PLAN_VERSION);
     return LEAT_OK;
@@ -524,7 +549,8 @@ static int check_position(const struct leat_plan *trial, struct leat_position *a
         return not_a_state(error, "its position lies outside its epoch");
     int rc = leat_plan_batch(trial, *at, &batch);
     if (rc && rc != LEAT_E_END)
-        return not_a_state(error, rc == LEAT_E_INVALID ? "its position is not where a batch begins" : "its position is out of range");
+        return not_a_state(error, rc == LEAT_E_INVALID ? "its position is not where a batch begins"
+                                                       : "its position is out of range");
     return LEAT_OK;
 }
 
@@ -535,11 +561,13 @@ static int check_unchanged(const struct leat_plan *p, const struct leat_entry *l
     for (uint32_t i = 1; i < n; i++)
         if (log[i].kind == LEAT_ENTRY_RESUME && log[i].at.epoch == at.epoch && log[i].at.row == at.row &&
             (log[i].global_batch || log[i].world_size || log[i].tail >= 0))
-            return leat_fail(error, LEAT_E_STATE,
-                             "the state holds what one rank received out of order, and sizes differ now (global batch %" PRIu64
-                             ", %u ranks), which would need the parts of all ranks: go on with the sizes that the run had, or from a "
-                             "state taken at an epoch's end",
-                             p->opened_global_batch, p->opened_world_size);
+            return leat_fail(
+                error, LEAT_E_STATE,
+                "the state holds what one rank received out of order, and sizes differ now (global batch %" PRIu64
+                ", %u ranks), which would need the parts of all ranks: go on with the sizes that the run had, or from "
+                "a "
+                "state taken at an epoch's end",
+                p->opened_global_batch, p->opened_world_size);
     return LEAT_OK;
 }
 
@@ -549,8 +577,9 @@ int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const 
     return leat_plan_load_unordered(plan, fingerprint, json, at, NULL, NULL, error);
 }
 
-int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
-                             struct leat_plan_received *received, bool *found, struct leat_error *error)
+int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json,
+                             struct leat_position *at, struct leat_plan_received *received, bool *found,
+                             struct leat_error *error)
 {
     struct leat_entry *log = NULL;
     struct leat_position where = {UINT64_MAX, UINT64_MAX};
@@ -560,7 +589,8 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
     json_error_t syntax;
     json_t *o = json_loads(json, JSON_REJECT_DUPLICATES, &syntax);
     if (!o)
-        return leat_fail(error, LEAT_E_INVALID, "not a state of leat: %s at byte %d. Give the text that state_dict() gave, unchanged",
+        return leat_fail(error, LEAT_E_INVALID,
+                         "not a state of leat: %s at byte %d. Give the text that state_dict() gave, unchanged",
                          syntax.text, syntax.position);
     int rc = check_versions(o, error);
     if (!rc)
@@ -568,8 +598,8 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
     if (rc)
         goto out;
     const json_t *position = json_object_get(o, "at");
-    if (!get_number(position, "epoch", INT64_MAX, &where.epoch) || !get_number(position, "row", INT64_MAX, &where.row) ||
-        where.epoch == UINT64_MAX || where.row == UINT64_MAX) {
+    if (!get_number(position, "epoch", INT64_MAX, &where.epoch) ||
+        !get_number(position, "row", INT64_MAX, &where.row) || where.epoch == UINT64_MAX || where.row == UINT64_MAX) {
         rc = not_a_state(error, "it has no position");
         goto out;
     }
@@ -584,7 +614,8 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
     if (!rc && beyond)
         rc = received ? leat_received_read(&trial, beyond, where, received, error)
                       : leat_fail(error, LEAT_E_STATE,
-                                  "the state was taken within an epoch whose rows came out of order: open the loader with in_order=False");
+                                  "the state was taken within an epoch whose rows came out of order: open the loader "
+                                  "with in_order=False");
     if (!rc)
         rc = add_resume(plan, log, &n, where, error);
     if (!rc && beyond)

@@ -3,9 +3,9 @@
  *
  * With replacement: the inverse of the cumulative sums, by binary search; a draw depends on (key, row) alone.
  *
- * Without: every sample with a positive weight gets the key -log(u) / w and the samples are taken by rising key, which is exactly
- * drawing one after the other in proportion to the weights that are left (Efraimidis and Spirakis, "Weighted random
- * sampling with a reservoir", Inf. Process. Lett. 97, 2006). The keys of a pass are made at its first use. The
+ * Without: every sample with a positive weight gets the key -log(u) / w and the samples are taken by rising key, which
+ * is exactly drawing one after the other in proportion to the weights that are left (Efraimidis and Spirakis, "Weighted
+ * random sampling with a reservoir", Inf. Process. Lett. 97, 2006). The keys of a pass are made at its first use. The
  * logarithm is our own: libm's may differ in the last bit from version to version, and the order must not.
  */
 #include <math.h>
@@ -33,26 +33,29 @@ static double minus_log(double x)
     return -((double)e * 0x1.62e42fefa39efp-1 + 2 * s * sum);
 }
 
-int leat_weights_new(const double *weights, uint64_t n, uint64_t num_samples, struct leat_weights **out, struct leat_error *error)
+int leat_weights_new(const double *weights, uint64_t n, uint64_t num_samples, struct leat_weights **out,
+                     struct leat_error *error)
 {
     *out = NULL;
     double total = 0;
     uint64_t positive = 0;
     for (uint64_t i = 0; i < n; i++) {
         if (!(weights[i] >= 0) || isinf(weights[i]))
-            return leat_fail(error, LEAT_E_INVALID, "weight %llu is %g: weights must be finite and not negative", (unsigned long long)i,
-                             weights[i]);
+            return leat_fail(error, LEAT_E_INVALID, "weight %llu is %g: weights must be finite and not negative",
+                             (unsigned long long)i, weights[i]);
         positive += weights[i] > 0;
         total += weights[i];
     }
     if (!positive || isinf(total))
-        return leat_fail(error, LEAT_E_INVALID, "the %llu weights sum to %g: at least one must be above 0 and the sum finite",
+        return leat_fail(error, LEAT_E_INVALID,
+                         "the %llu weights sum to %g: at least one must be above 0 and the sum finite",
                          (unsigned long long)n, total);
     if (num_samples > positive)
-        return leat_fail(error, LEAT_E_INVALID,
-                         "num_samples is %llu, but only %llu weights are above 0: without replacement no more can be drawn; lower "
-                         "num_samples or draw with replacement",
-                         (unsigned long long)num_samples, (unsigned long long)positive);
+        return leat_fail(
+            error, LEAT_E_INVALID,
+            "num_samples is %llu, but only %llu weights are above 0: without replacement no more can be drawn; lower "
+            "num_samples or draw with replacement",
+            (unsigned long long)num_samples, (unsigned long long)positive);
     struct leat_weights *w = leat_new(struct leat_weights);
     if (!w)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for %llu weights", (unsigned long long)n);

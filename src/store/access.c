@@ -41,12 +41,13 @@ static inline uint64_t group_of(const struct leat_store_source *s, uint64_t row)
 }
 
 /* Where a row of a column stands in the file. */
-static inline uint64_t value_at(const struct leat_store_source *s, uint64_t group, const struct leat_store_field *info, uint64_t row)
+static inline uint64_t value_at(const struct leat_store_source *s, uint64_t group, const struct leat_store_field *info,
+                                uint64_t row)
 {
     return s->columns_at[group] + info->before * s->groups[group].n_rows + row * info->width;
 }
 
-/* ---- verifying pages ------------------------------------------------------------------------------------------------ */
+/* ---- verifying pages ------------------------------------------------------------------------- */
 
 /* Pages are read with pread into a buffer on the stack and not through the mapping: a page that is not in memory comes
  * with one request instead of one fault per 4 KiB, and touching a mapping can make the kernel map two megabytes around,
@@ -66,8 +67,8 @@ static int hash_stretch(void *arg)
 }
 
 /* The checksum of [at, at + length); bytes that fit are left in `scratch`. */
-static int checksum_of(const struct leat_store_source *s, uint64_t at, uint64_t length, uint8_t *scratch, uint64_t *checksum,
-                       struct leat_error *error)
+static int checksum_of(const struct leat_store_source *s, uint64_t at, uint64_t length, uint8_t *scratch,
+                       uint64_t *checksum, struct leat_error *error)
 {
     struct stretch x = {.p = s->map + at, .length = length};
     if (length > SCRATCH) {
@@ -80,7 +81,8 @@ static int checksum_of(const struct leat_store_source *s, uint64_t at, uint64_t 
     return rc;
 }
 
-static int page_failed(const struct leat_store_source *s, int rc, const char *what, uint64_t offset, struct leat_error *error)
+static int page_failed(const struct leat_store_source *s, int rc, const char *what, uint64_t offset,
+                       struct leat_error *error)
 {
     if (rc)
         return rc; /* of reading: it has its place */
@@ -96,9 +98,9 @@ static int verify_group(struct leat_store_source *s, uint64_t group, const struc
     struct leat_store_group header;
     uint64_t at = s->groups[group].offset, checksum;
     int rc = leat_io_read(s->file, at, LEAT_STORE_GROUP_HEADER, scratch, error);
-    if (rc || !leat_store_group_get(scratch, &header) || header.first_row != want->first_row || header.n_rows != want->n_rows ||
-        header.payload_bytes != want->payload_bytes || header.directory_bytes != want->directory_bytes ||
-        header.directory_checksum != want->directory_checksum)
+    if (rc || !leat_store_group_get(scratch, &header) || header.first_row != want->first_row ||
+        header.n_rows != want->n_rows || header.payload_bytes != want->payload_bytes ||
+        header.directory_bytes != want->directory_bytes || header.directory_checksum != want->directory_checksum)
         return page_failed(s, rc, "the header of a group", at, error);
     at += shape->directory_at;
     rc = checksum_of(s, at, want->directory_bytes, scratch, &checksum, error);
@@ -109,8 +111,8 @@ static int verify_group(struct leat_store_source *s, uint64_t group, const struc
 }
 
 /* Verifies one page; `number` is its bit. Its bytes are left in `scratch` if they fit. */
-static int verify_page(struct leat_store_source *s, uint32_t field, uint64_t group, uint64_t page, uint64_t number, uint8_t *scratch,
-                       struct leat_error *error)
+static int verify_page(struct leat_store_source *s, uint32_t field, uint64_t group, uint64_t page, uint64_t number,
+                       uint8_t *scratch, struct leat_error *error)
 {
     const struct leat_store_field *info = &s->layout.info[field];
     struct leat_store_group want;
@@ -124,7 +126,8 @@ static int verify_page(struct leat_store_source *s, uint32_t field, uint64_t gro
     uint64_t in_group = leat_store_group_pages(&s->layout, want.n_rows, info->position) + page;
     uint64_t at = s->columns_at[group] + info->before * want.n_rows + row * info->width;
     uint8_t expected[8];
-    rc = leat_io_read(s->file, s->groups[group].offset + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * in_group, 8, expected, error);
+    rc = leat_io_read(s->file, s->groups[group].offset + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * in_group, 8,
+                      expected, error);
     if (!rc)
         rc = checksum_of(s, at, rows * info->width, scratch, &checksum, error);
     if (rc || checksum != leat_get_u64(expected))
@@ -138,8 +141,8 @@ out:
 }
 
 /* As verify_page, for who does not want the bytes. Apart, so that the buffer stands on the stack only here. */
-static __attribute__((noinline)) int verify_only(struct leat_store_source *s, uint32_t field, uint64_t group, uint64_t page,
-                                                 uint64_t number, struct leat_error *error)
+static __attribute__((noinline)) int verify_only(struct leat_store_source *s, uint32_t field, uint64_t group,
+                                                 uint64_t page, uint64_t number, struct leat_error *error)
 {
     uint8_t scratch[SCRATCH];
     return verify_page(s, field, group, page, number, scratch, error);
@@ -147,7 +150,8 @@ static __attribute__((noinline)) int verify_only(struct leat_store_source *s, ui
 
 static int out_of_range(const struct leat_store_source *s, uint64_t sample, struct leat_error *error)
 {
-    return leat_fail(error, LEAT_E_RANGE, "sample %" PRIu64 " does not exist: the file has %" PRIu64, sample, s->base.count);
+    return leat_fail(error, LEAT_E_RANGE, "sample %" PRIu64 " does not exist: the file has %" PRIu64, sample,
+                     s->base.count);
 }
 
 static int wrong_field(const struct leat_store_source *s, size_t field, const char *kind, struct leat_error *error)
@@ -157,23 +161,25 @@ static int wrong_field(const struct leat_store_source *s, size_t field, const ch
     return leat_fail(error, LEAT_E_INVALID, "field '%s' does not have a %s size", s->layout.names[field], kind);
 }
 
-/* ---- cold files ----------------------------------------------------------------------------------------------------- */
+/* ---- cold files ------------------------------------------------------------------------------ */
 
-/* The first touches of a mapping are the dear ones: a fault maps all that lies in the page cache around, 64 KiB or a huge
- * page, and all of that counts as memory of this process. One shuffled batch of small values out of ten million touches
- * the whole column. So the first values of a large file (reader.c says how many) are read with pread, which costs
- * about what a fault would; who reads a good part of the file comes to the mapping soon enough. */
+/* The first touches of a mapping are the dear ones: a fault maps all that lies in the page cache around, 64 KiB or a
+ * huge page, and all of that counts as memory of this process. One shuffled batch of small values out of ten million
+ * touches the whole column. So the first values of a large file (reader.c says how many) are read with pread, which
+ * costs about what a fault would; who reads a good part of the file comes to the mapping soon enough. */
 static bool is_cold(struct leat_store_source *s, size_t n)
 {
     uint64_t left = atomic_load_explicit(&s->cold_values, memory_order_relaxed);
     if (left)
-        atomic_store_explicit(&s->cold_values, left > n ? left - n : 0, memory_order_relaxed); /* a lost update does no harm */
+        atomic_store_explicit(&s->cold_values, left > n ? left - n : 0,
+                              memory_order_relaxed); /* a lost update does no harm */
     return left != 0;
 }
 
 /* Rows of a cold file: values are taken from the page that was just verified, or read one by one. */
-static __attribute__((noinline)) int cold_rows(struct leat_store_source *s, size_t field, const uint64_t *samples, size_t n, uint8_t *cold,
-                                               const void **rows, size_t *failed, struct leat_error *error)
+static __attribute__((noinline)) int cold_rows(struct leat_store_source *s, size_t field, const uint64_t *samples,
+                                               size_t n, uint8_t *cold, const void **rows, size_t *failed,
+                                               struct leat_error *error)
 {
     const struct leat_store_field info = s->layout.info[field];
     uint8_t scratch[SCRATCH];
@@ -204,10 +210,10 @@ static __attribute__((noinline)) int cold_rows(struct leat_store_source *s, size
     return LEAT_OK;
 }
 
-/* ---- rows ----------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold, const void **rows,
-                    size_t *failed, struct leat_error *error)
+int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
+                    const void **rows, size_t *failed, struct leat_error *error)
 {
     struct leat_store_source *s = (struct leat_store_source *)source;
     *failed = 0;
@@ -250,7 +256,8 @@ int leat_store_column(struct leat_source *source, size_t field, const void **dat
     if (s->n_groups != 1 || s->base.count == 0 || info->width != info->unit)
         return LEAT_OK;
     for (uint64_t page = 0; page < leat_store_pages(s->base.count, info->page_shift); page++) {
-        if (s->recheck == LEAT_RECHECK_NEVER || (s->recheck == LEAT_RECHECK_FIRST && bit_get(&s->pages_good[info->column], page)))
+        if (s->recheck == LEAT_RECHECK_NEVER ||
+            (s->recheck == LEAT_RECHECK_FIRST && bit_get(&s->pages_good[info->column], page)))
             continue;
         int rc = verify_only(s, info->column, 0, page, page, error);
         if (rc)
@@ -260,7 +267,7 @@ int leat_store_column(struct leat_source *source, size_t field, const void **dat
     return LEAT_OK;
 }
 
-/* ---- extents -------------------------------------------------------------------------------------------------------- */
+/* ---- extents --------------------------------------------------------------------------------- */
 
 struct record_read {
     const struct leat_store_source *s;
@@ -271,8 +278,8 @@ struct record_read {
 };
 
 /* A record that passed its checksum is still bounded by its group: the file may have been made by anyone. */
-static bool place(const struct leat_store_source *s, uint64_t g, const struct leat_store_field *info, const struct leat_store_record *r,
-                  struct leat_extent *e)
+static bool place(const struct leat_store_source *s, uint64_t g, const struct leat_store_field *info,
+                  const struct leat_store_record *r, struct leat_extent *e)
 {
     uint64_t payload = s->groups[g].payload_bytes;
     if (r->offset < LEAT_STORE_GROUP_HEADER || r->offset - LEAT_STORE_GROUP_HEADER > payload ||
@@ -302,8 +309,9 @@ static int bad_record(const struct leat_store_source *s, size_t field, uint64_t 
 
 /* Verifies the pages that were not, and takes from each the record that led to it; of a cold file, reads all records.
  * Extents that are filled get `verify`. */
-static __attribute__((noinline)) int verify_records(struct leat_store_source *s, size_t field, const uint64_t *samples, size_t n,
-                                                    struct leat_extent *extents, size_t *failed, struct leat_error *error)
+static __attribute__((noinline)) int verify_records(struct leat_store_source *s, size_t field, const uint64_t *samples,
+                                                    size_t n, struct leat_extent *extents, size_t *failed,
+                                                    struct leat_error *error)
 {
     const struct leat_store_field info = s->layout.info[field];
     const bool image = s->layout.fields[field].kind == LEAT_KIND_IMAGE;
@@ -330,7 +338,8 @@ static __attribute__((noinline)) int verify_records(struct leat_store_source *s,
         if (!extents[i].verify)
             continue;
         struct leat_store_record r;
-        leat_store_record_get(number == last ? scratch + (row - (page << info.page_shift)) * info.width : one, &r, image);
+        leat_store_record_get(number == last ? scratch + (row - (page << info.page_shift)) * info.width : one, &r,
+                              image);
         if (!place(s, g, &info, &r, &extents[i]))
             return bad_record(s, field, value_at(s, g, &info, row), error);
         extents[i].verify = true;
@@ -358,8 +367,8 @@ static int read_records(void *arg)
     return LEAT_OK;
 }
 
-int leat_store_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents,
-                       size_t *failed, struct leat_error *error)
+int leat_store_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
+                       struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
     struct leat_store_source *s = (struct leat_store_source *)source;
     *failed = 0;
@@ -382,7 +391,8 @@ int leat_store_extents(struct leat_source *source, size_t field, const uint64_t 
     const struct leat_bits *fine = atomic_load_explicit(&s->learnt[0][field], memory_order_acquire);
     const struct leat_bits *broken = atomic_load_explicit(&s->learnt[1][field], memory_order_acquire);
     for (size_t i = 0; i < n; i++) {
-        extents[i].verify = s->recheck == LEAT_RECHECK_ALWAYS || (s->recheck == LEAT_RECHECK_FIRST && !(read && bit_get(read, samples[i])));
+        extents[i].verify = s->recheck == LEAT_RECHECK_ALWAYS ||
+                            (s->recheck == LEAT_RECHECK_FIRST && !(read && bit_get(read, samples[i])));
         if (fine && bit_get(fine, samples[i]))
             extents[i].health = LEAT_HEALTH_GOOD;
         if (broken && bit_get(broken, samples[i]))
@@ -391,9 +401,10 @@ int leat_store_extents(struct leat_source *source, size_t field, const uint64_t 
     return LEAT_OK;
 }
 
-/* ---- marks ---------------------------------------------------------------------------------------------------------- */
+/* ---- marks ----------------------------------------------------------------------------------- */
 
-/* The bitmap of a field, made when it is first needed. Without memory nothing is remembered: verified again next time. */
+/* The bitmap of a field, made when it is first needed. Without memory nothing is remembered: verified again next
+ * time. */
 static struct leat_bits *lazy_bits(_Atomic(struct leat_bits *) *slot, uint64_t n)
 {
     struct leat_bits *bits = atomic_load_explicit(slot, memory_order_acquire);

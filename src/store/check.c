@@ -13,8 +13,8 @@
 #include "jpeg/fast.h"
 #include "jpeg/rows.h"
 
-void leat_store_fault_add(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row, uint64_t rows,
-                          uint64_t offset)
+void leat_store_fault_add(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row,
+                          uint64_t rows, uint64_t offset)
 {
     if (faults->n == LEAT_FAULT_ROOM)
         faults->more++;
@@ -49,8 +49,8 @@ bool leat_store_note_get(const uint8_t **p, const uint8_t *end, struct leat_stor
     return true;
 }
 
-static void check_columns(const struct leat_store_layout *l, const uint8_t *p, uint64_t n_rows, const struct leat_store_shape *shape,
-                          struct leat_store_faults *faults)
+static void check_columns(const struct leat_store_layout *l, const uint8_t *p, uint64_t n_rows,
+                          const struct leat_store_shape *shape, struct leat_store_faults *faults)
 {
     const uint8_t *sum = p + shape->directory_at + LEAT_STORE_GROUP_FACTS;
     for (uint32_t c = 0; c < l->n_stored; c++) {
@@ -64,15 +64,16 @@ static void check_columns(const struct leat_store_layout *l, const uint8_t *p, u
     }
 }
 
-/* Whether a photo in another form is what its record says. Whether a fast one gives back the file that it was made from is tried apart
- * (restore.h). */
+/* Whether a photo in another form is what its record says. Whether a fast one gives back the file that it was made from
+ * is tried apart (restore.h). */
 static bool form_is_true(const uint8_t *p, const struct leat_store_record *r)
 {
     struct leat_raw_photo raw;
     if (r->form == LEAT_FORM_RAW)
         return leat_raw_photo_get(p, r->length, &raw) && raw.width == r->width && raw.height == r->height;
     struct leat_jpeg_original original;
-    return r->form != LEAT_FORM_FAST || (!leat_jpeg_fast_original(p, r->length, &original, NULL) && original.length == r->extra);
+    return r->form != LEAT_FORM_FAST ||
+           (!leat_jpeg_fast_original(p, r->length, &original, NULL) && original.length == r->extra);
 }
 
 /* Payloads stand in the order of samples, then fields, each behind the one before: so no byte is without a checksum. */
@@ -110,7 +111,8 @@ void leat_store_check_group(const struct leat_store_layout *l, const uint8_t *p,
                             const struct leat_store_shape *shape, struct leat_store_faults *faults)
 {
     struct leat_store_group header;
-    const uint64_t payload_end = LEAT_STORE_GROUP_HEADER + g->payload_bytes, columns_end = shape->columns_at + g->n_rows * l->row_bytes;
+    const uint64_t payload_end = LEAT_STORE_GROUP_HEADER + g->payload_bytes,
+                   columns_end = shape->columns_at + g->n_rows * l->row_bytes;
     const uint64_t directory_end = shape->directory_at + g->directory_bytes;
     if (!leat_store_group_get(p, &header) || header.n_rows != g->n_rows || header.first_row != g->first_row ||
         header.payload_bytes != g->payload_bytes || header.directory_bytes != g->directory_bytes ||

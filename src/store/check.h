@@ -35,14 +35,16 @@ struct leat_store_faults {
     uint64_t more; /* found beyond the list's room */
 };
 
-void leat_store_fault_add(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row, uint64_t rows,
-                          uint64_t offset);
+void leat_store_fault_add(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row,
+                          uint64_t rows, uint64_t offset);
 
 /* `p` holds `shape->bytes` bytes; `group` is what its place in the file says it must be. */
-void leat_store_check_group(const struct leat_store_layout *layout, const uint8_t *p, const struct leat_store_group *group,
-                            const struct leat_store_shape *shape, struct leat_store_faults *faults);
+void leat_store_check_group(const struct leat_store_layout *layout, const uint8_t *p,
+                            const struct leat_store_group *group, const struct leat_store_shape *shape,
+                            struct leat_store_faults *faults);
 
-/* A note of the directory: a sample that was marked or left out, or a photo that stays as it came. Strings are not terminated. */
+/* A note of the directory: a sample that was marked or left out, or a photo that stays as it came. Strings are not
+ * terminated. */
 enum leat_note_kind { LEAT_NOTE_MARKED = 0, LEAT_NOTE_SKIPPED, LEAT_NOTE_AS_CAME };
 struct leat_store_note {
     uint64_t input;
@@ -53,7 +55,8 @@ struct leat_store_note {
 /* Takes one note off [*p, end); false if it does not fit. */
 bool leat_store_note_get(const uint8_t **p, const uint8_t *end, struct leat_store_note *note);
 /* Where the notes of a group begin. */
-static inline uint64_t leat_store_notes_at(const struct leat_store_layout *layout, const struct leat_store_shape *shape, uint64_t n_rows)
+static inline uint64_t leat_store_notes_at(const struct leat_store_layout *layout, const struct leat_store_shape *shape,
+                                           uint64_t n_rows)
 {
     return shape->directory_at + LEAT_STORE_GROUP_FACTS + 8 * leat_store_group_pages(layout, n_rows, layout->n_stored);
 }

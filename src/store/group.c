@@ -20,7 +20,7 @@
 
 #define KEEP_BYTES (LEAT_STORE_GROUP_BYTES * 4) /* a buffer that one huge sample needed is given back */
 
-/* ---- filling ------------------------------------------------------------------------------------------------------- */
+/* ---- filling --------------------------------------------------------------------------------- */
 
 int leat_group_init(struct leat_group *g, const struct leat_store_layout *layout)
 {
@@ -146,14 +146,16 @@ int leat_group_add(struct leat_group *g, const struct leat_value_ref *values, st
             ok = ok && leat_growing_append(&g->values, &value, sizeof value);
         }
         if (!ok)
-            return leat_fail(error, LEAT_E_NOMEM, "no memory for a sample of %" PRIu64 " bytes", leat_group_cost(l, values));
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for a sample of %" PRIu64 " bytes",
+                             leat_group_cost(l, values));
     }
     g->n_inputs++;
     g->input_bytes += leat_group_cost(l, values);
     return LEAT_OK;
 }
 
-int leat_group_add_columns(struct leat_group *g, const void *const *columns, uint64_t skip, uint32_t n, struct leat_error *error)
+int leat_group_add_columns(struct leat_group *g, const void *const *columns, uint64_t skip, uint32_t n,
+                           struct leat_error *error)
 {
     const struct leat_store_layout *l = g->layout;
     for (uint32_t f = 0; f < l->n_stored; f++) {
@@ -170,17 +172,20 @@ static int check_bools(const struct leat_field *field, const uint8_t *data, uint
 {
     for (uint64_t i = 0; i < length; i++)
         if (data[i] > 1)
-            return leat_fail(error, LEAT_E_INVALID, "byte %" PRIu64 " of a value of bool field '%s' is %u: a bool is 0 or 1", i,
-                             field->name, data[i]);
+            return leat_fail(error, LEAT_E_INVALID,
+                             "byte %" PRIu64 " of a value of bool field '%s' is %u: a bool is 0 or 1", i, field->name,
+                             data[i]);
     return LEAT_OK;
 }
 
-int leat_group_check_value(const struct leat_store_layout *l, uint32_t f, const void *data, uint64_t length, struct leat_error *error)
+int leat_group_check_value(const struct leat_store_layout *l, uint32_t f, const void *data, uint64_t length,
+                           struct leat_error *error)
 {
     const struct leat_field *field = &l->fields[f];
     const struct leat_store_field *info = &l->info[f];
     if (info->varying ? length % info->unit != 0 : length != info->unit)
-        return leat_fail(error, LEAT_E_INVALID, "a value of field '%s' has %" PRIu64 " bytes: the schema asks for %s%" PRIu64, field->name,
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a value of field '%s' has %" PRIu64 " bytes: the schema asks for %s%" PRIu64, field->name,
                          length, info->varying ? "a multiple of " : "", info->unit);
     if (!data)
         return LEAT_OK;
@@ -192,10 +197,11 @@ int leat_group_check_value(const struct leat_store_layout *l, uint32_t f, const 
     if (field->kind == LEAT_KIND_JSON)
         good = length ? leat_json_check(data, length) : 1;
     if (good != length)
-        return leat_fail(error, LEAT_E_INVALID, "a value of field '%s' is not %s: byte %zu of %" PRIu64 " is wrong", field->name,
-                         field->kind == LEAT_KIND_STR ? "UTF-8 text" : "a JSON document", good, length);
+        return leat_fail(error, LEAT_E_INVALID, "a value of field '%s' is not %s: byte %zu of %" PRIu64 " is wrong",
+                         field->name, field->kind == LEAT_KIND_STR ? "UTF-8 text" : "a JSON document", good, length);
     if ((int64_t)f == l->name_field && l->has_files && (length >= LEAT_STORE_NAME_BYTES || memchr(data, 0, length)))
-        return leat_fail(error, LEAT_E_INVALID, "a value of field 'name' has %" PRIu64 " bytes or a NUL: a name has at most %d and none",
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a value of field 'name' has %" PRIu64 " bytes or a NUL: a name has at most %d and none",
                          length, LEAT_STORE_NAME_BYTES - 1);
     return LEAT_OK;
 }
@@ -206,7 +212,7 @@ static const uint8_t *came(const struct leat_group *g, const struct leat_group_v
     return value->read ? value->read : g->bytes.data + value->at;
 }
 
-/* ---- finishing: files and photos ----------------------------------------------------------------------------------- */
+/* ---- finishing: files and photos ------------------------------------------------------------- */
 
 static int fail_at(struct leat_group *g, uint64_t input, uint32_t field, int code)
 {
@@ -220,11 +226,13 @@ static int read_file(const char *path, uint8_t *to, uint64_t length, struct leat
     int rc = LEAT_OK, fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st)) {
-        rc = leat_fail_errno(error, LEAT_E_IO, "cannot open the file: %s", errno == ENOENT ? "put it back, as it was" : "make it readable");
+        rc = leat_fail_errno(error, LEAT_E_IO, "cannot open the file: %s",
+                             errno == ENOENT ? "put it back, as it was" : "make it readable");
         goto out;
     }
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != length) {
-        rc = leat_fail(error, LEAT_E_CHANGED, "the file has %lld bytes and had %" PRIu64 " when it was listed: start again",
+        rc = leat_fail(error, LEAT_E_CHANGED,
+                       "the file has %lld bytes and had %" PRIu64 " when it was listed: start again",
                        (long long)st.st_size, length);
         goto out;
     }
@@ -282,7 +290,8 @@ static int note(struct leat_group *g, uint64_t input, enum leat_note_kind kind, 
 
 /* Resizes a photo that is too large: `data` and `length` then name what replaces it. */
 static int shrink(struct leat_group *g, struct leat_group_value *value, const struct leat_photo_hooks *hooks,
-                  const struct leat_group_options *options, struct leat_photo_facts *facts, const uint8_t **data, size_t *length)
+                  const struct leat_group_options *options, struct leat_photo_facts *facts, const uint8_t **data,
+                  size_t *length)
 {
     size_t n = 0;
     int rc = hooks->shrink(*data, *length, options->max_side, options->quality, &value->instead, &n, &g->error);
@@ -294,8 +303,9 @@ static int shrink(struct leat_group *g, struct leat_group_value *value, const st
 }
 
 /* The photo in the form that was asked for. LEAT_E_UNSUPPORTED: it has none. */
-static int change_form(struct leat_group *g, uint32_t field, struct leat_group_value *value, const struct leat_photo_hooks *hooks,
-                       void *checker, const struct leat_group_options *options, const uint8_t *data, size_t length)
+static int change_form(struct leat_group *g, uint32_t field, struct leat_group_value *value,
+                       const struct leat_photo_hooks *hooks, void *checker, const struct leat_group_options *options,
+                       const uint8_t *data, size_t length)
 {
     uint8_t *packed = NULL;
     size_t n = 0;
@@ -317,8 +327,8 @@ static int change_form(struct leat_group *g, uint32_t field, struct leat_group_v
 }
 
 /* A photo that is stored as it came, or as it was resized. */
-static int check_photo(struct leat_group *g, struct leat_group_value *value, const struct leat_photo_hooks *hooks, void *checker,
-                       const uint8_t *data, size_t length)
+static int check_photo(struct leat_group *g, struct leat_group_value *value, const struct leat_photo_hooks *hooks,
+                       void *checker, const uint8_t *data, size_t length)
 {
     size_t n = 0;
     int rc = hooks->check(checker, data, length, &value->rows, &n, &g->error);
@@ -331,8 +341,8 @@ static int check_photo(struct leat_group *g, struct leat_group_value *value, con
 
 /* Looks at one photo: fills its record, replaces it by a smaller one or another form where that was asked for.
  * LEAT_E_DECODE: broken. */
-static int look(struct leat_group *g, uint64_t input, uint32_t field, struct leat_group_value *value, const struct leat_photo_hooks *hooks,
-                void *checker, const struct leat_group_options *options)
+static int look(struct leat_group *g, uint64_t input, uint32_t field, struct leat_group_value *value,
+                const struct leat_photo_hooks *hooks, void *checker, const struct leat_group_options *options)
 {
     const uint8_t *data = came(g, value);
     size_t length = value->length;
@@ -362,8 +372,8 @@ static int look(struct leat_group *g, uint64_t input, uint32_t field, struct lea
     return rc || !options->check ? rc : check_photo(g, value, hooks, checker, data, length);
 }
 
-/* A photo of a sample is broken: g->error says why. The first one of each sample is reported. Notes about this sample begin at
- * `notes`, and there were n_notes before. */
+/* A photo of a sample is broken: g->error says why. The first one of each sample is reported. Notes about this sample
+ * begin at `notes`, and there were n_notes before. */
 static int report_broken(struct leat_group *g, uint64_t input, bool skip, bool first, size_t notes, uint32_t n_notes)
 {
     int rc = LEAT_OK;
@@ -445,15 +455,15 @@ static int read_files(struct leat_group *g, uint64_t input)
     return LEAT_OK;
 }
 
-/* ---- finishing: bytes ---------------------------------------------------------------------------------------------- */
+/* ---- finishing: bytes ------------------------------------------------------------------------ */
 
 static bool is_dropped(const struct leat_group *g, uint64_t input)
 {
     return ((const bool *)g->dropped.data)[input];
 }
 
-/* Appends a sample's payloads, if it is kept, in their final form to `moved`. What replaced them is given back at once: its memory serves
- * the next sample, still in the cache. */
+/* Appends a sample's payloads, if it is kept, in their final form to `moved`. What replaced them is given back at once:
+ * its memory serves the next sample, still in the cache. */
 static bool move_sample(struct leat_group *g, uint64_t input)
 {
     bool ok = true;
@@ -548,7 +558,8 @@ static bool append_columns(struct leat_group *g, uint32_t n_rows)
         if (!p)
             return false;
         for (uint64_t i = 0; i < n_rows; i++)
-            leat_store_record_put(p + i * l->info[f].width, &value_at(g, i, v)->record, l->fields[f].kind == LEAT_KIND_IMAGE);
+            leat_store_record_put(p + i * l->info[f].width, &value_at(g, i, v)->record,
+                                  l->fields[f].kind == LEAT_KIND_IMAGE);
     }
     return true;
 }
@@ -633,7 +644,8 @@ static int build(struct leat_group *g)
     return ok ? LEAT_OK : leat_fail(&g->error, LEAT_E_NOMEM, "no memory for a group of %zu bytes", g->bytes.length);
 }
 
-void leat_group_finish(struct leat_group *g, const struct leat_photo_hooks *hooks, void *checker, const struct leat_group_options *options)
+void leat_group_finish(struct leat_group *g, const struct leat_photo_hooks *hooks, void *checker,
+                       const struct leat_group_options *options)
 {
     int rc = LEAT_OK;
     uint8_t *dropped = leat_growing_extend(&g->dropped, g->n_inputs);

@@ -17,7 +17,8 @@
 #include "store/photo_hooks.h"
 
 #define LEAT_STORE_GROUP_BYTES (UINT64_C(8) << 20)
-#define LEAT_STORE_RAW_GROUP_BYTES (UINT64_C(1) << 20) /* of photos as they came, that become pixels: some ten times as much */
+#define LEAT_STORE_RAW_GROUP_BYTES                                                                                     \
+    (UINT64_C(1) << 20) /* of photos as they came, that become pixels: some ten times as much */
 #define LEAT_STORE_GROUP_ROWS 65536u
 #define LEAT_STORE_NAME_BYTES 4096 /* of a value of the field "name", with a NUL */
 
@@ -28,7 +29,8 @@ struct leat_group_value {
     uint8_t *instead;    /* what replaces it, of record.length bytes, or NULL */
     uint8_t *rows;       /* the row index of a photo, of record.extra bytes, or NULL */
     struct leat_store_record record;
-    uint64_t came_length, came_checksum; /* of the value as it came, or as it was resized: what the fingerprint is about */
+    uint64_t came_length,
+        came_checksum; /* of the value as it came, or as it was resized: what the fingerprint is about */
 };
 
 struct leat_group_options {
@@ -42,11 +44,11 @@ struct leat_group {
     const struct leat_store_layout *layout;
     uint64_t first_input;
     uint32_t n_inputs;
-    uint64_t input_bytes;         /* what decides when it is full */
-    struct leat_growing bytes;    /* the group as it will be written */
-    struct leat_growing moved;    /* the same, where payloads had to move */
-    struct leat_growing files;    /* of one sample, once payloads move: so they are read to where the last sample's were */
-    bool swapped;                 /* `bytes` and `moved` are each other */
+    uint64_t input_bytes;      /* what decides when it is full */
+    struct leat_growing bytes; /* the group as it will be written */
+    struct leat_growing moved; /* the same, where payloads had to move */
+    struct leat_growing files; /* of one sample, once payloads move: so they are read to where the last sample's were */
+    bool swapped;              /* `bytes` and `moved` are each other */
     struct leat_growing *columns; /* per stored field of fixed size: its values */
     struct leat_growing values;   /* struct leat_group_value [n_inputs][n_varying] */
     struct leat_growing paths;
@@ -71,7 +73,8 @@ uint32_t leat_group_room(const struct leat_store_layout *layout);
 /* Adds a sample whose values were checked. NOMEM. */
 int leat_group_add(struct leat_group *group, const struct leat_value_ref *values, struct leat_error *error);
 /* Adds n samples of a schema without varying fields, from row `skip` of the columns on. NOMEM. */
-int leat_group_add_columns(struct leat_group *group, const void *const *columns, uint64_t skip, uint32_t n, struct leat_error *error);
+int leat_group_add_columns(struct leat_group *group, const void *const *columns, uint64_t skip, uint32_t n,
+                           struct leat_error *error);
 /* All of the work; sets status and error, and gives the bytes to write. */
 void leat_group_finish(struct leat_group *group, const struct leat_photo_hooks *hooks, void *checker,
                        const struct leat_group_options *options);

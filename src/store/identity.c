@@ -1,7 +1,8 @@
 /*
- * The header has room for a hash of the options, not for the options. There are few values that each can have, so the hash is as good
- * as the options to somebody who searches: of check, on_bad and photos there are twelve combinations, a side has 65536 values and a
- * quality a hundred. Only a shard_bytes that nobody would type is not found, and changed sizes of shards and photos at once.
+ * The header has room for a hash of the options, not for the options. There are few values that each can have, so the
+ * hash is as good as the options to somebody who searches: of check, on_bad and photos there are twelve combinations, a
+ * side has 65536 values and a quality a hundred. Only a shard_bytes that nobody would type is not found, and changed
+ * sizes of shards and photos at once.
  */
 #include "store/identity.h"
 
@@ -16,13 +17,15 @@ enum { MAX_SIDE = 65535, MAX_QUALITY = 100, DEFAULT_QUALITY = 90 };
 
 /* What of the options decides what is stored. */
 struct choice {
-    uint64_t check, skip, shard_bytes, max_side, quality; /* RAISE and MARK write the same: what RAISE has stopped can go on with MARK */
+    uint64_t check, skip, shard_bytes, max_side,
+        quality; /* RAISE and MARK write the same: what RAISE has stopped can go on with MARK */
     uint64_t photos;
 };
 
 static struct choice choice_of(const struct leat_writer_options *o, bool images)
 {
-    return (struct choice){o->check, o->on_bad == LEAT_BAD_SKIP, o->shard_bytes, o->max_side, o->quality, images ? o->photos : 0};
+    return (struct choice){o->check,   o->on_bad == LEAT_BAD_SKIP, o->shard_bytes, o->max_side,
+                           o->quality, images ? o->photos : 0};
 }
 
 static uint64_t hash_choice(const struct choice *c)
@@ -30,7 +33,8 @@ static uint64_t hash_choice(const struct choice *c)
     const uint64_t numbers[5] = {c->check, c->skip, c->shard_bytes, c->max_side, c->max_side ? c->quality : 0};
     const uint64_t hash = leat_hash64(numbers, sizeof numbers);
     const uint64_t more[2] = {hash, c->photos};
-    return c->photos ? leat_hash64(more, sizeof more) : hash; /* what ORIGINAL writes can be gone on with by any version */
+    return c->photos ? leat_hash64(more, sizeof more)
+                     : hash; /* what ORIGINAL writes can be gone on with by any version */
 }
 
 static uint64_t hash_text(uint64_t seed, const char *text)
@@ -56,7 +60,7 @@ struct leat_store_identity leat_identity_of(const struct leat_writer_options *o,
                                         .content = hash_content(o->classes, o->n_classes, metadata)};
 }
 
-/* ---- searching ----------------------------------------------------------------------------------------------------- */
+/* ---- searching ------------------------------------------------------------------------------- */
 
 static bool try(struct choice *c, uint64_t *field, uint64_t value, uint64_t want)
 {
@@ -89,8 +93,10 @@ static bool find_side_and_quality(struct choice *c, uint64_t want, bool all)
 /* Sizes that a person gives: up to four digits, and a unit. */
 static bool find_shard_bytes(struct choice *c, uint64_t want)
 {
-    static const uint64_t units[] = {1, 1000, 1000000, 1000000000, UINT64_C(1) << 10, UINT64_C(1) << 20, UINT64_C(1) << 30};
-    for (size_t u = 0; u < sizeof units / sizeof *units && c->shard_bytes; u++) /* one file and shards are told apart before */
+    static const uint64_t units[] = {
+        1, 1000, 1000000, 1000000000, UINT64_C(1) << 10, UINT64_C(1) << 20, UINT64_C(1) << 30};
+    for (size_t u = 0; u < sizeof units / sizeof *units && c->shard_bytes;
+         u++) /* one file and shards are told apart before */
         for (uint64_t n = 1; n < 10000; n++)
             if (try(c, &c->shard_bytes, n * units[u], want))
                 return true;
@@ -106,13 +112,14 @@ static bool find_choice(const struct choice *now, bool images, uint64_t want, st
             then->check = small & 1;
             then->skip = small >> 1 & 1;
             then->photos = small >> 2;
-            if (hash_choice(then) == want || (!all && find_shard_bytes(then, want)) || (images && find_side_and_quality(then, want, all)))
+            if (hash_choice(then) == want || (!all && find_shard_bytes(then, want)) ||
+                (images && find_side_and_quality(then, want, all)))
                 return true;
         }
     return false;
 }
 
-/* ---- saying -------------------------------------------------------------------------------------------------------- */
+/* ---- saying ---------------------------------------------------------------------------------- */
 
 struct text {
     char *out;
@@ -161,7 +168,8 @@ static void say_options(struct text *t, uint64_t want, bool images, const struct
     struct choice then;
     begin_part(t, "the options (");
     if (!find_choice(now, images, want, &then)) {
-        add(t, "which of check, on_bad, shard_bytes, max_side, quality and photos the file does not say: it has but a hash of them)");
+        add(t, "which of check, on_bad, shard_bytes, max_side, quality and photos the file does not say: it has but a "
+               "hash of them)");
         return;
     }
     say_word(t, "check", then.check ? "on" : "off", now->check ? "on" : "off");

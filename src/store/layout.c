@@ -22,11 +22,12 @@ static const struct {
     enum leat_dtype dtype;
     uint32_t at;
 } derived[LEAT_STORE_DERIVED] = {
-    {".width", LEAT_U32, 24}, {".height", LEAT_U32, 28}, {".channels", LEAT_U8, 32}, {".kind", LEAT_U8, 33}, {".health", LEAT_U8, 34},
+    {".width", LEAT_U32, 24}, {".height", LEAT_U32, 28}, {".channels", LEAT_U8, 32},
+    {".kind", LEAT_U8, 33},   {".health", LEAT_U8, 34},
 };
 enum { LONGEST_SUFFIX = 9 };
 
-/* ---- schemas ------------------------------------------------------------------------------------------------------- */
+/* ---- schemas --------------------------------------------------------------------------------- */
 
 static bool name_is_valid(const char *name, bool is_derived)
 {
@@ -44,13 +45,15 @@ static bool name_is_valid(const char *name, bool is_derived)
 }
 
 /* Takes over one field of a schema in its normal form, and its facts. */
-static int take_field(const struct leat_field *in, struct leat_field *out, struct leat_store_field *info, struct leat_error *error)
+static int take_field(const struct leat_field *in, struct leat_field *out, struct leat_store_field *info,
+                      struct leat_error *error)
 {
     const unsigned known = LEAT_FIELD_DERIVED | LEAT_FIELD_FILES;
     if (!in->name || !name_is_valid(in->name, in->flags & LEAT_FIELD_DERIVED))
-        return leat_fail(error, LEAT_E_INVALID,
-                         "a field is named '%.64s': use a letter or _ first, then letters, digits, _ and -, at most 63 bytes",
-                         in->name ? in->name : "");
+        return leat_fail(
+            error, LEAT_E_INVALID,
+            "a field is named '%.64s': use a letter or _ first, then letters, digits, _ and -, at most 63 bytes",
+            in->name ? in->name : "");
     out->kind = in->kind;
     out->flags = in->flags;
     out->dtype = LEAT_U8;
@@ -60,10 +63,12 @@ static int take_field(const struct leat_field *in, struct leat_field *out, struc
     if ((int)in->kind < LEAT_KIND_ARRAY || in->kind > LEAT_KIND_IMAGE)
         return leat_fail(error, LEAT_E_INVALID, "field '%s' has the unknown kind %d", in->name, (int)in->kind);
     if (in->flags & LEAT_FIELD_FILES && in->kind == LEAT_KIND_ARRAY)
-        return leat_fail(error, LEAT_E_INVALID, "field '%s' is an array: only bytes, text and images can be files of a folder", in->name);
+        return leat_fail(error, LEAT_E_INVALID,
+                         "field '%s' is an array: only bytes, text and images can be files of a folder", in->name);
     if (in->kind != LEAT_KIND_ARRAY) {
         if (in->kind == LEAT_KIND_IMAGE && strlen(in->name) + LONGEST_SUFFIX >= NAME_ROOM)
-            return leat_fail(error, LEAT_E_INVALID, "the name of the image field '%s' is too long: use at most %d bytes", in->name,
+            return leat_fail(error, LEAT_E_INVALID,
+                             "the name of the image field '%s' is too long: use at most %d bytes", in->name,
                              NAME_ROOM - LONGEST_SUFFIX - 1);
         info->varying = true;
         info->unit = 1;
@@ -72,7 +77,8 @@ static int take_field(const struct leat_field *in, struct leat_field *out, struc
     }
     uint64_t unit = leat_dtype_size(in->dtype);
     if (!unit || in->ndim > LEAT_MAX_DIMS)
-        return leat_fail(error, LEAT_E_INVALID, "field '%s' has an unknown dtype or more than %d dimensions", in->name, LEAT_MAX_DIMS);
+        return leat_fail(error, LEAT_E_INVALID, "field '%s' has an unknown dtype or more than %d dimensions", in->name,
+                         LEAT_MAX_DIMS);
     out->dtype = in->dtype;
     out->ndim = in->ndim;
     info->varying = in->ndim && in->shape[0] == -1;
@@ -82,7 +88,8 @@ static int take_field(const struct leat_field *in, struct leat_field *out, struc
             continue;
         if (in->shape[d] < 1 || !leat_mul_u64(unit, (uint64_t)in->shape[d], &unit) || unit > MAX_VALUE_BYTES)
             return leat_fail(error, LEAT_E_INVALID,
-                             "dimension %u of field '%s' is %lld: it must be above 0 (the first may be -1), and a value at most 2^40 bytes",
+                             "dimension %u of field '%s' is %lld: it must be above 0 (the first may be -1), and a "
+                             "value at most 2^40 bytes",
                              d, in->name, (long long)in->shape[d]);
     }
     info->unit = unit;
@@ -106,8 +113,9 @@ static int order_columns(struct leat_store_layout *l, struct leat_error *error)
                 info->page_shift++;
             l->order[at++] = f;
             if (!leat_add_u64(l->row_bytes, info->width, &l->row_bytes) || l->row_bytes > MAX_VALUE_BYTES)
-                return leat_fail(error, LEAT_E_INVALID,
-                                 "the fixed-size fields of one sample take more than 2^40 bytes: store less per sample");
+                return leat_fail(
+                    error, LEAT_E_INVALID,
+                    "the fixed-size fields of one sample take more than 2^40 bytes: store less per sample");
         }
     return LEAT_OK;
 }
@@ -120,8 +128,8 @@ static void derive_fields(struct leat_store_layout *l)
             size_t n = strlen(l->names[f]);
             memcpy(l->names[at], l->names[f], n);
             memcpy(l->names[at] + n, derived[d].suffix, strlen(derived[d].suffix) + 1);
-            l->fields[at] =
-                (struct leat_field){.name = l->names[at], .kind = LEAT_KIND_ARRAY, .dtype = derived[d].dtype, .flags = LEAT_FIELD_DERIVED};
+            l->fields[at] = (struct leat_field){
+                .name = l->names[at], .kind = LEAT_KIND_ARRAY, .dtype = derived[d].dtype, .flags = LEAT_FIELD_DERIVED};
             l->info[at] = l->info[f];
             l->info[at].varying = false;
             l->info[at].at = derived[d].at;
@@ -134,21 +142,25 @@ static int check_names(const struct leat_store_layout *l, struct leat_error *err
     for (uint32_t f = 0; f < l->n_fields; f++)
         for (uint32_t g = 0; g < f; g++)
             if (!strcmp(l->names[f], l->names[g]))
-                return leat_fail(error, LEAT_E_INVALID, "two fields are named '%s': give each its own name", l->names[f]);
+                return leat_fail(error, LEAT_E_INVALID, "two fields are named '%s': give each its own name",
+                                 l->names[f]);
     for (uint32_t f = 0; f < l->n_stored; f++)
         if (l->fields[f].flags & LEAT_FIELD_FILES && l->name_field < 0)
-            return leat_fail(error, LEAT_E_INVALID,
-                             "field '%s' holds files, whose relative names must be stored too: add the field 'name' (str, derived)",
-                             l->names[f]);
+            return leat_fail(
+                error, LEAT_E_INVALID,
+                "field '%s' holds files, whose relative names must be stored too: add the field 'name' (str, derived)",
+                l->names[f]);
     return LEAT_OK;
 }
 
-int leat_store_layout_init(struct leat_store_layout *l, const struct leat_field *fields, size_t n_fields, struct leat_error *error)
+int leat_store_layout_init(struct leat_store_layout *l, const struct leat_field *fields, size_t n_fields,
+                           struct leat_error *error)
 {
     memset(l, 0, sizeof *l);
     l->name_field = -1;
     if (n_fields == 0 || n_fields > LEAT_STORE_MAX_FIELDS)
-        return leat_fail(error, LEAT_E_INVALID, "a schema has 1 to %d fields, not %zu", LEAT_STORE_MAX_FIELDS, n_fields);
+        return leat_fail(error, LEAT_E_INVALID, "a schema has 1 to %d fields, not %zu", LEAT_STORE_MAX_FIELDS,
+                         n_fields);
     size_t all = n_fields;
     for (size_t f = 0; f < n_fields; f++)
         all += fields[f].kind == LEAT_KIND_IMAGE ? LEAT_STORE_DERIVED : 0;
@@ -196,11 +208,12 @@ uint64_t leat_store_group_pages(const struct leat_store_layout *l, uint64_t rows
     return pages;
 }
 
-/* ---- the header ---------------------------------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 uint64_t leat_store_header_bytes(uint32_t n_fields)
 {
-    return leat_store_align(LEAT_STORE_HEADER_FIXED + (uint64_t)n_fields * LEAT_STORE_FIELD_BYTES + 8, LEAT_STORE_ALIGN);
+    return leat_store_align(LEAT_STORE_HEADER_FIXED + (uint64_t)n_fields * LEAT_STORE_FIELD_BYTES + 8,
+                            LEAT_STORE_ALIGN);
 }
 
 uint64_t leat_store_header_checksum(const uint8_t *p, uint64_t bytes)
@@ -245,22 +258,25 @@ int leat_store_header_length(const uint8_t *p, uint64_t *bytes, struct leat_erro
         return leat_fail(error, LEAT_E_FORMAT, "this is not a leat file: it does not begin with leat's mark");
     uint32_t version = leat_get_u32(p + 8), features = leat_get_u32(p + 12), n_fields = leat_get_u32(p + 24);
     if (version != LEAT_STORE_VERSION)
-        return leat_fail(error, LEAT_E_FORMAT, "the file has format version %u and this leat reads version %u: use a newer leat", version,
+        return leat_fail(error, LEAT_E_FORMAT,
+                         "the file has format version %u and this leat reads version %u: use a newer leat", version,
                          LEAT_STORE_VERSION);
     if (features & ~LEAT_FEATURE_FORMS)
-        return leat_fail(error, LEAT_E_FORMAT, "the file needs features (0x%x) that this leat does not have: use a newer leat", features);
+        return leat_fail(error, LEAT_E_FORMAT,
+                         "the file needs features (0x%x) that this leat does not have: use a newer leat", features);
     if (n_fields == 0 || n_fields > LEAT_STORE_MAX_FIELDS || leat_get_u64(p + 16) != leat_store_header_bytes(n_fields))
         return leat_fail(error, LEAT_E_CORRUPT, "the header's length is impossible: restore the file or pack it again");
     *bytes = leat_store_header_bytes(n_fields);
     return LEAT_OK;
 }
 
-int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_layout *l, struct leat_store_identity *identity,
-                          struct leat_error *error)
+int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_layout *l,
+                          struct leat_store_identity *identity, struct leat_error *error)
 {
     memset(l, 0, sizeof *l);
     if (leat_hash64(p, bytes - 8) != leat_store_header_checksum(p, bytes))
-        return leat_fail(error, LEAT_E_CORRUPT, "the header's checksum does not fit: restore the file or pack it again");
+        return leat_fail(error, LEAT_E_CORRUPT,
+                         "the header's checksum does not fit: restore the file or pack it again");
     uint32_t n = leat_get_u32(p + 24);
     struct leat_field *fields = leat_new_array(n, sizeof *fields);
     if (!fields)
@@ -269,7 +285,8 @@ int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_la
     for (uint32_t f = 0; f < n; f++) {
         const uint8_t *r = p + LEAT_STORE_HEADER_FIXED + (size_t)f * LEAT_STORE_FIELD_BYTES;
         if (r[63]) {
-            rc = leat_fail(error, LEAT_E_CORRUPT, "the name of field %u has no end: restore the file or pack it again", f);
+            rc = leat_fail(error, LEAT_E_CORRUPT, "the name of field %u has no end: restore the file or pack it again",
+                           f);
             goto out;
         }
         fields[f] = (struct leat_field){.name = (const char *)r,
@@ -283,11 +300,13 @@ int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_la
     }
     rc = leat_store_layout_init(l, fields, n, error);
     if (rc == LEAT_E_INVALID)
-        rc = leat_fail(error, LEAT_E_CORRUPT, "the schema in the header is impossible: %s", error ? error->message : "");
+        rc =
+            leat_fail(error, LEAT_E_CORRUPT, "the schema in the header is impossible: %s", error ? error->message : "");
     if (rc)
         goto out;
     l->features = leat_get_u32(p + 12);
-    *identity = (struct leat_store_identity){leat_get_u64(p + 32), leat_get_u64(p + 40), leat_get_u64(p + 48), leat_get_u64(p + 56)};
+    *identity = (struct leat_store_identity){leat_get_u64(p + 32), leat_get_u64(p + 40), leat_get_u64(p + 48),
+                                             leat_get_u64(p + 56)};
     /* What was read must be what would be written: no byte of the header is free, page sizes included. */
     uint8_t *again = leat_alloc(bytes);
     if (!again) {
@@ -296,7 +315,8 @@ int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_la
     }
     leat_store_header_put(again, l, identity);
     if (memcmp(again, p, bytes))
-        rc = leat_fail(error, LEAT_E_CORRUPT, "the header holds numbers that format version 1 does not allow: pack the file again");
+        rc = leat_fail(error, LEAT_E_CORRUPT,
+                       "the header holds numbers that format version 1 does not allow: pack the file again");
     leat_free(again);
 out:
     leat_free(fields);
@@ -305,7 +325,7 @@ out:
     return rc;
 }
 
-/* ---- groups -------------------------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 void leat_store_group_put(uint8_t p[LEAT_STORE_GROUP_HEADER], const struct leat_store_group *g)
 {
@@ -332,8 +352,8 @@ bool leat_store_group_get(const uint8_t p[LEAT_STORE_GROUP_HEADER], struct leat_
     return !memcmp(p, LEAT_STORE_GROUP_MAGIC, 8) && leat_get_u64(p + 56) == leat_hash64(p, 56);
 }
 
-bool leat_store_group_shape(const struct leat_store_layout *l, uint64_t n_rows, uint64_t payload_bytes, uint64_t directory_bytes,
-                            struct leat_store_shape *shape)
+bool leat_store_group_shape(const struct leat_store_layout *l, uint64_t n_rows, uint64_t payload_bytes,
+                            uint64_t directory_bytes, struct leat_store_shape *shape)
 {
     const uint64_t limit = UINT64_C(1) << 62;
     uint64_t columns, least = LEAT_STORE_GROUP_FACTS + 8 * leat_store_group_pages(l, n_rows, l->n_stored);
@@ -369,7 +389,8 @@ void leat_store_record_put(uint8_t *p, const struct leat_store_record *r, bool i
 
 void leat_store_record_get(const uint8_t *p, struct leat_store_record *r, bool image)
 {
-    *r = (struct leat_store_record){.offset = leat_get_u64(p), .length = leat_get_u64(p + 8), .checksum = leat_get_u64(p + 16)};
+    *r = (struct leat_store_record){
+        .offset = leat_get_u64(p), .length = leat_get_u64(p + 8), .checksum = leat_get_u64(p + 16)};
     if (!image)
         return;
     r->width = leat_get_u32(p + 24);
@@ -381,14 +402,16 @@ void leat_store_record_get(const uint8_t *p, struct leat_store_record *r, bool i
     r->extra = leat_get_u32(p + 36);
 }
 
-bool leat_store_record_fits(const struct leat_store_layout *l, uint64_t unit, const struct leat_store_record *r, uint64_t room)
+bool leat_store_record_fits(const struct leat_store_layout *l, uint64_t unit, const struct leat_store_record *r,
+                            uint64_t room)
 {
-    return r->length <= room && leat_store_rows_length(r) <= room - r->length && r->length % unit == 0 && r->health <= LEAT_HEALTH_BROKEN &&
+    return r->length <= room && leat_store_rows_length(r) <= room - r->length && r->length % unit == 0 &&
+           r->health <= LEAT_HEALTH_BROKEN &&
            r->form <= (l->features & LEAT_FEATURE_FORMS ? LEAT_FORM_RAW : LEAT_FORM_ORIGINAL) &&
            (r->form != LEAT_FORM_RAW || r->length >= LEAT_RAW_HEADER);
 }
 
-/* ---- sections and footer ------------------------------------------------------------------------------------------- */
+/* ---- sections and footer --------------------------------------------------------------------- */
 
 void leat_store_section_put(uint8_t p[LEAT_STORE_SECTION_ENTRY], const struct leat_store_section *s)
 {
@@ -425,8 +448,11 @@ void leat_store_summary_put(uint8_t p[LEAT_STORE_SUMMARY], const struct leat_sto
 
 void leat_store_summary_get(const uint8_t p[LEAT_STORE_SUMMARY], struct leat_store_summary *s)
 {
-    *s = (struct leat_store_summary){
-        leat_get_u64(p), leat_get_u64(p + 8), {leat_get_u64(p + 16), leat_get_u64(p + 24)}, leat_get_u64(p + 32), leat_get_u64(p + 40)};
+    *s = (struct leat_store_summary){leat_get_u64(p),
+                                     leat_get_u64(p + 8),
+                                     {leat_get_u64(p + 16), leat_get_u64(p + 24)},
+                                     leat_get_u64(p + 32),
+                                     leat_get_u64(p + 40)};
 }
 
 void leat_store_forms_put(uint8_t p[LEAT_STORE_FORMS], const struct leat_store_forms *f)
@@ -463,8 +489,9 @@ void leat_store_footer_put(uint8_t p[LEAT_STORE_FOOTER], const struct leat_store
 int leat_store_footer_get(const uint8_t p[LEAT_STORE_FOOTER], struct leat_store_footer *f, struct leat_error *error)
 {
     if (memcmp(p, LEAT_STORE_FOOTER_MAGIC, 8))
-        return leat_fail(error, LEAT_E_UNFINISHED,
-                         "the file has no end: it was cut, or never finished. Copy it again, or pack again with resume");
+        return leat_fail(
+            error, LEAT_E_UNFINISHED,
+            "the file has no end: it was cut, or never finished. Copy it again, or pack again with resume");
     *f = (struct leat_store_footer){.file_bytes = leat_get_u64(p + 8),
                                     .directory_at = leat_get_u64(p + 16),
                                     .directory_bytes = leat_get_u64(p + 24),
@@ -472,9 +499,11 @@ int leat_store_footer_get(const uint8_t p[LEAT_STORE_FOOTER], struct leat_store_
                                     .version = leat_get_u32(p + 40),
                                     .header_checksum = leat_get_u64(p + 48)};
     if (leat_get_u64(p + 56) != leat_hash64(p, 56))
-        return leat_fail(error, LEAT_E_CORRUPT, "the footer's checksum does not fit: restore the file or pack it again");
+        return leat_fail(error, LEAT_E_CORRUPT,
+                         "the footer's checksum does not fit: restore the file or pack it again");
     if (f->version != LEAT_STORE_VERSION || leat_get_u32(p + 44))
-        return leat_fail(error, LEAT_E_FORMAT, "the footer has format version %u and this leat reads version %u: use a newer leat",
+        return leat_fail(error, LEAT_E_FORMAT,
+                         "the footer has format version %u and this leat reads version %u: use a newer leat",
                          f->version, LEAT_STORE_VERSION);
     return LEAT_OK;
 }

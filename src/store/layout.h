@@ -82,7 +82,8 @@ struct leat_store_layout {
 };
 
 /* Checks a schema and computes where everything lies. Errors: INVALID (names the field), NOMEM. */
-int leat_store_layout_init(struct leat_store_layout *layout, const struct leat_field *fields, size_t n_fields, struct leat_error *error);
+int leat_store_layout_init(struct leat_store_layout *layout, const struct leat_field *fields, size_t n_fields,
+                           struct leat_error *error);
 void leat_store_layout_destroy(struct leat_store_layout *layout);
 
 static inline uint64_t leat_store_align(uint64_t n, uint64_t alignment)
@@ -105,12 +106,13 @@ struct leat_store_identity {
     uint64_t options, source, content, shard;
 };
 uint64_t leat_store_header_bytes(uint32_t n_fields);
-void leat_store_header_put(uint8_t *p, const struct leat_store_layout *layout, const struct leat_store_identity *identity);
+void leat_store_header_put(uint8_t *p, const struct leat_store_layout *layout,
+                           const struct leat_store_identity *identity);
 /* How long the header is, from its first LEAT_STORE_HEADER_FIXED bytes. FORMAT, CORRUPT. */
 int leat_store_header_length(const uint8_t *p, uint64_t *bytes, struct leat_error *error);
 /* `bytes` is what leat_store_header_length gave. FORMAT, CORRUPT, NOMEM. */
-int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_layout *layout, struct leat_store_identity *identity,
-                          struct leat_error *error);
+int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_layout *layout,
+                          struct leat_store_identity *identity, struct leat_error *error);
 /* The checksum that a header ends with. */
 uint64_t leat_store_header_checksum(const uint8_t *p, uint64_t bytes);
 
@@ -129,8 +131,8 @@ struct leat_store_shape {
     uint64_t columns_at, directory_at, bytes;
 };
 /* False if the numbers are impossible. */
-bool leat_store_group_shape(const struct leat_store_layout *layout, uint64_t n_rows, uint64_t payload_bytes, uint64_t directory_bytes,
-                            struct leat_store_shape *shape);
+bool leat_store_group_shape(const struct leat_store_layout *layout, uint64_t n_rows, uint64_t payload_bytes,
+                            uint64_t directory_bytes, struct leat_store_shape *shape);
 
 /* An entry of the group index, as it stands in the file. */
 struct leat_store_entry {
@@ -148,13 +150,15 @@ struct leat_store_record {
     uint32_t width, height; /* images only, from here on */
     uint8_t channels, image_kind, health;
     uint8_t form;   /* enum leat_image_form */
-    uint32_t extra; /* ORIGINAL: bytes of the row index that lies right behind the photo; else bytes of the photo as it came */
+    uint32_t extra; /* ORIGINAL: bytes of the row index that lies right behind the photo; else bytes of the photo as it
+                       came */
 };
 enum { LEAT_STORE_RECORD = 24, LEAT_STORE_IMAGE_RECORD = 40 };
 void leat_store_record_put(uint8_t *p, const struct leat_store_record *record, bool image);
 void leat_store_record_get(const uint8_t *p, struct leat_store_record *record, bool image);
 /* Whether a record's payload, and the row index behind it, lie in `room` bytes, and its other numbers are possible. */
-bool leat_store_record_fits(const struct leat_store_layout *layout, uint64_t unit, const struct leat_store_record *record, uint64_t room);
+bool leat_store_record_fits(const struct leat_store_layout *layout, uint64_t unit,
+                            const struct leat_store_record *record, uint64_t room);
 static inline uint32_t leat_store_rows_length(const struct leat_store_record *record)
 {
     return record->form ? 0 : record->extra;
@@ -190,6 +194,7 @@ struct leat_store_footer {
 };
 void leat_store_footer_put(uint8_t p[LEAT_STORE_FOOTER], const struct leat_store_footer *footer);
 /* LEAT_E_UNFINISHED: no footer stands there; CORRUPT, FORMAT. */
-int leat_store_footer_get(const uint8_t p[LEAT_STORE_FOOTER], struct leat_store_footer *footer, struct leat_error *error);
+int leat_store_footer_get(const uint8_t p[LEAT_STORE_FOOTER], struct leat_store_footer *footer,
+                          struct leat_error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Manifests are written by hand (fixed text, fixed order, so that equal data give equal bytes) and read by jansson, after
- * the checksum has shown that the text is the one that was written.
+ * Manifests are written by hand (fixed text, fixed order, so that equal data give equal bytes) and read by jansson,
+ * after the checksum has shown that the text is the one that was written.
  */
 #include "store/manifest.h"
 
@@ -35,7 +35,7 @@ void leat_manifest_destroy(struct leat_manifest *m)
     memset(m, 0, sizeof *m);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static bool add_text(struct leat_growing *g, const char *text)
 {
@@ -84,7 +84,7 @@ int leat_manifest_text(const struct leat_manifest *m, char **text, size_t *lengt
     return LEAT_OK;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool read_hex(const json_t *value, uint64_t *out)
 {
@@ -114,10 +114,12 @@ static int read_shard(const json_t *object, struct leat_manifest_shard *s, struc
     const char *file = json_string_value(json_object_get(object, "file"));
     const json_t *sums = json_object_get(object, "sums");
     if (!name_is_local(file))
-        return leat_fail(error, LEAT_E_CORRUPT, "the manifest names '%.100s': a shard is a file in the manifest's own folder",
+        return leat_fail(error, LEAT_E_CORRUPT,
+                         "the manifest names '%.100s': a shard is a file in the manifest's own folder",
                          file ? file : "");
-    if (!read_number(json_object_get(object, "count"), &s->count) || !read_number(json_object_get(object, "bytes"), &s->bytes) ||
-        json_array_size(sums) != 2 || !read_hex(json_array_get(sums, 0), &s->sums[0]) || !read_hex(json_array_get(sums, 1), &s->sums[1]) ||
+    if (!read_number(json_object_get(object, "count"), &s->count) ||
+        !read_number(json_object_get(object, "bytes"), &s->bytes) || json_array_size(sums) != 2 ||
+        !read_hex(json_array_get(sums, 0), &s->sums[0]) || !read_hex(json_array_get(sums, 1), &s->sums[1]) ||
         !read_hex(json_object_get(object, "footer"), &s->footer))
         return leat_fail(error, LEAT_E_CORRUPT, "the manifest's entry of shard '%s' lacks a number", file);
     s->file = leat_strdup(file);
@@ -128,7 +130,8 @@ static int read_root(const json_t *root, struct leat_manifest *m, struct leat_er
 {
     const json_t *shards = json_object_get(root, "shards"), *version = json_object_get(root, "version");
     if (!json_is_integer(version) || json_integer_value(version) != 1)
-        return leat_fail(error, LEAT_E_FORMAT, "the manifest has a version that this leat does not know: use a newer leat");
+        return leat_fail(error, LEAT_E_FORMAT,
+                         "the manifest has a version that this leat does not know: use a newer leat");
     if (!json_is_array(shards) || json_array_size(shards) == 0)
         return leat_fail(error, LEAT_E_CORRUPT, "the manifest names no shards");
     m->n_shards = json_array_size(shards);
@@ -157,11 +160,13 @@ int leat_manifest_parse(const char *text, size_t length, struct leat_manifest *m
              length >= TAIL_BYTES ? leat_hash64(text, length - TAIL_BYTES) : 0);
     if (length < TAIL_BYTES || memcmp(text + length - TAIL_BYTES, expected, TAIL_BYTES))
         return leat_fail(error, LEAT_E_CORRUPT,
-                         "the manifest was cut or altered: its checksum does not fit. Restore it, or pack again; to join other files open "
+                         "the manifest was cut or altered: its checksum does not fit. Restore it, or pack again; to "
+                         "join other files open "
                          "a list of them");
     json_error_t where;
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &where);
-    int rc = root ? read_root(root, m, error) : leat_fail(error, LEAT_E_CORRUPT, "the manifest is not JSON: %s", where.text);
+    int rc =
+        root ? read_root(root, m, error) : leat_fail(error, LEAT_E_CORRUPT, "the manifest is not JSON: %s", where.text);
     json_decref(root);
     if (rc)
         leat_manifest_destroy(m);
@@ -181,7 +186,8 @@ int leat_manifest_read(const char *path, struct leat_manifest *m, struct leat_er
         goto out;
     }
     text = leat_alloc(file->size);
-    rc = text ? leat_io_read(file, 0, file->size, text, error) : leat_fail(error, LEAT_E_NOMEM, "no memory for a manifest");
+    rc = text ? leat_io_read(file, 0, file->size, text, error)
+              : leat_fail(error, LEAT_E_NOMEM, "no memory for a manifest");
     if (!rc)
         rc = leat_manifest_parse(text, file->size, m, error);
 out:
@@ -204,14 +210,16 @@ char *leat_manifest_shard_path(const char *manifest_path, const char *file)
     return path;
 }
 
-int leat_manifest_check_shard(const struct leat_manifest_shard *s, const struct leat_source *source, struct leat_error *error)
+int leat_manifest_check_shard(const struct leat_manifest_shard *s, const struct leat_source *source,
+                              struct leat_error *error)
 {
     uint64_t bytes, footer;
     leat_store_file_facts(source, &bytes, &footer);
     if (s->count == source->count && s->bytes == bytes && s->footer == footer && s->sums[0] == source->fingerprint[0] &&
         s->sums[1] == source->fingerprint[1])
         return LEAT_OK;
-    int rc = leat_fail(error, LEAT_E_CHANGED, "this shard is not the one that its manifest means: pack again, or restore both together");
+    int rc = leat_fail(error, LEAT_E_CHANGED,
+                       "this shard is not the one that its manifest means: pack again, or restore both together");
     leat_error_at_file(error, source->path, LEAT_NO_OFFSET);
     return rc;
 }

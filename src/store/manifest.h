@@ -4,7 +4,8 @@
  *
  *     {"format": "leat-manifest", "version": 1,
  *      "shards": [
- *       {"file": "photos.00000.leat", "count": 512, "bytes": 1048576, "sums": ["0123456789abcdef", "..."], "footer": "..."}
+ *       {"file": "photos.00000.leat", "count": 512, "bytes": 1048576, "sums": ["0123456789abcdef", "..."], "footer":
+ * "..."}
  *      ],
  *      "checksum": "0123456789abcdef"}
  *
@@ -45,7 +46,9 @@ int leat_manifest_text(const struct leat_manifest *manifest, char **text, size_t
 
 /* The path of a shard; ended with leat_free, NULL: memory is out. */
 char *leat_manifest_shard_path(const char *manifest_path, const char *file);
-/* Whether an opened file (a source of leat_format_native) is the shard that the manifest means. LEAT_E_CHANGED if not. */
-int leat_manifest_check_shard(const struct leat_manifest_shard *shard, const struct leat_source *source, struct leat_error *error);
+/* Whether an opened file (a source of leat_format_native) is the shard that the manifest means. LEAT_E_CHANGED if
+ * not. */
+int leat_manifest_check_shard(const struct leat_manifest_shard *shard, const struct leat_source *source,
+                              struct leat_error *error);
 
 #endif

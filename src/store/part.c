@@ -46,9 +46,10 @@ int leat_part_write(int fd, const char *path, const void *data, size_t bytes, ui
             continue;
         if (n <= 0) {
             bool full = n == 0 || errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-            int rc = leat_fail_errno(error, LEAT_E_IO, "writing failed at byte %" PRIu64 "%s", offset + done,
-                                     full ? ": make room on the disk, then start again with resume to go on from what is whole"
-                                          : ": mend the cause, then start again with resume to go on from what is whole");
+            int rc = leat_fail_errno(
+                error, LEAT_E_IO, "writing failed at byte %" PRIu64 "%s", offset + done,
+                full ? ": make room on the disk, then start again with resume to go on from what is whole"
+                     : ": mend the cause, then start again with resume to go on from what is whole");
             leat_error_at_file(error, path, (int64_t)(offset + done));
             return rc;
         }
@@ -87,8 +88,9 @@ static int lock_file(const char *path, int *fd, struct leat_error *error)
         if (flock(*fd, LOCK_EX | LOCK_NB)) {
             if (errno == EINTR)
                 continue;
-            return errno == EWOULDBLOCK ? leat_fail(error, LEAT_E_BUSY, "another process writes this target: wait for it or stop it")
-                                        : leat_fail_errno(error, LEAT_E_IO, "cannot lock the file");
+            return errno == EWOULDBLOCK
+                       ? leat_fail(error, LEAT_E_BUSY, "another process writes this target: wait for it or stop it")
+                       : leat_fail_errno(error, LEAT_E_IO, "cannot lock the file");
         }
         if (!fstat(*fd, &ours) && !stat(path, &there) && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev)
             return LEAT_OK;
@@ -165,7 +167,8 @@ int leat_part_start(struct leat_part *part, const uint8_t *header, uint64_t head
 }
 
 /* The forms of a group's photos, from its columns. */
-static void count_forms(struct leat_store_forms *forms, const struct leat_store_layout *l, const uint8_t *columns, uint64_t n_rows)
+static void count_forms(struct leat_store_forms *forms, const struct leat_store_layout *l, const uint8_t *columns,
+                        uint64_t n_rows)
 {
     for (uint32_t f = 0; f < l->n_stored; f++)
         for (uint64_t row = 0; row < n_rows && l->fields[f].kind == LEAT_KIND_IMAGE; row++) {
@@ -177,8 +180,8 @@ static void count_forms(struct leat_store_forms *forms, const struct leat_store_
         }
 }
 
-int leat_part_count(struct leat_part *part, const struct leat_store_layout *layout, const uint8_t *group, uint64_t offset,
-                    struct leat_error *error)
+int leat_part_count(struct leat_part *part, const struct leat_store_layout *layout, const uint8_t *group,
+                    uint64_t offset, struct leat_error *error)
 {
     struct leat_store_group g;
     struct leat_store_shape shape;
@@ -209,18 +212,18 @@ int leat_part_count(struct leat_part *part, const struct leat_store_layout *layo
 int leat_part_append(struct leat_part *part, const uint8_t *group, size_t bytes, struct leat_error *error)
 {
     const int rc = leat_part_write(part->fd, part->partial, group, bytes, part->bytes, error);
-    /* The disk begins now, while further groups are made: the sync at the end, which alone says that all is there, then waits for little.
-     */
+    /* The disk begins now, while further groups are made: the sync at the end, which alone says that all is there, then
+     * waits for little. */
     if (!rc)
         (void)sync_file_range(part->fd, (off_t)part->bytes, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
     return rc;
 }
 
-/* ---- the end of a file --------------------------------------------------------------------------------------------- */
+/* ---- the end of a file ----------------------------------------------------------------------- */
 
 /* Adds a section to `tail`, whose first byte stands at part->bytes, and its entry to `directory`. */
-static bool add_section(const struct leat_part *part, struct leat_growing *tail, struct leat_growing *directory, uint32_t type,
-                        uint16_t flags, const void *data, uint64_t length)
+static bool add_section(const struct leat_part *part, struct leat_growing *tail, struct leat_growing *directory,
+                        uint32_t type, uint16_t flags, const void *data, uint64_t length)
 {
     if (!leat_growing_align(tail, LEAT_STORE_ALIGN))
         return false;
@@ -249,16 +252,20 @@ static bool pack_classes(struct leat_growing *out, const char *const *classes, s
     return ok;
 }
 
-static bool build_tail(struct leat_part *part, struct leat_growing *tail, struct leat_growing *directory, struct leat_growing *scratch,
-                       const struct leat_store_forms *forms, const char *const *classes, size_t n_classes, const char *metadata)
+static bool build_tail(struct leat_part *part, struct leat_growing *tail, struct leat_growing *directory,
+                       struct leat_growing *scratch, const struct leat_store_forms *forms, const char *const *classes,
+                       size_t n_classes, const char *metadata)
 {
     uint8_t summary[LEAT_STORE_SUMMARY];
     leat_store_summary_put(summary, &part->summary);
-    bool ok = pack_classes(scratch, classes, n_classes) &&
-              add_section(part, tail, directory, LEAT_SECTION_CLASSES, LEAT_SECTION_REQUIRED, scratch->data, scratch->length) &&
-              add_section(part, tail, directory, LEAT_SECTION_METADATA, LEAT_SECTION_REQUIRED, metadata, strlen(metadata)) &&
-              add_section(part, tail, directory, LEAT_SECTION_GROUPS, LEAT_SECTION_REQUIRED, part->entries.data, part->entries.length) &&
-              add_section(part, tail, directory, LEAT_SECTION_SUMMARY, LEAT_SECTION_REQUIRED, summary, sizeof summary);
+    bool ok =
+        pack_classes(scratch, classes, n_classes) &&
+        add_section(part, tail, directory, LEAT_SECTION_CLASSES, LEAT_SECTION_REQUIRED, scratch->data,
+                    scratch->length) &&
+        add_section(part, tail, directory, LEAT_SECTION_METADATA, LEAT_SECTION_REQUIRED, metadata, strlen(metadata)) &&
+        add_section(part, tail, directory, LEAT_SECTION_GROUPS, LEAT_SECTION_REQUIRED, part->entries.data,
+                    part->entries.length) &&
+        add_section(part, tail, directory, LEAT_SECTION_SUMMARY, LEAT_SECTION_REQUIRED, summary, sizeof summary);
     if (ok && forms) {
         uint8_t counted[LEAT_STORE_FORMS];
         leat_store_forms_put(counted, forms);
@@ -270,7 +277,8 @@ static bool build_tail(struct leat_part *part, struct leat_growing *tail, struct
                                        .directory_checksum = leat_hash64(directory->data, directory->length),
                                        .header_checksum = part->header_checksum,
                                        .version = LEAT_STORE_VERSION};
-    ok = ok && leat_growing_append(tail, directory->data, directory->length) && leat_growing_align(tail, LEAT_STORE_ALIGN);
+    ok = ok && leat_growing_append(tail, directory->data, directory->length) &&
+         leat_growing_align(tail, LEAT_STORE_ALIGN);
     uint8_t *end = ok ? leat_growing_extend(tail, LEAT_STORE_FOOTER) : NULL;
     if (!end)
         return false;
@@ -280,19 +288,20 @@ static bool build_tail(struct leat_part *part, struct leat_growing *tail, struct
     return true;
 }
 
-int leat_part_end(struct leat_part *part, const struct leat_store_layout *layout, const char *const *classes, size_t n_classes,
-                  const char *metadata, struct leat_error *error)
+int leat_part_end(struct leat_part *part, const struct leat_store_layout *layout, const char *const *classes,
+                  size_t n_classes, const char *metadata, struct leat_error *error)
 {
     struct leat_growing tail = {0}, directory = {0}, scratch = {0};
-    int rc = build_tail(part, &tail, &directory, &scratch, layout->features & LEAT_FEATURE_FORMS ? &part->forms : NULL, classes, n_classes,
-                        metadata)
+    int rc = build_tail(part, &tail, &directory, &scratch, layout->features & LEAT_FEATURE_FORMS ? &part->forms : NULL,
+                        classes, n_classes, metadata)
                  ? leat_part_write(part->fd, part->partial, tail.data, tail.length, part->bytes, error)
                  : leat_fail(error, LEAT_E_NOMEM, "no memory for the index of the file");
     if (rc)
         goto out;
     part->bytes += tail.length;
     if (leat_store_calls.truncate(part->fd, (off_t)part->bytes) || leat_store_calls.sync(part->fd)) {
-        rc = leat_fail_errno(error, LEAT_E_IO, "the disk did not take the file: check it, then start again with resume");
+        rc =
+            leat_fail_errno(error, LEAT_E_IO, "the disk did not take the file: check it, then start again with resume");
         leat_error_at_file(error, part->partial, LEAT_NO_OFFSET);
     }
 out:
@@ -306,8 +315,10 @@ int leat_part_publish(const char *partial, const char *path, bool replace, struc
 {
     if (!leat_store_calls.rename(partial, path, replace))
         return LEAT_OK;
-    int rc = errno == EEXIST ? leat_fail(error, LEAT_E_EXISTS, "the target appeared while it was written: remove it or ask to overwrite")
-                             : leat_fail_errno(error, LEAT_E_IO, "the finished file could not be renamed: start again with resume");
+    int rc =
+        errno == EEXIST
+            ? leat_fail(error, LEAT_E_EXISTS, "the target appeared while it was written: remove it or ask to overwrite")
+            : leat_fail_errno(error, LEAT_E_IO, "the finished file could not be renamed: start again with resume");
     leat_error_at_file(error, path, LEAT_NO_OFFSET);
     return rc;
 }

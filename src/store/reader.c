@@ -16,8 +16,8 @@
 #include "base/hash.h"
 #include "store/text.h"
 
-/* Columns of less than this are mapped from the first value on; larger ones once a sixteenth of the values were read, or
- * so many that reading them took a tenth of a second. */
+/* Columns of less than this are mapped from the first value on; larger ones once a sixteenth of the values were read,
+ * or so many that reading them took a tenth of a second. */
 #define COLD_COLUMNS (UINT64_C(16) << 20)
 #define COLD_VALUES (UINT64_C(128) << 10)
 
@@ -34,8 +34,8 @@ static int no_memory(struct leat_error *error, uint64_t bytes)
 }
 
 /* Reads [offset, offset + length) into new memory and checks it. */
-static int read_checked(struct leat_store_source *s, uint64_t offset, uint64_t length, uint64_t checksum, const char *what, void **out,
-                        struct leat_error *error)
+static int read_checked(struct leat_store_source *s, uint64_t offset, uint64_t length, uint64_t checksum,
+                        const char *what, void **out, struct leat_error *error)
 {
     *out = leat_alloc(length + 1);
     if (!*out)
@@ -55,7 +55,7 @@ static int read_checked(struct leat_store_source *s, uint64_t offset, uint64_t l
     return LEAT_OK;
 }
 
-/* ---- the header ---------------------------------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static bool named_leat(const char *path)
 {
@@ -72,8 +72,8 @@ static bool ends_as_leat(struct leat_io_file *file)
            !leat_store_footer_get(bytes, &footer, NULL) && footer.file_bytes == file->size;
 }
 
-/* A header that is of another format or version is a damaged one where the rest of the file, or for its first bytes its name,
- * says so: restoring it helps, and looking for another program or a newer leat does not. */
+/* A header that is of another format or version is a damaged one where the rest of the file, or for its first bytes its
+ * name, says so: restoring it helps, and looking for another program or a newer leat does not. */
 static bool header_is_damaged(struct leat_store_source *s, const uint8_t fixed[LEAT_STORE_HEADER_FIXED])
 {
     if (memcmp(fixed, LEAT_STORE_MAGIC, 8))
@@ -81,7 +81,8 @@ static bool header_is_damaged(struct leat_store_source *s, const uint8_t fixed[L
     uint64_t bytes = leat_get_u64(fixed + 16);
     if (!ends_as_leat(s->file))
         return false;
-    uint8_t *header = bytes >= LEAT_STORE_HEADER_FIXED && bytes <= leat_store_header_bytes(LEAT_STORE_MAX_FIELDS) && bytes <= s->file->size
+    uint8_t *header = bytes >= LEAT_STORE_HEADER_FIXED && bytes <= leat_store_header_bytes(LEAT_STORE_MAX_FIELDS) &&
+                              bytes <= s->file->size
                           ? leat_alloc(bytes)
                           : NULL;
     bool whole = header && !leat_io_read(s->file, 0, bytes, header, NULL) &&
@@ -95,12 +96,14 @@ static int read_header(struct leat_store_source *s, struct leat_error *error)
     uint8_t fixed[LEAT_STORE_HEADER_FIXED], *header = NULL;
     uint64_t bytes = 0;
     if (s->file->size < LEAT_STORE_HEADER_FIXED)
-        return leat_fail(error, LEAT_E_CORRUPT, "the file is too short for a leat file (%" PRIu64 " bytes): copy it again", s->file->size);
+        return leat_fail(error, LEAT_E_CORRUPT,
+                         "the file is too short for a leat file (%" PRIu64 " bytes): copy it again", s->file->size);
     int rc = leat_io_read(s->file, 0, sizeof fixed, fixed, error);
     if (!rc)
         rc = leat_store_header_length(fixed, &bytes, error);
     if (rc == LEAT_E_FORMAT && header_is_damaged(s, fixed))
-        rc = corrupt(error, 0, "the first bytes are not those of a leat file, though its name or its end is: they are damaged");
+        rc = corrupt(error, 0,
+                     "the first bytes are not those of a leat file, though its name or its end is: they are damaged");
     if (rc)
         return rc;
     if (bytes > s->file->size)
@@ -116,15 +119,16 @@ static int read_header(struct leat_store_source *s, struct leat_error *error)
     return rc;
 }
 
-/* ---- sections ------------------------------------------------------------------------------------------------------ */
+/* ---- sections -------------------------------------------------------------------------------- */
 
 static int read_footer(struct leat_store_source *s, struct leat_store_footer *footer, struct leat_error *error)
 {
     uint8_t bytes[LEAT_STORE_FOOTER], last[8];
     uint64_t size = s->file->size;
     if (size < s->header_bytes + LEAT_STORE_FOOTER)
-        return leat_fail(error, LEAT_E_UNFINISHED,
-                         "the file has no end: it was cut, or never finished. Copy it again, or pack again with resume");
+        return leat_fail(
+            error, LEAT_E_UNFINISHED,
+            "the file has no end: it was cut, or never finished. Copy it again, or pack again with resume");
     int rc = leat_io_read(s->file, size - sizeof bytes, sizeof bytes, bytes, error);
     if (!rc)
         rc = leat_store_footer_get(bytes, footer, error);
@@ -138,8 +142,9 @@ static int read_footer(struct leat_store_source *s, struct leat_store_footer *fo
     if (footer->header_checksum != leat_get_u64(last))
         return corrupt(error, 0, "header and footer are not of one file");
     uint64_t room = size - LEAT_STORE_FOOTER;
-    if (footer->directory_at < s->header_bytes || footer->directory_at > room || footer->directory_bytes > room - footer->directory_at ||
-        footer->directory_at % LEAT_STORE_ALIGN || footer->directory_bytes % LEAT_STORE_SECTION_ENTRY || footer->directory_bytes == 0 ||
+    if (footer->directory_at < s->header_bytes || footer->directory_at > room ||
+        footer->directory_bytes > room - footer->directory_at || footer->directory_at % LEAT_STORE_ALIGN ||
+        footer->directory_bytes % LEAT_STORE_SECTION_ENTRY || footer->directory_bytes == 0 ||
         leat_store_align(footer->directory_at + footer->directory_bytes, LEAT_STORE_ALIGN) != room)
         return corrupt(error, size - LEAT_STORE_FOOTER, "the footer points to an impossible place");
     s->directory_at = footer->directory_at;
@@ -150,8 +155,8 @@ static int read_footer(struct leat_store_source *s, struct leat_store_footer *fo
 static int read_directory(struct leat_store_source *s, const struct leat_store_footer *footer, struct leat_error *error)
 {
     void *bytes;
-    int rc =
-        read_checked(s, footer->directory_at, footer->directory_bytes, footer->directory_checksum, "the section directory", &bytes, error);
+    int rc = read_checked(s, footer->directory_at, footer->directory_bytes, footer->directory_checksum,
+                          "the section directory", &bytes, error);
     if (rc)
         return rc;
     uint64_t n = footer->directory_bytes / LEAT_STORE_SECTION_ENTRY, end = 0;
@@ -166,14 +171,17 @@ static int read_directory(struct leat_store_source *s, const struct leat_store_f
         const uint8_t *entry = (const uint8_t *)bytes + i * LEAT_STORE_SECTION_ENTRY;
         leat_store_section_get(entry, x);
         bool known = x->type >= LEAT_SECTION_CLASSES && x->type <= LEAT_SECTION_SUMMARY;
-        if (x->align_log2 < 6 || x->align_log2 > 16 || x->offset > footer->directory_at || x->length > footer->directory_at - x->offset ||
-            x->offset < s->header_bytes || x->offset % (UINT64_C(1) << x->align_log2) || leat_get_u64(entry + 32))
-            rc = corrupt(error, footer->directory_at + i * LEAT_STORE_SECTION_ENTRY, "the section directory holds impossible numbers");
+        if (x->align_log2 < 6 || x->align_log2 > 16 || x->offset > footer->directory_at ||
+            x->length > footer->directory_at - x->offset || x->offset < s->header_bytes ||
+            x->offset % (UINT64_C(1) << x->align_log2) || leat_get_u64(entry + 32))
+            rc = corrupt(error, footer->directory_at + i * LEAT_STORE_SECTION_ENTRY,
+                         "the section directory holds impossible numbers");
         else if (i && x->offset != leat_store_align(end, UINT64_C(1) << x->align_log2))
             rc = corrupt(error, x->offset, "the sections do not follow each other");
         else if ((!known || x->codec) && x->flags & LEAT_SECTION_REQUIRED)
             rc = leat_fail(error, LEAT_E_FORMAT,
-                           "the file has a section of type %u, codec %u, that this leat cannot read and must not ignore: use a newer leat",
+                           "the file has a section of type %u, codec %u, that this leat cannot read and must not "
+                           "ignore: use a newer leat",
                            x->type, x->codec);
         end = x->offset + x->length;
     }
@@ -220,7 +228,8 @@ static int read_classes(struct leat_store_source *s, struct leat_error *error)
     for (uint64_t i = 0; i < n; i++) {
         uint64_t bytes_left = length - at, name = bytes_left >= 5 ? leat_get_u32(s->classes_bytes + at) : UINT64_MAX;
         const char *text = (const char *)s->classes_bytes + at + 4;
-        if (name > bytes_left - 5 || bytes_left < 5 || text[name] || memchr(text, 0, name) || leat_utf8_check(text, name) != name)
+        if (name > bytes_left - 5 || bytes_left < 5 || text[name] || memchr(text, 0, name) ||
+            leat_utf8_check(text, name) != name)
             return corrupt(error, s->sections_at, "the list of classes is impossible");
         s->classes[i] = text;
         at += 5 + name;
@@ -246,7 +255,7 @@ static int read_metadata(struct leat_store_source *s, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* ---- groups -------------------------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 /* Groups follow each other from the header to the first section, and so do their rows. */
 static int check_groups(struct leat_store_source *s, struct leat_error *error)
@@ -327,7 +336,8 @@ static int read_forms(struct leat_store_source *s, struct leat_error *error)
     }
     bool there = false;
     for (uint32_t i = 0; i < s->n_sections; i++)
-        there |= s->sections[i].type == LEAT_SECTION_FORMS && !s->sections[i].codec && s->sections[i].length == LEAT_STORE_FORMS;
+        there |= s->sections[i].type == LEAT_SECTION_FORMS && !s->sections[i].codec &&
+                 s->sections[i].length == LEAT_STORE_FORMS;
     if (!there)
         return LEAT_OK;
     int rc = read_section(s, LEAT_SECTION_FORMS, "the count of forms", &bytes, &length, error);
@@ -352,13 +362,14 @@ static int make_bits(struct leat_store_source *s, struct leat_error *error)
     s->payloads_good = leat_new_array(n, sizeof *s->payloads_good);
     s->learnt[0] = leat_new_array(n, sizeof *s->learnt[0]);
     s->learnt[1] = leat_new_array(n, sizeof *s->learnt[1]);
-    bool ok = s->pages_good && s->payloads_good && s->learnt[0] && s->learnt[1] && bits_init(&s->groups_good, s->n_groups);
+    bool ok =
+        s->pages_good && s->payloads_good && s->learnt[0] && s->learnt[1] && bits_init(&s->groups_good, s->n_groups);
     for (uint32_t f = 0; f < n && ok; f++)
         ok = bits_init(&s->pages_good[f], (s->summary.count >> s->layout.info[f].page_shift) + s->n_groups + 1);
     return ok ? LEAT_OK : no_memory(error, s->summary.count / 8);
 }
 
-/* ---- the source ---------------------------------------------------------------------------------------------------- */
+/* ---- the source ------------------------------------------------------------------------------ */
 
 /* By its name or end, too: then opening it says that it is damaged. */
 static bool recognise(const char *path, bool folder, const uint8_t *head, size_t n)
@@ -413,7 +424,8 @@ static int name_cut(const struct leat_store_source *s, int rc, struct leat_error
     size_t n = strlen(s->path);
     if (rc != LEAT_E_UNFINISHED || (n > 8 && !strcmp(s->path + n - 8, ".partial")))
         return rc;
-    return leat_fail(error, LEAT_E_CORRUPT, "the file has no end at its %" PRIu64 " bytes: it was cut. Copy it again", s->file->size);
+    return leat_fail(error, LEAT_E_CORRUPT, "the file has no end at its %" PRIu64 " bytes: it was cut. Copy it again",
+                     s->file->size);
 }
 
 static int fill(struct leat_store_source *s, struct leat_error *error)
@@ -438,7 +450,9 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
         return rc;
     s->map = leat_io_map(s->file, error);
     if (!s->map)
-        return error && error->code ? error->code : leat_fail(error, LEAT_E_UNSUPPORTED, "the file cannot be mapped into memory here");
+        return error && error->code
+                   ? error->code
+                   : leat_fail(error, LEAT_E_UNSUPPORTED, "the file cannot be mapped into memory here");
     if (!(s->storage = leat_alloc(s->layout.n_fields)))
         return no_memory(error, s->layout.n_fields);
     for (uint32_t f = 0; f < s->layout.n_fields; f++)
@@ -458,7 +472,8 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
     return LEAT_OK;
 }
 
-int leat_store_open(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error)
+int leat_store_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                    struct leat_error *error)
 {
     struct leat_error unused;
     *out = NULL;
@@ -492,7 +507,8 @@ static int file_of(struct leat_source *source, uint64_t file, struct leat_io_fil
 static int about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
 {
     const struct leat_store_source *s = (const struct leat_store_source *)source;
-    *out = (struct leat_source_about){.version = LEAT_STORE_VERSION, .bytes = s->file->size, .broken = s->summary.broken};
+    *out =
+        (struct leat_source_about){.version = LEAT_STORE_VERSION, .bytes = s->file->size, .broken = s->summary.broken};
     for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++) {
         out->photos[form] = s->forms.photos[form];
         out->photo_bytes[form] = s->forms.bytes[form];
@@ -508,7 +524,8 @@ void leat_store_file_facts(const struct leat_source *source, uint64_t *bytes, ui
     *footer_checksum = s->footer_checksum;
 }
 
-void leat_store_group_of(const struct leat_store_source *s, uint64_t group, struct leat_store_group *header, struct leat_store_shape *shape)
+void leat_store_group_of(const struct leat_store_source *s, uint64_t group, struct leat_store_group *header,
+                         struct leat_store_shape *shape)
 {
     const struct leat_store_entry *e = &s->groups[group];
     *header = (struct leat_store_group){.first_row = e->first_row,

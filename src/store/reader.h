@@ -36,8 +36,8 @@ struct leat_store_source {
     uint64_t n_groups;
     unsigned hint_shift;
 
-    /* What this process has verified. Pages have the number (first_row of the group >> page_shift) + group + page in the
-     * group, which is unique in a column and needs no table. */
+    /* What this process has verified. Pages have the number (first_row of the group >> page_shift) + group + page in
+     * the group, which is unique in a column and needs no table. */
     struct leat_bits groups_good;
     struct leat_bits *pages_good;               /* per stored field */
     _Atomic(struct leat_bits *) *payloads_good; /* per stored field, made at the first mark */
@@ -50,7 +50,8 @@ struct leat_store_source {
     const char **classes;
 };
 
-int leat_store_open(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error);
+int leat_store_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                    struct leat_error *error);
 
 /* The size of the file and its footer's checksum. */
 void leat_store_file_facts(const struct leat_source *source, uint64_t *bytes, uint64_t *footer_checksum);
@@ -60,13 +61,14 @@ void leat_store_group_of(const struct leat_store_source *source, uint64_t group,
                          struct leat_store_shape *shape);
 
 /* Rows, extents and marks: access.c. */
-int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold, const void **rows,
-                    size_t *failed, struct leat_error *error);
-int leat_store_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents,
-                       size_t *failed, struct leat_error *error);
+int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
+                    const void **rows, size_t *failed, struct leat_error *error);
+int leat_store_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
+                       struct leat_extent *extents, size_t *failed, struct leat_error *error);
 void leat_store_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
 int leat_store_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error);
 /* Every byte: verify.c. */
-int leat_store_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id, struct leat_error *error);
+int leat_store_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
+                      struct leat_error *error);
 
 #endif

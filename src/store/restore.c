@@ -1,7 +1,8 @@
 /*
- * A checksum says that a fast photo is what was written. What was made of it on the way there (by another program, an older version, a
- * machine whose memory erred between the trial and the checksum) only the way back says: the file that it was made from is coded again
- * and compared with the checksum of that file, which the fast form carries; and then with what the form says of it to who decodes.
+ * A checksum says that a fast photo is what was written. What was made of it on the way there (by another program, an
+ * older version, a machine whose memory erred between the trial and the checksum) only the way back says: the file that
+ * it was made from is coded again and compared with the checksum of that file, which the fast form carries; and then
+ * with what the form says of it to who decodes.
  */
 #include "store/restore.h"
 
@@ -44,7 +45,8 @@ static int take_payload(struct leat_growing *buffer, const struct leat_store_lay
     if (rc)
         return rc;
     const bool whole = leat_hash64(buffer->data, r->length) == r->checksum &&
-                       !leat_jpeg_fast_original(buffer->data, r->length, &original, NULL) && original.length == r->extra;
+                       !leat_jpeg_fast_original(buffer->data, r->length, &original, NULL) &&
+                       original.length == r->extra;
     return whole ? LEAT_OK : LEAT_E_END;
 }
 
@@ -71,8 +73,8 @@ static int restore_photo(struct leat_growing *buffer, const struct leat_store_la
 }
 
 int leat_store_restore_photos(struct leat_growing *buffer, const struct leat_store_layout *l, const uint8_t *p,
-                              const struct leat_store_group *g, const struct leat_store_shape *shape, struct leat_store_faults *faults,
-                              struct leat_error *error)
+                              const struct leat_store_group *g, const struct leat_store_shape *shape,
+                              struct leat_store_faults *faults, struct leat_error *error)
 {
     int rc = LEAT_OK;
     for (uint64_t row = 0; row < g->n_rows && (l->features & LEAT_FEATURE_FORMS); row++)

@@ -41,7 +41,7 @@ static char *shard_path(const char *path, size_t number)
     return out;
 }
 
-/* ---- resume -------------------------------------------------------------------------------------------------------- */
+/* ---- resume ---------------------------------------------------------------------------------- */
 
 static int read_all(int fd, void *to, uint64_t length, uint64_t offset, struct leat_error *error)
 {
@@ -53,15 +53,17 @@ static int read_all(int fd, void *to, uint64_t length, uint64_t offset, struct l
         if (n < 0)
             return leat_fail_errno(error, LEAT_E_IO, "cannot read the unfinished file at byte %" PRIu64, offset + done);
         if (n == 0)
-            return leat_fail(error, LEAT_E_IO, "the unfinished file became shorter while it was read: stop what cuts it");
+            return leat_fail(error, LEAT_E_IO,
+                             "the unfinished file became shorter while it was read: stop what cuts it");
         done += (uint64_t)n;
     }
     return LEAT_OK;
 }
 
 /* The header of the group that comes next, by which it is there to its end. LEAT_E_END: none is. */
-static int find_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *l, uint64_t first_row, uint64_t first_input,
-                      struct leat_store_group *g, struct leat_store_shape *shape, struct leat_error *error)
+static int find_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *l, uint64_t first_row,
+                      uint64_t first_input, struct leat_store_group *g, struct leat_store_shape *shape,
+                      struct leat_error *error)
 {
     uint8_t header[LEAT_STORE_GROUP_HEADER];
     if (size < offset || size - offset < sizeof header)
@@ -69,16 +71,17 @@ static int find_group(int fd, uint64_t size, uint64_t offset, const struct leat_
     int rc = read_all(fd, header, sizeof header, offset, error);
     if (rc)
         return rc;
-    if (!leat_store_group_get(header, g) || g->first_row != first_row || g->first_input != first_input || g->n_inputs < g->n_rows ||
-        g->n_inputs == 0 || !leat_store_group_shape(l, g->n_rows, g->payload_bytes, g->directory_bytes, shape) ||
+    if (!leat_store_group_get(header, g) || g->first_row != first_row || g->first_input != first_input ||
+        g->n_inputs < g->n_rows || g->n_inputs == 0 ||
+        !leat_store_group_shape(l, g->n_rows, g->payload_bytes, g->directory_bytes, shape) ||
         shape->bytes > size - offset)
         return LEAT_E_END;
     return LEAT_OK;
 }
 
-int leat_target_read_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *l, uint64_t first_row,
-                           uint64_t first_input, struct leat_growing *buffer, struct leat_store_group *g, struct leat_store_shape *shape,
-                           struct leat_error *error)
+int leat_target_read_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *l,
+                           uint64_t first_row, uint64_t first_input, struct leat_growing *buffer,
+                           struct leat_store_group *g, struct leat_store_shape *shape, struct leat_error *error)
 {
     int rc = find_group(fd, size, offset, l, first_row, first_input, g, shape, error);
     if (rc)
@@ -107,14 +110,17 @@ static int compare_headers(struct leat_target *t, const uint8_t *there, struct l
         leat_identity_differences(&id, &layout, &t->identity, t->layout, t->options, t->metadata, what, sizeof what);
         leat_store_layout_destroy(&layout);
     }
-    return leat_fail(error, LEAT_E_CHANGED,
-                     "%s changed since the unfinished file was begun: give what it was begun with, or start again without resume", what);
+    return leat_fail(
+        error, LEAT_E_CHANGED,
+        "%s changed since the unfinished file was begun: give what it was begun with, or start again without resume",
+        what);
 }
 
-static int take_notes(struct leat_target *t, const uint8_t *group, const struct leat_store_group *g, const struct leat_store_shape *shape,
-                      struct leat_error *error)
+static int take_notes(struct leat_target *t, const uint8_t *group, const struct leat_store_group *g,
+                      const struct leat_store_shape *shape, struct leat_error *error)
 {
-    const uint8_t *p = group + leat_store_notes_at(t->layout, shape, g->n_rows), *end = group + shape->directory_at + g->directory_bytes;
+    const uint8_t *p = group + leat_store_notes_at(t->layout, shape, g->n_rows),
+                  *end = group + shape->directory_at + g->directory_bytes;
     struct leat_store_note note;
     while (leat_store_note_get(&p, end, &note)) {
         int rc = t->on_note ? t->on_note(t->user, &note, error) : LEAT_OK;
@@ -125,7 +131,8 @@ static int take_notes(struct leat_target *t, const uint8_t *group, const struct 
 }
 
 /* Compares the header that stands there with ours. LEAT_E_END: none is whole, nothing behind it counts. */
-static int resume_header(struct leat_target *t, int fd, uint64_t size, struct leat_growing *buffer, struct leat_error *error)
+static int resume_header(struct leat_target *t, int fd, uint64_t size, struct leat_growing *buffer,
+                         struct leat_error *error)
 {
     uint8_t fixed[LEAT_STORE_HEADER_FIXED] = {0};
     if (size < sizeof fixed)
@@ -169,7 +176,8 @@ static int resume_part(struct leat_target *t, struct leat_part *part, struct lea
     part->bytes = t->header_bytes;
     part->header_checksum = leat_store_header_checksum(t->header, t->header_bytes);
     for (;;) {
-        rc = leat_target_read_group(part->fd, size, part->bytes, t->layout, part->summary.count, t->inputs, &buffer, &g, &shape, error);
+        rc = leat_target_read_group(part->fd, size, part->bytes, t->layout, part->summary.count, t->inputs, &buffer, &g,
+                                    &shape, error);
         if (!rc)
             rc = leat_part_count(part, t->layout, buffer.data, part->bytes, error);
         if (!rc)
@@ -183,8 +191,8 @@ static int resume_part(struct leat_target *t, struct leat_part *part, struct lea
     rc = LEAT_OK;
     if (leat_store_calls.truncate(part->fd, (off_t)part->bytes))
         rc = leat_fail_errno(error, LEAT_E_IO, "cannot cut the unfinished file behind its last whole group");
-    leat_log(LEAT_LOG_INFO, "%s: %" PRIu64 " samples are whole; what is behind byte %" PRIu64 " is written again", part->partial,
-             part->summary.count, part->bytes);
+    leat_log(LEAT_LOG_INFO, "%s: %" PRIu64 " samples are whole; what is behind byte %" PRIu64 " is written again",
+             part->partial, part->summary.count, part->bytes);
 out:
     if (rc)
         leat_error_at_file(error, part->partial, LEAT_NO_OFFSET);
@@ -192,7 +200,7 @@ out:
     return rc;
 }
 
-/* ---- shards -------------------------------------------------------------------------------------------------------- */
+/* ---- shards ---------------------------------------------------------------------------------- */
 
 static int open_shard(struct leat_target *t, struct leat_error *error)
 {
@@ -205,7 +213,8 @@ static int open_shard(struct leat_target *t, struct leat_error *error)
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
     }
     if (!rc)
-        rc = leat_part_open(&t->shard, path, true, error); /* locked: targets that differ in their ending share shard names */
+        rc = leat_part_open(&t->shard, path, true,
+                            error); /* locked: targets that differ in their ending share shard names */
     leat_free(path);
     make_header(t, t->manifest.n_shards);
     return rc;
@@ -253,14 +262,16 @@ static bool is_shard(const char *path, const struct leat_manifest_shard *shard)
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     bool same = fd >= 0 && !fstat(fd, &st) && (uint64_t)st.st_size == shard->bytes && st.st_size >= LEAT_STORE_FOOTER &&
-                pread(fd, last, sizeof last, st.st_size - (off_t)sizeof last) == sizeof last && leat_get_u64(last) == shard->footer;
+                pread(fd, last, sizeof last, st.st_size - (off_t)sizeof last) == sizeof last &&
+                leat_get_u64(last) == shard->footer;
     if (fd >= 0)
         close(fd);
     return same;
 }
 
-/* A crash between renaming shards and renaming the manifest leaves finished shards, and their manifest under the name of
- * an unfinished one. It says which shards are ours; a file of such a name that it does not mean is somebody else's. */
+/* A crash between renaming shards and renaming the manifest leaves finished shards, and their manifest under the name
+ * of an unfinished one. It says which shards are ours; a file of such a name that it does not mean is somebody
+ * else's. */
 static void take_back_shards(const struct leat_target *t)
 {
     struct leat_manifest m;
@@ -290,7 +301,8 @@ static int resume_shards(struct leat_target *t, struct leat_error *error)
 {
     char mark[8] = {0};
     if (pread(t->main.fd, mark, sizeof mark, 0) == sizeof mark && !memcmp(mark, LEAT_STORE_MAGIC, sizeof mark)) {
-        leat_fail(error, LEAT_E_CHANGED, "the unfinished target was begun as one file, without shard_bytes: start again without resume");
+        leat_fail(error, LEAT_E_CHANGED,
+                  "the unfinished target was begun as one file, without shard_bytes: start again without resume");
         leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
         return LEAT_E_CHANGED;
     }
@@ -299,7 +311,8 @@ static int resume_shards(struct leat_target *t, struct leat_error *error)
         bool exists = partial_exists(t, t->manifest.n_shards);
         int rc = open_shard(t, error);
         if (!rc)
-            rc = exists ? resume_part(t, &t->shard, error) : leat_part_start(&t->shard, t->header, t->header_bytes, error);
+            rc = exists ? resume_part(t, &t->shard, error)
+                        : leat_part_start(&t->shard, t->header, t->header_bytes, error);
         if (rc || t->shard.bytes < t->options->shard_bytes || !partial_exists(t, t->manifest.n_shards + 1))
             return rc;
         rc = end_shard(t, error);
@@ -323,10 +336,11 @@ static void remove_stale(const struct leat_target *t, bool finished_too)
     }
 }
 
-/* ---- what an earlier run has left ---------------------------------------------------------------------------------- */
+/* ---- what an earlier run has left ------------------------------------------------------------ */
 
-/* Adds the samples that the whole groups of an unfinished file, of whatever schema, were made of. The first group is checked to its end,
- * as a resume does, for without it there is nothing to go on from; of the others headers are read, so that it takes a moment. */
+/* Adds the samples that the whole groups of an unfinished file, of whatever schema, were made of. The first group is
+ * checked to its end, as a resume does, for without it there is nothing to go on from; of the others headers are read,
+ * so that it takes a moment. */
 static int count_whole(int fd, uint64_t *inputs, struct leat_error *error)
 {
     uint8_t fixed[LEAT_STORE_HEADER_FIXED];
@@ -403,14 +417,15 @@ static int refuse_unfinished(const struct leat_target *t, struct leat_error *err
         rc = n > 0 ? count_whole(t->main.fd, &samples, error) : count_whole_shards(t, &samples, error);
     }
     if (!rc && samples)
-        rc = leat_fail(error, LEAT_E_EXISTS, "%" PRIu64 " sample%s of an unfinished target are here, to resume or to overwrite", samples,
+        rc = leat_fail(error, LEAT_E_EXISTS,
+                       "%" PRIu64 " sample%s of an unfinished target are here, to resume or to overwrite", samples,
                        samples == 1 ? "" : "s");
     if (rc)
         leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
     return rc;
 }
 
-/* ---- the target ---------------------------------------------------------------------------------------------------- */
+/* ---- the target ------------------------------------------------------------------------------ */
 
 static int refuse_existing(const char *path, const struct leat_writer_options *options, struct leat_error *error)
 {
@@ -434,7 +449,8 @@ static int refuse_shards(const struct leat_target *t, struct leat_error *error)
     ssize_t n = pread(t->main.fd, head, sizeof head, 0);
     if (!(n > 0 && leat_manifest_recognise(head, (size_t)n)) && !(n == 0 && partial_exists(t, 0)))
         return LEAT_OK;
-    leat_fail(error, LEAT_E_CHANGED, "the unfinished target was begun with shard_bytes: give it again, or start again without resume");
+    leat_fail(error, LEAT_E_CHANGED,
+              "the unfinished target was begun with shard_bytes: give it again, or start again without resume");
     leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
     return LEAT_E_CHANGED;
 }
@@ -528,7 +544,8 @@ static int publish_shards(struct leat_target *t, struct leat_error *error)
     if (!rc)
         rc = leat_part_write(t->main.fd, t->main.partial, text, length, 0, error);
     if (!rc && leat_store_calls.sync(t->main.fd)) {
-        rc = leat_fail_errno(error, LEAT_E_IO, "the disk did not take the manifest: check it, then start again with resume");
+        rc = leat_fail_errno(error, LEAT_E_IO,
+                             "the disk did not take the manifest: check it, then start again with resume");
         leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
     }
     for (size_t i = 0; i < t->manifest.n_shards && !rc; i++) {

@@ -44,8 +44,8 @@ void leat_target_destroy(struct leat_target *target, bool keep_partial);
 
 /* What comes next in an unfinished file: a whole group (LEAT_OK; its bytes are left in `buffer`), none (LEAT_E_END), or
  * an error: IO, NOMEM. */
-int leat_target_read_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *layout, uint64_t first_row,
-                           uint64_t first_input, struct leat_growing *buffer, struct leat_store_group *group,
-                           struct leat_store_shape *shape, struct leat_error *error);
+int leat_target_read_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *layout,
+                           uint64_t first_row, uint64_t first_input, struct leat_growing *buffer,
+                           struct leat_store_group *group, struct leat_store_shape *shape, struct leat_error *error);
 
 #endif

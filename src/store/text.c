@@ -18,14 +18,17 @@ size_t leat_utf8_check(const void *text, size_t n)
             i++;
             continue;
         }
-        unsigned more = p[i] >= 0xc2 && p[i] <= 0xdf ? 1 : (p[i] & 0xf0) == 0xe0 ? 2 : p[i] >= 0xf0 && p[i] <= 0xf4 ? 3 : 0;
+        unsigned more = p[i] >= 0xc2 && p[i] <= 0xdf   ? 1
+                        : (p[i] & 0xf0) == 0xe0        ? 2
+                        : p[i] >= 0xf0 && p[i] <= 0xf4 ? 3
+                                                       : 0;
         if (!more || n - i <= more)
             return i;
         for (unsigned k = 1; k <= more; k++)
             if ((p[i + k] & 0xc0) != 0x80)
                 return i;
-        if ((p[i] == 0xe0 && p[i + 1] < 0xa0) || (p[i] == 0xed && p[i + 1] > 0x9f) || (p[i] == 0xf0 && p[i + 1] < 0x90) ||
-            (p[i] == 0xf4 && p[i + 1] > 0x8f))
+        if ((p[i] == 0xe0 && p[i + 1] < 0xa0) || (p[i] == 0xed && p[i + 1] > 0x9f) ||
+            (p[i] == 0xf0 && p[i + 1] < 0x90) || (p[i] == 0xf4 && p[i + 1] > 0x8f))
             return i;
         i += more + 1;
     }

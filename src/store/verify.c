@@ -4,8 +4,8 @@
  *
  * Fast photos are put together again; those bytes are copied first, because that may not run over a mapping.
  *
- * What opening a file checks (header, footer, directory, its own sections) is checked by opening it; here come the groups,
- * unknown sections, the zeros between parts, and that the summary says what the groups say.
+ * What opening a file checks (header, footer, directory, its own sections) is checked by opening it; here come the
+ * groups, unknown sections, the zeros between parts, and that the summary says what the groups say.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -67,10 +67,11 @@ static int check_one(void *arg)
     leat_store_group_of(s, t->result->group, &group, &shape);
     const uint8_t *p = s->map + s->groups[t->result->group].offset;
     leat_store_check_group(&s->layout, p, &group, &shape, &t->result->faults);
-    t->result->facts = (struct leat_store_summary){.count = group.n_rows,
-                                                   .inputs = leat_get_u32(p + 28),
-                                                   .sums = {leat_get_u64(p + shape.directory_at), leat_get_u64(p + shape.directory_at + 8)},
-                                                   .broken = leat_get_u64(p + shape.directory_at + 16)};
+    t->result->facts = (struct leat_store_summary){
+        .count = group.n_rows,
+        .inputs = leat_get_u32(p + 28),
+        .sums = {leat_get_u64(p + shape.directory_at), leat_get_u64(p + shape.directory_at + 8)},
+        .broken = leat_get_u64(p + shape.directory_at + 16)};
     return LEAT_OK;
 }
 
@@ -95,8 +96,8 @@ static int check_group(struct job *job, struct result *r, struct leat_growing *b
     if (rc)
         return rc;
     leat_store_group_of(job->s, r->group, &group, &shape);
-    return leat_store_restore_photos(buffer, &job->s->layout, job->s->map + job->s->groups[r->group].offset, &group, &shape, &r->faults,
-                                     &r->error);
+    return leat_store_restore_photos(buffer, &job->s->layout, job->s->map + job->s->groups[r->group].offset, &group,
+                                     &shape, &r->faults, &r->error);
 }
 
 static void *work(void *arg)
@@ -130,7 +131,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* ---- reporting ----------------------------------------------------------------------------------------------------- */
+/* ---- reporting ------------------------------------------------------------------------------- */
 
 /* LEAT_E_CORRUPT: go on; LEAT_E_CANCELLED: the caller wants no more. */
 static int report(const struct leat_verify_options *options, const struct leat_error *fault)
@@ -146,12 +147,14 @@ static int report_fault(struct job *job, uint64_t group, const struct leat_store
     struct leat_error fault;
     const char *what = leat_store_fault_text(f->kind);
     if (f->rows > 1)
-        leat_fail(&fault, LEAT_E_CORRUPT, "%s: samples %" PRIu64 " to %" PRIu64 " cannot be trusted; restore the file or pack it again",
-                  what, id, id + f->rows - 1);
+        leat_fail(&fault, LEAT_E_CORRUPT,
+                  "%s: samples %" PRIu64 " to %" PRIu64 " cannot be trusted; restore the file or pack it again", what,
+                  id, id + f->rows - 1);
     else if (f->rows)
         leat_fail(&fault, LEAT_E_CORRUPT, "%s: restore the file or pack it again", what);
     else
-        leat_fail(&fault, LEAT_E_CORRUPT, "%s (group of samples %" PRIu64 " to %" PRIu64 "): restore the file or pack it again", what, id,
+        leat_fail(&fault, LEAT_E_CORRUPT,
+                  "%s (group of samples %" PRIu64 " to %" PRIu64 "): restore the file or pack it again", what, id,
                   id + (e->n_rows ? e->n_rows - 1 : 0));
     leat_error_at_file(&fault, s->path, (int64_t)(e->offset + f->offset));
     if (f->rows)
@@ -167,7 +170,8 @@ static int report_result(struct job *job, const struct result *r)
         rc = report_fault(job, r->group, &r->faults.list[i]);
     if (r->faults.more && rc != LEAT_E_CANCELLED) {
         struct leat_error fault;
-        leat_fail(&fault, LEAT_E_CORRUPT, "%" PRIu64 " further faults in the group of samples from %" PRIu64 " on: restore the file",
+        leat_fail(&fault, LEAT_E_CORRUPT,
+                  "%" PRIu64 " further faults in the group of samples from %" PRIu64 " on: restore the file",
                   r->faults.more, job->first_id + job->s->groups[r->group].first_row);
         leat_error_at_file(&fault, job->s->path, (int64_t)job->s->groups[r->group].offset);
         rc = report(job->options, &fault);
@@ -194,7 +198,7 @@ static int progress(struct job *job)
     return o && o->progress && o->progress(o->user, job->bytes_done, job->s->file->size) ? LEAT_E_CANCELLED : LEAT_OK;
 }
 
-/* ---- between the groups -------------------------------------------------------------------------------------------- */
+/* ---- between the groups ---------------------------------------------------------------------- */
 
 struct stretch {
     const uint8_t *p;
@@ -246,13 +250,14 @@ static int check_sections(struct job *job)
         at = x->offset + x->length;
     }
     bytes = s->directory_at + (uint64_t)s->n_sections * LEAT_STORE_SECTION_ENTRY;
-    int rc = worst == LEAT_E_CANCELLED ? worst
-                                       : check_place(job, &(struct stretch){s->map, bytes, s->file->size - LEAT_STORE_FOOTER, 0, true},
-                                                     "bytes that must be zero are not");
+    int rc = worst == LEAT_E_CANCELLED
+                 ? worst
+                 : check_place(job, &(struct stretch){s->map, bytes, s->file->size - LEAT_STORE_FOOTER, 0, true},
+                               "bytes that must be zero are not");
     return rc ? rc : worst;
 }
 
-/* ---- one file ------------------------------------------------------------------------------------------------------ */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 /* Results come in any order; sums are joined in the order of groups. */
 static int check_summary(struct job *job, const struct leat_store_summary *facts)
@@ -265,8 +270,8 @@ static int check_summary(struct job *job, const struct leat_store_summary *facts
         all.broken += facts[g].broken;
         all.skipped += facts[g].inputs - facts[g].count;
     }
-    if (all.sums[0] == want->sums[0] && all.sums[1] == want->sums[1] && all.inputs == want->inputs && all.broken == want->broken &&
-        all.skipped == want->skipped)
+    if (all.sums[0] == want->sums[0] && all.sums[1] == want->sums[1] && all.inputs == want->inputs &&
+        all.broken == want->broken && all.skipped == want->skipped)
         return LEAT_OK;
     return place_fault(job, job->s->sections_at, "the summary (counts, fingerprint) is not what the groups say");
 }
@@ -333,7 +338,8 @@ static unsigned start_threads(struct job *job, pthread_t *threads, unsigned n)
     return started;
 }
 
-int leat_store_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id, struct leat_error *error)
+int leat_store_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
+                      struct leat_error *error)
 {
     struct leat_store_source *s = (struct leat_store_source *)source;
     struct job job = {.s = s, .options = options, .first_id = first_id, .bytes_done = s->header_bytes};
@@ -389,7 +395,7 @@ out:
     return rc;
 }
 
-/* ---- any path ------------------------------------------------------------------------------------------------------ */
+/* ---- any path -------------------------------------------------------------------------------- */
 
 /* A file that cannot be opened because of what it holds is a fault, not a failure of the check. */
 static bool is_fault(int rc)
@@ -418,8 +424,11 @@ static int verify_shards(const struct leat_manifest *m, const char *path, const 
                          struct leat_error *error)
 {
     struct sum_of_shards sum = {.options = options};
-    struct leat_verify_options inner = {
-        .struct_size = sizeof inner, .num_threads = options->num_threads, .report = shard_report, .progress = shard_progress, .user = &sum};
+    struct leat_verify_options inner = {.struct_size = sizeof inner,
+                                        .num_threads = options->num_threads,
+                                        .report = shard_report,
+                                        .progress = shard_progress,
+                                        .user = &sum};
     uint64_t first_id = 0;
     int worst = LEAT_OK;
     for (size_t i = 0; i < m->n_shards; i++)
@@ -427,7 +436,8 @@ static int verify_shards(const struct leat_manifest *m, const char *path, const 
     for (size_t i = 0; i < m->n_shards; i++) {
         struct leat_source *source = NULL;
         char *shard = leat_manifest_shard_path(path, m->shards[i].file);
-        int rc = shard ? leat_store_open(shard, NULL, &source, error) : leat_fail(error, LEAT_E_NOMEM, "no memory for a path");
+        int rc = shard ? leat_store_open(shard, NULL, &source, error)
+                       : leat_fail(error, LEAT_E_NOMEM, "no memory for a path");
         leat_free(shard);
         if (!rc)
             rc = leat_manifest_check_shard(&m->shards[i], source, error);
@@ -463,7 +473,9 @@ int leat_verify(const char *path, const struct leat_verify_options *options, str
     error = error ? error : &unused;
     options = options ? options : &defaults;
     leat_error_clear(error);
-    int rc = stat(path, &st) ? leat_fail_errno(error, errno == ENOENT ? LEAT_E_NOT_FOUND : LEAT_E_IO, "cannot look at the path") : LEAT_OK;
+    int rc = stat(path, &st)
+                 ? leat_fail_errno(error, errno == ENOENT ? LEAT_E_NOT_FOUND : LEAT_E_IO, "cannot look at the path")
+                 : LEAT_OK;
     if (rc) {
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         return rc;
@@ -484,7 +496,8 @@ int leat_verify(const char *path, const struct leat_verify_options *options, str
     else if (source->v->verify)
         rc = source->v->verify(source, options, 0, error);
     else
-        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "data of format '%s' carry no checksums: pack them first", source->v->name);
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "data of format '%s' carry no checksums: pack them first",
+                       source->v->name);
     leat_manifest_destroy(&manifest);
     leat_source_close(source);
     return rc;

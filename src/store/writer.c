@@ -60,7 +60,7 @@ struct leat_writer {
     bool finished;
 };
 
-/* ---- bad samples --------------------------------------------------------------------------------------------------- */
+/* ---- bad samples ----------------------------------------------------------------------------- */
 
 static char *copy_text(const char *text, size_t n)
 {
@@ -154,7 +154,7 @@ bool leat_writer_as_came(const struct leat_writer *w, size_t i, struct leat_as_c
     return there;
 }
 
-/* ---- writing in order ---------------------------------------------------------------------------------------------- */
+/* ---- writing in order ------------------------------------------------------------------------ */
 
 static void update_progress(struct leat_writer *w)
 {
@@ -306,7 +306,7 @@ static int filling_group(struct leat_writer *w, struct leat_group **out, struct 
     return rc;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int copy_strings(struct leat_writer *w, const struct leat_writer_options *in, struct leat_error *error)
 {
@@ -316,9 +316,11 @@ static int copy_strings(struct leat_writer *w, const struct leat_writer_options 
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a writer");
     size_t n = strlen(w->metadata), space = strspn(w->metadata, " \t\r\n");
     if (leat_json_check(w->metadata, n) != n || w->metadata[space] != '{')
-        return leat_fail(error, LEAT_E_INVALID, "the metadata must be a JSON object: byte %zu is wrong", leat_json_check(w->metadata, n));
+        return leat_fail(error, LEAT_E_INVALID, "the metadata must be a JSON object: byte %zu is wrong",
+                         leat_json_check(w->metadata, n));
     for (size_t i = 0; i < in->n_classes; i++) {
-        if (!in->classes || !in->classes[i] || leat_utf8_check(in->classes[i], strlen(in->classes[i])) != strlen(in->classes[i]))
+        if (!in->classes || !in->classes[i] ||
+            leat_utf8_check(in->classes[i], strlen(in->classes[i])) != strlen(in->classes[i]))
             return leat_fail(error, LEAT_E_INVALID, "the name of class %zu is not UTF-8 text", i);
         if (!(w->classes[i] = leat_strdup(in->classes[i])))
             return leat_fail(error, LEAT_E_NOMEM, "no memory for a writer");
@@ -353,8 +355,9 @@ static int take_schema(struct leat_writer *w, const struct leat_field *fields, s
 {
     struct leat_field *copy = n && n <= LEAT_STORE_MAX_FIELDS ? leat_new_array(n, sizeof *copy) : NULL;
     if (!copy)
-        return n && n <= LEAT_STORE_MAX_FIELDS ? leat_fail(error, LEAT_E_NOMEM, "no memory for a schema")
-                                               : leat_fail(error, LEAT_E_INVALID, "a schema has 1 to %d fields", LEAT_STORE_MAX_FIELDS);
+        return n && n <= LEAT_STORE_MAX_FIELDS
+                   ? leat_fail(error, LEAT_E_NOMEM, "no memory for a schema")
+                   : leat_fail(error, LEAT_E_INVALID, "a schema has 1 to %d fields", LEAT_STORE_MAX_FIELDS);
     memcpy(copy, fields, n * sizeof *copy);
     for (size_t f = 0; f < n; f++)
         if (w->options.max_side && copy[f].kind == LEAT_KIND_IMAGE)
@@ -365,7 +368,8 @@ static int take_schema(struct leat_writer *w, const struct leat_field *fields, s
     else if (!rc && w->layout.n_images && w->options.max_side && !w->hooks->shrink)
         rc = leat_fail(error, LEAT_E_UNSUPPORTED, "this build of leat cannot make photos smaller: leave max_side at 0");
     else if (!rc && w->layout.n_images && w->options.photos && !w->hooks->pack)
-        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "this build of leat stores photos only as they came: leave photos at ORIGINAL");
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED,
+                       "this build of leat stores photos only as they came: leave photos at ORIGINAL");
     w->layout.features = w->layout.n_images && w->options.photos ? LEAT_FEATURE_FORMS : 0;
     leat_free(copy);
     return rc;
@@ -382,8 +386,9 @@ static int make_slots(struct leat_writer *w, struct leat_error *error)
     return ok ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a writer with %u threads", w->max_threads);
 }
 
-int leat_store_writer_open(const char *path, const struct leat_field *fields, size_t n_fields, const struct leat_writer_options *options,
-                           const struct leat_photo_hooks *hooks, struct leat_writer **out, struct leat_error *error)
+int leat_store_writer_open(const char *path, const struct leat_field *fields, size_t n_fields,
+                           const struct leat_writer_options *options, const struct leat_photo_hooks *hooks,
+                           struct leat_writer **out, struct leat_error *error)
 {
     *out = NULL;
     leat_error_clear(error);
@@ -401,7 +406,8 @@ int leat_store_writer_open(const char *path, const struct leat_field *fields, si
     if (!rc)
         rc = take_schema(w, fields, n_fields, error);
     if (!rc && w->options.shard_bytes && leat_utf8_check(path, strlen(path)) != strlen(path))
-        rc = leat_fail(error, LEAT_E_INVALID, "the path of a sharded data set must be UTF-8 text: its manifest names the shards");
+        rc = leat_fail(error, LEAT_E_INVALID,
+                       "the path of a sharded data set must be UTF-8 text: its manifest names the shards");
     if (!rc)
         rc = make_slots(w, error);
     if (!rc) {
@@ -420,7 +426,7 @@ int leat_store_writer_open(const char *path, const struct leat_field *fields, si
     return LEAT_OK;
 }
 
-/* ---- adding -------------------------------------------------------------------------------------------------------- */
+/* ---- adding ---------------------------------------------------------------------------------- */
 
 uint64_t leat_writer_count(const struct leat_writer *w)
 {
@@ -445,7 +451,8 @@ static int check_sample(const struct leat_writer *w, const struct leat_value_ref
         const struct leat_value_ref *v = &values[f];
         int rc;
         if (v->path && !w->layout.info[f].varying)
-            rc = leat_fail(error, LEAT_E_INVALID, "field '%s' has a fixed size: give its value as data, not as a path", w->layout.names[f]);
+            rc = leat_fail(error, LEAT_E_INVALID, "field '%s' has a fixed size: give its value as data, not as a path",
+                           w->layout.names[f]);
         else if (!v->path && !v->data && v->length)
             rc = leat_fail(error, LEAT_E_INVALID, "field '%s' has neither data nor a path", w->layout.names[f]);
         else if ((int64_t)f == w->layout.name_field && w->layout.has_files && v->path)
@@ -498,7 +505,8 @@ fail: /* the group may hold half a sample: nothing can be added behind it */
 int leat_writer_add_columns(struct leat_writer *w, const void *const *columns, uint64_t n, struct leat_error *error)
 {
     if (w->layout.n_varying)
-        return leat_fail(error, LEAT_E_INVALID, "columns can be added only where all fields have a fixed size: use leat_writer_add");
+        return leat_fail(error, LEAT_E_INVALID,
+                         "columns can be added only where all fields have a fixed size: use leat_writer_add");
     if (w->finished || n > INT64_MAX - w->given)
         return leat_fail(error, LEAT_E_INVALID, "the writer has finished, or a data set would have 2^63 samples");
     for (uint32_t f = 0; f < w->layout.n_stored; f++) {
@@ -536,7 +544,7 @@ int leat_writer_add_columns(struct leat_writer *w, const void *const *columns, u
     return LEAT_OK;
 }
 
-/* ---- ending -------------------------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 static void stop_threads(struct leat_writer *w)
 {

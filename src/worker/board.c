@@ -10,21 +10,21 @@
  *                    ^                               |  \--> message sent, received by the parent --> DONE
  *                    +---- the worker died ----------+
  *
- * A worker goes through the entries in the order of their serials and takes the first queued unit: all that is in flight
- * is worked on, earliest batch first, and a slow row holds nobody but its own batch. The serial in the word makes taking
- * safe while the parent reuses an entry: the compare fails. Who took a unit stands in the same word, so whatever a killed
- * worker had is known.
+ * A worker goes through the entries in the order of their serials and takes the first queued unit: all that is in
+ * flight is worked on, earliest batch first, and a slow row holds nobody but its own batch. The serial in the word
+ * makes taking safe while the parent reuses an entry: the compare fails. Who took a unit stands in the same word, so
+ * whatever a killed worker had is known.
  *
- * A worker may be held up between any two instructions while the parent goes on, retires the batch it looks at and gives
- * the entry to another. Whatever it then writes to the entry must not count for that other batch:
+ * A worker may be held up between any two instructions while the parent goes on, retires the batch it looks at and
+ * gives the entry to another. Whatever it then writes to the entry must not count for that other batch:
  *
  *     finished    units done, with the serial beside the count: a late one is not counted
- *     hint        units before it are not queued, with a version that publishing and requeueing raise: a late one is dropped
- *     placed      where rows go, if that was not known when the batch was published: written once, before `layout`
+ *     hint        units before it are not queued, with a version that publishing and requeueing raise: a late one is
+ * dropped placed      where rows go, if that was not known when the batch was published: written once, before `layout`
  *
- * Sleeping is by futex: workers on the pool's `work`, the parent on the board's `done`, which counts batches and messages.
- * Messages are counted by the worker that announces them, in its record: those that a killed worker announced and did not
- * send are then known to the last one.
+ * Sleeping is by futex: workers on the pool's `work`, the parent on the board's `done`, which counts batches and
+ * messages. Messages are counted by the worker that announces them, in its record: those that a killed worker announced
+ * and did not send are then known to the last one.
  */
 #include "worker/share.h"
 
@@ -123,7 +123,7 @@ static void tell(struct board_shared *s)
         futex_wake(&s->done, INT_MAX);
 }
 
-/* ---- pool ----------------------------------------------------------------------------------------------------------- */
+/* ---- pool ------------------------------------------------------------------------------------ */
 
 static size_t pool_bytes(unsigned n)
 {
@@ -237,7 +237,7 @@ uint32_t leat_pool_messages(const struct leat_pool *p)
     return sum;
 }
 
-/* ---- board: the parent ------------------------------------------------------------------------------------------------ */
+/* ---- board: the parent ----------------------------------------------------------------------- */
 
 static uint64_t align64(uint64_t n)
 {
@@ -248,15 +248,17 @@ static void find_parts(struct leat_board *b, uint8_t *base)
 {
     b->shared = (struct board_shared *)(void *)base;
     b->entries = (struct entry *)(void *)(base + align64(sizeof *b->shared));
-    b->units = (_Atomic uint64_t *)(void *)((uint8_t *)b->entries + align64(b->shared->n_entries * sizeof(struct entry)));
+    b->units =
+        (_Atomic uint64_t *)(void *)((uint8_t *)b->entries + align64(b->shared->n_entries * sizeof(struct entry)));
 }
 
-int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_units, double weight, struct leat_board **out,
-                   struct leat_error *error)
+int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_units, double weight,
+                   struct leat_board **out, struct leat_error *error)
 {
     *out = NULL;
     if (!n_entries || !max_units || n_entries > 1 << 16 || max_units > 1 << 16)
-        return leat_fail(error, LEAT_E_INVALID, "a board of %u batches of %u units cannot be made", n_entries, max_units);
+        return leat_fail(error, LEAT_E_INVALID, "a board of %u batches of %u units cannot be made", n_entries,
+                         max_units);
     struct leat_board *b = leat_new(struct leat_board);
     if (!b)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a board");
@@ -280,7 +282,8 @@ int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_unit
     return LEAT_OK;
 }
 
-int leat_board_attach(struct leat_pool *pool, uint64_t offset, bool thread, struct leat_board **out, struct leat_error *error)
+int leat_board_attach(struct leat_pool *pool, uint64_t offset, bool thread, struct leat_board **out,
+                      struct leat_error *error)
 {
     *out = NULL;
     uint8_t *base = leat_share_base(!thread);
@@ -334,13 +337,14 @@ int leat_board_publish(struct leat_board *b, const struct leat_board_batch *batc
     if (batch->serial != atomic_load(&s->next) || atomic_load(&e->serial) || !n_units)
         return leat_fail(error, LEAT_E_INVALID, "batch %" PRIu64 " cannot be published now", batch->serial);
     if (batch->n_buffers > LEAT_BOARD_BUFFERS || (batch->owner >= 0 && (unsigned)batch->owner >= b->pool->n))
-        return leat_fail(error, LEAT_E_INVALID, "batch %" PRIu64 " has %u buffers and worker %d; there are %d and %u", batch->serial,
-                         batch->n_buffers, batch->owner, LEAT_BOARD_BUFFERS, b->pool->n);
+        return leat_fail(error, LEAT_E_INVALID, "batch %" PRIu64 " has %u buffers and worker %d; there are %d and %u",
+                         batch->serial, batch->n_buffers, batch->owner, LEAT_BOARD_BUFFERS, b->pool->n);
     if (n_units > s->max_units) {
         run = ((uint64_t)batch->rows + s->max_units - 1) / s->max_units;
         n_units = (batch->rows + run - 1) / run;
     }
-    /* A worker that still looks at the batch that was here finds that it is gone before it can see a hint of this one. */
+    /* A worker that still looks at the batch that was here finds that it is gone before it can see a hint of this
+     * one. */
     uint64_t hint = (atomic_load(&e->hint) | COUNT_MASK) + 1;
     atomic_store(&e->hint, hint);
     e->batch = *batch;
@@ -359,8 +363,8 @@ int leat_board_publish(struct leat_board *b, const struct leat_board_batch *batc
     return LEAT_OK;
 }
 
-int leat_board_place(struct leat_board *b, uint64_t serial, uint32_t layout, const uint64_t *buffers, uint32_t n_buffers,
-                     struct leat_error *error)
+int leat_board_place(struct leat_board *b, uint64_t serial, uint32_t layout, const uint64_t *buffers,
+                     uint32_t n_buffers, struct leat_error *error)
 {
     struct entry *e = in_flight(b, serial);
     if (!e || !layout || atomic_load(&e->layout) || n_buffers > LEAT_BOARD_BUFFERS)
@@ -441,8 +445,10 @@ bool leat_board_cancel(struct leat_board *b, uint64_t serial)
     return !running;
 }
 
-/* Hands the units that a dead worker had taken to visit: queued again, or for the caller to finish where visit says so. */
-unsigned leat_board_requeue(struct leat_board *b, unsigned worker, int (*visit)(void *user, uint64_t serial, uint32_t unit), void *user)
+/* Hands the units that a dead worker had taken to visit: queued again, or for the caller to finish where visit says
+ * so. */
+unsigned leat_board_requeue(struct leat_board *b, unsigned worker,
+                            int (*visit)(void *user, uint64_t serial, uint32_t unit), void *user)
 {
     unsigned n = 0;
     uint64_t next = atomic_load(&b->shared->next);
@@ -483,7 +489,7 @@ void leat_board_close(struct leat_board *b)
     announce(b->pool);
 }
 
-/* ---- board: a worker ------------------------------------------------------------------------------------------------- */
+/* ---- board: a worker ------------------------------------------------------------------------- */
 
 bool leat_board_closed(const struct leat_board *b)
 {
@@ -522,7 +528,8 @@ static bool take(struct leat_board *b, struct entry *e, uint64_t serial, struct 
     uint64_t hint = atomic_load(&e->hint), version = hint & ~COUNT_MASK;
     uint32_t from = (uint32_t)(hint & COUNT_MASK), n = atomic_load(&e->n_units);
     if (atomic_load(&e->serial) != serial)
-        return false; /* another batch's entry by now; it was still this one's when the hint was read if this does not hold */
+        return false; /* another batch's entry by now; it was still this one's when the hint was read if this does not
+                         hold */
     for (uint32_t u = from; u < n; u++) {
         uint64_t queued = word(serial, 0, QUEUED);
         if (atomic_load_explicit(&units[u], memory_order_relaxed) != queued ||

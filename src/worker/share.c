@@ -6,8 +6,8 @@
  *     parent:   own.region --- cut into slots, counted, given back when the last reference goes
  *     worker:   inherited (by fork) or attached (by descriptor): read and written, never cut
  *
- * A process may be both: a worker whose data set runs a loader of its own. Pages have no name in any file system, so that
- * nothing is left behind however the processes end.
+ * A process may be both: a worker whose data set runs a loader of its own. Pages have no name in any file system, so
+ * that nothing is left behind however the processes end.
  */
 #include "worker/share.h"
 
@@ -118,8 +118,9 @@ int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *err
     slot->bytes = leat_region_round(bytes ? bytes : 1); /* 0 where that does not fit into 64 bits */
     pthread_mutex_lock(&own.lock);
     int rc = open_region(error);
-    if (!rc && (!slot->bytes || own.region.used > own.region.limit || slot->bytes > own.region.limit - own.region.used ||
-                !leat_region_alloc(&own.region, slot->bytes, &slot->offset)))
+    if (!rc &&
+        (!slot->bytes || own.region.used > own.region.limit || slot->bytes > own.region.limit - own.region.used ||
+         !leat_region_alloc(&own.region, slot->bytes, &slot->offset)))
         rc = leat_fail(error, LEAT_E_HELD,
                        "batches in use hold %" PRIu64 " bytes of memory shared with workers, and %" PRIu64
                        " more would pass what this process may use; let go of batches",

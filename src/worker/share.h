@@ -7,7 +7,8 @@
 
 #include "leat/leat.h"
 
-/* Where the shared memory begins: this process's own, or (`worker`) that of the process whose worker this is. NULL: none. */
+/* Where the shared memory begins: this process's own, or (`worker`) that of the process whose worker this is. NULL:
+ * none. */
 uint8_t *leat_share_base(bool worker);
 /* Counts forks: differs between a process and its forked children. */
 unsigned leat_share_generation(void);

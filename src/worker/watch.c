@@ -1,7 +1,7 @@
 /*
- * A worker must not outlive the process that it works for, whatever it is doing: one thread of it waits for that process's
- * end, and ends the worker. It needs no lock of an interpreter, so that a function that never returns cannot hold it up;
- * and no name or pipe that a killed process could have left in a wrong state.
+ * A worker must not outlive the process that it works for, whatever it is doing: one thread of it waits for that
+ * process's end, and ends the worker. It needs no lock of an interpreter, so that a function that never returns cannot
+ * hold it up; and no name or pipe that a killed process could have left in a wrong state.
  */
 #include <errno.h>
 #include <poll.h>

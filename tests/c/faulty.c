@@ -56,7 +56,8 @@ static ssize_t disturbed_pread(int fd, void *buffer, size_t bytes, off_t offset)
     return pread(fd, buffer, bytes, offset);
 }
 
-static int faulty_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out, struct leat_error *error)
+static int faulty_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out,
+                       struct leat_error *error)
 {
     bool disturbed = !plan.only || strstr(path, plan.only);
     if (disturbed && atomic_fetch_add(&opens, 1) + 1 == plan.fail_open) {
@@ -120,7 +121,8 @@ static void enqueue(struct delayed *d)
 static bool hold(struct delayed *d)
 {
     const struct faulty_file *f = (const struct faulty_file *)d->request->file;
-    if (stopping || d->released || !f->disturbed || leat_key_mix(UINT64_C(0x686f6c64), d->request->offset) % 1000 >= held_per_thousand)
+    if (stopping || d->released || !f->disturbed ||
+        leat_key_mix(UINT64_C(0x686f6c64), d->request->offset) % 1000 >= held_per_thousand)
         return false;
     d->next = NULL;
     *held_end = d;

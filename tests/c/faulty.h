@@ -23,9 +23,9 @@ struct leat_faulty {
     int error_number;                        /* with this errno */
     bool later;                              /* reads complete on another thread: submit returns LEAT_IO_PENDING */
     unsigned delay_us;                       /* that waits so long before each */
-    bool cut;                                /* files have only `cut_at` bytes when they are read; opening still shows */
-    uint64_t cut_at;                         /* the whole size, and touching the rest of a mapping faults */
-    bool cut_before_open;                    /* opening shows the cut size */
+    bool cut;             /* files have only `cut_at` bytes when they are read; opening still shows */
+    uint64_t cut_at;      /* the whole size, and touching the rest of a mapping faults */
+    bool cut_before_open; /* opening shows the cut size */
 };
 
 struct leat_faulty_counts {
@@ -34,12 +34,13 @@ struct leat_faulty_counts {
 
 /* Takes the place of leat_io_backend. No file is open that the test goes on to use with it. `faulty` is copied. */
 void leat_faulty_start(const struct leat_faulty *faulty);
-/* With `later`: from now on the reads of about so many of a thousand places do not complete until they are released: slow samples
- * that no clock decides about. A place is held again each time that it is read. */
+/* With `later`: from now on the reads of about so many of a thousand places do not complete until they are released:
+ * slow samples that no clock decides about. A place is held again each time that it is read. */
 void leat_faulty_hold(unsigned per_thousand);
 /* Lets the n that have been held longest complete. Returns how many of these there were. */
 unsigned leat_faulty_release(unsigned n);
-/* Waits for delayed reads, releases held ones and puts the local backend back. Files opened meanwhile stay usable until closed. */
+/* Waits for delayed reads, releases held ones and puts the local backend back. Files opened meanwhile stay usable until
+ * closed. */
 struct leat_faulty_counts leat_faulty_stop(void);
 
 #endif

@@ -16,7 +16,8 @@ static inline bool golden_next(FILE *file, const char *kind, struct golden_line 
     while (fgets(line, sizeof line, file)) {
         if (*line == '#')
             continue;
-        assert_int_equal(sscanf(line, "%15s %23s %" SCNu64 " %" SCNu64 " %" SCNx64, out->kind, out->name, &out->n, &out->key, &out->hash),
+        assert_int_equal(sscanf(line, "%15s %23s %" SCNu64 " %" SCNu64 " %" SCNx64, out->kind, out->name, &out->n,
+                                &out->key, &out->hash),
                          5);
         if (!strcmp(out->kind, kind))
             return true;

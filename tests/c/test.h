@@ -16,23 +16,23 @@
 #include "leat/leat.h"
 
 /* Fails with the error's text when a call does not return LEAT_OK. `error` is a struct leat_error in scope. */
-#define assert_ok(call)                                                                                                                    \
-    do {                                                                                                                                   \
-        int rc_ = (call);                                                                                                                  \
-        if (rc_)                                                                                                                           \
-            fail_msg("%s: %s: %s", #call, leat_status_name(rc_), error.message);                                                           \
+#define assert_ok(call)                                                                                                \
+    do {                                                                                                               \
+        int rc_ = (call);                                                                                              \
+        if (rc_)                                                                                                       \
+            fail_msg("%s: %s: %s", #call, leat_status_name(rc_), error.message);                                       \
     } while (0)
 
-/* The folder of real data, in a test (a function that returns nothing): where LEAT_DATA names none, the test says so and
- * returns. Not by cmocka's skip(), which prints "not ok": Meson and the verdict count that as a failure. */
-#define test_data()                                                                                                                        \
-    ({                                                                                                                                     \
-        const char *data_ = getenv("LEAT_DATA");                                                                                           \
-        if (!data_ || !*data_) {                                                                                                           \
-            printf("# SKIP %s: LEAT_DATA names no folder of real data\n", __func__);                                                       \
-            return;                                                                                                                        \
-        }                                                                                                                                  \
-        data_;                                                                                                                             \
+/* The folder of real data, in a test (a function that returns nothing): where LEAT_DATA names none, the test says so
+ * and returns. Not by cmocka's skip(), which prints "not ok": Meson and the verdict count that as a failure. */
+#define test_data()                                                                                                    \
+    ({                                                                                                                 \
+        const char *data_ = getenv("LEAT_DATA");                                                                       \
+        if (!data_ || !*data_) {                                                                                       \
+            printf("# SKIP %s: LEAT_DATA names no folder of real data\n", __func__);                                   \
+            return;                                                                                                    \
+        }                                                                                                              \
+        data_;                                                                                                         \
     })
 
 #endif

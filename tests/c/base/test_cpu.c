@@ -49,14 +49,16 @@ static void a_set_that_the_processor_lacks_is_said_in_the_log(void **state)
     assert_int_equal(wish_for("avx512", LEAT_ISA_AVX2), LEAT_ISA_AVX2);
     assert_non_null(strstr(lines, "warning: LEAT_ISA=avx512: this processor has no such instructions; avx2 is used\n"));
     assert_int_equal(wish_for("avx2", LEAT_ISA_PORTABLE), LEAT_ISA_PORTABLE);
-    assert_non_null(strstr(lines, "warning: LEAT_ISA=avx2: this processor has no such instructions; portable is used\n"));
+    assert_non_null(
+        strstr(lines, "warning: LEAT_ISA=avx2: this processor has no such instructions; portable is used\n"));
 }
 
 static void an_unknown_set_is_said_in_the_log_with_those_that_are_known(void **state)
 {
     (void)state;
     assert_int_equal(wish_for("AVX2", LEAT_ISA_AVX512), LEAT_ISA_AVX512);
-    assert_non_null(strstr(lines, "warning: LEAT_ISA=AVX2 is not known: it is portable, avx2 or avx512; avx512 is used\n"));
+    assert_non_null(
+        strstr(lines, "warning: LEAT_ISA=AVX2 is not known: it is portable, avx2 or avx512; avx512 is used\n"));
 }
 
 static void the_set_of_the_environment_is_looked_at_once(void **state)

@@ -53,7 +53,8 @@ static void position_and_value_are_not_correlated(void **state)
     const uint64_t n = 100000;
     for (uint64_t key = 0; key < 10; key++) {
         struct leat_permutation p = leat_permutation_init(n, key);
-        double with_position = 0, with_next = 0, mean = (double)(n - 1) / 2, variance = ((double)n * (double)n - 1) / 12;
+        double with_position = 0, with_next = 0, mean = (double)(n - 1) / 2,
+               variance = ((double)n * (double)n - 1) / 12;
         for (uint64_t i = 0; i < n; i++) {
             double v = (double)leat_permute(&p, i) - mean, next = (double)leat_permute(&p, (i + 1) % n) - mean;
             with_position += ((double)i - mean) * v;

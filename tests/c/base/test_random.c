@@ -17,7 +17,8 @@ static void related_keys_give_unrelated_draws(void **state)
     (void)state;
     unsigned bits = 0;
     for (uint64_t row = 0; row < 1000; row++)
-        bits += (unsigned)__builtin_popcountll(leat_draw_u64(leat_key_mix(1, row), 0) ^ leat_draw_u64(leat_key_mix(1, row + 1), 0));
+        bits += (unsigned)__builtin_popcountll(leat_draw_u64(leat_key_mix(1, row), 0) ^
+                                               leat_draw_u64(leat_key_mix(1, row + 1), 0));
     assert_in_range(bits, 31000, 33000); /* half of 64 bits differ; sigma is about 126 */
 }
 

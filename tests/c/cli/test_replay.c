@@ -4,7 +4,8 @@
 static const char *command_path;
 
 static const char program[] =
-    "{\"operators\": {\"d\": {\"type\": \"Decode\", \"mode\": \"RGB\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [24, 32]},"
+    "{\"operators\": {\"d\": {\"type\": \"Decode\", \"mode\": \"RGB\"}, \"c\": {\"type\": \"RandomResizedCrop\", "
+    "\"size\": [24, 32]},"
     " \"n\": {\"type\": \"Normalize\", \"mean\": [0.5, 0.5, 0.5], \"std\": [0.25, 0.25, 0.25]}},"
     " \"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"c\", \"n\"]},"
     " \"label\": {\"field\": \"label\", \"chain\": []}, \"stored\": {\"field\": \"image\", \"chain\": []},"
@@ -52,8 +53,8 @@ static int setup(void **state)
 static int replay_of(const char *data, const char *more)
 {
     char command[1024];
-    snprintf(command, sizeof command, "%s replay %s %s --out %s --program %s %s 2>&1", command_path, path_of("state.json"), path_of(data),
-             path_of("out"), path_of("program.json"), more);
+    snprintf(command, sizeof command, "%s replay %s %s --out %s --program %s %s 2>&1", command_path,
+             path_of("state.json"), path_of(data), path_of("out"), path_of("program.json"), more);
     char last[512];
     const int code = run_command(command, last, sizeof last);
     if (code)
@@ -155,7 +156,8 @@ static void the_fast_form_of_the_same_photos_gives_the_same_files(void **state)
     struct leat_loader *loader = open_loader(0, 1, &dataset);
     struct leat_batch *batch = save_after(loader, 2);
     char command[1024];
-    snprintf(command, sizeof command, "%s pack --quiet --photos fast %s/photos %s/fast.leat", command_path, photos_root, photos_root);
+    snprintf(command, sizeof command, "%s pack --quiet --photos fast %s/photos %s/fast.leat", command_path, photos_root,
+             photos_root);
     assert_int_equal(run_command(command, NULL, 0), 0);
     assert_int_equal(replay_of("fast.leat", ""), 0);
     assert_replayed(batch); /* among them the photos as they came */
@@ -202,8 +204,8 @@ static void a_state_of_other_data_is_refused(void **state)
     leat_loader_close(loader);
     leat_dataset_release(dataset);
     char command[1024], last[512];
-    snprintf(command, sizeof command, "%s replay %s %s/photos/cat --out %s 2>&1", command_path, path_of("state.json"), photos_root,
-             path_of("none"));
+    snprintf(command, sizeof command, "%s replay %s %s/photos/cat --out %s 2>&1", command_path, path_of("state.json"),
+             photos_root, path_of("none"));
     assert_int_equal(run_command(command, last, sizeof last), 2);
     assert_int_equal(access(path_of("none"), F_OK), -1);
     write_text("state.json", "{\"not\": \"a state\"}");

@@ -12,7 +12,8 @@
 #else
 #define TEST_HAS(x) 0
 #endif
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || TEST_HAS(thread_sanitizer) || TEST_HAS(address_sanitizer)
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || TEST_HAS(thread_sanitizer) ||                     \
+    TEST_HAS(address_sanitizer)
 #define TEST_SANITIZED 1
 #else
 #define TEST_SANITIZED 0
@@ -120,7 +121,8 @@ static void a_damaged_page_of_a_cold_file_is_an_error_with_its_place(void **stat
     int32_t cold[4];
     size_t failed = 9;
     const struct leat_store_field *info = &s->layout.info[PAIR];
-    uint64_t at = s->columns_at[group] + info->before * s->groups[group].n_rows + (SAMPLES - 1 - s->first_rows[group]) * info->width;
+    uint64_t at = s->columns_at[group] + info->before * s->groups[group].n_rows +
+                  (SAMPLES - 1 - s->first_rows[group]) * info->width;
     FILE *f = fopen(path, "r+b");
     assert_non_null(f);
     fseek(f, (long)at, SEEK_SET);
@@ -141,7 +143,7 @@ static void a_damaged_page_of_a_cold_file_is_an_error_with_its_place(void **stat
 }
 
 #if !TEST_SANITIZED /* whose own memory would be counted */
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static char large[64];
 

@@ -230,7 +230,8 @@ static void a_gathered_column_blames_the_first_row_that_is_gone(void **state)
     native_write(path, 0, MANY, 0);
     struct leat_dataset *d = open_with(path, LEAT_RECHECK_NEVER);
     const uint8_t *column;
-    assert_ok(leat_dataset_column(d, X, false, false, &value, &error)); /* where the column lies: cut through its middle */
+    assert_ok(
+        leat_dataset_column(d, X, false, false, &value, &error)); /* where the column lies: cut through its middle */
     column = value.data;
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
@@ -400,7 +401,8 @@ static void *read_in_a_thread(void *arg)
             leat_value_clear(&value);
         }
     struct leat_value column;
-    if (leat_dataset_column(d, X, false, false, &column, &error) || ((const int64_t *)column.data)[N - 1] != (N - 1) * 10)
+    if (leat_dataset_column(d, X, false, false, &column, &error) ||
+        ((const int64_t *)column.data)[N - 1] != (N - 1) * 10)
         return arg;
     leat_value_clear(&column);
     return NULL;

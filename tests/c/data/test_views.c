@@ -231,8 +231,8 @@ static void fractions_that_are_none_are_refused(void **state)
 static void the_fingerprint_of_a_view_tells_base_and_selection(void **state)
 {
     (void)state;
-    struct leat_dataset *views[] = {leat_dataset_retain(whole), slice(whole, 0, 10, 1), slice(whole, 1, 11, 1), slice(whole, 0, 20, 2),
-                                    slice(whole, 0, 0, 1)};
+    struct leat_dataset *views[] = {leat_dataset_retain(whole), slice(whole, 0, 10, 1), slice(whole, 1, 11, 1),
+                                    slice(whole, 0, 20, 2), slice(whole, 0, 0, 1)};
     uint8_t prints[5][16], again[16];
     for (int i = 0; i < 5; i++) {
         leat_dataset_fingerprint(views[i], prints[i]);
@@ -241,7 +241,8 @@ static void the_fingerprint_of_a_view_tells_base_and_selection(void **state)
         leat_dataset_release(views[i]);
     }
     /* The same selection made in another way. */
-    struct leat_dataset *a = slice(whole, 5, 100, 1), *b = select_of(a, (int64_t[]){0, 1, 2}, 3), *c = slice(whole, 5, 8, 1);
+    struct leat_dataset *a = slice(whole, 5, 100, 1), *b = select_of(a, (int64_t[]){0, 1, 2}, 3),
+                        *c = slice(whole, 5, 8, 1);
     leat_dataset_fingerprint(b, prints[0]);
     leat_dataset_fingerprint(c, again);
     assert_memory_equal(prints[0], again, 16);
@@ -313,7 +314,8 @@ static void what_differs_cannot_be_joined(void **state)
     assert_int_equal(leat_dataset_concat((struct leat_dataset *[]){whole, photos}, 2, &joined, &error), LEAT_E_INVALID);
     assert_null(joined);
     assert_non_null(strstr(error.message, "\"x\""));
-    assert_int_equal(leat_dataset_concat((struct leat_dataset *[]){photos, others}, 2, &joined, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_dataset_concat((struct leat_dataset *[]){photos, others}, 2, &joined, &error),
+                     LEAT_E_INVALID);
     assert_non_null(strstr(error.message, "classes"));
     leat_dataset_release(photos);
     leat_dataset_release(others);

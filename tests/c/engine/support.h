@@ -141,7 +141,8 @@ static inline void test_check_batch(const struct leat_batch *batch)
     }
 }
 
-/* Small budgets are said for pages of 4 KiB: a buffer takes one at least. Times this, they do where pages are larger. */
+/* Small budgets are said for pages of 4 KiB: a buffer takes one at least. Times this, they do where pages are
+ * larger. */
 static inline uint64_t test_pages(void)
 {
     return (uint64_t)sysconf(_SC_PAGESIZE) / 4096;

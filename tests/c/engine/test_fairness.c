@@ -43,7 +43,8 @@ static void two_loaders_share_one_thread_by_their_weights(void **state)
         usleep(1000);
         leat_engine_lock();
         assert_int_equal(leat_engine.n_threads, 1);
-        bool warm = loaders[0]->count.tasks >= 20 && loaders[1]->count.tasks >= 20, enough = loaders[1]->count.tasks >= 220;
+        bool warm = loaders[0]->count.tasks >= 20 && loaders[1]->count.tasks >= 20,
+             enough = loaders[1]->count.tasks >= 220;
         for (int i = 0; i < 2; i++) {
             bool full = loaders[i]->full;
             if (warm && !first[i].tasks)
@@ -59,7 +60,8 @@ static void two_loaders_share_one_thread_by_their_weights(void **state)
     }
     double ratio = (double)(last[0].ns - first[0].ns) / (double)(last[1].ns - first[1].ns);
     if (ratio < 2 || ratio > 4.5)
-        fail_msg("%.2f to 1 of the time, %llu and %llu tasks", ratio, (unsigned long long)(last[0].tasks - first[0].tasks),
+        fail_msg("%.2f to 1 of the time, %llu and %llu tasks", ratio,
+                 (unsigned long long)(last[0].tasks - first[0].tasks),
                  (unsigned long long)(last[1].tasks - first[1].tasks));
     for (int i = 0; i < 2; i++)
         leat_loader_close(loaders[i]);

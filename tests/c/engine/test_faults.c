@@ -3,7 +3,7 @@
 #include "engine/engine.h"
 #include "support.h"
 
-/* ---- the n-th allocation fails -------------------------------------------------------------------------------------- */
+/* ---- the n-th allocation fails --------------------------------------------------------------- */
 
 static _Atomic int64_t until_failure;
 
@@ -72,7 +72,7 @@ static void when_any_one_allocation_fails_an_error_says_so_and_nothing_is_lost(v
     leat_dataset_release(dataset);
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static void a_batch_whose_values_fit_no_budget_is_an_error_that_names_both(void **state)
 {
@@ -138,7 +138,7 @@ static void idle_loaders_give_their_free_pages_back(void **state)
     leat_dataset_release(dataset);
 }
 
-/* ---- positions ---------------------------------------------------------------------------------------------------- */
+/* ---- positions ------------------------------------------------------------------------------- */
 
 static void move(struct leat_loader *from, struct leat_loader *to)
 {
@@ -215,7 +215,8 @@ static void loading_a_state_ends_the_iteration_that_runs(void **state)
     uint64_t iteration = test_start(a);
     leat_batch_free(test_next(a, iteration));
     assert_ok(leat_loader_state(stranger, &json, &error));
-    assert_int_equal(leat_loader_load_state(a, json, &error), LEAT_E_STATE); /* of another data set: nothing has changed */
+    assert_int_equal(leat_loader_load_state(a, json, &error),
+                     LEAT_E_STATE); /* of another data set: nothing has changed */
     leat_free(json);
     b = test_next(a, iteration);
     assert_int_equal(leat_batch_step(b), 1);

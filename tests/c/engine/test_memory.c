@@ -1,5 +1,5 @@
-/* Memory where values are far larger than what opening saw of them: long values, large photos of all kinds, and consumers that
- * keep batches. */
+/* Memory where values are far larger than what opening saw of them: long values, large photos of all kinds, and
+ * consumers that keep batches. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -11,21 +11,25 @@
 
 enum { N = 300, SMALL = 48 };
 
-static const char *const program =
-    "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [64, 64]}, \"n\": {\"type\": "
-    "\"Normalize\", \"mean\": [0.5, 0.5, 0.5], \"std\": [0.2, 0.2, 0.2]}}, \"outputs\": {\"image\": {\"field\": \"image\", \"chain\": "
-    "[\"d\", \"c\", \"n\"]}}}";
+static const char *const program = "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": "
+                                   "\"RandomResizedCrop\", \"size\": [64, 64]}, \"n\": {\"type\": "
+                                   "\"Normalize\", \"mean\": [0.5, 0.5, 0.5], \"std\": [0.2, 0.2, 0.2]}}, \"outputs\": "
+                                   "{\"image\": {\"field\": \"image\", \"chain\": "
+                                   "[\"d\", \"c\", \"n\"]}}}";
 
 /* As it came, too: of the fast form it is made again. */
 static const char *const with_originals =
-    "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [64, 64]}}, \"outputs\": "
+    "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [64, 64]}}, "
+    "\"outputs\": "
     "{\"image\": "
     "{\"field\": \"image\", \"chain\": [\"d\", \"c\"]}, \"original\": {\"field\": \"image\", \"chain\": []}}}";
 
 enum set { PLAIN = 0, SCANS, FAST, SETS };
 
-static const struct photo_style plain = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false};
-static const struct photo_style progressive = {"progressive", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, true, false, false, false};
+static const struct photo_style plain = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1},
+                                         0,     false,   false,     false,     false};
+static const struct photo_style progressive = {"progressive", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0,
+                                               true,          false,   false,     false};
 
 /* Opening probes 64 samples, first and last among them: those in between are not seen. */
 static bool is_probed(uint64_t i)
@@ -55,12 +59,13 @@ static struct jpeg photo(const struct photo_style *style, uint32_t w, uint32_t h
     return jpeg;
 }
 
-/* Small photos, and among them large ones: a long file (about 3 MB), and with SCANS in turn with it one that is progressive, whose
- * coefficients take 15 MB. */
+/* Small photos, and among them large ones: a long file (about 3 MB), and with SCANS in turn with it one that is
+ * progressive, whose coefficients take 15 MB. */
 static void make_photos(const char *path, enum set set)
 {
     const struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE, .dtype = LEAT_U8};
-    const struct jpeg kinds[] = {photo(&plain, SMALL, SMALL, 90), photo(&plain, 1800, 1400, 97), photo(&progressive, 2500, 2000, 20)};
+    const struct jpeg kinds[] = {photo(&plain, SMALL, SMALL, 90), photo(&plain, 1800, 1400, 97),
+                                 photo(&progressive, 2500, 2000, 20)};
     assert_true(kinds[1].length > 2000000);
     const struct leat_row large = {.data = kinds[2].bytes, .length = kinds[2].length};
     assert_true(leat_photo_decode_bytes(&large, false) > 14000000);
@@ -151,7 +156,8 @@ static void *watch(void *arg)
     while (!atomic_load(&w->stop)) {
         leat_engine_lock();
         const struct leat_loader *l = w->loader;
-        uint64_t tasks = l->task_bytes > l->task_reserve ? l->task_bytes : l->task_reserve, now = l->in_flight + l->fixed + tasks;
+        uint64_t tasks = l->task_bytes > l->task_reserve ? l->task_bytes : l->task_reserve,
+                 now = l->in_flight + l->fixed + tasks;
         w->most = now > w->most ? now : w->most;
         leat_engine_unlock();
         now = resident();
@@ -195,7 +201,8 @@ static void promise_4_large_photos_stay_within_budget_and_held(void **state)
         atomic_store(&w.stop, true);
         pthread_join(thread, NULL);
         assert_true(w.most <= options.budget_bytes);
-        /* of progressive photos what libjpeg takes is booked; but glibc keeps freed memory, so residence is not asserted */
+        /* of progressive photos what libjpeg takes is booked; but glibc keeps freed memory, so residence is not
+         * asserted */
         if (!TEST_SANITIZED && set != SCANS &&
             w.resident > before + options.budget_bytes + options.max_held_bytes) /* whose own memory would be counted */
             fail_msg("%llu KiB above the level before", (unsigned long long)(w.resident - before) >> 10);
@@ -207,7 +214,8 @@ static void promise_4_large_photos_stay_within_budget_and_held(void **state)
 }
 
 /* The error names the file, and a budget: who does as it says gets past that photo. */
-static void assert_says_which_budget_helps(struct leat_error error, struct leat_dataset *dataset, struct leat_loader_options options)
+static void assert_says_which_budget_helps(struct leat_error error, struct leat_dataset *dataset,
+                                           struct leat_loader_options options)
 {
     static const char words[] = "raise it to at least ";
     const int64_t refused = error.sample;

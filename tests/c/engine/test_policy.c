@@ -10,7 +10,8 @@
 
 enum { PHOTOS = 60, SIDE = 40, CROP = 24 };
 static const char *const crop_program =
-    "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [24, 24]}}, \"outputs\": "
+    "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [24, 24]}}, "
+    "\"outputs\": "
     "{\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"c\"]}, \"label\": {\"field\": \"label\", \"chain\": []}}}";
 
 static bool is_broken(uint64_t i)
@@ -21,7 +22,8 @@ static bool is_broken(uint64_t i)
 /* Photos of noise; every tenth is cut in the middle. `check` marks those when packing. */
 static struct leat_dataset *photo_dataset(const char *name, bool check, bool all_broken)
 {
-    static const struct photo_style style = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false};
+    static const struct photo_style style = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1},
+                                             0,     false,   false,     false,     false};
     const struct leat_field fields[] = {{.name = "image", .kind = LEAT_KIND_IMAGE, .dtype = LEAT_U8},
                                         {.name = "label", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64}};
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
@@ -36,7 +38,8 @@ static struct leat_dataset *photo_dataset(const char *name, bool check, bool all
         size_t length;
         int64_t label = (int64_t)i;
         uint8_t *pixels = photo_pixels(SIDE, SIDE, 3, i), *jpeg = photo_encode(&style, pixels, SIDE, SIDE, 90, &length);
-        const struct leat_value_ref values[] = {{jpeg, is_broken(i) || all_broken ? length / 2 : length, NULL}, {&label, 8, NULL}};
+        const struct leat_value_ref values[] = {{jpeg, is_broken(i) || all_broken ? length / 2 : length, NULL},
+                                                {&label, 8, NULL}};
         assert_ok(leat_writer_add(writer, values, NULL, &error));
         free(pixels);
         free(jpeg);
@@ -168,7 +171,8 @@ static void substitutes_are_the_same_for_any_threads_and_are_marked(void **state
             rows += leat_batch_rows(b);
             for (uint64_t i = 0; i < leat_batch_rows(b); i++) {
                 assert_false(is_broken((uint64_t)leat_batch_ids(b)[i]));
-                assert_int_equal(((int64_t *)label.data)[i], leat_batch_ids(b)[i]); /* all outputs of a row are of one sample */
+                assert_int_equal(((int64_t *)label.data)[i],
+                                 leat_batch_ids(b)[i]); /* all outputs of a row are of one sample */
             }
             for (size_t i = 0; i < leat_batch_errors(b); i++, substituted++) {
                 struct leat_row_error row;
@@ -187,7 +191,8 @@ static void substitutes_are_the_same_for_any_threads_and_are_marked(void **state
 }
 
 /* Rows of all ranks, one step after the other: ids, keys, bytes. */
-static uint64_t hash_of_ranks(struct leat_dataset *dataset, enum leat_on_error on_error, unsigned threads, uint32_t world)
+static uint64_t hash_of_ranks(struct leat_dataset *dataset, enum leat_on_error on_error, unsigned threads,
+                              uint32_t world)
 {
     struct leat_loader *loaders[4];
     uint64_t iterations[4], hash = 0;
@@ -332,7 +337,7 @@ static void a_flipped_bit_of_a_payload_is_a_broken_sample(void **state)
     leat_dataset_release(dataset);
 }
 
-/* ---- reads -------------------------------------------------------------------------------------------------------- */
+/* ---- reads ----------------------------------------------------------------------------------- */
 
 static void reads_that_complete_later_change_nothing(void **state)
 {
@@ -405,7 +410,8 @@ static void a_read_that_fails_is_raised_never_skipped_and_can_be_tried_again(voi
 
 static void write_photo(const char *path, uint64_t key, uint32_t side)
 {
-    static const struct photo_style style = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false};
+    static const struct photo_style style = {"420", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1},
+                                             0,     false,   false,     false,     false};
     size_t length;
     uint8_t *pixels = photo_pixels(side, side, 3, key), *jpeg = photo_encode(&style, pixels, side, side, 90, &length);
     FILE *f = fopen(path, "wbe");
@@ -429,8 +435,9 @@ static void a_photo_replaced_under_a_loader_is_raised_by_its_name(void **state)
     struct leat_dataset *dataset = test_open(folder);
     struct leat_loader_options options = photo_options(8, LEAT_ON_ERROR_SKIP);
     options.order = LEAT_ORDER_SEQUENTIAL;
-    options.program = "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"r\": {\"type\": \"Resize\", \"size\": [16, 16]}}, "
-                      "\"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"r\"]}}}";
+    options.program =
+        "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"r\": {\"type\": \"Resize\", \"size\": [16, 16]}}, "
+        "\"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"r\"]}}}";
     struct leat_loader *loader = test_loader(dataset, &options);
     struct leat_error error;
     struct leat_batch *b;
@@ -444,7 +451,7 @@ static void a_photo_replaced_under_a_loader_is_raised_by_its_name(void **state)
     leat_dataset_release(dataset);
 }
 
-/* ---- decisions ---------------------------------------------------------------------------------------------------- */
+/* ---- decisions ------------------------------------------------------------------------------- */
 
 struct deciding {
     unsigned threads;
@@ -478,14 +485,16 @@ static uint64_t run_deciding(struct leat_dataset *const *sets, struct deciding h
             }
             const double even[2] = {0.5, 0.5}, other[2] = {0.1, 0.9};
             if (n == 5 || n == 20)
-                assert_ok(
-                    leat_loader_decide(loader, &(struct leat_decision){.global_batch = n == 5 ? 48 : 7, .shares = even}, true, &error));
+                assert_ok(leat_loader_decide(
+                    loader, &(struct leat_decision){.global_batch = n == 5 ? 48 : 7, .shares = even}, true, &error));
             if (n == 10)
                 assert_ok(leat_loader_decide(loader, &(struct leat_decision){.shares = other}, true, &error));
         }
         assert_int_equal(rows, 1000);
     }
-    assert_int_equal(leat_loader_decide(loader, &(struct leat_decision){.at = {0, 0}, .global_batch = 9}, false, &error), LEAT_E_INVALID);
+    assert_int_equal(
+        leat_loader_decide(loader, &(struct leat_decision){.at = {0, 0}, .global_batch = 9}, false, &error),
+        LEAT_E_INVALID);
     leat_loader_close(loader);
     return hash;
 }

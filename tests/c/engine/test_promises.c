@@ -80,8 +80,8 @@ static void promise_1_same_order_for_any_number_of_ranks(void **state)
                     hash = leat_key_mix(hash, (uint64_t)leat_batch_ids(b)[row]);
                     hash = leat_key_mix(hash, leat_batch_row_keys(b)[row]);
                     hash = leat_key_mix(hash, leat_hash64((uint8_t *)x.data + row * 24, 24));
-                    hash =
-                        leat_key_mix(hash, leat_hash64((uint8_t *)t.data + t.offsets[row], (size_t)(t.offsets[row + 1] - t.offsets[row])));
+                    hash = leat_key_mix(hash, leat_hash64((uint8_t *)t.data + t.offsets[row],
+                                                          (size_t)(t.offsets[row + 1] - t.offsets[row])));
                 }
                 leat_batch_free(b);
             }
@@ -171,7 +171,8 @@ static void promise_3_exact_resume_at_every_cut(void **state)
 /* 4000 samples of 4 KiB. */
 static struct leat_dataset *wide_dataset(const char *name)
 {
-    const struct leat_field field = {.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16, .ndim = 1, .shape = {2048}};
+    const struct leat_field field = {
+        .name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16, .ndim = 1, .shape = {2048}};
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
     struct leat_writer *writer;
     struct leat_error error;
@@ -268,7 +269,8 @@ static void promise_4_no_allocation_per_sample_in_steady_state(void **state)
         struct leat_loader *loader = test_loader(dataset, &options);
         test_hash_epochs(loader, 3);
         uint64_t iteration = test_start(loader);
-        wait_until_full(loader); /* the pools are as large as they will be, but for a batch or two in the consumer's hands */
+        wait_until_full(
+            loader); /* the pools are as large as they will be, but for a batch or two in the consumer's hands */
         struct leat_batch *one = test_next(loader, iteration), *two = test_next(loader, iteration);
         wait_until_full(loader);
         leat_batch_free(one);
@@ -276,8 +278,8 @@ static void promise_4_no_allocation_per_sample_in_steady_state(void **state)
         uint64_t before = leat_alloc_count();
         test_hash_epochs(loader, 4);
         uint64_t made = leat_alloc_count() - before;
-        /* 20000 samples in 400 batches. Tasks of a left epoch may keep a batch each for a moment, and where values vary, a
-         * window of short ones holds more batches: the pool may grow by a few, of some ten allocations each. */
+        /* 20000 samples in 400 batches. Tasks of a left epoch may keep a batch each for a moment, and where values
+         * vary, a window of short ones holds more batches: the pool may grow by a few, of some ten allocations each. */
         if (made >= (text ? 400 : 50))
             fail_msg("%d allocations", (int)made);
         leat_loader_close(loader);
@@ -510,15 +512,18 @@ static void promise_7_a_buffer_waits_for_its_release_hook(void **state)
 }
 
 #if !TEST_THREAD_SANITIZED /* which cannot start threads in the child of a process that has some */
-static int in_child(struct leat_loader *parents, struct leat_batch *held, uint64_t iteration, struct leat_dataset *dataset)
+static int in_child(struct leat_loader *parents, struct leat_batch *held, uint64_t iteration,
+                    struct leat_dataset *dataset)
 {
     struct leat_error error;
     struct leat_batch *b;
     struct leat_loader *own;
     char *json;
     uint64_t n;
-    if (leat_loader_next(parents, iteration, -1, &b, &error) != LEAT_E_FORKED || leat_loader_start(parents, &n, &error) != LEAT_E_FORKED ||
-        leat_loader_state(parents, &json, &error) != LEAT_E_FORKED || leat_loader_stats(parents, &json, &error) != LEAT_E_FORKED)
+    if (leat_loader_next(parents, iteration, -1, &b, &error) != LEAT_E_FORKED ||
+        leat_loader_start(parents, &n, &error) != LEAT_E_FORKED ||
+        leat_loader_state(parents, &json, &error) != LEAT_E_FORKED ||
+        leat_loader_stats(parents, &json, &error) != LEAT_E_FORKED)
         return 1;
     leat_batch_free(held);
     leat_loader_close(parents);

@@ -5,11 +5,13 @@
 #include "engine/engine.h"
 #include "support.h"
 
-static const char *const training =
-    "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [64, 64]}, \"f\": {\"type\": "
-    "\"RandomHorizontalFlip\"}, \"n\": {\"type\": \"Normalize\", \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}}, "
-    "\"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"c\", \"f\", \"n\"]}, \"raw\": {\"field\": \"image\", \"chain\": "
-    "[]}}}";
+static const char *const training = "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": "
+                                    "\"RandomResizedCrop\", \"size\": [64, 64]}, \"f\": {\"type\": "
+                                    "\"RandomHorizontalFlip\"}, \"n\": {\"type\": \"Normalize\", \"mean\": [0.485, "
+                                    "0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}}, "
+                                    "\"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"c\", \"f\", "
+                                    "\"n\"]}, \"raw\": {\"field\": \"image\", \"chain\": "
+                                    "[]}}}";
 
 static struct leat_dataset *photos_with(enum leat_recheck recheck, const char *index_dir)
 {
@@ -80,7 +82,8 @@ static void promise_4_no_allocation_per_photo_in_steady_state(void **state)
     test_data();
     struct leat_dataset *dataset = packed_photos();
     struct leat_loader_options options = test_options(16);
-    options.program = "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [64, 64]}}, "
+    options.program = "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", "
+                      "\"size\": [64, 64]}}, "
                       "\"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"c\"]}}}";
     options.num_threads = 1;
     options.budget_bytes = 128 << 20;
@@ -129,7 +132,8 @@ static void rows_of_a_folder_do_not_depend_on_what_it_remembers(void **state)
     test_data();
     char folder[128];
     snprintf(folder, sizeof folder, "%s", test_path("indexes"));
-    struct leat_dataset *dataset = photos_with(LEAT_RECHECK_NEVER, NULL); /* nothing is scanned, so nothing remembered */
+    /* nothing is scanned, so nothing remembered */
+    struct leat_dataset *dataset = photos_with(LEAT_RECHECK_NEVER, NULL);
     uint64_t expected = hash_of(dataset), photos = leat_dataset_count(dataset);
     assert_int_equal(indexes(dataset, false), 0);
     leat_dataset_release(dataset);

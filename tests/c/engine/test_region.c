@@ -34,7 +34,8 @@ static void extents_never_overlap_and_come_back_whole(void **state)
         for (uint64_t step = 0; step < 4000; step++) {
             size_t i = leat_draw_below(1, step, N);
             if (live[i].bytes) {
-                uint64_t *p = (void *)(region.base + live[i].offset), *last = (void *)(region.base + live[i].offset + live[i].bytes - 8);
+                uint64_t *p = (void *)(region.base + live[i].offset),
+                         *last = (void *)(region.base + live[i].offset + live[i].bytes - 8);
                 assert_int_equal(*p, i);
                 assert_int_equal(*last, i);
                 leat_region_free(&region, live[i].offset, live[i].bytes);
@@ -45,7 +46,8 @@ static void extents_never_overlap_and_come_back_whole(void **state)
                     continue;
                 assert_true(leat_region_alloc(&region, bytes, &live[i].offset));
                 live[i].bytes = bytes;
-                uint64_t *p = (void *)(region.base + live[i].offset), *last = (void *)(region.base + live[i].offset + bytes - 8);
+                uint64_t *p = (void *)(region.base + live[i].offset),
+                         *last = (void *)(region.base + live[i].offset + bytes - 8);
                 *p = *last = i;
             }
             assert_true(region.used + region.dirty <= region.limit);
@@ -135,7 +137,8 @@ static void resident_memory_stays_below_the_limit_however_holes_lie(void **state
                 leat_region_free(&region, offsets[i], 4 * MIB);
             assert_true(leat_region_alloc(&region, 12 * MIB, &wide));
             memset(region.base + wide, 1, 12 * MIB);
-            assert_true(TEST_SANITIZED || resident() <= before + 32 * MIB + 3 * MIB); /* a huge page at each edge, and the stack */
+            assert_true(TEST_SANITIZED ||
+                        resident() <= before + 32 * MIB + 3 * MIB); /* a huge page at each edge, and the stack */
             leat_region_free(&region, wide, 12 * MIB);
             for (int i = 1; i < 8; i += 2)
                 leat_region_free(&region, offsets[i], 4 * MIB);

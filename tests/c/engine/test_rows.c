@@ -1,7 +1,7 @@
-/* The way of a photo's row index: from behind the photo in a packed file, or from a folder that remembers it, to the decoder, and from
- * the decoder that has made it back to the folder. The linker puts what stands here before functions of the decoder and
- * of reading, so that the tests see what these are asked. The indexes make no sense: the decoder finds that out, and pixels do not change.
- */
+/* The way of a photo's row index: from behind the photo in a packed file, or from a folder that remembers it, to the
+ * decoder, and from the decoder that has made it back to the folder. The linker puts what stands here before functions
+ * of the decoder and of reading, so that the tests see what these are asked. The indexes make no sense: the decoder
+ * finds that out, and pixels do not change. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,16 +17,18 @@
 enum { PHOTOS = 30, BEHIND = 77 };
 
 static const char *const program =
-    "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [24, 24]}}, \"outputs\": "
+    "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", \"size\": [24, 24]}}, "
+    "\"outputs\": "
     "{\"image\": {\"field\": \"image\", \"chain\": [\"d\", \"c\"]}, \"raw\": {\"field\": \"image\", \"chain\": []}}}";
-static const char *const raw_program = "{\"operators\": {}, \"outputs\": {\"raw\": {\"field\": \"image\", \"chain\": []}}}";
+static const char *const raw_program =
+    "{\"operators\": {}, \"outputs\": {\"raw\": {\"field\": \"image\", \"chain\": []}}}";
 
-/* ---- what the decoder is asked --------------------------------------------------------------------------------------- */
+/* ---- what the decoder is asked --------------------------------------------------------------- */
 
-int __real_leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
-                             struct leat_error *error);
-int __wrap_leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
-                             struct leat_error *error);
+int __real_leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
+                             uint32_t *height, struct leat_error *error);
+int __wrap_leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
+                             uint32_t *height, struct leat_error *error);
 const uint8_t *__wrap_leat_decoder_rows(const struct leat_decoder *decoder, size_t *length);
 int __real_leat_io_submit(struct leat_io_request *request);
 int __wrap_leat_io_submit(struct leat_io_request *request);
@@ -36,7 +38,8 @@ static atomic_bool without_memory;
 static _Thread_local uint64_t last; /* a hash of the photo that this thread has opened */
 static _Thread_local bool last_scanned;
 
-static uint8_t *file_bytes; /* of the packed file, where there is one: an index is right if it stands behind its photo there */
+static uint8_t
+    *file_bytes; /* of the packed file, where there is one: an index is right if it stands behind its photo there */
 static size_t file_length;
 
 static size_t made_rows(uint64_t photo, uint8_t rows[64])
@@ -57,8 +60,8 @@ static bool is_right(const struct leat_decode_request *request)
     return request->rows_length == n && !memcmp(request->rows, rows, n);
 }
 
-int __wrap_leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
-                             struct leat_error *error)
+int __wrap_leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
+                             uint32_t *height, struct leat_error *error)
 {
     if (without_memory)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a decoder");
@@ -96,11 +99,12 @@ static void forget(void)
     asked = scanned = with_rows = with_right_rows = made = longest_read = 0;
 }
 
-/* ---- photos ---------------------------------------------------------------------------------------------------------- */
+/* ---- photos ---------------------------------------------------------------------------------- */
 
 static uint8_t *photo(uint64_t i, size_t *length)
 {
-    static const struct photo_style style = {.name = "420", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}};
+    static const struct photo_style style = {
+        .name = "420", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}};
     uint8_t *pixels = photo_pixels(40, 40, 3, i), *jpeg = photo_encode(&style, pixels, 40, 40, 90, length);
     free(pixels);
     return jpeg;
@@ -187,8 +191,8 @@ static void replace(uint64_t i, const uint8_t *bytes, size_t length)
 static uint32_t behind;
 static const struct leat_source_vtable *usual;
 
-static int extents_with_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents,
-                             size_t *failed, struct leat_error *error)
+static int extents_with_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
+                             struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
     int rc = usual->extents(source, field, samples, n, extents, failed, error);
     for (size_t i = 0; !rc && i < n; i++) {
@@ -220,7 +224,7 @@ static uint64_t hash_of(struct leat_dataset *dataset, const char *json, int epoc
     return hash;
 }
 
-/* ---- packed ---------------------------------------------------------------------------------------------------------- */
+/* ---- packed ---------------------------------------------------------------------------------- */
 
 static void an_index_behind_a_photo_reaches_the_decoder_and_nobody_else(void **state)
 {
@@ -278,7 +282,7 @@ static void a_photo_whose_index_was_cut_off_still_comes(void **state)
     leat_dataset_release(dataset);
 }
 
-/* ---- folders --------------------------------------------------------------------------------------------------------- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static void the_first_use_of_a_photo_leaves_its_index_to_the_folder(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * in_order = false: batches in the order in which rows are finished. Slow samples are reads that the faulty backend holds until the test
- * lets them go, so that what is late is decided by the test and by no clock.
+ * in_order = false: batches in the order in which rows are finished. Slow samples are reads that the faulty backend
+ * holds until the test lets them go, so that what is late is decided by the test and by no clock.
  */
 #include "../faulty.h"
 #include "engine/engine.h"
@@ -113,7 +113,8 @@ static void each_epoch_gives_each_row_once_whatever_is_slow(void **state)
             for (struct leat_batch *b; (b = next_slow(loader, iteration)); leat_batch_free(b), step++) {
                 assert_int_equal(leat_batch_epoch(b), e);
                 assert_int_equal(leat_batch_step(b), step);
-                assert_int_equal(leat_batch_rows(b), step + 1 < leat_loader_steps(loader) ? BATCH : (SAMPLES - 5) % BATCH);
+                assert_int_equal(leat_batch_rows(b),
+                                 step + 1 < leat_loader_steps(loader) ? BATCH : (SAMPLES - 5) % BATCH);
                 see(&s, b);
             }
             assert_int_equal(step, leat_loader_steps(loader));
@@ -193,8 +194,8 @@ static void no_row_comes_further_than_the_window_from_the_frontier(void **state)
 }
 
 /* Runs an epoch to `cut`, and goes on from the state in another loader. */
-static void cut_and_resume(struct leat_dataset *dataset, const struct leat_loader_options *options, uint64_t cut, uint64_t budget,
-                           struct seen *s)
+static void cut_and_resume(struct leat_dataset *dataset, const struct leat_loader_options *options, uint64_t cut,
+                           uint64_t budget, struct seen *s)
 {
     struct leat_error error;
     char *json, *again;
@@ -287,7 +288,8 @@ static void any_sizes_tails_ranks_budgets_and_cuts_give_each_row_once(void **sta
         uint64_t steps = leat_loader_steps(loader);
         leat_loader_close(loader);
         leat_faulty_hold((unsigned)leat_draw_below(run, 6, 300));
-        cut_and_resume(dataset, &options, leat_draw_below(run, 7, steps), leat_draw_below(run, 8, 2) ? (400 << 10) * test_pages() : 0, &s);
+        cut_and_resume(dataset, &options, leat_draw_below(run, 7, steps),
+                       leat_draw_below(run, 8, 2) ? (400 << 10) * test_pages() : 0, &s);
         assert_int_equal(s.rows, expected.rows);
         assert_int_equal(s.sum, expected.sum);
     }
@@ -359,11 +361,12 @@ static void a_changed_state_is_refused_and_never_followed(void **state)
     leat_faulty_stop();
 }
 
-/* ---- the record ----------------------------------------------------------------------------------------------------- */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 enum { MOST = 64 };
 
-static uint64_t run_recorded(struct leat_dataset *dataset, const struct leat_loader_options *options, uint64_t hashes[MOST])
+static uint64_t run_recorded(struct leat_dataset *dataset, const struct leat_loader_options *options,
+                             uint64_t hashes[MOST])
 {
     struct leat_loader *loader = test_loader(dataset, options);
     uint64_t iteration = test_start(loader), n = 0, copied;

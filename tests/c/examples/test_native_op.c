@@ -12,8 +12,12 @@ static char path[64];
 /* Samples whose pixels are all 100. */
 static int write_images(void **state)
 {
-    const struct leat_field field = {
-        .name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .layout = LEAT_LAYOUT_HWC, .ndim = 3, .shape = {HEIGHT, WIDTH, CHANNELS}};
+    const struct leat_field field = {.name = "x",
+                                     .kind = LEAT_KIND_ARRAY,
+                                     .dtype = LEAT_U8,
+                                     .layout = LEAT_LAYOUT_HWC,
+                                     .ndim = 3,
+                                     .shape = {HEIGHT, WIDTH, CHANNELS}};
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
     struct leat_writer *writer;
     struct leat_error error;
@@ -37,14 +41,16 @@ static int remove_images(void **state)
 }
 
 /* One batch of all samples, through cutout with `numbers`. */
-static int load(const char *numbers, unsigned num_threads, struct leat_loader **loader, struct leat_batch **batch, struct leat_error *error)
+static int load(const char *numbers, unsigned num_threads, struct leat_loader **loader, struct leat_batch **batch,
+                struct leat_error *error)
 {
     void *opened = dlopen(library, RTLD_NOW);
     assert_non_null(opened);
     const struct leat_native function = {.call = (leat_native_fn)(uintptr_t)dlsym(opened, "cutout")};
     char program[512];
     snprintf(program, sizeof program,
-             "{\"operators\": {\"c\": {\"type\": \"Native\", \"function\": 0, \"source\": \"native_op:cutout\", \"numbers\": %s}}, "
+             "{\"operators\": {\"c\": {\"type\": \"Native\", \"function\": 0, \"source\": \"native_op:cutout\", "
+             "\"numbers\": %s}}, "
              "\"outputs\": {\"x\": {\"field\": \"x\", \"chain\": [\"c\"]}}}",
              numbers);
     struct leat_loader_options options = LEAT_LOADER_OPTIONS_INIT;
@@ -113,8 +119,10 @@ static void what_the_example_says_of_its_arguments_is_the_error_of_the_sample(vo
     struct leat_error error;
     assert_int_equal(load("[0]", 1, &loader, &batch, &error), LEAT_E_OPERATOR);
     assert_int_equal(error.sample, 0);
-    assert_string_equal(error.message, "Native(native_op:cutout) in output 'x' failed with 1: cutout takes args=[side, value], with a side "
-                                       "from 1 to 65535");
+    assert_string_equal(
+        error.message,
+        "Native(native_op:cutout) in output 'x' failed with 1: cutout takes args=[side, value], with a side "
+        "from 1 to 65535");
     leat_loader_close(loader);
 }
 

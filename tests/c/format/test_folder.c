@@ -74,7 +74,8 @@ static int64_t label_of(struct leat_source *source, uint64_t sample)
     return *(const int64_t *)row;
 }
 
-static void assert_sample(struct leat_source *source, uint64_t sample, const char *name, const char *content, int64_t label)
+static void assert_sample(struct leat_source *source, uint64_t sample, const char *name, const char *content,
+                          int64_t label)
 {
     char text[256];
     read_text(source, "name", sample, text, sizeof text);
@@ -198,7 +199,8 @@ static void a_folder_without_photos_says_what_was_looked_for(void **state)
     assert_int_equal(open_error(LEAT_LABELS_AUTO, &error), LEAT_E_NOT_FOUND);
     assert_non_null(strstr(error.message, ".jpg, .jpeg, .png and .webp"));
     assert_non_null(strstr(error.message, "1 entry without the extension"));
-    assert_non_null(strstr(error.message, "; left out: 1 entry with a name that begins with a dot")); /* an error is one line */
+    assert_non_null(
+        strstr(error.message, "; left out: 1 entry with a name that begins with a dot")); /* an error is one line */
     assert_null(strchr(error.message, '\n'));
     assert_string_equal(error.file, folder);
     files_remove(folder);
@@ -213,7 +215,8 @@ static void links_to_files_are_followed_and_loops_are_not(void **state)
     files_write_text(folder, "a/below/2.jpg", "2");
     const struct {
         const char *name, *target;
-    } links[] = {{"a/link.jpg", "1.jpg"}, {"a/up", ".."}, {"self", "."}, {"b", "a/below"}, {"a/dangling.jpg", "nothing"}};
+    } links[] = {
+        {"a/link.jpg", "1.jpg"}, {"a/up", ".."}, {"self", "."}, {"b", "a/below"}, {"a/dangling.jpg", "nothing"}};
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         snprintf(from, sizeof from, "%s/%s", folder, links[i].name);
         assert_int_equal(symlink(links[i].target, from), 0);
@@ -274,7 +277,9 @@ static void marks_are_remembered_per_sample(void **state)
     for (uint64_t i = 0; i < 130; i++) {
         struct leat_extent extent;
         assert_ok(source->v->extents(source, 0, &i, 1, &extent, &failed, &error));
-        assert_int_equal(extent.health, i == 64 ? LEAT_HEALTH_GOOD : i == 129 ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_UNCHECKED);
+        assert_int_equal(extent.health, i == 64    ? LEAT_HEALTH_GOOD
+                                        : i == 129 ? LEAT_HEALTH_BROKEN
+                                                   : LEAT_HEALTH_UNCHECKED);
         assert_int_equal(extent.length, 1);
         assert_false(extent.verify);
     }

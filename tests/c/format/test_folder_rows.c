@@ -1,5 +1,5 @@
-/* The row indexes and checksums that a folder remembers of its photos: in memory, and in a file that several processes share. What an
- * index says is the decoder's business: here any bytes will do. */
+/* The row indexes and checksums that a folder remembers of its photos: in memory, and in a file that several processes
+ * share. What an index says is the decoder's business: here any bytes will do. */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -200,7 +200,7 @@ static uint64_t index_size(void)
     return (uint64_t)st.st_size;
 }
 
-/* ---- in memory ----------------------------------------------------------------------------------------------------- */
+/* ---- in memory ------------------------------------------------------------------------------- */
 
 static void an_index_that_was_kept_comes_with_the_extent(void **state)
 {
@@ -309,7 +309,7 @@ static void threads_find_and_read_at_once(void **state)
     assert_int_equal(found(), PHOTOS);
 }
 
-/* ---- in a file ------------------------------------------------------------------------------------------------------- */
+/* ---- in a file ------------------------------------------------------------------------------- */
 
 static void a_folder_opened_again_finds_its_indexes(void **state)
 {
@@ -501,7 +501,7 @@ static void a_full_disk_loses_what_was_not_written_and_no_more(void **state)
     assert_int_equal(found(), PHOTOS);
 }
 
-/* ---- checksums ------------------------------------------------------------------------------------------------------- */
+/* ---- checksums ------------------------------------------------------------------------------- */
 
 /* Whether these bytes are remembered as good, and so is the index of the photo if it has one. */
 static bool is_good(struct leat_source *source, uint64_t sample, const char *photo)
@@ -509,7 +509,8 @@ static bool is_good(struct leat_source *source, uint64_t sample, const char *pho
     uint8_t rows[512];
     const struct leat_extent extent = extent_of(source, sample);
     uint64_t checksum = leat_hash64(photo, strlen(photo));
-    return extent.remembered && source->v->recall(source, 0, sample, rows, extent.rows_apart ? extent.rows_length : 0, &checksum);
+    return extent.remembered &&
+           source->v->recall(source, 0, sample, rows, extent.rows_apart ? extent.rows_length : 0, &checksum);
 }
 
 static void the_bytes_with_which_a_photo_was_good_are_remembered(void **state)
@@ -594,7 +595,7 @@ static void a_file_of_another_version_is_begun_anew(void **state)
     free(bytes);
 }
 
-/* ---- several processes ----------------------------------------------------------------------------------------------- */
+/* ---- several processes ----------------------------------------------------------------------- */
 
 static void wait_for(pid_t child)
 {
@@ -677,7 +678,7 @@ static void a_file_that_others_began_anew_is_read_as_it_is_now(void **state)
     assert_int_equal(found(), PHOTOS);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static uint64_t calls, failing;
 

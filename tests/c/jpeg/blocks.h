@@ -17,8 +17,9 @@ struct held {
     uint32_t rows_read;
 };
 
-static inline int held_read(struct leat_jpeg_source *source, uint32_t row, uint32_t n, uint32_t x0, uint32_t x1, uint64_t needed,
-                            struct leat_jpeg_blocks blocks[][LEAT_JPEG_MAX_COMPONENTS], struct leat_error *error)
+static inline int held_read(struct leat_jpeg_source *source, uint32_t row, uint32_t n, uint32_t x0, uint32_t x1,
+                            uint64_t needed, struct leat_jpeg_blocks blocks[][LEAT_JPEG_MAX_COMPONENTS],
+                            struct leat_error *error)
 {
     struct held *held = (struct held *)source;
     const struct leat_jpeg_frame *frame = &held->frame;

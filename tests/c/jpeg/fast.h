@@ -12,12 +12,14 @@
 #include "jpeg/fast_format.h"
 #include "jpeg/idct.h"
 
-/* Grids of `width` by `height` pixels; `v`: down and across factors of the first component, the others have 1. Ended with free. */
-static inline struct leat_jpeg_coefficients *fast_grid(enum leat_jpeg_colour colour, uint32_t width, uint32_t height, unsigned h,
-                                                       unsigned v)
+/* Grids of `width` by `height` pixels; `v`: down and across factors of the first component, the others have 1. Ended
+ * with free. */
+static inline struct leat_jpeg_coefficients *fast_grid(enum leat_jpeg_colour colour, uint32_t width, uint32_t height,
+                                                       unsigned h, unsigned v)
 {
     static const uint8_t components[] = {1, 3, 3, 4, 4};
-    struct leat_jpeg_frame frame = {.width = width, .height = height, .colour = colour, .n_components = components[colour]};
+    struct leat_jpeg_frame frame = {
+        .width = width, .height = height, .colour = colour, .n_components = components[colour]};
     size_t blocks = 0;
     for (unsigned c = 0; c < frame.n_components; c++) {
         frame.component[c].h = c ? 1 : (uint8_t)h;
@@ -73,8 +75,8 @@ static inline struct leat_jpeg_coefficients *fast_read_jpeg(const char *path)
             const size_t row = 128 * (size_t)frame.component[c].blocks_w;
             const uint32_t held = cinfo.comp_info[c].height_in_blocks;
             for (uint32_t y = 0; y < frame.component[c].blocks_h && y < held; y++)
-                memcpy((uint8_t *)made->of[c] + row * y, cinfo.mem->access_virt_barray((j_common_ptr)&cinfo, arrays[c], y, 1, FALSE)[0],
-                       row);
+                memcpy((uint8_t *)made->of[c] + row * y,
+                       cinfo.mem->access_virt_barray((j_common_ptr)&cinfo, arrays[c], y, 1, FALSE)[0], row);
         }
         made->frame = frame;
     }

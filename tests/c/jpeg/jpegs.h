@@ -59,7 +59,8 @@ static inline int spectral_script(const struct jpeg_compress_struct *c, jpeg_sca
         scans[n++] = (jpeg_scan_info){.comps_in_scan = 1, .component_index = {i}};
     for (unsigned b = 0; b < 3; b++)
         for (int i = c->num_components; i-- > 0;)
-            scans[n++] = (jpeg_scan_info){.comps_in_scan = 1, .component_index = {i}, .Ss = bands[b][0], .Se = bands[b][1]};
+            scans[n++] =
+                (jpeg_scan_info){.comps_in_scan = 1, .component_index = {i}, .Ss = bands[b][0], .Se = bands[b][1]};
     return n;
 }
 
@@ -74,7 +75,8 @@ static inline int approximating_script(const struct jpeg_compress_struct *c, jpe
             scans[n].component_index[i] = i;
         n++;
         for (int i = 0; i < c->num_components; i++)
-            scans[n++] = (jpeg_scan_info){.comps_in_scan = 1, .component_index = {i}, .Ss = 1, .Se = 63, .Ah = before, .Al = bit};
+            scans[n++] = (jpeg_scan_info){
+                .comps_in_scan = 1, .component_index = {i}, .Ss = 1, .Se = 63, .Ah = before, .Al = bit};
     }
     return n;
 }
@@ -83,7 +85,8 @@ static inline int separate_script(const struct jpeg_compress_struct *c, jpeg_sca
 {
     int n = 0;
     for (int i = 0; i < c->num_components; i += scans[n++].comps_in_scan) {
-        scans[n] = (jpeg_scan_info){.comps_in_scan = pairs && i == 1 ? 2 : 1, .component_index = {i, i + 1}, .Ss = 0, .Se = 63};
+        scans[n] = (jpeg_scan_info){
+            .comps_in_scan = pairs && i == 1 ? 2 : 1, .component_index = {i, i + 1}, .Ss = 0, .Se = 63};
     }
     return n;
 }
@@ -114,7 +117,8 @@ struct photo {
 };
 
 /* With an EXIF segment and a comment. */
-static inline struct photo make_photo(const struct kind *kind, enum way way, uint32_t w, uint32_t h, int quality, unsigned restart)
+static inline struct photo make_photo(const struct kind *kind, enum way way, uint32_t w, uint32_t h, int quality,
+                                      unsigned restart)
 {
     struct jpeg_compress_struct c;
     struct jpeg_error_mgr errors;
@@ -153,7 +157,8 @@ static inline struct photo make_photo(const struct kind *kind, enum way way, uin
     return (struct photo){out, n};
 }
 
-/* Coefficients that no photo has: as large as tables have codes for, long runs of zeros, blocks that are full or end in a coefficient. */
+/* Coefficients that no photo has: as large as tables have codes for, long runs of zeros, blocks that are full or end in
+ * a coefficient. */
 static inline struct photo make_wild(enum way way, uint64_t key, uint32_t one_of)
 {
     struct jpeg_compress_struct c;

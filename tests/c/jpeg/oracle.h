@@ -28,7 +28,7 @@ static const struct photo_style photo_styles[] = {
 };
 #define PHOTO_STYLES (sizeof photo_styles / sizeof photo_styles[0])
 
-/* ---- libjpeg ------------------------------------------------------------------------------------------------------ */
+/* ---- libjpeg --------------------------------------------------------------------------------- */
 
 struct photo_errors {
     struct jpeg_error_mgr base;
@@ -48,7 +48,8 @@ static void photo_error_emit(j_common_ptr cinfo, int level)
 }
 
 /* Reads a header. False: libjpeg has an error or a warning. jpeg_destroy_decompress follows in any case. */
-static inline bool photo_header(struct jpeg_decompress_struct *d, struct photo_errors *errors, const uint8_t *data, size_t length)
+static inline bool photo_header(struct jpeg_decompress_struct *d, struct photo_errors *errors, const uint8_t *data,
+                                size_t length)
 {
     d->err = jpeg_std_error(&errors->base);
     errors->base.error_exit = photo_error_exit;
@@ -62,7 +63,8 @@ static inline bool photo_header(struct jpeg_decompress_struct *d, struct photo_e
 }
 
 /* Allocates the blocks of a frame, aligned to 64 bytes, with values that no decoder leaves. Ended with free(). */
-static inline int16_t *photo_blocks(const struct leat_jpeg_frame *frame, int16_t *of[LEAT_JPEG_MAX_COMPONENTS], size_t *bytes)
+static inline int16_t *photo_blocks(const struct leat_jpeg_frame *frame, int16_t *of[LEAT_JPEG_MAX_COMPONENTS],
+                                    size_t *bytes)
 {
     size_t blocks = 0;
     for (unsigned c = 0; c < frame->n_components; c++)
@@ -89,14 +91,16 @@ static inline bool photo_coefficients(struct jpeg_decompress_struct *d, const st
     for (unsigned c = 0; c < frame->n_components; c++)
         for (uint32_t y = 0; y < frame->component[c].blocks_h; y++) {
             JBLOCKARRAY row = d->mem->access_virt_barray((j_common_ptr)d, arrays[c], y, 1, FALSE);
-            memcpy(of[c] + (size_t)64 * y * frame->component[c].blocks_w, row[0], (size_t)128 * frame->component[c].blocks_w);
+            memcpy(of[c] + (size_t)64 * y * frame->component[c].blocks_w, row[0],
+                   (size_t)128 * frame->component[c].blocks_w);
         }
     jpeg_finish_decompress(d);
     return errors->base.num_warnings == 0;
 }
 
 /* Calls `visit` with every file under a folder that begins as a JPEG does. Returns their number. */
-static inline unsigned photo_each(const char *folder, void (*visit)(const char *name, const uint8_t *data, size_t length))
+static inline unsigned photo_each(const char *folder,
+                                  void (*visit)(const char *name, const uint8_t *data, size_t length))
 {
     unsigned n = 0;
     DIR *dir = opendir(folder);

@@ -30,12 +30,16 @@ static int take_apart(const uint8_t *data, size_t length)
     return rc ? rc : leat_jpeg_together_equals(apart, skeleton, n, coefficients, data, length, &error);
 }
 
-/* A skeleton of a sequential file whose scans have all components, with `extra` behind the frame; returns its length. */
-static size_t put_skeleton(uint8_t *p, const struct leat_jpeg_frame *f, const uint8_t *extra, size_t n_extra, unsigned scans)
+/* A skeleton of a sequential file whose scans have all components, with `extra` behind the frame; returns its
+ * length. */
+static size_t put_skeleton(uint8_t *p, const struct leat_jpeg_frame *f, const uint8_t *extra, size_t n_extra,
+                           unsigned scans)
 {
     const uint8_t *const begin = p;
-    const uint8_t n = f->n_components,
-                  head[] = {0, 0xff, 0xd8, 0xff, 0xc0, 0, (uint8_t)(8 + 3 * n), 8, 0, (uint8_t)f->height, 0, (uint8_t)f->width, n};
+    const uint8_t
+        n = f->n_components,
+        head[] = {0, 0xff, 0xd8, 0xff, 0xc0, 0, (uint8_t)(8 + 3 * n), 8, 0, (uint8_t)f->height, 0, (uint8_t)f->width,
+                  n};
     memcpy(p, head, sizeof head);
     p += sizeof head;
     for (uint8_t c = 0; c < n; c++, p += 3) {
@@ -65,7 +69,8 @@ static void skeletons_that_no_file_has_are_refused(void **state)
     (void)state;
     static uint8_t skeleton[8192];
     static const uint8_t frame_again[] = {0xff, 0xc0, 0, 11, 8, 0, 8, 0, 8, 1, 0, 0x11, 0};
-    static const uint8_t good[] = {0xff, 0xcc, 0, 4, 0, 0x11}, bad[] = {0xff, 0xcc, 0, 4, 0, 0x12}; /* conditioning: L above U */
+    static const uint8_t good[] = {0xff, 0xcc, 0, 4, 0, 0x11},
+                         bad[] = {0xff, 0xcc, 0, 4, 0, 0x12}; /* conditioning: L above U */
     struct leat_jpeg_coefficients gray = {0}, large = {0};
     struct leat_jpeg_frame frame = {.width = 8, .height = 8, .n_components = 1, .component = {{.h = 1, .v = 1}}};
     size_t length, n = 0;
@@ -91,7 +96,8 @@ static void skeletons_that_no_file_has_are_refused(void **state)
     for (unsigned c = 0; c < 4; c++)
         memset(large.of[c], 0, 16 * 128);
     n = put_skeleton(skeleton, &frame, good, sizeof good, 1);
-    assert_int_equal(leat_jpeg_together(skeleton, n, &large, n - 1 + 64 * 6 / 8, &out, &length, &error), LEAT_E_CORRUPT);
+    assert_int_equal(leat_jpeg_together(skeleton, n, &large, n - 1 + 64 * 6 / 8, &out, &length, &error),
+                     LEAT_E_CORRUPT);
     leat_jpeg_coefficients_destroy(&gray);
     leat_jpeg_coefficients_destroy(&large);
 }
@@ -110,7 +116,8 @@ static void a_progressive_photo_without_its_last_scans_is_unsupported(void **sta
     free(p.data);
 }
 
-/* A progressive gray photo of across x down blocks, in the first of which so many coefficients behind the DC are 8, and none elsewhere. */
+/* A progressive gray photo of across x down blocks, in the first of which so many coefficients behind the DC are 8, and
+ * none elsewhere. */
 static struct photo progressive_of(JDIMENSION across, JDIMENSION down, const uint8_t *eights, JDIMENSION n)
 {
     struct jpeg_compress_struct c;
@@ -145,8 +152,8 @@ static void a_photo_of_nothing_but_runs_of_ended_blocks_comes_back(void **state)
     free(p.data);
 }
 
-/* A run of ended blocks is coded before the bits that wait in it, which correct coefficients, could be more than 1000: when there are more
- * than 937. */
+/* A run of ended blocks is coded before the bits that wait in it, which correct coefficients, could be more than 1000:
+ * when there are more than 937. */
 static void runs_end_when_as_many_corrections_wait_as_libjpeg_lets_wait(void **state)
 {
     (void)state;

@@ -64,14 +64,15 @@ static void check_coefficients(const char *name, const uint8_t *data, size_t len
         const struct leat_jpeg_component *p = &coefficients->frame.component[c];
         for (uint32_t y = 0; y < p->blocks_h; y++) {
             JBLOCKARRAY row = d.mem->access_virt_barray((j_common_ptr)&d, arrays[c], y, 1, FALSE);
-            if (memcmp(row[0], coefficients->of[c] + (size_t)y * p->blocks_w * 64, (size_t)p->blocks_w * sizeof(JBLOCK)))
+            if (memcmp(row[0], coefficients->of[c] + (size_t)y * p->blocks_w * 64,
+                       (size_t)p->blocks_w * sizeof(JBLOCK)))
                 fail_msg("%s: component %u, row %u of blocks", name, c, y);
         }
     }
     jpeg_destroy_decompress(&d);
 }
 
-/* ---- tests -------------------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static const uint32_t sizes[][2] = {{1, 1}, {8, 8}, {33, 9}, {17, 70}, {100, 81}};
 
@@ -83,7 +84,8 @@ static void every_kind_of_file_comes_back_byte_for_byte(void **state)
             for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++)
                 for (unsigned restart = 0; restart < 6; restart += 5) {
                     char name[200];
-                    snprintf(name, sizeof name, "%s, %s, %u x %u, restart %u", kinds[k].name, ways[way], sizes[s][0], sizes[s][1], restart);
+                    snprintf(name, sizeof name, "%s, %s, %u x %u, restart %u", kinds[k].name, ways[way], sizes[s][0],
+                             sizes[s][1], restart);
                     struct photo p = make_photo(&kinds[k], way, sizes[s][0], sizes[s][1], s & 1 ? 95 : 60, restart);
                     if (!comes_back(name, p.data, p.length))
                         fail_msg("%s: %s", name, error.message);
@@ -118,7 +120,8 @@ static void coefficients_of_every_size_and_run_come_back(void **state)
         }
 }
 
-/* A photo of one sequential Huffman-coded scan: rows of MCUs, read one after the other, are those that are read at once. True: it was. */
+/* A photo of one sequential Huffman-coded scan: rows of MCUs, read one after the other, are those that are read at
+ * once. True: it was. */
 static bool comes_by_rows(const char *name, const uint8_t *data, size_t length)
 {
     const struct leat_jpeg_coefficients *all, *rows;
@@ -270,7 +273,8 @@ static void a_truncated_photo_is_never_taken_for_whole(void **state)
             size_t skeleton_length;
             uint8_t *cut = malloc(n + 1); /* of its own, so that a sanitizer sees the end */
             memcpy(cut, p.data, n);
-            assert_int_equal(leat_jpeg_take_apart(apart, cut, n, &coefficients, &skeleton, &skeleton_length, &error), LEAT_E_DECODE);
+            assert_int_equal(leat_jpeg_take_apart(apart, cut, n, &coefficients, &skeleton, &skeleton_length, &error),
+                             LEAT_E_DECODE);
             free(cut);
         }
         free(p.data);
@@ -323,7 +327,8 @@ static void a_hostile_skeleton_makes_no_harm(void **state)
         for (size_t cut = 0; cut < n; cut++) {
             uint8_t *other = malloc(cut + 1);
             memcpy(other, skeleton, cut);
-            assert_int_equal(leat_jpeg_together(other, cut, coefficients, p.length, &out, &length, &error), LEAT_E_CORRUPT);
+            assert_int_equal(leat_jpeg_together(other, cut, coefficients, p.length, &out, &length, &error),
+                             LEAT_E_CORRUPT);
             free(other);
         }
         free(p.data);
@@ -343,7 +348,8 @@ static void a_skeleton_of_another_frame_is_refused(void **state)
     memcpy(kept, skeleton, n);
     size_t kept_length = n;
     assert_ok(leat_jpeg_take_apart(apart, p.data, p.length, &coefficients, &skeleton, &n, &error));
-    assert_int_equal(leat_jpeg_together(kept, kept_length, coefficients, q.length, &out, &length, &error), LEAT_E_CORRUPT);
+    assert_int_equal(leat_jpeg_together(kept, kept_length, coefficients, q.length, &out, &length, &error),
+                     LEAT_E_CORRUPT);
     free(kept);
     free(p.data);
     free(q.data);
@@ -364,7 +370,8 @@ static void coefficients_without_a_code_are_refused(void **state)
             if (k == 0 && v < 2)
                 continue; /* a difference of DC that has a code */
             coefficients->of[0][k] = values[v];
-            assert_int_equal(leat_jpeg_together(skeleton, n, coefficients, 2 * p.length, &out, &length, &error), LEAT_E_CORRUPT);
+            assert_int_equal(leat_jpeg_together(skeleton, n, coefficients, 2 * p.length, &out, &length, &error),
+                             LEAT_E_CORRUPT);
         }
     free(p.data);
 }
@@ -380,7 +387,8 @@ static void an_original_of_any_claimed_length_is_refused_or_exact(void **state)
     assert_ok(leat_jpeg_take_apart(apart, p.data, p.length, &coefficients, &skeleton, &n, &error));
     const uint64_t claims[] = {0, 1, p.length - 1, p.length + 1, UINT64_C(1) << 40, UINT64_MAX};
     for (unsigned i = 0; i < 6; i++)
-        assert_int_equal(leat_jpeg_together(skeleton, n, coefficients, claims[i], &out, &length, &error), LEAT_E_CORRUPT);
+        assert_int_equal(leat_jpeg_together(skeleton, n, coefficients, claims[i], &out, &length, &error),
+                         LEAT_E_CORRUPT);
     free(p.data);
 }
 
@@ -474,7 +482,7 @@ static void a_second_photo_of_a_size_needs_no_memory(void **state)
     }
 }
 
-/* ---- real photos -------------------------------------------------------------------------------------------------- */
+/* ---- real photos ----------------------------------------------------------------------------- */
 
 static unsigned photos_seen, photos_back, photos_broken;
 

@@ -35,8 +35,9 @@ static const struct leat_jpeg_original about = {
     .length = 12345, .checksum = UINT64_C(0x0123456789abcdef), .orientation = 6, .image_kind = 2};
 
 /* Columns [x0, x1) and rows [row, row + n) of MCUs, read as a picture reads them, are those of `made`. */
-static void check_box(struct leat_jpeg_fast *fast, const struct leat_jpeg_fast_writer *writer, const struct leat_jpeg_coefficients *made,
-                      uint32_t row, uint32_t n, uint32_t x0, uint32_t x1, uint64_t needed)
+static void check_box(struct leat_jpeg_fast *fast, const struct leat_jpeg_fast_writer *writer,
+                      const struct leat_jpeg_coefficients *made, uint32_t row, uint32_t n, uint32_t x0, uint32_t x1,
+                      uint64_t needed)
 {
     const struct leat_jpeg_frame *frame;
     struct leat_jpeg_source *source;
@@ -62,7 +63,8 @@ static void check_box(struct leat_jpeg_fast *fast, const struct leat_jpeg_fast_w
                     const size_t at = v * across + x;
                     const int16_t *got = blocks[i][c].coefficients + 64 * at;
                     const int16_t *want =
-                        made->of[c] + 64 * ((size_t)component->blocks_w * ((row + i) * component->v + v) + x0 * component->h + x);
+                        made->of[c] +
+                        64 * ((size_t)component->blocks_w * ((row + i) * component->v + v) + x0 * component->h + x);
                     unsigned last = 0;
                     for (unsigned k = 1; k < 64; k++)
                         last = got[leat_jpeg_natural[k]] ? k : last;
@@ -145,7 +147,8 @@ static void every_colour_and_sampling_comes_back(void **state)
 
 static void the_largest_and_smallest_coefficients_come_back(void **state)
 {
-    static const int16_t extreme[] = {INT16_MAX, INT16_MIN, 1, -1, 3, -3, 4, -4, 18, -18, 19, -19, 254, -254, 255, -255, 256, -256};
+    static const int16_t extreme[] = {INT16_MAX, INT16_MIN, 1,   -1,  3,    -3,  4,    -4,  18,
+                                      -18,       19,        -19, 254, -254, 255, -255, 256, -256};
     for (size_t i = 0; i < sizeof extreme / sizeof *extreme; i++) {
         struct leat_jpeg_coefficients *made = fast_grid(LEAT_JPEG_GRAY, 100, 30, 1, 1);
         fill_all(made, extreme[i] == INT16_MIN ? -INT16_MAX : extreme[i], extreme[i]);

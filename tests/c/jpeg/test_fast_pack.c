@@ -13,11 +13,26 @@ static const struct photo_style styles[] = {
     {.name = "gray", .in = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .h = {1}, .v = {1}},
     {.name = "4:4:4", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}},
     {.name = "4:2:0 with restarts", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}, .restart = 3},
-    {.name = "4:2:2 progressive", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {1, 1, 1}, .progressive = true},
-    {.name = "4:4:0 arithmetic", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {2, 1, 1}, .arithmetic = true},
+    {.name = "4:2:2 progressive",
+     .in = JCS_RGB,
+     .stored = JCS_YCbCr,
+     .h = {2, 1, 1},
+     .v = {1, 1, 1},
+     .progressive = true},
+    {.name = "4:4:0 arithmetic",
+     .in = JCS_RGB,
+     .stored = JCS_YCbCr,
+     .h = {1, 1, 1},
+     .v = {2, 1, 1},
+     .arithmetic = true},
     {.name = "RGB", .in = JCS_RGB, .stored = JCS_RGB, .h = {1, 1, 1}, .v = {1, 1, 1}},
     {.name = "CMYK", .in = JCS_CMYK, .stored = JCS_CMYK, .h = {1, 1, 1, 1}, .v = {1, 1, 1, 1}},
-    {.name = "YCCK 4:2:0", .in = JCS_CMYK, .stored = JCS_YCCK, .h = {2, 1, 1, 2}, .v = {2, 1, 1, 2}, .separate_scans = true},
+    {.name = "YCCK 4:2:0",
+     .in = JCS_CMYK,
+     .stored = JCS_YCCK,
+     .h = {2, 1, 1, 2},
+     .v = {2, 1, 1, 2},
+     .separate_scans = true},
 };
 #define N_STYLES (sizeof styles / sizeof *styles)
 
@@ -29,7 +44,8 @@ static uint8_t *make_jpeg(const struct photo_style *style, uint32_t w, uint32_t 
     return jpeg;
 }
 
-/* A copy of the fast form in memory of its own, of exactly its bytes, so that a sanitizer sees what is read beyond it. */
+/* A copy of the fast form in memory of its own, of exactly its bytes, so that a sanitizer sees what is read beyond
+ * it. */
 static uint8_t *pack(const uint8_t *jpeg, size_t length, size_t *packed_length)
 {
     struct leat_jpeg_packer *packer = leat_jpeg_packer_new();
@@ -74,7 +90,8 @@ static void a_packer_packs_one_photo_after_the_other(void **state)
         const uint8_t *packed;
         uint8_t *jpeg = make_jpeg(&styles[i % N_STYLES], 16 + i * 37 % 150, 16 + i * 53 % 150, 90, &length), *back;
         /* what fails in between leaves nothing behind */
-        assert_int_equal(leat_jpeg_pack(packer, jpeg, length / 2, 1, 1, &packed, &packed_length, &error), LEAT_E_DECODE);
+        assert_int_equal(leat_jpeg_pack(packer, jpeg, length / 2, 1, 1, &packed, &packed_length, &error),
+                         LEAT_E_DECODE);
         assert_ok(leat_jpeg_pack(packer, jpeg, length, 1, 1, &packed, &packed_length, &error));
         assert_ok(leat_jpeg_restore(packed, packed_length, &back, &back_length, &error));
         assert_int_equal(back_length, length);
@@ -85,8 +102,8 @@ static void a_packer_packs_one_photo_after_the_other(void **state)
     leat_jpeg_packer_free(packer);
 }
 
-/* libjpeg keeps for each component the table that is valid at its first scan: table 1, of both chroma components, is defined again before
- * the scan of one of them. */
+/* libjpeg keeps for each component the table that is valid at its first scan: table 1, of both chroma components, is
+ * defined again before the scan of one of them. */
 static void a_table_of_quantisation_defined_between_scans_counts_from_there_on(void **state)
 {
     const struct photo_style separate = {
@@ -153,10 +170,12 @@ static void an_orientation_that_does_not_exist_is_refused(void **state)
     free(jpeg);
 }
 
-/* ---- damage ------------------------------------------------------------------------------------------------------- */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
-/* All blocks of a payload, or of columns [x0, x1), as one instruction set reads them; a hash of them, or 0 if it refuses. */
-static uint64_t blocks_hash(enum leat_isa isa, const uint8_t *packed, size_t length, bool inner_columns, uint64_t needed)
+/* All blocks of a payload, or of columns [x0, x1), as one instruction set reads them; a hash of them, or 0 if it
+ * refuses. */
+static uint64_t blocks_hash(enum leat_isa isa, const uint8_t *packed, size_t length, bool inner_columns,
+                            uint64_t needed)
 {
     struct leat_jpeg_fast *fast = leat_jpeg_fast_new(isa);
     const struct leat_jpeg_frame *frame;
@@ -184,7 +203,8 @@ static uint64_t blocks_hash(enum leat_isa isa, const uint8_t *packed, size_t len
         for (unsigned c = 0; c < frame->n_components; c++) {
             const size_t n = (size_t)(x1 - x0) * frame->component[c].h * frame->component[c].v;
             if (!rc)
-                hash = 31 * hash + leat_hash64(blocks[0][c].coefficients, 128 * n) + 7 * leat_hash64(blocks[0][c].last, n);
+                hash =
+                    31 * hash + leat_hash64(blocks[0][c].coefficients, 128 * n) + 7 * leat_hash64(blocks[0][c].last, n);
             free(blocks[0][c].coefficients);
             free(blocks[0][c].last);
         }
@@ -234,7 +254,8 @@ static void a_payload_with_any_bit_flipped_is_refused_or_gives_the_same_file(voi
         check_all_sets_agree(packed, length);
         packed[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
-    /* what is not used: zeros at the end, bits that fill up bytes, orientation and kind, quantisation tables, which the skeleton has too */
+    /* what is not used: zeros at the end, bits that fill up bytes, orientation and kind, quantisation tables, which the
+     * skeleton has too */
     assert_true(same < 8 * (LEAT_FAST_TAIL + 3 * LEAT_FAST_TABLE + 64));
     free(packed);
     free(jpeg);
@@ -356,7 +377,8 @@ static void a_header_that_makes_no_frame_is_refused(void **state)
     size_t length, packed_length;
     uint8_t *jpeg = make_jpeg(&styles[1], 8, 8, 80, &length), *packed = pack(jpeg, length, &packed_length);
     struct leat_jpeg_frame frame;
-    packed[LEAT_FAST_HEADER] = packed[LEAT_FAST_HEADER + LEAT_FAST_COMPONENT] = 2; /* more blocks than there are, in no more rows */
+    /* more blocks than there are, in no more rows */
+    packed[LEAT_FAST_HEADER] = packed[LEAT_FAST_HEADER + LEAT_FAST_COMPONENT] = 2;
     assert_ok(leat_jpeg_fast_frame(packed, packed_length, &frame, &error));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         uint8_t *at = packed + LEAT_FAST_HEADER + LEAT_FAST_COMPONENT * wrong[i].component + wrong[i].at;
@@ -373,7 +395,7 @@ static void a_header_that_makes_no_frame_is_refused(void **state)
     free(jpeg);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static size_t allocations, failing;
 
@@ -483,12 +505,13 @@ static void reading_allocates_only_for_a_photo_wider_than_all_before(void **stat
     free(jpeg);
 }
 
-/* ---- real photos -------------------------------------------------------------------------------------------------- */
+/* ---- real photos ----------------------------------------------------------------------------- */
 
 static void photos_of_imagenet_come_back(void **state)
 {
     const char *data = test_data();
-    static const char *const names[] = {"n01443537_goldfish.JPEG", "n01484850_great_white_shark.JPEG", "n01616318_vulture.JPEG"};
+    static const char *const names[] = {"n01443537_goldfish.JPEG", "n01484850_great_white_shark.JPEG",
+                                        "n01616318_vulture.JPEG"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t length, packed_length, back_length;
         char folder[512];

@@ -25,7 +25,8 @@ static void photo_close(struct photo *p)
     p->blocks = NULL;
 }
 
-/* Headers are read twice: the decoder begins where the coefficients do. False: libjpeg refuses the header, or it makes no frame. */
+/* Headers are read twice: the decoder begins where the coefficients do. False: libjpeg refuses the header, or it makes
+ * no frame. */
 static bool photo_open(struct photo *p, const uint8_t *data, size_t length, bool oracle)
 {
     p->blocks = NULL;
@@ -52,19 +53,21 @@ static bool check_read_all(const char *name, struct photo *p)
     int16_t *blocks = photo_blocks(&p->frame, of, &bytes);
     const bool read = leat_jpeg_huffman_read_all(huffman, of);
     if (read && (!p->clean || memcmp(blocks, p->blocks, bytes)))
-        fail_msg("%s: read, but %s", name, p->clean ? "with other coefficients than libjpeg's" : "libjpeg has a complaint");
+        fail_msg("%s: read, but %s", name,
+                 p->clean ? "with other coefficients than libjpeg's" : "libjpeg has a complaint");
     free(blocks);
     return read;
 }
 
-/* ---- by an index -------------------------------------------------------------------------------------------------- */
+/* ---- by an index ----------------------------------------------------------------------------- */
 
 struct box {
     uint32_t row, rows, x0, x1;
 };
 
 /* Reads rows of MCUs, `at_once` at a time, and compares them with libjpeg's coefficients. */
-static void check_box(const char *name, struct photo *p, struct leat_jpeg_source *source, struct box box, uint32_t at_once, uint64_t needed)
+static void check_box(const char *name, struct photo *p, struct leat_jpeg_source *source, struct box box,
+                      uint32_t at_once, uint64_t needed)
 {
     struct leat_error error;
     for (uint32_t r = box.row; r < box.row + box.rows;) {
@@ -87,14 +90,16 @@ static void check_box(const char *name, struct photo *p, struct leat_jpeg_source
                 for (uint32_t y = 0; y < f->v; y++)
                     for (uint32_t x = 0; x < across; x++) {
                         const int16_t *got = blocks[i][c].coefficients + 64 * ((size_t)y * across + x);
-                        const int16_t *want = p->of[c] + 64 * (((size_t)(r + i) * f->v + y) * f->blocks_w + (size_t)box.x0 * f->h + x);
+                        const int16_t *want =
+                            p->of[c] + 64 * (((size_t)(r + i) * f->v + y) * f->blocks_w + (size_t)box.x0 * f->h + x);
                         const uint8_t last = blocks[i][c].last[(size_t)y * across + x];
                         assert_true(last < 64);
                         for (unsigned k = 0; k < 64; k++) {
                             const unsigned at = leat_jpeg_natural[k];
                             if ((needed >> at & 1 && got[at] != want[at]) || (k > last && got[at]))
-                                fail_msg("%s: MCU row %u, component %u, block %u, %u: coefficient %u is %d, not %d; last %u", name, r + i,
-                                         c, x, y, at, got[at], want[at], last);
+                                fail_msg(
+                                    "%s: MCU row %u, component %u, block %u, %u: coefficient %u is %d, not %d; last %u",
+                                    name, r + i, c, x, y, at, got[at], want[at], last);
                         }
                     }
                 free(blocks[i][c].coefficients);
@@ -105,14 +110,15 @@ static void check_box(const char *name, struct photo *p, struct leat_jpeg_source
 }
 
 /* What the index says of a row is what the scan has found there. */
-static void check_unpacked(const char *name, const struct photo *p, const struct leat_jpeg_rows *scanned, const uint8_t *index,
-                           size_t length)
+static void check_unpacked(const char *name, const struct photo *p, const struct leat_jpeg_rows *scanned,
+                           const uint8_t *index, size_t length)
 {
     struct leat_jpeg_rows rows = {0};
     assert_true(leat_jpeg_rows_unpack(&rows, &p->frame, index, length, UINT32_MAX));
     for (uint32_t i = 0; i < rows.n; i++) {
         const struct leat_jpeg_row_start *got = &rows.row[i], *want = &scanned->row[i * rows.every];
-        if (got->bit != want->bit || got->restart != want->restart || memcmp(got->dc, want->dc, 2 * (size_t)p->frame.n_components))
+        if (got->bit != want->bit || got->restart != want->restart ||
+            memcmp(got->dc, want->dc, 2 * (size_t)p->frame.n_components))
             fail_msg("%s: row %u of MCUs begins elsewhere by its index", name, i * (unsigned)rows.every);
     }
     leat_jpeg_rows_destroy(&rows);
@@ -147,7 +153,7 @@ static void check_boxes(const char *name, struct photo *p, uint64_t photo_bytes,
     leat_jpeg_rows_destroy(&rows);
 }
 
-/* ---- tests -------------------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static uint8_t *made(const struct photo_style *style, uint32_t w, uint32_t h, int quality, uint64_t key, size_t *length)
 {
@@ -158,7 +164,8 @@ static uint8_t *made(const struct photo_style *style, uint32_t w, uint32_t h, in
 }
 
 /* Photos of a style with restart markers or none, with usual tables or their own. */
-static void for_each_made(void (*check)(const char *name, struct photo *p, const uint8_t *data, size_t length, uint64_t key))
+static void for_each_made(void (*check)(const char *name, struct photo *p, const uint8_t *data, size_t length,
+                                        uint64_t key))
 {
     static const uint32_t sizes[][2] = {{1, 1}, {17, 9}, {75, 66}, {130, 43}};
     static const int restarts[] = {0, 1, 3, 7};
@@ -322,12 +329,13 @@ static void a_row_may_end_within_a_byte_of_ones(void **state)
 /* Differences that add up beyond 16 bits, which libjpeg cuts off: a row index has no place for what they add up to. */
 static void dc_values_beyond_16_bits_are_left_to_libjpeg(void **state)
 {
-    enum { ACROSS = 20, BITS = 9 + 11 + 4 };             /* DC code of 11 bits, 2047, end of block: tables of the standard */
+    enum { ACROSS = 20, BITS = 9 + 11 + 4 }; /* DC code of 11 bits, 2047, end of block: tables of the standard */
     for (unsigned blocks = 16; blocks <= 17; blocks++) { /* so many differences of 2047, then of 0: 32752 or 34799 */
         struct photo p;
         struct leat_jpeg_rows rows = {0};
         size_t length;
-        uint8_t *data = made(&photo_styles[0], 8 * ACROSS, 8, 50, 3, &length), coded[ACROSS * BITS / 4 + 8] = {0}, *out = coded;
+        uint8_t *data = made(&photo_styles[0], 8 * ACROSS, 8, 50, 3, &length), coded[ACROSS * BITS / 4 + 8] = {0},
+                *out = coded;
         assert_true(photo_open(&p, data, length, false));
         uint8_t *const scan = data + (p.d.src->next_input_byte - data);
         photo_close(&p);
@@ -392,8 +400,8 @@ static void a_changed_index_does_no_harm(void **state)
                         uint8_t last[64];
                         for (unsigned i = 0; i < 2; i++)
                             for (unsigned c = 0; c < p.frame.n_components; c++) {
-                                blocks[i][c].coefficients =
-                                    p.of[c] + (size_t)64 * (r + i) * p.frame.component[c].v * p.frame.component[c].blocks_w;
+                                blocks[i][c].coefficients = p.of[c] + (size_t)64 * (r + i) * p.frame.component[c].v *
+                                                                          p.frame.component[c].blocks_w;
                                 blocks[i][c].last = last;
                             }
                         if (source->read(source, r, 2, 0, p.frame.mcus_w, LEAT_JPEG_NEEDED8, blocks, &error)) {

@@ -1,10 +1,11 @@
 /*
- * The inverse DCTs against libjpeg-turbo: photos of one component are written from chosen coefficients and decoded at each
- * scale; every instruction set of this machine gives the same samples. Arithmetic coding takes coefficients of 16 bits,
- * with a restart marker before every block also for DC.
+ * The inverse DCTs against libjpeg-turbo: photos of one component are written from chosen coefficients and decoded at
+ * each scale; every instruction set of this machine gives the same samples. Arithmetic coding takes coefficients of 16
+ * bits, with a restart marker before every block also for DC.
  *
- * Where coefficients are larger than those of a picture, libjpeg-turbo gives other samples on other processors. leat gives those of its
- * vector code for x86-64 everywhere: each test ends with a checksum of all samples that were expected, which on x86-64 are libjpeg-turbo's.
+ * Where coefficients are larger than those of a picture, libjpeg-turbo gives other samples on other processors. leat
+ * gives those of its vector code for x86-64 everywhere: each test ends with a checksum of all samples that were
+ * expected, which on x86-64 are libjpeg-turbo's.
  */
 #include "../test.h"
 
@@ -42,7 +43,8 @@ static int begin(void **state)
 static void expect_checksum(uint64_t checksum)
 {
     if (expected != checksum)
-        fail_msg("the samples' checksum is %016llx, should be %016llx", (unsigned long long)expected, (unsigned long long)checksum);
+        fail_msg("the samples' checksum is %016llx, should be %016llx", (unsigned long long)expected,
+                 (unsigned long long)checksum);
 }
 
 /* `bytes` in front of a page without access. */
@@ -128,19 +130,19 @@ static void compare(const uint8_t *want, unsigned size, enum leat_isa isa, const
     for (size_t y = 0; y < HIGH; y++) {
         size_t piece = y ? y : WIDE; /* so many blocks at once, and what is left */
         for (size_t x = 0; x < WIDE; x += piece)
-            fn(coefficients + (y * WIDE + x) * 64, lasts + y * WIDE + x, x + piece < WIDE ? piece : WIDE - x, quant, got + x * size,
-               stride);
+            fn(coefficients + (y * WIDE + x) * 64, lasts + y * WIDE + x, x + piece < WIDE ? piece : WIDE - x, quant,
+               got + x * size, stride);
         for (size_t r = 0; r < size; r++, want += WIDE * size)
             for (size_t i = 0; i < WIDE * size; i++)
                 if (got[r * stride + i] != want[i])
-                    fail_msg("isa %d, %u samples, %s, block %zu of row %zu: sample %zu of row %zu is %d, should be %d", (int)isa, size,
-                             hint, i / size, y, i % size, r, got[r * stride + i], want[i]);
+                    fail_msg("isa %d, %u samples, %s, block %zu of row %zu: sample %zu of row %zu is %d, should be %d",
+                             (int)isa, size, hint, i / size, y, i % size, r, got[r * stride + i], want[i]);
     }
     free(got);
 }
 
-/* Whether libjpeg-turbo's vector code for AArch64 gives the samples that its code for x86-64 gives: no coefficient has more than the 11
- * bits of a picture's. */
+/* Whether libjpeg-turbo's vector code for AArch64 gives the samples that its code for x86-64 gives: no coefficient has
+ * more than the 11 bits of a picture's. */
 static bool usual_block(const int16_t *k)
 {
     for (int i = 0; i < 64; i++) {
@@ -151,7 +153,8 @@ static bool usual_block(const int16_t *k)
     return true;
 }
 
-/* Where libjpeg-turbo's vector code is not the one for x86-64: the samples of blocks about which it may differ, by portable code. */
+/* Where libjpeg-turbo's vector code is not the one for x86-64: the samples of blocks about which it may differ, by
+ * portable code. */
 static void correct(uint8_t *want, unsigned size)
 {
 #if defined(__x86_64__)
@@ -164,7 +167,8 @@ static void correct(uint8_t *want, unsigned size)
     for (size_t i = 0; i < BLOCKS && other; i++) {
         if (usual_block(coefficients + 64 * i))
             continue;
-        function(leat_jpeg_idct(LEAT_ISA_PORTABLE), size)(coefficients + 64 * i, (const uint8_t[]){63}, 1, quant, block, stride);
+        function(leat_jpeg_idct(LEAT_ISA_PORTABLE), size)(coefficients + 64 * i, (const uint8_t[]){63}, 1, quant, block,
+                                                          stride);
         for (size_t r = 0; r < size; r++)
             memcpy(want + ((i / WIDE * size + r) * WIDE + i % WIDE) * size, block + r * stride, size);
     }
@@ -183,8 +187,8 @@ static void compare_all(const uint8_t *want, unsigned size)
     }
 }
 
-/* The coefficients as they stand, decoded by libjpeg-turbo and by everything here, with every kind of hint, and once more with
- * only the coefficients that a scale needs. */
+/* The coefficients as they stand, decoded by libjpeg-turbo and by everything here, with every kind of hint, and once
+ * more with only the coefficients that a scale needs. */
 static void check(void)
 {
     for (size_t i = 0; i < BLOCKS; i++) {
@@ -203,7 +207,10 @@ static void check(void)
         const uint64_t both[2] = {expected, leat_hash64(want, (size_t)BLOCKS * size * size)};
         expected = leat_hash64(both, sizeof both);
         compare_all(want, size);
-        uint64_t needed = size == 8 ? LEAT_JPEG_NEEDED8 : size == 4 ? LEAT_JPEG_NEEDED4 : size == 2 ? LEAT_JPEG_NEEDED2 : LEAT_JPEG_NEEDED1;
+        uint64_t needed = size == 8   ? LEAT_JPEG_NEEDED8
+                          : size == 4 ? LEAT_JPEG_NEEDED4
+                          : size == 2 ? LEAT_JPEG_NEEDED2
+                                      : LEAT_JPEG_NEEDED1;
         for (size_t i = 0; i < (size_t)BLOCKS * 64; i++)
             coefficients[i] = needed >> i % 64 & 1 ? all[i] : 0;
         compare_all(want, size);
@@ -259,7 +266,8 @@ static int16_t value_of(unsigned bits)
 
 static int16_t extreme(void)
 {
-    static const int16_t values[] = {INT16_MIN, INT16_MIN + 1, -16384, -8193, -8192, -1, 0, 1, 8191, 8192, 16384, INT16_MAX};
+    static const int16_t values[] = {INT16_MIN, INT16_MIN + 1, -16384, -8193, -8192,    -1, 0,
+                                     1,         8191,          8192,   16384, INT16_MAX};
     return values[draw(sizeof values / sizeof *values)];
 }
 
@@ -287,7 +295,8 @@ static void every_dc_is_transformed_as_by_libjpeg(void **state)
         clear();
         quantise_by(one);
         for (size_t i = 0; i < BLOCKS; i++)
-            coefficients[i * 64] = (int16_t)(begin + 31 * (int32_t)i > 32767 ? 32767 - (int32_t)i : begin + 31 * (int32_t)i);
+            coefficients[i * 64] =
+                (int16_t)(begin + 31 * (int32_t)i > 32767 ? 32767 - (int32_t)i : begin + 31 * (int32_t)i);
         check();
     }
     for (int32_t i = 0; i < BLOCKS; i++)
@@ -349,7 +358,8 @@ static int sign_of(unsigned x, unsigned u)
     return angle < 8 || angle > 24 ? 1 : -1;
 }
 
-/* Every coefficient adds to the same sample: about the bounds within which code for usual values is exact, no sum may be lost. */
+/* Every coefficient adds to the same sample: about the bounds within which code for usual values is exact, no sum may
+ * be lost. */
 static void blocks_whose_sums_are_as_large_as_can_be_are_transformed_as_by_libjpeg(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Rows of a box from blocks: byte for byte those of libjpeg-turbo's full decode, on each instruction set of the machine. */
+/* Rows of a box from blocks: byte for byte those of libjpeg-turbo's full decode, on each instruction set of the
+ * machine. */
 #include "blocks.h"
 
 #include <dirent.h>
@@ -6,7 +7,8 @@
 #include "base/alloc.h"
 #include "jpeg/picture.h"
 
-static struct leat_jpeg_picture *pictures[3]; /* one per instruction set, kept from photo to photo as a decoder keeps it */
+static struct leat_jpeg_picture
+    *pictures[3]; /* one per instruction set, kept from photo to photo as a decoder keeps it */
 static unsigned n_pictures;
 
 static int make_pictures(void **state)
@@ -30,7 +32,8 @@ struct box {
     uint32_t x, y, w, h;
 };
 
-/* What decode.h says of CMYK: R = (255 - C) (255 - K) / 255, rounded as Pillow does; libjpeg gives 255 - C and 255 - K. */
+/* What decode.h says of CMYK: R = (255 - C) (255 - K) / 255, rounded as Pillow does; libjpeg gives 255 - C and 255 -
+ * K. */
 static void print_colours(struct photo_full *full)
 {
     for (size_t i = 0; i < (size_t)full->width * full->height; i++) {
@@ -44,7 +47,8 @@ static void print_colours(struct photo_full *full)
     }
 }
 
-static struct photo_full reference(const struct held *held, const uint8_t *data, size_t length, bool gray, unsigned denominator)
+static struct photo_full reference(const struct held *held, const uint8_t *data, size_t length, bool gray,
+                                   unsigned denominator)
 {
     struct photo_full full = photo_reference(data, length, gray, denominator);
     if (held->frame.n_components == 4)
@@ -52,15 +56,16 @@ static struct photo_full reference(const struct held *held, const uint8_t *data,
     return full;
 }
 
-static void check_box(const char *name, struct held *held, const struct photo_full *full, unsigned denominator, struct box box)
+static void check_box(const char *name, struct held *held, const struct photo_full *full, unsigned denominator,
+                      struct box box)
 {
     const size_t bytes = full->pixel_bytes;
     for (unsigned isa = 0; isa < n_pictures; isa++) {
         struct leat_error error;
         const uint8_t *row;
         held_rewind(held);
-        assert_ok(leat_jpeg_picture_begin(pictures[isa], &held->frame, &held->source, denominator, bytes == 1, box.x, box.y, box.w, box.h,
-                                          &error));
+        assert_ok(leat_jpeg_picture_begin(pictures[isa], &held->frame, &held->source, denominator, bytes == 1, box.x,
+                                          box.y, box.w, box.h, &error));
         for (uint32_t y = 0; y < box.h; y++) {
             assert_ok(leat_jpeg_picture_row(pictures[isa], &row, &error));
             const uint8_t *expected = full->pixels + ((size_t)(box.y + y) * full->width + box.x) * bytes;
@@ -69,15 +74,16 @@ static void check_box(const char *name, struct held *held, const struct photo_fu
             size_t i = 0;
             while (row[i] == expected[i])
                 i++;
-            fail_msg("%s, %u x %u at 1/%u, isa %u, box %u x %u at %u, %u: row %u, pixel %zu, channel %zu: %u, not %u", name,
-                     held->frame.width, held->frame.height, denominator, isa, box.w, box.h, box.x, box.y, y, i / bytes, i % bytes, row[i],
-                     expected[i]);
+            fail_msg("%s, %u x %u at 1/%u, isa %u, box %u x %u at %u, %u: row %u, pixel %zu, channel %zu: %u, not %u",
+                     name, held->frame.width, held->frame.height, denominator, isa, box.w, box.h, box.x, box.y, y,
+                     i / bytes, i % bytes, row[i], expected[i]);
         }
     }
 }
 
 /* Boxes of some sizes at every offset modulo 16, in both directions, and the whole. */
-static void check_boxes(const char *name, struct held *held, const struct photo_full *full, unsigned denominator, uint64_t key)
+static void check_boxes(const char *name, struct held *held, const struct photo_full *full, unsigned denominator,
+                        uint64_t key)
 {
     const uint32_t sizes[] = {1, 2, 7, 16, 19, 70};
     const uint32_t w = full->width, h = full->height;
@@ -86,18 +92,21 @@ static void check_boxes(const char *name, struct held *held, const struct photo_
         for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             const uint64_t i = (o * 8 + s) * 4;
             if (o < w) {
-                const uint32_t y = (uint32_t)leat_draw_below(key, i, h), n = 1 + (uint32_t)leat_draw_below(key, i + 1, h - y);
+                const uint32_t y = (uint32_t)leat_draw_below(key, i, h),
+                               n = 1 + (uint32_t)leat_draw_below(key, i + 1, h - y);
                 check_box(name, held, full, denominator, (struct box){o, y, sizes[s] < w - o ? sizes[s] : w - o, n});
             }
             if (o < h) {
-                const uint32_t x = (uint32_t)leat_draw_below(key, i + 2, w), n = 1 + (uint32_t)leat_draw_below(key, i + 3, w - x);
+                const uint32_t x = (uint32_t)leat_draw_below(key, i + 2, w),
+                               n = 1 + (uint32_t)leat_draw_below(key, i + 3, w - x);
                 check_box(name, held, full, denominator, (struct box){x, o, n, sizes[s] < h - o ? sizes[s] : h - o});
             }
         }
 }
 
 /* Boxes drawn by chance, and the whole. */
-static void check_some(const char *name, struct held *held, const struct photo_full *full, unsigned denominator, unsigned n, uint64_t key)
+static void check_some(const char *name, struct held *held, const struct photo_full *full, unsigned denominator,
+                       unsigned n, uint64_t key)
 {
     check_box(name, held, full, denominator, (struct box){0, 0, full->width, full->height});
     for (unsigned i = 0; i < n; i++) {
@@ -148,7 +157,12 @@ static const struct photo_style styles[] = {
     {.name = "CMYK, 4:2:2", .in = JCS_CMYK, .stored = JCS_CMYK, .h = {2, 1, 1, 2}, .v = {1, 1, 1, 1}},
     {.name = "YCCK", .in = JCS_CMYK, .stored = JCS_YCCK, .h = {1, 1, 1, 1}, .v = {1, 1, 1, 1}},
     {.name = "YCCK, 4:2:0", .in = JCS_CMYK, .stored = JCS_YCCK, .h = {2, 1, 1, 2}, .v = {2, 1, 1, 2}},
-    {.name = "YCCK, half black", .in = JCS_CMYK, .stored = JCS_YCCK, .h = {2, 2, 2, 1}, .v = {2, 2, 2, 1}, .separate_scans = true},
+    {.name = "YCCK, half black",
+     .in = JCS_CMYK,
+     .stored = JCS_YCCK,
+     .h = {2, 2, 2, 1},
+     .v = {2, 2, 2, 1},
+     .separate_scans = true},
 };
 #define N_STYLES (sizeof styles / sizeof *styles)
 
@@ -187,10 +201,12 @@ static void every_sampling_equals_the_full_decode(void **state)
         char name[64];
         const int *h = triples[i % n], *v = triples[i / n];
         snprintf(name, sizeof name, "%dx%d, %dx%d, %dx%d", h[0], v[0], h[1], v[1], h[2], v[2]);
-        struct photo_style style = {.name = name, .in = JCS_RGB, .stored = i & 1 ? JCS_YCbCr : JCS_RGB, .separate_scans = true};
+        struct photo_style style = {
+            .name = name, .in = JCS_RGB, .stored = i & 1 ? JCS_YCbCr : JCS_RGB, .separate_scans = true};
         memcpy(style.h, h, 3 * sizeof *h);
         memcpy(style.v, v, 3 * sizeof *v);
-        const uint32_t width = 1 + (uint32_t)leat_draw_below(7, 2 * i, 72), height = 1 + (uint32_t)leat_draw_below(7, 2 * i + 1, 72);
+        const uint32_t width = 1 + (uint32_t)leat_draw_below(7, 2 * i, 72),
+                       height = 1 + (uint32_t)leat_draw_below(7, 2 * i + 1, 72);
         check_made(&style, width, height, 90, false, i);
     }
 }
@@ -262,7 +278,8 @@ static void all_rows(struct leat_jpeg_picture *picture, struct held *held, struc
     struct leat_error error;
     const uint8_t *row;
     held_rewind(held);
-    assert_ok(leat_jpeg_picture_begin(picture, &held->frame, &held->source, 1, false, box.x, box.y, box.w, box.h, &error));
+    assert_ok(
+        leat_jpeg_picture_begin(picture, &held->frame, &held->source, 1, false, box.x, box.y, box.w, box.h, &error));
     for (uint32_t y = 0; y < box.h; y++)
         assert_ok(leat_jpeg_picture_row(picture, &row, &error));
 }

@@ -83,7 +83,8 @@ static void rows_of_any_length_are_upsampled_as_libjpeg_does(void **state)
 {
     for (size_t n = 1; n <= 300; n++) {
         const size_t samples = (n + 1) / 2 + 1;
-        uint8_t *s = row_of(2 * n, samples), *t = row_of(2 * n + 1, samples), *u = row_of(3 * n, n), *v = row_of(3 * n + 1, n);
+        uint8_t *s = row_of(2 * n, samples), *t = row_of(2 * n + 1, samples), *u = row_of(3 * n, n),
+                *v = row_of(3 * n + 1, n);
         uint8_t *out = made(n), *expected = made(n);
         const struct leat_jpeg_samples half = {s + 1, t + 1}, full = {u + 1, v + 1};
         for (unsigned k = 0; k < n_kernels; k++) {

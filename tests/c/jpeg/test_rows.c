@@ -7,7 +7,8 @@
 
 static struct leat_jpeg_frame frame_of(uint32_t mcus_w, uint32_t mcus_h, unsigned n_components)
 {
-    static const enum leat_jpeg_colour colours[] = {LEAT_JPEG_GRAY, LEAT_JPEG_GRAY, LEAT_JPEG_GRAY, LEAT_JPEG_YCC, LEAT_JPEG_CMYK};
+    static const enum leat_jpeg_colour colours[] = {LEAT_JPEG_GRAY, LEAT_JPEG_GRAY, LEAT_JPEG_GRAY, LEAT_JPEG_YCC,
+                                                    LEAT_JPEG_CMYK};
     struct leat_jpeg_frame frame = {.width = mcus_w * 8, .height = mcus_h * 8, .colour = colours[n_components]};
     frame.n_components = (uint8_t)n_components;
     for (unsigned c = 0; c < n_components; c++)
@@ -17,7 +18,8 @@ static struct leat_jpeg_frame frame_of(uint32_t mcus_w, uint32_t mcus_h, unsigne
 }
 
 /* Rows of about `bits` bits, with predictors up to `spread` from 0. Ended with leat_jpeg_rows_destroy. */
-static struct leat_jpeg_rows made(const struct leat_jpeg_frame *frame, uint32_t bits, uint32_t spread, uint32_t interval)
+static struct leat_jpeg_rows made(const struct leat_jpeg_frame *frame, uint32_t bits, uint32_t spread,
+                                  uint32_t interval)
 {
     struct leat_jpeg_rows rows = {.n = frame->mcus_h, .every = 1};
     struct leat_jpeg_row_start at = {.restart = interval};
@@ -34,7 +36,8 @@ static struct leat_jpeg_rows made(const struct leat_jpeg_frame *frame, uint32_t 
     return rows;
 }
 
-static void assert_rows_equal(const struct leat_jpeg_rows *a, const struct leat_jpeg_rows *b, const struct leat_jpeg_frame *frame)
+static void assert_rows_equal(const struct leat_jpeg_rows *a, const struct leat_jpeg_rows *b,
+                              const struct leat_jpeg_frame *frame)
 {
     assert_int_equal(b->n, (a->n + b->every - 1) / b->every);
     for (uint32_t i = 0; i < b->n; i++) {
@@ -48,11 +51,13 @@ static void assert_rows_equal(const struct leat_jpeg_rows *a, const struct leat_
 
 static void rows_come_back_as_they_were_packed(void **state)
 {
-    static const uint32_t bits[] = {1, 300, 20000, 4000000}, spreads[] = {0, 40, 1024, 32767}, intervals[] = {0, 1, 7, 65535};
+    static const uint32_t bits[] = {1, 300, 20000, 4000000}, spreads[] = {0, 40, 1024, 32767},
+                          intervals[] = {0, 1, 7, 65535};
     for (unsigned n = 1; n <= 4; n += n == 1 ? 2 : 1)
         for (unsigned i = 0; i < 4; i++) {
             const struct leat_jpeg_frame frame = frame_of(13, 2 + 50 * i, n);
-            struct leat_jpeg_rows rows = made(&frame, bits[i], spreads[(i + n) % 4], intervals[(i + 2 * n) % 4]), back = {0};
+            struct leat_jpeg_rows rows = made(&frame, bits[i], spreads[(i + n) % 4], intervals[(i + 2 * n) % 4]),
+                                  back = {0};
             const uint64_t scan = rows.row[rows.n - 1].bit / 8 + 1;
             uint8_t *packed;
             size_t length;
@@ -105,7 +110,8 @@ static void a_photo_of_one_row_has_no_index(void **state)
 static void the_bytes_are_those_of_the_format(void **state)
 {
     const struct leat_jpeg_frame frame = frame_of(10, 3, 3);
-    static const uint8_t expected[] = {1, 0, /* place */ 0xac, 0x02, /* predictors */ 0x05, 0x80, 0x01, 0, /* place */ 1, 6, 0x81, 0x01, 8};
+    static const uint8_t expected[] = {
+        1, 0, /* place */ 0xac, 0x02, /* predictors */ 0x05, 0x80, 0x01, 0, /* place */ 1, 6, 0x81, 0x01, 8};
     struct leat_jpeg_rows rows = made(&frame, 1, 0, 0);
     uint8_t *packed;
     size_t length;
@@ -180,8 +186,10 @@ static void an_index_that_does_not_fit_the_photo_is_refused(void **state)
 static void numbers_that_an_index_cannot_have_are_refused(void **state)
 {
     /* a checksum, E, the interval; rows of MCUs of which no second one is kept need no more */
-    static const uint8_t all[] = {0, 0, 0, 0, 20, 0}, beyond[] = {0, 0, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x10, 0}; /* E = 2^32 */
-    static const uint8_t interval[] = {0, 0, 0, 0, 1, 0x80, 0x80, 4, 9, 0}, most[] = {0, 0, 0, 0, 1, 0xff, 0xff, 3, 9, 0};
+    static const uint8_t all[] = {0, 0, 0, 0, 20, 0},
+                         beyond[] = {0, 0, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x10, 0}; /* E = 2^32 */
+    static const uint8_t interval[] = {0, 0, 0, 0, 1, 0x80, 0x80, 4, 9, 0},
+                         most[] = {0, 0, 0, 0, 1, 0xff, 0xff, 3, 9, 0};
     const struct leat_jpeg_frame frame = frame_of(13, 20, 1), two = frame_of(13, 2, 1);
     assert_false(unpacks(&frame, all, sizeof all, true, 100));
     assert_false(unpacks(&frame, beyond, sizeof beyond, true, 100));

@@ -89,8 +89,8 @@ static inline void forms_free(struct forms *f)
 }
 
 /* Compares one box with the reference. */
-static inline void check_form(const struct forms *forms, size_t form, const struct photo_full *full, unsigned denominator, uint32_t x,
-                              uint32_t y, uint32_t w, uint32_t h, bool scan)
+static inline void check_form(const struct forms *forms, size_t form, const struct photo_full *full,
+                              unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h, bool scan)
 {
     uint32_t width, height;
     struct leat_decode_request request = forms->form[form];
@@ -106,20 +106,21 @@ static inline void check_form(const struct forms *forms, size_t form, const stru
         assert_ok(leat_decoder_row(decoder, &row, &error));
         const uint8_t *expected = full->pixels + ((size_t)(y + i) * full->width + x) * full->pixel_bytes;
         if (memcmp(row, expected, (size_t)w * full->pixel_bytes))
-            fail_msg("%s, form %zu of %zu, 1/%u of %u x %u: row %u of box (%u, %u) + %u x %u differs", forms->name, form, forms->n,
-                     denominator, width, height, i, x, y, w, h);
+            fail_msg("%s, form %zu of %zu, 1/%u of %u x %u: row %u of box (%u, %u) + %u x %u differs", forms->name,
+                     form, forms->n, denominator, width, height, i, x, y, w, h);
     }
     assert_ok(leat_decoder_end(decoder, &error));
 }
 
-static inline void check_box(const struct forms *forms, const struct photo_full *full, unsigned denominator, uint32_t x, uint32_t y,
-                             uint32_t w, uint32_t h, bool scan)
+static inline void check_box(const struct forms *forms, const struct photo_full *full, unsigned denominator, uint32_t x,
+                             uint32_t y, uint32_t w, uint32_t h, bool scan)
 {
     for (size_t form = 0; form < forms->n; form++)
         check_form(forms, form, full, denominator, x, y, w, h, scan);
 }
 
-static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false};
+static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1},
+                                         0,       false,   false,     false,     false};
 
 /* All of a photo. The result is ended with free(). */
 static inline uint8_t *decode_request(const struct leat_decode_request *request, uint32_t *w, uint32_t *h)

@@ -32,7 +32,8 @@ static inline uint8_t *photo_file(const char *folder, const char *name, size_t *
 }
 
 /* Calls `visit` for each file in and below a folder; the sum of what it returns. */
-static inline unsigned for_each_file(const char *folder, unsigned (*visit)(const char *path, const uint8_t *data, size_t length))
+static inline unsigned for_each_file(const char *folder,
+                                     unsigned (*visit)(const char *path, const uint8_t *data, size_t length))
 {
     DIR *dir = opendir(folder);
     if (!dir)
@@ -82,8 +83,8 @@ struct photo_style {
 };
 
 /* Encodes pixels. *length receives the bytes; ended with free(). */
-static inline uint8_t *photo_encode(const struct photo_style *style, const uint8_t *pixels, uint32_t w, uint32_t h, int quality,
-                                    size_t *length)
+static inline uint8_t *photo_encode(const struct photo_style *style, const uint8_t *pixels, uint32_t w, uint32_t h,
+                                    int quality, size_t *length)
 {
     struct jpeg_compress_struct c;
     struct jpeg_error_mgr errors;
@@ -131,7 +132,8 @@ static inline uint8_t *photo_encode(const struct photo_style *style, const uint8
 }
 
 /* Puts an APP1 segment with this orientation behind the first marker of a JPEG. Ended with free(). */
-static inline uint8_t *with_orientation(const uint8_t *data, size_t length, unsigned orientation, bool big, size_t *out_length)
+static inline uint8_t *with_orientation(const uint8_t *data, size_t length, unsigned orientation, bool big,
+                                        size_t *out_length)
 {
     uint8_t exif[] = {0xff, 0xe1, 0,    34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', '*', 0, 8, 0, 0, 0,
                       1,    0,    0x12, 1,  3,   0,   1,   0,   0, 0, 0,   0,   0,   0, 0, 0, 0, 0};

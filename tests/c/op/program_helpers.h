@@ -16,8 +16,8 @@
 #include "op/operators.def"
 #undef LEAT_OPERATOR
 
-static inline struct leat_field field_of(const char *name, enum leat_kind kind, enum leat_dtype dtype, enum leat_layout layout,
-                                         unsigned ndim, const int64_t *shape)
+static inline struct leat_field field_of(const char *name, enum leat_kind kind, enum leat_dtype dtype,
+                                         enum leat_layout layout, unsigned ndim, const int64_t *shape)
 {
     struct leat_field f = {.name = name, .kind = kind, .dtype = dtype, .layout = layout, .ndim = ndim};
     for (unsigned i = 0; i < ndim; i++)
@@ -26,7 +26,8 @@ static inline struct leat_field field_of(const char *name, enum leat_kind kind, 
 }
 
 /* A program of one output 'x' of the only field; chain is JSON operators separated by commas: {"type": ...}, {...}. */
-static inline int compile_chain(const struct leat_field *field, const char *chain, struct leat_program **out, struct leat_error *error)
+static inline int compile_chain(const struct leat_field *field, const char *chain, struct leat_program **out,
+                                struct leat_error *error)
 {
     static char text[16384];
     char operators[12000] = "", ids[400] = "";
@@ -39,14 +40,14 @@ static inline int compile_chain(const struct leat_field *field, const char *chai
             depth -= *p == '}';
             p++;
         } while (depth);
-        snprintf(operators + strlen(operators), sizeof operators - strlen(operators), "%s\"%u\": %.*s", i ? ", " : "", i, (int)(p - begin),
-                 begin);
+        snprintf(operators + strlen(operators), sizeof operators - strlen(operators), "%s\"%u\": %.*s", i ? ", " : "",
+                 i, (int)(p - begin), begin);
         snprintf(ids + strlen(ids), sizeof ids - strlen(ids), "%s\"%u\"", i ? ", " : "", i);
         while (*p == ',' || *p == ' ')
             p++;
     }
-    snprintf(text, sizeof text, "{\"operators\": {%s}, \"outputs\": {\"x\": {\"field\": \"%s\", \"chain\": [%s]}}}", operators, field->name,
-             ids);
+    snprintf(text, sizeof text, "{\"operators\": {%s}, \"outputs\": {\"x\": {\"field\": \"%s\", \"chain\": [%s]}}}",
+             operators, field->name, ids);
     return leat_program_compile(field, 1, text, out, error);
 }
 
@@ -59,7 +60,8 @@ static inline struct leat_program *must_compile(const struct leat_field *field, 
 }
 
 /* Applies a program to one value; fails the test if it fails. */
-static inline void must_apply(const struct leat_program *program, const void *data, size_t length, uint64_t key, void *dst)
+static inline void must_apply(const struct leat_program *program, const void *data, size_t length, uint64_t key,
+                              void *dst)
 {
     struct leat_scratch *scratch = leat_scratch_new(program);
     assert_non_null(scratch);
@@ -76,7 +78,8 @@ static inline void paint(uint8_t *pixels, uint32_t w, uint32_t h, uint32_t chann
     for (uint32_t y = 0; y < h; y++)
         for (uint32_t x = 0; x < w; x++)
             for (uint32_t c = 0; c < channels; c++) {
-                double v = 128 + 60 * sin(0.05 * x * (c + 1)) + 50 * cos(0.07 * y + c) + ((x / 16 + y / 16) & 1 ? 30 : -30);
+                double v =
+                    128 + 60 * sin(0.05 * x * (c + 1)) + 50 * cos(0.07 * y + c) + ((x / 16 + y / 16) & 1 ? 30 : -30);
                 v += 20 * leat_draw_unit(seed, ((uint64_t)y * w + x) * channels + c);
                 *pixels++ = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
             }
@@ -146,20 +149,22 @@ static inline void reference_axis(const uint8_t *src, size_t step, size_t in, ui
         dst[i * dst_step] = (uint8_t)(sum > 255 ? 255 : sum);
     }
 }
-static inline void reference_resize(const uint8_t *src, size_t w, size_t h, size_t channels, uint8_t *dst, size_t out_w, size_t out_h)
+static inline void reference_resize(const uint8_t *src, size_t w, size_t h, size_t channels, uint8_t *dst, size_t out_w,
+                                    size_t out_h)
 {
     uint8_t *between = malloc(out_w * h * channels + 1);
     for (size_t y = 0; y < h; y++)
         for (size_t c = 0; c < channels; c++)
-            reference_axis(src + y * w * channels + c, channels, w, between + y * out_w * channels + c, channels, out_w);
+            reference_axis(src + y * w * channels + c, channels, w, between + y * out_w * channels + c, channels,
+                           out_w);
     for (size_t x = 0; x < out_w * channels; x++)
         reference_axis(between + x, out_w * channels, h, dst + x, out_w * channels, out_h);
     free(between);
 }
 
 /* What an operator draws for an image of w x h, for reference code. */
-static inline int draw_of(const struct leat_op_class *class, const char *json, const char *instance, uint64_t row_key, uint32_t w,
-                          uint32_t h, struct leat_move *move)
+static inline int draw_of(const struct leat_op_class *class, const char *json, const char *instance, uint64_t row_key,
+                          uint32_t w, uint32_t h, struct leat_move *move)
 {
     struct leat_error error = {0};
     json_t *object = json_loads(json, 0, NULL);

@@ -3,7 +3,8 @@
 
 #include "base/alloc.h"
 
-#define ONE(operators, ids) "{\"operators\": {" operators "}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": [" ids "]}}}"
+#define ONE(operators, ids)                                                                                            \
+    "{\"operators\": {" operators "}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": [" ids "]}}}"
 
 static struct leat_chain *open_chain(const struct leat_field *field, const char *program)
 {
@@ -22,11 +23,12 @@ static void a_chain_gives_what_a_program_gives(void **state)
 {
     (void)state;
     struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){20, 30, 3});
-    struct leat_program *program = must_compile(
-        &field, "{\"type\": \"RandomResizedCrop\", \"size\": [8, 9]}, {\"type\": \"Normalize\", \"mean\": [0.5], \"std\": [0.2]}");
-    struct leat_chain *chain = open_chain(&field, ONE("\"a\": {\"type\": \"RandomResizedCrop\", \"size\": [8, 9]}, "
-                                                      "\"b\": {\"type\": \"Normalize\", \"mean\": [0.5], \"std\": [0.2]}",
-                                                      "\"a\", \"b\""));
+    struct leat_program *program = must_compile(&field, "{\"type\": \"RandomResizedCrop\", \"size\": [8, 9]}, "
+                                                        "{\"type\": \"Normalize\", \"mean\": [0.5], \"std\": [0.2]}");
+    struct leat_chain *chain =
+        open_chain(&field, ONE("\"a\": {\"type\": \"RandomResizedCrop\", \"size\": [8, 9]}, "
+                               "\"b\": {\"type\": \"Normalize\", \"mean\": [0.5], \"std\": [0.2]}",
+                               "\"a\", \"b\""));
     struct leat_chain_result r;
     leat_chain_describe(chain, &r);
     assert_int_equal(r.dtype, LEAT_F32);
@@ -56,8 +58,10 @@ static void a_chain_may_end_in_images_of_open_size(void **state)
 {
     (void)state;
     struct leat_field field = image_field();
-    struct leat_chain *rows = open_chain(&field, ONE("\"a\": {\"type\": \"Decode\"}, \"b\": {\"type\": \"ToLayout\", \"layout\": \"NHWC\"}",
-                                                     "\"a\", \"b\"")),
+    struct leat_chain *rows = open_chain(
+                          &field,
+                          ONE("\"a\": {\"type\": \"Decode\"}, \"b\": {\"type\": \"ToLayout\", \"layout\": \"NHWC\"}",
+                              "\"a\", \"b\"")),
                       *planes = open_chain(&field, ONE("\"a\": {\"type\": \"Decode\"}", "\"a\""));
     struct leat_chain_result r;
     leat_chain_describe(rows, &r);
@@ -65,9 +69,10 @@ static void a_chain_may_end_in_images_of_open_size(void **state)
     assert_int_equal(r.layout, LEAT_LAYOUT_HWC);
     assert_int_equal(r.shape[0], -1);
     assert_int_equal(r.shape[2], 3);
-    struct leat_chain *last = open_chain(&field, ONE("\"a\": {\"type\": \"Decode\"}, \"b\": {\"type\": \"ToLayout\", \"layout\": "
-                                                     "\"channels_last\"}",
-                                                     "\"a\", \"b\""));
+    struct leat_chain *last =
+        open_chain(&field, ONE("\"a\": {\"type\": \"Decode\"}, \"b\": {\"type\": \"ToLayout\", \"layout\": "
+                               "\"channels_last\"}",
+                               "\"a\", \"b\""));
     for (uint32_t i = 0; i < 4; i++) {
         uint32_t w = 20 + 7 * i, h = 40 - 5 * i;
         uint8_t *pixels = malloc((size_t)w * h * 3), *wanted = malloc((size_t)w * h * 3);
@@ -148,11 +153,13 @@ static void what_cannot_be_a_chain_says_why(void **state)
     struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_I32, LEAT_LAYOUT_NONE, 0, NULL);
     struct leat_chain *chain;
     struct leat_error error;
-    const char *two = "{\"outputs\": {\"x\": {\"field\": \"x\", \"chain\": []}, \"y\": {\"field\": \"x\", \"chain\": []}}}";
+    const char *two =
+        "{\"outputs\": {\"x\": {\"field\": \"x\", \"chain\": []}, \"y\": {\"field\": \"x\", \"chain\": []}}}";
     assert_int_equal(leat_chain_open(&field, two, NULL, 0, &chain, &error), LEAT_E_INVALID);
     assert_non_null(strstr(error.message, "one output"));
     assert_null(chain);
-    assert_int_equal(leat_chain_open(&field, ONE("\"a\": {\"type\": \"Decode\"}", "\"a\""), NULL, 0, &chain, &error), LEAT_E_TYPE);
+    assert_int_equal(leat_chain_open(&field, ONE("\"a\": {\"type\": \"Decode\"}", "\"a\""), NULL, 0, &chain, &error),
+                     LEAT_E_TYPE);
     leat_chain_free(NULL);
 }
 
@@ -184,8 +191,9 @@ static void when_any_one_allocation_fails_an_error_says_so(void **state)
         struct leat_chain *chain;
         struct leat_value value = {0};
         until_failure = n;
-        rc = leat_chain_open(&field, ONE("\"a\": {\"type\": \"Decode\"}, \"b\": {\"type\": \"Resize\", \"size\": 20}", "\"a\", \"b\""),
-                             NULL, 0, &chain, &error);
+        rc = leat_chain_open(
+            &field, ONE("\"a\": {\"type\": \"Decode\"}, \"b\": {\"type\": \"Resize\", \"size\": 20}", "\"a\", \"b\""),
+            NULL, 0, &chain, &error);
         assert_true(!rc == !!chain);
         if (!rc)
             rc = leat_chain_apply(chain, jpeg, length, 0, LEAT_NO_SAMPLE, &value, &error);

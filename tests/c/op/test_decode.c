@@ -1,4 +1,5 @@
-/* The decoder as operators see it: formats by content, orientation, PNG, WebP, misuse. JPEG's boxes: test_decode_jpeg.c. */
+/* The decoder as operators see it: formats by content, orientation, PNG, WebP, misuse. JPEG's boxes:
+ * test_decode_jpeg.c. */
 #include "photos.h"
 
 #include <dirent.h>
@@ -67,13 +68,15 @@ static uint8_t *decode_rgbx(const uint8_t *data, size_t length, uint32_t *w, uin
 }
 
 /* Random boxes, with and without scanning, in colour and grey, against all of the image. */
-static void check_boxes(const char *name, const uint8_t *data, size_t length, bool exif, const uint8_t *full, uint32_t width,
-                        uint32_t height)
+static void check_boxes(const char *name, const uint8_t *data, size_t length, bool exif, const uint8_t *full,
+                        uint32_t width, uint32_t height)
 {
     for (uint64_t i = 0; i < 100; i++) {
         uint32_t w, h, x = (uint32_t)leat_draw_below(i, 0, width), y = (uint32_t)leat_draw_below(i, 1, height);
-        uint32_t box[4] = {x, y, 1 + (uint32_t)leat_draw_below(i, 2, width - x), 1 + (uint32_t)leat_draw_below(i, 3, height - y)};
-        struct leat_decode_request request = {.data = data, .length = length, .exif = exif, .gray = i & 1, .scan_to_end = i & 2};
+        uint32_t box[4] = {x, y, 1 + (uint32_t)leat_draw_below(i, 2, width - x),
+                           1 + (uint32_t)leat_draw_below(i, 3, height - y)};
+        struct leat_decode_request request = {
+            .data = data, .length = length, .exif = exif, .gray = i & 1, .scan_to_end = i & 2};
         uint8_t *got = decode(&request, box, &w, &h);
         assert_int_equal(w, width);
         assert_int_equal(h, height);
@@ -89,7 +92,7 @@ static void check_boxes(const char *name, const uint8_t *data, size_t length, bo
     }
 }
 
-/* ---- orientation -------------------------------------------------------------------------------------------------- */
+/* ---- orientation ----------------------------------------------------------------------------- */
 
 /* Which stored pixel stands at (x, y) of an image delivered as w x h: the definition, from the EXIF standard's names of
  * the sides that row 0 and column 0 stand for. */
@@ -116,7 +119,8 @@ static size_t stored_pixel(unsigned orientation, uint32_t x, uint32_t y, uint32_
     }
 }
 
-static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false};
+static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1},
+                                         0,       false,   false,     false,     false};
 
 static void every_exif_orientation_delivers_boxes_the_right_way_up(void **state)
 {
@@ -167,10 +171,10 @@ static void malformed_exif_is_no_orientation(void **state)
     free(pixels);
 }
 
-/* ---- PNG ---------------------------------------------------------------------------------------------------------- */
+/* ---- PNG ------------------------------------------------------------------------------------- */
 
-static uint8_t *png_encode(const struct spng_ihdr *header, const struct spng_plte *palette, const uint8_t *pixels, size_t bytes,
-                           size_t *length)
+static uint8_t *png_encode(const struct spng_ihdr *header, const struct spng_plte *palette, const uint8_t *pixels,
+                           size_t bytes, size_t *length)
 {
     spng_ctx *spng = spng_ctx_new(SPNG_CTX_ENCODER);
     assert_non_null(spng);
@@ -193,8 +197,9 @@ static uint8_t *png_encode(const struct spng_ihdr *header, const struct spng_plt
 static void every_kind_of_png_becomes_rgbx(void **state)
 {
     (void)state;
-    static const uint8_t kinds[][3] = {{0, 1, 1}, {0, 2, 1}, {0, 4, 1}, {0, 8, 1}, {0, 16, 1}, {2, 8, 3}, {2, 16, 3}, {3, 1, 1},
-                                       {3, 2, 1}, {3, 4, 1}, {3, 8, 1}, {4, 8, 2}, {4, 16, 2}, {6, 8, 4}, {6, 16, 4}};
+    static const uint8_t kinds[][3] = {{0, 1, 1}, {0, 2, 1},  {0, 4, 1},  {0, 8, 1}, {0, 16, 1},
+                                       {2, 8, 3}, {2, 16, 3}, {3, 1, 1},  {3, 2, 1}, {3, 4, 1},
+                                       {3, 8, 1}, {4, 8, 2},  {4, 16, 2}, {6, 8, 4}, {6, 16, 4}};
     struct spng_plte palette = {.n_entries = 0};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         uint32_t w = 29, h = 23, got_w, got_h;
@@ -202,7 +207,8 @@ static void every_kind_of_png_becomes_rgbx(void **state)
         struct spng_ihdr header = {.width = w, .height = h, .bit_depth = (uint8_t)depth, .color_type = kinds[k][0]};
         palette.n_entries = 1u << (depth > 8 ? 8 : depth);
         for (uint32_t i = 0; i < palette.n_entries; i++)
-            palette.entries[i] = (struct spng_plte_entry){(uint8_t)(i * 7), (uint8_t)(255 - i), (uint8_t)(i * 3 + 1), 255};
+            palette.entries[i] =
+                (struct spng_plte_entry){(uint8_t)(i * 7), (uint8_t)(255 - i), (uint8_t)(i * 3 + 1), 255};
         size_t stride = (w * depth * channels + 7) / 8, length;
         uint8_t *pixels = photo_pixels((uint32_t)stride, h, 1, k), *expected = malloc((size_t)w * h * 4);
         assert_non_null(expected);
@@ -221,7 +227,8 @@ static void every_kind_of_png_becomes_rgbx(void **state)
                     sample[c] = sample[c] * 255 / ((1u << depth) - 1);
             }
             const struct spng_plte_entry *entry = &palette.entries[sample[0]];
-            uint8_t out[4] = {(uint8_t)sample[0], (uint8_t)sample[channels > 2], (uint8_t)sample[channels > 2 ? 2 : 0], 255};
+            uint8_t out[4] = {(uint8_t)sample[0], (uint8_t)sample[channels > 2], (uint8_t)sample[channels > 2 ? 2 : 0],
+                              255};
             if (kinds[k][0] == 3)
                 memcpy(out, (uint8_t[]){entry->red, entry->green, entry->blue}, 3);
             memcpy(expected + 4 * i, out, 4);
@@ -324,7 +331,7 @@ static void a_png_that_promises_too_much_is_refused_before_memory_is_spent(void 
     assert_non_null(strstr(error.message, "ends before"));
 }
 
-/* ---- WebP --------------------------------------------------------------------------------------------------------- */
+/* ---- WebP ------------------------------------------------------------------------------------ */
 
 static void boxes_of_webp_equal_a_full_decode_cropped(void **state)
 {
@@ -375,7 +382,7 @@ static void an_animation_is_refused(void **state)
     assert_non_null(strstr(error.message, "animation"));
 }
 
-/* ---- what it is, and misuse ---------------------------------------------------------------------------------------- */
+/* ---- what it is, and misuse ------------------------------------------------------------------ */
 
 static void what_leat_does_not_read_is_named(void **state)
 {
@@ -418,8 +425,10 @@ static void a_probe_tells_size_and_kind_of_a_jpeg_from_its_header(void **state)
         {"arithmetic", JCS_GRAYSCALE, JCS_GRAYSCALE, {1}, {1}, 0, false, true, false, false},
         {"CMYK", JCS_CMYK, JCS_CMYK, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, false, false, false},
     };
-    static const uint8_t expected[][2] = {
-        {3, LEAT_IMAGE_JPEG_BASELINE}, {3, LEAT_IMAGE_JPEG_PROGRESSIVE}, {1, LEAT_IMAGE_JPEG_OTHER}, {4, LEAT_IMAGE_JPEG_BASELINE}};
+    static const uint8_t expected[][2] = {{3, LEAT_IMAGE_JPEG_BASELINE},
+                                          {3, LEAT_IMAGE_JPEG_PROGRESSIVE},
+                                          {1, LEAT_IMAGE_JPEG_OTHER},
+                                          {4, LEAT_IMAGE_JPEG_BASELINE}};
     for (size_t k = 0; k < 4; k++) {
         size_t length;
         struct leat_photo_info info;
@@ -452,7 +461,8 @@ static void a_decoder_survives_misuse(void **state)
     const uint8_t *row;
     for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++) {
         assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
-        assert_int_equal(leat_decoder_begin(decoder, 1, boxes[i][0], boxes[i][1], boxes[i][2], boxes[i][3], &error), LEAT_E_INVALID);
+        assert_int_equal(leat_decoder_begin(decoder, 1, boxes[i][0], boxes[i][1], boxes[i][2], boxes[i][3], &error),
+                         LEAT_E_INVALID);
         assert_int_equal(leat_decoder_row(decoder, &row, &error), LEAT_E_INVALID);
         assert_ok(leat_decoder_end(decoder, &error));
     }
@@ -473,7 +483,7 @@ static void a_decoder_survives_misuse(void **state)
     free(pixels);
 }
 
-/* ---- real oddities -------------------------------------------------------------------------------------------------- */
+/* ---- real oddities --------------------------------------------------------------------------- */
 
 /* 1 if the file is a photo that is whole. */
 static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
@@ -510,7 +520,7 @@ static void odd_photos_are_refused_in_words_or_decode_in_every_box(void **state)
     assert_true(for_each_file(folder, visit_odd) > 300);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static struct leat_allocator plain;
 static uint64_t fail_at, allocations;
@@ -531,7 +541,8 @@ static int life_of_a_decoder(const uint8_t *data, size_t length, bool exif)
     struct leat_decoder *d = leat_decoder_new();
     if (!d)
         return LEAT_E_NOMEM;
-    struct leat_decode_request request = {.data = data, .length = length, .gray = true, .exif = exif, .scan_to_end = true};
+    struct leat_decode_request request = {
+        .data = data, .length = length, .gray = true, .exif = exif, .scan_to_end = true};
     uint32_t w, h;
     const uint8_t *row;
     int rc = leat_decoder_open(d, &request, &w, &h, &error);
@@ -551,7 +562,8 @@ static void every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothi
 {
     (void)state;
     size_t lengths[3];
-    uint8_t *files[3], *pixels = photo_pixels(40, 30, 3, 1), *webp = NULL, *jpeg = photo_encode(&color, pixels, 40, 30, 80, &lengths[0]);
+    uint8_t *files[3], *pixels = photo_pixels(40, 30, 3, 1), *webp = NULL,
+                       *jpeg = photo_encode(&color, pixels, 40, 30, 80, &lengths[0]);
     struct spng_ihdr header = {.width = 40, .height = 30, .bit_depth = 8, .color_type = 2};
     files[0] = with_orientation(jpeg, lengths[0], 6, true, &lengths[0]);
     files[1] = png_encode(&header, NULL, pixels, 40 * 30 * 3, &lengths[1]);
@@ -572,7 +584,8 @@ static void every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothi
             int rc = life_of_a_decoder(files[f], lengths[f], true);
             harmless += rc == LEAT_OK;
             if (rc != LEAT_E_NOMEM && harmless > (f ? 0 : 3))
-                fail_msg("file %d, allocation %d of %d fails: %s %s", f, (int)fail_at, (int)n, leat_status_name(rc), error.message);
+                fail_msg("file %d, allocation %d of %d fails: %s %s", f, (int)fail_at, (int)n, leat_status_name(rc),
+                         error.message);
         }
     }
     leat_allocator = plain;

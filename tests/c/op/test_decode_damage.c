@@ -5,7 +5,7 @@
 
 #include "op/decode_libjpeg.h"
 
-/* ---- damage ------------------------------------------------------------------------------------------------------- */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 static jmp_buf reference_jump;
 
@@ -62,7 +62,8 @@ static void a_photo_cut_anywhere_is_broken(void **state)
     for (size_t s = 0; s < STYLES; s++) {
         unsigned channels = styles[s].in == JCS_GRAYSCALE ? 1 : 3;
         size_t length;
-        uint8_t *pixels = photo_pixels(41, 37, channels, s), *data = photo_encode(&styles[s], pixels, 41, 37, 80, &length);
+        uint8_t *pixels = photo_pixels(41, 37, channels, s),
+                *data = photo_encode(&styles[s], pixels, 41, 37, 80, &length);
         assert_ok(leat_photo_check(checker, data, length, &error));
         for (size_t cut = 0; cut < length; cut++) {
             /* the bytes lie at the end of their own memory, so that a sanitizer sees reads beyond them */
@@ -74,7 +75,8 @@ static void a_photo_cut_anywhere_is_broken(void **state)
             assert_int_equal(decode_a_pixel_and_scan(part, cut), LEAT_E_DECODE);
             uint8_t *fast;
             size_t fast_length;
-            assert_int_equal(leat_photo_pack(checker, LEAT_PHOTOS_FAST, part, cut, &fast, &fast_length, &error), LEAT_E_DECODE);
+            assert_int_equal(leat_photo_pack(checker, LEAT_PHOTOS_FAST, part, cut, &fast, &fast_length, &error),
+                             LEAT_E_DECODE);
             assert_null(fast);
             free(part);
         }
@@ -83,10 +85,12 @@ static void a_photo_cut_anywhere_is_broken(void **state)
     }
 }
 
-/* ---- libjpeg-turbo alone ------------------------------------------------------------------------------------------- */
+/* ---- libjpeg-turbo alone --------------------------------------------------------------------- */
 
-/* All rows of a photo by libjpeg-turbo, and what it thinks of it, with `scan` of all its bytes; *pixels is ended with free(). */
-static int by_libjpeg(const uint8_t *data, size_t length, bool gray, bool scan, uint32_t *w, uint32_t *h, uint8_t **pixels)
+/* All rows of a photo by libjpeg-turbo, and what it thinks of it, with `scan` of all its bytes; *pixels is ended with
+ * free(). */
+static int by_libjpeg(const uint8_t *data, size_t length, bool gray, bool scan, uint32_t *w, uint32_t *h,
+                      uint8_t **pixels)
 {
     static struct leat_libjpeg libjpeg;
     const struct leat_decode_request request = {.data = data, .length = length, .gray = gray};
@@ -112,7 +116,8 @@ static int by_libjpeg(const uint8_t *data, size_t length, bool gray, bool scan, 
     return rc;
 }
 
-/* libjpeg looks ahead, behind the last block: it may refuse what has lost its end marker, though no row lacks anything. */
+/* libjpeg looks ahead, behind the last block: it may refuse what has lost its end marker, though no row lacks
+ * anything. */
 static void the_rows_of_a_photo_without_its_end_are_given_where_libjpeg_gives_them(void **state)
 {
     (void)state;
@@ -120,7 +125,8 @@ static void the_rows_of_a_photo_without_its_end_are_given_where_libjpeg_gives_th
     for (size_t s = 0; s < STYLES; s++) {
         const bool gray = styles[s].in == JCS_GRAYSCALE;
         size_t length;
-        uint8_t *pixels = photo_pixels(41, 37, gray ? 1 : 3, s), *data = photo_encode(&styles[s], pixels, 41, 37, 80, &length);
+        uint8_t *pixels = photo_pixels(41, 37, gray ? 1 : 3, s),
+                *data = photo_encode(&styles[s], pixels, 41, 37, 80, &length);
         for (size_t missing = 1; missing <= 4; missing++) {
             const struct leat_decode_request request = {.data = data, .length = length - missing, .gray = gray};
             uint32_t w, h;
@@ -156,11 +162,13 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
     if (length < 3 || memcmp(data, "\xff\xd8\xff", 3) || leat_photo_probe(data, length, &info, &error))
         return 0;
     const bool gray = info.channels == 1;
-    const int verdict = by_libjpeg(data, length, gray, true, &w, &h, &pixels), rc = leat_photo_check(checker, data, length, &error);
+    const int verdict = by_libjpeg(data, length, gray, true, &w, &h, &pixels),
+              rc = leat_photo_check(checker, data, length, &error);
     if (rc != verdict)
         fail_msg("%s: libjpeg-turbo says %s, leat %s", path, leat_status_name(verdict), leat_status_name(rc));
     if (rc) {
-        assert_int_not_equal(leat_photo_pack(checker, LEAT_PHOTOS_FAST, data, length, &fast, &fast_length, &error), LEAT_OK);
+        assert_int_not_equal(leat_photo_pack(checker, LEAT_PHOTOS_FAST, data, length, &fast, &fast_length, &error),
+                             LEAT_OK);
         free(pixels);
         return 0;
     }
@@ -169,7 +177,8 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
     check_box(&forms, &full, 1, 0, 0, w, h, false);
     for (uint64_t i = 0; i < 8; i++) {
         const uint32_t x = (uint32_t)leat_draw_below(i, 0, w), y = (uint32_t)leat_draw_below(i, 1, h);
-        check_box(&forms, &full, 1, x, y, 1 + (uint32_t)leat_draw_below(i, 2, w - x), 1 + (uint32_t)leat_draw_below(i, 3, h - y), i & 1);
+        check_box(&forms, &full, 1, x, y, 1 + (uint32_t)leat_draw_below(i, 2, w - x),
+                  1 + (uint32_t)leat_draw_below(i, 3, h - y), i & 1);
     }
     odd_fast += forms.form[forms.n - 1].form == LEAT_FORM_FAST;
     forms_free(&forms);
@@ -194,7 +203,8 @@ static void checking_finds_what_a_full_decode_finds(void **state)
     for (size_t s = 0; s < STYLES; s++) {
         unsigned channels = styles[s].in == JCS_GRAYSCALE ? 1 : 3;
         size_t length;
-        uint8_t *pixels = photo_pixels(75, 66, channels, s), *data = photo_encode(&styles[s], pixels, 75, 66, 80, &length);
+        uint8_t *pixels = photo_pixels(75, 66, channels, s),
+                *data = photo_encode(&styles[s], pixels, 75, 66, 80, &length);
         for (uint64_t i = 0; i < 400; i++) {
             size_t at = (size_t)leat_draw_below(s, 2 * i, length);
             uint8_t was = data[at];
@@ -203,12 +213,12 @@ static void checking_finds_what_a_full_decode_finds(void **state)
             broken += !whole;
             int rc = leat_photo_check(checker, data, length, &error);
             if ((rc == LEAT_OK) != whole)
-                fail_msg("%s, bit flipped in byte %zu: %s, but a full decode is %s", styles[s].name, at, rc ? error.message : "good",
-                         whole ? "good" : "broken");
+                fail_msg("%s, bit flipped in byte %zu: %s, but a full decode is %s", styles[s].name, at,
+                         rc ? error.message : "good", whole ? "good" : "broken");
             int again = decode_a_pixel_and_scan(data, length);
             if (again != rc)
-                fail_msg("%s, bit flipped in byte %zu: the check gives %d, decoding and scanning %d (%s)", styles[s].name, at, rc, again,
-                         error.message);
+                fail_msg("%s, bit flipped in byte %zu: the check gives %d, decoding and scanning %d (%s)",
+                         styles[s].name, at, rc, again, error.message);
             data[at] = was;
         }
         free(data);
@@ -238,9 +248,10 @@ static void a_huffman_code_of_all_ones_is_broken_for_check_and_decoder(void **st
     free(pixels);
 }
 
-/* ---- our decoder and libjpeg-turbo after each other ----------------------------------------------------------------- */
+/* ---- our decoder and libjpeg-turbo after each other ------------------------------------------ */
 
-/* The bytes with one more fill byte before the last restart marker: libjpeg reads over it, our decoder stops. Ended with free(). */
+/* The bytes with one more fill byte before the last restart marker: libjpeg reads over it, our decoder stops. Ended
+ * with free(). */
 static uint8_t *with_a_fill_byte(const uint8_t *data, size_t *length)
 {
     size_t at = *length - 2;
@@ -267,7 +278,8 @@ static void where_our_decoder_stops_libjpeg_goes_on_at_the_row_that_is_due(void 
     for (size_t s = 0; s < sizeof restarting / sizeof *restarting; s++) {
         size_t length;
         const unsigned channels = restarting[s].in == JCS_GRAYSCALE ? 1 : 3;
-        uint8_t *pixels = photo_pixels(75, 98, channels, s), *data = photo_encode(&restarting[s], pixels, 75, 98, 80, &length);
+        uint8_t *pixels = photo_pixels(75, 98, channels, s),
+                *data = photo_encode(&restarting[s], pixels, 75, 98, 80, &length);
         uint8_t *odd = with_a_fill_byte(data, &length);
         struct forms forms = forms_of(restarting[s].name, odd, length);
         assert_null(forms.rows); /* or our decoder would know the photo */
@@ -331,7 +343,8 @@ static void a_photo_without_tables_does_not_borrow_those_of_the_photo_before(voi
 {
     (void)state;
     /* a progressive photo has tables of its own; without any, libjpeg takes the standard's */
-    static const struct photo_style progressive = {"p", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, true, false, false, false};
+    static const struct photo_style progressive = {"p", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
+                                                   0,   true,    false,     false,     false};
     size_t length, first_length;
     uint8_t *pixels = photo_pixels(40, 40, 3, 1), *data = photo_encode(&color, pixels, 40, 40, 80, &length);
     uint8_t *first = photo_encode(&progressive, pixels, 40, 40, 80, &first_length);

@@ -1,4 +1,5 @@
-/* JPEG: a box is what a full decode has there, for every kind of file, offset, scale and form. Damage: test_decode_damage.c. */
+/* JPEG: a box is what a full decode has there, for every kind of file, offset, scale and form. Damage:
+ * test_decode_damage.c. */
 #include "jpegs.h"
 
 /* Boxes of a small photo: every offset of both corners within the units that libjpeg works in, and single pixels. */
@@ -75,7 +76,8 @@ static void boxes_of_real_photos_equal_a_full_decode_cropped(void **state)
         assert_int_equal(forms.n, 3);
         struct photo_full full = photo_reference(data, length, info.channels == 1, 1);
         for (uint64_t i = 0; i < 2; i++) {
-            uint32_t x = (uint32_t)leat_draw_below(n, 4 * i, full.width), y = (uint32_t)leat_draw_below(n, 4 * i + 1, full.height);
+            uint32_t x = (uint32_t)leat_draw_below(n, 4 * i, full.width),
+                     y = (uint32_t)leat_draw_below(n, 4 * i + 1, full.height);
             uint32_t w = 1 + (uint32_t)leat_draw_below(n, 4 * i + 2, full.width - x);
             uint32_t h = 1 + (uint32_t)leat_draw_below(n, 4 * i + 3, full.height - y);
             check_box(&forms, &full, 1, x, y, w, h, i & 1);
@@ -97,7 +99,8 @@ static void boxes_of_unfinished_progressive_photos_equal_a_full_decode_cropped(v
             continue;
         size_t length, scans = 0;
         unsigned channels = styles[s].in == JCS_GRAYSCALE ? 1 : 3;
-        uint8_t *pixels = photo_pixels(75, 98, channels, s), *data = photo_encode(&styles[s], pixels, 75, 98, 60, &length);
+        uint8_t *pixels = photo_pixels(75, 98, channels, s),
+                *data = photo_encode(&styles[s], pixels, 75, 98, 60, &length);
         uint8_t *part = malloc(length + 2);
         assert_non_null(part);
         for (size_t at = 2; at + 1 < length; at++) {
@@ -112,7 +115,8 @@ static void boxes_of_unfinished_progressive_photos_equal_a_full_decode_cropped(v
             struct photo_full full = photo_reference(part, at + 2, channels == 1, 1);
             for (uint64_t i = 0; i < 150; i++) {
                 uint32_t x = (uint32_t)leat_draw_below(i, 0, 75), y = (uint32_t)leat_draw_below(i, 1, 98);
-                uint32_t w = 1 + (uint32_t)leat_draw_below(i, 2, 75 - x), h = 1 + (uint32_t)leat_draw_below(i, 3, 98 - y);
+                uint32_t w = 1 + (uint32_t)leat_draw_below(i, 2, 75 - x),
+                         h = 1 + (uint32_t)leat_draw_below(i, 3, 98 - y);
                 check_box(&forms, &full, 1, x, y, w, h, i & 1);
             }
             forms_free(&forms);
@@ -125,7 +129,7 @@ static void boxes_of_unfinished_progressive_photos_equal_a_full_decode_cropped(v
     }
 }
 
-/* ---- colours ------------------------------------------------------------------------------------------------------ */
+/* ---- colours --------------------------------------------------------------------------------- */
 
 static void grey_of_a_colour_photo_is_the_luma_of_its_rgb(void **state)
 {
@@ -180,7 +184,8 @@ static void the_fast_form_is_turned_as_the_photo_it_was_made_of(void **state)
         for (unsigned kind = 0; kind < 2; kind++) {
             const struct photo_style *style = &styles[kind ? 4 : 0];
             size_t length, n;
-            uint8_t *pixels = photo_pixels(53, 38, 3, orientation), *plain = photo_encode(style, pixels, 53, 38, 90, &length);
+            uint8_t *pixels = photo_pixels(53, 38, 3, orientation),
+                    *plain = photo_encode(style, pixels, 53, 38, 90, &length);
             uint8_t *data = with_orientation(plain, length, orientation, kind, &n);
             struct forms forms = forms_of(style->name, data, n);
             assert_int_equal(forms.n, 3);

@@ -39,7 +39,8 @@ static struct pair make_pair(bool is_gray, unsigned orientation)
     free(plain);
     struct leat_photo_checker *checker = leat_photo_checker_new();
     assert_non_null(checker);
-    assert_ok(leat_photo_pack(checker, LEAT_PHOTOS_RAW, pair.jpeg, pair.jpeg_length, &pair.raw, &pair.raw_length, &error));
+    assert_ok(
+        leat_photo_pack(checker, LEAT_PHOTOS_RAW, pair.jpeg, pair.jpeg_length, &pair.raw, &pair.raw_length, &error));
     leat_photo_checker_free(checker);
     return pair;
 }
@@ -87,7 +88,8 @@ static void rows_are_those_of_the_photo_in_every_orientation_and_mode(void **sta
             raw.length = pair.raw_length;
             raw.form = LEAT_FORM_RAW;
             uint32_t w, h, v, g;
-            uint8_t *a = rows_of(&came, kind & 8 ? box : NULL, &w, &h), *b = rows_of(&raw, kind & 8 ? box : NULL, &v, &g);
+            uint8_t *a = rows_of(&came, kind & 8 ? box : NULL, &w, &h),
+                    *b = rows_of(&raw, kind & 8 ? box : NULL, &v, &g);
             assert_int_equal(w, v);
             assert_int_equal(h, g);
             assert_memory_equal(a, b, (size_t)w * h * (kind & 2 ? 1 : 4));
@@ -177,9 +179,11 @@ static void a_photo_that_breaks_off_has_no_pixels(void **state)
     struct leat_photo_checker *checker = leat_photo_checker_new();
     uint8_t *out;
     size_t n;
-    assert_int_equal(leat_photo_pack(checker, LEAT_PHOTOS_RAW, pair.jpeg, pair.jpeg_length - 40, &out, &n, &error), LEAT_E_DECODE);
+    assert_int_equal(leat_photo_pack(checker, LEAT_PHOTOS_RAW, pair.jpeg, pair.jpeg_length - 40, &out, &n, &error),
+                     LEAT_E_DECODE);
     assert_null(out);
-    assert_int_equal(leat_photo_pack(checker, LEAT_PHOTOS_RAW, pair.raw, pair.raw_length, &out, &n, &error), LEAT_E_DECODE);
+    assert_int_equal(leat_photo_pack(checker, LEAT_PHOTOS_RAW, pair.raw, pair.raw_length, &out, &n, &error),
+                     LEAT_E_DECODE);
     assert_null(out);
     leat_photo_checker_free(checker);
     free_pair(&pair);

@@ -7,7 +7,8 @@
 static void a_header_that_promises_too_much_is_refused_before_memory_is_spent(void **state)
 {
     (void)state;
-    static const uint8_t sizes[][4] = {{0xff, 0x00, 0xff, 0x00}, {0x3f, 0x00, 0x3f, 0x00}, {0, 0, 0, 16}, {0, 16, 0, 0}};
+    static const uint8_t sizes[][4] = {
+        {0xff, 0x00, 0xff, 0x00}, {0x3f, 0x00, 0x3f, 0x00}, {0, 0, 0, 16}, {0, 16, 0, 0}};
     size_t length;
     uint8_t *pixels = photo_pixels(40, 40, 3, 1);
     for (size_t s = 0; s < STYLES; s++) {
@@ -27,7 +28,8 @@ static void a_header_that_promises_too_much_is_refused_before_memory_is_spent(vo
 static void thousands_of_scans_are_refused(void **state)
 {
     (void)state;
-    static const struct photo_style apart = {"apart", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, true, false};
+    static const struct photo_style apart = {"apart", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
+                                             0,       false,   false,     true,      false};
     size_t length;
     uint8_t *pixels = photo_pixels(16, 16, 3, 1), *data = photo_encode(&apart, pixels, 16, 16, 50, &length);
     size_t begin = segment(data, length, 0xda), end = begin + 2;
@@ -75,7 +77,8 @@ static void large_photos_have_fewer_scans_than_small_ones(void **state)
 static void a_kind_without_a_decoder_is_not_called_damaged(void **state)
 {
     (void)state;
-    static const struct photo_style plain = {"plain", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, false, false};
+    static const struct photo_style plain = {"plain", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
+                                             0,       false,   false,     false,     false};
     static const struct {
         size_t at; /* from the frame header's marker on */
         uint8_t value;
@@ -130,12 +133,13 @@ static void photos_of_two_or_five_components_are_refused(void **state)
     free(pixels);
 }
 
-/* libjpeg reads the coefficients of such a photo, and says no only where pixels are asked for. In scans of their own, components of one
- * block are whole with any factors. */
+/* libjpeg reads the coefficients of such a photo, and says no only where pixels are asked for. In scans of their own,
+ * components of one block are whole with any factors. */
 static void factors_that_do_not_divide_the_largest_are_refused_by_the_check_too(void **state)
 {
     (void)state;
-    static const struct photo_style apart = {"apart", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, true, false};
+    static const struct photo_style apart = {"apart", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
+                                             0,       false,   false,     true,      false};
     static const uint8_t factors[][3] = {{0x31, 0x21, 0x11}, {0x13, 0x12, 0x11}};
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
         size_t length;

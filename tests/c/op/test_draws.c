@@ -30,7 +30,8 @@ static void a_random_resized_crop_has_torchvisions_distribution(void **state)
     double mean = 0;
     for (uint64_t key = 0; key < N; key++) {
         struct leat_move m;
-        assert_int_equal(draw_of(&leat_op_random_resized_crop, "{\"size\": 224, \"scale\": [0.08, 0.6]}", "x", key, W, H, &m), 0);
+        assert_int_equal(
+            draw_of(&leat_op_random_resized_crop, "{\"size\": 224, \"scale\": [0.08, 0.6]}", "x", key, W, H, &m), 0);
         assert_true(m.w >= 1 && m.h >= 1 && m.x >= 0 && m.y >= 0 && m.x + m.w <= W && m.y + m.h <= H);
         assert_true(m.out_w == 224 && m.out_h == 224 && !m.flip);
         double a = (double)(m.w * m.h) / ((double)W * H), r = log((double)m.w / (double)m.h) / log(4.0 / 3.0);

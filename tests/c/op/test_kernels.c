@@ -1,4 +1,5 @@
-/* Kernels of every instruction set of this machine against the portable ones, byte for byte, on buffers of exact size. */
+/* Kernels of every instruction set of this machine against the portable ones, byte for byte, on buffers of exact
+ * size. */
 #include "program_helpers.h"
 
 #include "op/kernels.h"
@@ -23,7 +24,8 @@ static uint8_t *noise(size_t bytes, uint64_t seed)
     return p;
 }
 
-static void across(uint32_t in, uint32_t out, enum leat_filter filter, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels)
+static void across(uint32_t in, uint32_t out, enum leat_filter filter, uint32_t begin, uint32_t n, unsigned pixel,
+                   unsigned channels)
 {
     struct leat_axis axis = {0};
     assert_int_equal(leat_axis_compute(&axis, in, 0, in, out, filter), 0);
@@ -36,8 +38,8 @@ static void across(uint32_t in, uint32_t out, enum leat_filter filter, uint32_t 
         assert_int_equal(others[k]->prepare(&axis, begin, n, pixel, channels), 0);
         others[k]->horizontal(&axis, begin, n, pixel, channels, src, got);
         if (memcmp(want, got, bytes))
-            fail_msg("isa %d: across %u -> %u, filter %d, from %u, %u of them, %u bytes to %u", (int)others[k]->isa, in, out, (int)filter,
-                     begin, n, pixel, channels);
+            fail_msg("isa %d: across %u -> %u, filter %d, from %u, %u of them, %u bytes to %u", (int)others[k]->isa, in,
+                     out, (int)filter, begin, n, pixel, channels);
     }
     leat_axis_destroy(&axis);
     free(src);
@@ -49,7 +51,8 @@ static void resizing_across_is_equal_on_all_instruction_sets(void **state)
 {
     (void)state;
     for (uint64_t i = 0; i < 1500; i++) {
-        uint32_t in = 1 + (uint32_t)leat_draw_below(1, i, i % 5 ? 700 : 40), out = 1 + (uint32_t)leat_draw_below(2, i, i % 3 ? 300 : 30);
+        uint32_t in = 1 + (uint32_t)leat_draw_below(1, i, i % 5 ? 700 : 40),
+                 out = 1 + (uint32_t)leat_draw_below(2, i, i % 3 ? 300 : 30);
         uint32_t begin = (uint32_t)leat_draw_below(3, i, out), n = 1 + (uint32_t)leat_draw_below(4, i, out - begin);
         if (i % 2)
             begin = 0, n = out;
@@ -105,7 +108,8 @@ static void storing_is_equal_on_all_instruction_sets(void **state)
         for (unsigned pixel = 1; pixel <= 4; pixel++)
             for (unsigned channels = 1; channels <= pixel; channels++)
                 for (int planar = 0; planar < 2; planar++) {
-                    struct leat_store s = {.pixel = pixel, .channels = channels, .planar = planar, .identity = type == 0};
+                    struct leat_store s = {
+                        .pixel = pixel, .channels = channels, .planar = planar, .identity = type == 0};
                     s.dtype = type == 5 ? LEAT_U8 : types[type];
                     s.size = (unsigned)leat_dtype_size(s.dtype);
                     uint8_t tables[4][256 * 8];
@@ -117,8 +121,8 @@ static void storing_is_equal_on_all_instruction_sets(void **state)
                             float value = (float)((v / 255.0 - mean[c]) / std[c]);
                             uint8_t byte = (uint8_t)(type == 5 ? v * 7 + c : v);
                             bool whole = s.dtype == LEAT_U8 || s.dtype == LEAT_I64;
-                            leat_values_convert(whole ? LEAT_U8 : LEAT_F32, s.dtype, whole ? (void *)&byte : (void *)&value,
-                                                tables[c] + v * s.size, 1);
+                            leat_values_convert(whole ? LEAT_U8 : LEAT_F32, s.dtype,
+                                                whole ? (void *)&byte : (void *)&value, tables[c] + v * s.size, 1);
                         }
                         s.table[c] = tables[c];
                     }
@@ -126,7 +130,8 @@ static void storing_is_equal_on_all_instruction_sets(void **state)
                     assert_int_equal(s.affine, s.dtype == LEAT_F32 || s.dtype == LEAT_F16 || s.dtype == LEAT_BF16);
                     for (size_t n = 1; n < 90; n++)
                         for (int flip = 0; flip < 2; flip++) {
-                            /* pixels of 4 bytes, and resized ones, come with padding; others end where memory may end */
+                            /* pixels of 4 bytes, and resized ones, come with padding; others end where memory may
+                             * end */
                             uint8_t *src = noise(n * pixel + (pixel == 4 ? LEAT_ROW_PADDING : 0), n + pixel);
                             size_t bytes = n * s.size * (planar ? 1 : channels);
                             uint8_t *want[4], *got[4];
@@ -141,8 +146,8 @@ static void storing_is_equal_on_all_instruction_sets(void **state)
                                 others[k]->store (&s)(&s, src, n, flip, got);
                                 for (unsigned c = 0; c < 4; c++)
                                     if (memcmp(want[c], got[c], bytes))
-                                        fail_msg("isa %d: type %u, %u of %u bytes, planar %d, %zu pixels, flip %d", (int)others[k]->isa,
-                                                 type, channels, pixel, planar, n, flip);
+                                        fail_msg("isa %d: type %u, %u of %u bytes, planar %d, %zu pixels, flip %d",
+                                                 (int)others[k]->isa, type, channels, pixel, planar, n, flip);
                             }
                             for (unsigned c = 0; c < 4; c++) {
                                 free(want[c]);
@@ -206,7 +211,8 @@ static void a_resize_equals_pillows_arithmetic(void **state)
         struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, i & 1 ? LEAT_LAYOUT_HWC : LEAT_LAYOUT_CHW, 3,
                                            i & 1 ? (const int64_t[]){h, w, 3} : (const int64_t[]){1, h, w});
         char chain[200];
-        snprintf(chain, sizeof chain, "{\"type\": \"Resize\", \"size\": [%u, %u]}, {\"type\": \"ToLayout\", \"layout\": \"%s\"}", out_h,
+        snprintf(chain, sizeof chain,
+                 "{\"type\": \"Resize\", \"size\": [%u, %u]}, {\"type\": \"ToLayout\", \"layout\": \"%s\"}", out_h,
                  out_w, i & 1 ? "NHWC" : "NCHW");
         struct leat_program *program = must_compile(&field, chain);
         size_t channels = i & 1 ? 3 : 1;

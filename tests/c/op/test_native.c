@@ -19,7 +19,8 @@ static int look(struct leat_native_call *call)
     for (uint64_t i = 0; i < call->out_type->bytes; i++)
         if (((uint8_t *)call->out)[i])
             return 99; /* not zeroes */
-    memcpy(call->out, call->in, call->in_type->bytes < call->out_type->bytes ? call->in_type->bytes : call->out_type->bytes);
+    memcpy(call->out, call->in,
+           call->in_type->bytes < call->out_type->bytes ? call->in_type->bytes : call->out_type->bytes);
     return 0;
 }
 
@@ -59,14 +60,16 @@ static int32_t count(const void *in, void *out, int64_t n_in, int64_t n_out, uin
 }
 
 enum { LOOK, INVERT, REFUSE_ODD, ADD_ONE, COUNT };
-static const struct leat_native functions[] = {{.call = look}, {.call = invert}, {.call = refuse_odd}, {.flat = add_one}, {.flat = count}};
+static const struct leat_native functions[] = {
+    {.call = look}, {.call = invert}, {.call = refuse_odd}, {.flat = add_one}, {.flat = count}};
 
 /* A program of one output 'x' of the only field, with up to four operators named a, b, c, d. */
 static int compile(const struct leat_field *field, const char *operators, const char *chain, struct leat_program **out,
                    struct leat_error *error)
 {
     char text[2048];
-    snprintf(text, sizeof text, "{\"operators\": {%s}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": [%s]}}}", operators, chain);
+    snprintf(text, sizeof text, "{\"operators\": {%s}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": [%s]}}}",
+             operators, chain);
     return leat_program_compile_with(field, 1, text, functions, sizeof functions / sizeof *functions, out, error);
 }
 
@@ -91,9 +94,10 @@ static struct leat_field pixels(enum leat_layout layout, int64_t a, int64_t b, i
 static void a_function_is_told_what_its_value_is(void **state)
 {
     struct leat_field field = pixels(LEAT_LAYOUT_HWC, 4, 5, 3);
-    struct leat_program *program =
-        must(&field, "\"a\": {\"type\": \"Native\", \"function\": 0, \"numbers\": [0.5, -3], \"text\": \"[0.5,-3]\", \"name\": \"mine\"}",
-             "\"a\"");
+    struct leat_program *program = must(&field,
+                                        "\"a\": {\"type\": \"Native\", \"function\": 0, \"numbers\": [0.5, -3], "
+                                        "\"text\": \"[0.5,-3]\", \"name\": \"mine\"}",
+                                        "\"a\"");
     uint8_t in[60], out[60];
     for (unsigned i = 0; i < sizeof in; i++)
         in[i] = (uint8_t)i;
@@ -174,7 +178,8 @@ static void photos_come_as_hwc_and_leave_in_the_layout_that_the_chain_asks_for(v
                  "\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"CenterCrop\", \"size\": [%d, %d]}, "
                  "\"i\": {\"type\": \"Native\", \"function\": 1}, \"l\": {\"type\": \"ToLayout\", \"layout\": \"%s\"}",
                  H, W, asks[i]);
-        struct leat_program *program = must(&field, operators, i ? "\"d\", \"c\", \"i\", \"l\"" : "\"d\", \"c\", \"l\", \"i\"");
+        struct leat_program *program =
+            must(&field, operators, i ? "\"d\", \"c\", \"i\", \"l\"" : "\"d\", \"c\", \"l\", \"i\"");
         const struct leat_output *face = leat_program_output(program, 0);
         assert_true(face->decodes && !face->in_place);
         assert_int_equal(face->shape[i == 1 ? 2 : 0], 3);
@@ -218,11 +223,11 @@ static void an_image_in_planes_stays_in_planes(void **state)
 static void a_declared_result_goes_on_as_what_it_was_declared(void **state)
 {
     struct leat_field field = vector(12);
-    struct leat_program *program = must(
-        &field,
-        "\"a\": {\"type\": \"Native\", \"function\": 0, \"returns\": {\"dtype\": \"uint8\", \"shape\": [4, 4, 3], \"layout\": \"HWC\"}}, "
-        "\"n\": {\"type\": \"Normalize\", \"mean\": [0, 0, 0], \"std\": [1, 1, 1]}",
-        "\"a\", \"n\"");
+    struct leat_program *program = must(&field,
+                                        "\"a\": {\"type\": \"Native\", \"function\": 0, \"returns\": {\"dtype\": "
+                                        "\"uint8\", \"shape\": [4, 4, 3], \"layout\": \"HWC\"}}, "
+                                        "\"n\": {\"type\": \"Normalize\", \"mean\": [0, 0, 0], \"std\": [1, 1, 1]}",
+                                        "\"a\", \"n\"");
     const struct leat_output *face = leat_program_output(program, 0);
     const int64_t shape[3] = {3, 4, 4};
     assert_memory_equal(face->shape, shape, sizeof shape);
@@ -252,10 +257,12 @@ static void images_of_any_type_are_turned_into_the_layout_of_the_batch(void **st
         struct leat_field field = field_of("x", LEAT_KIND_BYTES, LEAT_U8, LEAT_LAYOUT_NONE, 0, NULL);
         char operators[512];
         bool planes = t % 2;
-        snprintf(operators, sizeof operators,
-                 "\"a\": {\"type\": \"Native\", \"function\": 0, \"returns\": {\"dtype\": \"%s\", \"shape\": [%d, %d, %d], "
-                 "\"layout\": \"%s\"}}, \"l\": {\"type\": \"ToLayout\", \"layout\": \"%s\"}",
-                 types[t / 2], planes ? C : H, planes ? H : W, planes ? W : C, planes ? "CHW" : "HWC", planes ? "NHWC" : "NCHW");
+        snprintf(
+            operators, sizeof operators,
+            "\"a\": {\"type\": \"Native\", \"function\": 0, \"returns\": {\"dtype\": \"%s\", \"shape\": [%d, %d, %d], "
+            "\"layout\": \"%s\"}}, \"l\": {\"type\": \"ToLayout\", \"layout\": \"%s\"}",
+            types[t / 2], planes ? C : H, planes ? H : W, planes ? W : C, planes ? "CHW" : "HWC",
+            planes ? "NHWC" : "NCHW");
         struct leat_program *program = must(&field, operators, "\"a\", \"l\"");
         must_apply(program, in, H * W * C * size, 0, out);
         for (size_t p = 0; p < H * W; p++)
@@ -323,23 +330,27 @@ static void what_does_not_fit_is_said_when_the_program_is_compiled(void **state)
         int code;
         const char *says;
     } cases[] = {
-        {LEAT_KIND_ARRAY, "\"a\": {\"type\": \"Native\", \"function\": 5}", "\"a\"", LEAT_E_INVALID, "there is no function 5"},
+        {LEAT_KIND_ARRAY, "\"a\": {\"type\": \"Native\", \"function\": 5}", "\"a\"", LEAT_E_INVALID,
+         "there is no function 5"},
         {LEAT_KIND_ARRAY, "\"a\": {\"type\": \"Native\", \"function\": -1}", "\"a\"", LEAT_E_INVALID, "index"},
         {LEAT_KIND_ARRAY, "\"a\": {\"type\": \"Native\"}", "\"a\"", LEAT_E_INVALID, "function must be"},
         {LEAT_KIND_ARRAY, "\"a\": {\"type\": \"Native\", \"function\": \"libc.so.6:abort\"}", "\"a\"", LEAT_E_INVALID,
          "text alone may not load"},
-        {LEAT_KIND_ARRAY, "\"a\": {\"type\": \"Native\", \"function\": 0, \"numbers\": [\"1\"]}", "\"a\"", LEAT_E_INVALID, "numbers"},
-        {LEAT_KIND_ARRAY, "\"a\": {\"type\": \"Native\", \"function\": 0, \"returns\": {\"dtype\": \"uint8\", \"shape\": [0]}}", "\"a\"",
+        {LEAT_KIND_ARRAY, "\"a\": {\"type\": \"Native\", \"function\": 0, \"numbers\": [\"1\"]}", "\"a\"",
+         LEAT_E_INVALID, "numbers"},
+        {LEAT_KIND_ARRAY,
+         "\"a\": {\"type\": \"Native\", \"function\": 0, \"returns\": {\"dtype\": \"uint8\", \"shape\": [0]}}", "\"a\"",
          LEAT_E_INVALID, "returns"},
-        {LEAT_KIND_ARRAY, "\"a\": {\"type\": \"Native\", \"function\": 0, \"returns\": {\"shape\": [1]}}", "\"a\"", LEAT_E_INVALID,
-         "returns"},
+        {LEAT_KIND_ARRAY, "\"a\": {\"type\": \"Native\", \"function\": 0, \"returns\": {\"shape\": [1]}}", "\"a\"",
+         LEAT_E_INVALID, "returns"},
         {LEAT_KIND_ARRAY, "\"a\": {\"type\": \"Native\", \"function\": 0, \"takes\": \"uint8\"}", "\"a\"", LEAT_E_TYPE,
          "takes uint8 values"},
         {LEAT_KIND_ARRAY, "\"a\": {\"type\": \"Native\", \"function\": 0, \"gives\": \"uint8\"}", "\"a\"", LEAT_E_TYPE,
          "declared as float32"},
-        {LEAT_KIND_IMAGE, "\"a\": {\"type\": \"Native\", \"function\": 0}", "\"a\"", LEAT_E_TYPE, "put Decode() before it"},
-        {LEAT_KIND_IMAGE, "\"d\": {\"type\": \"Decode\"}, \"a\": {\"type\": \"Native\", \"function\": 0}", "\"d\", \"a\"", LEAT_E_TYPE,
-         "image of known size"},
+        {LEAT_KIND_IMAGE, "\"a\": {\"type\": \"Native\", \"function\": 0}", "\"a\"", LEAT_E_TYPE,
+         "put Decode() before it"},
+        {LEAT_KIND_IMAGE, "\"d\": {\"type\": \"Decode\"}, \"a\": {\"type\": \"Native\", \"function\": 0}",
+         "\"d\", \"a\"", LEAT_E_TYPE, "image of known size"},
     };
     const int64_t three = 3;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -362,7 +373,8 @@ static void a_table_entry_has_one_form(void **state)
     for (int i = 0; i < 2; i++) {
         char text[256];
         snprintf(text, sizeof text,
-                 "{\"operators\": {\"a\": {\"type\": \"Native\", \"function\": %d}}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": "
+                 "{\"operators\": {\"a\": {\"type\": \"Native\", \"function\": %d}}, \"outputs\": {\"x\": {\"field\": "
+                 "\"x\", \"chain\": "
                  "[\"a\"]}}}",
                  i);
         struct leat_program *program;
@@ -389,8 +401,8 @@ static void the_hash_is_over_name_arguments_and_result_and_not_over_the_index(vo
     assert_true(hash == hash_with("\"function\": 1, \"source\": \"a.so:f\", \"text\": \"1\""));
     assert_true(hash != hash_with("\"function\": 0, \"source\": \"b.so:f\", \"text\": \"1\""));
     assert_true(hash != hash_with("\"function\": 0, \"source\": \"a.so:f\", \"text\": \"2\""));
-    assert_true(hash !=
-                hash_with("\"function\": 0, \"source\": \"a.so:f\", \"text\": \"1\", \"returns\": {\"dtype\": \"int8\", \"shape\": [3]}"));
+    assert_true(hash != hash_with("\"function\": 0, \"source\": \"a.so:f\", \"text\": \"1\", \"returns\": {\"dtype\": "
+                                  "\"int8\", \"shape\": [3]}"));
     assert_true(hash != hash_with("\"function\": 0, \"source\": \"a.so:f\", \"text\": \"1\", \"name\": \"second\""));
 }
 

@@ -1,5 +1,6 @@
-/* What leat_photo_decode_bytes says bounds what decoding takes of leat's own allocator: of photos of all forms and samplings, whole and in
- * part, with and without an index; and little of it stays when the photo is done. (What libjpeg takes, it takes from malloc.) */
+/* What leat_photo_decode_bytes says bounds what decoding takes of leat's own allocator: of photos of all forms and
+ * samplings, whole and in part, with and without an index; and little of it stays when the photo is done. (What libjpeg
+ * takes, it takes from malloc.) */
 #include "base/alloc.h"
 #include "format/source.h"
 #include "jpeg/fast.h"
@@ -59,7 +60,11 @@ static const struct photo_style styles[] = {
     {.name = "411", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {4, 1, 1}, .v = {1, 1, 1}},
     {.name = "141", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {4, 1, 1}},
     {.name = "cmyk", .in = JCS_CMYK, .stored = JCS_YCCK, .h = {2, 1, 1, 2}, .v = {2, 1, 1, 2}},
-    {.name = "cmyk, rows of 32", .in = JCS_CMYK, .stored = JCS_CMYK, .h = {1, 1, 1, 1}, .v = {4, 4, 1, 1}}, /* needs most, keeps no more */
+    {.name = "cmyk, rows of 32",
+     .in = JCS_CMYK,
+     .stored = JCS_CMYK,
+     .h = {1, 1, 1, 1},
+     .v = {4, 4, 1, 1}}, /* needs most, keeps no more */
 };
 static const uint32_t sizes[][2] = {{4096, 40}, {30, 4000}, {1500, 600}, {17, 17}};
 
@@ -97,7 +102,8 @@ static uint64_t decode(const struct leat_row *photo, unsigned denominator, bool 
 
 static void check(const struct photo_style *style, const struct leat_row *photo)
 {
-    uint64_t promised = leat_photo_decode_bytes(photo, true) + (UINT64_C(1) << 18); /* the decoders' own objects, of the usual */
+    /* the decoders' own objects, of the usual */
+    uint64_t promised = leat_photo_decode_bytes(photo, true) + (UINT64_C(1) << 18);
     for (unsigned denominator = 1; denominator <= 8; denominator *= 2)
         for (int kind = 0; kind < 4; kind++) {
             uint64_t taken = decode(photo, denominator, kind & 1, kind & 2);
@@ -123,7 +129,8 @@ static void decoding_takes_no_more_than_is_said_before(void **state)
             check(&styles[s], &(struct leat_row){.data = jpeg, .length = length});
             struct leat_jpeg_packer *packer = leat_jpeg_packer_new();
             assert_non_null(packer);
-            assert_ok(leat_jpeg_pack(packer, jpeg, length, 1 + i % 8, LEAT_IMAGE_JPEG_BASELINE, &packed, &packed_length, &error));
+            assert_ok(leat_jpeg_pack(packer, jpeg, length, 1 + i % 8, LEAT_IMAGE_JPEG_BASELINE, &packed, &packed_length,
+                                     &error));
             uint8_t *fast = malloc(packed_length);
             assert_non_null(fast);
             memcpy(fast, packed, packed_length);

@@ -8,7 +8,8 @@
 #include "op/program.h"
 
 static struct leat_error error;
-static const struct photo_style color = {"4:4:4", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1}, 0, false, false, false, false};
+static const struct photo_style color = {"4:4:4", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
+                                         0,       false,   false,     false,     false};
 static const struct photo_style gray = {"gray", JCS_GRAYSCALE, JCS_GRAYSCALE, {1}, {1}, 0, false, false, false, false};
 
 /* A smooth picture: what a JPEG of high quality keeps within a few units. */
@@ -19,7 +20,8 @@ static uint8_t *smooth(uint32_t w, uint32_t h, unsigned channels)
     for (uint32_t y = 0; y < h; y++)
         for (uint32_t x = 0; x < w; x++)
             for (unsigned c = 0; c < channels; c++)
-                p[((size_t)y * w + x) * channels + c] = (uint8_t)(128 + 100 * sin(x * 0.02 + 0.5) * cos(y * 0.03 + 0.2));
+                p[((size_t)y * w + x) * channels + c] =
+                    (uint8_t)(128 + 100 * sin(x * 0.02 + 0.5) * cos(y * 0.03 + 0.2));
     return p;
 }
 
@@ -53,7 +55,8 @@ static void a_large_photo_becomes_the_antialiased_resize_of_itself(void **state)
         uint8_t *data = photo_encode(kind ? &gray : &color, pixels, 200, 150, 95, &length);
         assert_ok(leat_photo_shrink(data, length, 64, 100, &out, &out_length, &error));
         assert_non_null(out);
-        struct photo_full full = photo_reference(data, length, kind, 1), small = photo_reference(out, out_length, kind, 1);
+        struct photo_full full = photo_reference(data, length, kind, 1),
+                          small = photo_reference(out, out_length, kind, 1);
         assert_int_equal(small.width, 64);
         assert_int_equal(small.height, 48);
         for (uint32_t y = 0; y < 48; y += 3)
@@ -61,7 +64,8 @@ static void a_large_photo_becomes_the_antialiased_resize_of_itself(void **state)
                 for (unsigned c = 0; c < (kind ? 1 : 3); c++) {
                     double got = small.pixels[((size_t)y * 64 + x) * small.pixel_bytes + c];
                     if (fabs(got - expected(&full, c, x, y, 64, 48)) > 4)
-                        fail_msg("pixel (%u, %u), channel %u: %.0f, not %.1f", x, y, c, got, expected(&full, c, x, y, 64, 48));
+                        fail_msg("pixel (%u, %u), channel %u: %.0f, not %.1f", x, y, c, got,
+                                 expected(&full, c, x, y, 64, 48));
                 }
         struct leat_photo_info info;
         assert_ok(leat_photo_probe(out, out_length, &info, &error));

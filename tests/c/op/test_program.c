@@ -13,8 +13,8 @@ static struct leat_field raw_field(int64_t h, int64_t w, int64_t c)
     return field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){h, w, c});
 }
 
-#define TRAIN                                                                                                                              \
-    "{\"type\": \"Decode\"}, {\"type\": \"RandomResizedCrop\", \"size\": 96}, {\"type\": \"RandomHorizontalFlip\"}, "                      \
+#define TRAIN                                                                                                          \
+    "{\"type\": \"Decode\"}, {\"type\": \"RandomResizedCrop\", \"size\": 96}, {\"type\": \"RandomHorizontalFlip\"}, "  \
     "{\"type\": \"Normalize\", \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}"
 
 static const double MEAN[3] = {0.485, 0.456, 0.406}, STD[3] = {0.229, 0.224, 0.225};
@@ -35,8 +35,10 @@ static void the_training_chain_equals_simple_code(void **state)
     for (uint64_t key = 0; key < 20; key++) {
         must_apply(program, jpeg, length, key, got);
         struct leat_move box, flip;
-        assert_int_equal(draw_of(&leat_op_random_resized_crop, "{\"size\": 96}", "x/RandomResizedCrop/0", key, W, H, &box), 0);
-        assert_int_equal(draw_of(&leat_op_random_horizontal_flip, "{}", "x/RandomHorizontalFlip/0", key, OUT, OUT, &flip), 0);
+        assert_int_equal(
+            draw_of(&leat_op_random_resized_crop, "{\"size\": 96}", "x/RandomResizedCrop/0", key, W, H, &box), 0);
+        assert_int_equal(
+            draw_of(&leat_op_random_horizontal_flip, "{}", "x/RandomHorizontalFlip/0", key, OUT, OUT, &flip), 0);
         for (int64_t y = 0; y < box.h; y++)
             memcpy(crop + y * box.w * 3, pixels + ((box.y + y) * W + box.x) * 3, (size_t)box.w * 3);
         reference_resize(crop, (size_t)box.w, (size_t)box.h, 3, small, OUT, OUT);
@@ -46,7 +48,8 @@ static void the_training_chain_equals_simple_code(void **state)
                     int v = small[(y * OUT + (flip.flip ? OUT - 1 - x : x)) * 3 + c];
                     float want = (float)((v / 255.0 - MEAN[c]) / STD[c]), value = got[(c * OUT + y) * OUT + x];
                     if (value != want)
-                        fail_msg("key %d, y %d, x %d, channel %d: %f, but simple code gives %f", (int)key, y, x, c, value, want);
+                        fail_msg("key %d, y %d, x %d, channel %d: %f, but simple code gives %f", (int)key, y, x, c,
+                                 value, want);
                 }
     }
     leat_program_free(program);
@@ -66,9 +69,11 @@ static void other_orders_of_operators_equal_simple_code(void **state)
         "{\"type\": \"Decode\"}, {\"type\": \"Resize\", \"size\": 64}, {\"type\": \"CenterCrop\", \"size\": 48}, "
         "{\"type\": \"ToDtype\", \"dtype\": \"float32\", \"scale\": true}, "
         "{\"type\": \"Normalize\", \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}",
-        "{\"type\": \"Decode\"}, {\"type\": \"CenterCrop\", \"size\": [163, 211]}, {\"type\": \"Resize\", \"size\": [48, 48]}, "
+        "{\"type\": \"Decode\"}, {\"type\": \"CenterCrop\", \"size\": [163, 211]}, {\"type\": \"Resize\", \"size\": "
+        "[48, 48]}, "
         "{\"type\": \"Normalize\", \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}"};
-    uint8_t *pixels = malloc(W * H * 3), *padded = calloc((W + 2 * PAD) * (H + 2 * PAD), 3), *small = malloc(83 * 64 * 3);
+    uint8_t *pixels = malloc(W * H * 3), *padded = calloc((W + 2 * PAD) * (H + 2 * PAD), 3),
+            *small = malloc(83 * 64 * 3);
     float got[3 * 48 * 48];
     unsigned char *jpeg;
     unsigned long length;
@@ -92,7 +97,8 @@ static void other_orders_of_operators_equal_simple_code(void **state)
                     int v = small[((y + top) * stride + x + left) * 3 + c];
                     float want = (float)((v / 255.0 - MEAN[c]) / STD[c]);
                     if (got[(c * 48 + y) * 48 + x] != want)
-                        fail_msg("chain %d, y %d, x %d, channel %d: %f, not %f", i, y, x, c, got[(c * 48 + y) * 48 + x], want);
+                        fail_msg("chain %d, y %d, x %d, channel %d: %f, not %f", i, y, x, c, got[(c * 48 + y) * 48 + x],
+                                 want);
                 }
         leat_program_free(program);
     }
@@ -117,9 +123,10 @@ static void dct_scaling_gives_nearly_the_same_photo(void **state)
     unsigned long length;
     encode_jpeg(pixels, W, H, 3, &jpeg, &length);
     struct leat_field field = photo_field();
-    struct leat_program *plain = must_compile(&field, "{\"type\": \"Decode\"}, {\"type\": \"RandomResizedCrop\", \"size\": 96}");
-    struct leat_program *scaled =
-        must_compile(&field, "{\"type\": \"Decode\", \"dct_scaling\": true}, {\"type\": \"RandomResizedCrop\", \"size\": 96}");
+    struct leat_program *plain =
+        must_compile(&field, "{\"type\": \"Decode\"}, {\"type\": \"RandomResizedCrop\", \"size\": 96}");
+    struct leat_program *scaled = must_compile(
+        &field, "{\"type\": \"Decode\", \"dct_scaling\": true}, {\"type\": \"RandomResizedCrop\", \"size\": 96}");
     assert_true(leat_program_hash(plain) != leat_program_hash(scaled));
     unsigned differ = 0;
     for (uint64_t key = 0; key < 12; key++) {
@@ -153,7 +160,8 @@ static void values_as_stored_keep_their_layout(void **state)
     assert_int_equal(o->row_bytes, 60);
     assert_int_equal(o->shape[2], 3);
     o = leat_program_output(program, 1);
-    assert_true(o->ragged && !o->in_place && o->kind == LEAT_KIND_STR && o->ndim == 1 && o->shape[0] == -1 && o->row_bytes == 1);
+    assert_true(o->ragged && !o->in_place && o->kind == LEAT_KIND_STR && o->ndim == 1 && o->shape[0] == -1 &&
+                o->row_bytes == 1);
     o = leat_program_output(program, 2);
     assert_true(o->ragged && !o->in_place && o->kind == LEAT_KIND_ARRAY && o->shape[1] == 4 && o->row_bytes == 16);
     assert_int_equal(leat_program_ragged_bytes(program, 2, 48), 48);
@@ -174,7 +182,8 @@ static void an_image_ends_in_nchw_unless_asked(void **state)
     struct leat_field field = raw_field(6, 5, 3);
     uint8_t pixels[90], out[90];
     paint(pixels, 5, 6, 3, 7);
-    static const char *const chains[] = {"{\"type\": \"ToDtype\", \"dtype\": \"uint8\"}", "{\"type\": \"ToLayout\", \"layout\": \"NHWC\"}",
+    static const char *const chains[] = {"{\"type\": \"ToDtype\", \"dtype\": \"uint8\"}",
+                                         "{\"type\": \"ToLayout\", \"layout\": \"NHWC\"}",
                                          "{\"type\": \"ToLayout\", \"layout\": \"channels_last\"}"};
     for (int i = 0; i < 3; i++) {
         struct leat_program *program = must_compile(&field, chains[i]);
@@ -213,11 +222,13 @@ static void crops_pads_and_flips_equal_simple_code(void **state)
                 int channels = kinds[k].channels;
                 size_t size = leat_dtype_size(kinds[k].dtype);
                 bool chw = kinds[k].layout == LEAT_LAYOUT_CHW;
-                struct leat_field field = field_of("x", LEAT_KIND_ARRAY, kinds[k].dtype, kinds[k].layout, 3,
-                                                   chw ? (const int64_t[]){channels, H, W} : (const int64_t[]){H, W, channels});
+                struct leat_field field =
+                    field_of("x", LEAT_KIND_ARRAY, kinds[k].dtype, kinds[k].layout, 3,
+                             chw ? (const int64_t[]){channels, H, W} : (const int64_t[]){H, W, channels});
                 char chain[600];
                 snprintf(chain, sizeof chain,
-                         "{\"type\": \"RandomCrop\", \"size\": [10, 11], \"padding\": [1, 2], \"pad_if_needed\": true, \"fill\": 9}, "
+                         "{\"type\": \"RandomCrop\", \"size\": [10, 11], \"padding\": [1, 2], \"pad_if_needed\": true, "
+                         "\"fill\": 9}, "
                          "{\"type\": \"RandomHorizontalFlip\"}, {\"type\": \"RandomCrop\", \"size\": 7}, "
                          "{\"type\": \"CenterCrop\", \"size\": [5, 10]}, {\"type\": \"ToLayout\", \"layout\": \"%s\"}",
                          layouts[layout]);
@@ -233,8 +244,8 @@ static void crops_pads_and_flips_equal_simple_code(void **state)
                 memset(out, 0xee, sizeof out);
                 must_apply(program, image, H * W * (size_t)channels * size, key, out);
                 struct leat_move first, flip, second;
-                draw_of(&leat_op_random_crop, "{\"size\": [10, 11], \"padding\": [1, 2], \"pad_if_needed\": true}", "x/RandomCrop/0", key,
-                        W, H, &first);
+                draw_of(&leat_op_random_crop, "{\"size\": [10, 11], \"padding\": [1, 2], \"pad_if_needed\": true}",
+                        "x/RandomCrop/0", key, W, H, &first);
                 draw_of(&leat_op_random_horizontal_flip, "{}", "x/RandomHorizontalFlip/0", key, 11, 10, &flip);
                 draw_of(&leat_op_random_crop, "{\"size\": 7}", "x/RandomCrop/1", key, 11, 10, &second);
                 for (int y = 0; y < 5; y++)
@@ -246,17 +257,20 @@ static void crops_pads_and_flips_equal_simple_code(void **state)
                                 sx += second.x, sy += second.y;
                                 sx = (flip.flip ? 10 - sx : sx) + first.x, sy += first.y;
                                 int64_t at = chw ? (c * H + sy) * W + sx : (sy * W + sx) * channels + c;
-                                want = sx < 0 || sx >= W || sy < 0 || sy >= H ? 9 : (double)(at * 37 % (size == 2 ? 65521 : 251));
+                                want = sx < 0 || sx >= W || sy < 0 || sy >= H
+                                           ? 9
+                                           : (double)(at * 37 % (size == 2 ? 65521 : 251));
                             }
-                            const uint8_t *p = out + size * (size_t)(layout ? (y * 10 + x) * channels + c : (c * 5 + y) * 10 + x);
+                            const uint8_t *p =
+                                out + size * (size_t)(layout ? (y * 10 + x) * channels + c : (c * 5 + y) * 10 + x);
                             float f;
                             uint16_t u;
                             memcpy(&f, p, size == 4 ? 4 : 0);
                             memcpy(&u, p, size == 2 ? 2 : 0);
                             double got = size == 4 ? (double)f : size == 2 ? u : *p;
                             if (got != want)
-                                fail_msg("kind %d, layout %d, key %d, y %d x %d c %d: %g, not %g", (int)k, layout, (int)key, y, x, c, got,
-                                         want);
+                                fail_msg("kind %d, layout %d, key %d, y %d x %d c %d: %g, not %g", (int)k, layout,
+                                         (int)key, y, x, c, got, want);
                         }
                 leat_program_free(program);
             }
@@ -276,23 +290,29 @@ static void errors_name_output_operator_and_what_fits(void **state)
     } cases[] = {
         {&bytes, "{\"type\": \"Normalize\", \"mean\": [0.5], \"std\": [0.5]}", LEAT_E_TYPE,
          "Normalize in output 'x' takes a uint8 image or a float array, but gets bytes: put Decode() before it"},
-        {&photo, "{\"type\": \"Resize\", \"size\": 8}", LEAT_E_TYPE, "but gets an encoded photo: put Decode() before it"},
+        {&photo, "{\"type\": \"Resize\", \"size\": 8}", LEAT_E_TYPE,
+         "but gets an encoded photo: put Decode() before it"},
         {&text, "{\"type\": \"Decode\"}", LEAT_E_TYPE,
          "Decode in output 'x' takes an encoded photo, as the first operator of its chain, but gets text."},
         {&photo, "{\"type\": \"Decode\"}", LEAT_E_TYPE, "put Resize([height, width])"},
         {&photo, "{\"type\": \"Decode\"}, {\"type\": \"Resize\", \"size\": 8}", LEAT_E_TYPE, "open size"},
         {&photo, "{\"type\": \"Decode\"}, {\"type\": \"Decode\"}", LEAT_E_TYPE, "as the first operator"},
         {&raw, "{\"type\": \"RandomCrop\", \"size\": 33}", LEAT_E_TYPE, "pad_if_needed"},
-        {&raw, "{\"type\": \"Normalize\", \"mean\": [127, 127, 127], \"std\": [1, 1, 1]}", LEAT_E_TYPE, "counts as 0 to 1"},
-        {&raw, "{\"type\": \"Normalize\", \"mean\": [0.1, 0.2], \"std\": [1, 1]}", LEAT_E_TYPE, "as many channels as mean"},
+        {&raw, "{\"type\": \"Normalize\", \"mean\": [127, 127, 127], \"std\": [1, 1, 1]}", LEAT_E_TYPE,
+         "counts as 0 to 1"},
+        {&raw, "{\"type\": \"Normalize\", \"mean\": [0.1, 0.2], \"std\": [1, 1]}", LEAT_E_TYPE,
+         "as many channels as mean"},
         {&raw, "{\"type\": \"ToDtype\", \"dtype\": \"float32\"}, {\"type\": \"Resize\", \"size\": 8}", LEAT_E_TYPE,
          "before Normalize and ToDtype"},
         {&ints, "{\"type\": \"RandomHorizontalFlip\"}", LEAT_E_TYPE, "a int32 array [13]"},
-        {&ints, "{\"type\": \"Normalize\", \"mean\": [0.1], \"std\": [1]}", LEAT_E_TYPE, "a uint8 image or a float array"},
-        {&raw, "{\"type\": \"RandomCrop\", \"size\": 8, \"sizes\": 3}", LEAT_E_INVALID, "RandomCrop has no argument \"sizes\""},
+        {&ints, "{\"type\": \"Normalize\", \"mean\": [0.1], \"std\": [1]}", LEAT_E_TYPE,
+         "a uint8 image or a float array"},
+        {&raw, "{\"type\": \"RandomCrop\", \"size\": 8, \"sizes\": 3}", LEAT_E_INVALID,
+         "RandomCrop has no argument \"sizes\""},
         {&raw, "{\"type\": \"RandomCrop\"}", LEAT_E_INVALID, "RandomCrop: size must be given"},
         {&raw, "{\"type\": \"RandomCrop\", \"size\": 0}", LEAT_E_INVALID, "RandomCrop: size must be"},
-        {&raw, "{\"type\": \"RandomCrop\", \"size\": 8, \"padding_mode\": \"wrap\"}", LEAT_E_INVALID, "one of \"constant\", \"edge\""},
+        {&raw, "{\"type\": \"RandomCrop\", \"size\": 8, \"padding_mode\": \"wrap\"}", LEAT_E_INVALID,
+         "one of \"constant\", \"edge\""},
         {&raw, "{\"type\": \"RandomHorizontalFlip\", \"p\": 1.5}", LEAT_E_INVALID, "between 0 and 1"},
         {&raw, "{\"type\": \"Rotate\"}", LEAT_E_INVALID, "unknown type, \"Rotate\""},
         {&raw, "{\"type\": \"ToDtype\", \"dtype\": \"float8\"}", LEAT_E_INVALID, "dtype must be"},
@@ -317,17 +337,19 @@ static void json_that_is_no_program_is_an_error(void **state)
     static const struct {
         const char *json;
         int code;
-    } cases[] = {{"", LEAT_E_INVALID},
-                 {"[]", LEAT_E_INVALID},
-                 {"{}", LEAT_E_INVALID},
-                 {"{\"outputs\": {}}", LEAT_E_INVALID},
-                 {"{\"outputs\": {\"a\": 3}}", LEAT_E_INVALID},
-                 {"{\"outputs\": {\"a\": {\"field\": \"nothing\", \"chain\": []}}}", LEAT_E_NOT_FOUND},
-                 {"{\"outputs\": {\"a\": {\"field\": \"x\", \"chain\": [\"o\"]}}}", LEAT_E_INVALID},
-                 {"{\"outputs\": {\"a\": {\"field\": \"x\", \"chain\": [3]}}}", LEAT_E_INVALID},
-                 {"{\"operators\": 3, \"outputs\": {\"a\": {\"field\": \"x\", \"chain\": []}}}", LEAT_E_INVALID},
-                 {"{\"operators\": {\"o\": 3}, \"outputs\": {\"a\": {\"field\": \"x\", \"chain\": []}}}", LEAT_E_INVALID},
-                 {"{\"outputs\": {\"a\": {\"field\": \"x\", \"chain\": []}, \"a\": {\"field\": \"x\", \"chain\": []}}}", LEAT_E_INVALID}};
+    } cases[] = {
+        {"", LEAT_E_INVALID},
+        {"[]", LEAT_E_INVALID},
+        {"{}", LEAT_E_INVALID},
+        {"{\"outputs\": {}}", LEAT_E_INVALID},
+        {"{\"outputs\": {\"a\": 3}}", LEAT_E_INVALID},
+        {"{\"outputs\": {\"a\": {\"field\": \"nothing\", \"chain\": []}}}", LEAT_E_NOT_FOUND},
+        {"{\"outputs\": {\"a\": {\"field\": \"x\", \"chain\": [\"o\"]}}}", LEAT_E_INVALID},
+        {"{\"outputs\": {\"a\": {\"field\": \"x\", \"chain\": [3]}}}", LEAT_E_INVALID},
+        {"{\"operators\": 3, \"outputs\": {\"a\": {\"field\": \"x\", \"chain\": []}}}", LEAT_E_INVALID},
+        {"{\"operators\": {\"o\": 3}, \"outputs\": {\"a\": {\"field\": \"x\", \"chain\": []}}}", LEAT_E_INVALID},
+        {"{\"outputs\": {\"a\": {\"field\": \"x\", \"chain\": []}, \"a\": {\"field\": \"x\", \"chain\": []}}}",
+         LEAT_E_INVALID}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct leat_error error = {0};
         struct leat_program *program;
@@ -342,12 +364,15 @@ static void inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_on
     (void)state;
     struct leat_field field = raw_field(40, 40, 3);
     static const char *const texts[] = {
-        "{\"operators\": {\"c\": {\"type\": \"RandomCrop\", \"size\": 8}}, \"outputs\": {\"b\": {\"field\": \"x\", \"chain\": [\"c\"]}, "
+        "{\"operators\": {\"c\": {\"type\": \"RandomCrop\", \"size\": 8}}, \"outputs\": {\"b\": {\"field\": \"x\", "
+        "\"chain\": [\"c\"]}, "
         "\"a\": {\"field\": \"x\", \"chain\": [\"c\"]}}}",
-        "{\"operators\": {\"c\": {\"type\": \"RandomCrop\", \"size\": 8}, \"d\": {\"type\": \"ToDtype\", \"dtype\": \"uint8\"}}, "
+        "{\"operators\": {\"c\": {\"type\": \"RandomCrop\", \"size\": 8}, \"d\": {\"type\": \"ToDtype\", \"dtype\": "
+        "\"uint8\"}}, "
         "\"outputs\": {\"b\": "
         "{\"field\": \"x\", \"chain\": [\"d\", \"c\"]}, \"a\": {\"field\": \"x\", \"chain\": [\"d\", \"c\"]}}}",
-        "{\"operators\": {\"c\": {\"type\": \"RandomCrop\", \"size\": 8}, \"e\": {\"type\": \"RandomCrop\", \"size\": 8}}, \"outputs\": "
+        "{\"operators\": {\"c\": {\"type\": \"RandomCrop\", \"size\": 8}, \"e\": {\"type\": \"RandomCrop\", \"size\": "
+        "8}}, \"outputs\": "
         "{\"b\": "
         "{\"field\": \"x\", \"chain\": [\"c\"]}, \"a\": {\"field\": \"x\", \"chain\": [\"e\"]}}}"};
     uint8_t image[40 * 40 * 3], out[3][2][8 * 8 * 3];
@@ -412,13 +437,16 @@ static void rows_made_in_place_never_allocate(void **state)
 {
     (void)state;
     struct leat_field field = raw_field(64, 48, 3);
-    static const char *const chains[] = {
-        "{\"type\": \"RandomCrop\", \"size\": 40}, {\"type\": \"RandomHorizontalFlip\"}, {\"type\": \"ToLayout\", \"layout\": \"NHWC\"}",
-        "{\"type\": \"RandomResizedCrop\", \"size\": 32, \"scale\": [0.01, 1]}, {\"type\": \"ToDtype\", \"dtype\": \"float16\"}",
-        "{\"type\": \"RandomHorizontalFlip\"}, {\"type\": \"Resize\", \"size\": 7}, {\"type\": \"RandomCrop\", \"size\": 9, \"padding\": "
-        "3}, {\"type\": \"Resize\", \"size\": 50}",
-        "{\"type\": \"ToDtype\", \"dtype\": \"float32\"}, {\"type\": \"RandomCrop\", \"size\": 50, \"padding\": 3}, {\"type\": "
-        "\"Normalize\", \"mean\": [0.5], \"std\": [0.1]}"};
+    static const char *const chains[] = {"{\"type\": \"RandomCrop\", \"size\": 40}, {\"type\": "
+                                         "\"RandomHorizontalFlip\"}, {\"type\": \"ToLayout\", \"layout\": \"NHWC\"}",
+                                         "{\"type\": \"RandomResizedCrop\", \"size\": 32, \"scale\": [0.01, 1]}, "
+                                         "{\"type\": \"ToDtype\", \"dtype\": \"float16\"}",
+                                         "{\"type\": \"RandomHorizontalFlip\"}, {\"type\": \"Resize\", \"size\": 7}, "
+                                         "{\"type\": \"RandomCrop\", \"size\": 9, \"padding\": "
+                                         "3}, {\"type\": \"Resize\", \"size\": 50}",
+                                         "{\"type\": \"ToDtype\", \"dtype\": \"float32\"}, {\"type\": \"RandomCrop\", "
+                                         "\"size\": 50, \"padding\": 3}, {\"type\": "
+                                         "\"Normalize\", \"mean\": [0.5], \"std\": [0.1]}"};
     uint8_t *image = malloc(64 * 48 * 3), *out = malloc(64 * 64 * 3 * 4);
     paint(image, 48, 64, 3, 3);
     for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {

@@ -1,6 +1,7 @@
 /*
- * Programs over whole photos, of every format, on the instruction set that LEAT_ISA names (meson.build runs this on all):
- * odd sizes, large scales, grey, orientation, padding; that every byte of a row is written; and what bad input gives.
+ * Programs over whole photos, of every format, on the instruction set that LEAT_ISA names (meson.build runs this on
+ * all): odd sizes, large scales, grey, orientation, padding; that every byte of a row is written; and what bad input
+ * gives.
  */
 #include "program_helpers.h"
 
@@ -29,7 +30,8 @@ static struct photo make_photo(enum format format, uint32_t w, uint32_t h, uint3
         int code;
         assert_int_equal(spng_set_option(spng, SPNG_ENCODE_TO_BUFFER, 1), 0);
         assert_int_equal(spng_set_ihdr(spng, &header), 0);
-        assert_int_equal(spng_encode_image(spng, pixels, (size_t)w * h * channels, SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE), 0);
+        assert_int_equal(spng_encode_image(spng, pixels, (size_t)w * h * channels, SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE),
+                         0);
         photo.data = spng_get_png_buffer(spng, &photo.length, &code);
         assert_non_null(photo.data);
         spng_ctx_free(spng);
@@ -49,8 +51,8 @@ static struct photo make_photo(enum format format, uint32_t w, uint32_t h, uint3
     return photo;
 }
 
-/* Applies a program of one output to a row, twice over different bytes: all of the row is written, and nothing beyond. Returns the
- * row; ended with free. */
+/* Applies a program of one output to a row, twice over different bytes: all of the row is written, and nothing beyond.
+ * Returns the row; ended with free. */
 static void *apply_twice(const struct leat_program *program, struct leat_row row)
 {
     size_t bytes = leat_program_output(program, 0)->row_bytes;
@@ -82,8 +84,9 @@ static void photos_of_every_format_and_size_equal_simple_code(void **state)
     (void)state;
     static const struct {
         uint32_t w, h, out_w, out_h;
-    } sizes[] = {{1, 1, 1, 1},     {1, 1, 5, 7},        {3000, 2, 10, 10}, {2, 3000, 10, 10},    {700, 500, 31, 24}, {900, 3, 3, 3},
-                 {17, 13, 224, 5}, {640, 480, 113, 85}, {64, 64, 64, 64},  {330, 330, 224, 224}, {6000, 4, 1000, 4}, {4, 600, 9, 100}};
+    } sizes[] = {{1, 1, 1, 1},       {1, 1, 5, 7},         {3000, 2, 10, 10},  {2, 3000, 10, 10},
+                 {700, 500, 31, 24}, {900, 3, 3, 3},       {17, 13, 224, 5},   {640, 480, 113, 85},
+                 {64, 64, 64, 64},   {330, 330, 224, 224}, {6000, 4, 1000, 4}, {4, 600, 9, 100}};
     struct leat_field field = photo_field();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int format = PNG; format <= JPEG; format++)
@@ -94,23 +97,27 @@ static void photos_of_every_format_and_size_equal_simple_code(void **state)
                 struct photo photo = make_photo((enum format)format, w, h, made, pixels);
                 char chain[400];
                 bool real = i % 2, nhwc = i % 3 == 0;
-                snprintf(chain, sizeof chain,
-                         "{\"type\": \"Decode\", \"mode\": \"%s\"}, {\"type\": \"Resize\", \"size\": [%u, %u]}, {\"type\": "
-                         "\"RandomHorizontalFlip\", \"p\": 1}%s, {\"type\": \"ToLayout\", \"layout\": \"%s\"}",
-                         made == 1 ? "GRAY" : "RGB", out_h, out_w,
-                         real ? ", {\"type\": \"Normalize\", \"mean\": [0.25], \"std\": [0.125]}" : "", nhwc ? "NHWC" : "NCHW");
+                snprintf(
+                    chain, sizeof chain,
+                    "{\"type\": \"Decode\", \"mode\": \"%s\"}, {\"type\": \"Resize\", \"size\": [%u, %u]}, {\"type\": "
+                    "\"RandomHorizontalFlip\", \"p\": 1}%s, {\"type\": \"ToLayout\", \"layout\": \"%s\"}",
+                    made == 1 ? "GRAY" : "RGB", out_h, out_w,
+                    real ? ", {\"type\": \"Normalize\", \"mean\": [0.25], \"std\": [0.125]}" : "",
+                    nhwc ? "NHWC" : "NCHW");
                 struct leat_program *program = must_compile(&field, chain);
-                void *out = apply_twice(program, (struct leat_row){.data = photo.data, .length = photo.length, .scan_to_end = i & 1});
+                void *out = apply_twice(
+                    program, (struct leat_row){.data = photo.data, .length = photo.length, .scan_to_end = i & 1});
                 reference_resize(pixels, w, h, made, want, out_w, out_h);
                 for (uint32_t y = 0; y < out_h; y++)
                     for (uint32_t x = 0; x < out_w; x++)
                         for (uint32_t c = 0; c < made; c++) {
                             size_t at = nhwc ? ((size_t)y * out_w + x) * made + c : ((size_t)c * out_h + y) * out_w + x;
                             int v = want[((size_t)y * out_w + out_w - 1 - x) * made + c];
-                            bool same = real ? ((float *)out)[at] == (float)((v / 255.0 - 0.25) / 0.125) : ((uint8_t *)out)[at] == v;
+                            bool same = real ? ((float *)out)[at] == (float)((v / 255.0 - 0.25) / 0.125)
+                                             : ((uint8_t *)out)[at] == v;
                             if (!same)
-                                fail_msg("format %d, %u channels, %u x %u -> %u x %u: y %u, x %u, channel %u", format, made, w, h, out_w,
-                                         out_h, y, x, c);
+                                fail_msg("format %d, %u channels, %u x %u -> %u x %u: y %u, x %u, channel %u", format,
+                                         made, w, h, out_w, out_h, y, x, c);
                         }
                 leat_program_free(program);
                 free(photo.data);
@@ -142,17 +149,19 @@ static void padding_by_the_images_own_pixels_equals_simple_code(void **state)
         enum leat_dtype dtype;
         enum leat_layout layout;
         uint32_t channels, w, h;
-    } kinds[] = {{LEAT_U8, LEAT_LAYOUT_HWC, 3, 9, 13},  {LEAT_U8, LEAT_LAYOUT_CHW, 3, 9, 13},  {LEAT_U8, LEAT_LAYOUT_HWC, 1, 1, 5},
-                 {LEAT_U8, LEAT_LAYOUT_HWC, 5, 3, 2},   {LEAT_U8, LEAT_LAYOUT_HWC, 4, 40, 30}, {LEAT_F32, LEAT_LAYOUT_CHW, 2, 7, 2},
+    } kinds[] = {{LEAT_U8, LEAT_LAYOUT_HWC, 3, 9, 13},  {LEAT_U8, LEAT_LAYOUT_CHW, 3, 9, 13},
+                 {LEAT_U8, LEAT_LAYOUT_HWC, 1, 1, 5},   {LEAT_U8, LEAT_LAYOUT_HWC, 5, 3, 2},
+                 {LEAT_U8, LEAT_LAYOUT_HWC, 4, 40, 30}, {LEAT_F32, LEAT_LAYOUT_CHW, 2, 7, 2},
                  {LEAT_U8, LEAT_LAYOUT_NONE, 3, 37, 21}}; /* NONE: a PNG */
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int mode = 0; mode < 3; mode++)
             for (uint64_t key = 0; key < 12; key++) {
                 uint32_t w = kinds[k].w, h = kinds[k].h, channels = kinds[k].channels;
                 bool chw = kinds[k].layout == LEAT_LAYOUT_CHW, png = kinds[k].layout == LEAT_LAYOUT_NONE;
-                struct leat_field field = png ? photo_field()
-                                              : field_of("x", LEAT_KIND_ARRAY, kinds[k].dtype, kinds[k].layout, 3,
-                                                         chw ? (const int64_t[]){channels, h, w} : (const int64_t[]){h, w, channels});
+                struct leat_field field =
+                    png ? photo_field()
+                        : field_of("x", LEAT_KIND_ARRAY, kinds[k].dtype, kinds[k].layout, 3,
+                                   chw ? (const int64_t[]){channels, h, w} : (const int64_t[]){h, w, channels});
                 uint8_t *image = malloc((size_t)w * h * channels);
                 struct photo photo = {NULL, 0};
                 if (png)
@@ -167,29 +176,35 @@ static void padding_by_the_images_own_pixels_equals_simple_code(void **state)
                 }
                 char chain[600], crop[200];
                 snprintf(crop, sizeof crop,
-                         "{\"size\": [%u, %u], \"padding\": [3, 5, 2, 1], \"pad_if_needed\": true, \"padding_mode\": \"%s\"}", h + 9, w + 4,
-                         modes[mode]);
-                snprintf(
-                    chain, sizeof chain,
-                    "%s{\"type\": \"RandomCrop\", %s, {\"type\": \"RandomHorizontalFlip\"}, {\"type\": \"CenterCrop\", \"size\": [4, 5]}, "
-                    "{\"type\": \"ToDtype\", \"dtype\": \"float64\", \"scale\": false}, {\"type\": \"ToLayout\", \"layout\": \"NHWC\"}",
-                    png ? "{\"type\": \"Decode\"}, " : "", crop + 1);
+                         "{\"size\": [%u, %u], \"padding\": [3, 5, 2, 1], \"pad_if_needed\": true, \"padding_mode\": "
+                         "\"%s\"}",
+                         h + 9, w + 4, modes[mode]);
+                snprintf(chain, sizeof chain,
+                         "%s{\"type\": \"RandomCrop\", %s, {\"type\": \"RandomHorizontalFlip\"}, {\"type\": "
+                         "\"CenterCrop\", \"size\": [4, 5]}, "
+                         "{\"type\": \"ToDtype\", \"dtype\": \"float64\", \"scale\": false}, {\"type\": \"ToLayout\", "
+                         "\"layout\": \"NHWC\"}",
+                         png ? "{\"type\": \"Decode\"}, " : "", crop + 1);
                 struct leat_program *program = must_compile(&field, chain);
-                struct leat_row row = {.data = png ? photo.data : stored, .length = png ? photo.length : n * size, .key = key};
+                struct leat_row row = {
+                    .data = png ? photo.data : stored, .length = png ? photo.length : n * size, .key = key};
                 double *out = apply_twice(program, row);
                 struct leat_move box, flip;
                 assert_int_equal(draw_of(&leat_op_random_crop, crop, "x/RandomCrop/0", key, w, h, &box), 0);
-                assert_int_equal(draw_of(&leat_op_random_horizontal_flip, "{}", "x/RandomHorizontalFlip/0", key, w + 4, h + 9, &flip), 0);
+                assert_int_equal(draw_of(&leat_op_random_horizontal_flip, "{}", "x/RandomHorizontalFlip/0", key, w + 4,
+                                         h + 9, &flip),
+                                 0);
                 int64_t left = leat_round_even((w + 4 - 5) / 2.0), top = leat_round_even((h + 9 - 4) / 2.0);
                 for (int64_t y = 0; y < 4; y++)
                     for (int64_t x = 0; x < 5; x++)
                         for (uint32_t c = 0; c < channels; c++) {
                             int64_t in_crop = flip.flip ? (int64_t)w + 3 - (left + x) : left + x;
-                            int64_t sx = simple_index(mode, box.x + in_crop, w), sy = simple_index(mode, box.y + top + y, h);
+                            int64_t sx = simple_index(mode, box.x + in_crop, w),
+                                    sy = simple_index(mode, box.y + top + y, h);
                             size_t at = chw ? (size_t)((c * h + sy) * w + sx) : (size_t)((sy * w + sx) * channels + c);
                             if (out[(y * 5 + x) * channels + c] != image[at])
-                                fail_msg("kind %zu, %s, key %d: y %d, x %d, channel %u: %g, not %d", k, modes[mode], (int)key, (int)y,
-                                         (int)x, c, out[(y * 5 + x) * channels + c], image[at]);
+                                fail_msg("kind %zu, %s, key %d: y %d, x %d, channel %u: %g, not %d", k, modes[mode],
+                                         (int)key, (int)y, (int)x, c, out[(y * 5 + x) * channels + c], image[at]);
                         }
                 leat_program_free(program);
                 free(photo.data);
@@ -222,10 +237,12 @@ static void a_turned_photo_is_resized_as_it_is_seen(void **state)
             memcpy(turned + (y * H + x) * 3, pixels + ((H - 1 - x) * W + y) * 3, 3);
     reference_resize(turned, H, W, 3, want, OUT_W, OUT_H);
     struct leat_field field = photo_field();
-    struct leat_program *program = must_compile(&field, "{\"type\": \"Decode\", \"exif\": true}, {\"type\": \"Resize\", \"size\": [70, "
-                                                        "40]}, {\"type\": \"ToLayout\", \"layout\": \"NHWC\"}");
+    struct leat_program *program =
+        must_compile(&field, "{\"type\": \"Decode\", \"exif\": true}, {\"type\": \"Resize\", \"size\": [70, "
+                             "40]}, {\"type\": \"ToLayout\", \"layout\": \"NHWC\"}");
     for (int scan = 0; scan < 2; scan++) {
-        uint8_t *out = apply_twice(program, (struct leat_row){.data = photo.data, .length = photo.length, .scan_to_end = scan});
+        uint8_t *out =
+            apply_twice(program, (struct leat_row){.data = photo.data, .length = photo.length, .scan_to_end = scan});
         assert_memory_equal(out, want, OUT_W * OUT_H * 3);
         free(out);
     }
@@ -244,7 +261,8 @@ static void damage_below_a_crop_is_found_only_when_scanning_to_the_end(void **st
     uint8_t *pixels = malloc(200 * 400 * 3), out[32 * 32 * 3];
     struct photo photo = make_photo(JPEG, 200, 400, 3, pixels);
     struct leat_field field = photo_field();
-    struct leat_program *program = must_compile(&field, "{\"type\": \"Decode\"}, {\"type\": \"CenterCrop\", \"size\": 32}");
+    struct leat_program *program =
+        must_compile(&field, "{\"type\": \"Decode\"}, {\"type\": \"CenterCrop\", \"size\": 32}");
     struct leat_scratch *scratch = leat_scratch_new(program);
     for (int scan = 0; scan < 2; scan++) {
         struct leat_row rows[2] = {{.data = photo.data, .length = photo.length * 3 / 4, .scan_to_end = scan},
@@ -252,7 +270,8 @@ static void damage_below_a_crop_is_found_only_when_scanning_to_the_end(void **st
         struct leat_error error = {0};
         assert_int_equal(leat_program_apply(program, 0, scratch, rows, 1, out, &error), !scan);
         assert_int_equal(error.code, scan ? LEAT_E_DECODE : 0);
-        assert_int_equal(leat_program_apply(program, 0, scratch, rows + 1, 1, out, &error), 1); /* the scratch goes on */
+        assert_int_equal(leat_program_apply(program, 0, scratch, rows + 1, 1, out, &error),
+                         1); /* the scratch goes on */
     }
     leat_scratch_free(scratch);
     leat_program_free(program);
@@ -266,7 +285,8 @@ static void a_photo_with_a_side_beyond_65535_is_refused(void **state)
     (void)state;
     uint8_t *pixels = malloc(70000), out[3 * 4];
     struct leat_field field = photo_field();
-    struct leat_program *program = must_compile(&field, "{\"type\": \"Decode\"}, {\"type\": \"Resize\", \"size\": [2, 2]}");
+    struct leat_program *program =
+        must_compile(&field, "{\"type\": \"Decode\"}, {\"type\": \"Resize\", \"size\": [2, 2]}");
     struct leat_scratch *scratch = leat_scratch_new(program);
     for (int tall = 0; tall < 2; tall++) {
         struct photo photo = make_photo(PNG, tall ? 1 : 70000, tall ? 70000 : 1, 1, pixels);
@@ -297,7 +317,8 @@ static void arrays_of_three_axes_and_no_layout_are_converted_as_arrays(void **st
     for (int i = 0; i < 2; i++) { /* 500 channels are no image either */
         struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_F32, layouts[i], 3, (const int64_t[]){2, 3, 500});
         struct leat_program *program = must_compile(
-            &field, "{\"type\": \"ToDtype\", \"dtype\": \"float64\"}, {\"type\": \"Normalize\", \"mean\": -0.5, \"std\": 0.5}");
+            &field,
+            "{\"type\": \"ToDtype\", \"dtype\": \"float64\"}, {\"type\": \"Normalize\", \"mean\": -0.5, \"std\": 0.5}");
         double *out = apply_twice(program, (struct leat_row){.data = values, .length = sizeof values});
         assert_memory_equal(out, want, sizeof want);
         free(out);

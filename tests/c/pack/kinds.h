@@ -93,10 +93,13 @@ static inline int make_files(void **state)
                                    1,    0,    0x12, 1,  3,   0,   1,   0,   0, 0, 6,   0,   0,   0, 0, 0, 0, 0};
     static const uint8_t zeros[64];
     static const struct photo_style plain = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}};
-    static const struct photo_style restarts = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .restart = 7};
+    static const struct photo_style restarts = {
+        .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .restart = 7};
     static const struct photo_style gray = {.in = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .h = {1}, .v = {1}};
-    static const struct photo_style progressive = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {1, 1, 1}, .progressive = true};
-    static const struct photo_style arithmetic = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .arithmetic = true};
+    static const struct photo_style progressive = {
+        .in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {1, 1, 1}, .progressive = true};
+    static const struct photo_style arithmetic = {
+        .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .arithmetic = true};
     static const struct photo_style cmyk = {.in = JCS_CMYK, .stored = JCS_CMYK, .h = {1, 1, 1, 1}, .v = {1, 1, 1, 1}};
     files[BASELINE] = jpeg(&plain, 320, 240);
     files[RESTARTS] = jpeg(&restarts, 200, 150);
@@ -154,11 +157,13 @@ static inline struct leat_writer_options wish(enum leat_photos photos)
     return o;
 }
 
-/* Rounds over all kinds, each photo beside `ballast` bytes, which fill groups. The writer is left to the caller, also after a failure. */
-static inline int pack_some(const char *to, const struct leat_writer_options *o, uint64_t n, size_t ballast, struct leat_writer **w,
-                            struct leat_error *error)
+/* Rounds over all kinds, each photo beside `ballast` bytes, which fill groups. The writer is left to the caller, also
+ * after a failure. */
+static inline int pack_some(const char *to, const struct leat_writer_options *o, uint64_t n, size_t ballast,
+                            struct leat_writer **w, struct leat_error *error)
 {
-    static const struct leat_field schema[2] = {{.name = "image", .kind = LEAT_KIND_IMAGE}, {.name = "ballast", .kind = LEAT_KIND_BYTES}};
+    static const struct leat_field schema[2] = {{.name = "image", .kind = LEAT_KIND_IMAGE},
+                                                {.name = "ballast", .kind = LEAT_KIND_BYTES}};
     uint8_t *zeros = calloc(1, ballast + 1);
     int rc = leat_writer_open(to, schema, 2, o, w, error);
     for (uint64_t i = rc ? 0 : leat_writer_count(*w); i < n && !rc; i++) {
@@ -170,8 +175,8 @@ static inline int pack_some(const char *to, const struct leat_writer_options *o,
     return rc;
 }
 
-static inline int pack_rounds(const char *to, const struct leat_writer_options *o, unsigned rounds, size_t ballast, struct leat_writer **w,
-                              struct leat_error *error)
+static inline int pack_rounds(const char *to, const struct leat_writer_options *o, unsigned rounds, size_t ballast,
+                              struct leat_writer **w, struct leat_error *error)
 {
     int rc = pack_some(to, o, rounds * KINDS, ballast, w, error);
     return rc ? rc : leat_writer_finish(*w, error);

@@ -19,7 +19,7 @@ static void assert_same_bytes(const char *a, const char *b)
     assert_int_equal(system(command), 0);
 }
 
-/* ---- what is stored ------------------------------------------------------------------------------------------------ */
+/* ---- what is stored -------------------------------------------------------------------------- */
 
 static void each_form_has_the_same_verdicts_facts_and_fingerprint(void **state)
 {
@@ -167,7 +167,9 @@ static void without_a_check_what_is_packed_into_a_form_is_found_broken_too(void 
         assert_ok(leat_source_open(path, NULL, &s, &error));
         for (unsigned i = 0; i < KINDS; i++) {
             bool as_came = photos == LEAT_PHOTOS_FAST && (i == PNG || i == GRAY_PNG || i == WEBP);
-            assert_int_equal(extent_of(s, i).health, !is_good(i) ? LEAT_HEALTH_BROKEN : as_came ? LEAT_HEALTH_UNCHECKED : LEAT_HEALTH_GOOD);
+            assert_int_equal(extent_of(s, i).health, !is_good(i) ? LEAT_HEALTH_BROKEN
+                                                     : as_came   ? LEAT_HEALTH_UNCHECKED
+                                                                 : LEAT_HEALTH_GOOD);
         }
         leat_source_close(s);
     }
@@ -301,7 +303,8 @@ static void bytes_are_told_only_where_each_file_has_counted_them(void **state)
     pack(path, &o);
     o.photos = LEAT_PHOTOS_FAST;
     pack(other, &o);
-    assert_ok(leat_dataset_open(path, NULL, &sets[0], &error)); /* a file whose photos all are as they came counts no bytes */
+    assert_ok(
+        leat_dataset_open(path, NULL, &sets[0], &error)); /* a file whose photos all are as they came counts no bytes */
     assert_ok(leat_dataset_open(other, NULL, &sets[1], &error));
     assert_ok(leat_dataset_about(sets[1], &about, &error));
     assert_non_null(strstr(about, "\"original\":{\"count\":"));
@@ -322,7 +325,7 @@ static void bytes_are_told_only_where_each_file_has_counted_them(void **state)
     unlink(other);
 }
 
-/* ---- batches ------------------------------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 /* A hash of the good samples of one epoch; their rows differ in size where nothing is decoded. */
 static uint64_t epoch_of(const char *file, const char *program)
@@ -364,9 +367,11 @@ static void batches_are_the_same_from_each_form(void **state)
 {
     (void)state;
     static const char *const programs[] = {
-        "{\"operators\": {\"a\": {\"type\": \"Decode\", \"exif\": true}, \"b\": {\"type\": \"RandomResizedCrop\", \"size\": [64, 64]}},"
+        "{\"operators\": {\"a\": {\"type\": \"Decode\", \"exif\": true}, \"b\": {\"type\": \"RandomResizedCrop\", "
+        "\"size\": [64, 64]}},"
         " \"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"a\", \"b\"]}}}",
-        "{\"operators\": {\"a\": {\"type\": \"Decode\", \"mode\": \"GRAY\"}, \"b\": {\"type\": \"Resize\", \"size\": [48, 56]}},"
+        "{\"operators\": {\"a\": {\"type\": \"Decode\", \"mode\": \"GRAY\"}, \"b\": {\"type\": \"Resize\", \"size\": "
+        "[48, 56]}},"
         " \"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"a\", \"b\"]}}}",
         "{\"operators\": {}, \"outputs\": {\"image\": {\"field\": \"image\", \"chain\": []}}}"};
     uint64_t first[3] = {0};
@@ -417,7 +422,7 @@ static void not_decoded_pixels_come_with_their_header(void **state)
     leat_dataset_release(d);
 }
 
-/* ---- what fails ---------------------------------------------------------------------------------------------------- */
+/* ---- what fails ------------------------------------------------------------------------------ */
 
 static void without_memory_packing_fails_and_a_resume_finishes(void **state)
 {
@@ -520,12 +525,13 @@ static void without_memory_reading_what_came_fails_cleanly(void **state)
     leat_dataset_release(d);
 }
 
-/* ---- golden files -------------------------------------------------------------------------------------------------- */
+/* ---- golden files ---------------------------------------------------------------------------- */
 
 static const unsigned golden_kinds[] = {GRAY, PROGRESSIVE, ARITHMETIC, CMYK, GRAY_PNG};
 enum { GOLDEN = sizeof golden_kinds / sizeof *golden_kinds };
 
-static int write_golden(const char *to, enum leat_photos photos, const struct leat_value_ref *values, struct leat_error *error)
+static int write_golden(const char *to, enum leat_photos photos, const struct leat_value_ref *values,
+                        struct leat_error *error)
 {
     static const struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE};
     struct leat_writer *w;
@@ -588,13 +594,14 @@ static int write_all_golden(const char *to)
     return rc != 0;
 }
 
-/* ---- real photos --------------------------------------------------------------------------------------------------- */
+/* ---- real photos ----------------------------------------------------------------------------- */
 
 static void odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back(void **state)
 {
     (void)state;
-    static const char *const folders[] = {"libjpeg-turbo", "pillow-jpeg", "zune-jpeg",       "exif-orientation", "dali-fuzz",
-                                          "missnamed",     "pngsuite",    "jpeg-rs-reftest", "jpeg-rs-crashtest"};
+    static const char *const folders[] = {"libjpeg-turbo",    "pillow-jpeg",     "zune-jpeg",
+                                          "exif-orientation", "dali-fuzz",       "missnamed",
+                                          "pngsuite",         "jpeg-rs-reftest", "jpeg-rs-crashtest"};
     const char *data = test_data();
     for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {
         struct leat_error error;
@@ -620,7 +627,8 @@ static void odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back(vo
             for (uint64_t i = 0; i < n; i++) {
                 assert_ok(leat_dataset_read(in_place, i, 0, &came, &error));
                 assert_ok(leat_dataset_read(in_place, i, name, &text, &error));
-                const struct leat_value_ref values[2] = {{came.data, came.length, NULL}, {text.data, text.length, NULL}};
+                const struct leat_value_ref values[2] = {{came.data, came.length, NULL},
+                                                         {text.data, text.length, NULL}};
                 assert_ok(leat_writer_add(w, values, NULL, &error));
                 leat_value_clear(&came);
                 leat_value_clear(&text);

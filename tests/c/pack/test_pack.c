@@ -19,7 +19,8 @@ static const struct leat_field schema[] = {
 static int make_folder(void **state)
 {
     static const struct photo_style colour = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}};
-    static const struct photo_style progressive = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .progressive = true};
+    static const struct photo_style progressive = {
+        .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .progressive = true};
     static const struct photo_style gray = {.in = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .h = {1}, .v = {1}};
     (void)state;
     char root[PATH_MAX];
@@ -62,7 +63,8 @@ static int pack(struct leat_writer_options *o, struct leat_writer **w, struct le
         int64_t label = names[i][0] == 'd';
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         assert_int_equal(stat(path, &st), 0);
-        struct leat_value_ref values[3] = {{NULL, (uint64_t)st.st_size, path}, {&label, 8, NULL}, {names[i], strlen(names[i]), NULL}};
+        struct leat_value_ref values[3] = {
+            {NULL, (uint64_t)st.st_size, path}, {&label, 8, NULL}, {names[i], strlen(names[i]), NULL}};
         rc = leat_writer_add(*w, values, NULL, error);
     }
     return rc ? rc : leat_writer_finish(*w, error);
@@ -186,8 +188,9 @@ static uint8_t *read_whole(const char *path, size_t *n)
 /* A sample of each: two photos, the second the larger one, and its name, from files or from memory. */
 static void pack_samples(const char *to, bool from_files)
 {
-    static const struct leat_field fields[] = {
-        {.name = "small", .kind = LEAT_KIND_IMAGE}, {.name = "large", .kind = LEAT_KIND_IMAGE}, {.name = "name", .kind = LEAT_KIND_STR}};
+    static const struct leat_field fields[] = {{.name = "small", .kind = LEAT_KIND_IMAGE},
+                                               {.name = "large", .kind = LEAT_KIND_IMAGE},
+                                               {.name = "name", .kind = LEAT_KIND_STR}};
     static const struct photo_style colour = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}};
     struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
     struct leat_writer *w;
@@ -214,7 +217,8 @@ static void pack_samples(const char *to, bool from_files)
             snprintf(name, sizeof name, "%u-%u", i, f);
             files_write(folder, name, bytes[f], n);
             snprintf(paths[f], sizeof paths[f], "%s/%s", folder, name);
-            values[f] = from_files ? (struct leat_value_ref){NULL, n, paths[f]} : (struct leat_value_ref){bytes[f], n, NULL};
+            values[f] =
+                from_files ? (struct leat_value_ref){NULL, n, paths[f]} : (struct leat_value_ref){bytes[f], n, NULL};
         }
         assert_ok(leat_writer_add(w, values, NULL, &error));
         for (uint32_t f = 0; f < 3; f++)

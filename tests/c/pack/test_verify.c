@@ -21,7 +21,8 @@ static void free_checker(void *checker)
 {
     leat_photo_checker_free(checker);
 }
-static int check_photo(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length, struct leat_error *error)
+static int check_photo(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length,
+                       struct leat_error *error)
 {
     return leat_photo_check(checker, data, length, error);
 }
@@ -30,8 +31,8 @@ enum { UNREAD = 64 }; /* bytes that a fast photo ends with */
 static unsigned packed_photos, spoiled_photo;
 static size_t (*spoiled_place)(const uint8_t *fast, size_t length, unsigned which);
 static unsigned spoiled_which;
-static int pack_and_spoil(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out, size_t *out_length,
-                          struct leat_error *error)
+static int pack_and_spoil(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
+                          size_t *out_length, struct leat_error *error)
 {
     int rc = leat_photo_pack(checker, form, data, length, out, out_length, error);
     if (!rc && packed_photos++ == spoiled_photo)
@@ -80,11 +81,13 @@ static void assert_found_wherever_spoiled(size_t (*place)(const uint8_t *fast, s
         for (spoiled_which = 0; spoiled_which < 5; spoiled_which++) {
             struct leat_writer *w;
             struct verdict verdict = {0};
-            struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 2, .report = note_fault, .user = &verdict};
+            struct leat_verify_options v = {
+                .struct_size = sizeof v, .num_threads = 2, .report = note_fault, .user = &verdict};
             packed_photos = 0;
             assert_ok(leat_store_writer_open(path, &field, 1, &o, &hooks, &w, &error));
             for (unsigned i = 0; i <= TRAILED; i++)
-                assert_ok(leat_writer_add(w, &(struct leat_value_ref){files[i].bytes, files[i].length, NULL}, NULL, &error));
+                assert_ok(
+                    leat_writer_add(w, &(struct leat_value_ref){files[i].bytes, files[i].length, NULL}, NULL, &error));
             assert_ok(leat_writer_finish(w, &error));
             leat_writer_free(w, false);
             assert_int_equal(leat_verify(path, &v, &error), LEAT_E_CORRUPT);
@@ -131,7 +134,8 @@ static void a_fault_that_was_found_is_reported_where_memory_is_out_behind_it(voi
     bool reached = true, both = false;
     for (int n = 0; reached; n++) {
         struct verdict verdict = {0};
-        struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 1, .report = note_fault, .user = &verdict};
+        struct leat_verify_options v = {
+            .struct_size = sizeof v, .num_threads = 1, .report = note_fault, .user = &verdict};
         atomic_store(&allocations_left, n);
         leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
         const int rc = leat_verify(path, &v, &error);
@@ -139,7 +143,8 @@ static void a_fault_that_was_found_is_reported_where_memory_is_out_behind_it(voi
         leat_allocator = plain;
         assert_int_equal(rc, reached ? LEAT_E_NOMEM : LEAT_E_CORRUPT);
         both |= reached && verdict.faults == 1;
-        assert_true(verdict.faults == 1 || (reached && !verdict.faults)); /* what is damaged is not put together besides */
+        assert_true(verdict.faults == 1 ||
+                    (reached && !verdict.faults)); /* what is damaged is not put together besides */
     }
     assert_true(both);
 }
@@ -154,7 +159,8 @@ static void without_memory_verifying_fails_and_reports_no_fault(void **state)
     bool reached = true;
     for (int n = 0; reached; n++) {
         struct verdict verdict = {0};
-        struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 1, .report = note_fault, .user = &verdict};
+        struct leat_verify_options v = {
+            .struct_size = sizeof v, .num_threads = 1, .report = note_fault, .user = &verdict};
         atomic_store(&allocations_left, n);
         leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
         int rc = leat_verify(path, &v, &error);

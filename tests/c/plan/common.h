@@ -12,8 +12,9 @@ static inline uint64_t draw(uint64_t key, uint64_t counter, uint64_t low, uint64
     return low + leat_draw_below(key, counter, high - low + 1);
 }
 
-static inline struct leat_plan *make_plan(const struct leat_plan_source *sources, uint32_t n, uint64_t epoch_rows, uint64_t seed,
-                                          uint64_t global, uint32_t rank, uint32_t world, enum leat_tail tail)
+static inline struct leat_plan *make_plan(const struct leat_plan_source *sources, uint32_t n, uint64_t epoch_rows,
+                                          uint64_t seed, uint64_t global, uint32_t rank, uint32_t world,
+                                          enum leat_tail tail)
 {
     struct leat_plan_spec spec = {.sources = sources,
                                   .n_sources = n,
@@ -29,8 +30,8 @@ static inline struct leat_plan *make_plan(const struct leat_plan_source *sources
     return plan;
 }
 
-static inline struct leat_plan *simple_plan(enum leat_order order, uint64_t count, uint64_t seed, uint64_t global, uint32_t rank,
-                                            uint32_t world, enum leat_tail tail)
+static inline struct leat_plan *simple_plan(enum leat_order order, uint64_t count, uint64_t seed, uint64_t global,
+                                            uint32_t rank, uint32_t world, enum leat_tail tail)
 {
     struct leat_plan_source source = {.count = count, .order = {.order = order, .block_rows = 7}};
     return make_plan(&source, 1, 0, seed, global, rank, world, tail);
@@ -39,13 +40,14 @@ static inline struct leat_plan *simple_plan(enum leat_order order, uint64_t coun
 static inline bool same_row(const struct leat_plan_row *a, const struct leat_plan_row *b)
 {
     return a->row == b->row && a->key == b->key && a->valid == b->valid && a->piece.source == b->piece.source &&
-           a->piece.position == b->piece.position && a->piece.begin == b->piece.begin && a->piece.count == b->piece.count &&
-           a->more == b->more && a->n_more == b->n_more;
+           a->piece.position == b->piece.position && a->piece.begin == b->piece.begin &&
+           a->piece.count == b->piece.count && a->more == b->more && a->n_more == b->n_more;
 }
 
-/* All real rows from `at` to the end of its epoch, of all ranks in rank order: plans[r] is rank r's. Returns how many. */
-static inline uint64_t walk(struct leat_plan *const *plans, uint32_t world, struct leat_position at, struct leat_plan_row *out,
-                            uint64_t room)
+/* All real rows from `at` to the end of its epoch, of all ranks in rank order: plans[r] is rank r's. Returns how
+ * many. */
+static inline uint64_t walk(struct leat_plan *const *plans, uint32_t world, struct leat_position at,
+                            struct leat_plan_row *out, uint64_t room)
 {
     uint64_t n = 0;
     for (;;) {

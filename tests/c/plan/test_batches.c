@@ -104,7 +104,8 @@ static void steps_count_through_the_log_and_seek_inverts_them(void **state)
     (void)state;
     for (uint64_t t = 0; t < 200; t++) {
         uint64_t n = draw(t, 0, 1, 200), at = 0;
-        struct leat_plan *plan = simple_plan(LEAT_ORDER_SEQUENTIAL, n, 0, draw(t, 1, 1, 20), 0, 1, (enum leat_tail)draw(t, 2, 0, 2));
+        struct leat_plan *plan =
+            simple_plan(LEAT_ORDER_SEQUENTIAL, n, 0, draw(t, 1, 1, 20), 0, 1, (enum leat_tail)draw(t, 2, 0, 2));
         struct leat_error error = {0};
         for (uint64_t d = 0; d < 4; d++) {
             at = draw(t, 10 + d, at, n - 1);
@@ -229,14 +230,14 @@ static void what_cannot_be_planned_is_refused(void **state)
     struct leat_plan_spec base = {.sources = &good, .n_sources = 1, .global_batch = 4, .world_size = 1}, spec;
     struct leat_plan *plan;
     struct leat_error error;
-#define REFUSED(change, rc)                                                                                                                \
-    do {                                                                                                                                   \
-        spec = base;                                                                                                                       \
-        s = good;                                                                                                                          \
-        change;                                                                                                                            \
-        assert_int_equal(leat_plan_new(&spec, &plan, &error), rc);                                                                         \
-        assert_null(plan);                                                                                                                 \
-        assert_true(strlen(error.message) > 10);                                                                                           \
+#define REFUSED(change, rc)                                                                                            \
+    do {                                                                                                               \
+        spec = base;                                                                                                   \
+        s = good;                                                                                                      \
+        change;                                                                                                        \
+        assert_int_equal(leat_plan_new(&spec, &plan, &error), rc);                                                     \
+        assert_null(plan);                                                                                             \
+        assert_true(strlen(error.message) > 10);                                                                       \
     } while (0)
     REFUSED(spec.n_sources = 0, LEAT_E_INVALID);
     REFUSED(spec.global_batch = 0, LEAT_E_INVALID);
@@ -249,15 +250,19 @@ static void what_cannot_be_planned_is_refused(void **state)
     REFUSED((spec.sources = &s, s.order.order = (enum leat_order)77), LEAT_E_INVALID);
     REFUSED((spec.sources = &s, s.order.order = LEAT_ORDER_BLOCKS), LEAT_E_INVALID);
     REFUSED((spec.sources = &s, s.count = UINT64_C(1) << 63), LEAT_E_RANGE);
-    REFUSED((spec.sources = &s, s.order = (struct leat_order_spec){.order = LEAT_ORDER_WEIGHTED, .num_samples = 1}), LEAT_E_INVALID);
-#define WEIGHTED(w, n, with) (spec.sources = &s, s.order = (struct leat_order_spec){LEAT_ORDER_WEIGHTED, 0, w, n, with, NULL, 0})
+    REFUSED((spec.sources = &s, s.order = (struct leat_order_spec){.order = LEAT_ORDER_WEIGHTED, .num_samples = 1}),
+            LEAT_E_INVALID);
+#define WEIGHTED(w, n, with)                                                                                           \
+    (spec.sources = &s, s.order = (struct leat_order_spec){LEAT_ORDER_WEIGHTED, 0, w, n, with, NULL, 0})
     REFUSED(WEIGHTED(weights, 0, true), LEAT_E_INVALID);
     REFUSED(WEIGHTED(negative, 1, true), LEAT_E_INVALID);
     REFUSED(WEIGHTED(zero, 1, true), LEAT_E_INVALID);
     REFUSED(WEIGHTED(((const double[]){1, 0.0 / 0.0, 1}), 1, true), LEAT_E_INVALID);
     REFUSED(WEIGHTED(weights, 3, false), LEAT_E_INVALID); /* two weights are above 0 */
-    REFUSED((spec.sources = &s, s.order = (struct leat_order_spec){LEAT_ORDER_LIST, 0, NULL, 0, false, outside, 2}), LEAT_E_RANGE);
-    REFUSED((spec.sources = (struct leat_plan_source[]){good, good}, spec.n_sources = 2), LEAT_E_INVALID); /* epoch_rows */
+    REFUSED((spec.sources = &s, s.order = (struct leat_order_spec){LEAT_ORDER_LIST, 0, NULL, 0, false, outside, 2}),
+            LEAT_E_RANGE);
+    REFUSED((spec.sources = (struct leat_plan_source[]){good, good}, spec.n_sources = 2),
+            LEAT_E_INVALID); /* epoch_rows */
 }
 
 static void a_decision_that_does_not_fit_is_refused_and_changes_nothing(void **state)

@@ -23,7 +23,8 @@ static void blocks_of_any_size_give_every_row_exactly_once(void **state)
     static struct leat_plan_row rows[MAX_ROWS];
     for (uint64_t t = 0; t < 300; t++) {
         uint64_t n = draw(t, 0, 1, 400);
-        struct leat_plan_source source = {.count = n, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = draw(t, 1, 1, 450)}};
+        struct leat_plan_source source = {.count = n,
+                                          .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = draw(t, 1, 1, 450)}};
         struct leat_plan *plan = make_plan(&source, 1, 0, t, 32, 0, 1, LEAT_TAIL_PAD);
         assert_int_equal(walk(&plan, 1, (struct leat_position){1, 0}, rows, MAX_ROWS), n);
         assert_permutation(rows, n);
@@ -48,7 +49,8 @@ static void rows_of_a_block_stay_within_eight_blocks_of_the_order(void **state)
             seen[rows[i].piece.position / block] = 1;
             different += i > begin && rows[i].piece.position != rows[i - 1].piece.position + 1;
         }
-        assert_true(touched <= 10); /* 8, and what the short block shifts: the ends of one window may halve two blocks */
+        assert_true(touched <=
+                    10); /* 8, and what the short block shifts: the ends of one window may halve two blocks */
     }
     assert_true(different > n / 2);
     leat_plan_free(plan);
@@ -98,7 +100,8 @@ static void weighted_draws_follow_the_weights_and_never_give_a_weight_of_zero(vo
     (void)state;
     const double weights[] = {0, 1, 0, 3, 4, 0};
     struct leat_plan_source source = {
-        .count = 6, .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 80000, .replacement = true}};
+        .count = 6,
+        .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 80000, .replacement = true}};
     struct leat_plan *plan = make_plan(&source, 1, 0, 11, 80000, 0, 1, LEAT_TAIL_PAD);
     struct leat_plan_row *rows = calloc(80000, sizeof *rows);
     assert_non_null(rows);
@@ -117,7 +120,8 @@ static void draws_without_replacement_are_distinct_and_the_first_follows_the_wei
 {
     (void)state;
     const double weights[] = {1, 0, 2, 5, 0, 2};
-    struct leat_plan_source source = {.count = 6, .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 4}};
+    struct leat_plan_source source = {.count = 6,
+                                      .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 4}};
     struct leat_plan *plan = make_plan(&source, 1, 0, 12, 4, 0, 1, LEAT_TAIL_PAD);
     unsigned first[6] = {0}, second[6] = {0};
     struct leat_plan_row rows[4];
@@ -145,7 +149,8 @@ static void a_list_is_delivered_as_given_and_replaced_from_an_epoch_on(void **st
 {
     (void)state;
     const int64_t one[] = {5, 5, 0, 9}, two[] = {1, 2};
-    struct leat_plan_source source = {.count = 10, .order = {.order = LEAT_ORDER_LIST, .positions = one, .n_positions = 4}};
+    struct leat_plan_source source = {.count = 10,
+                                      .order = {.order = LEAT_ORDER_LIST, .positions = one, .n_positions = 4}};
     struct leat_plan *plan = make_plan(&source, 1, 0, 1, 3, 0, 1, LEAT_TAIL_PAD);
     struct leat_error error = {0};
     struct leat_decision decision = {.at = {2, 0}, .positions = two, .n_positions = 2};
@@ -170,7 +175,8 @@ static void a_substitute_is_pure_never_the_broken_sample_and_evenly_spread(void 
     unsigned count[N] = {0};
     for (uint64_t row = 0; row < ROWS; row++)
         for (unsigned attempt = 0; attempt < LEAT_MAX_SUBSTITUTES; attempt++) {
-            struct leat_piece p = leat_plan_substitute(plan, 3, row, attempt), q = leat_plan_substitute(plan, 3, row, attempt);
+            struct leat_piece p = leat_plan_substitute(plan, 3, row, attempt),
+                              q = leat_plan_substitute(plan, 3, row, attempt);
             assert_int_equal(p.position, q.position);
             assert_true(p.position != row % N && p.position < N);
             count[p.position]++;
@@ -195,7 +201,8 @@ static void a_substitute_of_a_weighted_order_follows_the_weights_of_the_others(v
     const double weights[] = {0, 1, 2, 0, 5};
     for (int replacement = 0; replacement < 2; replacement++) {
         struct leat_plan_source source = {
-            .count = 5, .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 3, .replacement = replacement}};
+            .count = 5,
+            .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 3, .replacement = replacement}};
         struct leat_plan *plan = make_plan(&source, 1, ROWS, 1, ROWS, 0, 1, LEAT_TAIL_PAD);
         struct leat_plan_batch batch;
         static struct leat_plan_row rows[ROWS];
@@ -218,7 +225,7 @@ static void a_substitute_of_a_weighted_order_follows_the_weights_of_the_others(v
     }
 }
 
-/* ---- mixtures ---------------------------------------------------------------------------------------------------- */
+/* ---- mixtures -------------------------------------------------------------------------------- */
 
 static void every_prefix_of_a_mixture_keeps_each_share_within_the_bound(void **state)
 {
@@ -257,13 +264,15 @@ static void every_prefix_of_a_mixture_keeps_each_share_within_the_bound(void **s
 static void a_change_of_shares_and_batch_size_in_mid_epoch_loses_and_repeats_nothing(void **state)
 {
     (void)state;
-    struct leat_plan_source sources[2] = {{.count = 70, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
-                                          {.count = 50, .share = 1, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}}};
+    struct leat_plan_source sources[2] = {
+        {.count = 70, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
+        {.count = 50, .share = 1, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}}};
     struct leat_plan *plan = make_plan(sources, 2, 200, 4, 16, 0, 1, LEAT_TAIL_PAD), *before;
     before = make_plan(sources, 2, 200, 4, 16, 0, 1, LEAT_TAIL_PAD);
     struct leat_error error = {0};
     const double shares[2] = {1, 4};
-    struct leat_decision decisions[] = {{.at = {0, 64}, .global_batch = 24}, {.at = {0, 100}, .global_batch = 10, .shares = shares}};
+    struct leat_decision decisions[] = {{.at = {0, 64}, .global_batch = 24},
+                                        {.at = {0, 100}, .global_batch = 10, .shares = shares}};
     for (int d = 0; d < 2; d++)
         assert_ok(leat_plan_decide(plan, &decisions[d], &error));
     static struct leat_plan_row rows[400], old[400];
@@ -343,7 +352,9 @@ static void threads_that_read_one_plan_at_once_get_the_same_rows(void **state)
     struct leat_plan_source sources[3] = {
         {.count = 900, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
         {.count = 500, .share = 1, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}},
-        {.count = 8, .share = 2, .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 5}}}; /* passes made at use */
+        {.count = 8,
+         .share = 2,
+         .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 5}}}; /* passes made at use */
     struct leat_plan *plan = make_plan(sources, 3, 1000, 4, 100, 0, 1, LEAT_TAIL_PAD);
     struct reading all = {.plan = plan}, threads[4];
     read_all(&all);
@@ -368,7 +379,8 @@ static uint64_t order_hash(int which, uint64_t n, uint64_t seed)
         weights[i] = (double)(i % 7);
         list[i] = (int64_t)(i * i % n);
     }
-    struct leat_plan_source s[3] = {{.count = n, .share = 5}, {.count = n / 2 + 1, .share = 2}, {.count = 3, .share = 1}};
+    struct leat_plan_source s[3] = {
+        {.count = n, .share = 5}, {.count = n / 2 + 1, .share = 2}, {.count = 3, .share = 1}};
     if (which < 3)
         s[0].order = (struct leat_order_spec){.order = (enum leat_order)which, .block_rows = 7};
     else if (which < 5)
@@ -395,7 +407,8 @@ static uint64_t order_hash(int which, uint64_t n, uint64_t seed)
 static void the_orders_of_this_plan_version_never_change(void **state)
 {
     (void)state;
-    static const char *const names[] = {"sequential", "shuffled", "blocks", "weighted", "weighted_without", "list", "mixture"};
+    static const char *const names[] = {"sequential",       "shuffled", "blocks", "weighted",
+                                        "weighted_without", "list",     "mixture"};
     struct golden_line golden;
     unsigned seen = 0;
     for (FILE *file = golden_open(); golden_next(file, "order", &golden);) {

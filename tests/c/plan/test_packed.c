@@ -19,8 +19,8 @@ static struct corpus make_corpus(uint64_t key, uint64_t documents, uint64_t long
     return c;
 }
 
-static struct leat_plan *open_plan(const struct corpus *c, enum leat_order order, uint64_t length, bool partial, uint64_t seed,
-                                   uint64_t global, uint32_t rank, uint32_t world)
+static struct leat_plan *open_plan(const struct corpus *c, enum leat_order order, uint64_t length, bool partial,
+                                   uint64_t seed, uint64_t global, uint32_t rank, uint32_t world)
 {
     struct leat_pack_spec pack = {.length = length, .lengths = c->lengths, .partial = partial};
     struct leat_plan_source source = {.count = c->documents, .order = {.order = order, .block_rows = 3}, .pack = &pack};
@@ -50,7 +50,8 @@ static uint64_t number_of(uint64_t seed, uint64_t epoch, bool shuffled, uint64_t
     return shuffled ? leat_permute(&order, i) : i;
 }
 
-static void compare(const struct corpus *c, enum leat_order order, uint64_t length, bool partial, uint64_t seed, uint32_t world)
+static void compare(const struct corpus *c, enum leat_order order, uint64_t length, bool partial, uint64_t seed,
+                    uint32_t world)
 {
     bool shuffled = order == LEAT_ORDER_SHUFFLED;
     uint64_t rows = c->elements / length + (partial && c->elements % length), seen = 0;
@@ -68,7 +69,8 @@ static void compare(const struct corpus *c, enum leat_order order, uint64_t leng
             assert_int_equal(leat_plan_rows(plan[r], &batch, 0, batch.rows, found), LEAT_OK);
             assert_int_equal(leat_plan_pieces(plan[r], found, batch.rows, &pieces), LEAT_OK);
             for (uint64_t i = 0; i < batch.rows; i++) {
-                uint64_t number = number_of(seed, 5, shuffled, rows, found[i].row % rows), from = number * length, n = 0;
+                uint64_t number = number_of(seed, 5, shuffled, rows, found[i].row % rows), from = number * length,
+                         n = 0;
                 for (uint32_t k = 0; k <= found[i].n_more; k++) {
                     const struct leat_piece *p = k ? &found[i].more[k - 1] : &found[i].piece;
                     assert_true(p->count > 0);
@@ -163,8 +165,10 @@ static void a_document_that_is_too_long_is_refused_by_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_cut_from_the_joined_documents_of_the_pass), cmocka_unit_test(documents_without_elements_give_no_piece),
-        cmocka_unit_test(a_substitute_is_another_row_of_the_same_pass),       cmocka_unit_test(a_state_of_other_documents_is_refused),
+        cmocka_unit_test(rows_are_cut_from_the_joined_documents_of_the_pass),
+        cmocka_unit_test(documents_without_elements_give_no_piece),
+        cmocka_unit_test(a_substitute_is_another_row_of_the_same_pass),
+        cmocka_unit_test(a_state_of_other_documents_is_refused),
         cmocka_unit_test(a_document_that_is_too_long_is_refused_by_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,9 @@ static struct leat_plan *mixture(uint64_t seed, uint64_t global, uint32_t rank, 
     const double weights[] = {1, 2, 3, 4, 5};
     struct leat_plan_source sources[2] = {
         {.count = 70, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
-        {.count = 5, .share = 1, .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 4, .replacement = true}}};
+        {.count = 5,
+         .share = 1,
+         .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 4, .replacement = true}}};
     struct leat_plan_spec spec = {.sources = sources,
                                   .n_sources = 2,
                                   .epoch_rows = 200,
@@ -33,13 +35,15 @@ static struct leat_plan *mixture(uint64_t seed, uint64_t global, uint32_t rank, 
 static void decide_two(struct leat_plan *plan)
 {
     const double shares[] = {1, 4};
-    struct leat_decision d[] = {{.at = {0, 64}, .global_batch = 24}, {.at = {1, 96}, .global_batch = 10, .shares = shares}};
+    struct leat_decision d[] = {{.at = {0, 64}, .global_batch = 24},
+                                {.at = {1, 96}, .global_batch = 10, .shares = shares}};
     struct leat_error error = {0};
     for (int i = 0; i < 2; i++)
         assert_ok(leat_plan_decide(plan, &d[i], &error));
 }
 
-/* Not inlined: gcc takes the text for a pointer that may point at this function's variable, and warns of what is searched in it. */
+/* Not inlined: gcc takes the text for a pointer that may point at this function's variable, and warns of what is
+ * searched in it. */
 __attribute__((noinline)) static char *state_of(const struct leat_plan *plan, struct leat_position at)
 {
     char *text;
@@ -51,12 +55,14 @@ __attribute__((noinline)) static char *state_of(const struct leat_plan *plan, st
 static void a_state_comes_back_as_it_was_and_is_the_same_text_on_every_rank(void **state)
 {
     (void)state;
-    struct leat_plan *plan = mixture(UINT64_MAX, 16, 0, 2), *other = mixture(UINT64_MAX, 16, 1, 2), *fresh = mixture(UINT64_MAX, 16, 1, 2);
+    struct leat_plan *plan = mixture(UINT64_MAX, 16, 0, 2), *other = mixture(UINT64_MAX, 16, 1, 2),
+                     *fresh = mixture(UINT64_MAX, 16, 1, 2);
     struct leat_error error = {0};
     struct leat_position at;
     decide_two(plan);
     decide_two(other);
-    char *text = state_of(plan, (struct leat_position){1, 116}), *same = state_of(other, (struct leat_position){1, 116});
+    char *text = state_of(plan, (struct leat_position){1, 116}),
+         *same = state_of(other, (struct leat_position){1, 116});
     assert_string_equal(text, same);
     assert_ok(leat_plan_load(fresh, print, text, &at, &error));
     assert_int_equal(at.epoch, 1);
@@ -204,8 +210,10 @@ static void decide_often(struct leat_plan *plan, uint64_t n, bool tell)
     for (uint64_t i = 0; i < n; i++) {
         const double shares[] = {(double)(1 + i % 5), 3};
         struct leat_position at = {i / 2, i % 2 * (16 + i % 7)};
-        struct leat_decision d = {
-            .at = at, .global_batch = 9 + i % 8, .shares = i % 3 ? NULL : shares, .done = tell ? at : (struct leat_position){0, 0}};
+        struct leat_decision d = {.at = at,
+                                  .global_batch = 9 + i % 8,
+                                  .shares = i % 3 ? NULL : shares,
+                                  .done = tell ? at : (struct leat_position){0, 0}};
         assert_ok(leat_plan_decide(plan, &d, &error));
     }
 }
@@ -236,7 +244,8 @@ static void a_folded_log_gives_the_same_rows_steps_hash_and_state(void **state)
                 assert_int_equal(walk(&plans[p], 1, (struct leat_position){epoch, 0}, rows[p], 400),
                                  walk(&all, 1, (struct leat_position){epoch, 0}, rows[0], 400));
                 assert_memory_equal(rows[p], rows[0], sizeof rows[0]);
-                assert_int_equal(leat_plan_substitute(plans[p], epoch, 7, 1).position, leat_plan_substitute(all, epoch, 7, 1).position);
+                assert_int_equal(leat_plan_substitute(plans[p], epoch, 7, 1).position,
+                                 leat_plan_substitute(all, epoch, 7, 1).position);
             }
         assert_int_equal(leat_plan_batch(loaded, (struct leat_position){0, 0}, &batch[0]), LEAT_E_RANGE);
         assert_int_equal(leat_plan_substitute(loaded, 0, 0, 0).count, 0);
@@ -331,7 +340,8 @@ static void a_state_of_something_else_says_what_differs(void **state)
     struct leat_error error;
     struct leat_position at;
     const uint8_t another[16] = {9};
-    struct leat_plan *seed = mixture(6, 16, 0, 2), *order = simple_plan(LEAT_ORDER_SHUFFLED, 70, 5, 16, 0, 2, LEAT_TAIL_PAD);
+    struct leat_plan *seed = mixture(6, 16, 0, 2),
+                     *order = simple_plan(LEAT_ORDER_SHUFFLED, 70, 5, 16, 0, 2, LEAT_TAIL_PAD);
     assert_int_equal(leat_plan_load(plan, another, text, &at, &error), LEAT_E_STATE);
     assert_non_null(strstr(error.message, "another data set"));
     assert_null(strstr(error.message, "its run was over"));
@@ -397,11 +407,12 @@ static void a_damaged_state_is_refused_and_the_plan_stays_as_it_is(void **state)
 static void a_damaged_folded_entry_is_refused(void **state)
 {
     (void)state;
-    const char *const swaps[][2] = {{"\"given\":[", "\"given\":[9,"},        {"\"given\":[", "\"given\":[-"},
-                                    {"\"given\":[", "\"given\":[1"},         {"\"stream\":", "\"stream\":9"},
-                                    {"\"hash\":\"", "\"hash\":\"0"},         {"\"entries\":", "\"entries\":-"},
-                                    {"\"steps\":", "\"steps\":9"},           {"\"opened_batch\":16", "\"x\":1"},
-                                    {"\"tail\":\"pad\",\"world", "\"world"}, {"\"kind\":\"decide\"", "\"kind\":\"folded\""}};
+    const char *const swaps[][2] = {
+        {"\"given\":[", "\"given\":[9,"},        {"\"given\":[", "\"given\":[-"},
+        {"\"given\":[", "\"given\":[1"},         {"\"stream\":", "\"stream\":9"},
+        {"\"hash\":\"", "\"hash\":\"0"},         {"\"entries\":", "\"entries\":-"},
+        {"\"steps\":", "\"steps\":9"},           {"\"opened_batch\":16", "\"x\":1"},
+        {"\"tail\":\"pad\",\"world", "\"world"}, {"\"kind\":\"decide\"", "\"kind\":\"folded\""}};
     struct leat_plan *plan = mixture(5, 16, 0, 3);
     decide_often(plan, 300, true);
     char *text = state_of(plan, (struct leat_position){150, 0});
@@ -452,7 +463,7 @@ static void other_facts_load_and_are_logged_as_what_the_run_was_resumed_with(voi
     free_plan_and(plan, text);
 }
 
-/* ---- memory that runs out ---------------------------------------------------------------------------------------- */
+/* ---- memory that runs out -------------------------------------------------------------------- */
 
 static int countdown;
 static void *failing_malloc(size_t bytes)

@@ -30,7 +30,8 @@ static void *toy_checker_new(void)
 {
     return leat_alloc(1);
 }
-static int toy_check(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length, struct leat_error *error)
+static int toy_check(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length,
+                     struct leat_error *error)
 {
     (void)checker;
     (void)length;
@@ -40,8 +41,8 @@ static int toy_check(void *checker, const void *data, size_t length, uint8_t **r
     }
     return ((const uint8_t *)data)[6] == 'g' ? LEAT_OK : leat_fail(error, LEAT_E_DECODE, "the toy photo is broken");
 }
-static int toy_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out, size_t *out_length,
-                      struct leat_error *error)
+static int toy_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out,
+                      size_t *out_length, struct leat_error *error)
 {
     (void)length;
     uint8_t *p = leat_alloc(8);
@@ -55,9 +56,11 @@ static int toy_shrink(const void *data, size_t length, unsigned max_side, unsign
     *out_length = 8;
     return LEAT_OK;
 }
-/* Toys with a row index of ROWS_BYTES, and forms: small ones can become pixels, and what stands for the fast form is no such thing. */
+/* Toys with a row index of ROWS_BYTES, and forms: small ones can become pixels, and what stands for the fast form is no
+ * such thing. */
 enum { ROWS_BYTES = 14, TOY_PIXELS = 1024 };
-static int toy_check_rows(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length, struct leat_error *error)
+static int toy_check_rows(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length,
+                          struct leat_error *error)
 {
     int rc = toy_check(checker, data, length, rows, rows_length, error);
     if (rc || !rows || length % 3 == 0)
@@ -69,8 +72,8 @@ static int toy_check_rows(void *checker, const void *data, size_t length, uint8_
     leat_put_u32(*rows, (uint32_t)leat_hash64(*rows + 4, ROWS_BYTES - 4));
     return LEAT_OK;
 }
-static int toy_pack(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out, size_t *out_length,
-                    struct leat_error *error)
+static int toy_pack(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
+                    size_t *out_length, struct leat_error *error)
 {
     struct leat_photo_facts facts = {0};
     int rc = toy_probe(data, length, &facts, error);
@@ -78,19 +81,22 @@ static int toy_pack(void *checker, enum leat_photos form, const void *data, size
         rc = toy_check(checker, data, length, NULL, NULL, error);
     if (rc)
         return rc;
-    const size_t pixels = (size_t)facts.width * facts.height, bytes = form == LEAT_PHOTOS_RAW ? pixels + LEAT_RAW_HEADER : 100;
+    const size_t pixels = (size_t)facts.width * facts.height,
+                 bytes = form == LEAT_PHOTOS_RAW ? pixels + LEAT_RAW_HEADER : 100;
     if (pixels > TOY_PIXELS)
         return leat_fail(error, LEAT_E_UNSUPPORTED, length % 4 ? "it is too large" : "it is much too large");
     if (!(*out = leat_alloc(bytes)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory");
     memset(*out, (int)(length & 255), bytes);
     if (form == LEAT_PHOTOS_RAW)
-        leat_raw_photo_put(*out, &(struct leat_raw_photo){.width = facts.width, .height = facts.height, .channels = 1, .orientation = 1});
+        leat_raw_photo_put(*out, &(struct leat_raw_photo){
+                                     .width = facts.width, .height = facts.height, .channels = 1, .orientation = 1});
     *out_length = bytes;
     return LEAT_OK;
 }
 static const struct leat_photo_hooks toy_hooks = {toy_probe, toy_checker_new, leat_free, toy_check, NULL, toy_shrink};
-static const struct leat_photo_hooks toy_form_hooks = {toy_probe, toy_checker_new, leat_free, toy_check_rows, toy_pack, toy_shrink};
+static const struct leat_photo_hooks toy_form_hooks = {toy_probe,      toy_checker_new, leat_free,
+                                                       toy_check_rows, toy_pack,        toy_shrink};
 /* Those that made_open gives to the writer. */
 static const struct leat_photo_hooks *made_hooks = &toy_hooks;
 
@@ -113,7 +119,12 @@ static const struct leat_field made_fields[MADE_FIELDS] = {
     {.name = "f64", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F64},
     {.name = "flag", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_BOOL},
     {.name = "grid", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F32, .ndim = 2, .shape = {3, 5}},
-    {.name = "pixels", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .layout = LEAT_LAYOUT_HWC, .ndim = 3, .shape = {4, 3, 3}},
+    {.name = "pixels",
+     .kind = LEAT_KIND_ARRAY,
+     .dtype = LEAT_U8,
+     .layout = LEAT_LAYOUT_HWC,
+     .ndim = 3,
+     .shape = {4, 3, 3}},
     {.name = "boxes", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F32, .ndim = 2, .shape = {-1, 4}},
     {.name = "tokens", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16, .ndim = 1, .shape = {-1}},
     {.name = "raw", .kind = LEAT_KIND_BYTES},
@@ -140,7 +151,8 @@ static inline uint64_t made_value(size_t f, uint64_t i, uint8_t *out)
     case LEAT_KIND_STR:
         return (uint64_t)snprintf((char *)out, MADE_ROOM, "%s/%" PRIu64 "-\xc3\xa4.toy", f % 2 ? "a" : "b", i);
     case LEAT_KIND_JSON:
-        return (uint64_t)snprintf((char *)out, MADE_ROOM, "{\"i\": %" PRIu64 ", \"list\": [1.5e3, true, null, \"\\u00e4\"]}", i);
+        return (uint64_t)snprintf((char *)out, MADE_ROOM,
+                                  "{\"i\": %" PRIu64 ", \"list\": [1.5e3, true, null, \"\\u00e4\"]}", i);
     case LEAT_KIND_BYTES:
         length = i % 5 == 0 ? 0 : leat_draw_below(key, 0, 200);
         break;
@@ -180,7 +192,8 @@ static inline struct leat_writer_options made_options(void)
     return o;
 }
 
-static inline int made_open(const char *path, const struct leat_writer_options *o, struct leat_writer **w, struct leat_error *error)
+static inline int made_open(const char *path, const struct leat_writer_options *o, struct leat_writer **w,
+                            struct leat_error *error)
 {
     return leat_store_writer_open(path, made_fields, MADE_FIELDS, o, made_hooks, w, error);
 }
@@ -236,7 +249,8 @@ static inline void assert_same_files(const char *a, const char *b)
 }
 
 /* Reads one value as src/data does: rows, or extent, read, checksum. LEAT_E_CORRUPT also for a failed checksum. */
-static inline int made_read(struct leat_source *s, size_t f, uint64_t i, uint8_t *out, uint64_t *length, struct leat_error *error)
+static inline int made_read(struct leat_source *s, size_t f, uint64_t i, uint8_t *out, uint64_t *length,
+                            struct leat_error *error)
 {
     size_t failed;
     if (s->fields[f].kind == LEAT_KIND_ARRAY && !(s->fields[f].ndim && s->fields[f].shape[0] < 0)) {

@@ -70,7 +70,7 @@ static int write_rows(const char *to, const struct leat_writer_options *o, struc
     return rc;
 }
 
-/* ---- failing calls -------------------------------------------------------------------------------------------------- */
+/* ---- failing calls --------------------------------------------------------------------------- */
 
 static atomic_int calls_left; /* 0: the next one fails */
 static int call_errno;
@@ -245,7 +245,7 @@ static void a_full_disk_is_an_error_that_names_the_byte_and_says_what_to_do(void
     assert_same_files(whole, path);
 }
 
-/* ---- kill -9 -------------------------------------------------------------------------------------------------------- */
+/* ---- kill -9 --------------------------------------------------------------------------------- */
 
 /* Runs the writer in a process that is killed at its n-th call, half way through it. Returns whether it was. */
 static bool killed_at(write_fn *write_it, const struct leat_writer_options *o, int n)
@@ -316,7 +316,7 @@ static void killed_at_any_time_and_resumed_the_file_has_the_same_bytes(void **st
     assert_same_files(whole, path);
 }
 
-/* ---- what a resume refuses and repairs ------------------------------------------------------------------------------ */
+/* ---- what a resume refuses and repairs ------------------------------------------------------- */
 
 static void leave_unfinished(uint64_t n)
 {
@@ -357,7 +357,8 @@ static void a_resume_of_another_source_schema_or_options_is_refused(void **state
 }
 
 /* Begins with one set of options and goes on with another: what the refusal says of them. */
-static void assert_options_told(const struct leat_writer_options *then, const struct leat_writer_options *now, const char *told)
+static void assert_options_told(const struct leat_writer_options *then, const struct leat_writer_options *now,
+                                const char *told)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -398,14 +399,16 @@ static void a_refused_resume_says_which_options_changed_and_what_they_were(void 
     assert_options_told(&other, &o, "quality: 71 then, 90 now");
     other.max_side = 65535;
     other.photos = LEAT_PHOTOS_FAST;
-    assert_options_told(&other, &plain, "max_side: 65535 then, none now; quality: 71 then, 90 now; photos: fast then, original now");
+    assert_options_told(&other, &plain,
+                        "max_side: 65535 then, none now; quality: 71 then, 90 now; photos: fast then, original now");
     o = other = plain;
     o.shard_bytes = UINT64_C(3) << 30;
     other.shard_bytes = 250000000;
     assert_options_told(&o, &other, "shard_bytes: 3221225472 then, 250000000 now");
     other.shard_bytes = 123456789;
-    assert_options_told(
-        &other, &o, "which of check, on_bad, shard_bytes, max_side, quality and photos the file does not say: it has but a hash of them");
+    assert_options_told(&other, &o,
+                        "which of check, on_bad, shard_bytes, max_side, quality and photos the file does not say: it "
+                        "has but a hash of them");
     made_hooks = &toy_hooks;
 }
 
@@ -631,7 +634,7 @@ static void an_unfinished_file_never_opens_as_finished(void **state)
     assert_non_null(strstr(error.message, "resume"));
 }
 
-/* ---- who may write --------------------------------------------------------------------------------------------------- */
+/* ---- who may write --------------------------------------------------------------------------- */
 
 static void two_writers_of_one_target_exclude_each_other(void **state)
 {
@@ -697,7 +700,7 @@ static void a_target_that_appears_meanwhile_is_not_overwritten(void **state)
     free(bytes);
 }
 
-/* ---- memory and reading --------------------------------------------------------------------------------------------- */
+/* ---- memory and reading ---------------------------------------------------------------------- */
 
 static atomic_int allocations_left;
 static void *failing_alloc(size_t bytes)
@@ -782,8 +785,8 @@ static void any_failing_read_while_opening_is_an_error(void **state)
     assert_ok(made_file(path, 30, &o, &error));
     for (int kind = 0; kind < 3; kind++)
         for (uint64_t n = 1;; n++) {
-            leat_faulty_start(
-                &(struct leat_faulty){.fail_open = kind == 0 ? n : 0, .fail_read = kind == 1 ? n : 0, .fail_map = kind == 2 ? n : 0});
+            leat_faulty_start(&(struct leat_faulty){
+                .fail_open = kind == 0 ? n : 0, .fail_read = kind == 1 ? n : 0, .fail_map = kind == 2 ? n : 0});
             int rc = leat_source_open(path, NULL, &s, &error);
             struct leat_faulty_counts counts = leat_faulty_stop();
             uint64_t reached = kind == 0 ? counts.opens : kind == 1 ? counts.reads : counts.maps;

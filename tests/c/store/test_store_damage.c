@@ -238,7 +238,7 @@ static void a_file_cut_while_it_is_open_is_an_error_and_no_signal(void **state)
     leat_source_close(s);
 }
 
-/* ---- sections ------------------------------------------------------------------------------------------------------ */
+/* ---- sections -------------------------------------------------------------------------------- */
 
 /* Adds a section to a finished file, as a later version of leat could have written it. */
 static void add_section(uint32_t type, uint16_t flags, uint8_t codec)
@@ -350,7 +350,7 @@ static void a_file_of_a_newer_version_asks_for_a_newer_leat(void **state)
     free(bytes);
 }
 
-/* ---- numbers from outside ------------------------------------------------------------------------------------------ */
+/* ---- numbers from outside -------------------------------------------------------------------- */
 
 static uint64_t largest;
 static void *measured_alloc(size_t bytes)
@@ -364,7 +364,8 @@ static void *measured_alloc(size_t bytes)
 static void hostile_numbers_with_right_checksums_are_refused(void **state)
 {
     (void)state;
-    static const uint64_t values[] = {0, 1, 7, 64, UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 62, INT64_MAX, UINT64_MAX};
+    static const uint64_t values[] = {
+        0, 1, 7, 64, UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 62, INT64_MAX, UINT64_MAX};
     struct leat_open_options o = LEAT_OPEN_OPTIONS_INIT;
     struct leat_store_footer footer;
     struct leat_source *s;
@@ -383,7 +384,8 @@ static void hostile_numbers_with_right_checksums_are_refused(void **state)
             memcpy(bytes, good, n);
             leat_put_u64(bytes + at, values[v]);
             leat_put_u64(bytes + header - 8, leat_hash64(bytes, header - 8));
-            for (uint64_t e = footer.directory_at; e < footer.directory_at + footer.directory_bytes; e += LEAT_STORE_SECTION_ENTRY) {
+            for (uint64_t e = footer.directory_at; e < footer.directory_at + footer.directory_bytes;
+                 e += LEAT_STORE_SECTION_ENTRY) {
                 uint64_t from = leat_get_u64(bytes + e + 8), length = leat_get_u64(bytes + e + 16);
                 if (from <= n && length <= n - from)
                     leat_put_u64(bytes + e + 24, leat_hash64(bytes + from, length));
@@ -394,7 +396,8 @@ static void hostile_numbers_with_right_checksums_are_refused(void **state)
             leat_put_u64(bytes + n - 8, leat_hash64(bytes + n - 64, 56));
             made_write(path, bytes, n);
             largest = 0;
-            if (!leat_source_open(path, &o, &s, &error)) { /* a free number, such as the identity: reading must be sound */
+            if (!leat_source_open(path, &o, &s,
+                                  &error)) { /* a free number, such as the identity: reading must be sound */
                 for (uint64_t i = 0; i < FEW_SAMPLES; i++)
                     for (size_t f = 0; f < s->n_fields; f++) {
                         const void *row;
@@ -433,18 +436,20 @@ static void an_index_record_that_points_outside_its_group_is_refused(void **stat
     assert_true(leat_store_group_get(good + at, &group));
     assert_true(leat_store_group_shape(&layout, group.n_rows, group.payload_bytes, group.directory_bytes, &shape));
     leat_store_footer_get(good + n - 64, &footer, NULL);
-    static const uint64_t bad[][2] = {{0, 10},      {63, 1},      {64, UINT64_MAX}, {UINT64_MAX, 1}, {UINT64_MAX - 4, 8},
-                                      {1 << 20, 1}, {64, 1 << 20}};
+    static const uint64_t bad[][2] = {
+        {0, 10}, {63, 1}, {64, UINT64_MAX}, {UINT64_MAX, 1}, {UINT64_MAX - 4, 8}, {1 << 20, 1}, {64, 1 << 20}};
     for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) {
         memcpy(bytes, good, n);
-        uint8_t *g = bytes + at, *column = g + shape.columns_at + layout.info[0].before * group.n_rows, *directory = g + shape.directory_at;
+        uint8_t *g = bytes + at, *column = g + shape.columns_at + layout.info[0].before * group.n_rows,
+                *directory = g + shape.directory_at;
         leat_put_u64(column + 2 * 40, bad[b][0]);
         leat_put_u64(column + 2 * 40 + 8, bad[b][1]);
         leat_put_u64(directory + 32 + 8 * layout.info[0].position, leat_hash64(column, 40 * group.n_rows));
         group.directory_checksum = leat_hash64(directory, group.directory_bytes);
         leat_store_group_put(g, &group);
         /* the index of groups holds the checksum too */
-        for (uint64_t x = footer.directory_at; x < footer.directory_at + footer.directory_bytes; x += LEAT_STORE_SECTION_ENTRY) {
+        for (uint64_t x = footer.directory_at; x < footer.directory_at + footer.directory_bytes;
+             x += LEAT_STORE_SECTION_ENTRY) {
             uint64_t from = leat_get_u64(bytes + x + 8), length = leat_get_u64(bytes + x + 16);
             if (leat_get_u32(bytes + x) == LEAT_SECTION_GROUPS)
                 leat_put_u64(bytes + from + 40, group.directory_checksum);
@@ -491,15 +496,21 @@ static void rows_beyond_two_to_the_32_are_reached(void **state)
     struct leat_store_entry entries[GROUPS];
     for (uint64_t g = 0; g < GROUPS; g++) {
         leat_put_u64(directory + 32, g == 2 ? leat_hash64(page, PAGE) : plain);
-        struct leat_store_group group = {
-            g * rows, g * rows, (uint32_t)rows, (uint32_t)rows, 0, directory_bytes, leat_hash64(directory, directory_bytes)};
+        struct leat_store_group group = {g * rows,
+                                         g * rows,
+                                         (uint32_t)rows,
+                                         (uint32_t)rows,
+                                         0,
+                                         directory_bytes,
+                                         leat_hash64(directory, directory_bytes)};
         uint8_t group_header[64];
         leat_store_group_put(group_header, &group);
         assert_int_equal(pwrite(fd, group_header, 64, (off_t)at), 64);
         if (g == 2)
             assert_int_equal(pwrite(fd, page, PAGE, (off_t)(at + shape.columns_at)), PAGE);
         assert_int_equal(pwrite(fd, directory, directory_bytes, (off_t)(at + shape.directory_at)), directory_bytes);
-        entries[g] = (struct leat_store_entry){at, g * rows, (uint32_t)rows, 0, 0, directory_bytes, group.directory_checksum};
+        entries[g] =
+            (struct leat_store_entry){at, g * rows, (uint32_t)rows, 0, 0, directory_bytes, group.directory_checksum};
         at += shape.bytes;
     }
     uint8_t parts[4][256] = {{0}};
@@ -511,7 +522,8 @@ static void rows_beyond_two_to_the_32_are_reached(void **state)
     uint64_t used = 0;
     uint8_t *list = tail + 2048;
     for (uint32_t i = 0; i < 4; i++) {
-        struct leat_store_section s = {i + 1, LEAT_SECTION_REQUIRED, 0, 6, at + used, lengths[i], leat_hash64(parts[i], lengths[i])};
+        struct leat_store_section s = {
+            i + 1, LEAT_SECTION_REQUIRED, 0, 6, at + used, lengths[i], leat_hash64(parts[i], lengths[i])};
         memcpy(tail + used, parts[i], lengths[i]);
         leat_store_section_put(list + i * LEAT_STORE_SECTION_ENTRY, &s);
         used = leat_store_align(used + lengths[i], 64);

@@ -247,7 +247,7 @@ static void a_sample_larger_than_a_group_is_a_group_of_its_own(void **state)
     free(back);
 }
 
-/* ---- photos --------------------------------------------------------------------------------------------------------- */
+/* ---- photos ---------------------------------------------------------------------------------- */
 
 static void a_broken_photo_is_marked_and_keeps_its_id(void **state)
 {
@@ -408,7 +408,7 @@ static void large_photos_are_made_smaller_and_are_no_longer_files(void **state)
     assert_ok(leat_verify(in("a.leat"), NULL, &error));
 }
 
-/* ---- values by path -------------------------------------------------------------------------------------------------- */
+/* ---- values by path -------------------------------------------------------------------------- */
 
 static const struct leat_field filed[3] = {{.name = "image", .kind = LEAT_KIND_IMAGE, .flags = LEAT_FIELD_FILES},
                                            {.name = "label", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
@@ -473,7 +473,7 @@ static void a_file_that_changed_or_went_away_stops_the_writer(void **state)
     }
 }
 
-/* ---- what is refused -------------------------------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 static void schemas_that_make_no_sense_are_refused(void **state)
 {
@@ -491,13 +491,16 @@ static void schemas_that_make_no_sense_are_refused(void **state)
         {{.name = longest, .kind = LEAT_KIND_BYTES}, {.name = "b", .kind = LEAT_KIND_BYTES}},
         {{.name = longest + 8, .kind = LEAT_KIND_IMAGE}, {.name = "b", .kind = LEAT_KIND_BYTES}},
         {{.name = "b", .kind = LEAT_KIND_BYTES}, {.name = "b", .kind = LEAT_KIND_BYTES}},
-        {{.name = "a", .kind = LEAT_KIND_IMAGE}, {.name = "a.width", .kind = LEAT_KIND_BYTES, .flags = LEAT_FIELD_DERIVED}},
+        {{.name = "a", .kind = LEAT_KIND_IMAGE},
+         {.name = "a.width", .kind = LEAT_KIND_BYTES, .flags = LEAT_FIELD_DERIVED}},
         {{.name = "a", .kind = (enum leat_kind)9}, {.name = "b", .kind = LEAT_KIND_BYTES}},
         {{.name = "a", .kind = LEAT_KIND_ARRAY, .dtype = (enum leat_dtype)0}, {.name = "b", .kind = LEAT_KIND_BYTES}},
         {{.name = "a", .kind = LEAT_KIND_ARRAY, .dtype = (enum leat_dtype)99}, {.name = "b", .kind = LEAT_KIND_BYTES}},
         {{.name = "a", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 9}, {.name = "b", .kind = LEAT_KIND_BYTES}},
-        {{.name = "a", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 1, .shape = {0}}, {.name = "b", .kind = LEAT_KIND_BYTES}},
-        {{.name = "a", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 2, .shape = {3, -1}}, {.name = "b", .kind = LEAT_KIND_BYTES}},
+        {{.name = "a", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 1, .shape = {0}},
+         {.name = "b", .kind = LEAT_KIND_BYTES}},
+        {{.name = "a", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 2, .shape = {3, -1}},
+         {.name = "b", .kind = LEAT_KIND_BYTES}},
         {{.name = "a", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 3, .shape = {INT64_MAX, INT64_MAX, 4}},
          {.name = "b", .kind = LEAT_KIND_BYTES}},
         {{.name = "a", .kind = LEAT_KIND_BYTES, .flags = LEAT_FIELD_FILES}, {.name = "b", .kind = LEAT_KIND_BYTES}},
@@ -511,7 +514,8 @@ static void schemas_that_make_no_sense_are_refused(void **state)
         assert_null(w);
         assert_true(error.message[0] != 0);
     }
-    assert_int_equal(leat_store_writer_open(in("a.leat"), made_fields, 0, NULL, &toy_hooks, &w, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_store_writer_open(in("a.leat"), made_fields, 0, NULL, &toy_hooks, &w, &error),
+                     LEAT_E_INVALID);
     assert_int_equal(access(in("a.leat.partial"), F_OK), -1);
 }
 
@@ -576,7 +580,7 @@ static void options_that_make_no_sense_are_refused(void **state)
     assert_int_equal(made_open(folder, &o, &w, &error), LEAT_E_EXISTS);
 }
 
-/* ---- shards ----------------------------------------------------------------------------------------------------------- */
+/* ---- shards ---------------------------------------------------------------------------------- */
 
 static void shards_hold_what_one_file_holds(void **state)
 {
@@ -684,7 +688,8 @@ static void a_manifest_names_nothing_outside_its_folder(void **state)
     struct leat_manifest m, back;
     static const char *const bad[] = {"../a.leat", "/etc/passwd", "..", ".", "a/b.leat", ""};
     for (size_t i = 0; i <= sizeof bad / sizeof *bad; i++) {
-        struct leat_manifest_shard shard = {.file = i < 6 ? (char *)(uintptr_t)bad[i] : (char *)(uintptr_t) "a \"b\"\\\t.leat", .count = 3};
+        struct leat_manifest_shard shard = {
+            .file = i < 6 ? (char *)(uintptr_t)bad[i] : (char *)(uintptr_t) "a \"b\"\\\t.leat", .count = 3};
         m = (struct leat_manifest){.shards = &shard, .n_shards = 1};
         char *text;
         size_t n;

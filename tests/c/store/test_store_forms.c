@@ -120,7 +120,8 @@ static void a_photo_in_another_form_keeps_what_is_known_of_the_one_that_came(voi
     (void)state;
     static uint8_t toy[MADE_ROOM];
     struct leat_error error;
-    struct leat_source *came = written(other, LEAT_PHOTOS_ORIGINAL, SAMPLES), *s = written(path, LEAT_PHOTOS_RAW, SAMPLES);
+    struct leat_source *came = written(other, LEAT_PHOTOS_ORIGINAL, SAMPLES),
+                       *s = written(path, LEAT_PHOTOS_RAW, SAMPLES);
     for (uint64_t i = 0; i < SAMPLES; i++) {
         const uint64_t length = made_value(0, i, toy);
         const struct leat_extent a = image_of(came, i), b = image_of(s, i);
@@ -226,8 +227,8 @@ static void photos_that_stay_as_they_came_are_counted_by_reason_and_after_a_resu
 }
 
 /* A form that no photo has, each for a reason of its own. */
-static int refuse_each(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out, size_t *out_length,
-                       struct leat_error *error)
+static int refuse_each(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
+                       size_t *out_length, struct leat_error *error)
 {
     (void)checker;
     (void)form;
@@ -269,7 +270,8 @@ static void the_number_of_reasons_is_bounded(void **state)
 /* Two photos a sample. The first stays as it came, the second is broken. */
 static int write_pairs(const struct leat_writer_options *o, struct leat_writer **w, struct leat_error *error)
 {
-    static const struct leat_field pair[2] = {{.name = "left", .kind = LEAT_KIND_IMAGE}, {.name = "right", .kind = LEAT_KIND_IMAGE}};
+    static const struct leat_field pair[2] = {{.name = "left", .kind = LEAT_KIND_IMAGE},
+                                              {.name = "right", .kind = LEAT_KIND_IMAGE}};
     static uint8_t left[MADE_ROOM], right[MADE_ROOM];
     int rc = leat_store_writer_open(path, pair, 2, o, &toy_form_hooks, w, error);
     for (uint64_t i = 0; i < 3 && !rc; i++) {
@@ -310,7 +312,8 @@ static void of_a_sample_that_is_left_out_nothing_else_is_said(void **state)
 static void a_sample_of_two_broken_photos_is_one_broken_sample(void **state)
 {
     (void)state;
-    static const struct leat_field pair[2] = {{.name = "left", .kind = LEAT_KIND_IMAGE}, {.name = "right", .kind = LEAT_KIND_IMAGE}};
+    static const struct leat_field pair[2] = {{.name = "left", .kind = LEAT_KIND_IMAGE},
+                                              {.name = "right", .kind = LEAT_KIND_IMAGE}};
     uint8_t toy[MADE_ROOM];
     struct leat_error error;
     struct leat_writer *w;
@@ -350,7 +353,7 @@ static void other_forms_are_refused_where_there_are_none(void **state)
     free(bytes);
 }
 
-/* ---- bytes from outside -------------------------------------------------------------------------------------------- */
+/* ---- bytes from outside ---------------------------------------------------------------------- */
 
 /* Makes the checksums of a file of one group right again, from its column of `image` on. */
 static void mend(uint8_t *bytes, size_t n)
@@ -374,7 +377,8 @@ static void mend(uint8_t *bytes, size_t n)
     group.directory_checksum = leat_hash64(g + shape.directory_at, group.directory_bytes);
     leat_store_group_put(g, &group);
     leat_store_footer_get(bytes + n - 64, &footer, NULL);
-    for (uint64_t x = footer.directory_at; x < footer.directory_at + footer.directory_bytes; x += LEAT_STORE_SECTION_ENTRY) {
+    for (uint64_t x = footer.directory_at; x < footer.directory_at + footer.directory_bytes;
+         x += LEAT_STORE_SECTION_ENTRY) {
         const uint64_t from = leat_get_u64(bytes + x + 8), length = leat_get_u64(bytes + x + 16);
         if (leat_get_u32(bytes + x) == LEAT_SECTION_GROUPS)
             leat_put_u64(bytes + from + 40, group.directory_checksum);
@@ -397,7 +401,8 @@ static uint8_t *record_of(uint8_t *bytes, uint64_t sample)
     assert_int_equal(leat_store_header_get(bytes, header, &layout, &identity, NULL), LEAT_OK);
     assert_true(leat_store_group_get(bytes + header, &group));
     assert_true(leat_store_group_shape(&layout, group.n_rows, group.payload_bytes, group.directory_bytes, &shape));
-    uint8_t *record = bytes + header + shape.columns_at + layout.info[0].before * group.n_rows + sample * layout.info[0].width;
+    uint8_t *record =
+        bytes + header + shape.columns_at + layout.info[0].before * group.n_rows + sample * layout.info[0].width;
     leat_store_layout_destroy(&layout);
     return record;
 }
@@ -517,7 +522,7 @@ static void a_flipped_bit_in_any_byte_is_found(void **state)
     }
 }
 
-/* ---- counts -------------------------------------------------------------------------------------------------------- */
+/* ---- counts ---------------------------------------------------------------------------------- */
 
 static void a_file_says_how_many_photos_it_has_in_each_form(void **state)
 {
@@ -547,7 +552,8 @@ static void a_file_says_how_many_photos_it_has_in_each_form(void **state)
 static void photos_of_each_field_are_counted(void **state)
 {
     (void)state;
-    static const struct leat_field fields[] = {{.name = "left", .kind = LEAT_KIND_IMAGE}, {.name = "right", .kind = LEAT_KIND_IMAGE}};
+    static const struct leat_field fields[] = {{.name = "left", .kind = LEAT_KIND_IMAGE},
+                                               {.name = "right", .kind = LEAT_KIND_IMAGE}};
     uint8_t toy[MADE_ROOM];
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;

@@ -7,8 +7,8 @@
 
 enum { SAMPLES = 12 };
 
-/* v1.leat; v1-rows.leat has photos with row indexes, v1-raw.leat photos that are stored as pixels. That with the fast form is test_forms'
- * of tests/c/pack: it needs real photos. */
+/* v1.leat; v1-rows.leat has photos with row indexes, v1-raw.leat photos that are stored as pixels. That with the fast
+ * form is test_forms' of tests/c/pack: it needs real photos. */
 enum golden { PLAIN = 0, ROWS, RAW, GOLDEN };
 static const char *const names[GOLDEN] = {"v1.leat", "v1-rows.leat", "v1-raw.leat"};
 

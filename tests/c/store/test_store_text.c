@@ -4,8 +4,15 @@
 static void utf8_is_told_from_what_is_not(void **state)
 {
     (void)state;
-    static const char *const good[] = {
-        "", "a", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"};
+    static const char *const good[] = {"",
+                                       "a",
+                                       "\xc2\x80",
+                                       "\xdf\xbf",
+                                       "\xe0\xa0\x80",
+                                       "\xed\x9f\xbf",
+                                       "\xee\x80\x80",
+                                       "\xf0\x90\x80\x80",
+                                       "\xf4\x8f\xbf\xbf"};
     static const struct {
         const char *text;
         size_t at;
@@ -39,9 +46,10 @@ static void json_is_told_from_what_is_not(void **state)
                                        "{\"a\": 1, \"b\": {}}",
                                        "\"\xc3\xa4\"",
                                        "[[[[]]], {}]"};
-    static const char *const bad[] = {"",        " ",      "01",         "-",     "1.",       ".5",  "1e",      "[1,]",      "[,1]",
-                                      "{\"a\"}", "{a: 1}", "{\"a\":1,}", "[1 2]", "tru",      "\"",  "\"\\x\"", "\"\\u12\"", "\"\t\"",
-                                      "1 2",     "[}",     "]",          "{]",    "\"\xff\"", "NaN", "[",       "{\"a\":",   "{\"a\":1"};
+    static const char *const bad[] = {"",     " ",        "01",        "-",      "1.",         ".5",      "1e",
+                                      "[1,]", "[,1]",     "{\"a\"}",   "{a: 1}", "{\"a\":1,}", "[1 2]",   "tru",
+                                      "\"",   "\"\\x\"",  "\"\\u12\"", "\"\t\"", "1 2",        "[}",      "]",
+                                      "{]",   "\"\xff\"", "NaN",       "[",      "{\"a\":",    "{\"a\":1"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         assert_int_equal(leat_json_check(good[i], strlen(good[i])), strlen(good[i]));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

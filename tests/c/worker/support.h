@@ -14,8 +14,8 @@ struct bench {
     struct leat_board *board, *seen;
 };
 
-static inline void attach(struct leat_pool *pool, struct leat_board *board, unsigned worker, bool thread, struct leat_pool **theirs,
-                          struct leat_board **seen)
+static inline void attach(struct leat_pool *pool, struct leat_board *board, unsigned worker, bool thread,
+                          struct leat_pool **theirs, struct leat_board **seen)
 {
     struct leat_error error;
     assert_ok(leat_pool_attach(leat_pool_offset(pool), worker, thread, theirs, &error));
@@ -53,12 +53,12 @@ static inline void publish(struct leat_board *board, uint64_t serial, uint32_t r
 }
 
 /* In a child, where a failed assertion has nowhere to go. */
-#define child_assert(condition)                                                                                                            \
-    do {                                                                                                                                   \
-        if (!(condition)) {                                                                                                                \
-            fprintf(stderr, "%s:%d: in a child: %s\n", __FILE__, __LINE__, #condition);                                                    \
-            _exit(3);                                                                                                                      \
-        }                                                                                                                                  \
+#define child_assert(condition)                                                                                        \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: in a child: %s\n", __FILE__, __LINE__, #condition);                                \
+            _exit(3);                                                                                                  \
+        }                                                                                                              \
     } while (0)
 
 /* Runs function(argument) in a child, which ends with 0 when it returns. */

@@ -23,7 +23,7 @@ static void finish_all(struct leat_board *seen)
         leat_board_finish(seen, &u, false);
 }
 
-/* ---- publishing and taking --------------------------------------------------------------------------------------------- */
+/* ---- publishing and taking ------------------------------------------------------------------- */
 
 static void units_are_runs_of_rows_the_last_one_shorter(void **state)
 {
@@ -45,7 +45,8 @@ static void units_are_runs_of_rows_the_last_one_shorter(void **state)
 static void a_batch_of_too_many_units_has_longer_ones_that_cover_each_row_once(void **state)
 {
     (void)state;
-    const uint32_t cases[][2] = {{9, 1}, {4, 1}, {5, 1}, {17, 4}, {UINT32_MAX, 1}, {UINT32_MAX, 1u << 31}, {UINT32_MAX, UINT32_MAX}};
+    const uint32_t cases[][2] = {
+        {9, 1}, {4, 1}, {5, 1}, {17, 4}, {UINT32_MAX, 1}, {UINT32_MAX, 1u << 31}, {UINT32_MAX, UINT32_MAX}};
     struct bench b = bench_new(1, 4, 4);
     for (uint64_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t at = 0;
@@ -96,7 +97,8 @@ static void a_batch_whose_turn_it_is_not_is_refused(void **state)
     (void)state;
     struct bench b = bench_new(2, 2, 4);
     struct leat_error error;
-    struct leat_board_batch wrong[] = {batch_of(0, 1, 1), batch_of(2, 1, 1), batch_of(1, 0, 1), batch_of(1, 1, 1), batch_of(1, 1, 1)};
+    struct leat_board_batch wrong[] = {batch_of(0, 1, 1), batch_of(2, 1, 1), batch_of(1, 0, 1), batch_of(1, 1, 1),
+                                       batch_of(1, 1, 1)};
     wrong[3].owner = 2;
     wrong[4].n_buffers = LEAT_BOARD_BUFFERS + 1;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
@@ -162,12 +164,13 @@ static void sizes_that_no_board_or_pool_has_are_refused(void **state)
         assert_null(board);
     }
     struct leat_pool *theirs;
-    assert_int_equal(leat_pool_attach(leat_pool_offset(pool), LEAT_POOL_WORKERS, true, &theirs, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_pool_attach(leat_pool_offset(pool), LEAT_POOL_WORKERS, true, &theirs, &error),
+                     LEAT_E_INVALID);
     assert_null(theirs);
     leat_pool_free(pool);
 }
 
-/* ---- completing ---------------------------------------------------------------------------------------------------------- */
+/* ---- completing ------------------------------------------------------------------------------ */
 
 static void a_batch_is_complete_when_each_unit_is_finished_or_its_message_is_here(void **state)
 {
@@ -249,7 +252,7 @@ static void a_finish_that_comes_after_the_entry_was_given_on_does_not_count_for_
     bench_free(&b);
 }
 
-/* ---- places given later -------------------------------------------------------------------------------------------------- */
+/* ---- places given later ---------------------------------------------------------------------- */
 
 static void a_place_given_later_is_for_the_units_taken_from_then_on(void **state)
 {
@@ -290,7 +293,7 @@ static void the_next_batch_of_an_entry_knows_nothing_of_a_place_given_before(voi
     bench_free(&b);
 }
 
-/* ---- cancelling and requeueing -------------------------------------------------------------------------------------------- */
+/* ---- cancelling and requeueing --------------------------------------------------------------- */
 
 static void cancelling_takes_queued_units_away_and_says_whether_any_runs(void **state)
 {
@@ -405,7 +408,7 @@ static void a_requeued_unit_is_found_again_whatever_was_taken_since(void **state
     bench_free(&b);
 }
 
-/* ---- what is known of workers ---------------------------------------------------------------------------------------------- */
+/* ---- what is known of workers ---------------------------------------------------------------- */
 
 static void the_pool_knows_what_a_worker_works_on(void **state)
 {
@@ -482,7 +485,8 @@ static void time_is_counted_for_the_batch_the_worker_and_by_weight_for_the_board
     }
     assert_true(leat_board_spent_ns(heavy, 1) >= (int64_t)second);
     assert_true(leat_board_served_ns(b.board) >= second);
-    assert_true(leat_board_served_ns(heavy) >= second / 4 && leat_board_served_ns(heavy) < leat_board_served_ns(b.board));
+    assert_true(leat_board_served_ns(heavy) >= second / 4 &&
+                leat_board_served_ns(heavy) < leat_board_served_ns(b.board));
     leat_pool_worker(b.pool, 0, &w);
     assert_true(w.busy_ns >= 2 * second);
     leat_board_start_at(heavy, 5 * second);

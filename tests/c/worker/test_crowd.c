@@ -1,6 +1,7 @@
 /*
- * Many workers at few entries: each row is computed exactly once, whatever the threads do to each other. Workers are threads
- * here, so that the thread sanitizer sees them; entries are few, so that a worker often still looks at a batch that is gone.
+ * Many workers at few entries: each row is computed exactly once, whatever the threads do to each other. Workers are
+ * threads here, so that the thread sanitizer sees them; entries are few, so that a worker often still looks at a batch
+ * that is gone.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,7 +24,8 @@ struct member {
     unsigned number;
 };
 
-/* One unit: adds one to its rows. Without a layout there is no place for them: it goes by message, which is the test's. */
+/* One unit: adds one to its rows. Without a layout there is no place for them: it goes by message, which is the
+ * test's. */
 static void compute(struct crowd *c, struct leat_board *board, const struct leat_board_unit *u)
 {
     _Atomic uint32_t *rows = leat_board_at(board, u->batch.payload);

@@ -66,7 +66,8 @@ static void rows_that_an_order_does_not_have_are_an_error(void **state)
     const uint64_t wrong[][3] = {{10, 10, 1},         {10, 11, 0}, {10, 9, 2},        {10, UINT64_MAX, 1},
                                  {10, 1, UINT64_MAX}, {0, 0, 1},   {UINT64_MAX, 0, 1}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(leat_order_shuffled(wrong[i][0], 0, 0, wrong[i][1], wrong[i][2], &position, &error), LEAT_E_RANGE);
+        assert_int_equal(leat_order_shuffled(wrong[i][0], 0, 0, wrong[i][1], wrong[i][2], &position, &error),
+                         LEAT_E_RANGE);
         assert_true(*error.message);
     }
     assert_ok(leat_order_shuffled(0, 0, 0, 0, 0, &position, &error));
@@ -105,8 +106,10 @@ static void the_shuffled_orders_of_the_golden_file_are_these(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_order_is_that_of_a_loader_with_the_same_seed),  cmocka_unit_test(a_row_has_the_key_that_a_loader_gives_it),
-        cmocka_unit_test(a_part_of_an_order_is_that_part_of_the_whole),     cmocka_unit_test(rows_that_an_order_does_not_have_are_an_error),
+        cmocka_unit_test(an_order_is_that_of_a_loader_with_the_same_seed),
+        cmocka_unit_test(a_row_has_the_key_that_a_loader_gives_it),
+        cmocka_unit_test(a_part_of_an_order_is_that_part_of_the_whole),
+        cmocka_unit_test(rows_that_an_order_does_not_have_are_an_error),
         cmocka_unit_test(the_shuffled_orders_of_the_golden_file_are_these),
     };
     return cmocka_run_group_tests_name("orders without a loader", tests, NULL, test_clean);

@@ -159,7 +159,8 @@ static void processes_compute_each_row_once(void **state)
     assert_int_equal(leat_share_used(), used);
 }
 
-/* A worker has died: what it sent is taken, what it announced and did not send is known, what it had is queued again. */
+/* A worker has died: what it sent is taken, what it announced and did not send is known, what it had is queued
+ * again. */
 static void bury(struct office *o, unsigned i)
 {
     struct leat_pool_worker w;
@@ -254,14 +255,15 @@ static void a_killed_worker_leaves_its_unit_its_row_and_its_batch_behind(void **
     bench_free(&b);
 }
 
-/* ---- sleeping --------------------------------------------------------------------------------------------------------------- */
+/* ---- sleeping -------------------------------------------------------------------------------- */
 
 static void parent_and_workers_that_sleep_are_woken_by_each_other(void **state)
 {
     (void)state;
     struct office o;
     open_office(&o);
-    for (uint64_t serial = 1; serial <= 2000; serial++) { /* one batch at a time: both sides sleep in each; a lost wake hangs */
+    for (uint64_t serial = 1; serial <= 2000;
+         serial++) { /* one batch at a time: both sides sleep in each; a lost wake hangs */
         struct leat_slot *slot = publish_rows(&o, serial);
         await(&o, serial, false);
         leat_board_retire(o.board, serial);
@@ -284,7 +286,7 @@ static void a_sleep_ends_when_its_time_is_over_or_something_was_published_before
     bench_free(&b);
 }
 
-/* ---- the end of the parent -------------------------------------------------------------------------------------------------- */
+/* ---- the end of the parent ------------------------------------------------------------------- */
 
 static void waits_for_a_signal(void *argument)
 {
@@ -306,7 +308,8 @@ static void a_worker_ends_when_the_process_that_it_watches_is_killed(void **stat
     (void)state;
     pid_t watched = start_child(waits_for_a_signal, NULL), worker = start_child(watches, &watched);
     assert_int_equal(kill(watched, SIGKILL), 0);
-    assert_int_equal(end_of(worker), 1); /* whether it began to watch before or after: the pid is not free until it is waited for */
+    assert_int_equal(end_of(worker),
+                     1); /* whether it began to watch before or after: the pid is not free until it is waited for */
     assert_int_equal(end_of(watched), -SIGKILL);
 }
 

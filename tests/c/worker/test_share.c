@@ -33,7 +33,8 @@ static void slots_never_overlap_and_come_back(void **state)
         } else {
             uint64_t bytes = leat_draw_below(2, step, step % 9 ? 10000 : 3 << 20);
             live[i] = slot_of(bytes);
-            assert_true(leat_slot_bytes(live[i]) >= bytes && leat_slot_bytes(live[i]) % (uint64_t)sysconf(_SC_PAGESIZE) == 0);
+            assert_true(leat_slot_bytes(live[i]) >= bytes &&
+                        leat_slot_bytes(live[i]) % (uint64_t)sysconf(_SC_PAGESIZE) == 0);
             uint64_t *p = leat_slot_data(live[i]);
             p[0] = p[leat_slot_bytes(live[i]) / 8 - 1] = i;
             held += leat_slot_bytes(live[i]);
@@ -112,7 +113,7 @@ static void trimming_gives_free_pages_back_and_keeps_those_in_use(void **state)
     leat_slot_release(kept);
 }
 
-/* ---- children --------------------------------------------------------------------------------------------------------- */
+/* ---- children -------------------------------------------------------------------------------- */
 
 static void reads_and_releases(void *argument)
 {
@@ -225,7 +226,7 @@ static void a_descriptor_that_is_no_memory_is_an_error(void **state)
     close(fd);
 }
 
-/* ---- memory that runs out ------------------------------------------------------------------------------------------------ */
+/* ---- memory that runs out -------------------------------------------------------------------- */
 
 static int64_t until_failure;
 
