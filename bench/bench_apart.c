@@ -15,7 +15,7 @@
  */
 #include "jpegs.h"
 
-#include "jpeg/coefficients.h"
+#include "codec/jpeg/coefficients.h"
 
 enum { DECODE, APART, EQUALS, TOGETHER, STEPS, MAX_ROUNDS = 99 };
 static const char *const names[STEPS] = {"decode", "apart", "equals", "together"};

@@ -2,7 +2,7 @@
  * How fast plain entropy decoding of photos is on this machine: the roof of `leat pack` with its check. Reads every
  * JPEG under a folder into memory, then decodes each to its end with jpeg_skip_scanlines on n threads, which is
  * libjpeg-turbo doing its entropy decoding and little else. Then, on one thread, each photo is decoded by libjpeg-turbo
- * and in the ways of src/jpeg/huffman.h in turn; headers are not in the times, Huffman tables are. Built by hand,
+ * and in the ways of src/codec/jpeg/huffman.h in turn; headers are not in the times, Huffman tables are. Built by hand,
  * against a build of the library:
  *
  *     gcc -O2 -D_GNU_SOURCE -Isrc -Iinclude bench/bench_entropy.c -Wl,--whole-archive build/gcc/libleat_core.a \
@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "jpeg/huffman.h"
-#include "jpeg/idct.h"
+#include "codec/jpeg/huffman.h"
+#include "codec/jpeg/idct.h"
 
 static atomic_size_t next_photo, n_failed;
 
@@ -36,7 +36,7 @@ static void *work(void *unused)
     return NULL;
 }
 
-/* ---- libjpeg-turbo and src/jpeg in turn ------------------------------------------------------ */
+/* ---- libjpeg-turbo and src/codec/jpeg in turn ------------------------------------------------ */
 
 enum stage { SKIM, COEFFICIENTS, TABLES, SCAN, READ_ALL, READ_ROWS, READ_INDEXED, STAGES };
 static const char *const stage_names[STAGES] = {"libjpeg-turbo, skipping rows",

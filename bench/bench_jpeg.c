@@ -22,9 +22,9 @@
 #include <jpeglib.h>
 
 #include "base/random.h"
-#include "jpeg/fast_format.h"
-#include "jpeg/frame.h"
-#include "jpeg/idct.h"
+#include "codec/jpeg/fast_format.h"
+#include "codec/jpeg/frame.h"
+#include "codec/jpeg/idct.h"
 
 enum { ROUNDS = 201 };
 

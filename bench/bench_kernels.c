@@ -19,8 +19,8 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "op/kernels.h"
-#include "op/program.h"
+#include "codec/photo/photo.h"
+#include "kernels/kernels.h"
 
 enum { PHOTOS = 64, IN = 330, OUT = 224, ROUNDS = 101 };
 

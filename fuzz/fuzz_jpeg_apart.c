@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "jpeg/coefficients.h"
-#include "jpeg/encode.h"
+#include "codec/jpeg/coefficients.h"
+#include "codec/jpeg/encode.h"
 
 #define FUZZ_ASSERT(condition)                                                                                         \
     do {                                                                                                               \

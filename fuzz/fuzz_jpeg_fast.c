@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "jpeg/fast_format.h"
+#include "codec/jpeg/fast_format.h"
 
 #define FUZZ_ASSERT(condition)                                                                                         \
     do {                                                                                                               \

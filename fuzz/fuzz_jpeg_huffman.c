@@ -14,8 +14,8 @@
 #include <jerror.h>
 
 #include "base/hash.h"
-#include "jpeg/huffman.h"
-#include "jpeg/idct.h"
+#include "codec/jpeg/huffman.h"
+#include "codec/jpeg/idct.h"
 
 #define MAX_BLOCKS 4096 /* larger photos say nothing new and take long */
 

@@ -5,8 +5,8 @@
  */
 #include "fuzz_photo.h"
 
+#include "codec/photo/decode_libjpeg.h"
 #include "format/source.h"
-#include "op/decode_libjpeg.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "op/decode.h"
-#include "op/program.h"
+#include "codec/photo/decode.h"
+#include "codec/photo/photo.h"
 
 /* Larger ones say nothing new and take long. */
 #define FUZZ_MAX_PIXELS (1u << 18)

@@ -3,10 +3,10 @@
  * inside the file and extents inside the file, and a file that verifies without a fault must give every value, fast
  * photos put together again.
  */
-#include "format/raw_photo.h"
+#include "codec/jpeg/fast.h"
+#include "codec/jpeg/rows.h"
+#include "codec/photo/raw.h"
 #include "fuzz_store.h"
-#include "jpeg/fast.h"
-#include "jpeg/rows.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 
@@ -16,14 +16,16 @@ static void read_photo(const struct leat_store_source *s, const struct leat_exte
     struct leat_raw_photo raw;
     uint8_t *original;
     size_t length;
-    FUZZ_ASSERT(e->form <= LEAT_FORM_RAW && fuzz_inside(e->offset + e->length, e->rows_length, s->file->size));
-    FUZZ_ASSERT(!whole || !e->rows_length || leat_jpeg_rows_whole(s->map + e->offset + e->length, e->rows_length));
-    if (e->form == LEAT_FORM_RAW) {
+    FUZZ_ASSERT(e->info.form <= LEAT_FORM_RAW &&
+                fuzz_inside(e->offset + e->length, e->info.rows_length, s->file->size));
+    FUZZ_ASSERT(!whole || !e->info.rows_length ||
+                leat_jpeg_rows_whole(s->map + e->offset + e->length, e->info.rows_length));
+    if (e->info.form == LEAT_FORM_RAW) {
         bool good = leat_raw_photo_get(s->map + e->offset, e->length, &raw);
         FUZZ_ASSERT(!whole || good);
         FUZZ_ASSERT(!good || raw.pixels + raw.bytes == s->map + e->offset + e->length);
     }
-    if (e->form != LEAT_FORM_FAST)
+    if (e->info.form != LEAT_FORM_FAST)
         return;
     int rc = leat_jpeg_restore(s->map + e->offset, e->length, &original, &length, NULL);
     FUZZ_ASSERT(rc == LEAT_OK || (rc == LEAT_E_CORRUPT && !whole) || rc == LEAT_E_NOMEM);

@@ -13,7 +13,7 @@
 #include <webp/encode.h>
 
 #include "base/random.h"
-#include "jpeg/fast.h"
+#include "codec/jpeg/fast.h"
 
 #define W 19
 #define H 17

@@ -16,9 +16,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
-#include "format/raw_photo.h"
+#include "codec/jpeg/fast.h"
+#include "codec/photo/raw.h"
 #include "format/source.h"
-#include "jpeg/fast.h"
 #include "store/photo_hooks.h"
 
 static void fail(const char *what)

@@ -12,13 +12,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BELOW: dict[str, set[str]] = {"base": set(), "jpeg": {"base"}, "io": {"base"}}
-BELOW["format"] = BELOW["io"] | {"io", "jpeg"}
+BELOW: dict[str, set[str]] = {"base": set(), "io": {"base"}, "kernels": {"base"}, "codec": {"base", "kernels"}}
+BELOW["format"] = BELOW["codec"] | {"codec", "io"}
 BELOW["store"] = BELOW["format"] | {"format"}
 BELOW["data"] = BELOW["store"] | {"store"}
 BELOW["plan"] = {"base"}
-BELOW["op"] = BELOW["format"] | {"format"}
-BELOW["pack"] = BELOW["store"] | {"store", "op"}
+BELOW["op"] = BELOW["codec"] | {"codec"}
+BELOW["pack"] = BELOW["store"] | {"store"}
 BELOW["engine"] = BELOW["data"] | {"data", "plan", "op"}
 BELOW["worker"] = BELOW["engine"] | {"engine"}
 FACES = {"cli", "python", "examples"}

@@ -43,7 +43,7 @@ struct leat_fetch {
 /* UINT64_MAX where the extent makes no sense. */
 uint64_t leat_fetch_room(const struct leat_extent *extent, bool with_rows);
 /* After a read: the photo's row index, NULL if there is none. It is not verified: it has a checksum of its own
- * (jpeg/rows.h). */
+ * (codec/jpeg/rows.h). */
 const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch);
 /* LEAT_OK: read (call leat_fetch_check). LEAT_IO_PENDING: request.done will be called. Else an error. */
 int leat_fetch_submit(struct leat_fetch *fetch, struct leat_error *error);

@@ -7,11 +7,11 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "codec/jpeg/fast.h"
+#include "codec/photo/raw.h"
 #include "data/dataset.h"
 #include "data/internal.h"
-#include "format/raw_photo.h"
 #include "io/guard.h"
-#include "jpeg/fast.h"
 
 /* ---- locating -------------------------------------------------------------------------------- */
 
@@ -131,14 +131,14 @@ static int at_fetch(const struct leat_fetch *fetch, int rc, struct leat_error *e
 /* Whether the buffer has a place for the row index. */
 static bool has_rows_behind(const struct leat_extent *extent)
 {
-    return extent->form == LEAT_FORM_ORIGINAL && extent->rows_length && !extent->rows;
+    return extent->info.form == LEAT_FORM_ORIGINAL && extent->info.rows_length && !extent->info.rows;
 }
 
 uint64_t leat_fetch_room(const struct leat_extent *extent, bool with_rows)
 {
     uint64_t bytes = extent->length;
-    return with_rows && has_rows_behind(extent) && !leat_add_u64(bytes, extent->rows_length, &bytes) ? UINT64_MAX
-                                                                                                     : bytes;
+    return with_rows && has_rows_behind(extent) && !leat_add_u64(bytes, extent->info.rows_length, &bytes) ? UINT64_MAX
+                                                                                                          : bytes;
 }
 
 const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch)
@@ -146,7 +146,7 @@ const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch)
     const struct leat_extent *extent = &fetch->extent;
     if (fetch->with_rows && has_rows_behind(extent))
         return (const uint8_t *)fetch->buffer + extent->length;
-    return extent->rows_length ? extent->rows : NULL;
+    return extent->info.rows_length ? extent->info.rows : NULL;
 }
 
 static int open_for(struct leat_fetch *fetch, struct leat_error *error)
@@ -158,7 +158,7 @@ static int open_for(struct leat_fetch *fetch, struct leat_error *error)
         return at_fetch(fetch, rc, error);
     }
     fetch->request.offset = fetch->extent.offset;
-    fetch->request.length = leat_fetch_room(&fetch->extent, fetch->with_rows && !fetch->extent.rows_apart);
+    fetch->request.length = leat_fetch_room(&fetch->extent, fetch->with_rows && !fetch->extent.info.rows_apart);
     fetch->request.buffer = fetch->buffer;
     return LEAT_OK;
 }
@@ -184,18 +184,18 @@ static void recall(struct leat_fetch *fetch)
 {
     struct leat_extent *extent = &fetch->extent;
     struct leat_source *source = fetch->ref.source;
-    bool apart = extent->rows_apart && has_rows_behind(extent);
-    bool compare = extent->remembered && extent->health == LEAT_HEALTH_UNCHECKED;
+    bool apart = extent->info.rows_apart && has_rows_behind(extent);
+    bool compare = extent->info.remembered && extent->info.health == LEAT_HEALTH_UNCHECKED;
     if (!apart && !compare)
         return;
     uint64_t checksum = compare ? leat_hash64(fetch->buffer, (size_t)extent->length) : 0;
     uint8_t *behind = (uint8_t *)fetch->buffer + extent->length;
-    if (!source->v->recall(source, fetch->field, fetch->ref.sample, behind, apart ? extent->rows_length : 0,
+    if (!source->v->recall(source, fetch->field, fetch->ref.sample, behind, apart ? extent->info.rows_length : 0,
                            compare ? &checksum : NULL)) {
-        extent->rows = NULL;
-        extent->rows_length = 0;
+        extent->info.rows = NULL;
+        extent->info.rows_length = 0;
     } else if (compare) {
-        extent->health = LEAT_HEALTH_GOOD;
+        extent->info.health = LEAT_HEALTH_GOOD;
         leat_fetch_mark(fetch, LEAT_HEALTH_GOOD);
     }
 }
@@ -373,8 +373,8 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
             bytes = 1;
         }
         out->shape[0] = (int64_t)(out->length / bytes);
-        if (!rc && extent.form != LEAT_FORM_ORIGINAL) {
-            rc = (extent.form == LEAT_FORM_RAW ? take_pixels : restore)(out, error);
+        if (!rc && extent.info.form != LEAT_FORM_ORIGINAL) {
+            rc = (extent.info.form == LEAT_FORM_RAW ? take_pixels : restore)(out, error);
             if (rc) {
                 leat_error_at_extent(error, ref.source, &extent);
                 at_sample(d, field, &ref, rc, error);
@@ -433,8 +433,8 @@ static int gather_lengths(const struct leat_dataset *d, size_t field, uint64_t *
         if (rc)
             return rc;
         for (size_t i = 0; i < n; i++)
-            to[at + i] =
-                leat_extent_value_bytes(&extents[i]) - (extents[i].form == LEAT_FORM_RAW ? LEAT_RAW_HEADER : 0);
+            to[at + i] = leat_value_bytes(&extents[i].info, extents[i].length) -
+                         (extents[i].info.form == LEAT_FORM_RAW ? LEAT_RAW_HEADER : 0);
     }
     return LEAT_OK;
 }

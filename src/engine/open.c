@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "codec/photo/photo.h"
 #include "engine/engine.h"
 #include "engine/loader.h"
 #include "engine/task.h"
@@ -199,11 +200,11 @@ static void probe(struct leat_loader *l, uint64_t *ragged_row, uint64_t *largest
             uint64_t bytes = leat_fetch_room(&extent, l->groups[g].decodes);
             *largest = bytes > *largest ? bytes : *largest;
             seen += g == 0;
-            l->restores |= l->groups[g].delivers && extent.form == LEAT_FORM_FAST;
+            l->restores |= l->groups[g].delivers && extent.info.form == LEAT_FORM_FAST;
             for (size_t k = 0; k < l->groups[g].n_outputs; k++)
                 if (leat_program_output(l->program, l->groups[g].outputs[k])->ragged)
                     sum += leat_program_ragged_bytes(l->program, l->groups[g].outputs[k],
-                                                     leat_extent_value_bytes(&extent));
+                                                     leat_value_bytes(&extent.info, extent.length));
         }
     *ragged_row = seen ? sum / seen : 0;
 }

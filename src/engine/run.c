@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "codec/photo/photo.h"
 #include "engine/task.h"
 #include "io/guard.h"
 
@@ -231,20 +232,15 @@ static void describe(struct leat_task *t, size_t i)
     const struct leat_extent *extent = &t->fetch.extent;
     row->data = t->buffer;
     row->length = extent->length;
-    row->width = extent->width;
-    row->height = extent->height;
-    row->image_kind = extent->image_kind;
-    row->form = extent->form;
-    row->value_bytes = leat_extent_value_bytes(extent);
-    row->rows = leat_fetch_rows(&t->fetch);
-    row->rows_length = row->rows ? extent->rows_length : 0;
+    row->info = extent->info;
+    row->info.rows = leat_fetch_rows(&t->fetch);
 }
 
 /* What decoding to the end has shown: of a whole photo also where its rows begin. */
 static void tell_source(const struct leat_task *t, size_t i, int rc)
 {
     size_t length = 0;
-    if ((rc && rc != LEAT_E_DECODE) || t->fetch.extent.health != LEAT_HEALTH_UNCHECKED)
+    if ((rc && rc != LEAT_E_DECODE) || t->fetch.extent.info.health != LEAT_HEALTH_UNCHECKED)
         return; /* it may not have come to the end, or there is nothing to tell */
     leat_fetch_mark(&t->fetch, rc ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
     if (rc || !t->args[i].scan_to_end)
@@ -258,7 +254,7 @@ static int make_group(struct leat_task *t, size_t i, const struct leat_fetch_gro
 {
     struct leat_loader *l = t->loader;
     uint64_t row = t->first + t->cursor + i;
-    bool scan = group->decodes && t->fetch.extent.health != LEAT_HEALTH_GOOD, scanned = false;
+    bool scan = group->decodes && t->fetch.extent.info.health != LEAT_HEALTH_GOOD, scanned = false;
     for (size_t k = 0; k < group->n_outputs; k++) {
         size_t o = group->outputs[k];
         const struct leat_output *output = output_of(t, o);
@@ -269,7 +265,8 @@ static int make_group(struct leat_task *t, size_t i, const struct leat_fetch_gro
             uint64_t room = (uint64_t)(offsets[row + 1] - offsets[row]) * output->row_bytes;
             uint8_t *dst = buffer_of(t, o) + leat_output_values(output, t->batch->plan.rows) +
                            (uint64_t)offsets[row] * output->row_bytes;
-            if (leat_program_ragged_bytes(l->program, o, t->args[i].value_bytes) != room)
+            if (leat_program_ragged_bytes(l->program, o,
+                                          leat_value_bytes(&t->fetch.extent.info, t->fetch.extent.length)) != room)
                 return leat_fail(&t->error, LEAT_E_CHANGED,
                                  "a value changed its length while its batch was made; open the data set again");
             rc = leat_program_apply_ragged(l->program, o, t->work->scratch, &t->args[i], dst, &t->error);
@@ -321,7 +318,7 @@ static int prepare_read(struct leat_task *t, size_t i, const struct leat_fetch_g
         leat_dataset_extents(t->loader->dataset, group->field, t->refs + i, 1, &t->fetch.extent, &failed, &t->error);
     if (rc)
         return rc;
-    if (group->decodes && t->fetch.extent.health == LEAT_HEALTH_BROKEN && t->attempt)
+    if (group->decodes && t->fetch.extent.info.health == LEAT_HEALTH_BROKEN && t->attempt)
         return known_broken(t);
     return leat_task_reserve(t, leat_fetch_room(&t->fetch.extent, group->decodes), t->decode_wanted, &t->error);
 }
@@ -331,8 +328,10 @@ static int prepare_read(struct leat_task *t, size_t i, const struct leat_fetch_g
 static int prepare_decoding(struct leat_task *t, size_t i, const struct leat_fetch_group *group)
 {
     const struct leat_row *row = &t->args[i];
-    uint64_t bytes = group->decodes ? leat_photo_decode_bytes(row, group->turns) : 0;
-    uint64_t restoring = group->delivers && row->form == LEAT_FORM_FAST ? leat_photo_restore_bytes(row) : 0;
+    uint64_t bytes = group->decodes ? leat_photo_decode_bytes(row->data, row->length, &row->info, group->turns) : 0;
+    uint64_t restoring = group->delivers && row->info.form == LEAT_FORM_FAST
+                             ? leat_photo_restore_bytes(row->data, row->length, &row->info)
+                             : 0;
     uint64_t usual = group->decodes || t->loader->restores ? LEAT_DECODE_BYTES : 0;
     bytes = restoring > bytes ? restoring : bytes;
     t->decode_wanted = bytes > usual ? bytes - usual : 0;
@@ -378,7 +377,7 @@ static int fetch_group(struct leat_task *t, size_t i, const struct leat_fetch_gr
     t->fetches++;
     t->fetched_bytes += t->fetch.request.length;
     describe(t, i);
-    if ((group->decodes || t->args[i].form != LEAT_FORM_ORIGINAL) && (rc = prepare_decoding(t, i, group)))
+    if ((group->decodes || t->args[i].info.form != LEAT_FORM_ORIGINAL) && (rc = prepare_decoding(t, i, group)))
         return rc;
     rc = make_group(t, i, group);
     *broken = is_broken(rc);
@@ -389,7 +388,7 @@ static int fetch_group(struct leat_task *t, size_t i, const struct leat_fetch_gr
 static int fetch_row(struct leat_task *t, size_t i, const struct leat_fetch_group *group, bool *broken)
 {
     int rc = fetch_group(t, i, group, broken);
-    bool known = group->decodes && t->fetch.extent.health == LEAT_HEALTH_BROKEN && rc != LEAT_IO_PENDING;
+    bool known = group->decodes && t->fetch.extent.info.health == LEAT_HEALTH_BROKEN && rc != LEAT_IO_PENDING;
     if (!known || *broken || (rc && t->loader->on_error == LEAT_ON_ERROR_RAISE))
         return rc;
     *broken = true;
@@ -517,8 +516,8 @@ static void size_batch(struct leat_task *t)
                 const struct leat_output *output = output_of(t, group->outputs[k]);
                 int64_t *offsets = b->offsets[group->outputs[k]];
                 for (size_t i = 0; offsets && i < t->count; i++) {
-                    uint64_t bytes = leat_program_ragged_bytes(l->program, group->outputs[k],
-                                                               leat_extent_value_bytes(&t->extents[i]));
+                    uint64_t bytes = leat_program_ragged_bytes(
+                        l->program, group->outputs[k], leat_value_bytes(&t->extents[i].info, t->extents[i].length));
                     uint64_t steps = output->row_bytes ? bytes / output->row_bytes : 0, sum = 0;
                     if (!leat_add_u64((uint64_t)offsets[first + i], steps, &sum) || sum > (UINT64_C(1) << 60))
                         sum = UINT64_C(1)

@@ -352,8 +352,8 @@ static int folder_extents(struct leat_source *source, size_t field, const uint64
         const struct leat_listing_file *file = &f->listing.files[samples[i]];
         if (field == IMAGE) {
             extents[i] =
-                (struct leat_extent){.file = samples[i], .length = file->size, .health = health(f, samples[i])};
-            leat_folder_rows_describe(f->rows, samples[i], &extents[i]);
+                (struct leat_extent){.file = samples[i], .length = file->size, .info.health = health(f, samples[i])};
+            leat_folder_rows_describe(f->rows, samples[i], &extents[i].info);
         } else {
             extents[i] = (struct leat_extent){.file = source->count, .offset = file->name, .length = file->name_length};
         }

@@ -356,16 +356,16 @@ static bool has_checksums(const struct leat_folder_rows *r)
     return r->filed || r->again;
 }
 
-void leat_folder_rows_describe(struct leat_folder_rows *r, uint64_t sample, struct leat_extent *extent)
+void leat_folder_rows_describe(struct leat_folder_rows *r, uint64_t sample, struct leat_value_info *info)
 {
     uint64_t word = word_of(r, sample);
     if (is_filed(word)) {
-        extent->rows_length = length_in(word);
-        extent->rows_apart = extent->remembered = true;
+        info->rows_length = length_in(word);
+        info->rows_apart = info->remembered = true;
     } else if (word) {
-        extent->rows = kept_in(word)->bytes;
-        extent->rows_length = kept_in(word)->length;
-        extent->remembered = has_checksums(r);
+        info->rows = kept_in(word)->bytes;
+        info->rows_length = kept_in(word)->length;
+        info->remembered = has_checksums(r);
     }
 }
 

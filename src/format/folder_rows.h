@@ -1,7 +1,7 @@
 /*
- * What the first decoding of a folder's photos has shown: where their rows begin (jpeg/rows.h), and the checksum of the
- * bytes that were good to their end. Kept in memory within bounds, and in a file (rows_file.h) where the user names a
- * place for it.
+ * What the first decoding of a folder's photos has shown: where their rows begin (codec/jpeg/rows.h), and the checksum
+ * of the bytes that were good to their end. Kept in memory within bounds, and in a file (rows_file.h) where the user
+ * names a place for it.
  */
 #ifndef LEAT_FORMAT_FOLDER_ROWS_H
 #define LEAT_FORMAT_FOLDER_ROWS_H
@@ -22,7 +22,7 @@ int leat_folder_rows_open(const char *root, const char *index_dir, bool checksum
 void leat_folder_rows_close(struct leat_folder_rows *rows);
 
 /* Any thread, several at once: as the functions of the vtable. */
-void leat_folder_rows_describe(struct leat_folder_rows *rows, uint64_t sample, struct leat_extent *extent);
+void leat_folder_rows_describe(struct leat_folder_rows *rows, uint64_t sample, struct leat_value_info *info);
 bool leat_folder_rows_recall(struct leat_folder_rows *rows, uint64_t sample, uint8_t *to, uint32_t length,
                              const uint64_t *checksum);
 void leat_folder_rows_keep(struct leat_folder_rows *rows, uint64_t sample, const void *photo, size_t photo_bytes,

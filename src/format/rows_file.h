@@ -1,8 +1,8 @@
 /*
- * A file that says of photos where their rows begin (jpeg/rows.h) and with which bytes they were found good, beside
- * which nobody else need keep anything: what a folder that is opened in place remembers from process to process. Losing
- * any of it costs time only, so it is never waited for and never an error; several processes may read and append at
- * once.
+ * A file that says of photos where their rows begin (codec/jpeg/rows.h) and with which bytes they were found good,
+ * beside which nobody else need keep anything: what a folder that is opened in place remembers from process to process.
+ * Losing any of it costs time only, so it is never waited for and never an error; several processes may read and append
+ * at once.
  */
 #ifndef LEAT_FORMAT_ROWS_FILE_H
 #define LEAT_FORMAT_ROWS_FILE_H

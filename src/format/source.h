@@ -12,39 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "codec/codec.h"
 #include "io/file.h"
 #include "leat/leat.h"
 
-/* What an encoded image is, as its bytes say (not its name). */
-enum leat_image_kind {
-    LEAT_IMAGE_UNKNOWN = 0,
-    LEAT_IMAGE_JPEG_BASELINE,    /* baseline or extended, Huffman: can be decoded in part */
-    LEAT_IMAGE_JPEG_PROGRESSIVE, /* progressive, Huffman */
-    LEAT_IMAGE_JPEG_OTHER,       /* arithmetic, lossless, 12 bits */
-    LEAT_IMAGE_PNG,
-    LEAT_IMAGE_WEBP
-};
-
-/* How an image is stored. */
-enum leat_image_form {
-    LEAT_FORM_ORIGINAL = 0, /* its bytes as they came */
-    LEAT_FORM_FAST,         /* a JPEG in the decode-fast form (jpeg/fast.h) */
-    LEAT_FORM_RAW           /* pixels (raw_photo.h) */
-};
-#define LEAT_IMAGE_FORMS 3
-
-/* What is known of a value's health. */
-enum leat_health {
-    /* decode to the end on first use in a process, unless the source remembers the bytes as good */
-    LEAT_HEALTH_UNCHECKED = 0,
-    LEAT_HEALTH_GOOD,  /* was scanned to its end when packed, or since */
-    LEAT_HEALTH_BROKEN /* was found broken */
-};
-
 /* How the values of a field are reached. */
 enum leat_storage {
-    /* in place: `rows` gives pointers into memory that stays, pages verified on first touch. Fixed size only */
-    LEAT_STORAGE_MAPPED = 1,
+    LEAT_STORAGE_MAPPED =
+        1, /* in place: `rows` gives pointers into memory that stays, pages verified on first touch. Fixed size only */
     LEAT_STORAGE_EXTENT,  /* `extents` gives (file, offset, length), so that reading is scheduled apart from decoding;
                            * the bytes are  verified after they were read. A file may be anywhere, and may itself be
                            * decoded on the way (blocks of  a compressed file): who reads it does not see the difference
@@ -72,27 +47,10 @@ int leat_values_put(struct leat_values *values, size_t field_index, size_t sampl
 struct leat_extent {
     uint64_t file; /* index for the source's `file` */
     uint64_t offset, length;
-    uint64_t checksum; /* leat_hash64 of the bytes */
-    bool verify;       /* checksum is to be compared after this read (recheck policy and first read) */
-    /* images */
-    uint32_t width, height; /* 0: unknown */
-    uint8_t channels;       /* 0: unknown */
-    uint8_t image_kind;     /* enum leat_image_kind */
-    uint8_t health;         /* enum leat_health */
-    uint8_t form;           /* enum leat_image_form */
-    uint32_t original;      /* FAST, RAW: bytes of the photo as it came */
-    uint32_t rows_length;   /* ORIGINAL: bytes of the row index (jpeg/rows.h), 0 if there is none: they lie right behind
-                               the photo ... */
-    const uint8_t *rows;    /* ... unless this points to them, in memory that stays while the source is open ... */
-    bool rows_apart;        /* ... or `recall` of the source has them */
-    bool remembered;        /* `recall` knows with which checksum the photo was found good */
+    uint64_t checksum;           /* leat_hash64 of the bytes */
+    bool verify;                 /* checksum is to be compared after this read (recheck policy and first read) */
+    struct leat_value_info info; /* of an encoded value */
 };
-
-/* Bytes of a value that is delivered without being decoded: of a photo in the fast form those that came. */
-static inline uint64_t leat_extent_value_bytes(const struct leat_extent *extent)
-{
-    return extent->form == LEAT_FORM_FAST ? extent->original : extent->length;
-}
 
 /* Values up to this size are read apart from the mapping while a file is cold. */
 #define LEAT_COLD_VALUE 4096
@@ -145,8 +103,9 @@ struct leat_source_vtable {
      * were good. False: lost, or other bytes; it may then be kept anew. NULL where no extent says so. */
     bool (*recall)(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length,
                    const uint64_t *checksum);
-    /* Remembers a photo that is good to its end: the checksum of its bytes, and a copy of its row index (jpeg/rows.h;
-     * length 0: it has none), which `extents` then gives. A source may forget or refuse any. May be NULL. */
+    /* Remembers a photo that is good to its end: the checksum of its bytes, and a copy of its row index
+     * (codec/jpeg/rows.h; length 0: it has none), which `extents` then gives. A source may forget or refuse any. May be
+     * NULL. */
     void (*keep)(struct leat_source *source, size_t field, uint64_t sample, const void *photo, size_t photo_bytes,
                  const uint8_t *rows, size_t length);
     /* The whole column of a fixed field if it lies in one piece, verified, else NULL and LEAT_OK. */

@@ -6,8 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "format/raw_photo.h"
-#include "format/source.h"
+#include "codec/photo/raw.h"
 #include "op/program_internal.h"
 
 struct leat_chain {
@@ -138,7 +137,7 @@ int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length
     struct leat_row row = {.data = data, .length = length, .key = key, .sample = sample, .scan_to_end = true};
     struct leat_raw_photo raw;
     if (chain->compiled->in.kind == LEAT_KIND_IMAGE && leat_raw_photo_get(data, length, &raw))
-        row.form = LEAT_FORM_RAW; /* as a loader delivers a photo that was packed as pixels */
+        row.info.form = LEAT_FORM_RAW; /* as a loader delivers a photo that was packed as pixels */
     memset(out, 0, sizeof *out);
     out->dtype = chain->result.dtype;
     out->ndim = chain->result.ndim;

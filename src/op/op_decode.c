@@ -1,4 +1,4 @@
-/* Decode: an encoded photo to an image of open size. The decoding itself is src/op/decode.h's; a stage pulls its
+/* Decode: an encoded photo to an image of open size. The decoding itself is codec/photo/decode.h's; a stage pulls its
  * rows. */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Normalize: (v - mean) / std. Over bytes it becomes a table, or arithmetic that equals it (stage.c). */
 #include "base/error.h"
+#include "kernels/values.h"
 #include "op/operator.h"
-#include "op/values.h"
 
 #define BLOCK 256
 

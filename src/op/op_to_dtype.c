@@ -1,8 +1,8 @@
 /* ToDtype: numbers of one type as numbers of another, with or without their range. */
 #include <string.h>
 
+#include "kernels/values.h"
 #include "op/operator.h"
-#include "op/values.h"
 
 #define BLOCK 256
 

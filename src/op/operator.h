@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels/resample.h"
 #include "leat/leat.h"
 #include "op/args.h"
 
@@ -61,8 +62,6 @@ static inline void leat_type_resize(struct leat_type *t, int64_t height, int64_t
     t->shape[t->layout == LEAT_LAYOUT_CHW ? 1 : 0] = height;
     t->shape[t->layout == LEAT_LAYOUT_CHW ? 2 : 1] = width;
 }
-
-enum leat_filter { LEAT_FILTER_ANTIALIAS = 0, LEAT_FILTER_BILINEAR, LEAT_FILTER_NEAREST };
 
 /* What pixels outside an image are: a constant, the nearest pixel of the edge, or the image mirrored at its edge,
  * without (REFLECT) or with (SYMMETRIC) the edge's pixel twice; as often as needed. */

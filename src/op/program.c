@@ -9,10 +9,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "format/source.h"
-#include "jpeg/fast.h"
+#include "codec/jpeg/fast.h"
+#include "kernels/values.h"
 #include "op/program_internal.h"
-#include "op/values.h"
 
 /* The decoder's part of a stage's time is measured on every 16th photo: reading the clock for each row of each photo
  * would cost as much as normalising it. */
@@ -307,7 +306,7 @@ static int run_native(const struct leat_compiled *c, struct leat_scratch *scratc
 static int apply_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row,
                         void *dst, struct leat_error *error)
 {
-    if (row->form != LEAT_FORM_FAST || c->parts[0].face.decodes)
+    if (row->info.form != LEAT_FORM_FAST || c->parts[0].face.decodes)
         return run_native(c, scratch, row, dst, error);
     struct leat_row restored = *row;
     uint8_t *bytes;
@@ -347,7 +346,7 @@ size_t leat_program_apply(const struct leat_program *program, size_t output, str
     }
     int64_t begin = leat_clock_ns();
     if (c->path == LEAT_PATH_COPY)
-        program->kernels->gather(rows, n, row_bytes, dst);
+        program->kernels->gather(&rows->data, sizeof *rows, n, row_bytes, dst);
     for (size_t i = 0; i < n && c->path != LEAT_PATH_COPY; i++) {
         prefetch_row(rows, i, n, c->in_bytes);
         if (c->path == LEAT_PATH_CONVERT)
@@ -371,11 +370,12 @@ static int apply_restored(const struct leat_row *row, void *dst, struct leat_err
 {
     uint8_t *bytes;
     size_t length;
+    uint64_t said = leat_value_bytes(&row->info, row->length);
     int rc = restore(row, &bytes, &length, error);
-    if (!rc && length != row->value_bytes)
+    if (!rc && length != said)
         rc = leat_fail(error, LEAT_E_DECODE,
                        "The photo had %zu bytes and not the %llu that its index says: pack the file again.", length,
-                       (unsigned long long)row->value_bytes);
+                       (unsigned long long)said);
     else if (!rc)
         memcpy(dst, bytes, length);
     leat_free(bytes);
@@ -394,7 +394,7 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
     int64_t begin = leat_clock_ns();
     uint64_t n = row->length / leat_dtype_size(c->in.dtype);
     int rc = LEAT_OK;
-    if (row->form == LEAT_FORM_FAST)
+    if (row->info.form == LEAT_FORM_FAST)
         rc = apply_restored(row, dst, error);
     else if (c->path == LEAT_PATH_COPY)
         memcpy(dst, row->length ? row->data : dst, row->length);

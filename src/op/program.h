@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "codec/codec.h"
 #include "leat/leat.h"
 
 struct leat_program; /* immutable after compile; any thread */
@@ -54,27 +55,18 @@ uint64_t leat_program_hash(const struct leat_program *program);
 
 /* One row to make. */
 struct leat_row {
-    const void *data;       /* the stored value */
-    uint64_t length;        /* its bytes */
-    uint64_t key;           /* the row's random key (plan/plan.h) */
-    int64_t sample;         /* sample id, for functions of the user's */
-    uint32_t width, height; /* of an encoded image, if known, else 0 */
-    uint8_t image_kind;     /* enum leat_image_kind, as known */
-    uint8_t form;           /* enum leat_image_form of an encoded image */
-    const uint8_t *rows;    /* its row index (jpeg/rows.h), or NULL */
-    uint32_t rows_length;
-    uint64_t value_bytes; /* of one in the fast form: its bytes as it came */
-    bool scan_to_end;     /* decode to the end even where the crop does not need it, to learn whether it is whole */
+    const void *data;            /* the stored value */
+    uint64_t length;             /* its bytes */
+    uint64_t key;                /* the row's random key (plan/plan.h) */
+    int64_t sample;              /* sample id, for functions of the user's */
+    struct leat_value_info info; /* of an encoded value; `rows` points to the row index or is NULL */
+    bool scan_to_end; /* decode to the end even where the crop does not need it, to learn whether it is whole */
 };
 
 /* Memory of one thread: about leat_program_scratch_bytes, more for large photos. */
 struct leat_scratch *leat_scratch_new(const struct leat_program *program);
 void leat_scratch_free(struct leat_scratch *scratch);
 uint64_t leat_program_scratch_bytes(const struct leat_program *program);
-/* Photos of more pixels than this, or with a longer side, are refused as broken. The side also bounds what one resize
- * may take: of a photo of 1 x 2^28 pixels the weights alone would be 2 GiB. */
-#define LEAT_MAX_PIXELS (UINT64_C(1) << 28)
-#define LEAT_MAX_SIDE 65535
 
 /* Makes rows [0, n) of a dense output: row i is written at dst + i * row_bytes, every byte of it. Returns how many were
  * made before the first failure (n if none failed); of a failure `error` says LEAT_E_DECODE, or LEAT_E_OPERATOR of a
@@ -83,7 +75,7 @@ uint64_t leat_program_scratch_bytes(const struct leat_program *program);
  * that; functions of the user's get a copy. */
 size_t leat_program_apply(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                           const struct leat_row *rows, size_t n, void *dst, struct leat_error *error);
-/* Ragged: how many bytes a value of `length` bytes (leat_extent_value_bytes) becomes, and the conversion itself. */
+/* Ragged: how many bytes a value of `length` bytes (leat_value_bytes) becomes, and the conversion itself. */
 uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t output, uint64_t length);
 int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                               const struct leat_row *row, void *dst, struct leat_error *error);
@@ -96,43 +88,8 @@ struct leat_step_time {
 };
 size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_time *times, size_t room);
 
-/* The row index (jpeg/rows.h) that the last row made with `scan_to_end` has left: NULL if it was no photo of the kind
- * that has one, or failed. Valid until the next row is made. */
+/* The row index (codec/jpeg/rows.h) that the last row made with `scan_to_end` has left: NULL if it was no photo of the
+ * kind that has one, or failed. Valid until the next row is made. */
 const uint8_t *leat_scratch_rows(const struct leat_scratch *scratch, size_t *length);
-
-/* ---- photos, for packing, opening and verifying (src/op/photo.c) ----------------------------- */
-
-struct leat_photo_info {
-    uint32_t width, height;
-    uint8_t channels;   /* of the stored image: 1, 2 (grey and alpha), 3 (palettes too) or 4 */
-    uint8_t image_kind; /* enum leat_image_kind of format/source.h */
-};
-/* Reads the header, of which the first bytes of the photo may be enough. LEAT_E_DECODE if the bytes are no JPEG, PNG or
- * WebP or the header is broken. Any thread. */
-int leat_photo_probe(const void *data, size_t length, struct leat_photo_info *info, struct leat_error *error);
-/* About the most memory that decoding a photo takes, from its header (and from width, height and form of the row; only
- * these and the bytes are looked at); up to LEAT_DECODE_BYTES of it are in leat_program_scratch_bytes, and what is
- * above is given back when the photo is done. 0 for bytes that are no photo. Any thread. */
-#define LEAT_DECODE_BYTES (UINT64_C(2) << 20)
-uint64_t leat_photo_decode_bytes(const struct leat_row *photo, bool exif);
-/* The same for a photo in the fast form that is delivered as it came; 0 for any other. */
-uint64_t leat_photo_restore_bytes(const struct leat_row *photo);
-/* Scans to the end (entropy decoding only, where the format allows). LEAT_E_DECODE with the decoder's words and, where
- * known, the byte offset, for anything a decoder would error or warn about. `checker` keeps what can be reused from
- * photo to photo; one thread at a time. */
-struct leat_photo_checker;
-struct leat_photo_checker *leat_photo_checker_new(void);
-void leat_photo_checker_free(struct leat_photo_checker *checker);
-int leat_photo_check(struct leat_photo_checker *checker, const void *data, size_t length, struct leat_error *error);
-/* The row index (jpeg/rows.h) that the last check has left, NULL if there is none. Valid until the next check. */
-const uint8_t *leat_photo_checker_rows(const struct leat_photo_checker *checker, size_t *length);
-/* The photo in another form; *out is ended with leat_free. It is read to its end: LEAT_E_DECODE if it is broken.
- * LEAT_E_UNSUPPORTED: it has no such form, and is to be kept as it came. */
-int leat_photo_pack(struct leat_photo_checker *checker, enum leat_photos form, const void *data, size_t length,
-                    uint8_t **out, size_t *out_length, struct leat_error *error);
-/* Decodes, resizes so that the longer side is `max_side` (antialiased bilinear), encodes as JPEG. *out is ended with
- * leat_free. LEAT_OK with *out NULL: the photo is small enough and stays as it is. */
-int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out,
-                      size_t *out_length, struct leat_error *error);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef LEAT_OP_PROGRAM_INTERNAL_H
 #define LEAT_OP_PROGRAM_INTERNAL_H
 
-#include "op/kernels.h"
+#include "kernels/kernels.h"
 #include "op/program.h"
 #include "op/stage.h"
 

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "op/values.h"
+#include "kernels/values.h"
 
 /* ---- views ---- */
 
@@ -219,8 +219,8 @@ static bool large(const struct leat_type *type)
 int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat_type *first, bool planar_at_end,
                         const struct leat_kernels *kernels, struct leat_stage **out, size_t *n_out)
 {
-    /* behind a filter at the end, one that delivers */
-    struct leat_stage *stages = leat_new_array(n + 1, sizeof *stages);
+    struct leat_stage *stages =
+        leat_new_array(n + 1, sizeof *stages); /* behind a filter at the end, one that delivers */
     size_t used = 0;
     *out = stages;
     *n_out = 0;

@@ -19,11 +19,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "op/decode.h"
-#include "op/kernels.h"
+#include "codec/photo/decode.h"
+#include "kernels/kernels.h"
+#include "kernels/resample.h"
 #include "op/operator.h"
 #include "op/program.h"
-#include "op/resample.h"
 
 /* One operator of the program, and its use in a chain. */
 struct leat_op {

@@ -418,9 +418,9 @@ static int open_photo(const struct leat_stage *stage, struct leat_work *work, co
 {
     const struct leat_decode_request request = {.data = row->data,
                                                 .length = row->length,
-                                                .form = row->form,
-                                                .rows = row->rows,
-                                                .rows_length = row->rows_length,
+                                                .form = row->info.form,
+                                                .rows = row->info.rows,
+                                                .rows_length = row->info.rows ? row->info.rows_length : 0,
                                                 .gray = stage->in.gray,
                                                 .exif = stage->in.exif,
                                                 .scan_to_end = row->scan_to_end};

@@ -1,12 +1,12 @@
 /*
- * leat_writer_open: the writer (src/store), which knows nothing of photos, given what the decoders (src/op) know.
+ * leat_writer_open: the writer (src/store), which knows nothing of photos, given what the decoders (src/codec) know.
  */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "op/program.h"
+#include "codec/photo/photo.h"
 #include "store/photo_hooks.h"
 
 static int probe(const void *data, size_t length, struct leat_photo_facts *facts, struct leat_error *error)

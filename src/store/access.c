@@ -288,14 +288,14 @@ static bool place(const struct leat_store_source *s, uint64_t g, const struct le
     *e = (struct leat_extent){.offset = s->groups[g].offset + r->offset,
                               .length = r->length,
                               .checksum = r->checksum,
-                              .width = r->width,
-                              .height = r->height,
-                              .channels = r->channels,
-                              .image_kind = r->image_kind,
-                              .health = r->health,
-                              .form = r->form,
-                              .original = r->form ? r->extra : 0,
-                              .rows_length = leat_store_rows_length(r)};
+                              .info = {.width = r->width,
+                                       .height = r->height,
+                                       .channels = r->channels,
+                                       .kind = r->image_kind,
+                                       .health = r->health,
+                                       .form = r->form,
+                                       .original = r->form ? r->extra : 0,
+                                       .rows_length = leat_store_rows_length(r)}};
     return true;
 }
 
@@ -394,9 +394,9 @@ int leat_store_extents(struct leat_source *source, size_t field, const uint64_t 
         extents[i].verify = s->recheck == LEAT_RECHECK_ALWAYS ||
                             (s->recheck == LEAT_RECHECK_FIRST && !(read && bit_get(read, samples[i])));
         if (fine && bit_get(fine, samples[i]))
-            extents[i].health = LEAT_HEALTH_GOOD;
+            extents[i].info.health = LEAT_HEALTH_GOOD;
         if (broken && bit_get(broken, samples[i]))
-            extents[i].health = LEAT_HEALTH_BROKEN;
+            extents[i].info.health = LEAT_HEALTH_BROKEN;
     }
     return LEAT_OK;
 }

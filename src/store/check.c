@@ -8,10 +8,10 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "format/raw_photo.h"
+#include "codec/jpeg/fast.h"
+#include "codec/jpeg/rows.h"
+#include "codec/photo/raw.h"
 #include "format/source.h"
-#include "jpeg/fast.h"
-#include "jpeg/rows.h"
 
 void leat_store_fault_add(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row,
                           uint64_t rows, uint64_t offset)

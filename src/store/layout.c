@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "format/raw_photo.h"
+#include "codec/photo/raw.h"
 #include "format/source.h"
 
 enum { NAME_ROOM = LEAT_STORE_HEADER_FIXED }; /* bytes of a field name with its NUL */

@@ -1,5 +1,5 @@
 /*
- * What the writer needs to know of photos, as a table: the store stands below the decoders (src/op) and may not call
+ * What the writer needs to know of photos, as a table: the store stands below the decoders (src/codec) and may not call
  * them. src/pack joins the two and opens writers for users.
  */
 #ifndef LEAT_STORE_PHOTO_HOOKS_H
@@ -21,8 +21,8 @@ struct leat_photo_hooks {
     int (*probe)(const void *data, size_t length, struct leat_photo_facts *facts, struct leat_error *error);
     void *(*checker_new)(void);
     void (*checker_free)(void *checker);
-    /* Scans to the end. LEAT_E_DECODE: broken. *rows (`rows` may be NULL) is the row index of a JPEG (jpeg/rows.h) that
-     * is to lie behind it, to be ended with leat_free, or NULL. */
+    /* Scans to the end. LEAT_E_DECODE: broken. *rows (`rows` may be NULL) is the row index of a JPEG
+     * (codec/jpeg/rows.h) that is to lie behind it, to be ended with leat_free, or NULL. */
     int (*check)(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length,
                  struct leat_error *error);
     /* Another form, fast or raw, of a photo that has it. *out is ended with leat_free. LEAT_E_UNSUPPORTED: the photo is

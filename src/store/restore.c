@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "codec/jpeg/fast.h"
 #include "io/guard.h"
-#include "jpeg/fast.h"
 
 /* For leat_guarded: the mapping may fault. */
 struct copy {

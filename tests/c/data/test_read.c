@@ -328,7 +328,7 @@ static void fetches_complete_later_and_are_checked_then(void **state)
     struct leat_extent extent;
     size_t failed;
     assert_ok(leat_dataset_extents(d, 0, &fetches[9].ref, 1, &extent, &failed, &error));
-    assert_int_equal(extent.health, LEAT_HEALTH_GOOD);
+    assert_int_equal(extent.info.health, LEAT_HEALTH_GOOD);
     leat_dataset_release(d);
     leat_faulty_stop();
 }

@@ -3,10 +3,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "../op/photos.h"
+#include "../codec/photo/photos.h"
+#include "codec/photo/photo.h"
 #include "engine/engine.h"
 #include "engine/loader.h"
-#include "op/program.h"
 #include "support.h"
 
 enum { N = 300, SMALL = 48 };
@@ -67,8 +67,8 @@ static void make_photos(const char *path, enum set set)
     const struct jpeg kinds[] = {photo(&plain, SMALL, SMALL, 90), photo(&plain, 1800, 1400, 97),
                                  photo(&progressive, 2500, 2000, 20)};
     assert_true(kinds[1].length > 2000000);
-    const struct leat_row large = {.data = kinds[2].bytes, .length = kinds[2].length};
-    assert_true(leat_photo_decode_bytes(&large, false) > 14000000);
+    const struct leat_value_info unknown = {0};
+    assert_true(leat_photo_decode_bytes(kinds[2].bytes, kinds[2].length, &unknown, false) > 14000000);
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
     struct leat_writer *writer;
     struct leat_error error;

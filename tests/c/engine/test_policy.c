@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "../codec/photo/photos.h"
 #include "../faulty.h"
-#include "../op/photos.h"
 #include "engine/engine.h"
 #include "engine/loader.h"
 #include "support.h"

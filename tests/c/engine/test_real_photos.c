@@ -120,8 +120,8 @@ static uint64_t indexes(struct leat_dataset *dataset, bool apart)
         size_t failed;
         leat_dataset_locate(dataset, &i, 1, &ref);
         assert_ok(leat_dataset_extents(dataset, 0, &ref, 1, &extent, &failed, &error));
-        assert_true(extent.rows_length <= extent.length / 100);
-        n += extent.rows_length && extent.rows_apart == apart;
+        assert_true(extent.info.rows_length <= extent.length / 100);
+        n += extent.info.rows_length && extent.info.rows_apart == apart;
     }
     return n;
 }
@@ -132,8 +132,8 @@ static void rows_of_a_folder_do_not_depend_on_what_it_remembers(void **state)
     test_data();
     char folder[128];
     snprintf(folder, sizeof folder, "%s", test_path("indexes"));
-    /* nothing is scanned, so nothing remembered */
-    struct leat_dataset *dataset = photos_with(LEAT_RECHECK_NEVER, NULL);
+    struct leat_dataset *dataset =
+        photos_with(LEAT_RECHECK_NEVER, NULL); /* nothing is scanned, so nothing remembered */
     uint64_t expected = hash_of(dataset), photos = leat_dataset_count(dataset);
     assert_int_equal(indexes(dataset, false), 0);
     leat_dataset_release(dataset);

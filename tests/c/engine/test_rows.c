@@ -6,12 +6,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "../codec/photo/photos.h"
 #include "../faulty.h"
-#include "../op/photos.h"
 #include "base/error.h"
+#include "codec/photo/decode.h"
 #include "data/internal.h"
 #include "engine/engine.h"
-#include "op/decode.h"
 #include "support.h"
 
 enum { PHOTOS = 30, BEHIND = 77 };
@@ -196,8 +196,8 @@ static int extents_with_rows(struct leat_source *source, size_t field, const uin
 {
     int rc = usual->extents(source, field, samples, n, extents, failed, error);
     for (size_t i = 0; !rc && i < n; i++) {
-        extents[i].rows = NULL;
-        extents[i].rows_length = behind;
+        extents[i].info.rows = NULL;
+        extents[i].info.rows_length = behind;
     }
     return rc;
 }
@@ -321,7 +321,7 @@ static void another_opening_finds_the_index_and_scans_nothing(void **state)
     size_t failed;
     leat_dataset_locate(dataset, (const uint64_t[]){5}, 1, &ref);
     assert_ok(leat_dataset_extents(dataset, 0, &ref, 1, &extent, &failed, &error));
-    assert_int_equal(extent.health, LEAT_HEALTH_GOOD);
+    assert_int_equal(extent.info.health, LEAT_HEALTH_GOOD);
     leat_dataset_release(dataset);
 }
 
@@ -347,7 +347,7 @@ static void a_photo_for_which_memory_was_out_is_neither_good_nor_broken(void **s
         size_t failed;
         leat_dataset_locate(dataset, &i, 1, &ref);
         assert_ok(leat_dataset_extents(dataset, 0, &ref, 1, &extent, &failed, &error));
-        assert_int_equal(extent.health, LEAT_HEALTH_UNCHECKED);
+        assert_int_equal(extent.info.health, LEAT_HEALTH_UNCHECKED);
     }
     leat_dataset_release(dataset);
 }

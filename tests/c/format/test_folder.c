@@ -277,9 +277,9 @@ static void marks_are_remembered_per_sample(void **state)
     for (uint64_t i = 0; i < 130; i++) {
         struct leat_extent extent;
         assert_ok(source->v->extents(source, 0, &i, 1, &extent, &failed, &error));
-        assert_int_equal(extent.health, i == 64    ? LEAT_HEALTH_GOOD
-                                        : i == 129 ? LEAT_HEALTH_BROKEN
-                                                   : LEAT_HEALTH_UNCHECKED);
+        assert_int_equal(extent.info.health, i == 64    ? LEAT_HEALTH_GOOD
+                                             : i == 129 ? LEAT_HEALTH_BROKEN
+                                                        : LEAT_HEALTH_UNCHECKED);
         assert_int_equal(extent.length, 1);
         assert_false(extent.verify);
     }

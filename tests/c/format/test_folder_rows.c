@@ -102,7 +102,7 @@ static struct leat_extent extent_of(struct leat_source *source, uint64_t sample)
     struct leat_extent extent;
     size_t failed;
     assert_ok(source->v->extents(source, 0, &sample, 1, &extent, &failed, &error));
-    assert_int_equal(extent.form, LEAT_FORM_ORIGINAL);
+    assert_int_equal(extent.info.form, LEAT_FORM_ORIGINAL);
     return extent;
 }
 
@@ -111,18 +111,18 @@ static bool has(struct leat_source *source, uint64_t sample)
 {
     uint8_t want[512], got[512];
     const struct leat_extent extent = extent_of(source, sample);
-    const uint8_t *rows = extent.rows;
-    if (!extent.rows_length)
+    const uint8_t *rows = extent.info.rows;
+    if (!extent.info.rows_length)
         return false;
     size_t n = make_rows(source, sample, want);
-    if (extent.rows_apart) {
+    if (extent.info.rows_apart) {
         assert_null(rows);
-        assert_true(extent.rows_length <= sizeof got);
-        if (!source->v->recall(source, 0, sample, got, extent.rows_length, NULL))
+        assert_true(extent.info.rows_length <= sizeof got);
+        if (!source->v->recall(source, 0, sample, got, extent.info.rows_length, NULL))
             return false;
         rows = got;
     }
-    assert_int_equal(extent.rows_length, n);
+    assert_int_equal(extent.info.rows_length, n);
     assert_memory_equal(rows, want, n);
     return true;
 }
@@ -211,9 +211,9 @@ static void an_index_that_was_kept_comes_with_the_extent(void **state)
     keep(source, 39);
     assert_int_equal(count(source), 2);
     assert_true(has(source, 3) && has(source, 39));
-    const uint8_t *first = extent_of(source, 3).rows;
+    const uint8_t *first = extent_of(source, 3).info.rows;
     keep(source, 3);
-    assert_ptr_equal(extent_of(source, 3).rows, first); /* whoever has it goes on reading it */
+    assert_ptr_equal(extent_of(source, 3).info.rows, first); /* whoever has it goes on reading it */
     leat_source_close(source);
     source = open_source(NULL);
     assert_int_equal(count(source), 0);
@@ -230,11 +230,11 @@ static void what_is_kept_in_memory_is_bounded(void **state)
     struct leat_source *source = open_source(NULL);
     source->v->keep(source, 0, 0, "photo", 5, large, EACH + 1);
     source->v->keep(source, 0, 0, "photo", 5, large, 0);
-    assert_int_equal(extent_of(source, 0).rows_length, 0);
+    assert_int_equal(extent_of(source, 0).info.rows_length, 0);
     uint64_t kept = 0;
     for (uint64_t i = 0; i < PHOTOS; i++) {
         source->v->keep(source, 0, i, "photo", 5, large, EACH);
-        kept += extent_of(source, i).rows_length;
+        kept += extent_of(source, i).info.rows_length;
     }
     assert_true(kept <= LEAT_FOLDER_ROWS_BYTES && kept > LEAT_FOLDER_ROWS_BYTES - 2 * EACH);
     keep(source, PHOTOS - 1); /* what still has room is kept */
@@ -264,10 +264,10 @@ static void what_memory_has_no_room_for_is_read_from_the_file(void **state)
             usleep(again ? 0 : 110000); /* a list that is too long is not written twice in a tenth of a second */
             large[0] = (uint8_t)i;
             leat_folder_rows_keep(rows, i, "photo", 5, large, LEAT_ROWS_LONGEST);
-            leat_folder_rows_describe(rows, i, &extent);
-            assert_int_equal(extent.rows_length, LEAT_ROWS_LONGEST);
-            apart += extent.rows_apart;
-            if (extent.rows_apart) {
+            leat_folder_rows_describe(rows, i, &extent.info);
+            assert_int_equal(extent.info.rows_length, LEAT_ROWS_LONGEST);
+            apart += extent.info.rows_apart;
+            if (extent.info.rows_apart) {
                 uint8_t *read = malloc(LEAT_ROWS_LONGEST);
                 assert_non_null(read);
                 assert_true(leat_folder_rows_recall(rows, i, read, LEAT_ROWS_LONGEST, NULL));
@@ -322,8 +322,8 @@ static void a_folder_opened_again_finds_its_indexes(void **state)
     leat_source_close(source);
     source = open_source(indexes);
     assert_int_equal(count(source), 10);
-    assert_true(extent_of(source, 4).rows_apart);
-    assert_int_equal(extent_of(source, 4).health, LEAT_HEALTH_UNCHECKED); /* in this process */
+    assert_true(extent_of(source, 4).info.rows_apart);
+    assert_int_equal(extent_of(source, 4).info.health, LEAT_HEALTH_UNCHECKED); /* in this process */
     keep_all(source);
     assert_int_equal(count(source), PHOTOS);
     leat_source_close(source);
@@ -509,8 +509,8 @@ static bool is_good(struct leat_source *source, uint64_t sample, const char *pho
     uint8_t rows[512];
     const struct leat_extent extent = extent_of(source, sample);
     uint64_t checksum = leat_hash64(photo, strlen(photo));
-    return extent.remembered &&
-           source->v->recall(source, 0, sample, rows, extent.rows_apart ? extent.rows_length : 0, &checksum);
+    return extent.info.remembered &&
+           source->v->recall(source, 0, sample, rows, extent.info.rows_apart ? extent.info.rows_length : 0, &checksum);
 }
 
 static void the_bytes_with_which_a_photo_was_good_are_remembered(void **state)
@@ -552,7 +552,7 @@ static void a_photo_without_an_index_is_remembered_by_its_checksum(void **state)
     leat_source_close(source);
     source = open_source(indexes);
     for (uint64_t i = 0; i < source->count; i++) {
-        assert_int_equal(extent_of(source, i).rows_length, 0);
+        assert_int_equal(extent_of(source, i).info.rows_length, 0);
         assert_true(is_good(source, i, "photo"));
     }
     assert_false(is_good(source, 2, "PHOTO"));

@@ -2,8 +2,8 @@
  * size. */
 #include "program_helpers.h"
 
-#include "op/kernels.h"
-#include "op/values.h"
+#include "kernels/kernels.h"
+#include "kernels/values.h"
 
 static const struct leat_kernels *others[2];
 static size_t n_others;
@@ -193,7 +193,7 @@ static void gathering_copies_rows_of_every_length(void **state)
             rows[i] = (struct leat_row){.data = all + (i * 37 % 100) * bytes};
         for (size_t k = 0; k <= n_others; k++) {
             memset(got, 0, bytes * 100);
-            (k ? others[k - 1] : &leat_kernels_portable)->gather(rows, 100, bytes, got);
+            (k ? others[k - 1] : &leat_kernels_portable)->gather(&rows->data, sizeof *rows, 100, bytes, got);
             for (size_t i = 0; i < 100; i++)
                 assert_memory_equal(got + i * bytes, all + (i * 37 % 100) * bytes, bytes);
         }

@@ -9,7 +9,7 @@
 #include <webp/encode.h>
 
 #include "base/alloc.h"
-#include "format/source.h"
+#include "codec/photo/photo.h"
 #include "op/elementary.h"
 
 struct photo {
@@ -340,16 +340,17 @@ static void a_fast_photo_that_is_not_what_its_index_says_is_not_delivered(void *
     struct leat_program *program;
     assert_ok(leat_program_compile(&field, 1, NULL, &program, &error));
     struct leat_scratch *scratch = leat_scratch_new(program);
-    struct leat_row row = {.data = fast, .length = n, .form = LEAT_FORM_FAST, .value_bytes = jpeg.length};
+    struct leat_row row = {
+        .data = fast, .length = n, .info = {.form = LEAT_FORM_FAST, .original = (uint32_t)jpeg.length}};
     uint8_t *out = malloc(jpeg.length); /* no byte more, for AddressSanitizer */
     assert_ok(leat_program_apply_ragged(program, 0, scratch, &row, out, &error));
     assert_memory_equal(out, jpeg.data, jpeg.length);
     uint8_t *small = calloc(1, jpeg.length), *zeros = calloc(1, jpeg.length);
-    row.value_bytes = jpeg.length - 1;
+    row.info.original = (uint32_t)jpeg.length - 1;
     assert_int_equal(leat_program_apply_ragged(program, 0, scratch, &row, small, &error), LEAT_E_DECODE);
     assert_non_null(strstr(error.message, "that its index says"));
     assert_memory_equal(small, zeros, jpeg.length);
-    row.value_bytes = jpeg.length;
+    row.info.original = (uint32_t)jpeg.length;
     row.length--; /* its parts no longer add up: the fault of the sample, so that on_error applies */
     assert_int_equal(leat_program_apply_ragged(program, 0, scratch, &row, small, &error), LEAT_E_DECODE);
     free(out);

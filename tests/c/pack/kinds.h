@@ -2,8 +2,8 @@
 #ifndef LEAT_TESTS_PACK_KINDS_H
 #define LEAT_TESTS_PACK_KINDS_H
 
+#include "../codec/photo/photos.h"
 #include "../files.h"
-#include "../op/photos.h"
 
 #include <spng.h>
 #include <stdatomic.h>

@@ -6,10 +6,10 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "format/raw_photo.h"
-#include "jpeg/rows.h"
-#include "op/decode.h"
-#include "op/program.h"
+#include "codec/jpeg/rows.h"
+#include "codec/photo/decode.h"
+#include "codec/photo/photo.h"
+#include "codec/photo/raw.h"
 #include "store/part.h"
 
 static void assert_same_bytes(const char *a, const char *b)
@@ -36,16 +36,16 @@ static void each_form_has_the_same_verdicts_facts_and_fingerprint(void **state)
         assert_ok(leat_source_open(path, NULL, &s, &error));
         for (unsigned i = 0; i < KINDS; i++) {
             const struct leat_extent e = extent_of(s, i);
-            assert_int_equal(e.health, is_good(i) ? LEAT_HEALTH_GOOD : LEAT_HEALTH_BROKEN);
+            assert_int_equal(e.info.health, is_good(i) ? LEAT_HEALTH_GOOD : LEAT_HEALTH_BROKEN);
             bool has_form = is_good(i) && (photos == LEAT_PHOTOS_RAW || is_jpeg(i));
-            assert_int_equal(e.form, has_form ? photos : LEAT_PHOTOS_ORIGINAL);
-            assert_int_equal(e.form ? e.original : e.length, files[i].length);
+            assert_int_equal(e.info.form, has_form ? photos : LEAT_PHOTOS_ORIGINAL);
+            assert_int_equal(e.info.form ? e.info.original : e.length, files[i].length);
             if (!photos)
                 first[i] = e;
-            assert_int_equal(e.width, first[i].width);
-            assert_int_equal(e.height, first[i].height);
-            assert_int_equal(e.channels, first[i].channels);
-            assert_int_equal(e.image_kind, first[i].image_kind);
+            assert_int_equal(e.info.width, first[i].info.width);
+            assert_int_equal(e.info.height, first[i].info.height);
+            assert_int_equal(e.info.channels, first[i].info.channels);
+            assert_int_equal(e.info.kind, first[i].info.kind);
         }
         if (!photos)
             memcpy(fingerprint, s->fingerprint, sizeof fingerprint);
@@ -66,13 +66,13 @@ static void a_photo_of_the_common_kind_gets_a_row_index_of_at_most_a_hundredth(v
         const struct leat_extent e = extent_of(s, i);
         const bool common = i == BASELINE || i == RESTARTS || i == GRAY || i == TURNED || i == TRAILED;
         if (common || !is_jpeg(i) || i == PROGRESSIVE || i == ARITHMETIC)
-            assert_int_equal(e.rows_length > 0, common);
-        assert_true(e.rows_length <= e.length / 100);
+            assert_int_equal(e.info.rows_length > 0, common);
+        assert_true(e.info.rows_length <= e.length / 100);
         struct leat_io_file *file;
-        uint8_t *rows = malloc(e.rows_length + 1);
+        uint8_t *rows = malloc(e.info.rows_length + 1);
         assert_ok(s->v->file(s, e.file, &file, &error));
-        assert_ok(leat_io_read(file, e.offset + e.length, e.rows_length, rows, &error));
-        assert_true(!common || leat_jpeg_rows_whole(rows, e.rows_length));
+        assert_ok(leat_io_read(file, e.offset + e.length, e.info.rows_length, rows, &error));
+        assert_true(!common || leat_jpeg_rows_whole(rows, e.info.rows_length));
         leat_io_release(file);
         free(rows);
     }
@@ -81,7 +81,7 @@ static void a_photo_of_the_common_kind_gets_a_row_index_of_at_most_a_hundredth(v
     o.overwrite = true;
     pack(path, &o);
     assert_ok(leat_source_open(path, NULL, &s, &error));
-    assert_int_equal(extent_of(s, BASELINE).rows_length, 0);
+    assert_int_equal(extent_of(s, BASELINE).info.rows_length, 0);
     leat_source_close(s);
 }
 
@@ -167,9 +167,9 @@ static void without_a_check_what_is_packed_into_a_form_is_found_broken_too(void 
         assert_ok(leat_source_open(path, NULL, &s, &error));
         for (unsigned i = 0; i < KINDS; i++) {
             bool as_came = photos == LEAT_PHOTOS_FAST && (i == PNG || i == GRAY_PNG || i == WEBP);
-            assert_int_equal(extent_of(s, i).health, !is_good(i) ? LEAT_HEALTH_BROKEN
-                                                     : as_came   ? LEAT_HEALTH_UNCHECKED
-                                                                 : LEAT_HEALTH_GOOD);
+            assert_int_equal(extent_of(s, i).info.health, !is_good(i) ? LEAT_HEALTH_BROKEN
+                                                          : as_came   ? LEAT_HEALTH_UNCHECKED
+                                                                      : LEAT_HEALTH_GOOD);
         }
         leat_source_close(s);
     }
@@ -215,9 +215,9 @@ static void a_photo_is_made_smaller_before_it_gets_its_form(void **state)
         for (unsigned i = 0; i < CUT; i++) {
             const struct leat_extent e = extent_of(s, i);
             struct leat_value value;
-            assert_true(e.width <= 100 && e.height <= 100);
-            assert_int_equal(e.form, photos == LEAT_PHOTOS_RAW || is_jpeg(i) ? photos : LEAT_PHOTOS_ORIGINAL);
-            assert_int_equal(e.health, LEAT_HEALTH_GOOD);
+            assert_true(e.info.width <= 100 && e.info.height <= 100);
+            assert_int_equal(e.info.form, photos == LEAT_PHOTOS_RAW || is_jpeg(i) ? photos : LEAT_PHOTOS_ORIGINAL);
+            assert_int_equal(e.info.health, LEAT_HEALTH_GOOD);
             assert_ok(leat_dataset_read(d, i, 0, photos ? &value : &smaller[i], &error));
             if (photos == LEAT_PHOTOS_FAST) {
                 assert_int_equal(value.length, smaller[i].length);
@@ -226,7 +226,7 @@ static void a_photo_is_made_smaller_before_it_gets_its_form(void **state)
             if (photos)
                 leat_value_clear(&value);
         }
-        assert_true(photos || extent_of(s, BASELINE).rows_length > 0);
+        assert_true(photos || extent_of(s, BASELINE).info.rows_length > 0);
         leat_dataset_release(d);
         leat_source_close(s);
     }

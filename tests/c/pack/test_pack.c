@@ -1,6 +1,6 @@
 /* leat_writer_open with the photo functions of leat: what a folder holds, packed. */
+#include "../codec/photo/photos.h"
 #include "../files.h"
-#include "../op/photos.h"
 
 #include "format/source.h"
 
@@ -94,13 +94,13 @@ static void broken_photos_are_marked_and_named_and_the_rest_is_good(void **state
         struct leat_extent e;
         size_t failed;
         assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
-        assert_int_equal(e.health, broken[i] ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
+        assert_int_equal(e.info.health, broken[i] ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
         if (broken[i])
             continue;
-        assert_int_equal(e.width, i == 8 ? 900 : 60 + i);
-        assert_int_equal(e.height, 40);
-        assert_int_equal(e.channels, i == 7 ? 1 : 3);
-        assert_int_equal(e.image_kind, i == 5 ? LEAT_IMAGE_JPEG_PROGRESSIVE : LEAT_IMAGE_JPEG_BASELINE);
+        assert_int_equal(e.info.width, i == 8 ? 900 : 60 + i);
+        assert_int_equal(e.info.height, 40);
+        assert_int_equal(e.info.channels, i == 7 ? 1 : 3);
+        assert_int_equal(e.info.kind, i == 5 ? LEAT_IMAGE_JPEG_PROGRESSIVE : LEAT_IMAGE_JPEG_BASELINE);
     }
     leat_source_close(s);
     assert_ok(leat_verify(target, NULL, &error));
@@ -150,12 +150,12 @@ static void a_photo_above_max_side_is_stored_as_a_smaller_jpeg(void **state)
         struct leat_extent e;
         size_t failed;
         assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
-        assert_int_equal(e.health, broken[i] ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
-        assert_true(e.width <= 300);
+        assert_int_equal(e.info.health, broken[i] ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
+        assert_true(e.info.width <= 300);
         if (i == 8) {
             struct leat_io_file *file;
-            assert_int_equal(e.width, 300);
-            assert_int_equal(e.height, 13);
+            assert_int_equal(e.info.width, 300);
+            assert_int_equal(e.info.height, 13);
             assert_ok(s->v->file(s, e.file, &file, &error));
             uint8_t *bytes = malloc(e.length);
             assert_ok(leat_io_read(file, e.offset, e.length, bytes, &error));

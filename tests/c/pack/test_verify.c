@@ -2,7 +2,7 @@
 #include "kinds.h"
 
 #include "base/alloc.h"
-#include "op/program.h"
+#include "codec/photo/photo.h"
 #include "store/photo_hooks.h"
 
 /* As leat_writer_open has them, but for what becomes of fast photos on their way into the file. */

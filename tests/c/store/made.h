@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
-#include "format/raw_photo.h"
+#include "codec/photo/raw.h"
 #include "format/source.h"
 #include "store/photo_hooks.h"
 

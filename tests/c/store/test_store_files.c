@@ -67,18 +67,18 @@ static void what_is_known_of_a_photo_stands_beside_it(void **state)
         struct leat_extent e;
         const void *rows[5];
         assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
-        assert_int_equal(e.width, i + 1);
-        assert_int_equal(e.height, i + 1);
-        assert_int_equal(e.channels, 3);
-        assert_int_equal(e.image_kind, LEAT_IMAGE_PNG);
-        assert_int_equal(e.health, i % 11 == 5 ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
+        assert_int_equal(e.info.width, i + 1);
+        assert_int_equal(e.info.height, i + 1);
+        assert_int_equal(e.info.channels, 3);
+        assert_int_equal(e.info.kind, LEAT_IMAGE_PNG);
+        assert_int_equal(e.info.health, i % 11 == 5 ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
         for (size_t d = 0; d < 5; d++)
             assert_ok(s->v->rows(s, MADE_FIELDS + d, &i, 1, NULL, &rows[d], &failed, &error));
-        assert_int_equal(leat_get_u32(rows[0]), e.width);
-        assert_int_equal(leat_get_u32(rows[1]), e.height);
-        assert_int_equal(*(const uint8_t *)rows[2], e.channels);
-        assert_int_equal(*(const uint8_t *)rows[3], e.image_kind);
-        assert_int_equal(*(const uint8_t *)rows[4], e.health);
+        assert_int_equal(leat_get_u32(rows[0]), e.info.width);
+        assert_int_equal(leat_get_u32(rows[1]), e.info.height);
+        assert_int_equal(*(const uint8_t *)rows[2], e.info.channels);
+        assert_int_equal(*(const uint8_t *)rows[3], e.info.kind);
+        assert_int_equal(*(const uint8_t *)rows[4], e.info.health);
     }
     assert_string_equal(s->fields[MADE_FIELDS].name, "image.width");
     assert_string_equal(s->fields[MADE_FIELDS + 4].name, "image.health");
@@ -357,18 +357,18 @@ static void unchecked_photos_say_so(void **state)
     assert_ok(made_file(in("a.leat"), 20, &o, &error));
     assert_ok(leat_source_open(in("a.leat"), NULL, &s, &error));
     assert_ok(s->v->extents(s, 0, &sample, 1, &e, &failed, &error));
-    assert_int_equal(e.health, LEAT_HEALTH_UNCHECKED);
-    assert_int_equal(e.width, 6);
+    assert_int_equal(e.info.health, LEAT_HEALTH_UNCHECKED);
+    assert_int_equal(e.info.width, 6);
     assert_true(e.verify);
     s->v->mark(s, 0, sample, true, LEAT_HEALTH_BROKEN); /* what a process learns, it remembers */
     sample = 6;
     s->v->mark(s, 0, sample, false, LEAT_HEALTH_GOOD);
     assert_ok(s->v->extents(s, 0, &sample, 1, &e, &failed, &error));
-    assert_int_equal(e.health, LEAT_HEALTH_GOOD);
+    assert_int_equal(e.info.health, LEAT_HEALTH_GOOD);
     assert_true(e.verify);
     sample = 5;
     assert_ok(s->v->extents(s, 0, &sample, 1, &e, &failed, &error));
-    assert_int_equal(e.health, LEAT_HEALTH_BROKEN);
+    assert_int_equal(e.info.health, LEAT_HEALTH_BROKEN);
     assert_false(e.verify);
     leat_source_close(s);
 }
@@ -391,8 +391,8 @@ static void large_photos_are_made_smaller_and_are_no_longer_files(void **state)
         uint64_t n;
         assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
         bool broken = i % 11 == 5, large = i + 1 > 15;
-        assert_int_equal(e.width, large && !broken ? 15 : i + 1);
-        assert_int_equal(e.health, broken ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
+        assert_int_equal(e.info.width, large && !broken ? 15 : i + 1);
+        assert_int_equal(e.info.health, broken ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
         assert_ok(made_read(s, 0, i, bytes, &n, &error));
         if (large && !broken) {
             assert_int_equal(n, 8);

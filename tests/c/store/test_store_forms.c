@@ -74,10 +74,10 @@ static void a_row_index_lies_behind_its_photo_which_is_as_it_came(void **state)
         assert_made(s, i, i);
         assert_int_equal(e.length, length);
         assert_int_equal(e.checksum, leat_hash64(toy, length));
-        assert_int_equal(e.form, LEAT_FORM_ORIGINAL);
-        assert_int_equal(e.rows_length, i % 11 == 5 || length % 3 == 0 ? 0 : ROWS_BYTES);
-        assert_null(e.rows);
-        for (unsigned b = 4; b < e.rows_length; b++)
+        assert_int_equal(e.info.form, LEAT_FORM_ORIGINAL);
+        assert_int_equal(e.info.rows_length, i % 11 == 5 || length % 3 == 0 ? 0 : ROWS_BYTES);
+        assert_null(e.info.rows);
+        for (unsigned b = 4; b < e.info.rows_length; b++)
             assert_int_equal(bytes[e.offset + e.length + b], length & 255);
     }
     assert_ok(verify(path, &error));
@@ -97,7 +97,7 @@ static void a_damaged_row_index_is_found_and_harms_no_value(void **state)
     size_t n;
     uint8_t *bytes = made_bytes(path, &n);
     uint64_t sample = 0;
-    while (!image_of(s, sample).rows_length)
+    while (!image_of(s, sample).info.rows_length)
         sample++;
     const struct leat_extent e = image_of(s, sample);
     leat_source_close(s);
@@ -125,20 +125,21 @@ static void a_photo_in_another_form_keeps_what_is_known_of_the_one_that_came(voi
     for (uint64_t i = 0; i < SAMPLES; i++) {
         const uint64_t length = made_value(0, i, toy);
         const struct leat_extent a = image_of(came, i), b = image_of(s, i);
-        assert_int_equal(b.form, i % 11 == 5 || (i + 1) * (i + 1) > TOY_PIXELS ? LEAT_FORM_ORIGINAL : LEAT_FORM_RAW);
-        if (b.form) {
-            assert_int_equal(b.original, length);
+        assert_int_equal(b.info.form,
+                         i % 11 == 5 || (i + 1) * (i + 1) > TOY_PIXELS ? LEAT_FORM_ORIGINAL : LEAT_FORM_RAW);
+        if (b.info.form) {
+            assert_int_equal(b.info.original, length);
             assert_int_equal(b.length, (i + 1) * (i + 1) + LEAT_RAW_HEADER);
-            assert_int_equal(b.rows_length, 0);
+            assert_int_equal(b.info.rows_length, 0);
         } else {
             assert_int_equal(b.length, length);
-            assert_int_equal(b.rows_length, a.rows_length);
+            assert_int_equal(b.info.rows_length, a.info.rows_length);
         }
-        assert_int_equal(a.width, b.width);
-        assert_int_equal(a.height, b.height);
-        assert_int_equal(a.channels, b.channels);
-        assert_int_equal(a.image_kind, b.image_kind);
-        assert_int_equal(a.health, b.health);
+        assert_int_equal(a.info.width, b.info.width);
+        assert_int_equal(a.info.height, b.info.height);
+        assert_int_equal(a.info.channels, b.info.channels);
+        assert_int_equal(a.info.kind, b.info.kind);
+        assert_int_equal(a.info.health, b.info.health);
     }
     assert_memory_equal(s->fingerprint, came->fingerprint, sizeof s->fingerprint);
     assert_ok(verify(path, &error));
@@ -533,9 +534,9 @@ static void a_file_says_how_many_photos_it_has_in_each_form(void **state)
     uint64_t n[LEAT_IMAGE_FORMS] = {0}, bytes[LEAT_IMAGE_FORMS] = {0}, came[LEAT_IMAGE_FORMS] = {0};
     for (uint64_t i = 0; i < SAMPLES; i++) {
         const struct leat_extent e = image_of(s, i);
-        n[e.form]++;
-        bytes[e.form] += e.length + e.rows_length;
-        came[e.form] += e.form ? e.original : e.length;
+        n[e.info.form]++;
+        bytes[e.info.form] += e.length + e.info.rows_length;
+        came[e.info.form] += e.info.form ? e.info.original : e.length;
     }
     assert_ok(s->v->about(s, &about, &error));
     assert_memory_equal(about.photos, n, sizeof n);

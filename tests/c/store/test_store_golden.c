@@ -38,7 +38,7 @@ static void version_1_opens_and_holds_what_was_written(void **state)
     size_t failed;
     uint64_t broken = 5;
     assert_ok(s->v->extents(s, 0, &broken, 1, &e, &failed, &error));
-    assert_int_equal(e.health, LEAT_HEALTH_BROKEN);
+    assert_int_equal(e.info.health, LEAT_HEALTH_BROKEN);
     leat_source_close(s);
     assert_ok(leat_verify(LEAT_GOLDEN "/v1.leat", NULL, &error));
 }
@@ -61,8 +61,8 @@ static void photos_of_version_1_may_have_a_row_index(void **state)
     assert_ok(leat_source_open(LEAT_GOLDEN "/v1-rows.leat", NULL, &s, &error));
     for (uint64_t i = 0; i < SAMPLES; i++) {
         assert_made(s, i, i);
-        assert_true(image_of(s, i).rows_length == 0 || image_of(s, i).rows_length == ROWS_BYTES);
-        indexed += image_of(s, i).rows_length > 0;
+        assert_true(image_of(s, i).info.rows_length == 0 || image_of(s, i).info.rows_length == ROWS_BYTES);
+        indexed += image_of(s, i).info.rows_length > 0;
     }
     assert_true(indexed > 3);
     leat_source_close(s);

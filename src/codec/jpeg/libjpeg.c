@@ -1,0 +1,121 @@
+/*
+ * The callbacks that libjpeg wants. The one warning that is none: an unknown minor or major number of the JFIF
+ * revision, which has no influence on pixels.
+ */
+#include "codec/jpeg/libjpeg.h"
+
+#include <string.h>
+
+#include <jerror.h>
+
+#include "codec/jpeg/markers.h"
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static void jump(j_common_ptr cinfo)
+{
+    struct leat_jpeg_trouble *t = (struct leat_jpeg_trouble *)cinfo->err;
+    cinfo->err->format_message(cinfo, t->words);
+    longjmp(t->jump, 1);
+}
+
+static void emit(j_common_ptr cinfo, int level)
+{
+    if (level < 0 && cinfo->err->msg_code != JWRN_JFIF_MAJOR)
+        jump(cinfo);
+}
+
+static void no_output(j_common_ptr cinfo)
+{
+    (void)cinfo;
+}
+
+struct jpeg_error_mgr *leat_jpeg_trouble_begin(struct leat_jpeg_trouble *trouble)
+{
+    struct jpeg_error_mgr *errors = jpeg_std_error(&trouble->errors);
+    errors->error_exit = jump;
+    errors->emit_message = emit;
+    errors->output_message = no_output;
+    return errors;
+}
+
+bool leat_jpeg_trouble_is_memory(const struct leat_jpeg_trouble *trouble)
+{
+    return trouble->errors.msg_code == JERR_OUT_OF_MEMORY || trouble->errors.msg_code == JERR_NO_BACKING_STORE;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static void source_begin(j_decompress_ptr cinfo)
+{
+    (void)cinfo;
+}
+
+/* All bytes were there from the beginning: whoever asks for more has found the photo cut off. */
+static boolean source_fill(j_decompress_ptr cinfo)
+{
+    ERREXIT(cinfo, JERR_INPUT_EOF);
+    return FALSE;
+}
+
+static void source_skip(j_decompress_ptr cinfo, long bytes)
+{
+    if (bytes <= 0)
+        return;
+    if ((unsigned long)bytes > cinfo->src->bytes_in_buffer)
+        ERREXIT(cinfo, JERR_INPUT_EOF);
+    cinfo->src->next_input_byte += bytes;
+    cinfo->src->bytes_in_buffer -= (size_t)bytes;
+}
+
+static void watch_scans(j_common_ptr common)
+{
+    j_decompress_ptr cinfo = (j_decompress_ptr)common;
+    const uint64_t scans = (uint64_t)cinfo->input_scan_number;
+    if (scans <= 16)
+        return;
+    if (scans > LEAT_JPEG_MAX_SCANS || scans * cinfo->image_width * cinfo->image_height > LEAT_JPEG_MAX_SCAN_PIXELS) {
+        struct leat_jpeg_trouble *t = (struct leat_jpeg_trouble *)common->err;
+        snprintf(t->words, sizeof t->words, "more scans than any encoder writes (scan %d)", cinfo->input_scan_number);
+        longjmp(t->jump, 1);
+    }
+}
+
+void leat_jpeg_input_begin(struct leat_jpeg_input *input, j_decompress_ptr cinfo, const void *data, size_t length)
+{
+    input->progress = (struct jpeg_progress_mgr){.progress_monitor = watch_scans};
+    cinfo->progress = &input->progress;
+    input->source = (struct jpeg_source_mgr){
+        .next_input_byte = data,
+        .bytes_in_buffer = length,
+        .init_source = source_begin,
+        .fill_input_buffer = source_fill,
+        .skip_input_data = source_skip,
+        .resync_to_restart = jpeg_resync_to_restart,
+        .term_source = source_begin,
+    };
+    cinfo->src = &input->source;
+}
+
+/* ---- what a header says ---------------------------------------------------------------------- */
+
+bool leat_jpeg_promises_too_much(const struct jpeg_decompress_struct *cinfo, size_t length)
+{
+    if (cinfo->arith_code)
+        return false;
+    const jpeg_component_info *c = cinfo->comp_info;
+    uint64_t across =
+        ((uint64_t)cinfo->image_width * (unsigned)c->h_samp_factor) / ((unsigned)cinfo->max_h_samp_factor * 8u);
+    uint64_t down =
+        ((uint64_t)cinfo->image_height * (unsigned)c->v_samp_factor) / ((unsigned)cinfo->max_v_samp_factor * 8u);
+    return across * down / 8 > length;
+}
+
+bool leat_jpeg_is_finished(const struct jpeg_decompress_struct *cinfo)
+{
+    for (int i = 0; cinfo->coef_bits && i < cinfo->num_components; i++)
+        for (int k = 0; k < DCTSIZE2; k++)
+            if (cinfo->coef_bits[i][k])
+                return false;
+    return true;
+}

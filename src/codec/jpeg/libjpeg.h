@@ -1,0 +1,41 @@
+/*
+ * libjpeg-turbo as leat calls it, for decoding (codec/photo/decode_libjpeg.c) and for taking photos apart
+ * (transcode.c): the photo is all in memory, warnings are errors, errors jump, and the number of scans is bounded.
+ */
+#ifndef LEAT_CODEC_JPEG_LIBJPEG_H
+#define LEAT_CODEC_JPEG_LIBJPEG_H
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <jpeglib.h>
+
+struct leat_jpeg_trouble {
+    struct jpeg_error_mgr errors; /* first: libjpeg's pointer to it is cast back */
+    jmp_buf jump;                 /* where failures go: to be set before each run of calls */
+    char words[JMSG_LENGTH_MAX];  /* of the failure that jumped */
+};
+/* What the `err` of a (de)compressor is to be, before it is created. */
+struct jpeg_error_mgr *leat_jpeg_trouble_begin(struct leat_jpeg_trouble *trouble);
+bool leat_jpeg_trouble_is_memory(const struct leat_jpeg_trouble *trouble);
+
+struct leat_jpeg_input {
+    struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
+};
+/* Gives a decompressor that was just created `length` bytes, which must stay. Its `err` must be that of a
+ * leat_jpeg_trouble. */
+void leat_jpeg_input_begin(struct leat_jpeg_input *input, j_decompress_ptr cinfo, const void *data, size_t length);
+
+/* Of a photo whose header was read. Each block of a Huffman-coded component costs at least one bit, so a header that
+ * promises more than the bytes can hold is known to be cut off or false before memory is spent on it. */
+bool leat_jpeg_promises_too_much(const struct jpeg_decompress_struct *cinfo, size_t length);
+/* Whether all scans of a progressive photo are there, once they were read. Where some are not, libjpeg smooths blocks
+ * by their neighbours: the pixels depend on more than the coefficients, also on those of blocks that cropping has left
+ * out. */
+bool leat_jpeg_is_finished(const struct jpeg_decompress_struct *cinfo);
+
+#endif

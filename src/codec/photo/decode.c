@@ -1,0 +1,389 @@
+/*
+ * The photo decoder as the operators see it: which format, the EXIF orientation, grey. The formats themselves stand
+ * behind the table of decode_internal.h.
+ *
+ * An orientation is undone by decoding the box of the stored image that becomes the box asked for, into memory, and
+ * reading its rows from there in another direction:
+ *
+ *     stored            delivered, orientation 6 (turned clockwise)
+ *     a b c             d a        row i of the delivered box is column i of the stored one, bottom to top
+ *     d e f             e b
+ *                       f c
+ */
+#include "codec/photo/decode.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "codec/jpeg/fast.h"
+#include "codec/photo/decode_internal.h"
+#include "codec/photo/photo.h"
+#include "codec/photo/raw.h"
+
+/* Buffers above this are given back when the photo ends: one huge photo must not cost its memory for ever. */
+#define KEEP_BYTES LEAT_DECODE_BYTES
+
+struct slot {
+    const struct leat_decode_backend *backend;
+    struct leat_decode_codec *codec;
+};
+
+struct leat_decoder {
+    struct slot slots[4];
+    struct slot now;     /* of the open photo; backend NULL if none is open */
+    struct slot scanned; /* that has read the last photo to its end; backend NULL if none has */
+    struct leat_decode_request request;
+    uint32_t width, height; /* as stored */
+    unsigned orientation, denominator;
+    bool gray_rows, failed;
+
+    uint32_t box_w, box_h;            /* of the stored image */
+    uint32_t rows_given, rows_wanted; /* of the delivered box */
+    struct leat_decode_buffer turned; /* the box as stored */
+    struct leat_decode_buffer line;   /* one delivered row that had to be made */
+};
+
+/* ---- what is shared with the formats --------------------------------------------------------- */
+
+int leat_decode_reserve(struct leat_decode_buffer *buffer, uint64_t count, uint64_t each, struct leat_error *error)
+{
+    uint64_t bytes;
+    if (!leat_mul_u64(count, each, &bytes) || !leat_add_u64(bytes, LEAT_DECODE_PADDING, &bytes) || bytes > SIZE_MAX)
+        return leat_fail(error, LEAT_E_NOMEM, "memory for %llu rows of %llu bytes is more than can be addressed",
+                         (unsigned long long)count, (unsigned long long)each);
+    if (bytes <= buffer->bytes)
+        return LEAT_OK;
+    leat_decode_buffer_free(buffer);
+    buffer->p = leat_new_array(1, (size_t)bytes);
+    if (!buffer->p)
+        return leat_fail(error, LEAT_E_NOMEM, "%llu bytes of memory for a photo could not be had",
+                         (unsigned long long)bytes);
+    buffer->bytes = (size_t)bytes;
+    return LEAT_OK;
+}
+
+void leat_decode_buffer_free(struct leat_decode_buffer *buffer)
+{
+    leat_free(buffer->p);
+    buffer->p = NULL;
+    buffer->bytes = 0;
+}
+
+int leat_decode_fail(struct leat_error *error, const char *format, int64_t offset, size_t length, const char *words)
+{
+    const char *advice = "the photo is damaged: replace it, or leave it out";
+    if (offset < 0)
+        return leat_fail(error, LEAT_E_DECODE, "%s: %s; %s", format, words, advice);
+    leat_fail(error, LEAT_E_DECODE, "%s: %s, at about byte %lld of %zu; %s", format, words, (long long)offset, length,
+              advice);
+    leat_error_at_file(error, NULL, offset);
+    return LEAT_E_DECODE;
+}
+
+int leat_decode_check_size(const char *format, uint64_t width, uint64_t height, struct leat_error *error)
+{
+    uint64_t pixels;
+    if (!width || !height)
+        return leat_fail(error, LEAT_E_DECODE,
+                         "%s: the header says %llu x %llu pixels; the photo is damaged: replace it, or leave it out",
+                         format, (unsigned long long)width, (unsigned long long)height);
+    if (!leat_mul_u64(width, height, &pixels) || pixels > LEAT_MAX_PIXELS || width > LEAT_MAX_SIDE ||
+        height > LEAT_MAX_SIDE)
+        return leat_fail(
+            error, LEAT_E_DECODE,
+            "%s: %llu x %llu pixels; leat decodes at most %llu, and %d along a side: shrink the photo or cut it",
+            format, (unsigned long long)width, (unsigned long long)height, (unsigned long long)LEAT_MAX_PIXELS,
+            LEAT_MAX_SIDE);
+    return LEAT_OK;
+}
+
+/* ---- orientation ----------------------------------------------------------------------------- */
+
+static bool swaps_axes(unsigned orientation)
+{
+    return orientation >= 5;
+}
+
+/* Whether columns (rows) of the delivered image run against those of the stored image that they come from. */
+static bool against_x(unsigned orientation)
+{
+    return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+}
+
+static bool against_y(unsigned orientation)
+{
+    return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+}
+
+/* A mirrored row can be turned as it comes; all else needs the whole box first. */
+static bool needs_whole_box(unsigned orientation)
+{
+    return orientation > 2;
+}
+
+static void copy_pixels(uint8_t *dst, const uint8_t *src, ptrdiff_t step, uint32_t n, unsigned bytes)
+{
+    if (bytes == 1) {
+        for (uint32_t i = 0; i < n; i++, src += step)
+            dst[i] = *src;
+    } else {
+        for (uint32_t i = 0; i < n; i++, src += step)
+            memcpy(dst + 4 * (size_t)i, src, 4);
+    }
+}
+
+/* ---- grey ------------------------------------------------------------------------------------ */
+
+/* Pillow's: ITU-R 601-2 luma with 16 bits of fraction, rounded. */
+static void luma(uint8_t *dst, const uint8_t *rgbx, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++, rgbx += 4)
+        dst[i] = (uint8_t)((rgbx[0] * 19595u + rgbx[1] * 38470u + rgbx[2] * 7471u + 0x8000u) >> 16);
+}
+
+static unsigned pixel_bytes(const struct leat_decoder *d)
+{
+    return d->request.gray ? 1 : 4;
+}
+
+/* The next row of the stored box, with pixels as the caller wants them; `into` is where it may be made. */
+static int stored_row(struct leat_decoder *d, uint8_t *into, const uint8_t **row, struct leat_error *error)
+{
+    int rc = d->now.backend->row(d->now.codec, row, error);
+    if (rc || !d->request.gray || d->gray_rows)
+        return rc;
+    luma(into, *row, d->box_w);
+    *row = into;
+    return LEAT_OK;
+}
+
+/* ---- the life of a photo --------------------------------------------------------------------- */
+
+struct leat_decoder *leat_decoder_new(void)
+{
+    struct leat_decoder *d = leat_new(struct leat_decoder);
+    if (!d)
+        return NULL;
+    const struct leat_decode_backend *backends[] = {&leat_decode_jpeg, &leat_decode_png, &leat_decode_webp,
+                                                    &leat_decode_raw};
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+        d->slots[i].backend = backends[i];
+        d->slots[i].codec = backends[i]->create();
+        if (!d->slots[i].codec) {
+            leat_decoder_free(d);
+            return NULL;
+        }
+    }
+    return d;
+}
+
+void leat_decoder_free(struct leat_decoder *decoder)
+{
+    if (!decoder)
+        return;
+    if (decoder->now.backend)
+        decoder->now.backend->close(decoder->now.codec);
+    for (size_t i = 0; i < sizeof decoder->slots / sizeof *decoder->slots; i++)
+        if (decoder->slots[i].codec)
+            decoder->slots[i].backend->destroy(decoder->slots[i].codec);
+    leat_decode_buffer_free(&decoder->turned);
+    leat_decode_buffer_free(&decoder->line);
+    leat_free(decoder);
+}
+
+/* Who decodes a photo of this form, or NULL with an error. */
+static const struct leat_decode_backend *backend_of(const struct leat_decode_request *request, struct leat_error *error)
+{
+    if (request->form == LEAT_FORM_RAW)
+        return &leat_decode_raw;
+    if (request->form == LEAT_FORM_FAST)
+        return &leat_decode_jpeg;
+    return leat_decode_recognise(request->data, request->length, error);
+}
+
+unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length)
+{
+    struct leat_raw_photo raw;
+    struct leat_jpeg_original original;
+    if (form == LEAT_FORM_RAW)
+        return leat_raw_photo_get(data, length, &raw) ? raw.orientation : 1;
+    if (form == LEAT_FORM_FAST)
+        return leat_jpeg_fast_original(data, length, &original, NULL) ? 1 : original.orientation;
+    return leat_exif_orientation(data, length);
+}
+
+int leat_decoder_open(struct leat_decoder *d, const struct leat_decode_request *request, uint32_t *width,
+                      uint32_t *height, struct leat_error *error)
+{
+    const struct leat_decode_backend *backend = backend_of(request, error);
+    d->scanned.backend = NULL;
+    if (!backend)
+        return LEAT_E_DECODE;
+    struct slot slot = {backend, NULL};
+    for (size_t i = 0; i < sizeof d->slots / sizeof *d->slots; i++)
+        if (d->slots[i].backend == backend)
+            slot = d->slots[i];
+
+    d->request = *request;
+    d->failed = false;
+    d->rows_given = d->rows_wanted = 0;
+    d->gray_rows = false;
+    int rc = slot.backend->open(slot.codec, request, &d->width, &d->height, &d->gray_rows, error);
+    if (rc) {
+        slot.backend->close(slot.codec);
+        return rc;
+    }
+    d->now = slot;
+    d->orientation = request->exif ? leat_decode_orientation(request->form, request->data, request->length) : 1;
+    leat_decoder_scaled_size(d, 1, width, height);
+    return LEAT_OK;
+}
+
+/* The size as stored, at 1/denominator. */
+static void stored_size(const struct leat_decoder *d, unsigned denominator, uint32_t *width, uint32_t *height)
+{
+    *width = (d->width + denominator - 1) / denominator;
+    *height = (d->height + denominator - 1) / denominator;
+}
+
+unsigned leat_decoder_scaled_size(const struct leat_decoder *d, unsigned denominator, uint32_t *width, uint32_t *height)
+{
+    if (denominator > d->now.backend->max_denominator)
+        denominator = 1;
+    uint32_t w, h;
+    stored_size(d, denominator, &w, &h);
+    *width = swaps_axes(d->orientation) ? h : w;
+    *height = swaps_axes(d->orientation) ? w : h;
+    return denominator;
+}
+
+/* Where the box [at, at + length) of an axis of `size` lies when the axis runs the other way. */
+static uint32_t mirrored(bool against, uint32_t at, uint32_t length, uint32_t size)
+{
+    return against ? size - at - length : at;
+}
+
+static int begin(struct leat_decoder *d, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
+                 struct leat_error *error)
+{
+    uint32_t width, height, stored_w, stored_h;
+    if (denominator == 0 || denominator > d->now.backend->max_denominator || (denominator & (denominator - 1)) ||
+        d->rows_wanted)
+        return leat_fail(error, LEAT_E_INVALID, "a %s can not be begun at 1/%u now", d->now.backend->name, denominator);
+    leat_decoder_scaled_size(d, denominator, &width, &height);
+    if (!w || !h || x >= width || y >= height || w > width - x || h > height - y)
+        return leat_fail(error, LEAT_E_INVALID, "the box (%u, %u) + %u x %u does not lie in the image of %u x %u", x, y,
+                         w, h, width, height);
+    d->rows_wanted = h;
+
+    bool swap = swaps_axes(d->orientation);
+    stored_size(d, denominator, &stored_w, &stored_h);
+    d->box_w = swap ? h : w;
+    d->box_h = swap ? w : h;
+    uint32_t box_x = mirrored(against_x(d->orientation), swap ? y : x, d->box_w, stored_w);
+    uint32_t box_y = mirrored(against_y(d->orientation), swap ? x : y, d->box_h, stored_h);
+    int rc = LEAT_OK;
+    if (d->orientation > 1 || d->request.gray)
+        rc = leat_decode_reserve(&d->line, w > d->box_w ? w : d->box_w, 4, error);
+    if (!rc && needs_whole_box(d->orientation))
+        rc = leat_decode_reserve(&d->turned, d->box_h, (uint64_t)d->box_w * pixel_bytes(d), error);
+    if (!rc)
+        rc = d->now.backend->begin(d->now.codec, denominator, box_x, box_y, d->box_w, d->box_h, error);
+    if (rc || !needs_whole_box(d->orientation))
+        return rc;
+    size_t row_bytes = (size_t)d->box_w * pixel_bytes(d);
+    for (uint32_t i = 0; i < d->box_h; i++) {
+        const uint8_t *row;
+        rc = stored_row(d, d->line.p, &row, error);
+        if (rc)
+            return rc;
+        memcpy(d->turned.p + i * row_bytes, row, row_bytes);
+    }
+    return LEAT_OK;
+}
+
+int leat_decoder_begin(struct leat_decoder *d, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
+                       struct leat_error *error)
+{
+    int rc = begin(d, denominator, x, y, w, h, error);
+    if (rc)
+        d->failed = true;
+    return rc;
+}
+
+/* Row `i` of the delivered box out of the stored box in memory. */
+static const uint8_t *turned_row(struct leat_decoder *d, uint32_t i)
+{
+    size_t pixel = pixel_bytes(d), stride = d->box_w * pixel;
+    bool left = against_x(d->orientation), up = against_y(d->orientation);
+    if (swaps_axes(d->orientation)) {
+        size_t column = left ? d->box_w - 1 - i : i, first = up ? d->box_h - 1 : 0;
+        copy_pixels(d->line.p, d->turned.p + first * stride + column * pixel,
+                    up ? -(ptrdiff_t)stride : (ptrdiff_t)stride, d->box_h, (unsigned)pixel);
+        return d->line.p;
+    }
+    const uint8_t *row = d->turned.p + (up ? d->box_h - 1 - i : i) * stride;
+    if (!left)
+        return row;
+    copy_pixels(d->line.p, row + stride - pixel, -(ptrdiff_t)pixel, d->box_w, (unsigned)pixel);
+    return d->line.p;
+}
+
+int leat_decoder_row(struct leat_decoder *d, const uint8_t **row, struct leat_error *error)
+{
+    if (d->failed || d->rows_given >= d->rows_wanted) {
+        d->failed = true;
+        return leat_fail(error, LEAT_E_INVALID, "more rows were asked for than the box has, or after a failure");
+    }
+    uint32_t i = d->rows_given++;
+    if (needs_whole_box(d->orientation)) {
+        *row = turned_row(d, i);
+        return LEAT_OK;
+    }
+    int rc = stored_row(d, d->line.p, row, error);
+    if (rc) {
+        d->failed = true;
+        return rc;
+    }
+    if (d->orientation == 2) {
+        /* in place: the row is ours if it is grey made from colour, else the decoder's, which makes it anew each
+         * time */
+        unsigned pixel = pixel_bytes(d);
+        uint8_t *into = d->line.p;
+        if (*row == into) {
+            for (uint32_t a = 0, b = d->box_w - 1; a < b; a++, b--) {
+                uint8_t t = into[a];
+                into[a] = into[b];
+                into[b] = t;
+            }
+        } else {
+            copy_pixels(into, *row + (size_t)(d->box_w - 1) * pixel, -(ptrdiff_t)pixel, d->box_w, pixel);
+        }
+        *row = into;
+    }
+    return LEAT_OK;
+}
+
+int leat_decoder_end(struct leat_decoder *d, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    if (d->request.scan_to_end && !d->failed)
+        rc = d->now.backend->scan(d->now.codec, error);
+    d->now.backend->close(d->now.codec);
+    if (d->request.scan_to_end && !d->failed && !rc)
+        d->scanned = d->now;
+    d->now.backend = NULL;
+    if (d->turned.bytes > KEEP_BYTES)
+        leat_decode_buffer_free(&d->turned);
+    return rc;
+}
+
+const uint8_t *leat_decoder_rows(const struct leat_decoder *d, size_t *length)
+{
+    *length = 0;
+    if (!d->scanned.backend || !d->scanned.backend->rows)
+        return NULL;
+    const uint8_t *rows = d->scanned.backend->rows(d->scanned.codec, length);
+    return *length ? rows : NULL;
+}

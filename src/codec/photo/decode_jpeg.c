@@ -1,0 +1,208 @@
+/*
+ * JPEG: which decoder makes the pixels of a photo.
+ *
+ *     the decode-fast form           fast.h     -+
+ *     baseline, as it came           huffman.h  -+-> blocks of coefficients -> picture.h -> rows
+ *     all else, as it came           libjpeg-turbo (decode_libjpeg.c) ---------------------> rows
+ *
+ * libjpeg reads the header of whatever came as a JPEG: what it refuses is refused, in its words. Our entropy decoder
+ * takes only what is exactly as an encoder writes it; where it stops, libjpeg begins again at the row that was due, and
+ * either goes on or says what is broken. So a photo's rows, and whether it is broken, never depend on who decoded it.
+ *
+ * A photo that is to be scanned to its end is scanned before its first row: the scan leaves the row index, and the box
+ * is decoded by it.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "codec/codec.h"
+#include "codec/jpeg/fast.h"
+#include "codec/jpeg/huffman.h"
+#include "codec/jpeg/picture.h"
+#include "codec/photo/decode_internal.h"
+#include "codec/photo/decode_libjpeg.h"
+
+enum way { LIBJPEG = 0, HUFFMAN, FAST };
+
+struct leat_decode_codec {
+    struct leat_libjpeg libjpeg;
+    struct leat_jpeg_huffman *huffman; /* these three are made when a photo first needs them */
+    struct leat_jpeg_fast *fast;
+    struct leat_jpeg_picture *picture;
+
+    struct leat_decode_request request;
+    enum way way;
+    bool gray_rows, scanned;
+    struct leat_jpeg_frame header; /* of a photo as it came */
+    const struct leat_jpeg_frame *frame;
+    struct leat_jpeg_source *source;
+    uint32_t x, y, w, h, given; /* the box, and rows of it that were given */
+    unsigned denominator;
+
+    struct leat_jpeg_rows rows; /* what the scan found, and its packed form */
+    uint8_t *index;
+    size_t index_length;
+};
+
+static struct leat_decode_codec *create_codec(void)
+{
+    return leat_new(struct leat_decode_codec);
+}
+
+static void destroy_codec(struct leat_decode_codec *j)
+{
+    leat_libjpeg_destroy(&j->libjpeg);
+    leat_jpeg_huffman_free(j->huffman);
+    leat_jpeg_fast_free(j->fast);
+    leat_jpeg_picture_free(j->picture);
+    leat_jpeg_rows_destroy(&j->rows);
+    leat_free(j);
+}
+
+static int no_memory(struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_NOMEM, "memory to decode a photo could not be had");
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int open_fast(struct leat_decode_codec *j, uint32_t *width, uint32_t *height, struct leat_error *error)
+{
+    if (!j->fast && !(j->fast = leat_jpeg_fast_new(leat_cpu_isa())))
+        return no_memory(error);
+    j->way = FAST;
+    int rc = leat_jpeg_fast_open(j->fast, j->request.data, j->request.length, &j->frame, &j->source, error);
+    if (rc)
+        return rc;
+    *width = j->frame->width;
+    *height = j->frame->height;
+    j->gray_rows = j->request.gray && j->frame->n_components == 1;
+    return leat_decode_check_size("JPEG", *width, *height, error);
+}
+
+static int open_photo(struct leat_decode_codec *j, const struct leat_decode_request *request, uint32_t *width,
+                      uint32_t *height, bool *gray_rows, struct leat_error *error)
+{
+    j->request = *request;
+    j->way = LIBJPEG;
+    j->scanned = false;
+    j->given = 0;
+    j->index = NULL;
+    j->index_length = 0;
+    if (request->form == LEAT_FORM_FAST) {
+        int rc = open_fast(j, width, height, error);
+        *gray_rows = j->gray_rows;
+        return rc;
+    }
+    int rc = leat_libjpeg_open(&j->libjpeg, request, width, height, gray_rows, error);
+    j->gray_rows = *gray_rows;
+    if (rc || !leat_jpeg_frame_of(&j->libjpeg.cinfo, &j->header))
+        return rc;
+    if (!j->huffman && !(j->huffman = leat_jpeg_huffman_new()))
+        return no_memory(error);
+    if (leat_jpeg_huffman_knows(j->huffman, &j->libjpeg.cinfo, &j->header)) {
+        j->way = HUFFMAN;
+        j->frame = &j->header;
+    }
+    return LEAT_OK;
+}
+
+/* ---- scanning -------------------------------------------------------------------------------- */
+
+/* Whether the photo is whole, of those that our entropy decoder knows. False: libjpeg is to say. */
+static bool scan_to_index(struct leat_decode_codec *j)
+{
+    if (!leat_jpeg_huffman_scan(j->huffman, &j->rows)) {
+        j->way = LIBJPEG;
+        return false;
+    }
+    j->scanned = true;
+    if (leat_jpeg_rows_pack(&j->rows, &j->header, j->request.length, &j->index, &j->index_length))
+        j->index_length = 0; /* no memory for it: the photo can be decoded without */
+    return true;
+}
+
+static int scan_photo(struct leat_decode_codec *j, struct leat_error *error)
+{
+    if (j->way == FAST || j->scanned || (j->way == HUFFMAN && scan_to_index(j)))
+        return LEAT_OK; /* the fast form is under a checksum, and was made of a photo that was read to its end */
+    return leat_libjpeg_scan(&j->libjpeg, error);
+}
+
+static const uint8_t *index_of(const struct leat_decode_codec *j, size_t *length)
+{
+    *length = j->index_length;
+    return j->index_length ? j->index : NULL;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static int begin_libjpeg(struct leat_decode_codec *j, struct leat_error *error)
+{
+    j->way = LIBJPEG;
+    return leat_libjpeg_begin(&j->libjpeg, j->denominator, j->x, j->y + j->given, j->w, j->h - j->given, error);
+}
+
+static void begin_huffman(struct leat_decode_codec *j)
+{
+    const struct leat_decode_request *r = &j->request;
+    bool begun = j->index_length && leat_jpeg_huffman_begin(j->huffman, j->index, j->index_length, &j->source);
+    if (!begun)
+        begun = r->rows_length && leat_jpeg_huffman_begin(j->huffman, r->rows, r->rows_length, &j->source);
+    if (!begun)
+        leat_jpeg_huffman_begin(j->huffman, NULL, 0, &j->source);
+}
+
+static int begin_photo(struct leat_decode_codec *j, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
+                       uint32_t h, struct leat_error *error)
+{
+    j->denominator = denominator;
+    j->x = x;
+    j->y = y;
+    j->w = w;
+    j->h = h;
+    if (j->way == HUFFMAN && j->request.scan_to_end)
+        scan_to_index(j);
+    if (j->way == LIBJPEG)
+        return begin_libjpeg(j, error);
+    if (j->way == HUFFMAN)
+        begin_huffman(j);
+    if (!j->picture && !(j->picture = leat_jpeg_picture_new(leat_cpu_isa())))
+        return no_memory(error);
+    return leat_jpeg_picture_begin(j->picture, j->frame, j->source, denominator, j->gray_rows, x, y, w, h, error);
+}
+
+static int row_photo(struct leat_decode_codec *j, const uint8_t **row, struct leat_error *error)
+{
+    if (j->way != LIBJPEG) {
+        int rc = leat_jpeg_picture_row(j->picture, row, error);
+        if (rc == LEAT_E_DECODE && j->way == HUFFMAN) {
+            rc = begin_libjpeg(j, error);
+            return rc ? rc : leat_libjpeg_row(&j->libjpeg, row, error);
+        }
+        j->given++;
+        return rc;
+    }
+    return leat_libjpeg_row(&j->libjpeg, row, error);
+}
+
+static void close_photo(struct leat_decode_codec *j)
+{
+    if (j->picture)
+        leat_jpeg_picture_trim(j->picture);
+    leat_libjpeg_close(&j->libjpeg);
+}
+
+const struct leat_decode_backend leat_decode_jpeg = {
+    .name = "JPEG",
+    .max_denominator = 8,
+    .create = create_codec,
+    .destroy = destroy_codec,
+    .open = open_photo,
+    .begin = begin_photo,
+    .row = row_photo,
+    .scan = scan_photo,
+    .rows = index_of,
+    .close = close_photo,
+};

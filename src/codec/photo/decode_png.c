@@ -1,0 +1,237 @@
+/*
+ * PNG by libspng: row by row, so that memory is a few rows, except interlaced ones, whose rows come in seven passes and
+ * which are decoded in full. A chunk with a wrong checksum is an error, whatever the chunk.
+ *
+ * Samples of 16 bits are cut to their upper 8, as Pillow does for colour. (Of 16-bit grey Pillow makes an image of its
+ * own mode, whose conversion is another matter.) Gamma, ICC profiles and transparency are not applied.
+ */
+#include <string.h>
+
+#include <spng.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "codec/photo/decode_internal.h"
+
+/* What text, profiles and the like may take, one chunk and all together, after decompression. */
+#define MAX_ANCILLARY_BYTES ((size_t)32 << 20)
+/* Deflate never packs tighter: a header that promises more than this times the file is cut off or false. */
+#define MAX_DEFLATE_RATIO 1032
+
+struct leat_decode_codec {
+    spng_ctx *spng;
+    struct spng_ihdr header;
+    const uint8_t *data;
+    size_t length, position;
+    bool started, finished; /* decoding has begun; all rows have been read */
+
+    uint32_t x, y, w;                /* of the box; y counts on with each row */
+    uint64_t row_bytes;              /* of what spng writes */
+    struct leat_decode_buffer image; /* one row; of an interlaced image, all */
+};
+
+/* zlib, behind libspng, reports some refused allocations as a corrupt stream. A codec is used by one thread at a time,
+ * and libspng's functions have no argument that would say for whom they allocate. */
+static _Thread_local bool memory_was_out;
+
+static void *noted(void *p)
+{
+    if (!p)
+        memory_was_out = true;
+    return p;
+}
+
+static void *zeroed(size_t count, size_t bytes)
+{
+    return noted(leat_new_array(count, bytes));
+}
+
+static void *allocate(size_t bytes)
+{
+    return noted(leat_alloc(bytes));
+}
+
+static void *resize(void *p, size_t bytes)
+{
+    return noted(p ? leat_realloc_array(p, 1, bytes) : leat_alloc(bytes));
+}
+
+static int read_bytes(spng_ctx *spng, void *user, void *dst, size_t n)
+{
+    (void)spng;
+    struct leat_decode_codec *p = user;
+    if (n > p->length - p->position)
+        return SPNG_IO_EOF;
+    memcpy(dst, p->data + p->position, n);
+    p->position += n;
+    return 0;
+}
+
+static int failed(const struct leat_decode_codec *p, int code, struct leat_error *error)
+{
+    if (code == SPNG_EMEM || memory_was_out)
+        return leat_fail(error, LEAT_E_NOMEM, "PNG: memory to decode a photo of %u x %u could not be had",
+                         p->header.width, p->header.height);
+    return leat_decode_fail(error, "PNG", (int64_t)p->position, p->length,
+                            code == SPNG_IO_EOF ? "the file ends before the photo does" : spng_strerror(code));
+}
+
+static struct leat_decode_codec *png_create(void)
+{
+    return leat_new(struct leat_decode_codec);
+}
+
+static void png_close(struct leat_decode_codec *p)
+{
+    spng_ctx_free(p->spng);
+    p->spng = NULL;
+    if (p->header.interlace_method)
+        leat_decode_buffer_free(&p->image); /* a whole image is not kept */
+}
+
+static void png_destroy(struct leat_decode_codec *p)
+{
+    png_close(p);
+    leat_decode_buffer_free(&p->image);
+    leat_free(p);
+}
+
+static unsigned stored_channels(const struct spng_ihdr *header)
+{
+    static const uint8_t channels[] = {1, 0, 3, 1, 2, 0, 4};
+    return header->color_type <= 6 ? channels[header->color_type] : 0;
+}
+
+static int png_open(struct leat_decode_codec *p, const struct leat_decode_request *request, uint32_t *width,
+                    uint32_t *height, bool *gray_rows, struct leat_error *error)
+{
+    p->data = request->data;
+    p->length = request->length;
+    p->position = 0;
+    p->started = p->finished = memory_was_out = false;
+    memset(&p->header, 0, sizeof p->header);
+    struct spng_alloc alloc = {allocate, resize, zeroed, leat_free};
+    p->spng = spng_ctx_new2(&alloc, 0);
+    if (!p->spng)
+        return failed(p, SPNG_EMEM, error);
+    int code = spng_set_crc_action(p->spng, SPNG_CRC_ERROR, SPNG_CRC_ERROR);
+    if (!code)
+        code = spng_set_chunk_limits(p->spng, MAX_ANCILLARY_BYTES, MAX_ANCILLARY_BYTES);
+    if (!code)
+        code = spng_set_png_stream(p->spng, read_bytes, p);
+    if (!code)
+        code = spng_get_ihdr(p->spng, &p->header);
+    if (code)
+        return failed(p, code, error);
+    int rc = leat_decode_check_size("PNG", p->header.width, p->header.height, error);
+    if (rc)
+        return rc;
+    uint64_t bits = (uint64_t)p->header.width * p->header.height * stored_channels(&p->header) * p->header.bit_depth;
+    if (bits / 8 / MAX_DEFLATE_RATIO > p->length)
+        return leat_decode_fail(error, "PNG", (int64_t)p->length, p->length, "the file ends before the photo does");
+    *width = p->header.width;
+    *height = p->header.height;
+    *gray_rows = false;
+    return LEAT_OK;
+}
+
+/* Starts decoding to `format`; reads an interlaced image at once. */
+static int start(struct leat_decode_codec *p, int format, struct leat_error *error)
+{
+    bool whole = p->header.interlace_method != SPNG_INTERLACE_NONE;
+    p->row_bytes = (uint64_t)p->header.width * 8; /* no format takes more */
+    if (format == SPNG_FMT_RGBA8)
+        p->row_bytes = (uint64_t)p->header.width * 4;
+    int rc = leat_decode_reserve(&p->image, whole ? p->header.height : 1, p->row_bytes, error);
+    if (rc)
+        return rc;
+    p->started = true;
+    size_t bytes;
+    int code = spng_decoded_image_size(p->spng, format, &bytes);
+    if (!code)
+        code = whole ? spng_decode_image(p->spng, p->image.p, bytes, format, 0)
+                     : spng_decode_image(p->spng, NULL, 0, format, SPNG_DECODE_PROGRESSIVE);
+    if (!code && !whole)
+        p->row_bytes = bytes / p->header.height;
+    p->finished = whole;
+    return code ? failed(p, code, error) : LEAT_OK;
+}
+
+static int next_row(struct leat_decode_codec *p, struct leat_error *error)
+{
+    int code = spng_decode_row(p->spng, p->image.p, (size_t)p->row_bytes);
+    if (code == SPNG_EOI) {
+        p->finished = true;
+        code = 0;
+    }
+    return code ? failed(p, code, error) : LEAT_OK;
+}
+
+static int png_begin(struct leat_decode_codec *p, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
+                     struct leat_error *error)
+{
+    (void)denominator, (void)h;
+    int rc = start(p, SPNG_FMT_RGBA8, error);
+    p->x = x;
+    p->y = y;
+    p->w = w;
+    for (uint32_t i = 0; !rc && !p->finished && i < y; i++)
+        rc = next_row(p, error);
+    return rc;
+}
+
+static int png_row(struct leat_decode_codec *p, const uint8_t **row, struct leat_error *error)
+{
+    uint8_t *line = p->image.p;
+    if (p->header.interlace_method) {
+        line += p->y++ * p->row_bytes;
+    } else {
+        int rc = next_row(p, error);
+        if (rc)
+            return rc;
+    }
+    line += (size_t)p->x * 4;
+    for (size_t i = 0; i < p->w; i++)
+        line[4 * i + 3] = 255;
+    *row = line;
+    return LEAT_OK;
+}
+
+/* libspng stops after the name of the last chunk, IEND: its checksum, the last four bytes of the photo, is ours to
+ * read. */
+static int check_end(const struct leat_decode_codec *p, struct leat_error *error)
+{
+    static const uint8_t end[] = {'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};
+    size_t name = p->position;
+    while (name >= 4 && memcmp(p->data + name - 4, end, 4) && p->position - name < 4)
+        name--;
+    if (name < 4 || memcmp(p->data + name - 4, end, 4))
+        return leat_decode_fail(error, "PNG", (int64_t)p->position, p->length,
+                                "no last chunk (IEND) where one should be");
+    if (p->length - name < 4)
+        return failed(p, SPNG_IO_EOF, error);
+    return memcmp(p->data + name, end + 4, 4) ? failed(p, SPNG_ECHUNK_CRC, error) : LEAT_OK;
+}
+
+static int png_scan(struct leat_decode_codec *p, struct leat_error *error)
+{
+    int rc = p->started ? LEAT_OK : start(p, SPNG_FMT_PNG, error);
+    while (!rc && !p->finished)
+        rc = next_row(p, error);
+    if (rc)
+        return rc;
+    int code = spng_decode_chunks(p->spng); /* the rest, to IEND */
+    return code ? failed(p, code, error) : check_end(p, error);
+}
+
+const struct leat_decode_backend leat_decode_png = {
+    .name = "PNG",
+    .max_denominator = 1,
+    .create = png_create,
+    .destroy = png_destroy,
+    .open = png_open,
+    .begin = png_begin,
+    .row = png_row,
+    .scan = png_scan,
+    .close = png_close,
+};

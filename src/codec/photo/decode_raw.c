@@ -1,0 +1,107 @@
+/*
+ * Photos stored as pixels (codec/photo/raw.h): nothing is decoded, rows are only widened to what the operators take.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "codec/photo/decode_internal.h"
+#include "codec/photo/raw.h"
+
+struct leat_decode_codec {
+    struct leat_raw_photo photo;
+    bool gray_rows;
+    uint32_t x, y, w; /* of the box; y is the row that comes next */
+    struct leat_decode_buffer line;
+};
+
+static struct leat_decode_codec *raw_create(void)
+{
+    return leat_new(struct leat_decode_codec);
+}
+
+static void raw_destroy(struct leat_decode_codec *r)
+{
+    leat_decode_buffer_free(&r->line);
+    leat_free(r);
+}
+
+static int raw_open(struct leat_decode_codec *r, const struct leat_decode_request *request, uint32_t *width,
+                    uint32_t *height, bool *gray_rows, struct leat_error *error)
+{
+    if (!leat_raw_photo_get(request->data, request->length, &r->photo))
+        return leat_decode_fail(error, "pixels", -1, request->length,
+                                "the header makes no sense, or is not of so many bytes");
+    *width = r->photo.width;
+    *height = r->photo.height;
+    *gray_rows = r->gray_rows = request->gray && r->photo.channels == 1;
+    return leat_decode_check_size("pixels", *width, *height, error);
+}
+
+static int raw_begin(struct leat_decode_codec *r, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
+                     struct leat_error *error)
+{
+    (void)denominator;
+    (void)h;
+    r->x = x;
+    r->y = y;
+    r->w = w;
+    return leat_decode_reserve(&r->line, w, r->gray_rows ? 1 : 4, error);
+}
+
+/* Byte by byte: a compiler makes shuffles of it. */
+static void widen_rgb(uint8_t *restrict to, const uint8_t *restrict from, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        to[4 * (size_t)i] = from[3 * (size_t)i];
+        to[4 * (size_t)i + 1] = from[3 * (size_t)i + 1];
+        to[4 * (size_t)i + 2] = from[3 * (size_t)i + 2];
+        to[4 * (size_t)i + 3] = 255;
+    }
+}
+
+static void widen_gray(uint8_t *restrict to, const uint8_t *restrict from, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        to[4 * (size_t)i] = to[4 * (size_t)i + 1] = to[4 * (size_t)i + 2] = from[i];
+        to[4 * (size_t)i + 3] = 255;
+    }
+}
+
+/* Copied even where it is as it should be: LEAT_DECODE_PADDING bytes behind it must be readable. */
+static int raw_row(struct leat_decode_codec *r, const uint8_t **row, struct leat_error *error)
+{
+    (void)error;
+    const uint8_t *from = r->photo.pixels + ((size_t)r->y++ * r->photo.width + r->x) * r->photo.channels;
+    if (r->gray_rows)
+        memcpy(r->line.p, from, r->w);
+    else
+        (r->photo.channels == 1 ? widen_gray : widen_rgb)(r->line.p, from, r->w);
+    *row = r->line.p;
+    return LEAT_OK;
+}
+
+/* Any pixels are good ones: that they are those which were written is for the checksum to say. */
+static int raw_scan(struct leat_decode_codec *r, struct leat_error *error)
+{
+    (void)r;
+    (void)error;
+    return LEAT_OK;
+}
+
+static void raw_close(struct leat_decode_codec *r)
+{
+    (void)r;
+}
+
+const struct leat_decode_backend leat_decode_raw = {
+    .name = "photo stored as pixels",
+    .max_denominator = 1,
+    .create = raw_create,
+    .destroy = raw_destroy,
+    .open = raw_open,
+    .begin = raw_begin,
+    .row = raw_row,
+    .scan = raw_scan,
+    .close = raw_close,
+};

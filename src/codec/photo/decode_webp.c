@@ -1,0 +1,165 @@
+/*
+ * WebP by libwebp, lossy and lossless. libwebp writes a whole image, so what is asked for lies in memory before the
+ * first row: the box and a margin of an even number of pixels around it, because upsampling of lossy photos looks at
+ * neighbours and because their chroma lies on even positions. Transparency is dropped; animations are refused.
+ *
+ * With scan_to_end the whole image is decoded: libwebp stops reading at the bottom of a box.
+ */
+#include <string.h>
+
+#include <webp/decode.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "codec/photo/decode_internal.h"
+#include "codec/photo/photo.h"
+
+#define MARGIN 4u
+/* Above this the buffer is given back when the photo ends. */
+#define KEEP_BYTES LEAT_DECODE_BYTES
+
+struct leat_decode_codec {
+    const uint8_t *data;
+    size_t length;
+    uint32_t width, height;
+    bool scan_to_end, whole; /* the whole image was decoded without a failure */
+    uint32_t x, y, w;        /* of the box in `image`; y counts on with each row */
+    size_t stride;
+    struct leat_decode_buffer image;
+};
+
+static int failed(const struct leat_decode_codec *p, VP8StatusCode code, struct leat_error *error)
+{
+    const char *words = "the data are corrupt";
+    switch (code) {
+    case VP8_STATUS_OUT_OF_MEMORY:
+        return leat_fail(error, LEAT_E_NOMEM, "WebP: memory to decode a photo of %u x %u could not be had", p->width,
+                         p->height);
+    case VP8_STATUS_NOT_ENOUGH_DATA:
+    case VP8_STATUS_SUSPENDED:
+        return leat_decode_fail(error, "WebP", (int64_t)p->length, p->length, "the file ends before the photo does");
+    case VP8_STATUS_UNSUPPORTED_FEATURE:
+        words = "it uses a feature that libwebp does not know";
+        break;
+    default:
+        break;
+    }
+    return leat_decode_fail(error, "WebP", -1, p->length, words);
+}
+
+static struct leat_decode_codec *webp_create(void)
+{
+    return leat_new(struct leat_decode_codec);
+}
+
+static void webp_destroy(struct leat_decode_codec *p)
+{
+    leat_decode_buffer_free(&p->image);
+    leat_free(p);
+}
+
+static void webp_close(struct leat_decode_codec *p)
+{
+    if (p->image.bytes > KEEP_BYTES)
+        leat_decode_buffer_free(&p->image);
+}
+
+static int webp_open(struct leat_decode_codec *p, const struct leat_decode_request *request, uint32_t *width,
+                     uint32_t *height, bool *gray_rows, struct leat_error *error)
+{
+    p->data = request->data;
+    p->length = request->length;
+    p->scan_to_end = request->scan_to_end;
+    p->whole = false;
+    p->width = p->height = 0;
+    WebPBitstreamFeatures features;
+    VP8StatusCode code = WebPGetFeatures(p->data, p->length, &features);
+    if (code)
+        return failed(p, code, error);
+    if (features.has_animation)
+        return leat_fail(error, LEAT_E_DECODE,
+                         "WebP: an animation; leat reads single photos: take out a frame, or leave the file out");
+    int rc = leat_decode_check_size("WebP", (uint64_t)features.width, (uint64_t)features.height, error);
+    if (rc)
+        return rc;
+    p->width = *width = (uint32_t)features.width;
+    p->height = *height = (uint32_t)features.height;
+    *gray_rows = false;
+    return LEAT_OK;
+}
+
+/* The box with its margin, on even positions. */
+static void widen(uint32_t size, uint32_t *at, uint32_t *length)
+{
+    uint32_t first = *at > MARGIN ? (*at - MARGIN) & ~1u : 0;
+    uint32_t end = size - *at - *length > MARGIN ? *at + *length + MARGIN : size;
+    *at = first;
+    *length = end - first;
+}
+
+static int webp_begin(struct leat_decode_codec *p, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
+                      struct leat_error *error)
+{
+    (void)denominator;
+    uint32_t left = x, top = y, width = w, height = h;
+    widen(p->width, &left, &width);
+    widen(p->height, &top, &height);
+    if (p->scan_to_end) {
+        left = top = 0;
+        width = p->width;
+        height = p->height;
+    }
+    int rc = leat_decode_reserve(&p->image, height, (uint64_t)width * 4, error);
+    if (rc)
+        return rc;
+    p->stride = (size_t)width * 4;
+    p->x = x - left;
+    p->y = y - top;
+    p->w = w;
+
+    WebPDecoderConfig config;
+    if (!WebPInitDecoderConfig(&config))
+        return leat_fail(error, LEAT_E_UNSUPPORTED,
+                         "the libwebp at hand is not the one that leat was built for: install a matching one");
+    config.options.use_cropping = width != p->width || height != p->height;
+    config.options.crop_left = (int)left;
+    config.options.crop_top = (int)top;
+    config.options.crop_width = (int)width;
+    config.options.crop_height = (int)height;
+    config.output.colorspace = MODE_RGBA;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA.rgba = p->image.p;
+    config.output.u.RGBA.stride = (int)p->stride;
+    config.output.u.RGBA.size = p->stride * height;
+    VP8StatusCode code = WebPDecode(p->data, p->length, &config);
+    p->whole = !code && !config.options.use_cropping;
+    return code ? failed(p, code, error) : LEAT_OK;
+}
+
+static int webp_row(struct leat_decode_codec *p, const uint8_t **row, struct leat_error *error)
+{
+    (void)error;
+    uint8_t *line = p->image.p + p->y++ * p->stride + (size_t)p->x * 4;
+    for (size_t i = 0; i < p->w; i++)
+        line[4 * i + 3] = 255;
+    *row = line;
+    return LEAT_OK;
+}
+
+static int webp_scan(struct leat_decode_codec *p, struct leat_error *error)
+{
+    p->scan_to_end = true;
+    return p->whole ? LEAT_OK : webp_begin(p, 1, 0, 0, p->width, p->height, error);
+}
+
+const struct leat_decode_backend leat_decode_webp = {
+    .name = "WebP",
+    .max_denominator = 1,
+    .create = webp_create,
+    .destroy = webp_destroy,
+    .open = webp_open,
+    .begin = webp_begin,
+    .row = webp_row,
+    .scan = webp_scan,
+    .close = webp_close,
+};

@@ -1,0 +1,45 @@
+/*
+ * The weights of a resize along one axis, as Pillow computes them: for each output pixel a run of input pixels and
+ * weights of 22 fraction bits, from the same double arithmetic in the same order. A resized image is therefore equal to
+ * Pillow's, byte for byte. What the weights of one pixel add up to may differ from 1 by some units of 2^-22.
+ */
+#ifndef LEAT_KERNELS_RESAMPLE_H
+#define LEAT_KERNELS_RESAMPLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leat/leat.h"
+
+#define LEAT_WEIGHT_BITS 22
+
+enum leat_filter { LEAT_FILTER_ANTIALIAS = 0, LEAT_FILTER_BILINEAR, LEAT_FILTER_NEAREST };
+
+/* Taps are a multiple of 4: kernels take so many at a time. Weights beyond a pixel's run are 0; the pixels under them
+ * may lie after the input's end. */
+struct leat_axis {
+    uint32_t in, out;
+    unsigned taps;
+    uint32_t *first;  /* [out]: where the run of an output pixel begins; never decreases */
+    uint32_t *end;    /* [out]: after its last pixel of weight above 0, <= in */
+    int32_t *weights; /* [out][taps] */
+    double *work;     /* [taps], used while computing */
+    size_t room_out, room_weights, room_work;
+    /* For kernels that arrange pixels by precomputed indices; made by leat_kernels.prepare. */
+    void *plan;
+    size_t room_plan;
+    bool plan_is_lower; /* the plan is that of the next lower instruction set */
+};
+
+/* Reserves for all resizes to up to `out` pixels with at most `taps` taps each; later ones allocate nothing. */
+int leat_axis_reserve(struct leat_axis *axis, uint32_t out, unsigned taps);
+void leat_axis_destroy(struct leat_axis *axis);
+/* Taps that a resize from a length to another needs at most. */
+unsigned leat_axis_taps(double length, uint32_t out, enum leat_filter filter);
+
+/* Weights for bringing [begin, begin + length) of an input of `in` pixels to `out` pixels. NOMEM. */
+int leat_axis_compute(struct leat_axis *axis, uint32_t in, double begin, double length, uint32_t out,
+                      enum leat_filter filter);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * Numbers of one type into numbers of another, as torch's .to() does: integers wrap, floats are cut towards zero on
+ * their way to integers (out of range: as from INT64_MIN), halves are rounded to nearest even, to bool is "not zero".
+ */
+#ifndef LEAT_KERNELS_VALUES_H
+#define LEAT_KERNELS_VALUES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leat/leat.h"
+
+/* n values; the arrays need no alignment and do not overlap. Any thread; takes no lock, allocates nothing. */
+void leat_values_convert(enum leat_dtype from, enum leat_dtype to, const void *src, void *dst, size_t n);
+
+/* A matrix of rows x columns elements of `size` bytes (1, 2, 4 or 8), packed and aligned for that size, turned over:
+ * the pixels of an image as HWC into planes, and back. The arrays do not overlap. */
+void leat_values_transpose(size_t size, const void *src, void *dst, size_t rows, size_t columns);
+
+static inline bool leat_dtype_is_float(enum leat_dtype t)
+{
+    return t == LEAT_F16 || t == LEAT_BF16 || t == LEAT_F32 || t == LEAT_F64;
+}
+/* Bits of the value of an integer type (7 of int8); 0 for floats and bool. */
+unsigned leat_dtype_value_bits(enum leat_dtype t);
+/* The largest value of an integer type, 1 of bool. */
+double leat_dtype_largest(enum leat_dtype t);
+
+float leat_half_to_float(uint16_t half);
+uint16_t leat_float_to_half(float value);
+static inline float leat_bfloat_to_float(uint16_t b)
+{
+    union {
+        uint32_t u;
+        float f;
+    } x = {(uint32_t)b << 16};
+    return x.f;
+}
+static inline uint16_t leat_float_to_bfloat(float value)
+{
+    union {
+        float f;
+        uint32_t u;
+    } x = {value};
+    if ((x.u & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)((x.u >> 16) | 0x40); /* a NaN stays one */
+    return (uint16_t)((x.u + 0x7fff + ((x.u >> 16) & 1)) >> 16);
+}
+
+#endif
