@@ -15,8 +15,9 @@ from . import _leat, errors
 _leat.set_error_factory(errors.from_status)
 
 from . import ops, presets  # noqa: E402
-from .batch import Batch, RowError  # noqa: E402
-from .dataset import Dataset, concat, open  # noqa: A004, E402
+from .data.dataset import Dataset, concat, open  # noqa: A004, E402
+from .data.schema import Field, field  # noqa: E402
+from .data.writer import Writer  # noqa: E402
 from .errors import (  # noqa: E402
     BrokenSampleError,
     BudgetError,
@@ -42,24 +43,23 @@ from .errors import (  # noqa: E402
     UnsupportedError,
     WaitTimeoutError,
 )
-from .keyed import rng  # noqa: E402
-from .loader import Loader  # noqa: E402
-from .native import get_include  # noqa: E402
+from .functions.keyed import rng  # noqa: E402
+from .functions.native import get_include  # noqa: E402
+from .loading.batch import Batch, RowError  # noqa: E402
+from .loading.loader import Loader  # noqa: E402
+from .loading.ragged import Ragged  # noqa: E402
+from .loading.samplers import Blocks, Weighted  # noqa: E402
 from .ops import Out, program_from_json, program_to_json  # noqa: E402
-from .ragged import Ragged  # noqa: E402
-from .samplers import Blocks, Weighted  # noqa: E402
-from .schema import Field, field  # noqa: E402
-from .writer import Writer  # noqa: E402
 
 if TYPE_CHECKING:
-    from .dataloader import DataLoader
+    from .torch.dataloader import DataLoader
 
 __version__: str = _leat.version()
 
 
 def __getattr__(name: str) -> Any:
     if name == "DataLoader":  # it is a class of PyTorch's, which is imported only where it is used
-        from .dataloader import DataLoader
+        from .torch.dataloader import DataLoader
 
         return DataLoader
     raise AttributeError(f"module 'leat' has no attribute {name!r}")

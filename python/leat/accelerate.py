@@ -21,8 +21,8 @@ from typing import Any
 
 import torch.utils.data
 
-from .dataloader import DataLoader
-from .order import tensor_of, text_of
+from .torch.dataloader import DataLoader
+from .torch.order import tensor_of, text_of
 
 _OWN = ("seed", "reseed", "on_error", "sample_timeout_s", "return_ids")
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from . import native
-from .schema import Field, dtype_name, field
+from .data.schema import Field, dtype_name, field
+from .functions import native
 
 Chain = Sequence["Operator"]
 

@@ -1,6 +1,6 @@
 /*
- * Writers. leat/writer.py turns values into buffers; here they are handed to the library, whose threads take it from
- * there: a call may wait for room in their queue, so it runs without the GIL.
+ * Writers. leat/data/writer.py turns values into buffers; here they are handed to the library, whose threads take it
+ * from there: a call may wait for room in their queue, so it runs without the GIL.
  */
 #include "leat_py.h"
 

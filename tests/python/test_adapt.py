@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leat import cores
-from leat.adapt import PAUSE, Controller, Interval
+from leat.workers import cores
+from leat.workers.adapt import PAUSE, Controller, Interval
 
 TRACES = sorted((Path(__file__).resolve().parent / "traces").glob("*.txt"))
 
@@ -270,12 +270,12 @@ def elsewhere(code: str, **environment: str) -> str:
 
 
 def test_cores_are_counted_by_affinity() -> None:
-    code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from leat import cores; print(cores.share(), cores.budget())"
+    code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from leat.workers import cores; print(cores.share(), cores.budget())"
     assert elsewhere(code) == "1.0 1.0"
 
 
 def test_cores_are_divided_among_the_ranks_of_this_host() -> None:
-    code = "from leat import cores; print(cores.share(4))"
+    code = "from leat.workers import cores; print(cores.share(4))"
     assert float(elsewhere(code, LOCAL_WORLD_SIZE="4")) == cores.share() / 4
 
 

@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch")
 from dataloader_support import Deadly, Hanging  # noqa: E402
 
 import leat  # noqa: E402
-from leat import dataloader, pinning  # noqa: E402
-from leat.feed import Feed  # noqa: E402
+from leat.torch import dataloader, pinning  # noqa: E402
+from leat.workers.feed import Feed  # noqa: E402
 
 
 class Range:

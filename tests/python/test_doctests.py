@@ -13,7 +13,7 @@ import pytest
 
 import leat
 
-MODULES = sorted(m.name for m in pkgutil.iter_modules(leat.__path__, "leat.") if m.name != "leat._leat") + ["leat"]
+MODULES = sorted(m.name for m in pkgutil.walk_packages(leat.__path__, "leat.") if m.name != "leat._leat") + ["leat"]
 
 
 @pytest.mark.parametrize("name", MODULES)

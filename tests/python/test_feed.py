@@ -18,9 +18,9 @@ from torch.utils.data import default_collate, get_worker_info  # noqa: E402
 
 import leat  # noqa: E402
 from leat import _leat  # noqa: E402
-from leat.feed import Feed, NotYet, Planned  # noqa: E402
-from leat.pool import Pool  # noqa: E402
-from leat.workers import ROWS, WHOLE, Job  # noqa: E402
+from leat.workers.feed import Feed, NotYet, Planned  # noqa: E402
+from leat.workers.loop import ROWS, WHOLE, Job  # noqa: E402
+from leat.workers.pool import Pool  # noqa: E402
 
 
 class Rows:

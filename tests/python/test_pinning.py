@@ -7,10 +7,10 @@ torch = pytest.importorskip("torch")
 import numpy as np  # noqa: E402
 
 import leat  # noqa: E402
-from leat.feed import Feed, Planned  # noqa: E402
-from leat.pinning import Pinning  # noqa: E402
-from leat.pool import Pool  # noqa: E402
-from leat.workers import ROWS, Job  # noqa: E402
+from leat.torch.pinning import Pinning  # noqa: E402
+from leat.workers.feed import Feed, Planned  # noqa: E402
+from leat.workers.loop import ROWS, Job  # noqa: E402
+from leat.workers.pool import Pool  # noqa: E402
 
 
 class Numbers:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 from torch.utils.data import default_collate  # noqa: E402
 
-from leat import _leat, feed, transport  # noqa: E402
+from leat import _leat  # noqa: E402
+from leat.workers import feed, transport  # noqa: E402
 
 FROM_DLPACK = feed._from_dlpack()
 DTYPES = ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128", "bool"]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _leat
+from .. import _leat
 
 INT, FLOAT, BOOL, SCALAR, ARRAY, TENSOR, OBJECT = range(7)
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # numpy's kinds as DLPack's codes

@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import _leat, check, ranks
+from .. import _leat, check
+from ..data.dataset import Dataset, positions_array
+from ..ops import Outputs, compiled_program, described_program, has_functions
+from . import ranks
 from .batch import Batch, Form, framework_of
-from .dataset import Dataset, positions_array
-from .ops import Outputs, compiled_program, described_program, has_functions
 from .ranks import short_hash
 from .samplers import Blocks, Weighted, digest, load_list, save_list
 
@@ -129,7 +130,7 @@ class Loader:
         order, arrays = self._order(shuffle, sampler)
         compiler = None
         if outputs is not None and has_functions(outputs):
-            from .mapping import Compiler
+            from ..functions.mapping import Compiler
 
             if not in_order:
                 raise ValueError("in_order=False does not go with leat.ops.Map and MapBatch: their batches come in order")
@@ -172,7 +173,7 @@ class Loader:
         self._core = _leat.Loader.open(**options)
         self._stage = None
         if compiler is not None:
-            from .mapped import Stage
+            from ..functions.mapped import Stage
 
             assert outputs is not None
             workers = json.loads(self._core.stats())["threads"]

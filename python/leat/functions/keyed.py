@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.random
 
-from . import _leat
+from .. import _leat
 
 
 class _Local(threading.local):

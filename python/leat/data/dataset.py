@@ -13,9 +13,9 @@ from typing import Any, overload
 
 import numpy as np
 
-from . import _leat, check
+from .. import _leat, check
+from ..errors import ChangedError
 from . import schema as _schema
-from .errors import ChangedError
 from .schema import Field
 
 LABELS = {"auto": 0, "folders": 1, "none": 2}

@@ -7,6 +7,7 @@ import os
 import re
 from _ctypes import CFuncPtr
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 FORMS = ("structure", "flat")
@@ -24,9 +25,9 @@ def get_include() -> str:
     >>> os.path.exists(os.path.join(leat.get_include(), "leat", "leat.h"))
     True
     """
-    here = os.path.dirname(os.path.abspath(__file__))
-    installed = os.path.join(here, "include")
-    return installed if os.path.isdir(installed) else os.path.join(os.path.dirname(os.path.dirname(here)), "include")
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "include"
+    return str(installed if installed.is_dir() else package.parents[1] / "include")
 
 
 @dataclass(frozen=True)

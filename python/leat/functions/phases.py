@@ -4,7 +4,7 @@
     broken:     the policy: the batch's error; left out, closed up before a function sees the whole batch; or made again of the sample
                 that the engine takes for it, the row alone, or all phases where a function has seen the batch
 
-Everything here that changes a batch runs under the pool's lock. leat/mapped.py pulls and delivers.
+Everything here that changes a batch runs under the pool's lock. mapped.py pulls and delivers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from . import _leat, transport
-from .batch import Form
-from .errors import BrokenSampleError
+from .. import _leat
+from ..errors import BrokenSampleError
+from ..loading.batch import Form
+from ..loading.ragged import Ragged
+from ..workers import transport
+from ..workers.loop import ERROR, FAILED, PHASE, Job
+from ..workers.pool import Pool, threads_wanted
 from .mapping import Program, is_dense, row_bytes
 from .mapwork import GONE, RESULTS, Task, dense
-from .pool import Pool, threads_wanted
-from .ragged import Ragged
-from .workers import ERROR, FAILED, PHASE, Job
 
 WINDOW = 24
 _KILLS = 3

@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from . import _leat, keyed
-from .ops import Decode, Map, MapBatch, Operator, Out, Outputs, ToLayout, compiled_program, instance_names, named
-from .ragged import Ragged
-from .schema import ARRAY, KINDS, LAYOUT_NAMES, LAYOUTS, Field
+from .. import _leat
+from ..data.schema import ARRAY, KINDS, LAYOUT_NAMES, LAYOUTS, Field
+from ..loading.ragged import Ragged
+from ..ops import Decode, Map, MapBatch, Operator, Out, Outputs, ToLayout, compiled_program, instance_names, named
+from . import keyed
 
 
 class ResultError(TypeError):
@@ -257,7 +258,7 @@ def type_of(made: Any, wanted: Field | None = None) -> Field | None:
         return None
     if made.dtype == BFLOAT16:
         return Field("array", "bfloat16", made.shape)
-    from .schema import DTYPES
+    from ..data.schema import DTYPES
 
     return Field("array", made.dtype.name, made.shape) if made.dtype.name in DTYPES and made.dtype.isnative else None
 

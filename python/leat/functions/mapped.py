@@ -5,9 +5,9 @@
                               (a bounded number)        slots of shared memory
 
 The engine stays what decides: order, ranks, tail, window, errors of what it reads. Its memory is shared (region 1), so that workers
-read the rows of its batches where they lie, and write results straight into slots (leat/mapwork.py). Each phase of a batch is
-one entry of a board; when it is complete, the next one is published (leat/phases.py). Nothing here has a thread: whoever asks for the next batch
-pulls, publishes, takes messages and looks after the workers, as in leat/feed.py.
+read the rows of its batches where they lie, and write results straight into slots (mapwork.py). Each phase of a batch is
+one entry of a board; when it is complete, the next one is published (phases.py). Nothing here has a thread: whoever asks for the next batch
+pulls, publishes, takes messages and looks after the workers, as in workers/feed.py.
 
 What the loader says of its position is that of the last batch *delivered*: the engine's state is noted as each batch is pulled.
 Where an epoch has been pulled to its end, the next one is begun in the engine, so that workers need not wait for the consumer to ask
@@ -25,15 +25,16 @@ from typing import Any
 
 import numpy as np
 
-from . import _leat, transport
-from .batch import Batch, Form
-from .errors import ClosedError, ForkedError, HeldError
+from .. import _leat
+from ..errors import ClosedError, ForkedError, HeldError
+from ..loading.batch import Batch, Form
+from ..loading.ragged import Ragged
+from ..workers import transport
+from ..workers.loop import now
+from ..workers.pool import Pool
 from .mapping import Mapped, Program, is_dense, row_bytes, sides, stored_dtype
 from .mapwork import dense
 from .phases import WINDOW, Phases, Work, let_go
-from .pool import Pool
-from .ragged import Ragged
-from .workers import now
 
 _SLICE_MS = 50
 _SHORT_MS = 2  # while further batches may become ready in the engine
@@ -43,7 +44,7 @@ class Stage(Phases):
     """The second stage of one loader.
 
     Args:
-        core ... weight: as of :class:`leat.phases.Phases`.
+        core ... weight: as of :class:`leat.functions.phases.Phases`.
         report: a file to which rows that functions refused are appended, in the words of the engine's own report.
         epochs: how many will be asked for; None: it is not known. 0: the next epoch is not begun ahead.
     """
@@ -382,7 +383,7 @@ class Stage(Phases):
         values[".ids"] = small(np.array(work.ids, np.int64))
         values[".row_keys"] = small(np.array(work.keys, np.uint64))
         values[".valid"] = work.valid
-        from .batch import RowError
+        from ..loading.batch import RowError
 
         values[".errors"] = [RowError(*error) for error in sorted(work.errors)]
         values[".epoch"], values[".step"], values[".size"] = work.core.epoch(), work.core.step(), work.rows

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import check
+from .. import check
 
 
 class Blocks:

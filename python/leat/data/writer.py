@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import _leat
-from . import check as _check
+from .. import _leat
+from .. import check as _check
 from . import schema as _schema
 from .schema import Field
 

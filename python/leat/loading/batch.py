@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _leat
+from .. import _leat
+from ..data.schema import JSON, STR
 from .ragged import Ragged
-from .schema import JSON, STR
 
 
 class RowError(NamedTuple):

@@ -116,12 +116,12 @@ class Controller:
     """Says how many workers there should be.
 
     Args:
-        budget: cores that workers may use (`leat.cores.budget`); what is above is the training's.
+        budget: cores that workers may use (`cores.budget`); what is above is the training's.
         max_workers: processes, at most; more than the budget is of use where workers wait for storage.
         workers: to begin with.
 
     Example:
-        >>> from leat.adapt import Controller, Interval
+        >>> from leat.workers.adapt import Controller, Interval
         >>> controller = Controller(budget=7, max_workers=16)
         >>> starved = Interval(elapsed_s=1, waited_s=0.9, rows=10, workers=1, worker_cpu_s=1, process_cpu_s=0.1, idle_cpu_s=6.9)
         >>> [controller.observe(starved) for _ in range(5)]

@@ -4,7 +4,7 @@
     inputs                 rows of the engine's batch, in its shared memory; or of a slot that an earlier phase filled; or objects
     results                rows of a slot; objects, and arrays of varying length, go back as messages, their bytes through an arena
 
-The parent's side is leat/mapped.py.
+The parent's side is mapped.py.
 """
 
 from __future__ import annotations
@@ -16,10 +16,23 @@ from typing import Any
 
 import numpy as np
 
-from . import _leat, keyed, transport
-from .errors import BrokenSampleError
-from .mapping import BFLOAT16, CallStep, Mapped, NativeStep, Program, is_dense, load_torch, row_bytes, sides, stored_dtype
-from .schema import Field
+from .. import _leat
+from ..data.schema import Field
+from ..errors import BrokenSampleError
+from ..workers import transport
+from . import keyed
+from .mapping import (
+    BFLOAT16,
+    CallStep,
+    Mapped,
+    NativeStep,
+    Program,
+    is_dense,
+    load_torch,
+    row_bytes,
+    sides,
+    stored_dtype,
+)
 
 #: kind of a worker's message: what came of a unit
 RESULTS = 16

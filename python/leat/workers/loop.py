@@ -2,7 +2,7 @@
 
 A worker serves every loader of its pool: for each it has a :class:`Job` (the data set, how samples become a batch) and a
 board. It works on the board that has had the least time, earliest batch first. Rows that look as the layout says are written
-to their place by the library; what does not goes back over the worker's own socket (``leat/transport.py``).
+to their place by the library; what does not goes back over the worker's own socket (``transport.py``).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 import numpy.random  # now: a forked worker would load it each time
 
-from . import _leat
-from .errors import BrokenSampleError
+from .. import _leat
+from ..errors import BrokenSampleError
 from .transport import encode, pack_error
 
 #: kinds of batches: what the payload is, and what a unit is
 ROWS, WHOLE, ITER = 0, 1, 2
-PHASE = 3  #: of a program with Python functions: leat/mapwork.py
+PHASE = 3  #: of a program with Python functions: functions/mapwork.py
 
 #: kinds of messages from a worker
 SAMPLES, ODD, BATCH, ERROR, END, FAILED, LEFT = range(7)
@@ -187,7 +187,7 @@ class Worker:
             self.clients.pop(args[0], None)
             self.left.append(args[0])
         elif what == "region":  # its descriptor follows
-            from .mapwork import attach
+            from ..functions.mapwork import attach
 
             _, fds, _, _ = socket.recv_fds(self.sock, 1, 1)
             board, size = args
@@ -233,7 +233,7 @@ class Worker:
         room = board.view(buffers[0], capacity) if capacity else None
         try:
             if kind == PHASE:
-                from .mapwork import run
+                from ..functions.mapwork import run
 
                 sent = run(self, client, serial, unit, first, n, payload, size)
             elif kind == ITER:

@@ -24,13 +24,15 @@ from torch.utils.data import BatchSampler, IterableDataset, IterDataPipe, MapDat
 from torch.utils.data._utils import collate as torch_collate
 from torch.utils.data._utils import pin_memory as torch_pin
 
-from . import _leat, adapt, check, cores, ranks, workers
-from .errors import StateError
-from .feed import Delivered, Feed, NotYet, Planned
+from .. import _leat, check
+from ..errors import StateError
+from ..loading import ranks
+from ..workers import adapt, cores, loop
+from ..workers.feed import Delivered, Feed, NotYet, Planned
+from ..workers.loop import ITER, Job
+from ..workers.pool import Pool, threads_wanted
 from .order import Order, Shuffled, generators_in, plain, text_of, told_of_epochs
 from .pinning import Pinning
-from .pool import Pool, threads_wanted
-from .workers import ITER, Job
 
 leat_log = logging.getLogger("leat")
 _WINDOW = 24
@@ -145,7 +147,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """Seconds after which a batch that has not come is an error; 0: none."""
         found: float = self.__dict__["timeout"]
         if "accelerate.data_loader" in sys.modules:
-            from .accelerate import timeout_of
+            from ..accelerate import timeout_of
 
             return timeout_of(self, found)
         return found
@@ -293,12 +295,12 @@ class _Adapting:
         self.meter = cores.Meter(_world_size())
         self.controller = adapt.Controller(cores.budget(_world_size()), pool.room, pool.n)
         self.rows = 0
-        self.at, self.waited_s, self.n = workers.now(), 0.0, pool.n
+        self.at, self.waited_s, self.n = loop.now(), 0.0, pool.n
 
     def delivered(self, rows: int) -> None:
         """Counts a batch that was delivered, and at times changes the number of workers."""
         self.rows += rows
-        elapsed = workers.now() - self.at
+        elapsed = loop.now() - self.at
         if elapsed < _INTERVAL_S:
             return
         waited = self.waited()
@@ -307,7 +309,7 @@ class _Adapting:
         wanted = self.controller.observe(
             adapt.Interval(elapsed, min(elapsed, waited - self.waited_s), self.rows, steady, by_workers, by_process, idle)
         )
-        self.rows, self.at, self.waited_s, self.n = 0, workers.now(), waited, self.pool.n
+        self.rows, self.at, self.waited_s, self.n = 0, loop.now(), waited, self.pool.n
         if wanted != self.pool.n:
             leat_log.info("workers: %s", self.controller.reason)
             self.pool.resize(wanted)
@@ -643,8 +645,8 @@ class _InProcess:
         self.stream: Any = None
         self.begun: Any = None  # the state before the first batch
         if job.iterable:
-            self.stream = workers.stream(job, None if resume is None else (resume[0], -resume[1]))
-            self.begun = workers.stream_state(job, self.stream) if resume is None else None
+            self.stream = loop.stream(job, None if resume is None else (resume[0], -resume[1]))
+            self.begun = loop.stream_state(job, self.stream) if resume is None else None
 
     def head(self) -> Planned | None:
         """The batch that comes next. What the sampler raises in its stead passes through, once and again."""
@@ -670,7 +672,7 @@ class _InProcess:
             return self._make(planned)
         except StopIteration:
             self.ended.add(0)
-            if planned.kind == ITER and (state := workers.end_state(self.job, self.stream)) is not None:
+            if planned.kind == ITER and (state := loop.end_state(self.job, self.stream)) is not None:
                 self.end_states[0] = state
             return None
         except Exception:
@@ -688,9 +690,9 @@ class _InProcess:
         if planned.kind == ITER:
             _leat.set_current_row(planned.seed, planned.epoch, planned.first_row)
             value = next(self.stream)
-            return Delivered(planned, value, [], workers.stream_state(self.job, self.stream))
+            return Delivered(planned, value, [], loop.stream_state(self.job, self.stream))
         indices = planned.indices.tolist() if isinstance(planned.indices, np.ndarray) else planned.indices
-        with workers.kept_generators() if self.job.reseed else contextlib.nullcontext():  # the training draws from them too
+        with loop.kept_generators() if self.job.reseed else contextlib.nullcontext():  # the training draws from them too
             value, broken = self.worker.whole(self.worker.client, indices, planned.seed, planned.epoch, planned.first_row)
         self.stats["broken"] += len(broken)
         return Delivered(planned, value, [(row, indices[row], other, reason) for row, other, reason in broken])
@@ -704,11 +706,11 @@ class _NoBoard:
         """A worker says where it is; nobody asks here."""
 
 
-class _Local(workers.Worker):
+class _Local(loop.Worker):
     """What a worker does with a batch, without a worker."""
 
     def __init__(self, job: Job) -> None:
-        self.client: Any = workers._Client(_NoBoard(), job)  # type: ignore[arg-type]
+        self.client: Any = loop._Client(_NoBoard(), job)  # type: ignore[arg-type]
         self.index = None
 
     def where(self) -> str:

@@ -2,7 +2,7 @@
 
 A pool is a number of workers with one data set, and the boards of the loaders that they serve. Nothing here has a thread of
 its own: whoever waits for a batch looks after the pool. A worker that dies is replaced under its number; what it had taken
-is queued again (``leat/feed.py``). Workers end with their parent, however that ends.
+is queued again (``feed.py``). Workers end with their parent, however that ends.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from collections.abc import Callable
 from multiprocessing import reduction
 from typing import Any, Protocol
 
-from . import _leat, workers
-from .workers import HEADER, LEFT, Job, Start, dumps_with, receive
+from .. import _leat
+from . import loop
+from .loop import HEADER, LEFT, Job, Start, dumps_with, receive
 
 log = logging.getLogger("leat")
 _EXIT_PATIENCE_S = 5.0
@@ -58,7 +59,7 @@ class _ByValue:
 
         out = io.BytesIO()
         Pickler(out, protocol=5).dump(self.value)
-        return workers.Sent, (out.getvalue(),)
+        return loop.Sent, (out.getvalue(),)
 
 
 class _Handle:
@@ -93,7 +94,7 @@ def _preload() -> None:
 
     server = forkserver._forkserver
     if getattr(server, "_forkserver_pid", 0) is None and getattr(server, "_preload_modules", None) == ["__main__"]:
-        server.set_forkserver_preload(["__main__", "torch.utils.data", "leat.workers"])
+        server.set_forkserver_preload(["__main__", "torch.utils.data", "leat.workers.loop"])
 
 
 def threads_wanted(context: Any) -> bool:
@@ -166,11 +167,11 @@ class Pool:
         )  # fmt: skip
         process: Any
         if self.threads:
-            process = threading.Thread(target=workers.main, args=(start,), daemon=True, name=f"leat-worker-{i}")
+            process = threading.Thread(target=loop.main, args=(start,), daemon=True, name=f"leat-worker-{i}")
         elif memory is None:
             process = self.context.Process(target=_run_forked, args=(start, [h.sock for h in self.handles if h] + [ours]), daemon=True)
         else:
-            process = self.context.Process(target=workers.main_of, args=(_Late(start),), daemon=True)
+            process = self.context.Process(target=loop.main_of, args=(_Late(start),), daemon=True)
         self.units_before[i] = self.core.worker(i)[3]
         try:
             process.start()
@@ -447,7 +448,7 @@ class Pool:
             self.stopped = True
             _live.discard(self)
             live = [i for i, h in enumerate(self.handles) if h is not None]
-            deadline = workers.now() + _EXIT_PATIENCE_S
+            deadline = loop.now() + _EXIT_PATIENCE_S
             try:
                 for i in live:
                     handle = self.handles[i]
@@ -474,7 +475,7 @@ class Pool:
         waiting.register(handle.sock.fileno(), select.POLLIN)
         if handle.pidfd is not None:
             waiting.register(handle.pidfd, select.POLLIN)
-        while workers.now() < deadline:
+        while loop.now() < deadline:
             found = {fd for fd, _ in waiting.poll(100)}
             if (handle.pidfd in found) if handle.pidfd is not None else not handle.process.is_alive():
                 break
@@ -509,7 +510,7 @@ def _run_forked(start: Start, foreign: list[socket.socket]) -> None:
     """A forked worker has its siblings' sockets and ours: it must not keep them open."""
     for sock in foreign:
         sock.close()
-    workers.main(start)
+    loop.main(start)
 
 
 def describe_exit(code: int | None) -> str:

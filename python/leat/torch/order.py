@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch.utils.data import RandomSampler, SequentialSampler
 
-from . import _leat
-from .feed import Planned
-from .workers import ITER, ROWS, WHOLE, generators, set_generators
+from .. import _leat
+from ..workers.feed import Planned
+from ..workers.loop import ITER, ROWS, WHOLE, generators, set_generators
 
 _SHUFFLED_AT_ONCE = 4096
 _NUMBERS = {int, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32}

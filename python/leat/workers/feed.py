@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from . import _leat, transport
-from .errors import BrokenSampleError, ForkedError, HeldError
+from .. import _leat
+from ..errors import BrokenSampleError, ForkedError, HeldError
+from . import transport
+from .loop import BATCH, END, ERROR, FAILED, GONE, GONE_TRIES, ITER, ODD, ROWS, SAMPLES, WHOLE, Job, now
 from .pool import Pool
-from .workers import BATCH, END, ERROR, FAILED, GONE, GONE_TRIES, ITER, ODD, ROWS, SAMPLES, WHOLE, Job, now
 
 _SLICE_MS = 50
 _KILLS = 3

@@ -1,4 +1,4 @@
-"""Cores: which share of them this process has, how much of it workers may use, and what was used (what `leat.adapt` is fed).
+"""Cores: which share of them this process has, how much of it workers may use, and what was used (what `adapt.py` is fed).
 
 Cores are counted by affinity and cgroup limits and divided among the ranks on this host.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from . import _leat, ranks
+from .. import _leat
+from ..loading import ranks
 
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -17,8 +18,8 @@ def share(world_size: int = 1) -> float:
     """Cores of this rank: those that the process may use, divided by the ranks on this host; less than 1 if ranks share one.
 
     Example:
-        >>> import leat.cores
-        >>> leat.cores.share() >= 1
+        >>> import leat.workers.cores
+        >>> leat.workers.cores.share() >= 1
         True
     """
     return _leat.cpu_count() / ranks.local(world_size)
@@ -31,8 +32,8 @@ def budget(world_size: int = 1) -> float:
     it waits; the system's scheduler gives it what it needs.
 
     Example:
-        >>> import leat.cores
-        >>> 0 < leat.cores.budget() <= leat.cores.share()
+        >>> import leat.workers.cores
+        >>> 0 < leat.workers.cores.budget() <= leat.workers.cores.share()
         True
     """
     cores = share(world_size)
@@ -67,8 +68,8 @@ class Meter:
         world_size: ranks of the job; cores are shared with those on this host.
 
     Example:
-        >>> import time, leat.cores
-        >>> meter = leat.cores.Meter()
+        >>> import time, leat.workers.cores
+        >>> meter = leat.workers.cores.Meter()
         >>> start = time.perf_counter()
         >>> workers, process, idle = meter.read([], 0.0)
         >>> total = sum(i * i for i in range(300_000))

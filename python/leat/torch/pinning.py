@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from .feed import Delivered, NotYet, Planned
+from ..workers.feed import Delivered, NotYet, Planned
 
 
 class Pinning:
-    """A source of batches (`leat.feed.Feed` and the like) whose values went through `pin`."""
+    """A source of batches (`leat.workers.feed.Feed` and the like) whose values went through `pin`."""
 
     def __init__(self, source: Any, pin: Callable[[Any], Any]) -> None:
         self.source, self.pin = source, pin

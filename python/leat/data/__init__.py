@@ -1,0 +1,1 @@
+"""Samples at rest: data sets and their views, schemas, writers."""

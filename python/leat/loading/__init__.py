@@ -1,0 +1,1 @@
+"""`leat.Loader`: orders, batches, ragged outputs, data-parallel ranks."""
