@@ -138,6 +138,18 @@ enum leat_layout { LEAT_LAYOUT_NONE = 0, LEAT_LAYOUT_HWC, LEAT_LAYOUT_CHW };
 #define LEAT_FIELD_DERIVED 1u /* made by leat (name, image.width ...), outside the fingerprint */
 #define LEAT_FIELD_FILES 2u   /* each value is one file of a folder, byte for byte */
 
+/* What a field says about the image of its sample. The chain of a tuple of fields moves it as it moves the image
+ * (docs/targets.md). Boxes are float32 (any, 4), keypoints float32 (any, k, 3) of x, y and visibility, a mask is an
+ * encoded image of class ids. */
+enum leat_role {
+    LEAT_ROLE_NONE = 0,
+    LEAT_ROLE_BOXES_XYXY,   /* two corners */
+    LEAT_ROLE_BOXES_XYWH,   /* a corner, width and height */
+    LEAT_ROLE_BOXES_CXCYWH, /* the centre, width and height */
+    LEAT_ROLE_MASK,
+    LEAT_ROLE_KEYPOINTS
+};
+
 struct leat_field {
     const char *name; /* [A-Za-z_][A-Za-z0-9_.-]*, at most 63 bytes; a dot only in derived fields */
     enum leat_kind kind;
@@ -146,6 +158,8 @@ struct leat_field {
     unsigned flags; /* LEAT_FIELD_* */
     unsigned ndim;
     int64_t shape[LEAT_MAX_DIMS];
+    enum leat_role role;
+    bool normalized; /* of boxes: in units of the image's width and height, else in pixels */
 };
 
 /* Bytes per element, 0 for an unknown dtype; its numpy name ("float32"); the reverse (0 if unknown). Any thread. */
@@ -612,6 +626,137 @@ LEAT_API void leat_chain_describe(const struct leat_chain *chain, struct leat_ch
  * INVALID (its length), NOMEM. */
 LEAT_API int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length, uint64_t key, int64_t sample,
                               struct leat_value *out, struct leat_error *error);
+
+/* ---- worker processes ------------------------------------------------------------------------ */
+
+/*
+ * How a process has other processes compute its batches: for data sets and functions in Python. The parent cuts slots
+ * from memory that it shares with its workers, and publishes batches on a board; workers take units (runs of rows) from
+ * it and write rows straight into the slots. Starting processes, and what a row is, is the caller's.
+ *
+ *     parent                                   worker
+ *     leat_pool_new, leat_board_new            leat_share_attach (unless forked), leat_pool_attach, leat_board_attach
+ *     leat_board_publish                       leat_board_take -> unit; compute; leat_board_finish
+ *     leat_board_wait, _complete, _retire      leat_pool_sleep
+ */
+
+/* The descriptor of this process's shared memory (a memfd), which is made at first use; borrowed. Any thread. NOMEM. */
+LEAT_API int leat_share_descriptor(int *fd, struct leat_error *error);
+/* In a worker process that was not forked: maps the parent's shared memory. IO, NOMEM. */
+LEAT_API int leat_share_attach(int fd, struct leat_error *error);
+/* Bytes in slots that are held. Gives free pages back to the system if more than `keep` bytes are resident. Any
+ * thread. */
+LEAT_API uint64_t leat_share_used(void);
+LEAT_API void leat_share_trim(uint64_t keep);
+
+/* A piece of the shared memory: whole pages, counted, of the process that cut it. Any thread. Its content is not
+ * cleared. HELD: slots that are held leave no room; NOMEM. */
+struct leat_slot;
+LEAT_API int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *error);
+LEAT_API void leat_slot_retain(struct leat_slot *slot);
+LEAT_API void leat_slot_release(struct leat_slot *slot); /* NULL is allowed */
+LEAT_API void *leat_slot_data(const struct leat_slot *slot);
+LEAT_API uint64_t leat_slot_offset(const struct leat_slot *slot); /* what names it in workers */
+LEAT_API uint64_t leat_slot_bytes(const struct leat_slot *slot);
+LEAT_API uint32_t leat_slot_references(const struct leat_slot *slot); /* as they are now */
+
+#define LEAT_POOL_WORKERS 1024
+#define LEAT_BOARD_BUFFERS 32
+
+/* What workers have in common: where they sleep, and what each is doing. `thread`: this worker is a thread of the
+ * parent. INVALID, NOMEM, HELD. */
+struct leat_pool;
+LEAT_API int leat_pool_new(unsigned n_workers, struct leat_pool **out, struct leat_error *error);
+LEAT_API int leat_pool_attach(uint64_t offset, unsigned worker, bool thread, struct leat_pool **out,
+                              struct leat_error *error);
+LEAT_API void leat_pool_free(struct leat_pool *pool); /* NULL is allowed; after its boards */
+LEAT_API uint64_t leat_pool_offset(const struct leat_pool *pool);
+/* A worker sleeps until something was published since it had `seen` the count, a wake, a signal, or the time is
+ * over. */
+LEAT_API uint32_t leat_pool_seen(const struct leat_pool *pool);
+LEAT_API void leat_pool_sleep(struct leat_pool *pool, uint32_t seen, int64_t timeout_ms);
+LEAT_API void leat_pool_wake(struct leat_pool *pool);
+/* What a worker works on: board (its offset), serial (0: nothing), row of the batch; units taken and time spent so
+ * far. */
+struct leat_pool_worker {
+    uint64_t board, serial, busy_ns;
+    uint32_t row, units, messages; /* messages: announced */
+};
+LEAT_API void leat_pool_worker(const struct leat_pool *pool, unsigned worker, struct leat_pool_worker *out);
+LEAT_API void leat_pool_forget(struct leat_pool *pool, unsigned worker); /* it is dead */
+LEAT_API uint32_t leat_pool_messages(const struct leat_pool *pool); /* announced by all workers so far, modulo 2^32 */
+
+/* One batch as it is published. Serials count from 1 without a gap. Offsets are those of slots. */
+struct leat_board_batch {
+    uint64_t serial;
+    uint32_t rows, run; /* rows of a unit */
+    int32_t owner;      /* the only worker that may take it, or -1 */
+    uint32_t layout;    /* of its rows, a number of the caller's; 0: not known yet */
+    uint32_t kind;      /* the caller's */
+    uint32_t n_buffers;
+    uint64_t payload, payload_bytes; /* what its rows are, as the caller and its workers have agreed */
+    uint64_t seed, epoch, first_row; /* of its rows' random keys */
+    uint64_t capacity;               /* bytes of buffers[0], where a unit is a whole batch */
+    uint64_t buffers[LEAT_BOARD_BUFFERS];
+};
+struct leat_board_unit {
+    struct leat_board_batch batch;
+    uint32_t unit, first, n; /* its number; its rows */
+    int64_t begun_ns;
+};
+
+/* A board of at most n_entries batches in flight, of at most max_units units each (longer runs are made of more rows).
+ * The parent uses it from one thread at a time. INVALID, NOMEM, HELD. */
+struct leat_board;
+LEAT_API int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_units, double weight,
+                            struct leat_board **out, struct leat_error *error);
+LEAT_API int leat_board_attach(struct leat_pool *pool, uint64_t offset, bool thread, struct leat_board **out,
+                               struct leat_error *error);
+LEAT_API void leat_board_free(struct leat_board *board); /* NULL is allowed */
+LEAT_API uint64_t leat_board_offset(const struct leat_board *board);
+LEAT_API void *leat_board_at(const struct leat_board *board,
+                             uint64_t offset); /* of a slot: its memory in this process */
+
+/* Parent: publishes the next batch (INVALID: its entry is in use, or there is no such owner); gives one that was
+ * published without a layout the place of its rows, for the units that are taken from then on (INVALID: it has one, or
+ * is not in flight). What is said below of a batch that is not in flight has no effect. */
+LEAT_API int leat_board_publish(struct leat_board *board, const struct leat_board_batch *batch,
+                                struct leat_error *error);
+LEAT_API int leat_board_place(struct leat_board *board, uint64_t serial, uint32_t layout, const uint64_t *buffers,
+                              uint32_t n_buffers, struct leat_error *error);
+/* Whether all units are done. `exactly`: looks at each, as is needed once a worker has died. */
+LEAT_API bool leat_board_complete(const struct leat_board *board, uint64_t serial, bool exactly);
+LEAT_API int64_t leat_board_spent_ns(const struct leat_board *board,
+                                     uint64_t serial); /* by workers, on units without message */
+LEAT_API void leat_board_received(struct leat_board *board, uint64_t serial,
+                                  uint32_t unit); /* the message of a unit is here */
+/* Ends a batch that is complete, or cancelled with nothing running: its entry is free. */
+LEAT_API void leat_board_retire(struct leat_board *board, uint64_t serial);
+/* Takes its queued units away. True: none is running. */
+LEAT_API bool leat_board_cancel(struct leat_board *board, uint64_t serial);
+/* What a dead worker had taken is queued again, but for units for which visit (may be NULL) returns not 0. How many
+ * there were. */
+LEAT_API unsigned leat_board_requeue(struct leat_board *board, unsigned worker,
+                                     int (*visit)(void *user, uint64_t serial, uint32_t unit), void *user);
+/* Waits until a batch is complete or a message sent since `seen`, a signal, or the time is over. */
+LEAT_API uint32_t leat_board_seen(const struct leat_board *board);
+LEAT_API void leat_board_wait(struct leat_board *board, uint32_t seen, int64_t timeout_ms);
+LEAT_API void leat_board_close(struct leat_board *board); /* workers take nothing more */
+
+/* Worker: takes the first queued unit, earliest batch first; false: there is none. Says at which row it is; announces a
+ * message; ends a unit, whose message (`sent`) the parent has or will receive. */
+LEAT_API bool leat_board_take(struct leat_board *board, struct leat_board_unit *out);
+LEAT_API void leat_board_at_row(struct leat_board *board, uint32_t row);
+LEAT_API void leat_board_message(struct leat_board *board);
+LEAT_API void leat_board_finish(struct leat_board *board, const struct leat_board_unit *unit, bool sent);
+LEAT_API bool leat_board_closed(const struct leat_board *board);
+/* Time that workers gave this board, over its weight: the board with the least goes first. A new one starts at the
+ * others'. */
+LEAT_API uint64_t leat_board_served_ns(const struct leat_board *board);
+LEAT_API void leat_board_start_at(struct leat_board *board, uint64_t served_ns);
+
+/* In a worker process: ends it, at once, when the process behind this descriptor (pidfd_open) has ended. NOMEM. */
+LEAT_API int leat_worker_watch(int pidfd, struct leat_error *error);
 
 /* ---- order without a loader ------------------------------------------------------------------ */
 

@@ -88,6 +88,9 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
     l->fields = leat_dataset_fields(l->dataset, &n_fields);
     int rc =
         leat_program_compile_with(l->fields, n_fields, o->program, o->functions, o->n_functions, &l->program, error);
+    for (size_t c = 0; !rc && c < leat_program_chains(l->program); c++)
+        if (leat_program_chain(l->program, c)->tuple)
+            rc = leat_fail(error, LEAT_E_UNSUPPORTED, "a chain over a tuple of fields, which loaders do not run yet");
     if (rc)
         return rc;
     l->n_outputs = leat_program_outputs(l->program);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "kernels/values.h"
 #include "op/program_internal.h"
 
 #define MAX_OUTPUTS 4096
@@ -21,6 +22,11 @@
 static int fail_nomem(struct leat_error *error)
 {
     return leat_fail(error, LEAT_E_NOMEM, "No memory to compile the program.");
+}
+
+static uint64_t hash_args(const struct leat_op *op)
+{
+    return op->class->hash ? op->class->hash(op->args) : leat_hash64(op->args, op->class->args_bytes);
 }
 
 /* ---- operators ---- */
@@ -84,8 +90,31 @@ static struct leat_op *find_op(const struct leat_program *program, const char *i
 }
 
 /*
+ * Operators of one name share their draw: an image and its mask in chains of their own, which differ in how pixels are
+ * resampled only. In one chain they would draw the same twice.
+ */
+static bool may_share(const struct leat_program *program, const struct leat_op *a, const struct leat_op *b)
+{
+    if (!a->name || !b->name || a->class != b->class)
+        return false;
+    for (size_t c = 0; c < program->n_chains; c++) {
+        bool has_a = false, has_b = false;
+        for (size_t k = 0; k < program->chains[c].n_uses; k++) {
+            has_a |= program->chains[c].uses[k].op == a;
+            has_b |= program->chains[c].uses[k].op == b;
+        }
+        if (has_a && has_b)
+            return false;
+    }
+    if (a->class->same_draw)
+        return a->class->same_draw(a->args, b->args);
+    return hash_args(a) == hash_args(b);
+}
+
+/*
  * Names the instances: name=, or "<output>/<type>/<ordinal of the type in that chain>" in the alphabetically first
- * output that uses the operator. So a Normalize more or less changes no crop, and an operator in two chains draws once.
+ * output that uses the operator; of a tuple its first output counts. So a Normalize more or less changes no crop, an
+ * operator in two chains draws once, and an image is cropped alike with its boxes and without.
  */
 static int name_instances(struct leat_program *program, struct leat_error *error)
 {
@@ -93,12 +122,12 @@ static int name_instances(struct leat_program *program, struct leat_error *error
         struct leat_op *op = &program->ops[o];
         const char *best = NULL;
         unsigned ordinal = 0;
-        for (size_t i = 0; i < program->n_outputs; i++) {
-            const struct leat_compiled *c = &program->outputs[i];
+        for (size_t i = 0; i < program->n_chains; i++) {
+            const struct leat_compiled_chain *c = &program->chains[i];
             unsigned before = 0;
             for (size_t k = 0; k < c->n_uses; k++) {
-                if (c->uses[k].op == op && (!best || strcmp(c->face.name, best) < 0)) {
-                    best = c->face.name;
+                if (c->uses[k].op == op && (!best || strcmp(c->name, best) < 0)) {
+                    best = c->name;
                     ordinal = before;
                     break;
                 }
@@ -112,10 +141,12 @@ static int name_instances(struct leat_program *program, struct leat_error *error
             snprintf(name, sizeof name, "%s/%s/%u", best ? best : "", op->class->type, ordinal);
         op->instance = leat_hash64(name, strlen(name));
         for (size_t k = 0; k < o && (best || op->name); k++)
-            if (program->ops[k].instance == op->instance)
-                return leat_fail(error, LEAT_E_INVALID,
-                                 "Two operators of the program are both named \"%.128s\"; they would draw the same.",
-                                 name);
+            if (program->ops[k].instance == op->instance && !may_share(program, &program->ops[k], op))
+                return leat_fail(
+                    error, LEAT_E_INVALID,
+                    "Two operators of the program are both named \"%.128s\"; they would draw the same. Only "
+                    "operators of one type and equal in what they draw share a name, in different chains.",
+                    name);
     }
     return LEAT_OK;
 }
@@ -152,7 +183,7 @@ static bool is_open(const struct leat_type *type)
     return leat_type_is_image(type) && (leat_type_height(type) < 0 || leat_type_width(type) < 0);
 }
 
-static int infer_chain(const struct leat_program *program, struct leat_compiled *c, struct leat_error *error)
+int leat_compiled_infer(const struct leat_program *program, struct leat_compiled *c, struct leat_error *error)
 {
     struct leat_type type = c->in;
     for (size_t i = 0; i < c->n_uses; i++) {
@@ -160,8 +191,16 @@ static int infer_chain(const struct leat_program *program, struct leat_compiled 
         const struct leat_place place = {c->face.name, use->op->class->type};
         use->in = type;
         int rc = use->op->class->infer(use->op->args, &place, &type, &use->effect, error);
+        if (!rc && use->op->class->pad && i + 1 < c->n_uses)
+            rc = leat_fail(error, LEAT_E_TYPE, "%s in output '%s' stands last in its chain: put %s before it.",
+                           place.type, place.output, c->uses[i + 1].op->class->type);
         if (rc)
             return rc;
+        if (c->role == LEAT_ROLE_MASK && use->op->class->decodes) {
+            type.gray = type.ids = true;
+            type.dct_scaling = false;
+            type.shape[2] = 1;
+        }
         use->out = type;
         c->face.keyed |= use->op->class->random;
         c->face.decodes |= type.decoded;
@@ -253,8 +292,17 @@ static int compile_parts(struct leat_program *program, struct leat_compiled *c, 
     return LEAT_OK;
 }
 
+void leat_compiled_pad(struct leat_compiled *c, const struct leat_op *op, const char *field)
+{
+    struct leat_pad pad;
+    op->class->pad(op->args, field, &pad);
+    c->pad_steps = (uint64_t)pad.n;
+    c->pad_cuts = pad.cut;
+    leat_values_convert(LEAT_F64, c->out.dtype, &pad.fill, c->pad_fill, 1);
+}
+
 /* Shape, strides and bytes of a row, and the path by which it is made. */
-static int finish_face(struct leat_program *program, struct leat_compiled *c, struct leat_error *error)
+int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, struct leat_error *error)
 {
     struct leat_output *face = &c->face;
     struct leat_type *t = &c->out;
@@ -287,9 +335,14 @@ static int finish_face(struct leat_program *program, struct leat_compiled *c, st
         face->strides[1] = w * channels;
         face->strides[2] = channels;
     }
+    const struct leat_op *last = c->n_uses ? c->uses[c->n_uses - 1].op : NULL;
+    if (last && last->class->pad) {
+        leat_compiled_pad(c, last, c->field);
+        elements /= c->pad_steps;
+    }
     c->elements = elements;
     c->in_bytes = elements * leat_dtype_size(c->in.dtype); /* used where the number of elements does not change */
-    face->row_bytes = elements * leat_dtype_size(t->dtype);
+    face->row_bytes = elements * leat_dtype_size(t->dtype) * (c->pad_steps ? c->pad_steps : 1);
     if (!c->n_uses) {
         c->path = LEAT_PATH_COPY;
         return LEAT_OK;
@@ -325,19 +378,9 @@ static void place_times(struct leat_program *program, struct leat_compiled *c)
 
 /* ---- outputs ---- */
 
-static int parse_output(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
-                        const char *name, const json_t *object, struct leat_error *error)
+static int find_field(const struct leat_field *fields, size_t n_fields, struct leat_compiled *c, const char *field,
+                      struct leat_error *error)
 {
-    struct leat_compiled *c = &program->outputs[program->n_outputs++];
-    c->face.name = name;
-    if (!*name || strlen(name) > MAX_NAME)
-        return leat_fail(error, LEAT_E_INVALID, "The name of an output must have 1 to %d bytes.", MAX_NAME);
-    const char *field = json_string_value(json_object_get(object, "field"));
-    const json_t *chain = json_object_get(object, "chain");
-    if (!field || !json_is_array(chain))
-        return leat_fail(error, LEAT_E_INVALID,
-                         "Output '%s' of the program needs \"field\" (a name) and \"chain\" (a list of operator ids).",
-                         name);
     size_t f = 0;
     while (f < n_fields && strcmp(fields[f].name, field))
         f++;
@@ -350,27 +393,132 @@ static int parse_output(struct leat_program *program, const struct leat_field *f
         const char *why =
             strcmp(field, "label") != 0 ? "" : " In a folder of photos labels come from sub-folders, one per class.";
         return leat_fail(error, LEAT_E_NOT_FOUND,
-                         "Output '%s' is made of field '%.64s', which the data set does not have; it has: %s.%s", name,
-                         field, list, why);
+                         "Output '%s' is made of field '%.64s', which the data set does not have; it has: %s.%s",
+                         c->face.name, field, list, why);
     }
     c->face.field = f;
+    c->field = field;
     leat_type_of_field(&fields[f], &c->in);
-    size_t n = json_array_size(chain);
+    return LEAT_OK;
+}
+
+static int parse_chain(const struct leat_program *program, const char *name, const json_t *list, struct leat_use **uses,
+                       size_t *n_uses, struct leat_error *error)
+{
+    size_t n = json_array_size(list);
     if (n > MAX_OPERATORS)
         return leat_fail(error, LEAT_E_INVALID, "The chain of output '%s' is too long.", name);
-    c->uses = leat_new_array(n ? n : 1, sizeof *c->uses);
-    if (!c->uses)
+    *uses = leat_new_array(n ? n : 1, sizeof **uses);
+    if (!*uses)
         return fail_nomem(error);
     for (size_t i = 0; i < n; i++) {
-        const char *id = json_string_value(json_array_get(chain, i));
-        c->uses[i].op = find_op(program, id);
-        if (!c->uses[i].op)
+        const char *id = json_string_value(json_array_get(list, i));
+        (*uses)[i].op = find_op(program, id);
+        if (!(*uses)[i].op)
             return leat_fail(error, LEAT_E_INVALID,
                              "The chain of output '%s' refers to operator \"%.64s\", which the program does not list.",
                              name, id ? id : "(not text)");
-        c->n_uses++;
+        ++*n_uses;
     }
     return LEAT_OK;
+}
+
+static int add_output(struct leat_program *program, const char *name, struct leat_compiled **out,
+                      struct leat_error *error)
+{
+    struct leat_compiled *c = *out = &program->outputs[program->n_outputs];
+    if (!*name || strlen(name) > MAX_NAME)
+        return leat_fail(error, LEAT_E_INVALID, "The name of an output must have 1 to %d bytes.", MAX_NAME);
+    for (size_t i = 0; i < program->n_outputs; i++)
+        if (!strcmp(program->outputs[i].face.name, name))
+            return leat_fail(error, LEAT_E_INVALID, "Two outputs of the program are named '%s'.", name);
+    c->face.name = name;
+    c->face.chain = program->n_chains - 1;
+    c->index = program->n_outputs++;
+    return LEAT_OK;
+}
+
+/* An ordinary chain is what its output is. */
+static void one_output(struct leat_compiled_chain *chain, const struct leat_compiled *c)
+{
+    chain->name = c->face.name;
+    chain->uses = c->uses;
+    chain->n_uses = c->n_uses;
+    chain->first = c->index;
+    chain->face = (struct leat_program_chain){.n_fields = 1,
+                                              .n_outputs = 1,
+                                              .fields = &c->face.field,
+                                              .decodes = &c->face.decodes,
+                                              .turns = &c->face.turns,
+                                              .outputs = &c->index};
+}
+
+static int parse_tuple(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
+                       struct leat_compiled_chain *chain, const json_t *object, const json_t *names,
+                       struct leat_error *error)
+{
+    const json_t *outputs = json_object_get(object, "outputs");
+    size_t n = json_array_size(names);
+    outputs = outputs ? outputs : names;
+    if (!n || json_array_size(outputs) != n ||
+        strcmp(chain->name,
+               json_is_string(json_array_get(outputs, 0)) ? json_string_value(json_array_get(outputs, 0)) : ""))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "Output '%s' of the program needs \"outputs\", a list of as many names as it has \"fields\", "
+                         "of which its own "
+                         "is the first.",
+                         chain->name);
+    chain->first = program->n_outputs;
+    for (size_t i = 0; i < n; i++) {
+        const char *field = json_string_value(json_array_get(names, i)),
+                   *name = json_string_value(json_array_get(outputs, i));
+        struct leat_compiled *c;
+        int rc = add_output(program, name ? name : "", &c, error);
+        rc = rc ? rc : find_field(fields, n_fields, c, field ? field : "(not text)", error);
+        for (size_t k = chain->first; !rc && k + 1 < program->n_outputs; k++)
+            if (program->outputs[k].face.field == c->face.field)
+                rc = leat_fail(error, LEAT_E_INVALID, "The tuple of output '%s' has field '%s' twice.", chain->name,
+                               field);
+        if (rc)
+            return rc;
+    }
+    chain->face.n_fields = n;
+    if (!chain->geometry)
+        return LEAT_OK;
+    char text[MAX_NAME + 16];
+    snprintf(text, sizeof text, "%s.geometry", chain->name);
+    chain->geometry_name = leat_strdup(text);
+    struct leat_compiled *c;
+    return chain->geometry_name ? add_output(program, chain->geometry_name, &c, error) : fail_nomem(error);
+}
+
+static int parse_output(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
+                        const char *name, json_t *object, struct leat_error *error)
+{
+    const json_t *field = json_object_get(object, "field"), *names = json_object_get(object, "fields");
+    const json_t *list = json_object_get(object, "chain");
+    struct leat_compiled_chain *chain = &program->chains[program->n_chains++];
+    if (!json_is_array(list) || (names ? !json_is_array(names) : !json_is_string(field)))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "Output '%s' of the program needs \"field\" (a name) and \"chain\" (a list of operator ids).",
+                         name);
+    chain->name = name;
+    chain->geometry = json_is_true(json_object_get(object, "geometry"));
+    if (names || chain->geometry) {
+        json_t *one = names ? NULL : json_pack("[O]", field);
+        int rc = LEAT_OK;
+        chain->face.tuple = true;
+        if (!names && (!one || json_object_set_new(object, "fields", one)))
+            rc = fail_nomem(error);
+        rc = rc ? rc : parse_tuple(program, fields, n_fields, chain, object, names ? names : one, error);
+        return rc ? rc : parse_chain(program, name, list, &chain->uses, &chain->n_uses, error);
+    }
+    struct leat_compiled *c;
+    int rc = add_output(program, name, &c, error);
+    rc = rc ? rc : find_field(fields, n_fields, c, json_string_value(field), error);
+    rc = rc ? rc : parse_chain(program, name, list, &c->uses, &c->n_uses, error);
+    one_output(chain, c);
+    return rc;
 }
 
 static int parse_outputs(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
@@ -380,10 +528,19 @@ static int parse_outputs(struct leat_program *program, const struct leat_field *
     if (!json_is_object(table) || !json_object_size(table) || json_object_size(table) > MAX_OUTPUTS)
         return leat_fail(error, LEAT_E_INVALID, "The program needs \"outputs\", an object of 1 to %d outputs by name.",
                          MAX_OUTPUTS);
-    program->outputs = leat_new_array(json_object_size(table), sizeof *program->outputs);
-    if (!program->outputs)
-        return fail_nomem(error);
     const char *name;
+    size_t n = 0;
+    json_object_foreach(table, name, object)
+    {
+        size_t of_tuple = json_array_size(json_object_get(object, "fields"));
+        n += (of_tuple ? of_tuple : 1) + 1; /* it may have a geometry */
+    }
+    if (n > 2 * MAX_OUTPUTS)
+        return leat_fail(error, LEAT_E_INVALID, "The program has more than %d outputs.", MAX_OUTPUTS);
+    program->outputs = leat_new_array(n, sizeof *program->outputs);
+    program->chains = leat_new_array(json_object_size(table), sizeof *program->chains);
+    if (!program->outputs || !program->chains)
+        return fail_nomem(error);
     json_object_foreach(table, name, object)
     {
         int rc = parse_output(program, fields, n_fields, name, object, error);
@@ -399,7 +556,8 @@ static int all_fields(struct leat_program *program, const struct leat_field *fie
 {
     program->outputs = leat_new_array(n_fields ? n_fields : 1, sizeof *program->outputs);
     program->names = leat_new_array(n_fields + 1, sizeof *program->names);
-    if (!program->outputs || !program->names)
+    program->chains = leat_new_array(n_fields ? n_fields : 1, sizeof *program->chains);
+    if (!program->outputs || !program->names || !program->chains)
         return fail_nomem(error);
     for (size_t i = 0; i < n_fields; i++) {
         if (fields[i].flags & LEAT_FIELD_DERIVED)
@@ -408,9 +566,11 @@ static int all_fields(struct leat_program *program, const struct leat_field *fie
         c->face.name = program->names[program->n_outputs] = leat_strdup(fields[i].name);
         if (!c->face.name)
             return fail_nomem(error);
-        program->n_outputs++;
+        c->face.chain = c->index = program->n_outputs++;
         c->face.field = i;
+        c->field = c->face.name;
         leat_type_of_field(&fields[i], &c->in);
+        one_output(&program->chains[program->n_chains++], c);
     }
     if (!program->n_outputs)
         return leat_fail(error, LEAT_E_INVALID, "The data set has no field to deliver.");
@@ -422,6 +582,20 @@ static int all_fields(struct leat_program *program, const struct leat_field *fie
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
     return leat_key_mix(hash, leat_hash64(text, strlen(text)));
+}
+
+/* What a tuple's outputs do not say of it. */
+static uint64_t hash_tuple(const struct leat_program *program, const struct leat_compiled_chain *chain, uint64_t hash)
+{
+    for (size_t k = 0; k < chain->n_uses; k++) {
+        const struct leat_op *op = chain->uses[k].op;
+        hash = leat_key_mix(leat_key_mix(hash_text(hash, op->class->type), op->instance), hash_args(op));
+    }
+    for (size_t i = 0; i < chain->face.n_outputs; i++) {
+        const struct leat_compiled *c = &program->outputs[chain->first + i];
+        hash = leat_key_mix(hash, (uint64_t)c->role << 1 | c->normalized);
+    }
+    return leat_key_mix(hash, chain->geometry);
 }
 
 static uint64_t hash_program(const struct leat_program *program, const struct leat_field *fields)
@@ -437,10 +611,12 @@ static uint64_t hash_program(const struct leat_program *program, const struct le
         for (size_t k = 0; k < c->n_uses; k++) {
             const struct leat_op *op = c->uses[k].op;
             hash = leat_key_mix(hash_text(hash, op->class->type), op->instance);
-            hash = leat_key_mix(hash, op->class->hash ? op->class->hash(op->args)
-                                                      : leat_hash64(op->args, op->class->args_bytes));
+            hash = leat_key_mix(hash, hash_args(op));
         }
     }
+    for (size_t i = 0; i < program->n_chains; i++)
+        if (program->chains[i].face.tuple)
+            hash = hash_tuple(program, &program->chains[i], hash);
     return hash;
 }
 
@@ -460,12 +636,20 @@ static int compile(struct leat_program *program, const struct leat_field *fields
         rc = all_fields(program, fields, n_fields, error);
     }
     rc = rc ? rc : name_instances(program, error);
-    for (size_t i = 0; !rc && i < program->n_outputs; i++) {
-        struct leat_compiled *c = &program->outputs[i];
-        rc = infer_chain(program, c, error);
-        rc = rc ? rc : finish_face(program, c, error);
-        program->decodes |= c->face.decodes;
-        place_times(program, c);
+    for (size_t i = 0; !rc && i < program->n_chains; i++) {
+        struct leat_compiled_chain *chain = &program->chains[i];
+        struct leat_compiled *c = &program->outputs[chain->first];
+        if (chain->face.tuple) {
+            rc = leat_tuple_compile(program, chain, fields, error);
+        } else {
+            rc = leat_compiled_infer(program, c, error);
+            rc = rc ? rc : leat_compiled_finish(program, c, error);
+        }
+        for (; !rc && c < program->outputs + chain->first + chain->face.n_outputs; c++) {
+            chain->face.keyed |= c->face.keyed;
+            program->decodes |= c->face.decodes;
+            place_times(program, c);
+        }
     }
     if (!rc)
         program->hash = hash_program(program, fields);
@@ -506,6 +690,17 @@ void leat_program_free(struct leat_program *program)
         leat_free(c->parts);
         leat_free(c->uses);
     }
+    for (size_t i = 0; i < program->n_chains; i++) {
+        struct leat_compiled_chain *chain = &program->chains[i];
+        if (chain->face.tuple)
+            leat_free(chain->uses);
+        leat_free(chain->fields);
+        leat_free(chain->outputs);
+        leat_free(chain->decodes);
+        leat_free(chain->turns);
+        leat_free(chain->geometry_name);
+    }
+    leat_free(program->chains);
     for (size_t i = 0; i < program->n_ops; i++) {
         if (program->ops[i].args && program->ops[i].class->end)
             program->ops[i].class->end(program->ops[i].args);

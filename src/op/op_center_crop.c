@@ -41,6 +41,7 @@ static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, s
     move->h = args->height;
     move->out_w = (uint32_t)args->width;
     move->out_h = (uint32_t)args->height;
+    move->crops = true;
     return LEAT_OK;
 }
 

@@ -84,7 +84,16 @@ static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, s
     move->h = args->height;
     move->out_w = (uint32_t)args->width;
     move->out_h = (uint32_t)args->height;
+    move->crops = true;
     return LEAT_OK;
+}
+
+/* The value of the padding is not drawn. */
+static bool same_draw(const void *a, const void *b)
+{
+    const struct crop_args *p = a, *q = b;
+    return p->height == q->height && p->width == q->width && p->left == q->left && p->top == q->top &&
+           p->right == q->right && p->bottom == q->bottom && p->pad_if_needed == q->pad_if_needed;
 }
 
 const struct leat_op_class leat_op_random_crop = {.type = "RandomCrop",
@@ -92,4 +101,5 @@ const struct leat_op_class leat_op_random_crop = {.type = "RandomCrop",
                                                   .random = true,
                                                   .parse = parse,
                                                   .infer = infer,
-                                                  .move = move_pixels};
+                                                  .move = move_pixels,
+                                                  .same_draw = same_draw};

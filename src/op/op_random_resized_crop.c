@@ -3,6 +3,7 @@
  * the pixels are Pillow's (resample.h).
  */
 #include <math.h>
+#include <string.h>
 
 #include "base/random.h"
 #include "op/elementary.h"
@@ -54,6 +55,7 @@ static int move_pixels(const void *from, uint64_t key, uint32_t width, uint32_t 
     double area = (double)width * (double)height;
     move->out_w = (uint32_t)args->width;
     move->out_h = (uint32_t)args->height;
+    move->crops = true;
     move->filter = args->filter;
     for (uint64_t i = 0; i < 10; i++) {
         double target = area * (args->scale[0] + leat_draw_unit(key, 2 * i) * (args->scale[1] - args->scale[0]));
@@ -81,9 +83,17 @@ static int move_pixels(const void *from, uint64_t key, uint32_t width, uint32_t 
     return LEAT_OK;
 }
 
+/* What the box becomes is not drawn. */
+static bool same_draw(const void *a, const void *b)
+{
+    const struct crop_args *p = a, *q = b;
+    return !memcmp(p->scale, q->scale, sizeof p->scale) && !memcmp(p->ratio, q->ratio, sizeof p->ratio);
+}
+
 const struct leat_op_class leat_op_random_resized_crop = {.type = "RandomResizedCrop",
                                                           .args_bytes = sizeof(struct crop_args),
                                                           .random = true,
                                                           .parse = parse,
                                                           .infer = infer,
-                                                          .move = move_pixels};
+                                                          .move = move_pixels,
+                                                          .same_draw = same_draw};

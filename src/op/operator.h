@@ -18,7 +18,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/cpu.h"
 #include "kernels/resample.h"
 #include "leat/leat.h"
 #include "op/args.h"
@@ -38,6 +37,7 @@ struct leat_type {
     enum leat_range range;
     enum leat_ask ask;
     bool decoded, gray, exif, dct_scaling; /* the value comes from Decode, and how */
+    bool ids;                              /* ... as a mask of class ids */
     unsigned ndim;
     int64_t shape[LEAT_MAX_DIMS]; /* -1: not known before the value is seen */
 };
@@ -73,7 +73,8 @@ struct leat_move {
     int64_t x, y, w, h;    /* the box that is taken; what lies outside the image is padding */
     uint32_t out_w, out_h; /* what it is brought to */
     enum leat_filter filter;
-    bool flip; /* then mirrored left to right */
+    bool flip;  /* then mirrored left to right */
+    bool crops; /* the box is that of a crop: boxes of objects are cut off at its edges, though it be the whole image */
 };
 
 /* What infer says of an operator beside the type: what its draws may do. */
@@ -103,8 +104,12 @@ struct leat_place {
     const char *output, *type; /* "Normalize in output 'image'" */
 };
 
+struct leat_kernels;
 struct leat_row;
 struct leat_use;
+struct leat_targets;
+struct leat_batch_part;
+struct leat_pad;
 
 struct leat_op_class {
     const char *type; /* as in leat.ops and in JSON */
@@ -113,6 +118,9 @@ struct leat_op_class {
     bool decodes;     /* takes an encoded photo, of which its stage pulls the rows */
     bool converts;    /* its map changes the type of numbers, and their range with it, and nothing else */
     bool takes_whole; /* its map takes an integer of 0 to the largest as it takes a float of 0 to 1 */
+    bool displaces;   /* its filter moves pixels, where boxes and masks cannot follow */
+    bool sanitizes;   /* its joint leaves steps out; the arguments are a struct leat_sanitize_args */
+    bool blends;      /* its batch computes with the values of images, which are floats then */
     /* Reads the arguments into zeroed `args`. Without `hash` it holds no pointers: its bytes are hashed. */
     void (*parse)(void *args, struct leat_args *json);
     /* Releases what `args` points to, and hashes it. May be NULL. */
@@ -136,7 +144,7 @@ struct leat_op_class {
 
     /* Makes `out` of `in`, images in memory with layout and channels of the operator's types; `scratch`: of as many
      * bytes as `plan` said, aligned to 64. Pure in (args, key, in). `plan` may be NULL. */
-    void (*filter)(enum leat_isa isa, const void *args, uint64_t key, const struct leat_image *in,
+    void (*filter)(const void *args, uint64_t key, const struct leat_kernels *kernels, const struct leat_image *in,
                    const struct leat_image *out, void *scratch);
     void (*plan)(const void *args, uint64_t key, const struct leat_image *in, struct leat_filter_plan *plan);
 
@@ -148,6 +156,24 @@ struct leat_op_class {
      * OPERATOR: it failed; DECODE: the length is not one of this type. */
     int (*call)(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
                 uint64_t length, void *out, struct leat_error *error);
+    /* Whether two of this class draw the same for one key; NULL: where their arguments are the same. */
+    bool (*same_draw)(const void *a, const void *b);
+
+    /* In the chain of a tuple: changes the targets of a row (joint.h). */
+    void (*joint)(const void *args, struct leat_targets *targets);
+    /* Last in a chain: how a value of the field becomes one of fixed length. */
+    void (*pad)(const void *args, const char *field, struct leat_pad *pad);
+    /* Last in the chain of a tuple: changes one output of a whole batch, whose first row has this key (mix.h). The
+     * arguments begin with a struct leat_mix_args. */
+    void (*batch)(const void *args, uint64_t key, const struct leat_batch_part *part, uint64_t rows);
+};
+
+/* Steps of a value's first dimension: of a longer one all but the first `n` are cut off, or it is broken; a shorter one
+ * is filled up. */
+struct leat_pad {
+    int64_t n;
+    double fill;
+    bool cut;
 };
 
 /* Every operator, ended by NULL. */
@@ -162,6 +188,9 @@ void leat_type_words(const struct leat_type *type, char *text, size_t room);
 uint64_t leat_type_bytes(const struct leat_type *type);
 /* The value of a stored field, as a chain begins with it. */
 void leat_type_of_field(const struct leat_field *field, struct leat_type *type);
+/* `infer` of operators that stand in the chain of a tuple only: says so, LEAT_E_TYPE. */
+int leat_op_needs_tuple(const void *args, const struct leat_place *place, struct leat_type *type,
+                        struct leat_effect *effect, struct leat_error *error);
 /* Checks that the value is an image (of any numbers), as geometry needs it. */
 int leat_op_needs_image(const struct leat_place *place, const struct leat_type *type, struct leat_error *error);
 /* Checks that the value is an image that can be resampled. */

@@ -66,6 +66,15 @@ int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, 
     return rc;
 }
 
+int leat_op_needs_tuple(const void *args, const struct leat_place *place, struct leat_type *type,
+                        struct leat_effect *effect, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_TYPE,
+                     "%s in output '%s' works on several fields at once: give its chain to a tuple of them, such as "
+                     "{(\"image\", \"boxes\", \"label\"): [...]}.",
+                     place->type, place->output);
+}
+
 int leat_op_needs_image(const struct leat_place *place, const struct leat_type *type, struct leat_error *error)
 {
     if (leat_type_is_image(type))

@@ -27,6 +27,7 @@ struct leat_scratch {
     struct leat_work work;
     struct step_time *times;
     uint64_t photos;
+    struct leat_tuple_work *tuples;
     uint8_t *native,
         *buffers[2]; /* between functions of the user's and other operators: one block, and its aligned halves */
 };
@@ -34,6 +35,26 @@ struct leat_scratch {
 size_t leat_program_outputs(const struct leat_program *program)
 {
     return program->n_outputs;
+}
+
+size_t leat_program_chains(const struct leat_program *program)
+{
+    return program->n_chains;
+}
+
+const struct leat_program_chain *leat_program_chain(const struct leat_program *program, size_t chain)
+{
+    return &program->chains[chain].face;
+}
+
+struct leat_work *leat_scratch_work(struct leat_scratch *scratch)
+{
+    return &scratch->work;
+}
+
+struct leat_tuple_work *leat_scratch_tuples(struct leat_scratch *scratch)
+{
+    return scratch->tuples;
 }
 
 const struct leat_output *leat_program_output(const struct leat_program *program, size_t output)
@@ -82,6 +103,9 @@ struct leat_scratch *leat_scratch_new(const struct leat_program *program)
     scratch->work.kernels = program->kernels;
     scratch->times = leat_new_array(program->n_times + 1, sizeof *scratch->times);
     bool good = scratch->times != NULL;
+    for (size_t c = 0; good && c < program->n_chains && !scratch->tuples; c++)
+        if (program->chains[c].face.tuple)
+            good = (scratch->tuples = leat_tuple_work_new(program)) != NULL;
     if (good && program->decodes)
         good = (scratch->work.decoder = leat_decoder_new()) != NULL;
     if (good && program->native_bytes)
@@ -103,6 +127,7 @@ void leat_scratch_free(struct leat_scratch *scratch)
     if (!scratch)
         return;
     leat_work_destroy(&scratch->work);
+    leat_tuple_work_free(scratch->tuples);
     leat_free(scratch->native);
     leat_free(scratch->times);
     leat_free(scratch);
@@ -331,6 +356,45 @@ static inline void prefetch_row(const struct leat_row *rows, size_t i, size_t n,
         __builtin_prefetch(p + k);
 }
 
+static int check_steps(const struct leat_compiled *c, const struct leat_row *row, struct leat_error *error)
+{
+    if (c->in_bytes ? row->length % c->in_bytes : row->length)
+        return leat_fail(
+            error, LEAT_E_DECODE,
+            "A value of output '%s' has %llu bytes, which is no multiple of the %llu bytes of one of its rows.",
+            c->face.name, (unsigned long long)row->length, (unsigned long long)c->in_bytes);
+    return LEAT_OK;
+}
+
+int leat_padded_row(const struct leat_compiled *c, uint64_t key, const void *data, uint64_t n, void *dst,
+                    struct leat_error *error)
+{
+    size_t size = leat_dtype_size(c->out.dtype);
+    uint64_t kept = n < c->pad_steps ? n : c->pad_steps, made = kept * c->elements, all = c->pad_steps * c->elements;
+    uint8_t *to = dst;
+    if (n > c->pad_steps && !c->pad_cuts)
+        return leat_fail(
+            error, LEAT_E_DECODE,
+            "'%s' has %llu rows, and PadTo makes %llu: give it a larger n, or say cut=True to drop what is above",
+            c->field, (unsigned long long)n, (unsigned long long)c->pad_steps);
+    if (c->path == LEAT_PATH_COPY && made)
+        memcpy(dst, data, made * size);
+    else if (c->path == LEAT_PATH_CONVERT)
+        convert_elements(c, data, dst, made);
+    else if (c->path == LEAT_PATH_MAP)
+        map_elements(c, key, data, dst, made);
+    for (uint64_t i = made; i < all; i++)
+        memcpy(to + i * size, c->pad_fill, size);
+    return LEAT_OK;
+}
+
+/* A value whose length is not that of its row. */
+static int apply_padded(const struct leat_compiled *c, const struct leat_row *row, void *dst, struct leat_error *error)
+{
+    int rc = check_steps(c, row, error);
+    return rc ? rc : leat_padded_row(c, row->key, row->data, row->length / c->in_bytes, dst, error);
+}
+
 size_t leat_program_apply(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                           const struct leat_row *rows, size_t n, void *dst, struct leat_error *error)
 {
@@ -345,9 +409,12 @@ size_t leat_program_apply(const struct leat_program *program, size_t output, str
         return n;
     }
     int64_t begin = leat_clock_ns();
+    for (size_t i = 0; i < n && c->pad_steps; i++)
+        if (apply_padded(c, &rows[i], to + i * row_bytes, error))
+            return i;
     if (c->path == LEAT_PATH_COPY)
         program->kernels->gather(&rows->data, sizeof *rows, n, row_bytes, dst);
-    for (size_t i = 0; i < n && c->path != LEAT_PATH_COPY; i++) {
+    for (size_t i = 0; i < n && c->path != LEAT_PATH_COPY && !c->pad_steps; i++) {
         prefetch_row(rows, i, n, c->in_bytes);
         if (c->path == LEAT_PATH_CONVERT)
             convert_elements(c, rows[i].data, to + i * row_bytes, c->elements);
@@ -386,14 +453,11 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
                               const struct leat_row *row, void *dst, struct leat_error *error)
 {
     const struct leat_compiled *c = &program->outputs[output];
-    if (c->in_bytes ? row->length % c->in_bytes : row->length)
-        return leat_fail(
-            error, LEAT_E_DECODE,
-            "A value of output '%s' has %llu bytes, which is no multiple of the %llu bytes of one of its rows.",
-            c->face.name, (unsigned long long)row->length, (unsigned long long)c->in_bytes);
+    int rc = check_steps(c, row, error);
+    if (rc)
+        return rc;
     int64_t begin = leat_clock_ns();
     uint64_t n = row->length / leat_dtype_size(c->in.dtype);
-    int rc = LEAT_OK;
     if (row->info.form == LEAT_FORM_FAST)
         rc = apply_restored(row, dst, error);
     else if (c->path == LEAT_PATH_COPY)

@@ -9,6 +9,14 @@
  *      "outputs": {"image": {"field": "image", "chain": ["a", "b"]}, "label": {"field": "label", "chain": []}}}
  *
  * "type" and arguments are those of leat.ops; "name" names an instance. Outputs keep the order in which they stand.
+ *
+ * One chain may run over a tuple of fields, which it moves together (docs/targets.md), and give one output per field:
+ *
+ *     "image": {"fields": ["image", "boxes"], "outputs": ["image", "boxes"], "chain": ["a", "b"], "geometry": true}
+ *
+ * It stands under the name of its first output; "outputs" are named like the fields where that is left out. With
+ * "geometry", of an ordinary chain too, there is one output more, "image.geometry": LEAT_GEOMETRY_COLUMNS float32 per
+ * row.
  */
 #ifndef LEAT_OP_PROGRAM_H
 #define LEAT_OP_PROGRAM_H
@@ -25,10 +33,12 @@ struct leat_scratch; /* what one thread needs to apply a program; one thread at 
 
 struct leat_output {
     const char *name;
-    size_t field;        /* index in the schema */
+    size_t field;        /* index in the schema; of the geometry: of the image that it is about */
+    size_t chain;        /* that it comes from */
     enum leat_kind kind; /* ARRAY, or of a value delivered as stored: BYTES, STR, JSON, IMAGE */
     enum leat_dtype dtype;
     bool ragged;   /* the first dimension varies from row to row */
+    bool bounded;  /* ... and follows only from making the row: leat_program_ragged_bytes is an upper bound */
     bool in_place; /* the field has fixed size: rows come as mapped memory; else as fetched bytes */
     bool keyed;    /* some operator draws random numbers */
     bool decodes;  /* the value is decoded: it can be found broken, and is scanned to its end if unchecked */
@@ -38,6 +48,23 @@ struct leat_output {
     int64_t strides[LEAT_MAX_DIMS]; /* in elements, of one row (a channels_last row is dense but permuted) */
     uint64_t row_bytes;             /* dense: bytes of a row; ragged: bytes of one step of the first dimension */
 };
+
+/* From fields to outputs: an ordinary chain takes one and gives one. That of a tuple takes and gives several, or one
+ * field with its geometry; its rows are made by leat_program_apply_tuple, all outputs of a row at once. */
+struct leat_program_chain {
+    bool tuple;
+    bool keyed; /* some operator draws random numbers */
+    size_t n_fields, n_outputs;
+    const size_t *fields;  /* [n_fields] indices in the schema, each once */
+    const bool *decodes;   /* [n_fields] the value is decoded */
+    const bool *turns;     /* [n_fields] ... as its EXIF orientation says */
+    const size_t *outputs; /* [n_outputs] indices of outputs, rising */
+};
+
+/* The columns of a geometry: the part of the decoded image that an output row shows, in its pixels (x, y of the upper
+ * left corner, width, height; beyond the image where it is padded), whether that was mirrored (0 or 1), height and
+ * width of the decoded image. */
+#define LEAT_GEOMETRY_COLUMNS 7
 
 /* NULL `json` delivers every field that is not derived, as stored. Errors: INVALID (the JSON, an argument), TYPE (names
  * output and operator, says what would fit), NOT_FOUND (field), NOMEM. */
@@ -50,6 +77,8 @@ int leat_program_compile_with(const struct leat_field *fields, size_t n_fields, 
 void leat_program_free(struct leat_program *program);
 size_t leat_program_outputs(const struct leat_program *program);
 const struct leat_output *leat_program_output(const struct leat_program *program, size_t output);
+size_t leat_program_chains(const struct leat_program *program);
+const struct leat_program_chain *leat_program_chain(const struct leat_program *program, size_t chain);
 /* A hash over what the program computes: operators, arguments, instances, output names. */
 uint64_t leat_program_hash(const struct leat_program *program);
 
@@ -79,6 +108,22 @@ size_t leat_program_apply(const struct leat_program *program, size_t output, str
 uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t output, uint64_t length);
 int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                               const struct leat_row *row, void *dst, struct leat_error *error);
+
+/* Makes one row of each output of a tuple's chain. values[i]: of the chain's field i, all with the same key; dst[o]:
+ * room for a row of its output o, of a ragged one for as many bytes as leat_program_ragged_bytes says of its value.
+ * steps[o]: of a ragged one the steps of its first dimension that were made, at most what fits there, else 1. No value
+ * may be mapped memory: it is copied first. Errors: DECODE, and *failed is the index in `values` of the one at fault,
+ * n_fields where each is good by itself; NOMEM. A row index that leat_scratch_rows gives is that of the first image. */
+int leat_program_apply_tuple(const struct leat_program *program, size_t chain, struct leat_scratch *scratch,
+                             const struct leat_row *values, void *const *dst, uint64_t *steps, size_t *failed,
+                             struct leat_error *error);
+
+/* Whether operators are to see whole batches (MixUp), and that: called once the rows of a batch are made and those left
+ * out are gone. dst[o]: where the values of output o begin; keys: of the rows. Shapes do not change. Any thread, one at
+ * a time per batch; allocates nothing. */
+bool leat_program_has_batch_stage(const struct leat_program *program);
+void leat_program_finish_batch(const struct leat_program *program, void *const *dst, uint64_t rows,
+                               const uint64_t *keys);
 
 /* Time spent by this scratch in each step of each output: steps are fused groups, named as a person would
  * ("Decode", "RandomResizedCrop+RandomHorizontalFlip", "Normalize"). */

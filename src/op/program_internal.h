@@ -17,6 +17,8 @@ enum leat_path {
 
 struct leat_compiled {
     struct leat_output face;
+    size_t index;      /* of the output */
+    const char *field; /* its name */
     enum leat_path path;
     struct leat_use *uses;
     size_t n_uses;
@@ -32,7 +34,44 @@ struct leat_compiled {
     size_t n_parts;
     const struct leat_use *native; /* of a part: the function behind it; NULL: it is the last */
     bool idle;                     /* of a part: it hands on what it gets */
+
+    uint64_t pad_steps; /* the chain ends in PadTo: steps of a row, made of values of `in_bytes` per step; else 0 */
+    bool pad_cuts;
+    uint8_t pad_fill[8]; /* one number of the output's type */
+
+    /* of a tuple */
+    enum leat_role role;
+    bool normalized;
+    bool pixels;      /* an image or a mask: made through its uses, which are those of the chain that concern it */
+    bool follows;     /* steps are kept or dropped with the boxes */
+    bool label;       /* of images that are mixed */
+    uint64_t classes; /* above 0: a whole number becomes a float32 vector of so many */
 };
+
+/* A chain; of a tuple also all that does not belong to one of its outputs. These stand in the order of the fields,
+ * behind them the geometry. */
+struct leat_compiled_chain {
+    struct leat_program_chain face;
+    const char *name; /* of its first output */
+    struct leat_use *uses;
+    size_t n_uses;
+    size_t first;   /* of its outputs */
+    size_t *fields; /* what face points at, of a tuple */
+    bool *decodes, *turns;
+    size_t *outputs;
+    size_t canvas;    /* the output of the image whose size the others go by; SIZE_MAX: there is none */
+    size_t n_targets; /* fields that are not pixels */
+    char *geometry_name;
+    bool geometry, sanitizes;
+};
+
+/* Settles the outputs of a tuple, of which fields and uses are known: tuple.c. */
+int leat_tuple_compile(struct leat_program *program, struct leat_compiled_chain *chain, const struct leat_field *fields,
+                       struct leat_error *error);
+/* What its rows take of a scratch. */
+struct leat_tuple_work;
+struct leat_tuple_work *leat_tuple_work_new(const struct leat_program *program);
+void leat_tuple_work_free(struct leat_tuple_work *work);
 
 struct leat_program {
     json_t *json; /* keeps names alive */
@@ -40,15 +79,29 @@ struct leat_program {
     struct leat_op *ops;
     size_t n_ops;
     struct leat_compiled *outputs;
-    size_t n_outputs, n_times;
+    struct leat_compiled_chain *chains;
+    size_t n_outputs, n_chains, n_times;
     char **names; /* of fields, where the program came without JSON */
     uint64_t hash;
     struct leat_native *functions;
     size_t n_functions;
     uint64_t native_bytes; /* of the largest value that a function takes from or gives to a buffer */
     bool decodes;
-    bool open; /* outputs may end in images of open size: leat_program_apply_open */
+    bool mixes; /* some chain ends in operators on whole batches */
+    bool open;  /* outputs may end in images of open size: leat_program_apply_open */
 };
+
+/* compile.c, for tuples: the types of a chain; shape, strides and bytes of its rows. */
+int leat_compiled_infer(const struct leat_program *program, struct leat_compiled *c, struct leat_error *error);
+int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, struct leat_error *error);
+/* What the last operator of a chain says of padding. */
+void leat_compiled_pad(struct leat_compiled *c, const struct leat_op *op, const char *field);
+/* program.c: what tuples have of a thread's scratch; one value into a row that PadTo has given its length, of `n`
+ * steps. */
+struct leat_work *leat_scratch_work(struct leat_scratch *scratch);
+struct leat_tuple_work *leat_scratch_tuples(struct leat_scratch *scratch);
+int leat_padded_row(const struct leat_compiled *c, uint64_t key, const void *data, uint64_t n, void *dst,
+                    struct leat_error *error);
 
 /* One field, whose outputs may end in images of open size. */
 int leat_program_compile_open(const struct leat_field *field, const char *json, const struct leat_native *functions,

@@ -64,6 +64,7 @@ struct leat_stage {
     bool decode, last;
     bool stream;                   /* rows of the batch are large: written past the caches */
     bool fast;                     /* bytes through tables; else value by value */
+    bool nearest;                  /* of class ids, which cannot be blended: every resize takes the nearest pixel */
     bool draws;                    /* a map draws: tables and fills are made for each row, in the work */
     const struct leat_use *filter; /* of a filter's stage: what it is, and all there is to it */
     const struct leat_use **moves; /* operators with move */
@@ -108,6 +109,7 @@ struct leat_work {
     uint8_t *filter;         /* scratch of a filter */
     const uint8_t **taps;
     size_t room_ring, room_line, room_between[2], room_taps, room_tables, room_filter;
+    uint32_t w, h;      /* of the photo that was opened last */
     bool detail;        /* measure the decoder's part of this photo */
     uint64_t decode_ns; /* of the photos so measured */
 };

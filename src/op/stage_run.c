@@ -408,6 +408,7 @@ static int draw_view(const struct leat_stage *stage, uint64_t row_key, uint32_t 
         int rc = op->class->move(op->args, leat_key_mix(row_key, op->instance), now_w, now_h, &move, error);
         if (rc)
             return rc;
+        move.filter = stage->nearest ? LEAT_FILTER_NEAREST : move.filter;
         leat_view_move(view, &move);
     }
     return LEAT_OK;
@@ -464,7 +465,7 @@ static int run_filter(const struct leat_stage *stage, struct leat_work *work, co
         return leat_fail(error, LEAT_E_NOMEM, "No memory for %zu bytes that %s needs.", plan.scratch, op->class->type);
     int rc = make_room(work, buffer, &stage->out, stage->planar, plan.w, plan.h, target, error);
     if (!rc)
-        op->class->filter(work->kernels->isa, op->args, key, image, target,
+        op->class->filter(op->args, key, work->kernels, image, target,
                           work->filter + (-(uintptr_t)work->filter & (ALIGNMENT - 1)));
     return rc;
 }

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "worker/worker.h"
 
 static void *watch(void *descriptor)
 {

@@ -1,0 +1,175 @@
+/* Moving the targets of a row: joint.h. */
+#include "op/joint.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* ---- formats ---- */
+
+static void to_corners(float *b, enum leat_role from)
+{
+    if (from == LEAT_ROLE_BOXES_CXCYWH) {
+        b[0] -= b[2] / 2;
+        b[1] -= b[3] / 2;
+    }
+    if (from != LEAT_ROLE_BOXES_XYXY) {
+        b[2] += b[0];
+        b[3] += b[1];
+    }
+}
+
+static void from_corners(float *b, enum leat_role to)
+{
+    if (to == LEAT_ROLE_BOXES_XYXY)
+        return;
+    b[2] -= b[0];
+    b[3] -= b[1];
+    if (to == LEAT_ROLE_BOXES_CXCYWH) {
+        b[0] = (b[0] * 2 + b[2]) / 2;
+        b[1] = (b[1] * 2 + b[3]) / 2;
+    }
+}
+
+void leat_boxes_convert(float *boxes, uint64_t n, enum leat_role from, enum leat_role to)
+{
+    for (uint64_t i = 0; from != to && i < n; i++) {
+        to_corners(boxes + 4 * i, from);
+        from_corners(boxes + 4 * i, to);
+    }
+}
+
+static float clamp(float v, float high)
+{
+    return v < 0 ? 0 : v > high ? high : v;
+}
+
+void leat_boxes_clamp(float *boxes, uint64_t n, enum leat_role format, uint32_t w, uint32_t h)
+{
+    leat_boxes_convert(boxes, n, format, LEAT_ROLE_BOXES_XYXY);
+    for (uint64_t i = 0; i < 4 * n; i++)
+        boxes[i] = clamp(boxes[i], i & 1 ? (float)h : (float)w);
+    leat_boxes_convert(boxes, n, LEAT_ROLE_BOXES_XYXY, format);
+}
+
+/* ---- what was read ---- */
+
+static void scale_boxes(struct leat_target_part *part, float across, float down)
+{
+    float *v = (float *)(void *)part->data;
+    for (uint64_t i = 0; i < 4 * part->n; i++)
+        v[i] *= i & 1 ? down : across;
+}
+
+static int check_box(const struct leat_target_part *part, uint64_t i, uint32_t w, uint32_t h, struct leat_error *error)
+{
+    const float *v = (const float *)(const void *)part->data + 4 * i;
+    const char *wrong = NULL;
+    float b[4];
+    memcpy(b, v, sizeof b);
+    to_corners(b, part->role);
+    if (!isfinite(b[0]) || !isfinite(b[1]) || !isfinite(b[2]) || !isfinite(b[3]))
+        wrong = "is not finite: leave the box out";
+    else if (b[2] < b[0] || b[3] < b[1])
+        wrong = "is inverted: its format may be another one";
+    else if (b[0] > (float)w || b[1] > (float)h || b[2] < 0 || b[3] < 0)
+        wrong = "lies outside of the image: its format, or normalized=, may be another one";
+    if (!wrong)
+        return LEAT_OK;
+    return leat_fail(error, LEAT_E_DECODE, "box %llu, (%g, %g, %g, %g) in an image of %u x %u, %s",
+                     (unsigned long long)i, (double)v[0], (double)v[1], (double)v[2], (double)v[3], w, h, wrong);
+}
+
+int leat_targets_begin(struct leat_targets *t, size_t *failed, struct leat_error *error)
+{
+    for (size_t p = 0; p < t->n; p++) {
+        struct leat_target_part *part = &t->parts[p];
+        *failed = p;
+        if (leat_role_is_boxes(part->role)) {
+            if (part->normalized)
+                scale_boxes(part, (float)t->w, (float)t->h);
+            for (uint64_t i = 0; i < part->n; i++) {
+                int rc = check_box(part, i, t->w, t->h, error);
+                if (rc)
+                    return rc;
+            }
+        } else if (part->role == LEAT_ROLE_KEYPOINTS) {
+            const float *v = (const float *)(const void *)part->data;
+            for (uint64_t i = 0; i < part->n * part->step / sizeof *v; i++)
+                if (!isfinite(v[i]))
+                    return leat_fail(error, LEAT_E_DECODE,
+                                     "a keypoint of instance %llu is not finite: give it visibility 0",
+                                     (unsigned long long)(i / (part->step / sizeof *v)));
+        }
+    }
+    return LEAT_OK;
+}
+
+void leat_targets_end(struct leat_targets *t)
+{
+    for (size_t p = 0; p < t->n; p++) {
+        float *v = (float *)(void *)t->parts[p].data;
+        for (uint64_t i = 0; t->parts[p].normalized && i < 4 * t->parts[p].n; i++)
+            v[i] /= i & 1 ? (float)t->h : (float)t->w;
+    }
+}
+
+/* ---- moves ---- */
+
+static void move_boxes(struct leat_target_part *part, const struct leat_move *m)
+{
+    float *boxes = (float *)(void *)part->data;
+    bool corners = part->role == LEAT_ROLE_BOXES_XYXY;
+    if (m->crops) {
+        for (uint64_t i = 0; i < part->n; i++)
+            for (int k = 0; k < (corners ? 4 : 2); k++)
+                boxes[4 * i + (uint64_t)k] -= (float)(k & 1 ? m->y : m->x);
+        leat_boxes_clamp(boxes, part->n, part->role, (uint32_t)m->w, (uint32_t)m->h);
+    }
+    if (m->out_w != m->w || m->out_h != m->h)
+        scale_boxes(part, (float)((double)m->out_w / (double)m->w), (float)((double)m->out_h / (double)m->h));
+    for (uint64_t i = 0; m->flip && i < part->n; i++) {
+        float *b = boxes + 4 * i, left = b[0];
+        if (corners)
+            left = b[2];
+        else if (part->role == LEAT_ROLE_BOXES_XYWH)
+            left = b[0] + b[2];
+        if (corners)
+            b[2] = (float)m->out_w - b[0];
+        b[0] = (float)m->out_w - left;
+    }
+}
+
+/* One that a crop leaves behind becomes one without a label, (0, 0, 0) as COCO has it; those stay as they are. */
+static void move_points(struct leat_target_part *part, const struct leat_move *m)
+{
+    float *v = (float *)(void *)part->data;
+    float across = (float)((double)m->out_w / (double)m->w), down = (float)((double)m->out_h / (double)m->h);
+    for (float *end = v + part->n * part->step / sizeof *v; v < end; v += 3) {
+        if (v[2] == 0)
+            continue;
+        v[0] -= (float)m->x;
+        v[1] -= (float)m->y;
+        if (v[0] < 0 || v[1] < 0 || v[0] >= (float)m->w || v[1] >= (float)m->h) {
+            v[0] = v[1] = v[2] = 0;
+            continue;
+        }
+        v[0] *= across;
+        v[1] *= down;
+        if (m->flip)
+            v[0] = (float)m->out_w - 1 - v[0];
+    }
+}
+
+void leat_targets_move(struct leat_targets *t, const struct leat_move *move)
+{
+    for (size_t p = 0; p < t->n; p++) {
+        if (leat_role_is_boxes(t->parts[p].role))
+            move_boxes(&t->parts[p], move);
+        else if (t->parts[p].role == LEAT_ROLE_KEYPOINTS)
+            move_points(&t->parts[p], move);
+    }
+    t->w = move->out_w;
+    t->h = move->out_h;
+}

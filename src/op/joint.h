@@ -1,0 +1,65 @@
+/*
+ * What the chain of a tuple does to the targets of one row: boxes, keypoints, and ragged columns with a value per box.
+ *
+ * Pixels go through stages (stage.h), which compose the moves of a chain. Targets need no composing: the same moves are
+ * drawn again, for the same key and size, and applied one after the other. Coordinates are float32, and each step is
+ * the arithmetic of torchvision.transforms.v2 on its tv_tensors; so a slow reference gives the same bits.
+ */
+#ifndef LEAT_OP_JOINT_H
+#define LEAT_OP_JOINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leat/leat.h"
+#include "op/operator.h"
+
+/* One field of a row: `n` steps of `step` bytes, in memory of the scratch. */
+struct leat_target_part {
+    const char *name;
+    enum leat_role role; /* NONE: a column that goes along */
+    bool normalized;
+    bool follows; /* its steps are kept or dropped with the boxes */
+    uint64_t n, step;
+    uint8_t *data; /* aligned to 16 */
+};
+
+struct leat_targets {
+    uint32_t w, h; /* of the image at this point of the chain */
+    size_t n;
+    struct leat_target_part *parts;
+};
+
+/* Checks what was read, and brings it to pixels. DECODE: a coordinate is no finite number, a box is inverted or has
+ * nothing in common with the image; *failed is its part. */
+int leat_targets_begin(struct leat_targets *targets, size_t *failed, struct leat_error *error);
+/* Moves them as the image is moved. */
+void leat_targets_move(struct leat_targets *targets, const struct leat_move *move);
+/* Back to the units in which they are stored, those of the image as it is now. */
+void leat_targets_end(struct leat_targets *targets);
+
+/* The arguments of SanitizeBoundingBoxes: it is the class with `sanitizes`. Which ragged columns follow the boxes is
+ * settled when the tuple is compiled. */
+#define LEAT_SANITIZE_LABELS 16
+struct leat_sanitize_args {
+    double min_size, min_area;
+    bool all; /* all of them; else those named */
+    unsigned n;
+    char labels[LEAT_SANITIZE_LABELS][64];
+};
+
+/* Brings n boxes from one format to another: LEAT_ROLE_BOXES_*. */
+void leat_boxes_convert(float *boxes, uint64_t n, enum leat_role from, enum leat_role to);
+/* Cuts them off at the edges of an image of w x h. */
+void leat_boxes_clamp(float *boxes, uint64_t n, enum leat_role format, uint32_t w, uint32_t h);
+static inline float *leat_target_boxes(const struct leat_target_part *part)
+{
+    return (float *)(void *)part->data;
+}
+static inline bool leat_role_is_boxes(enum leat_role role)
+{
+    return role >= LEAT_ROLE_BOXES_XYXY && role <= LEAT_ROLE_BOXES_CXCYWH;
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SanitizeBoundingBoxes: leaves out boxes that are too small or reach outside, with what follows them. */
+#include <string.h>
+
+#include "op/joint.h"
+
+static void parse(void *into, struct leat_args *json)
+{
+    struct leat_sanitize_args *args = into;
+    leat_args_double(json, "min_size", 1, 1e9, 1, &args->min_size);
+    leat_args_double(json, "min_area", 1, 1e18, 1, &args->min_area);
+    const json_t *labels = leat_args_get(json, "labels_getter"), *name;
+    args->all = json_is_string(labels) && !strcmp(json_string_value(labels), "default");
+    size_t i;
+    json_array_foreach(labels, i, name)
+    {
+        if (args->n == LEAT_SANITIZE_LABELS || !json_is_string(name) ||
+            json_string_length(name) >= sizeof *args->labels)
+            leat_args_wrong(json, "labels_getter", "\"default\", or a list of at most 16 names of fields");
+        else
+            strcpy(args->labels[args->n++], json_string_value(name));
+    }
+    if (!args->all && !json_is_array(labels))
+        leat_args_wrong(json, "labels_getter", "\"default\", or a list of at most 16 names of fields");
+}
+
+static bool is_good(const struct leat_sanitize_args *args, const float *box, uint32_t w, uint32_t h)
+{
+    float across = box[2] - box[0], down = box[3] - box[1];
+    return (double)across >= args->min_size && (double)down >= args->min_size &&
+           (double)(across * down) >= args->min_area && box[0] >= 0 && box[1] >= 0 && box[2] >= 0 && box[3] >= 0 &&
+           box[0] <= (float)w && box[2] <= (float)w && box[1] <= (float)h && box[3] <= (float)h;
+}
+
+static void sanitize(const void *from, struct leat_targets *t)
+{
+    size_t b = 0;
+    while (!leat_role_is_boxes(t->parts[b].role)) /* there is one: compiling has seen to it */
+        b++;
+    const struct leat_target_part *boxes = &t->parts[b];
+    uint64_t n = boxes->n, kept = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        float box[4];
+        memcpy(box, leat_target_boxes(boxes) + 4 * i, sizeof box);
+        leat_boxes_convert(box, 1, boxes->role, LEAT_ROLE_BOXES_XYXY);
+        if (!is_good(from, box, t->w, t->h))
+            continue;
+        for (size_t p = 0; p < t->n && kept != i; p++)
+            if (t->parts[p].follows)
+                memmove(t->parts[p].data + kept * t->parts[p].step, t->parts[p].data + i * t->parts[p].step,
+                        t->parts[p].step);
+        kept++;
+    }
+    for (size_t p = 0; p < t->n; p++)
+        if (t->parts[p].follows)
+            t->parts[p].n = kept;
+}
+
+const struct leat_op_class leat_op_sanitize_bounding_boxes = {.type = "SanitizeBoundingBoxes",
+                                                              .args_bytes = sizeof(struct leat_sanitize_args),
+                                                              .parse = parse,
+                                                              .sanitizes = true,
+                                                              .infer = leat_op_needs_tuple,
+                                                              .joint = sanitize};
