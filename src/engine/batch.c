@@ -1,17 +1,374 @@
 /*
- * A batch in the consumer's hands. It needs no lock: nobody else touches it until leat_batch_free, which gives its own
- * references to the buffers back. A buffer that a tensor still refers to lives on by itself.
+ * Batches, their buffers and the pool that both come from. In the consumer's hands a batch needs no lock: nobody else
+ * touches it until leat_batch_free, which gives its own references to the buffers back. A buffer that a tensor still
+ * refers to lives on by itself.
  */
+#include "engine/batch.h"
+
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
-#include "engine/engine.h"
 #include "engine/loader.h"
+#include "engine/scheduler.h"
 
-static bool is_ours(const struct leat_loader *l)
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+uint64_t leat_output_values(const struct leat_output *output, uint64_t rows)
 {
-    return l->generation == atomic_load_explicit(&leat_engine.generation, memory_order_relaxed);
+    return output->ragged ? ((rows + 1) * sizeof(int64_t) + 63) & ~UINT64_C(63) : 0;
 }
+
+uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint64_t steps)
+{
+    uint64_t bytes, values = leat_output_values(output, rows);
+    if (!leat_mul_u64(output->ragged ? steps : rows, output->row_bytes, &bytes) || bytes > (UINT64_C(1) << 60))
+        return UINT64_C(1) << 60; /* more than any budget */
+    bytes += values;
+    return leat_region_round(bytes ? bytes : 1);
+}
+
+uint64_t leat_batch_meta_bytes(const struct leat_pool *pool, uint64_t rows)
+{
+    uint64_t each = sizeof(int64_t) + sizeof(uint64_t) + 2 * sizeof(bool) + (pool->numbered ? sizeof(uint64_t) + 1 : 0);
+    return leat_region_round(rows * each + sizeof(struct leat_batch));
+}
+
+static uint64_t output_bytes(const struct leat_batch *b, size_t o)
+{
+    uint64_t steps = b->offsets[o] ? (uint64_t)b->offsets[o][b->plan.rows] : 0;
+    return leat_output_bytes(leat_program_output(b->pool->program, o), b->plan.rows, steps);
+}
+
+uint64_t leat_batch_buffer_bytes(const struct leat_batch *b)
+{
+    uint64_t total = 0;
+    for (size_t o = 0; o < b->pool->n_outputs; o++)
+        if (!leat_add_u64(total, output_bytes(b, o), &total))
+            return UINT64_MAX / 2;
+    return total;
+}
+
+uint64_t leat_batch_tensor_bytes(const struct leat_batch *b)
+{
+    uint64_t bytes = 0;
+    for (size_t o = 0; o < b->pool->n_outputs; o++) {
+        const struct leat_output *output = leat_program_output(b->pool->program, o);
+        if (output->ragged)
+            bytes += (uint64_t)leat_batch_offsets(b, o)[b->rows] * output->row_bytes + (b->rows + 1) * sizeof(int64_t);
+        else
+            bytes += b->rows * output->row_bytes;
+    }
+    return bytes;
+}
+
+/* ---- the pool -------------------------------------------------------------------------------- */
+
+bool leat_pool_is_ours(const struct leat_pool *pool)
+{
+    return pool->generation == leat_engine_generation();
+}
+
+void leat_pool_unref_unlock(struct leat_pool *pool)
+{
+    bool last = --pool->references == 0;
+    leat_engine_unlock();
+    if (last)
+        pool->destroy(pool);
+}
+
+uint64_t leat_pool_held_batches(const struct leat_pool *pool)
+{
+    uint64_t most = 0;
+    for (size_t o = 0; o < pool->n_outputs; o++)
+        most = pool->live[o] > most ? pool->live[o] : most;
+    return most;
+}
+
+static void clear_broken(struct leat_batch *b)
+{
+    for (size_t i = 0; i < b->n_broken; i++)
+        leat_free(b->broken[i].reason);
+    b->n_broken = 0;
+}
+
+static void destroy_batch(struct leat_batch *b)
+{
+    clear_broken(b);
+    for (size_t o = 0; b->offsets && o < b->pool->n_outputs; o++)
+        leat_free(b->offsets[o]);
+    leat_free(b->offsets);
+    leat_free(b->buffers);
+    leat_free(b->broken);
+    leat_free(b->ids);
+    leat_free(b->keys);
+    leat_free(b->valid);
+    leat_free(b->left_out);
+    leat_free(b->numbers);
+    leat_free(b->row_state);
+    leat_free(b);
+}
+
+void leat_pool_clear(struct leat_pool *pool)
+{
+    for (struct leat_batch *b; (b = pool->free_batches);) {
+        pool->free_batches = b->next;
+        destroy_batch(b);
+    }
+    for (struct leat_buffer *b; (b = pool->free_buffers);) {
+        pool->free_buffers = b->next;
+        leat_free(b);
+    }
+    leat_region_close(&pool->region);
+    leat_free(pool->live);
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+static struct leat_buffer *new_buffer(struct leat_pool *pool)
+{
+    struct leat_buffer *buffer = pool->free_buffers;
+    if (buffer)
+        pool->free_buffers = buffer->next;
+    else
+        buffer = leat_new(struct leat_buffer);
+    return buffer;
+}
+
+static void put_aside(struct leat_buffer *buffer)
+{
+    buffer->next = buffer->pool->free_buffers;
+    buffer->pool->free_buffers = buffer;
+}
+
+static void free_buffer(struct leat_buffer *buffer, enum leat_account account)
+{
+    leat_region_free(&buffer->pool->region, buffer->offset, buffer->bytes);
+    leat_budget_give(buffer->pool->budget, account, buffer->bytes);
+    put_aside(buffer);
+}
+
+static int allocate_output(struct leat_batch *b, size_t o, uint64_t bytes)
+{
+    struct leat_pool *pool = b->pool;
+    struct leat_buffer *buffer = new_buffer(pool);
+    if (!buffer)
+        return LEAT_E_NOMEM;
+    *buffer = (struct leat_buffer){.references = 1, .pool = pool, .bytes = bytes, .output = o};
+    buffer->data = leat_region_alloc(&pool->region, bytes, &buffer->offset);
+    if (!buffer->data) {
+        put_aside(buffer);
+        return LEAT_E_HELD;
+    }
+    b->buffers[o] = buffer;
+    b->bytes += bytes;
+    leat_budget_take(pool->budget, b->account, bytes);
+    return LEAT_OK;
+}
+
+int leat_batch_allocate(struct leat_batch *b, struct leat_error *error)
+{
+    for (size_t o = 0; o < b->pool->n_outputs; o++) {
+        int rc = allocate_output(b, o, output_bytes(b, o));
+        if (rc) {
+            uint64_t total = leat_batch_buffer_bytes(b);
+            leat_batch_release(b);
+            return rc == LEAT_E_NOMEM
+                       ? leat_fail(error, rc, "no memory for a batch")
+                       : leat_fail(error, rc,
+                                   "no %" PRIu64 " bytes in one piece for a batch: batches that are held lie between; "
+                                   "let go of some",
+                                   total);
+        }
+        if (leat_program_output(b->pool->program, o)->ragged)
+            memcpy(b->buffers[o]->data, b->offsets[o], (b->plan.rows + 1) * sizeof(int64_t));
+    }
+    return LEAT_OK;
+}
+
+void leat_batch_release(struct leat_batch *b)
+{
+    for (size_t o = 0; o < b->pool->n_outputs; o++)
+        if (b->buffers[o]) {
+            free_buffer(b->buffers[o], b->account);
+            b->buffers[o] = NULL;
+        }
+    b->bytes = 0;
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static bool grow(struct leat_batch *b, uint64_t rows)
+{
+    struct leat_pool *pool = b->pool;
+    leat_free(b->ids);
+    leat_free(b->keys);
+    leat_free(b->valid);
+    leat_free(b->left_out);
+    leat_free(b->numbers);
+    leat_free(b->row_state);
+    b->room = 0;
+    b->ids = leat_new_array(rows, sizeof *b->ids);
+    b->keys = leat_new_array(rows, sizeof *b->keys);
+    b->valid = leat_new_array(rows, sizeof *b->valid);
+    b->left_out = leat_new_array(rows, sizeof *b->left_out);
+    b->numbers = pool->numbered ? leat_new_array(rows, sizeof *b->numbers) : NULL;
+    b->row_state = pool->numbered ? leat_new_array(rows, sizeof *b->row_state) : NULL;
+    bool ok = b->ids && b->keys && b->valid && b->left_out && (!pool->numbered || (b->numbers && b->row_state));
+    for (size_t o = 0; o < pool->n_outputs; o++)
+        if (leat_program_output(pool->program, o)->ragged) {
+            leat_free(b->offsets[o]);
+            b->offsets[o] = leat_new_array(rows + 1, sizeof **b->offsets);
+            ok = ok && b->offsets[o];
+        }
+    if (ok)
+        b->room = rows;
+    return ok;
+}
+
+static struct leat_batch *from_pool(struct leat_pool *pool)
+{
+    struct leat_batch *b = pool->free_batches;
+    if (b) {
+        pool->free_batches = b->next;
+        b->next = NULL;
+        return b;
+    }
+    b = leat_new(struct leat_batch);
+    if (b) {
+        b->pool = pool;
+        b->buffers = leat_new_array(pool->n_outputs + 1, sizeof *b->buffers);
+        b->offsets = leat_new_array(pool->n_outputs + 1, sizeof *b->offsets);
+    }
+    return b;
+}
+
+struct leat_batch *leat_batch_new(struct leat_pool *pool, const struct leat_plan_batch *plan, enum leat_account account,
+                                  struct leat_error *error)
+{
+    struct leat_batch *b = from_pool(pool);
+    if (!b || !b->buffers || !b->offsets || (b->room < plan->rows && !grow(b, plan->rows))) {
+        if (b)
+            destroy_batch(b);
+        leat_fail(error, LEAT_E_NOMEM, "no memory for a batch of %" PRIu64 " rows", plan->rows);
+        return NULL;
+    }
+    atomic_store_explicit(&b->cancelled, false, memory_order_relaxed);
+    b->plan = *plan;
+    b->account = account;
+    b->state = LEAT_BATCH_SIZING;
+    b->loose = b->listed = b->recorded = false;
+    b->tasks = b->stand_in = 0;
+    b->bytes = 0;
+    b->n_gone = b->skip = 0;
+    b->meta = leat_batch_meta_bytes(pool, plan->rows);
+    leat_budget_take(pool->budget, account, b->meta);
+    leat_batch_rewind(b);
+    return b;
+}
+
+void leat_batch_rewind(struct leat_batch *b)
+{
+    clear_broken(b);
+    b->taken = 0;
+    b->n_made = 0;
+    for (uint64_t i = 0; b->loose && i < b->plan.rows; i++)
+        if (b->row_state[i] == LEAT_ROW_MADE)
+            b->row_state[i] = LEAT_ROW_OPEN;
+    leat_batch_skip_gone(b);
+    atomic_store_explicit(&b->done, b->n_gone, memory_order_relaxed);
+    atomic_store_explicit(&b->failed_row, UINT64_MAX, memory_order_relaxed);
+    b->rows = b->plan.rows;
+    memset(b->left_out, 0, b->plan.rows * sizeof *b->left_out);
+}
+
+void leat_batch_recycle(struct leat_batch *b)
+{
+    leat_batch_release(b);
+    leat_budget_give(b->pool->budget, b->account, b->meta);
+    clear_broken(b);
+    b->state = LEAT_BATCH_FREE;
+    b->next = b->pool->free_batches;
+    b->pool->free_batches = b;
+}
+
+void leat_batch_cancel(struct leat_batch *b)
+{
+    atomic_store_explicit(&b->cancelled, true, memory_order_relaxed);
+    if (!b->tasks)
+        leat_batch_recycle(b);
+}
+
+void leat_batch_put_out(struct leat_batch *b)
+{
+    struct leat_pool *pool = b->pool;
+    if (b->account == LEAT_IN_FLIGHT)
+        leat_budget_hand_out(pool->budget, b->bytes + b->meta);
+    b->account = LEAT_HELD;
+    b->state = LEAT_BATCH_OUT;
+    pool->references += 1 + pool->n_outputs;
+    for (size_t o = 0; o < pool->n_outputs; o++)
+        pool->live[o]++;
+}
+
+/* ---- rows left out --------------------------------------------------------------------------- */
+
+static void compact_dense(struct leat_batch *b, uint8_t *data, uint64_t row_bytes)
+{
+    uint64_t to = 0;
+    for (uint64_t row = 0; row < b->plan.rows; row++) {
+        if (b->left_out[row])
+            continue;
+        if (to != row)
+            memmove(data + to * row_bytes, data + row * row_bytes, row_bytes);
+        to++;
+    }
+}
+
+static void compact_ragged(struct leat_batch *b, int64_t *offsets, uint8_t *values, uint64_t step_bytes)
+{
+    uint64_t to = 0;
+    int64_t at = 0, begin = 0;
+    for (uint64_t row = 0; row < b->plan.rows; row++) {
+        int64_t end = offsets[row + 1], n = end - begin;
+        if (!b->left_out[row]) {
+            memmove(values + (uint64_t)at * step_bytes, values + (uint64_t)begin * step_bytes,
+                    (uint64_t)n * step_bytes);
+            at += n;
+            offsets[++to] = at;
+        }
+        begin = end;
+    }
+}
+
+void leat_batch_compact(struct leat_batch *b)
+{
+    uint64_t to = 0;
+    for (uint64_t row = 0; row < b->plan.rows; row++)
+        to += !b->left_out[row];
+    if (to == b->plan.rows)
+        return;
+    for (size_t o = 0; o < b->pool->n_outputs; o++) {
+        const struct leat_output *output = leat_program_output(b->pool->program, o);
+        uint8_t *buffer = b->buffers[o]->data;
+        if (output->ragged)
+            compact_ragged(b, (int64_t *)(void *)buffer, buffer + leat_output_values(output, b->plan.rows),
+                           output->row_bytes);
+        else
+            compact_dense(b, buffer, output->row_bytes);
+    }
+    to = 0;
+    for (uint64_t row = 0; row < b->plan.rows; row++)
+        if (!b->left_out[row]) {
+            b->ids[to] = b->ids[row];
+            b->keys[to] = b->keys[row];
+            b->valid[to++] = b->valid[row];
+        }
+    b->rows = to;
+}
+
+/* ---- in the consumer's hands ----------------------------------------------------------------- */
 
 void leat_buffer_retain(struct leat_buffer *buffer)
 {
@@ -22,46 +379,34 @@ static bool drop(struct leat_buffer *buffer)
 {
     if (atomic_fetch_sub_explicit(&buffer->references, 1, memory_order_acq_rel) != 1)
         return false;
-    if (!is_ours(buffer->loader))
+    if (!leat_pool_is_ours(buffer->pool))
         return false; /* in a forked child the region is the parent's */
     if (buffer->release)
         buffer->release(buffer->release_user);
     return true;
 }
 
-/* Under the lock. True: the loader's last reference went with it. */
-static bool give_back(struct leat_buffer *buffer)
+/* Under the lock. The caller has a reference of its own to the pool, or gives up that of the buffer. */
+static void give_back(struct leat_buffer *buffer)
 {
-    struct leat_loader *l = buffer->loader;
-    l->held -= buffer->bytes;
-    l->live[buffer->output]--;
-    leat_buffer_recycle(buffer);
-    return leat_loader_unref(l);
+    buffer->pool->live[buffer->output]--;
+    free_buffer(buffer, LEAT_HELD);
 }
 
 void leat_buffer_release(struct leat_buffer *buffer)
 {
     if (!drop(buffer))
         return;
-    struct leat_loader *l = buffer->loader;
+    struct leat_pool *pool = buffer->pool;
     leat_engine_lock();
-    bool last = give_back(buffer);
-    leat_engine_unlock();
-    if (last)
-        leat_loader_destroy(l);
+    give_back(buffer);
+    pool->given_back(pool);
+    leat_pool_unref_unlock(pool);
 }
 
 uint64_t leat_buffer_offset(const struct leat_buffer *buffer)
 {
     return buffer->offset;
-}
-
-int leat_loader_region(const struct leat_loader *l, int *fd, uint64_t *bytes, struct leat_error *error)
-{
-    *fd = l->region.fd; /* both are fixed as long as the loader is open */
-    *bytes = l->region.bytes;
-    return *fd >= 0 ? LEAT_OK
-                    : leat_fail(error, LEAT_E_UNSUPPORTED, "the loader's memory is private: open it with region 1");
 }
 
 void leat_buffer_on_release(struct leat_buffer *buffer, void (*release)(void *user), void *user)
@@ -72,39 +417,37 @@ void leat_buffer_on_release(struct leat_buffer *buffer, void (*release)(void *us
 
 void leat_batch_free(struct leat_batch *b)
 {
-    if (!b || !is_ours(b->loader))
+    if (!b || !leat_pool_is_ours(b->pool))
         return;
-    struct leat_loader *l = b->loader;
-    for (size_t o = 0; o < l->n_outputs; o++)
+    struct leat_pool *pool = b->pool;
+    for (size_t o = 0; o < pool->n_outputs; o++)
         if (b->buffers[o] && !drop(b->buffers[o]))
             b->buffers[o] = NULL; /* a tensor has it */
-    bool last = false;
     leat_engine_lock();
-    for (size_t o = 0; o < l->n_outputs; o++)
+    for (size_t o = 0; o < pool->n_outputs; o++)
         if (b->buffers[o]) {
-            give_back(b->buffers[o]); /* the batch's own reference keeps the loader */
+            give_back(b->buffers[o]);
             b->buffers[o] = NULL;
+            pool->references--; /* the batch's own reference is left */
         }
     leat_batch_recycle(b);
-    last = leat_loader_unref(l);
-    leat_engine_unlock();
-    if (last)
-        leat_loader_destroy(l);
+    pool->given_back(pool);
+    leat_pool_unref_unlock(pool);
 }
 
 size_t leat_batch_outputs(const struct leat_batch *b)
 {
-    return b->loader->n_outputs;
+    return b->pool->n_outputs;
 }
 
 int leat_batch_tensor(const struct leat_batch *b, size_t o, struct leat_tensor *out)
 {
     memset(out, 0, sizeof *out);
-    if (o >= b->loader->n_outputs)
+    if (o >= b->pool->n_outputs)
         return LEAT_E_RANGE;
-    const struct leat_output *output = leat_program_output(b->loader->program, o);
+    const struct leat_output *output = leat_program_output(b->pool->program, o);
     struct leat_buffer *buffer = b->buffers[o];
-    uint8_t *data = b->loader->region.base + buffer->offset;
+    uint8_t *data = buffer->data;
     out->name = output->name;
     out->kind = output->kind;
     out->dtype = output->dtype;

@@ -46,7 +46,8 @@ enum choice { NOTHING, WHOLE, GATHERED, FAILED };
 static bool in_reach(const struct leat_loader *l, const struct leat_batch *b, uint64_t rows)
 {
     uint64_t reach = LEAT_PLAN_MAX_BITS / (rows ? rows : 1);
-    return b->plan.epoch == l->epoch && (b == leat_window_at(l, 0) || b->recorded || b->last_step - l->at_step < reach);
+    return b->plan.epoch == l->consumer.epoch &&
+           (b == leat_window_at(&l->window, 0) || b->recorded || b->last_step - l->unordered->at_step < reach);
 }
 
 /* Finished rows of a batch behind its first unfinished one. */
@@ -65,8 +66,8 @@ static enum choice choose(const struct leat_loader *l, uint64_t rows, size_t *in
     uint64_t left = 0, all = 0, behind = 0;
     size_t whole = SIZE_MAX, failed = SIZE_MAX;
     bool open = false, held_up = false;
-    for (size_t i = 0; i < l->n_window; i++) {
-        struct leat_batch *b = leat_window_at(l, i);
+    for (size_t i = 0; i < l->window.n; i++) {
+        struct leat_batch *b = leat_window_at(&l->window, i);
         if (!in_reach(l, b, rows))
             break;
         if (b->recorded) { /* as it was, and in the order in which it was */
@@ -86,7 +87,7 @@ static enum choice choose(const struct leat_loader *l, uint64_t rows, size_t *in
         left += b->n_gone ? b->n_made : 0;
         behind += open ? b->n_made : late ? made_behind(b) : 0;
         if (!i)
-            held_up = b->n_gone && !late && l->full;
+            held_up = b->n_gone && !late && l->window.full;
         if (whole == SIZE_MAX && b->state == LEAT_BATCH_READY && !b->n_gone && b->plan.rows == rows)
             whole = i;
         open |= late;
@@ -109,15 +110,15 @@ static enum choice choose(const struct leat_loader *l, uint64_t rows, size_t *in
 /* Nothing would ever be finished: what is made waits for rows for which there is no memory beside it. */
 static bool is_stuck(const struct leat_loader *l)
 {
-    return l->n_window && !l->running && !l->parked && !l->resumed && leat_window_at(l, 0)->plan.epoch == l->epoch &&
-           !leat_task_has_work(l);
+    return l->window.n && !l->tasks.running && !l->tasks.parked && !l->tasks.resumed &&
+           leat_window_at(&l->window, 0)->plan.epoch == l->consumer.epoch && !leat_task_has_work(l);
 }
 
 bool leat_unordered_is_due(const struct leat_loader *l)
 {
     struct leat_plan_batch serve;
     size_t index;
-    if (leat_plan_batch(l->plan, l->serve, &serve) || l->paused)
+    if (leat_plan_batch(l->plan, l->unordered->serve, &serve) || l->client.paused)
         return false;
     return choose(l, serve.rows, &index) != NOTHING || is_stuck(l);
 }
@@ -136,17 +137,17 @@ static uint64_t count_left_out(const struct leat_batch *b)
 static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat_plan_batch *serve,
                           struct leat_batch **out, struct leat_error *error)
 {
-    struct leat_batch *b = leat_window_at(l, index);
+    struct leat_batch *b = leat_window_at(&l->window, index);
     uint64_t left_out = count_left_out(b);
     if (left_out == b->plan.rows) {
         b->rows = 0;
         if (leat_batch_fail_if_empty(b))
-            return leat_batch_raise(l, b, error);
+            return leat_loader_raise(l, b, error);
     }
-    int rc = leat_batch_check_held(l, b, error);
+    int rc = leat_loader_check_held(l, b, error);
     if (rc)
         return rc;
-    bool plain = !b->listed && !l->received && leat_same_position(b->plan.at, l->at);
+    bool plain = !b->listed && !l->unordered->received && leat_position_is(b->plan.at, l->consumer.at);
     if ((!plain && !leat_unordered_can_mark(l, b->numbers, b->plan.rows)) ||
         (b->recorded && !leat_unordered_is_near(l, b->numbers[b->plan.rows - 1]))) {
         if (!b->recorded)
@@ -160,22 +161,22 @@ static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat
         leat_unordered_replan(l);
         return LEAT_IO_PENDING;
     }
-    leat_window_remove(l, index);
+    leat_window_remove(&l->window, index);
     if (plain) {
-        l->at = serve->last ? l->at : b->plan.next;
+        l->consumer.at = serve->last ? l->consumer.at : b->plan.next;
         leat_unordered_advance(l);
     } else {
         leat_unordered_mark(l, b->numbers, b->plan.rows);
     }
     b->plan = *serve;
     leat_unordered_served(l, serve);
-    leat_batch_put_out(l, b);
+    leat_loader_put_out(l, b);
     if (left_out) {
         leat_engine_unlock();
         leat_batch_compact(b);
         leat_engine_lock();
     }
-    leat_batch_count(l, b);
+    leat_loader_count(l, b);
     *out = b;
     return LEAT_OK;
 }
@@ -185,25 +186,25 @@ static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat
 static bool pick(struct leat_loader *l, uint64_t rows)
 {
     uint64_t left = 0, n = 0;
-    if (l->picked_room < rows) {
-        struct leat_picked *grown = leat_realloc_array(l->picked, rows, sizeof *grown);
+    if (l->unordered->picked_room < rows) {
+        struct leat_picked *grown = leat_realloc_array(l->unordered->picked, rows, sizeof *grown);
         if (!grown)
             return false;
-        l->picked = grown;
-        l->picked_room = rows;
+        l->unordered->picked = grown;
+        l->unordered->picked_room = rows;
     }
-    for (size_t i = 0; i < l->n_window && in_reach(l, leat_window_at(l, i), rows); i++) {
-        struct leat_batch *b = leat_window_at(l, i);
+    for (size_t i = 0; i < l->window.n && in_reach(l, leat_window_at(&l->window, i), rows); i++) {
+        struct leat_batch *b = leat_window_at(&l->window, i);
         left += b->n_gone && b->state != LEAT_BATCH_FAILED ? b->n_made : 0;
     }
     left = left < rows ? left : rows;
     uint64_t others = rows - left;
-    for (size_t i = 0; i < l->n_window && n < rows; i++) {
-        struct leat_batch *b = leat_window_at(l, i);
+    for (size_t i = 0; i < l->window.n && n < rows; i++) {
+        struct leat_batch *b = leat_window_at(&l->window, i);
         uint64_t *quota = b->n_gone ? &left : &others;
         for (uint64_t k = 0; b->state != LEAT_BATCH_FAILED && *quota && k < b->plan.rows; k++)
             if (b->row_state[k] == LEAT_ROW_MADE) {
-                l->picked[n++] = (struct leat_picked){b, k};
+                l->unordered->picked[n++] = (struct leat_picked){b, k};
                 --*quota;
             }
     }
@@ -235,8 +236,8 @@ static bool room_for_notes(const struct leat_loader *l, struct leat_batch *b)
     size_t room = 0;
     const struct leat_batch *before_it = NULL;
     for (uint64_t i = 0; i < b->plan.rows; i++) {
-        room += l->picked[i].batch != before_it ? l->picked[i].batch->n_broken : 0;
-        before_it = l->picked[i].batch;
+        room += l->unordered->picked[i].batch != before_it ? l->unordered->picked[i].batch->n_broken : 0;
+        before_it = l->unordered->picked[i].batch;
     }
     if (room <= b->broken_room)
         return true;
@@ -248,11 +249,6 @@ static bool room_for_notes(const struct leat_loader *l, struct leat_batch *b)
     return true;
 }
 
-static const int64_t *offsets_of(const struct leat_batch *b, size_t output)
-{
-    return (const int64_t *)(const void *)(b->loader->region.base + b->buffers[output]->offset);
-}
-
 /* Where the values of picked rows will lie in a ragged output: rows that were left out take no place. */
 static void sum_offsets(const struct leat_loader *l, struct leat_batch *b, size_t output)
 {
@@ -260,8 +256,8 @@ static void sum_offsets(const struct leat_loader *l, struct leat_batch *b, size_
     uint64_t n = 0;
     to[0] = 0;
     for (uint64_t i = 0; i < b->plan.rows; i++) {
-        const struct leat_picked *p = &l->picked[i];
-        const int64_t *from = offsets_of(p->batch, output) + p->row;
+        const struct leat_picked *p = &l->unordered->picked[i];
+        const int64_t *from = leat_batch_offsets(p->batch, output) + p->row;
         if (p->batch->left_out[p->row])
             continue;
         to[n + 1] = to[n] + from[1] - from[0];
@@ -274,21 +270,16 @@ static void sum_offsets(const struct leat_loader *l, struct leat_batch *b, size_
 /* A batch for the picked rows, with its memory, counted as held; or NULL. */
 static struct leat_batch *new_gathered(struct leat_loader *l, const struct leat_plan_batch *serve)
 {
-    struct leat_batch *b = leat_window_batch(l, serve->rows, NULL);
+    struct leat_batch *b = leat_batch_new(&l->pool, serve, LEAT_HELD, NULL);
     if (!b)
         return NULL;
-    b->plan = *serve;
-    b->side = true;
     b->state = LEAT_BATCH_FILLING;
-    l->held += b->meta;
-    leat_engine.used += b->meta;
-    leat_batch_rewind(b);
     for (uint64_t i = 0; i < serve->rows; i++)
-        b->numbers[i] = l->picked[i].batch->numbers[l->picked[i].row];
+        b->numbers[i] = l->unordered->picked[i].batch->numbers[l->unordered->picked[i].row];
     for (size_t o = 0; o < l->n_outputs; o++)
         if (b->offsets[o])
             sum_offsets(l, b, o);
-    if (room_for_notes(l, b) && leat_window_cut(l, b, NULL) == LEAT_OK &&
+    if (room_for_notes(l, b) && leat_loader_allocate(l, b, NULL) == LEAT_OK &&
         leat_unordered_can_mark(l, b->numbers, serve->rows))
         return b;
     leat_batch_recycle(b);
@@ -300,7 +291,7 @@ static void take_picked(struct leat_loader *l, struct leat_batch *b)
 {
     struct leat_batch *pinned = NULL;
     for (uint64_t i = 0; i < b->plan.rows; i++) {
-        const struct leat_picked *p = &l->picked[i];
+        const struct leat_picked *p = &l->unordered->picked[i];
         struct leat_batch *from = p->batch;
         from->tasks += from != pinned;
         pinned = from;
@@ -309,49 +300,46 @@ static void take_picked(struct leat_loader *l, struct leat_batch *b)
         from->n_made--;
         from->n_gone++;
     }
-    for (size_t i = 0; i < l->n_window;) {
-        struct leat_batch *from = leat_window_at(l, i);
+    for (size_t i = 0; i < l->window.n;) {
+        struct leat_batch *from = leat_window_at(&l->window, i);
         if (!from->loose || from->n_gone < from->plan.rows) {
             i++;
             continue;
         }
-        leat_window_remove(l, i);
+        leat_window_remove(&l->window, i);
         leat_batch_cancel(from);
     }
 }
 
 static void copy_values(const struct leat_picked *p, struct leat_batch *b, size_t o, uint64_t row)
 {
-    const struct leat_loader *l = b->loader;
-    const struct leat_output *output = leat_program_output(l->program, o);
-    const uint8_t *from =
-        l->region.base + p->batch->buffers[o]->offset + leat_output_values(output, p->batch->plan.rows);
-    uint8_t *to = l->region.base + b->buffers[o]->offset + leat_output_values(output, b->plan.rows);
+    const struct leat_output *output = leat_program_output(b->pool->program, o);
+    const uint8_t *from = p->batch->buffers[o]->data + leat_output_values(output, p->batch->plan.rows);
+    uint8_t *to = b->buffers[o]->data + leat_output_values(output, b->plan.rows);
     if (!output->ragged) {
         memcpy(to + row * output->row_bytes, from + p->row * output->row_bytes, output->row_bytes);
         return;
     }
-    const int64_t *at = offsets_of(p->batch, o) + p->row;
-    memcpy(to + (uint64_t)offsets_of(b, o)[row] * output->row_bytes, from + (uint64_t)at[0] * output->row_bytes,
+    const int64_t *at = leat_batch_offsets(p->batch, o) + p->row;
+    memcpy(to + (uint64_t)leat_batch_offsets(b, o)[row] * output->row_bytes, from + (uint64_t)at[0] * output->row_bytes,
            (uint64_t)(at[1] - at[0]) * output->row_bytes);
 }
 
 /* Without the lock: nobody writes to rows that are made, and their batches stay. Output by output, so that memory is
  * written from front to back. */
-static void copy_picked(struct leat_batch *b)
+static void copy_picked(const struct leat_loader *l, struct leat_batch *b)
 {
-    const struct leat_loader *l = b->loader;
     uint64_t n = 0;
     for (size_t o = 0; o < l->n_outputs; o++) {
         n = 0;
         for (uint64_t i = 0; i < b->plan.rows; i++)
-            if (!l->picked[i].batch->left_out[l->picked[i].row])
-                copy_values(&l->picked[i], b, o, n++);
+            if (!l->unordered->picked[i].batch->left_out[l->unordered->picked[i].row])
+                copy_values(&l->unordered->picked[i], b, o, n++);
     }
     n = 0;
     for (uint64_t i = 0; i < b->plan.rows; i++) {
-        const struct leat_batch *from = l->picked[i].batch;
-        uint64_t row = l->picked[i].row;
+        const struct leat_batch *from = l->unordered->picked[i].batch;
+        uint64_t row = l->unordered->picked[i].row;
         if (from->left_out[row])
             continue;
         b->ids[n] = from->ids[row];
@@ -370,11 +358,11 @@ static int hand_out_gathered(struct leat_loader *l, const struct leat_plan_batch
     if (!b)
         return LEAT_IO_PENDING;
     for (uint64_t i = 0; i < serve->rows; i++)
-        left_out += l->picked[i].batch->left_out[l->picked[i].row];
+        left_out += l->unordered->picked[i].batch->left_out[l->unordered->picked[i].row];
     if (left_out == serve->rows) {
-        const struct leat_batch *from = l->picked->batch;
+        const struct leat_batch *from = l->unordered->picked->batch;
         size_t i = 0;
-        while (from->broken[i].row != l->picked->row)
+        while (from->broken[i].row != l->unordered->picked->row)
             i++;
         int rc = leat_fail(error, from->broken[i].code, "no row of the batch is left; the first error: %s",
                            from->broken[i].reason);
@@ -387,19 +375,19 @@ static int hand_out_gathered(struct leat_loader *l, const struct leat_plan_batch
     leat_unordered_mark(l, b->numbers, serve->rows);
     leat_unordered_served(l, serve);
     leat_engine_unlock();
-    copy_picked(b);
+    copy_picked(l, b);
     leat_engine_lock();
     struct leat_batch *pinned = NULL;
     for (uint64_t i = 0; i < serve->rows; i++) {
-        struct leat_batch *from = l->picked[i].batch;
+        struct leat_batch *from = l->unordered->picked[i].batch;
         if (from != pinned)
-            leat_batch_let_go(from);
+            leat_batch_let_go(l, from);
         pinned = from;
     }
     l->count.gathered++;
     l->count.copied += b->rows;
-    leat_batch_put_out(l, b);
-    leat_batch_count(l, b);
+    leat_loader_put_out(l, b);
+    leat_loader_count(l, b);
     *out = b;
     return LEAT_OK;
 }
@@ -408,15 +396,15 @@ int leat_unordered_next(struct leat_loader *l, struct leat_batch **out, struct l
 {
     struct leat_plan_batch serve;
     size_t index = 0;
-    int rc = leat_plan_batch(l->plan, l->serve, &serve);
+    int rc = leat_plan_batch(l->plan, l->unordered->serve, &serve);
     if (rc)
         return leat_fail(error, rc, "no batch can be planned at epoch %llu, row %llu",
-                         (unsigned long long)l->serve.epoch, (unsigned long long)l->serve.row);
+                         (unsigned long long)l->unordered->serve.epoch, (unsigned long long)l->unordered->serve.row);
     switch (choose(l, serve.rows, &index)) {
     case WHOLE:
         return hand_out_whole(l, index, &serve, out, error);
     case FAILED:
-        return leat_batch_raise(l, leat_window_at(l, index), error);
+        return leat_loader_raise(l, leat_window_at(&l->window, index), error);
     case GATHERED:
         rc = hand_out_gathered(l, &serve, out, error);
         break;

@@ -30,6 +30,7 @@
 #define COLD_BYTES 65536
 #define PROBES 64
 #define EXIT_PATIENCE_NS INT64_C(2000000000)
+#define REST_NS INT64_C(1000000000) /* a loader that was not asked for so long gives free memory back */
 
 static int take_options(const struct leat_loader_options *given, struct leat_loader_options *o,
                         struct leat_error *error)
@@ -96,10 +97,13 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
     l->n_outputs = leat_program_outputs(l->program);
     l->in_place = leat_new_array(l->n_outputs + 1, sizeof *l->in_place);
     l->groups = leat_new_array(l->n_outputs + 1, sizeof *l->groups);
-    l->live = leat_new_array(l->n_outputs + 1, sizeof *l->live);
-    if (!l->in_place || !l->groups || !l->live)
+    l->pool.live = leat_new_array(l->n_outputs + 1, sizeof *l->pool.live);
+    l->pool.program = l->program;
+    l->pool.n_outputs = l->n_outputs;
+    if (!l->in_place || !l->groups || !l->pool.live)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
     double guess = 0;
+    uint64_t row_bytes = 0;
     for (size_t i = 0; i < l->n_outputs; i++) {
         const struct leat_output *output = leat_program_output(l->program, i);
         if (output->ndim + 1 > LEAT_MAX_DIMS)
@@ -112,7 +116,7 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
                 "on_error substitute needs outputs of fixed shape, and %s varies from row to row; use skip",
                 output->name);
         l->ragged |= output->ragged;
-        if (!output->ragged && !leat_add_u64(l->row_bytes, output->row_bytes, &l->row_bytes))
+        if (!output->ragged && !leat_add_u64(row_bytes, output->row_bytes, &row_bytes))
             return leat_fail(error, LEAT_E_TYPE, "a row of output %s is too large", output->name);
         guess += output->decodes ? 1e6 : output->in_place ? 20 + (double)output->row_bytes / 20 : 2000;
         if (output->in_place)
@@ -120,7 +124,7 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
         else if ((rc = add_to_group(l, i, error)))
             return rc;
     }
-    l->ns_per_row = guess > 1 ? guess : 1;
+    l->tasks.ns_per_row = guess > 1 ? guess : 1;
     l->chunk = l->n_groups ? CHUNK_FETCHED : CHUNK_IN_PLACE;
     for (size_t k = 0; k < l->n_in_place; k++) {
         uint64_t value = leat_loader_value_bytes(l, l->in_place[k]), room = value * l->chunk;
@@ -223,7 +227,7 @@ static uint64_t rows_of_batch(const struct leat_loader *l, const struct leat_loa
 
 static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows, uint64_t ragged_row)
 {
-    uint64_t sum = leat_region_round(rows * (l->in_order ? 18 : 27) + sizeof(struct leat_batch)), values;
+    uint64_t sum = leat_batch_meta_bytes(&l->pool, rows), values;
     for (size_t o = 0; o < l->n_outputs; o++) {
         const struct leat_output *output = leat_program_output(l->program, o);
         if (!leat_add_u64(sum, leat_output_bytes(output, rows, 0), &sum))
@@ -239,15 +243,15 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     uint64_t ragged_row, largest, batch, task, allowed = leat_memory_allowed();
     probe(l, &ragged_row, &largest);
     batch = batch_bytes(l, rows_of_batch(l, o), ragged_row);
-    l->estimate = batch;
+    l->window.estimate = batch;
     l->scratch_bytes = leat_program_scratch_bytes(l->program) + (l->restores ? LEAT_DECODE_BYTES : 0);
-    l->usual_room = leat_region_round(2 * largest);
-    task = leat_task_size(l) + l->usual_room;
+    l->tasks.usual_room = leat_region_round(2 * largest);
+    task = leat_task_size(l) + l->tasks.usual_room;
     unsigned cores = leat_cpu_count() / (o->local_ranks ? o->local_ranks : 1);
     l->one_core = leat_cpu_count() == 1;
-    l->num_threads = o->num_threads ? o->num_threads : cores ? cores : 1;
-    if (l->num_threads > 1024)
-        l->num_threads = 1024;
+    l->client.max_threads = o->num_threads ? o->num_threads : cores ? cores : 1;
+    if (l->client.max_threads > 1024)
+        l->client.max_threads = 1024;
     if (batch >= UINT64_C(1) << 50)
         return leat_fail(error, LEAT_E_BUDGET,
                          "a batch of that size needs more memory than any machine has; make batch_size smaller");
@@ -259,30 +263,30 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
                          " bytes and scratch need %" PRIu64,
                          budget, batch, least);
     if (!budget) { /* one more than the threads: a consumer that waits helps */
-        budget = WINDOW_BATCHES * batch + (l->num_threads + 1) * each;
+        budget = WINDOW_BATCHES * batch + (l->client.max_threads + 1) * each;
         budget = budget < allowed / 4 ? budget : allowed / 4;
         budget = budget > least ? budget : least;
         for (size_t g = 0; g < l->n_groups; g++)
             if (l->groups[g].decodes)
                 spare = DECODING_SPARE < allowed / 8 ? DECODING_SPARE : allowed / 8;
     }
-    while (l->num_threads > 1 && (l->num_threads + 1) * each + LEAST_BATCHES * batch > budget)
-        l->num_threads--; /* better fewer threads than a window that starves them */
-    l->fixed = (l->num_threads + 1) * l->scratch_bytes;
-    l->task_reserve = (l->num_threads + 1) * task;
-    l->budget = budget + spare;
-    l->max_held = o->max_held_bytes ? o->max_held_bytes : budget > LEAST_HELD ? budget : LEAST_HELD;
-    if (l->max_held < batch)
+    while (l->client.max_threads > 1 && (l->client.max_threads + 1) * each + LEAST_BATCHES * batch > budget)
+        l->client.max_threads--; /* better fewer threads than a window that starves them */
+    l->budget.fixed = (l->client.max_threads + 1) * l->scratch_bytes;
+    l->budget.reserved = (l->client.max_threads + 1) * task;
+    l->budget.limit = budget + spare;
+    l->budget.max_held = o->max_held_bytes ? o->max_held_bytes : budget > LEAST_HELD ? budget : LEAST_HELD;
+    if (l->budget.max_held < batch)
         return leat_fail(error, LEAT_E_BUDGET, "max_held_bytes = %" PRIu64 " is too small: one batch needs %" PRIu64,
-                         l->max_held, batch);
-    uint64_t room = (budget - l->fixed - l->task_reserve) / batch;
+                         l->budget.max_held, batch);
+    uint64_t room = (budget - l->budget.fixed - l->budget.reserved) / batch;
     room = l->ragged ? 2 * room : room;
-    l->window_room = room < LEAST_BATCHES ? LEAST_BATCHES : room > MAX_WINDOW ? MAX_WINDOW : (size_t)room;
-    l->window = leat_new_array(l->window_room, sizeof *l->window);
-    if (!l->window)
+    l->window.room = room < LEAST_BATCHES ? LEAST_BATCHES : room > MAX_WINDOW ? MAX_WINDOW : (size_t)room;
+    l->window.ring = leat_new_array(l->window.room, sizeof *l->window.ring);
+    if (!l->window.ring)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-    l->region_limit = l->budget - l->fixed - l->task_reserve + l->max_held;
-    return leat_region_open(&l->region, o->region, l->region_limit, error);
+    l->region_limit = l->budget.limit - l->budget.fixed - l->budget.reserved + l->budget.max_held;
+    return leat_region_open(&l->pool.region, o->region, l->region_limit, error);
 }
 
 static int open_report(struct leat_loader *l, const char *path, struct leat_error *error)
@@ -299,29 +303,117 @@ static int open_report(struct leat_loader *l, const char *path, struct leat_erro
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
+static void *take(struct leat_client *client)
+{
+    return leat_task_take(leat_loader_of(client), true);
+}
+
+static void run(void *task)
+{
+    leat_task_run(task);
+}
+
+static void finish(void *task)
+{
+    leat_task_finish(task);
+}
+
+static bool rest(struct leat_client *client, int64_t now_ns)
+{
+    struct leat_loader *l = leat_loader_of(client);
+    if (now_ns - l->last_next_ns < REST_NS)
+        return l->pool.region.dirty > 0;
+    leat_region_trim(&l->pool.region);
+    return false;
+}
+
+static void wake(struct leat_client *client)
+{
+    struct leat_loader *l = leat_loader_of(client);
+    l->due |= LEAT_DUE_WAKE;
+    leat_loader_settle(l);
+}
+
+static const struct leat_client_functions functions = {take, run, finish, rest, wake};
+
+static void given_back(struct leat_pool *pool)
+{
+    leat_loader_settle(leat_loader_of_pool(pool));
+}
+
+static void destroy(struct leat_pool *pool)
+{
+    struct leat_loader *l = leat_loader_of_pool(pool);
+    leat_plan_free(l->plan);
+    for (struct leat_task *t; (t = l->tasks.free);) {
+        l->tasks.free = t->next;
+        leat_task_destroy(t);
+    }
+    for (struct leat_work *w; (w = l->tasks.all_work);) {
+        l->tasks.all_work = w->all;
+        leat_scratch_free(w->scratch);
+        leat_free(w);
+    }
+    leat_pool_clear(pool);
+    l->delivery->free(l);
+    leat_record_close(l->record);
+    for (size_t g = 0; g < l->n_groups; g++)
+        leat_free(l->groups[g].outputs);
+    leat_program_free(l->program);
+    leat_free(l->groups);
+    leat_free(l->in_place);
+    leat_free(l->window.ring);
+    leat_free(l->source_begin);
+    if (l->report_fd >= 0)
+        close(l->report_fd);
+    leat_free(l);
+}
+
 static int join_engine(struct leat_loader *l, struct leat_error *error)
 {
     leat_engine_lock();
-    int rc = leat_engine_prepare(error);
-    if (!rc)
-        rc = leat_engine_grow(l->num_threads, error);
+    int rc = LEAT_OK;
     struct leat_task *list = NULL, *t; /* so that no thread can fail to get one later */
-    for (unsigned i = 0; !rc && i < l->num_threads + 2; i++)
+    for (unsigned i = 0; !rc && i < l->client.max_threads + 2; i++)
         if ((t = leat_task_new(l))) {
             t->next = list;
             list = t;
         } else {
             rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the tasks of a loader");
         }
-    l->free_tasks = list;
-    if (!rc) {
-        leat_engine_add(l);
-        l->generation = atomic_load_explicit(&leat_engine.generation, memory_order_relaxed);
-        l->vtime = leat_engine.vclock;
-        leat_engine.used += l->fixed + l->task_reserve;
-    }
+    l->tasks.free = list;
+    leat_budget_open(&l->budget);
+    if (!rc)
+        rc = leat_client_join(&l->client, error);
+    if (rc)
+        leat_budget_close(&l->budget);
     leat_engine_unlock();
     return rc;
+}
+
+static struct leat_loader *new_loader(const struct leat_loader_options *o)
+{
+    struct leat_loader *l = leat_new(struct leat_loader);
+    if (!l)
+        return NULL;
+    leat_condition_init(&l->changed);
+    l->client.functions = &functions;
+    l->client.weight = o->weight;
+    l->delivery = o->in_order ? &leat_delivery_in_order : &leat_delivery_out_of_order;
+    l->pool.numbered = l->delivery->numbers_rows;
+    l->pool.budget = &l->budget;
+    l->pool.references = 1;
+    l->pool.generation = leat_engine_generation();
+    l->pool.given_back = given_back;
+    l->pool.destroy = destroy;
+    l->report_fd = l->pool.region.fd = -1;
+    l->tasks.resumed_tail = &l->tasks.resumed;
+    l->on_error = o->on_error;
+    l->epochs = o->epochs;
+    l->world_size = o->world_size;
+    l->list_epoch = -1;
+    l->opened_ns = l->last_next_ns = leat_clock_ns();
+    return l;
 }
 
 int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t n, uint64_t epoch_rows,
@@ -333,22 +425,11 @@ int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t 
     int rc = take_options(options, &o, error);
     if (rc)
         return rc;
-    struct leat_loader *l = leat_new(struct leat_loader);
+    struct leat_loader *l = new_loader(&o);
     if (!l)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-    l->references = 1;
-    l->report_fd = l->region.fd = -1;
-    l->resumed_tail = &l->resumed;
-    l->on_error = o.on_error;
-    l->epochs = o.epochs;
-    l->weight = o.weight;
-    l->list_epoch = -1;
-    l->in_order = o.in_order;
-    l->world_size = o.world_size;
-    l->in_order = o.in_order;
     l->order = sources[0].order.order;
     l->lists_later = n == 1 && l->order == LEAT_ORDER_LIST && !sources[0].order.positions;
-    l->opened_ns = l->last_next_ns = leat_clock_ns();
     rc = join_sources(l, sources, n, error);
     if (!rc)
         rc = compile(l, &o, error);
@@ -360,13 +441,13 @@ int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t 
         rc = open_report(l, o.error_report, error);
     if (!rc)
         leat_dataset_fingerprint(l->dataset, l->fingerprint);
-    if (!rc && !l->in_order && o.log_dir)
-        rc = leat_record_open(o.log_dir, l, o.seed, o.rank, o.world_size, &l->record, error);
+    if (!rc && l->delivery->open)
+        rc = l->delivery->open(l, &o, error);
     if (!rc)
         rc = join_engine(l, error);
     if (rc) {
         leat_dataset_release(l->dataset);
-        leat_loader_destroy(l);
+        destroy(&l->pool);
         return rc;
     }
     *out = l;
@@ -396,90 +477,60 @@ int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_opti
     return leat_loader_open_sources(&source, 1, 0, options, out, error);
 }
 
-bool leat_loader_unref(struct leat_loader *l)
-{
-    return --l->references == 0;
-}
-
-void leat_loader_destroy(struct leat_loader *l)
-{
-    leat_plan_free(l->plan);
-    for (struct leat_task *t; (t = l->free_tasks);) {
-        l->free_tasks = t->next;
-        leat_task_destroy(t);
-    }
-    for (struct leat_work *w; (w = l->all_work);) {
-        l->all_work = w->all;
-        leat_scratch_free(w->scratch);
-        leat_free(w);
-    }
-    for (struct leat_batch *b; (b = l->free_batches);) {
-        l->free_batches = b->next;
-        leat_batch_destroy(b);
-    }
-    for (struct leat_buffer *b; (b = l->free_buffers);) {
-        l->free_buffers = b->next;
-        leat_free(b);
-    }
-    leat_region_close(&l->region);
-    for (size_t g = 0; g < l->n_groups; g++)
-        leat_free(l->groups[g].outputs);
-    leat_program_free(l->program);
-    leat_free(l->groups);
-    leat_free(l->in_place);
-    leat_free(l->live);
-    leat_free(l->window);
-    leat_free(l->source_begin);
-    leat_unordered_free(l);
-    leat_record_close(l->record);
-    if (l->report_fd >= 0)
-        close(l->report_fd);
-    leat_free(l);
-}
-
 void leat_loader_close(struct leat_loader *l)
 {
-    if (!l || l->generation != atomic_load_explicit(&leat_engine.generation, memory_order_relaxed))
+    if (!l || !leat_pool_is_ours(&l->pool))
         return;
     leat_engine_lock();
     l->closed = true;
-    leat_engine_notify(l);
-    leat_engine_deactivate(l);
+    leat_client_deactivate(&l->client);
     leat_window_cancel(l, 0);
+    leat_loader_settle(l);
     /* Running tasks are waited for. When the process ends, a stuck one must not hold it: the loader is left as it
      * is. */
-    int64_t patience = leat_engine.stopping ? leat_clock_ns() + EXIT_PATIENCE_NS : INT64_MAX;
-    while (l->running || l->in_next)
-        if (!leat_engine_wait(l, patience)) {
+    int64_t patience = leat_scheduler.stopping ? leat_clock_ns() + EXIT_PATIENCE_NS : INT64_MAX;
+    while (l->tasks.running || l->in_next)
+        if (!leat_loader_wait(l, patience)) {
             leat_engine_unlock();
             return;
         }
-    leat_engine_remove(l);
+    leat_client_leave(&l->client);
     leat_task_feed(l);
-    struct leat_task *resumed = l->resumed;
-    l->resumed = NULL;
+    struct leat_task *resumed = l->tasks.resumed;
+    l->tasks.resumed = NULL;
     for (struct leat_task *t = resumed; t;
          t = t->next) { /* as if their reads were pending still: one way to end them */
         t->parked = true;
-        l->parked++;
-        l->references++;
+        l->tasks.parked++;
+        l->pool.references++;
     }
     l->detached = true;
     struct leat_dataset *dataset = NULL;
-    if (!l->parked) {
+    if (!l->tasks.parked) {
         dataset = l->dataset;
         l->dataset = NULL;
     }
-    leat_engine.used -= l->fixed + l->task_reserve;
-    bool last = leat_loader_unref(l);
-    if (!last) /* else the whole region goes, and the lock is not held for it */
-        leat_region_trim(&l->region);
-    leat_engine_unlock();
+    leat_budget_close(&l->budget);
+    if (l->pool.references > 1) /* else the whole region goes, and the lock is not held for it */
+        leat_region_trim(&l->pool.region);
+    if (resumed)
+        l->pool.references++; /* until they are ended */
+    leat_pool_unref_unlock(&l->pool);
     leat_dataset_release(dataset);
     for (struct leat_task *t = resumed, *next; t; t = next) {
         next = t->next;
         leat_task_orphan(t);
     }
-    if (last)
-        leat_loader_destroy(l);
+    if (resumed) {
+        leat_engine_lock();
+        leat_pool_unref_unlock(&l->pool);
+    }
+}
+
+int leat_loader_region(const struct leat_loader *l, int *fd, uint64_t *bytes, struct leat_error *error)
+{
+    *fd = l->pool.region.fd; /* both are fixed as long as the loader is open */
+    *bytes = l->pool.region.bytes;
+    return *fd >= 0 ? LEAT_OK
+                    : leat_fail(error, LEAT_E_UNSUPPORTED, "the loader's memory is private: open it with region 1");
 }

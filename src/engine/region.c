@@ -204,7 +204,7 @@ static bool commit_to(struct leat_region *region, struct leat_region_area *area,
     return true;
 }
 
-bool leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset)
+uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset)
 {
     struct leat_region_area *area = &region->areas[bytes >= LEAT_REGION_LARGE];
     for (size_t i = 0; i < area->n_free; i++) {
@@ -212,7 +212,7 @@ bool leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *off
         if (e->bytes < bytes)
             continue;
         if (!commit_to(region, area, e->offset + bytes))
-            return false;
+            return NULL;
         *offset = e->offset;
         e->offset += bytes;
         e->bytes -= bytes;
@@ -223,9 +223,9 @@ bool leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *off
             remove_extent(area, i);
         region->used += bytes;
         keep_limit(region);
-        return true;
+        return region->base + *offset;
     }
-    return false;
+    return NULL;
 }
 
 void leat_region_free(struct leat_region *region, uint64_t offset, uint64_t bytes)

@@ -68,8 +68,8 @@ void leat_region_close(struct leat_region *region);
  * back without what lies beside it. 0 where that does not fit into 64 bits. */
 uint64_t leat_region_round(uint64_t bytes);
 
-/* `bytes` as leat_region_round gives them, above 0. False if there is no room (or no memory): nothing happened. */
-bool leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset);
+/* `bytes` as leat_region_round gives them, above 0. NULL if there is no room (or no memory): nothing happened. */
+uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset);
 void leat_region_free(struct leat_region *region, uint64_t offset, uint64_t bytes);
 /* Changes the limit, and gives free pages back until it holds, as far as there are any. */
 void leat_region_set_limit(struct leat_region *region, uint64_t limit);

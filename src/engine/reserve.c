@@ -29,21 +29,21 @@ static void trim_heap(void)
 
 static bool fits(const struct leat_loader *l, uint64_t more)
 {
-    uint64_t tasks = l->task_bytes + more;
-    return tasks <= l->task_reserve || l->fixed + tasks + l->in_flight <= l->budget;
+    return leat_budget_ask(&l->budget, LEAT_TASKS, more) == LEAT_YES;
 }
 
 bool leat_task_may_grow(const struct leat_loader *l)
 {
-    return l->free_tasks || fits(l, leat_task_size(l) + l->usual_room) ||
-           (!l->running && !l->parked && !l->resumed && !l->starved);
+    return l->tasks.free || fits(l, leat_task_size(l) + l->tasks.usual_room) ||
+           (!l->tasks.running && !l->tasks.parked && !l->tasks.resumed && !l->tasks.starved);
 }
 
 /* Pages that batches left behind must not stay resident where tasks have taken their place. */
 static void tell_region(struct leat_loader *l)
 {
-    uint64_t above = l->task_bytes > l->task_reserve ? l->task_bytes - l->task_reserve : 0;
-    leat_region_set_limit(&l->region, l->region_limit > above ? l->region_limit - above : 0);
+    uint64_t above =
+        l->budget.used[LEAT_TASKS] > l->budget.reserved ? l->budget.used[LEAT_TASKS] - l->budget.reserved : 0;
+    leat_region_set_limit(&l->pool.region, l->region_limit > above ? l->region_limit - above : 0);
 }
 
 static bool is_cancelled(const struct leat_task *t)
@@ -55,12 +55,12 @@ static bool is_cancelled(const struct leat_task *t)
 static bool is_first(const struct leat_task *t)
 {
     const struct leat_loader *l = t->loader;
-    return t->batch == l->side || (l->n_window && t->batch == leat_window_at(l, 0));
+    return t->batch == l->side || (l->window.n && t->batch == leat_window_at(&l->window, 0));
 }
 
 static void drop_buffer(struct leat_task *t)
 {
-    t->loader->task_bytes -= t->room;
+    leat_budget_give(&t->loader->budget, LEAT_TASKS, t->room);
     leat_free(t->buffer);
     t->buffer = NULL;
     t->room = 0;
@@ -68,20 +68,21 @@ static void drop_buffer(struct leat_task *t)
 
 bool leat_task_drop_resting(struct leat_loader *l)
 {
-    uint64_t before = l->task_bytes;
+    uint64_t before = l->budget.used[LEAT_TASKS];
     unsigned kept = 0;
-    for (struct leat_task **p = &l->free_tasks, *t; (t = *p);) {
+    for (struct leat_task **p = &l->tasks.free, *t; (t = *p);) {
         if (t->room)
             drop_buffer(t);
-        if (++kept <= l->num_threads + 2) { /* as many as threads may want at once: they must not fail to get one */
+        if (++kept <=
+            l->client.max_threads + 2) { /* as many as threads may want at once: they must not fail to get one */
             p = &t->next;
             continue;
         }
         *p = t->next;
-        l->task_bytes -= leat_task_size(l);
+        leat_budget_give(&l->budget, LEAT_TASKS, leat_task_size(l));
         leat_task_destroy(t);
     }
-    return l->task_bytes < before;
+    return l->budget.used[LEAT_TASKS] < before;
 }
 
 /* LEAT_OK: there is place for `more` bytes, and they are booked. LEAT_IO_PENDING: not now. */
@@ -91,24 +92,23 @@ static int book(struct leat_task *t, uint64_t more, struct leat_error *error)
     while (!fits(l, more)) {
         if (is_cancelled(t))
             return leat_fail(error, LEAT_E_CANCELLED, "its batch was cancelled");
-        if (l->n_window > 1 && leat_window_at(l, l->n_window - 1) != t->batch)
-            leat_window_cancel(l, l->n_window - 1);
-        else if (!leat_task_drop_resting(l))
+        if (!leat_loader_evict(l, t->batch) && !leat_task_drop_resting(l))
             break;
     }
     if (fits(l, more)) {
-        l->task_bytes += more;
+        leat_budget_take(&l->budget, LEAT_TASKS, more);
         tell_region(l);
         return LEAT_OK;
     }
-    if (!is_first(t) || l->running > 1 || l->parked || l->resumed)
+    if (!is_first(t) || l->tasks.running > 1 || l->tasks.parked || l->tasks.resumed)
         return LEAT_IO_PENDING;
-    return leat_fail(
-        error, LEAT_E_BUDGET,
-        "a value that needs %" PRIu64 " bytes to be read and decoded does not fit into budget_bytes = %" PRIu64
-        " beside its batch and scratch; raise it to at least %" PRIu64,
-        more, l->budget,
-        l->fixed + l->task_bytes + more + l->in_flight + l->task_reserve); /* with what other tasks usually have */
+    return leat_fail(error, LEAT_E_BUDGET,
+                     "a value that needs %" PRIu64
+                     " bytes to be read and decoded does not fit into budget_bytes = %" PRIu64
+                     " beside its batch and scratch; raise it to at least %" PRIu64,
+                     more, l->budget.limit,
+                     l->budget.fixed + l->budget.used[LEAT_TASKS] + more + l->budget.used[LEAT_IN_FLIGHT] +
+                         l->budget.reserved); /* with what other tasks usually have */
 }
 
 int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, struct leat_error *error)
@@ -116,19 +116,20 @@ int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, st
     struct leat_loader *l = t->loader;
     if (bytes <= t->room && decoding <= t->decoding)
         return LEAT_OK;
-    if (bytes > l->budget || decoding > l->budget)
+    if (bytes > l->budget.limit || decoding > l->budget.limit)
         return leat_fail(error, LEAT_E_BUDGET,
                          "a value of %" PRIu64 " bytes that takes %" PRIu64
                          " bytes to decode does not fit into budget_bytes = %" PRIu64 "; raise it to at least %" PRIu64,
-                         bytes, decoding, l->budget,
-                         l->fixed + l->estimate + l->task_reserve + leat_region_round(bytes) + decoding);
+                         bytes, decoding, l->budget.limit,
+                         l->budget.fixed + l->window.estimate + l->budget.reserved + leat_region_round(bytes) +
+                             decoding);
     bool grows = bytes > t->room;
     leat_engine_lock();
     uint64_t wanted = decoding > t->decoding ? decoding - t->decoding : 0, room = t->room;
     if (grows) {
         drop_buffer(t);
         room = leat_region_round(bytes + bytes / 4); /* so that a slightly longer one needs nothing new */
-        if (l->task_bytes + room > l->task_reserve)
+        if (l->budget.used[LEAT_TASKS] + room > l->budget.reserved)
             room = leat_region_round(bytes);
         wanted += room;
     }
@@ -148,7 +149,7 @@ int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, st
         return LEAT_OK;
     }
     leat_engine_lock();
-    l->task_bytes -= room;
+    leat_budget_give(&l->budget, LEAT_TASKS, room);
     leat_engine_unlock();
     return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", bytes);
 }
@@ -157,9 +158,9 @@ void leat_task_relax(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
     t->decode_wanted = 0;
-    if (!t->decoding && t->room <= l->usual_room)
+    if (!t->decoding && t->room <= l->tasks.usual_room)
         return;
-    uint64_t room = t->room > l->usual_room ? t->room : 0;
+    uint64_t room = t->room > l->tasks.usual_room ? t->room : 0;
     if (room) {
         leat_free(t->buffer);
         t->buffer = NULL;
@@ -167,28 +168,31 @@ void leat_task_relax(struct leat_task *t)
     }
     trim_heap();
     leat_engine_lock();
-    l->task_bytes -= t->decoding + room;
+    leat_budget_give(&l->budget, LEAT_TASKS, t->decoding + room);
     t->decoding = 0;
     tell_region(l);
-    leat_task_feed(l);
+    leat_loader_settle(l);
     leat_engine_unlock();
 }
 
 void leat_task_feed(struct leat_loader *l)
 {
-    while (l->starved) {
-        struct leat_task *t = l->starved;
-        l->starved = t->next;
-        leat_task_resume(t);
+    struct leat_task *waiting = l->tasks.starved;
+    l->tasks.starved = NULL;
+    for (struct leat_task *t, **p = &l->tasks.starved; (t = waiting);) {
+        waiting = t->next;
+        if (l->closed || is_cancelled(t) || fits(l, t->wanted)) {
+            leat_task_resume(t);
+        } else {
+            t->next = NULL;
+            *p = t;
+            p = &t->next;
+        }
     }
-}
-
-/* Takes one task of the first batch from the list, where nothing runs that would. */
-static void feed_first(struct leat_loader *l)
-{
-    for (struct leat_task **p = &l->starved; *p; p = &(*p)->next)
-        if (is_first(*p)) {
-            struct leat_task *t = *p;
+    if (l->tasks.running || l->tasks.parked || l->tasks.resumed)
+        return;
+    for (struct leat_task *t, **p = &l->tasks.starved; (t = *p); p = &t->next)
+        if (is_first(t)) { /* nothing runs that could give memory back: it goes on, to say so if need be */
             *p = t->next;
             leat_task_resume(t);
             return;
@@ -197,12 +201,7 @@ static void feed_first(struct leat_loader *l)
 
 void leat_task_starve(struct leat_task *t)
 {
-    struct leat_loader *l = t->loader;
     t->starved = t->pending = false;
-    t->next = l->starved;
-    l->starved = t;
-    if (is_cancelled(t) || fits(l, t->wanted)) /* while the task was on its way here */
-        leat_task_feed(l);
-    else if (!l->running && !l->parked && !l->resumed)
-        feed_first(l);
+    t->next = t->loader->tasks.starved;
+    t->loader->tasks.starved = t;
 }

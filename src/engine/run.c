@@ -21,7 +21,7 @@ static const struct leat_output *output_of(const struct leat_task *t, size_t o)
 
 static uint8_t *buffer_of(const struct leat_task *t, size_t o)
 {
-    return t->loader->region.base + t->batch->buffers[o]->offset;
+    return t->batch->buffers[o]->data;
 }
 
 static uint64_t position_of(const struct leat_loader *l, const struct leat_piece *piece)
@@ -586,61 +586,4 @@ void leat_task_run(struct leat_task *t)
         !b->loose)
         leat_batch_compact(b); /* whoever makes the last row */
     t->ns = leat_clock_ns() - begun;
-}
-
-/* ---- rows left out --------------------------------------------------------------------------- */
-
-static void compact_dense(struct leat_batch *b, uint8_t *data, uint64_t row_bytes)
-{
-    uint64_t to = 0;
-    for (uint64_t row = 0; row < b->plan.rows; row++) {
-        if (b->left_out[row])
-            continue;
-        if (to != row)
-            memmove(data + to * row_bytes, data + row * row_bytes, row_bytes);
-        to++;
-    }
-}
-
-static void compact_ragged(struct leat_batch *b, int64_t *offsets, uint8_t *values, uint64_t step_bytes)
-{
-    uint64_t to = 0;
-    int64_t at = 0, begin = 0;
-    for (uint64_t row = 0; row < b->plan.rows; row++) {
-        int64_t end = offsets[row + 1], n = end - begin;
-        if (!b->left_out[row]) {
-            memmove(values + (uint64_t)at * step_bytes, values + (uint64_t)begin * step_bytes,
-                    (uint64_t)n * step_bytes);
-            at += n;
-            offsets[++to] = at;
-        }
-        begin = end;
-    }
-}
-
-void leat_batch_compact(struct leat_batch *b)
-{
-    struct leat_loader *l = b->loader;
-    uint64_t to = 0;
-    for (uint64_t row = 0; row < b->plan.rows; row++)
-        to += !b->left_out[row];
-    if (to == b->plan.rows)
-        return;
-    for (size_t o = 0; o < l->n_outputs; o++) {
-        const struct leat_output *output = leat_program_output(l->program, o);
-        uint8_t *buffer = l->region.base + b->buffers[o]->offset;
-        if (output->ragged)
-            compact_ragged(b, (int64_t *)(void *)buffer, buffer + leat_output_values(output, b->plan.rows),
-                           output->row_bytes);
-        else
-            compact_dense(b, buffer, output->row_bytes);
-    }
-    to = 0;
-    for (uint64_t row = 0; row < b->plan.rows; row++)
-        if (!b->left_out[row]) {
-            b->ids[to] = b->ids[row];
-            b->keys[to] = b->keys[row];
-            b->valid[to++] = b->valid[row];
-        }
-    b->rows = to;
 }

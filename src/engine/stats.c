@@ -72,10 +72,10 @@ static void add_times(struct step_sum *sum, const struct leat_step_time *times, 
 static json_t *operators(const struct leat_loader *l)
 {
     struct step_sum sum = {.n = 0};
-    for (const struct leat_work *w = l->all_work; w; w = w->all) {
+    for (const struct leat_work *w = l->tasks.all_work; w; w = w->all) {
         struct leat_step_time times[LEAT_MAX_STEPS];
         bool rests = false;
-        for (const struct leat_work *f = l->free_work; f; f = f->next)
+        for (const struct leat_work *f = l->tasks.free_work; f; f = f->next)
             rests |= f == w;
         if (rests)
             add_times(&sum, times, leat_scratch_times(w->scratch, times, LEAT_MAX_STEPS));
@@ -110,35 +110,34 @@ static void add_running(json_t *root, const struct leat_loader *l)
                                   number(c->fetched_bytes)));
     json_object_set_new(root, "native_s", seconds(c->native_ns));
     size_t ready = 0;
-    for (size_t i = 0; i < l->n_window; i++)
-        ready += leat_window_at(l, i)->state == LEAT_BATCH_READY;
+    for (size_t i = 0; i < l->window.n; i++)
+        ready += leat_window_at(&l->window, i)->state == LEAT_BATCH_READY;
     json_object_set_new(root, "window",
-                        json_pack("{s:o, s:o, s:o}", "depth", number(l->n_window), "ready", number(ready), "capacity",
-                                  number(l->window_room)));
+                        json_pack("{s:o, s:o, s:o}", "depth", number(l->window.n), "ready", number(ready), "capacity",
+                                  number(l->window.room)));
     json_object_set_new(root, "consumer_wait_s", seconds(c->wait_ns));
     json_object_set_new(root, "consumer_waits", number(c->waits));
     json_object_set_new(root, "tasks",
                         json_pack("{s:o, s:o, s:i, s:i}", "done", number(c->tasks), "helped", number(c->helped_tasks),
-                                  "running", (int)l->running, "parked", (int)l->parked));
-    json_object_set_new(root, "threads", number(l->num_threads));
+                                  "running", (int)l->tasks.running, "parked", (int)l->tasks.parked));
+    json_object_set_new(root, "threads", number(l->client.max_threads));
 }
 
 static void add_memory(json_t *root, const struct leat_loader *l)
 {
-    uint64_t tasks = l->task_bytes > l->task_reserve ? l->task_bytes : l->task_reserve, held = 0;
-    for (size_t o = 0; o < l->n_outputs; o++)
-        held = l->live[o] > held ? l->live[o] : held;
+    uint64_t tasks = leat_budget_tasks(&l->budget), held = leat_pool_held_batches(&l->pool);
     json_object_set_new(root, "memory",
                         json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "in_use_bytes",
-                                  number(l->in_flight + l->fixed + tasks), "budget_bytes", number(l->budget),
-                                  "held_bytes", number(l->held), "max_held_bytes", number(l->max_held), "held_batches",
-                                  number(held), "region", l->region.kind->name));
+                                  number(l->budget.used[LEAT_IN_FLIGHT] + l->budget.fixed + tasks), "budget_bytes",
+                                  number(l->budget.limit), "held_bytes", number(l->budget.used[LEAT_HELD]),
+                                  "max_held_bytes", number(l->budget.max_held), "held_batches", number(held), "region",
+                                  l->pool.region.kind->name));
 }
 
 int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error *error)
 {
     *out = NULL;
-    if (l->generation != atomic_load_explicit(&leat_engine.generation, memory_order_relaxed))
+    if (!leat_pool_is_ours(&l->pool))
         return leat_fail(error, LEAT_E_FORKED, "this loader belongs to the process that opened it");
     leat_engine_lock();
     json_t *root = totals(l, leat_clock_ns());
@@ -148,13 +147,13 @@ int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error
         json_object_set_new(root, "broken",
                             json_pack("{s:o, s:o, s:o}", "skipped", number(l->count.skipped), "substituted",
                                       number(l->count.substituted), "raised", number(l->count.raised)));
-        if (!l->in_order)
+        if (l->unordered)
             json_object_set_new(root, "unordered",
                                 json_pack("{s:o, s:o}", "gathered_batches", number(l->count.gathered), "copied_rows",
                                           number(l->count.copied)));
-        json_object_set_new(root, "epoch", number(l->at.epoch));
-        json_object_set_new(root, "row", number(l->at.row));
-        json_object_set_new(root, "step", number(l->step));
+        json_object_set_new(root, "epoch", number(l->consumer.at.epoch));
+        json_object_set_new(root, "row", number(l->consumer.at.row));
+        json_object_set_new(root, "step", number(l->consumer.step));
         char hash[17];
         uint64_t parts[3] = {leat_hash64(l->fingerprint, sizeof l->fingerprint), leat_program_hash(l->program),
                              leat_plan_hash(l->plan)};

@@ -39,9 +39,9 @@ static void *carve(uint8_t **at, size_t bytes)
 
 struct leat_task *leat_task_new(struct leat_loader *l)
 {
-    struct leat_task *t = l->free_tasks;
+    struct leat_task *t = l->tasks.free;
     if (t) {
-        l->free_tasks = t->next;
+        l->tasks.free = t->next;
         t->next = NULL;
         return t;
     }
@@ -60,17 +60,17 @@ struct leat_task *leat_task_new(struct leat_loader *l)
     t->extents = carve(&block, l->chunk * sizeof *t->extents);
     t->marks = carve(&block, l->chunk);
     t->cold = carve(&block, l->cold_bytes); /* last: it is touched only where it is used */
-    l->task_bytes += leat_task_size(l);
+    leat_budget_take(&l->budget, LEAT_TASKS, leat_task_size(l));
     return t;
 }
 
 void leat_task_recycle(struct leat_task *t)
 {
     t->batch = NULL;
-    t->next = t->loader->free_tasks;
-    t->loader->free_tasks = t;
-    if (t->loader->short_of_tasks)
-        leat_engine_activate(t->loader);
+    t->next = t->loader->tasks.free;
+    t->loader->tasks.free = t;
+    if (t->loader->tasks.short_of)
+        t->loader->due |= LEAT_DUE_WORK;
 }
 
 void leat_task_destroy(struct leat_task *t)
@@ -84,11 +84,11 @@ void leat_task_destroy(struct leat_task *t)
 static uint64_t run_length(const struct leat_loader *l, const struct leat_batch *b)
 {
     uint64_t left = b->plan.rows - b->taken;
-    if (l->pends)
+    if (l->tasks.pends)
         return 1;
-    double rows = TARGET_NS / l->ns_per_row;
-    if (l->waiting && l->num_threads > 1) { /* somebody waits for this batch: share what is left of it */
-        double share = (double)left / l->num_threads, least = LEAST_NS / l->ns_per_row;
+    double rows = TARGET_NS / l->tasks.ns_per_row;
+    if (l->waiting && l->client.max_threads > 1) { /* somebody waits for this batch: share what is left of it */
+        double share = (double)left / l->client.max_threads, least = LEAST_NS / l->tasks.ns_per_row;
         share = share > least ? share : least;
         rows = rows < share ? rows : share;
     }
@@ -96,28 +96,23 @@ static uint64_t run_length(const struct leat_loader *l, const struct leat_batch 
     return left - n < n / 2 ? left : n;
 }
 
-static bool batch_has_work(const struct leat_batch *b)
-{
-    return (b->state == LEAT_BATCH_SIZING && !b->taken) || (b->state == LEAT_BATCH_FILLING && b->taken < b->plan.rows);
-}
-
 static struct leat_batch *batch_with_work(struct leat_loader *l, bool ahead)
 {
-    if (l->side && batch_has_work(l->side))
+    if (l->side && leat_batch_has_work(l->side))
         return l->side;
-    if (ahead && l->pends && l->parked >= MAX_PARKED)
+    if (ahead && l->tasks.pends && l->tasks.parked >= MAX_PARKED)
         return NULL;
-    size_t n = ahead || !l->n_window ? l->n_window : l->in_order;
+    size_t n = ahead || l->window.n < l->delivery->helped ? l->window.n : l->delivery->helped;
     for (size_t i = 0; i < n; i++)
-        if (batch_has_work(leat_window_at(l, i)))
-            return leat_window_at(l, i);
-    if (!ahead || l->full || !l->started || l->starved)
+        if (leat_batch_has_work(leat_window_at(&l->window, i)))
+            return leat_window_at(&l->window, i);
+    if (!ahead || l->window.full || !l->consumer.started || l->tasks.starved)
         return NULL;
-    int rc = leat_window_plan(l, NULL);
+    int rc = l->delivery->plan(l, NULL);
     if (rc == LEAT_OK)
-        return leat_window_at(l, l->n_window - 1);
+        return leat_window_at(&l->window, l->window.n - 1);
     /* errors come again, with their text, when the consumer asks and nothing is in flight */
-    l->full = rc != LEAT_E_END;
+    l->window.full = rc != LEAT_E_END;
     return NULL;
 }
 
@@ -125,29 +120,29 @@ static void begin(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
     t->ns = 0;
-    t->estimate_ns = l->ns_per_row * (double)t->n;
-    l->vtime += t->estimate_ns / l->weight;
-    t->work = l->free_work;
+    t->estimate_ns = l->tasks.ns_per_row * (double)t->n;
+    leat_client_charge(&l->client, t->estimate_ns);
+    t->work = l->tasks.free_work;
     if (t->work)
-        l->free_work = t->work->next;
-    l->running++;
+        l->tasks.free_work = t->work->next;
+    l->tasks.running++;
 }
 
 struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
 {
-    if (l->paused || l->closed)
+    if (l->client.paused || l->closed)
         return NULL;
-    struct leat_task *t = l->resumed;
+    struct leat_task *t = l->tasks.resumed;
     if (t) {
-        l->resumed = t->next;
-        if (!l->resumed)
-            l->resumed_tail = &l->resumed;
+        l->tasks.resumed = t->next;
+        if (!l->tasks.resumed)
+            l->tasks.resumed_tail = &l->tasks.resumed;
         t->next = NULL;
         begin(t);
         return t;
     }
-    l->short_of_tasks = !leat_task_may_grow(l);
-    struct leat_batch *b = l->short_of_tasks ? NULL : batch_with_work(l, ahead);
+    l->tasks.short_of = !leat_task_may_grow(l);
+    struct leat_batch *b = l->tasks.short_of ? NULL : batch_with_work(l, ahead);
     t = b ? leat_task_new(l) : NULL;
     if (!t)
         return NULL;
@@ -178,30 +173,29 @@ static void give_work_back(struct leat_task *t)
         return;
     if (!work->known) {
         work->known = true;
-        work->all = l->all_work;
-        l->all_work = work;
+        work->all = l->tasks.all_work;
+        l->tasks.all_work = work;
     }
     if (t->ns >= SNAPSHOT_NS / 10)
         work->n_times = leat_scratch_times(work->scratch, work->times, LEAT_MAX_STEPS);
-    work->next = l->free_work;
-    l->free_work = work;
+    work->next = l->tasks.free_work;
+    l->tasks.free_work = work;
 }
 
 void leat_task_resume(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
     t->next = NULL;
-    *l->resumed_tail = t;
-    l->resumed_tail = &t->next;
-    leat_engine_activate(l);
-    leat_engine_notify(l);
+    *l->tasks.resumed_tail = t;
+    l->tasks.resumed_tail = &t->next;
+    l->due |= LEAT_DUE_WORK | LEAT_DUE_WAKE; /* a consumer that waits may help */
 }
 
 static void unpark(struct leat_task *t)
 {
     t->parked = false;
-    t->loader->parked--;
-    t->loader->references--; /* never the last: the loader is open, or its closing waits */
+    t->loader->tasks.parked--;
+    t->loader->pool.references--; /* never the last: the loader is open, or its closing waits */
 }
 
 void leat_task_read_done(struct leat_io_request *request, void *user)
@@ -218,6 +212,7 @@ void leat_task_read_done(struct leat_io_request *request, void *user)
     if (!orphan) {
         unpark(t);
         leat_task_resume(t);
+        leat_loader_settle(l);
     }
     leat_engine_unlock();
     if (orphan)
@@ -236,25 +231,19 @@ void leat_task_orphan(struct leat_task *t)
         leat_batch_recycle(b);
     leat_task_recycle(t);
     struct leat_dataset *dataset = NULL;
-    bool last = false;
-    if (t->parked) {
-        t->parked = false;
-        if (!--l->parked && l->detached) {
-            dataset = l->dataset;
-            l->dataset = NULL;
-        }
-        last = leat_loader_unref(l);
+    t->parked = false;
+    if (!--l->tasks.parked && l->detached) {
+        dataset = l->dataset;
+        l->dataset = NULL;
     }
-    leat_engine_unlock();
+    leat_pool_unref_unlock(&l->pool);
     leat_dataset_release(dataset);
-    if (last)
-        leat_loader_destroy(l);
 }
 
 static void park(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
-    l->pends = true;
+    l->tasks.pends = true;
     t->pending = false;
     if (t->completed) {
         t->completed = false;
@@ -262,15 +251,15 @@ static void park(struct leat_task *t)
         return;
     }
     t->parked = true;
-    l->parked++;
-    l->references++;
+    l->tasks.parked++;
+    l->pool.references++;
 }
 
 static void book(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
     double ns = (double)t->ns;
-    l->vtime += (ns - t->estimate_ns) / l->weight;
+    leat_client_charge(&l->client, ns - t->estimate_ns);
     l->count.tasks++;
     l->count.native_ns += t->ns - t->fetch_ns;
     l->count.fetch_ns += t->fetch_ns;
@@ -278,24 +267,20 @@ static void book(struct leat_task *t)
     l->count.fetched_bytes += t->fetched_bytes;
     t->fetch_ns = 0;
     t->fetches = t->fetched_bytes = 0;
-    if (!t->sizing && t->n && !l->pends)
-        l->ns_per_row += 0.125 * (ns / (double)t->n - l->ns_per_row);
-    if (l->ns_per_row < 1)
-        l->ns_per_row = 1;
+    if (!t->sizing && t->n && !l->tasks.pends)
+        l->tasks.ns_per_row += 0.125 * (ns / (double)t->n - l->tasks.ns_per_row);
+    if (l->tasks.ns_per_row < 1)
+        l->tasks.ns_per_row = 1;
 }
 
 static void finish_batch(struct leat_batch *b)
 {
-    struct leat_loader *l = b->loader;
     b->state =
         atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX ? LEAT_BATCH_READY : LEAT_BATCH_FAILED;
-    if (l->waiting && (b == l->side || (l->n_window && b == leat_window_at(l, 0))))
-        leat_engine_notify(l);
 }
 
-static void finish_sizing(struct leat_batch *b)
+static void finish_sizing(struct leat_loader *l, struct leat_batch *b)
 {
-    struct leat_loader *l = b->loader;
     b->taken = 0;
     leat_batch_skip_gone(b);
     if (atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX) {
@@ -303,34 +288,18 @@ static void finish_sizing(struct leat_batch *b)
         return;
     }
     b->state = LEAT_BATCH_SIZED;
-    if (b->side) {
-        b->state = leat_window_cut(l, b, &b->failure) ? LEAT_BATCH_FAILED : LEAT_BATCH_FILLING;
-        leat_engine_notify(l);
-    } else {
-        leat_window_assign(l);
-        leat_engine_notify(l); /* a consumer that waits may help */
-    }
+    if (b == l->side)
+        b->state = leat_loader_allocate(l, b, &b->failure) ? LEAT_BATCH_FAILED : LEAT_BATCH_FILLING;
+    else
+        l->window.n_sized++;
+    l->due |= LEAT_DUE_WAKE; /* a consumer that waits may help */
 }
 
-/* Where the order is not kept, any task may be the one that the consumer waits for. */
-static void tell_consumer(struct leat_loader *l)
+static void finish(struct leat_loader *l, struct leat_task *t)
 {
-    if (!l->in_order && l->waiting && leat_unordered_is_due(l))
-        leat_engine_notify(l);
-}
-
-void leat_task_finish(struct leat_task *t)
-{
-    struct leat_loader *l = t->loader;
     struct leat_batch *b = t->batch;
-    l->running--;
-    book(t);
-    give_work_back(t);
-    if (l->paused || l->closed)
-        leat_engine_notify(l);
     if (t->starved) {
         leat_task_starve(t);
-        tell_consumer(l);
         return;
     }
     if (t->pending) {
@@ -339,28 +308,33 @@ void leat_task_finish(struct leat_task *t)
     }
     if (t->sizing && !atomic_load_explicit(&b->cancelled, memory_order_relaxed)) {
         b->tasks--;
-        finish_sizing(b);
+        finish_sizing(l, b);
     } else {
         if (b->loose && !t->sizing)
-            leat_unordered_made(b, t->first, t->n);
-        leat_batch_let_go(b);
+            l->delivery->made(b, t->first, t->n);
+        leat_batch_let_go(l, b);
     }
     leat_task_recycle(t);
-    leat_task_feed(l);
-    tell_consumer(l);
 }
 
-void leat_batch_let_go(struct leat_batch *b)
+void leat_task_finish(struct leat_task *t)
 {
-    struct leat_loader *l = b->loader;
+    struct leat_loader *l = t->loader;
+    l->tasks.running--;
+    book(t);
+    give_work_back(t);
+    finish(l, t);
+    leat_loader_settle(l);
+}
+
+void leat_batch_let_go(struct leat_loader *l, struct leat_batch *b)
+{
     b->tasks--;
     if (atomic_load_explicit(&b->cancelled, memory_order_relaxed)) {
         if (b->tasks)
             return;
         leat_batch_recycle(b);
-        if (l->ragged)
-            leat_window_assign(l);
-        leat_engine_notify(l); /* there is memory again */
+        l->due |= LEAT_DUE_WAKE; /* there is memory again */
     } else if (b->state == LEAT_BATCH_FILLING && !b->tasks &&
                atomic_load_explicit(&b->done, memory_order_relaxed) == b->plan.rows) {
         finish_batch(b); /* not before the last task has let go of it: the consumer may recycle it at once */
@@ -369,8 +343,8 @@ void leat_batch_let_go(struct leat_batch *b)
 
 bool leat_task_has_work(const struct leat_loader *l)
 {
-    for (size_t i = 0; i < l->n_window; i++)
-        if (batch_has_work(leat_window_at(l, i)))
+    for (size_t i = 0; i < l->window.n; i++)
+        if (leat_batch_has_work(leat_window_at(&l->window, i)))
             return true;
     return false;
 }

@@ -9,6 +9,7 @@
  *
  * With a record, steps that stand in it are planned first, as they were; then planning begins at the frontier.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -23,27 +24,22 @@ struct leat_received {
     bool row[]; /* of this rank's part */
 };
 
-static bool before(struct leat_position a, struct leat_position b)
-{
-    return a.epoch < b.epoch || (a.epoch == b.epoch && a.row < b.row);
-}
-
 /* ---- what was received ----------------------------------------------------------------------- */
 
 static const struct leat_received *find(const struct leat_loader *l, struct leat_position at)
 {
-    const struct leat_received *r = l->received;
-    while (r && before(r->at, at))
+    const struct leat_received *r = l->unordered->received;
+    while (r && leat_position_precedes(r->at, at))
         r = r->next;
-    return r && leat_same_position(r->at, at) ? r : NULL;
+    return r && leat_position_is(r->at, at) ? r : NULL;
 }
 
 /* That of a planned batch, made if there is none. */
 static struct leat_received *obtain(struct leat_received **list, const struct leat_plan_batch *part)
 {
-    while (*list && before((*list)->at, part->at))
+    while (*list && leat_position_precedes((*list)->at, part->at))
         list = &(*list)->next;
-    if (*list && leat_same_position((*list)->at, part->at))
+    if (*list && leat_position_is((*list)->at, part->at))
         return *list;
     struct leat_received *r = leat_new_array(1, sizeof *r + part->rows * sizeof *r->row);
     if (!r)
@@ -64,10 +60,21 @@ static void clear(struct leat_received **list)
     }
 }
 
-void leat_unordered_free(struct leat_loader *l)
+static int open_all(struct leat_loader *l, const struct leat_loader_options *o, struct leat_error *error)
 {
-    clear(&l->received);
-    leat_free(l->picked);
+    l->unordered = leat_new(struct leat_unordered);
+    if (!l->unordered)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
+    return o->log_dir ? leat_record_open(o->log_dir, l, o->seed, o->rank, o->world_size, &l->record, error) : LEAT_OK;
+}
+
+static void free_all(struct leat_loader *l)
+{
+    if (!l->unordered)
+        return;
+    clear(&l->unordered->received);
+    leat_free(l->unordered->picked);
+    leat_free(l->unordered);
 }
 
 /* The entry of a row of the running epoch; `hint`: one that lies before it, or NULL. NULL: the row is not this rank's
@@ -75,12 +82,12 @@ void leat_unordered_free(struct leat_loader *l)
 static struct leat_received *entry_of(struct leat_loader *l, uint64_t number, struct leat_received *hint)
 {
     struct leat_plan_batch part;
-    struct leat_position at = hint ? hint->at : l->at;
+    struct leat_position at = hint ? hint->at : l->consumer.at;
     if (hint && number >= hint->begin && number - hint->begin < hint->rows)
         return hint;
     for (; leat_plan_batch(l->plan, at, &part) == LEAT_OK && number >= part.begin; at = part.next) {
         if (number - part.begin < part.rows)
-            return obtain(&l->received, &part);
+            return obtain(&l->unordered->received, &part);
         if (part.last)
             break;
     }
@@ -102,18 +109,18 @@ bool leat_unordered_can_mark(struct leat_loader *l, const uint64_t *numbers, uin
 void leat_unordered_advance(struct leat_loader *l)
 {
     struct leat_plan_batch part;
-    while (leat_plan_batch(l->plan, l->at, &part) == LEAT_OK) {
-        struct leat_received *r = l->received;
-        l->at_step = part.step;
-        if (part.rows && (!r || !leat_same_position(r->at, part.at) || r->gone < r->rows))
+    while (leat_plan_batch(l->plan, l->consumer.at, &part) == LEAT_OK) {
+        struct leat_received *r = l->unordered->received;
+        l->unordered->at_step = part.step;
+        if (part.rows && (!r || !leat_position_is(r->at, part.at) || r->gone < r->rows))
             return;
         if (part.rows) {
-            l->received = r->next;
+            l->unordered->received = r->next;
             leat_free(r);
         }
         if (part.last)
             return;
-        l->at = part.next;
+        l->consumer.at = part.next;
     }
 }
 
@@ -121,7 +128,7 @@ void leat_unordered_advance(struct leat_loader *l)
 bool leat_unordered_is_near(const struct leat_loader *l, uint64_t number)
 {
     struct leat_plan_batch part;
-    struct leat_position at = l->at;
+    struct leat_position at = l->consumer.at;
     for (uint64_t rows = 0; rows < LEAT_PLAN_MAX_BITS && leat_plan_batch(l->plan, at, &part) == LEAT_OK;
          at = part.next) {
         if (number < part.begin + part.rows)
@@ -151,15 +158,15 @@ void leat_unordered_served(struct leat_loader *l, const struct leat_plan_batch *
     struct leat_plan_batch part = *served;
     do {
         if (part.last) {
-            clear(&l->received);
-            l->at = l->serve = (struct leat_position){l->epoch + 1, 0};
-            l->at_step = l->step = 0;
-            l->ended = true;
+            clear(&l->unordered->received);
+            l->consumer.at = l->unordered->serve = (struct leat_position){l->consumer.epoch + 1, 0};
+            l->unordered->at_step = l->consumer.step = 0;
+            l->consumer.ended = true;
             return;
         }
-        l->serve = part.next;
-    } while (leat_plan_batch(l->plan, l->serve, &part) == LEAT_OK && !part.rows);
-    l->step = part.step;
+        l->unordered->serve = part.next;
+    } while (leat_plan_batch(l->plan, l->unordered->serve, &part) == LEAT_OK && !part.rows);
+    l->consumer.step = part.step;
 }
 
 /* ---- positions ------------------------------------------------------------------------------- */
@@ -167,28 +174,54 @@ void leat_unordered_served(struct leat_loader *l, const struct leat_plan_batch *
 /* Nothing is planned: it begins at the frontier, or with what the record has. */
 void leat_unordered_replan(struct leat_loader *l)
 {
-    l->replay = l->record != NULL;
-    l->plan_at = l->replay ? l->serve : l->at;
-    l->plan_skip = 0;
+    l->unordered->replay = l->record != NULL;
+    l->window.plan_at = l->unordered->replay ? l->unordered->serve : l->consumer.at;
+    l->unordered->plan_skip = 0;
 }
 
-static uint64_t step_of(const struct leat_loader *l, struct leat_position at)
+static void rewind_to(struct leat_loader *l, const struct leat_batch *first)
 {
-    struct leat_plan_batch part;
-    return leat_plan_batch(l->plan, at, &part) ? 0 : part.step;
+    l->window.plan_at = first->plan.at;
+    l->unordered->plan_skip = first->skip;
+    l->unordered->replay = first->recorded;
 }
 
-void leat_unordered_stand(struct leat_loader *l, struct leat_position at)
+/* An epoch that is begun again has rows in the window that were received; behind a loaded position nothing is known
+ * yet. */
+static void start(struct leat_loader *l, struct leat_position to)
 {
-    clear(&l->received);
-    l->at = l->serve = at;
-    l->at_step = step_of(l, at);
-    if (!l->n_window)
-        leat_unordered_replan(l);
+    struct leat_consumer *c = &l->consumer;
+    struct leat_unordered *u = l->unordered;
+    struct leat_window *w = &l->window;
+    if (c->loaded || (c->started && to.epoch == c->epoch))
+        leat_window_cancel(l, 0);
+    if (!c->loaded) {
+        while (w->n && leat_position_precedes(leat_window_at(w, 0)->plan.at, to))
+            leat_batch_cancel(leat_window_pop(w));
+        if (!w->n || !leat_position_is(leat_window_at(w, 0)->plan.at, to))
+            leat_window_cancel(l, 0);
+        if (!w->n)
+            w->plan_at = to;
+        w->full = false;
+        clear(&u->received);
+        c->at = u->serve = to;
+        u->at_step = leat_loader_step_at(l, to);
+        if (!w->n)
+            leat_unordered_replan(l);
+    }
+    c->step = leat_loader_step_at(l, u->serve);
 }
 
-int leat_unordered_load(struct leat_loader *l, struct leat_position at, const struct leat_plan_received *received,
-                        struct leat_error *error)
+/* Without in_order rows of an epoch may have been received though its position is the epoch's start. */
+static bool is_within(const struct leat_loader *l, struct leat_position at)
+{
+    const struct leat_consumer *c = &l->consumer;
+    const struct leat_position serve = l->unordered->serve;
+    return at.row || ((c->loaded || (c->started && !c->ended)) && serve.epoch == at.epoch && serve.row);
+}
+
+static int take_over(struct leat_loader *l, struct leat_position at, const struct leat_plan_received *received,
+                     struct leat_error *error)
 {
     struct leat_received *list = NULL;
     struct leat_plan_batch part;
@@ -208,27 +241,28 @@ int leat_unordered_load(struct leat_loader *l, struct leat_position at, const st
         if (part.last)
             break;
     }
-    clear(&l->received);
-    l->received = list;
-    l->at = at;
-    l->serve = received ? (struct leat_position){at.epoch, received->row} : at;
-    l->at_step = step_of(l, at);
+    clear(&l->unordered->received);
+    l->unordered->received = list;
+    l->consumer.at = at;
+    l->unordered->serve = received ? (struct leat_position){at.epoch, received->row} : at;
+    l->unordered->at_step = leat_loader_step_at(l, at);
     leat_unordered_replan(l);
     return LEAT_OK;
 }
 
-bool leat_unordered_received(const struct leat_loader *l, struct leat_plan_received *out)
+static bool received_beyond(const struct leat_loader *l, struct leat_plan_received *out)
 {
     struct leat_plan_batch part;
-    struct leat_position at = l->at;
+    struct leat_position at = l->consumer.at;
     memset(out, 0, sizeof *out);
-    out->row = l->serve.row;
-    if (leat_same_position(l->at, l->serve) && (!at.row || l->world_size == 1))
+    out->row = l->unordered->serve.row;
+    if (leat_position_is(l->consumer.at, l->unordered->serve) && (!at.row || l->world_size == 1))
         return false;
     const struct leat_received *last = NULL;
-    for (const struct leat_received *r = l->received; r; r = r->next)
+    for (const struct leat_received *r = l->unordered->received; r; r = r->next)
         last = r->gone ? r : last;
-    for (uint64_t i = 0; last && !before(last->at, at) && leat_plan_batch(l->plan, at, &part) == LEAT_OK;
+    for (uint64_t i = 0;
+         last && !leat_position_precedes(last->at, at) && leat_plan_batch(l->plan, at, &part) == LEAT_OK;
          at = part.next) {
         const struct leat_received *r = find(l, at);
         for (uint64_t k = 0; k < part.rows && i < LEAT_PLAN_MAX_BITS; k++, i++)
@@ -240,6 +274,42 @@ bool leat_unordered_received(const struct leat_loader *l, struct leat_plan_recei
             break;
     }
     return true;
+}
+
+static int state(const struct leat_loader *l, struct leat_position at, char **json, struct leat_error *error)
+{
+    struct leat_plan_received beyond;
+    const struct leat_consumer *c = &l->consumer;
+    bool some = (c->loaded || (c->started && !c->ended)) && received_beyond(l, &beyond);
+    return leat_plan_state_unordered(l->plan, l->fingerprint, at, some ? &beyond : NULL, json, error);
+}
+
+static int load(struct leat_loader *l, const char *json, struct leat_error *error)
+{
+    struct leat_position at;
+    struct leat_plan_received beyond;
+    bool some = false;
+    int rc = leat_plan_load_unordered(l->plan, l->fingerprint, json, &at, &beyond, &some, error);
+    if (!rc)
+        rc = take_over(l, at, some ? &beyond : NULL, error);
+    if (!rc)
+        l->consumer.step = leat_loader_step_at(l, l->unordered->serve);
+    return rc;
+}
+
+/* Only the record knows. */
+static int rows_of(struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t **numbers,
+                   struct leat_error *error)
+{
+    if (!l->record)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "which rows step %" PRIu64 " of epoch %" PRIu64
+                         " had is known only from the record: open the loader with log_dir",
+                         plan->step, plan->epoch);
+    *numbers = leat_new_array(plan->rows, sizeof **numbers);
+    if (!*numbers)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the rows of a batch");
+    return leat_record_seek(l->record, plan->epoch, plan->step, plan->rows, *numbers, error);
 }
 
 /* ---- planning -------------------------------------------------------------------------------- */
@@ -276,15 +346,28 @@ static uint64_t walk(const struct leat_loader *l, struct cursor *c, uint64_t wan
     return n;
 }
 
+/* Rows of a batch out of order may leave it one by one. */
+static int admit(struct leat_loader *l, const struct leat_plan_batch *plan, struct leat_batch **out,
+                 struct leat_error *error)
+{
+    int rc = leat_window_admit(l, plan, out, error);
+    if (rc)
+        return rc;
+    (*out)->loose = true;
+    memset((*out)->row_state, LEAT_ROW_OPEN, plan->rows);
+    return LEAT_OK;
+}
+
 /* The next batch of rows that are neither received nor planned: mostly one of the plan's. */
 static int plan_fresh(struct leat_loader *l, struct leat_error *error)
 {
-    if (!l->ended && l->plan_at.epoch == l->epoch &&
-        before(l->plan_at, l->at)) { /* a cancelled batch began where all is received now */
-        l->plan_at = l->at;
-        l->plan_skip = 0;
+    if (!l->consumer.ended && l->window.plan_at.epoch == l->consumer.epoch &&
+        leat_position_precedes(l->window.plan_at,
+                               l->consumer.at)) { /* a cancelled batch began where all is received now */
+        l->window.plan_at = l->consumer.at;
+        l->unordered->plan_skip = 0;
     }
-    struct cursor from = {l->plan_at, l->plan_skip}, to;
+    struct cursor from = {l->window.plan_at, l->unordered->plan_skip}, to;
     struct leat_plan_batch part, first, last;
     struct leat_batch *b;
     int rc = leat_plan_batch(l->plan, from.at, &part);
@@ -294,24 +377,24 @@ static int plan_fresh(struct leat_loader *l, struct leat_error *error)
     to = from;
     uint64_t n = rc ? 0 : walk(l, &to, 1, NULL, &first, &last);
     if (!n) { /* the epoch has no further row */
-        l->plan_at = (struct leat_position){from.at.epoch + 1, 0};
-        l->plan_skip = 0;
-        l->replay = l->record != NULL;
+        l->window.plan_at = (struct leat_position){from.at.epoch + 1, 0};
+        l->unordered->plan_skip = 0;
+        l->unordered->replay = l->record != NULL;
         return LEAT_IO_PENDING;
     }
-    if (first.epoch == l->epoch && first.step - l->at_step >= l->window_room)
+    if (first.epoch == l->consumer.epoch && first.step - l->unordered->at_step >= l->window.room)
         return LEAT_E_HELD;
     from = (struct cursor){first.at, to.skip ? to.skip - 1 : first.rows - 1};
     part = first;
     to = from;
     n = walk(l, &to, part.rows, NULL, &first, &last);
-    bool listed = n != part.rows || from.skip || !leat_same_position(part.at, last.at);
+    bool listed = n != part.rows || from.skip || !leat_position_is(part.at, last.at);
     if (listed) {
         part.rows = n;
         part.next = last.next;
         part.last = false;
     }
-    rc = leat_window_admit(l, &part, &b, error);
+    rc = admit(l, &part, &b, error);
     if (rc)
         return rc;
     to = from;
@@ -319,10 +402,10 @@ static int plan_fresh(struct leat_loader *l, struct leat_error *error)
     b->listed = listed;
     b->skip = from.skip;
     b->last_step = last.step;
-    l->plan_at = to.at;
-    l->plan_skip = to.skip;
+    l->window.plan_at = to.at;
+    l->unordered->plan_skip = to.skip;
     if (to.at.epoch > from.at.epoch)
-        l->replay = l->record != NULL;
+        l->unordered->replay = l->record != NULL;
     return LEAT_OK;
 }
 
@@ -332,51 +415,51 @@ static int plan_recorded(struct leat_loader *l, struct leat_error *error)
 {
     struct leat_plan_batch part;
     struct leat_batch *b;
-    if (leat_plan_batch(l->plan, l->plan_at, &part) || !part.rows)
+    if (leat_plan_batch(l->plan, l->window.plan_at, &part) || !part.rows)
         return LEAT_E_NOT_FOUND;
     uint64_t *numbers = leat_new_array(part.rows, sizeof *numbers);
     if (!numbers)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a batch of the record");
     int rc = leat_record_find(l->record, part.epoch, part.step, part.rows, numbers) ? LEAT_OK : LEAT_E_NOT_FOUND;
     if (!rc)
-        rc = leat_window_admit(l, &part, &b, error);
+        rc = admit(l, &part, &b, error);
     if (!rc) {
         memcpy(b->numbers, numbers, part.rows * sizeof *numbers);
         b->listed = b->recorded = true;
         b->last_step = part.step;
-        l->plan_at = part.last ? (struct leat_position){part.epoch + 1, 0} : part.next;
+        l->window.plan_at = part.last ? (struct leat_position){part.epoch + 1, 0} : part.next;
     }
     leat_free(numbers);
     return rc;
 }
 
-int leat_unordered_plan(struct leat_loader *l, struct leat_error *error)
+static int plan_next(struct leat_loader *l, struct leat_error *error)
 {
     int rc = LEAT_IO_PENDING;
     while (rc == LEAT_IO_PENDING) {
-        if (l->n_window == l->window_room)
+        if (l->window.n == l->window.room)
             return LEAT_E_HELD;
-        if (l->plan_at.epoch > leat_window_last_epoch(l))
+        if (l->window.plan_at.epoch > leat_window_last_epoch(l))
             return LEAT_E_END;
-        if (!l->replay) {
+        if (!l->unordered->replay) {
             rc = plan_fresh(l, error);
             continue;
         }
         rc = plan_recorded(l, error);
         if (rc != LEAT_E_NOT_FOUND)
             continue;
-        if (l->plan_at.row && (l->n_window || l->plan_at.epoch != l->epoch))
+        if (l->window.plan_at.row && (l->window.n || l->window.plan_at.epoch != l->consumer.epoch))
             return LEAT_E_END; /* first what was recorded goes out: then the frontier is known */
-        l->replay = false;
-        if (l->plan_at.epoch == l->epoch && !l->ended)
-            l->plan_at = l->at;
-        l->plan_skip = 0;
+        l->unordered->replay = false;
+        if (l->window.plan_at.epoch == l->consumer.epoch && !l->consumer.ended)
+            l->window.plan_at = l->consumer.at;
+        l->unordered->plan_skip = 0;
         rc = LEAT_IO_PENDING;
     }
     return rc;
 }
 
-void leat_unordered_made(struct leat_batch *b, uint64_t first, uint64_t n)
+static void made(struct leat_batch *b, uint64_t first, uint64_t n)
 {
     if (atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX)
         return; /* rows behind the one that failed may not have been made: all are made again */
@@ -384,3 +467,19 @@ void leat_unordered_made(struct leat_batch *b, uint64_t first, uint64_t n)
         b->row_state[i] = LEAT_ROW_MADE;
     b->n_made += n;
 }
+
+const struct leat_delivery leat_delivery_out_of_order = {
+    .numbers_rows = true,
+    .open = open_all,
+    .plan = plan_next,
+    .rewind = rewind_to,
+    .next = leat_unordered_next,
+    .is_due = leat_unordered_is_due,
+    .made = made,
+    .start = start,
+    .is_within = is_within,
+    .state = state,
+    .load = load,
+    .rows_of = rows_of,
+    .free = free_all,
+};

@@ -5,10 +5,19 @@
 
 #include "engine/engine.h"
 
-static inline bool leat_same_position(struct leat_position a, struct leat_position b)
-{
-    return a.epoch == b.epoch && a.row == b.row;
-}
+struct leat_unordered {
+    struct leat_received *received; /* planned batches from the frontier on of which rows were received, in order */
+    uint64_t at_step;               /* of the frontier */
+    struct leat_position serve;     /* the planned batch whose step and size the next one handed out has */
+    uint64_t plan_skip;             /* rows of this rank's part at window.plan_at that are planned already */
+    bool replay;                    /* batches are planned as the record has them; plan_at is that of their steps */
+    struct leat_picked *picked;
+    uint64_t picked_room;
+};
+
+/* gather.c: of struct leat_delivery. */
+int leat_unordered_next(struct leat_loader *loader, struct leat_batch **out, struct leat_error *error);
+bool leat_unordered_is_due(const struct leat_loader *loader);
 
 /* Sees that n rows of the running epoch, by rising number, are this rank's and were not received, and that they can be
  * marked: false also where memory is out. */

@@ -120,13 +120,12 @@ int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *err
     int rc = open_region(error);
     if (!rc &&
         (!slot->bytes || own.region.used > own.region.limit || slot->bytes > own.region.limit - own.region.used ||
-         !leat_region_alloc(&own.region, slot->bytes, &slot->offset)))
+         !(slot->data = leat_region_alloc(&own.region, slot->bytes, &slot->offset))))
         rc = leat_fail(error, LEAT_E_HELD,
                        "batches in use hold %" PRIu64 " bytes of memory shared with workers, and %" PRIu64
                        " more would pass what this process may use; let go of batches",
                        own.region.used, bytes);
     slot->generation = own.generation;
-    slot->data = own.region.base + slot->offset;
     pthread_mutex_unlock(&own.lock);
     atomic_init(&slot->references, 1);
     if (rc) {

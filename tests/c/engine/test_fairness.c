@@ -42,17 +42,17 @@ static void two_loaders_share_one_thread_by_their_weights(void **state)
     while (!last[1].tasks) {
         usleep(1000);
         leat_engine_lock();
-        assert_int_equal(leat_engine.n_threads, 1);
+        assert_int_equal(leat_scheduler.n_threads, 1);
         bool warm = loaders[0]->count.tasks >= 20 && loaders[1]->count.tasks >= 20,
              enough = loaders[1]->count.tasks >= 220;
         for (int i = 0; i < 2; i++) {
-            bool full = loaders[i]->full;
+            bool full = loaders[i]->window.full;
             if (warm && !first[i].tasks)
                 first[i] = work_of(loaders[i]);
             if (warm && (enough || full))
                 last[i] = work_of(loaders[i]);
         }
-        if (loaders[0]->full && !last[1].tasks)
+        if (loaders[0]->window.full && !last[1].tasks)
             last[1] = work_of(loaders[1]);
         if (last[1].tasks && !last[0].tasks)
             last[0] = work_of(loaders[0]);

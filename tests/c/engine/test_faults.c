@@ -130,7 +130,7 @@ static void idle_loaders_give_their_free_pages_back(void **state)
     for (int tries = 0; tries < 600 && dirty; tries++) {
         usleep(50000);
         leat_engine_lock();
-        dirty = loader->region.dirty;
+        dirty = loader->pool.region.dirty;
         leat_engine_unlock();
     }
     assert_int_equal(dirty, 0);

@@ -205,12 +205,12 @@ static void a_loader_that_was_idle_begins_at_the_present(void **state)
     test_hash_epochs(idle, 1);
     test_hash_epochs(busy, 5);
     leat_engine_lock();
-    double present = leat_engine.vclock, charged = busy->vtime;
+    double present = leat_scheduler.vclock, charged = busy->client.vtime;
     leat_engine_unlock();
     assert_true(charged > 0 && present > 0);
     test_start(idle);
     leat_engine_lock();
-    assert_true(idle->vtime >= present); /* else it would have all threads until it had caught up */
+    assert_true(idle->client.vtime >= present); /* else it would have all threads until it had caught up */
     leat_engine_unlock();
     leat_loader_close(idle);
     leat_loader_close(busy);

@@ -123,8 +123,8 @@ static void large_values_wait_for_memory_and_come_as_planned(void **state)
             uint64_t hash = test_hash_epochs(loader, 1);
             expected = expected ? expected : hash;
             assert_int_equal(hash, expected);
-            assert_null(loader->starved); /* nothing runs: the only epoch is over */
-            assert_true(loader->task_bytes <= loader->task_reserve + leat_task_size(loader) * 2);
+            assert_null(loader->tasks.starved); /* nothing runs: the only epoch is over */
+            assert_true(loader->budget.used[LEAT_TASKS] <= loader->budget.reserved + leat_task_size(loader) * 2);
             leat_loader_close(loader);
         }
     leat_dataset_release(dataset);
@@ -156,8 +156,7 @@ static void *watch(void *arg)
     while (!atomic_load(&w->stop)) {
         leat_engine_lock();
         const struct leat_loader *l = w->loader;
-        uint64_t tasks = l->task_bytes > l->task_reserve ? l->task_bytes : l->task_reserve,
-                 now = l->in_flight + l->fixed + tasks;
+        uint64_t now = l->budget.used[LEAT_IN_FLIGHT] + l->budget.fixed + leat_budget_tasks(&l->budget);
         w->most = now > w->most ? now : w->most;
         leat_engine_unlock();
         now = resident();

@@ -12,8 +12,8 @@
 /* Stand before the library's own (--wrap): what the process may use, and the bytes that new buffers begin with. */
 uint64_t __real_leat_memory_allowed(void);
 uint64_t __wrap_leat_memory_allowed(void);
-bool __real_leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset);
-bool __wrap_leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset);
+uint8_t *__real_leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset);
+uint8_t *__wrap_leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset);
 
 static uint64_t memory_limit; /* of all loaders together, or 0 */
 static int poison = -1;
@@ -23,11 +23,11 @@ uint64_t __wrap_leat_memory_allowed(void)
     return memory_limit ? 2 * memory_limit : __real_leat_memory_allowed();
 }
 
-bool __wrap_leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset)
+uint8_t *__wrap_leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset)
 {
-    bool found = __real_leat_region_alloc(region, bytes, offset);
+    uint8_t *found = __real_leat_region_alloc(region, bytes, offset);
     if (found && poison >= 0)
-        memset(region->base + *offset, poison, bytes);
+        memset(found, poison, bytes);
     return found;
 }
 
@@ -251,7 +251,7 @@ static void wait_until_full(struct leat_loader *loader)
 {
     for (;;) {
         leat_engine_lock();
-        bool full = loader->full && !loader->running;
+        bool full = loader->window.full && !loader->tasks.running;
         leat_engine_unlock();
         if (full)
             return;
@@ -360,7 +360,7 @@ static void promise_4_all_loaders_together_stay_under_the_limit_of_the_process(v
             assert_non_null(b);
             assert_int_equal(leat_batch_step(b), step);
             leat_engine_lock();
-            assert_true(leat_engine.used <= memory_limit);
+            assert_true(leat_ledger.used <= memory_limit);
             leat_engine_unlock();
             leat_batch_free(b);
         }
@@ -404,7 +404,7 @@ static void promise_6_a_wait_ends_by_time_by_interrupt_and_by_close(void **state
     struct leat_batch *b;
     uint64_t iteration = test_start(loader);
     leat_engine_lock();
-    loader->paused = true; /* nothing will be made: every next waits */
+    loader->client.paused = true; /* nothing will be made: every next waits */
     leat_engine_unlock();
     int rc;
     while ((rc = leat_loader_next(loader, iteration, 0, &b, &error)) == LEAT_OK)
@@ -416,7 +416,7 @@ static void promise_6_a_wait_ends_by_time_by_interrupt_and_by_close(void **state
     assert_int_equal(leat_loader_next(loader, iteration, -1, &b, &error), LEAT_E_CANCELLED);
     pthread_join(thread, NULL);
     leat_engine_lock();
-    loader->paused = false;
+    loader->client.paused = false;
     leat_engine_unlock();
     while ((b = test_next(loader, iteration))) /* and all goes on where it was */
         leat_batch_free(b);
@@ -478,10 +478,10 @@ static void promise_7_a_kept_label_keeps_no_images(void **state)
             kept[n++] = y.buffer;
         }
     }
-    assert_int_equal(loader->held, 10 * leat_region_round(1));
+    assert_int_equal(loader->budget.used[LEAT_HELD], 10 * leat_region_round(1));
     for (int i = 0; i < 10; i++)
         leat_buffer_release(kept[i]);
-    assert_int_equal(loader->held, 0);
+    assert_int_equal(loader->budget.used[LEAT_HELD], 0);
     leat_loader_close(loader);
     leat_dataset_release(dataset);
 }
@@ -597,7 +597,7 @@ static void promise_9_a_thousand_open_loaders_share_the_threads(void **state)
         iterations[i] = test_start(loaders[i]);
     }
     leat_engine_lock();
-    assert_true(leat_engine.n_threads <= 4);
+    assert_true(leat_scheduler.n_threads <= 4);
     leat_engine_unlock();
     for (int step = 0; step < 10; step++)
         for (int i = 0; i < N; i++) {

@@ -1,0 +1,181 @@
+/*
+ * One batch: its arrays, its buffers and its life. Who plans it, who fills it and who gets it is not known here.
+ *
+ *              leat_batch_new    lengths*          leat_batch_allocate     last row         handed out
+ *     FREE ----------> SIZING* --------> SIZED* ---------------> FILLING ---------> READY -----------> OUT ---> FREE
+ *      |                                                          |  ^               |  leat_batch_free
+ *      | nobody          one task                     its tasks,  |  |               | nobody; the consumer's
+ *      |                 (lengths)                    own rows    v  | asked again   v (no lock)
+ *      |                                                        FAILED               |
+ *      +---- a batch that was cancelled goes back to FREE when its last task lets go of it ----+
+ *
+ *     * only where an output is ragged: its buffers cannot be allocated before the lengths of the values are known
+ *
+ * States change under the engine's lock. The arrays of a FILLING batch are written by its tasks without it, each task
+ * its own rows.
+ */
+#ifndef LEAT_ENGINE_BATCH_H
+#define LEAT_ENGINE_BATCH_H
+
+#include <stdatomic.h>
+
+#include "engine/budget.h"
+#include "engine/region.h"
+#include "op/program.h"
+#include "plan/plan.h"
+
+struct leat_pool;
+
+/* One output of one batch: pages of the pool's region. The last reference gives them back. */
+struct leat_buffer {
+    _Atomic uint32_t references;
+    struct leat_pool *pool;
+    uint8_t *data;
+    uint64_t offset, bytes; /* in the region; bytes: whole pages */
+    size_t output;
+    void (*release)(void *user);
+    void *release_user; /* called without a lock before the memory is used again; may wait for a fence */
+    struct leat_buffer *next;
+};
+
+/* One row that the error policy touched. */
+struct leat_broken_row {
+    uint64_t row;
+    int64_t planned, delivered;
+    int code;
+    char *reason; /* owned */
+};
+
+enum leat_batch_state {
+    LEAT_BATCH_FREE = 0,
+    LEAT_BATCH_SIZING,
+    LEAT_BATCH_SIZED,
+    LEAT_BATCH_FILLING,
+    LEAT_BATCH_READY,
+    LEAT_BATCH_FAILED,
+    LEAT_BATCH_OUT
+};
+
+struct leat_batch {
+    struct leat_pool *pool;
+    enum leat_batch_state state;
+    enum leat_account account; /* which its bytes are counted in */
+    struct leat_plan_batch plan;
+    uint64_t rows;          /* delivered: planned ones less those left out */
+    uint64_t taken;         /* rows given to tasks */
+    _Atomic uint64_t done;  /* rows finished; who finishes the last one completes the batch */
+    unsigned tasks;         /* running or parked */
+    _Atomic bool cancelled; /* not in the window any more; its last task frees it */
+    uint64_t room;          /* rows for which the arrays have room */
+    int64_t *ids;
+    uint64_t *keys;
+    bool *valid, *left_out;
+    int64_t **offsets; /* per output: NULL, or while sizing room + 1 offsets, which are copied into the buffer */
+    struct leat_buffer **buffers;
+    uint64_t bytes; /* of the buffers; 0 while there are none */
+    uint64_t meta;  /* of the arrays, as the budget counts them */
+    struct leat_broken_row *broken;
+    size_t n_broken, broken_room;
+    _Atomic uint64_t failed_row; /* UINT64_MAX: none; else the lowest, whose error is kept in `failure` */
+    struct leat_error failure;
+    unsigned stand_in; /* of a batch of one row: the next try of a substitute + 1; 0: it is what was planned */
+    struct leat_batch *next;
+
+    /* Of a pool that numbers rows: gather.c. */
+    bool loose;               /* its rows may leave it one by one */
+    bool listed;              /* its rows are those of `numbers`, not a run of the plan's */
+    bool recorded;            /* it stands in the record, and is made again */
+    uint64_t skip, last_step; /* rows of its part of the batch at plan.at that lie before it; the step that its last row
+                                 is planned in */
+    uint64_t n_made, n_gone;  /* rows that are made and still here; that have left it */
+    uint64_t *numbers;        /* the rows, by number in the epoch, rising */
+    uint8_t *row_state;       /* enum leat_row_state */
+};
+
+enum leat_row_state { LEAT_ROW_OPEN = 0, LEAT_ROW_MADE, LEAT_ROW_GONE };
+
+/* Where the batches of one loader live. It outlives the loader's handle as long as a batch or a buffer is out. */
+struct leat_pool {
+    const struct leat_program *program;
+    size_t n_outputs;
+    bool numbered; /* batches have numbers and states of rows */
+    struct leat_budget *budget;
+    struct leat_region region;
+    struct leat_batch *free_batches;
+    struct leat_buffer *free_buffers;
+    uint64_t *live;                             /* per output: buffers out; the largest is how many batches are held */
+    unsigned generation;                        /* of the process that opened it */
+    uint64_t references;                        /* open handle, batches and buffers out, parked tasks */
+    void (*given_back)(struct leat_pool *pool); /* memory is free again; under the lock */
+    void (*destroy)(struct leat_pool *pool);    /* the last reference is gone; without the lock */
+};
+
+/* Whether this process opened it: a forked child must not touch it. */
+bool leat_pool_is_ours(const struct leat_pool *pool);
+/* Gives up a reference and lets go of the lock; destroys what the last one kept. */
+void leat_pool_unref_unlock(struct leat_pool *pool);
+/* Frees what is at rest. Without the lock, after the last reference. */
+void leat_pool_clear(struct leat_pool *pool);
+uint64_t leat_pool_held_batches(const struct leat_pool *pool);
+
+/* The bytes of an output's buffer for `rows` rows or `steps` ragged steps, and where its values begin. */
+uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint64_t steps);
+uint64_t leat_output_values(const struct leat_output *output, uint64_t rows);
+/* Bytes of the arrays of a batch. */
+uint64_t leat_batch_meta_bytes(const struct leat_pool *pool, uint64_t rows);
+
+/* All of these: under the lock. */
+
+/* A batch of the pool, SIZING, with arrays for its planned rows, counted in `account`. NULL: NOMEM. */
+struct leat_batch *leat_batch_new(struct leat_pool *pool, const struct leat_plan_batch *plan, enum leat_account account,
+                                  struct leat_error *error);
+/* The bytes of all its buffers, by its offsets where outputs are ragged; UINT64_MAX / 2: more than any budget. */
+uint64_t leat_batch_buffer_bytes(const struct leat_batch *batch);
+/* Takes the buffers of a batch from the region. NOMEM; HELD: no free piece is large enough. */
+int leat_batch_allocate(struct leat_batch *batch, struct leat_error *error);
+/* Gives its buffers back. */
+void leat_batch_release(struct leat_batch *batch);
+/* Makes it ready to be computed again. */
+void leat_batch_rewind(struct leat_batch *batch);
+/* Takes a batch out of use that is in no window any more: at once, or when its last task lets go of it. */
+void leat_batch_cancel(struct leat_batch *batch);
+/* Gives everything back and puts the batch into the pool. */
+void leat_batch_recycle(struct leat_batch *batch);
+/* It is the consumer's now: its bytes are held, and it and its buffers keep the pool. */
+void leat_batch_put_out(struct leat_batch *batch);
+
+/* The offsets of a ragged output. */
+static inline int64_t *leat_batch_offsets(const struct leat_batch *b, size_t output)
+{
+    return (int64_t *)(void *)b->buffers[output]->data;
+}
+
+/* The delivered bytes of all tensors, without what their buffers are rounded up by. */
+uint64_t leat_batch_tensor_bytes(const struct leat_batch *batch);
+/* Takes rows that were left out from between the others, once all are done. Without the lock. */
+void leat_batch_compact(struct leat_batch *batch);
+
+/* Whether a batch has rows, or lengths, that no task has yet. */
+static inline bool leat_batch_has_work(const struct leat_batch *b)
+{
+    return (b->state == LEAT_BATCH_SIZING && !b->taken) || (b->state == LEAT_BATCH_FILLING && b->taken < b->plan.rows);
+}
+static inline bool leat_batch_is_done(const struct leat_batch *b)
+{
+    return b->state == LEAT_BATCH_READY || b->state == LEAT_BATCH_FAILED;
+}
+/* How many of n rows can be taken together from row `taken` on; and past rows that have left the batch. */
+static inline uint64_t leat_batch_run(const struct leat_batch *b, uint64_t n)
+{
+    for (uint64_t i = 1; b->loose && i < n; i++)
+        if (b->row_state[b->taken + i] == LEAT_ROW_GONE)
+            return i;
+    return n;
+}
+static inline void leat_batch_skip_gone(struct leat_batch *b)
+{
+    while (b->loose && b->taken < b->plan.rows && b->row_state[b->taken] == LEAT_ROW_GONE)
+        b->taken++;
+}
+
+#endif

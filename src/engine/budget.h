@@ -1,0 +1,66 @@
+/*
+ * Bytes: what one loader may use, and what the process has given to all of them.
+ *
+ *     limit    >= fixed + max(reserved, used[TASKS]) + used[IN_FLIGHT]     budget_bytes
+ *     max_held >= used[HELD]                                               max_held_bytes
+ *     leat_ledger.allowed >= leat_ledger.used                              all loaders together, but for large values
+ * of tasks
+ *
+ * A budget answers; it evicts nothing, cancels nothing and waits for nothing. Whoever owns the batches decides what to
+ * give up for a yes (loader.c). Everything here is protected by the engine's lock.
+ */
+#ifndef LEAT_ENGINE_BUDGET_H
+#define LEAT_ENGINE_BUDGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "leat/leat.h"
+
+enum leat_account {
+    LEAT_IN_FLIGHT = 0, /* batches of the window: buffers and arrays */
+    LEAT_HELD,          /* batches that were handed out or are made on the side */
+    LEAT_TASKS,         /* read buffers and what decoding takes beyond the scratch */
+    LEAT_ACCOUNTS
+};
+
+enum leat_answer {
+    LEAT_YES = 0,
+    LEAT_WAIT, /* not before something is given back */
+    LEAT_NEVER /* not even if everything were */
+};
+
+struct leat_budget {
+    uint64_t limit, max_held;
+    uint64_t fixed;    /* scratch of the threads */
+    uint64_t reserved; /* set aside for tasks: they need not ask for so much */
+    uint64_t used[LEAT_ACCOUNTS];
+};
+
+struct leat_ledger {
+    uint64_t used, allowed;
+};
+extern struct leat_ledger leat_ledger;
+
+/* Begins and ends a loader's use of memory: what is fixed and reserved enters the ledger, and leaves it. */
+void leat_budget_open(struct leat_budget *budget);
+void leat_budget_close(struct leat_budget *budget);
+
+/* What tasks have: what is reserved for them, or more. */
+uint64_t leat_budget_tasks(const struct leat_budget *budget);
+/* Whether `bytes` more fit into an account. */
+enum leat_answer leat_budget_ask(const struct leat_budget *budget, enum leat_account account, uint64_t bytes);
+/* Whether what tasks have is in the way of a batch of `bytes`, even if no other were in flight. */
+bool leat_budget_has_many_tasks(const struct leat_budget *budget, uint64_t bytes);
+/* Whether the process's ledger has room for `bytes` more. */
+bool leat_ledger_fits(uint64_t bytes);
+void leat_budget_take(struct leat_budget *budget, enum leat_account account, uint64_t bytes);
+void leat_budget_give(struct leat_budget *budget, enum leat_account account, uint64_t bytes);
+/* Moves bytes of the window to the consumer. */
+void leat_budget_hand_out(struct leat_budget *budget, uint64_t bytes);
+/* The error of a batch of `bytes` that got no yes. The text names the setting that helps. BUDGET, or HELD: giving
+ * batches back helps. */
+int leat_budget_refuse(const struct leat_budget *budget, enum leat_account account, uint64_t bytes,
+                       struct leat_error *error);
+
+#endif

@@ -1,0 +1,215 @@
+/*
+ * Where the consumer stands, and changing the plan: epochs, states, decisions, lists of positions. A change excludes
+ * the plan's readers: no task starts, and those that run are waited for.
+ */
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/loader.h"
+
+/* ---- positions ------------------------------------------------------------------------------- */
+
+void leat_loader_pause(struct leat_loader *l)
+{
+    l->client.paused = true;
+    while (l->tasks.running)
+        leat_loader_wait(l, INT64_MAX);
+}
+
+void leat_loader_unpause(struct leat_loader *l)
+{
+    l->client.paused = false;
+    l->due |= LEAT_DUE_WAKE | (l->consumer.started || l->tasks.resumed ? LEAT_DUE_WORK : 0);
+    leat_loader_settle(l);
+}
+
+uint64_t leat_loader_step_at(const struct leat_loader *l, struct leat_position at)
+{
+    struct leat_plan_batch plan;
+    return leat_plan_batch(l->plan, at, &plan) ? 0 : plan.step;
+}
+
+/* The first batch of the window that reaches beyond `at`. */
+static size_t first_beyond(const struct leat_loader *l, struct leat_position at)
+{
+    size_t i = 0;
+    while (i < l->window.n && !leat_position_precedes(at, leat_window_at(&l->window, i)->plan.next))
+        i++;
+    return i;
+}
+
+/* Where the next start begins. */
+static struct leat_position next_start(const struct leat_consumer *c)
+{
+    if (c->loaded)
+        return c->at;
+    if (c->has_next_epoch)
+        return (struct leat_position){c->next_epoch, 0};
+    return (struct leat_position){c->started ? c->epoch + 1 : 0, 0};
+}
+
+/* What a state names: the first batch that the consumer has not received. */
+static struct leat_position received(const struct leat_consumer *c)
+{
+    return c->started && !c->ended ? c->at : next_start(c);
+}
+
+int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_error *error)
+{
+    struct leat_consumer *c = &l->consumer;
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    struct leat_position to = next_start(c);
+    if (l->record) { /* while no thread plans: it looks there */
+        leat_engine_unlock();
+        rc = leat_record_read(l->record, to.epoch, error);
+        if (!rc)
+            rc = leat_record_read(l->record, to.epoch + 1, error);
+        if (!rc)
+            rc = leat_loader_enter(l, error);
+        if (rc)
+            return rc;
+    }
+    if (l->lists_later && l->list_epoch < (int64_t)to.epoch) {
+        leat_engine_unlock();
+        return leat_fail(error, LEAT_E_INVALID,
+                         "epoch %" PRIu64 " has no list of positions yet: leat_loader_set_positions gives it",
+                         to.epoch);
+    }
+    l->delivery->start(l, to);
+    c->epoch = to.epoch;
+    c->started = true;
+    c->loaded = c->ended = c->has_next_epoch = false;
+    l->last_next_ns = leat_clock_ns();
+    *iteration = ++c->iteration;
+    l->due |= LEAT_DUE_WAKE | LEAT_DUE_WORK;
+    leat_loader_settle(l);
+    leat_engine_unlock();
+    return LEAT_OK;
+}
+
+int leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, bool *dropped, struct leat_error *error)
+{
+    struct leat_consumer *c = &l->consumer;
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    bool other = c->loaded && c->at.epoch != epoch;
+    if (!c->loaded || other) {
+        c->next_epoch = epoch;
+        c->has_next_epoch = true;
+        c->loaded = false;
+    }
+    if (dropped)
+        *dropped = other;
+    leat_engine_unlock();
+    return LEAT_OK;
+}
+
+uint64_t leat_loader_epoch(const struct leat_loader *l)
+{
+    if (leat_loader_check_process(l, NULL))
+        return 0;
+    leat_engine_lock();
+    uint64_t epoch = l->consumer.started ? l->consumer.epoch : next_start(&l->consumer).epoch;
+    leat_engine_unlock();
+    return epoch;
+}
+
+uint64_t leat_loader_steps(const struct leat_loader *l)
+{
+    return leat_loader_check_process(l, NULL) ? 0 : leat_plan_rank_steps(l->plan, leat_loader_epoch(l));
+}
+
+/* ---- changing the plan ----------------------------------------------------------------------- */
+
+int leat_loader_decide(struct leat_loader *l, const struct leat_decision *decision, bool at_next,
+                       struct leat_error *error)
+{
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    struct leat_decision d = *decision;
+    if (at_next)
+        d.at = received(&l->consumer);
+    if (l->consumer.started && leat_position_precedes(d.at, l->consumer.at)) {
+        leat_engine_unlock();
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a decision must not hold from epoch %" PRIu64 ", row %" PRIu64 ": that was handed out",
+                         d.at.epoch, d.at.row);
+    }
+    if (!l->delivery->decides_anywhere && l->delivery->is_within(l, d.at)) {
+        leat_engine_unlock();
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a decision within an epoch needs in_order: rows beyond it may have been handed out. Let it "
+                         "hold from an epoch's start");
+    }
+    leat_window_cancel(l, first_beyond(l, d.at));
+    leat_loader_pause(l);
+    d.done = received(&l->consumer);
+    rc = leat_plan_decide(l->plan, &d, error);
+    leat_loader_unpause(l);
+    leat_engine_unlock();
+    return rc;
+}
+
+int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, uint64_t n, struct leat_error *error)
+{
+    int rc = leat_loader_check_process(l, error);
+    if (rc)
+        return rc;
+    if (l->order != LEAT_ORDER_LIST)
+        return leat_fail(error, LEAT_E_INVALID, "this loader has another order than a list of positions");
+    rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    struct leat_position at = next_start(&l->consumer);
+    if (l->consumer.loaded && l->delivery->is_within(l, at))
+        at = (struct leat_position){at.epoch + 1, 0};
+    struct leat_decision decision = {
+        .at = at, .positions = positions, .n_positions = n, .done = received(&l->consumer)};
+    leat_window_cancel(l, first_beyond(l, at));
+    leat_loader_pause(l);
+    rc = leat_plan_decide(l->plan, &decision, error);
+    if (!rc)
+        l->list_epoch = (int64_t)at.epoch;
+    leat_loader_unpause(l);
+    leat_engine_unlock();
+    return rc;
+}
+
+int leat_loader_state(const struct leat_loader *l, char **json, struct leat_error *error)
+{
+    *json = NULL;
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    rc = l->delivery->state(l, received(&l->consumer), json, error);
+    leat_engine_unlock();
+    return rc;
+}
+
+int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_error *error)
+{
+    struct leat_consumer *c = &l->consumer;
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    leat_window_cancel(l, 0);
+    leat_loader_pause(l);
+    rc = l->delivery->load(l, json, error);
+    if (!rc) {
+        c->iteration++; /* ends an iteration that runs */
+        c->loaded = true;
+        c->started = c->has_next_epoch = c->ended = false;
+        c->epoch = c->at.epoch;
+        if (l->lists_later)
+            l->list_epoch = (int64_t)c->epoch - !l->delivery->is_within(l, c->at);
+    }
+    leat_loader_unpause(l);
+    leat_engine_unlock();
+    return rc;
+}

@@ -1,0 +1,69 @@
+/*
+ * Deliveries: which batches are planned, and which one is handed out next. There are two, in order (ordered.c) and out
+ * of order (gather.c, unordered.c); leat_loader_open chooses, and nobody else asks which it is.
+ */
+#ifndef LEAT_ENGINE_DELIVERY_H
+#define LEAT_ENGINE_DELIVERY_H
+
+#include "engine/batch.h"
+
+struct leat_loader;
+
+/* Where a reader of the loader's rows stands. */
+struct leat_consumer {
+    uint64_t iteration, epoch;
+    struct leat_position
+        at;        /* the first batch not yet handed out; out of order the frontier: the first of which a row was not */
+    uint64_t step; /* of the next batch */
+    bool started, ended, loaded;
+    bool has_next_epoch;
+    uint64_t next_epoch; /* what set_epoch said */
+};
+
+/* All functions: under the lock. */
+struct leat_delivery {
+    bool numbers_rows; /* batches keep the numbers of their rows: they are not those that the plan has at their step */
+    size_t helped;     /* batches at the window's front that a waiting consumer may work on */
+    bool decides_anywhere; /* a decision may hold from within an epoch */
+
+    /* Makes what the delivery needs beyond struct leat_loader; without the lock. NULL: nothing. */
+    int (*open)(struct leat_loader *loader, const struct leat_loader_options *options, struct leat_error *error);
+    /* Plans one further batch. LEAT_OK; LEAT_E_END: nothing left to plan for now; LEAT_E_HELD: the window is full; else
+     * errors, which name what is missing where the window is empty. */
+    int (*plan)(struct leat_loader *loader, struct leat_error *error);
+    /* Batches from `first` on, which is in the window still, are cancelled: planning goes on with it. */
+    void (*rewind)(struct leat_loader *loader, const struct leat_batch *first);
+    /* The next batch of the running epoch, if one can be handed out now: LEAT_OK, or LEAT_IO_PENDING, or what a batch
+     * failed with. The lock may be let go while rows are copied. */
+    int (*next)(struct leat_loader *loader, struct leat_batch **out, struct leat_error *error);
+    /* Whether the consumer should look again: a batch can be handed out, or nothing would ever make one. */
+    bool (*is_due)(const struct leat_loader *loader);
+    /* Rows [first, first + n) of a batch are made. NULL: nobody needs to know. */
+    void (*made)(struct leat_batch *batch, uint64_t first, uint64_t n);
+    /* The consumer begins at `to`; `loaded`: a state that was loaded says more. */
+    void (*start)(struct leat_loader *loader, struct leat_position to);
+    /* Whether rows of the epoch of `at`, the position that a state names, were received. */
+    bool (*is_within)(const struct leat_loader *loader, struct leat_position at);
+    int (*state)(const struct leat_loader *loader, struct leat_position at, char **json, struct leat_error *error);
+    /* Takes a state over: consumer.at, consumer.step and where planning begins. */
+    int (*load)(struct leat_loader *loader, const char *json, struct leat_error *error);
+    /* Which rows a step had, of a delivery that numbers rows; without the lock. */
+    int (*rows_of)(struct leat_loader *loader, const struct leat_plan_batch *plan, uint64_t **numbers,
+                   struct leat_error *error);
+    void (*free)(struct leat_loader *loader); /* without the lock: nobody else has it */
+};
+
+extern const struct leat_delivery leat_delivery_in_order, leat_delivery_out_of_order;
+
+static inline bool leat_position_is(struct leat_position a, struct leat_position b)
+{
+    return a.epoch == b.epoch && a.row == b.row;
+}
+static inline bool leat_position_precedes(struct leat_position a, struct leat_position b)
+{
+    return a.epoch < b.epoch || (a.epoch == b.epoch && a.row < b.row);
+}
+/* The step of the batch at a position; 0 where there is none. */
+uint64_t leat_loader_step_at(const struct leat_loader *loader, struct leat_position at);
+
+#endif

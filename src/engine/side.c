@@ -1,0 +1,165 @@
+/*
+ * Single batches, apart from the window: the rows of a step computed again, and the samples that stand in for broken
+ * ones.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/engine.h"
+
+static int seek(const struct leat_loader *l, uint64_t epoch, uint64_t step, struct leat_plan_batch *plan,
+                struct leat_error *error)
+{
+    struct leat_position at;
+    int rc = leat_plan_seek(l->plan, epoch, step, &at);
+    if (!rc)
+        rc = leat_plan_batch(l->plan, at, plan);
+    if (rc || !plan->rows)
+        return leat_fail(error, LEAT_E_RANGE,
+                         "epoch %" PRIu64 " has no step %" PRIu64 " for this rank: it has %" PRIu64 " steps", epoch,
+                         step, leat_plan_rank_steps(l->plan, epoch));
+    return LEAT_OK;
+}
+
+int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step, int64_t **ids, uint64_t *n,
+                     struct leat_error *error)
+{
+    enum { N = 64 };
+    struct leat_plan_batch plan;
+    struct leat_plan_row rows[N];
+    struct leat_sample_ref refs[N];
+    uint64_t positions[N];
+    *ids = NULL;
+    *n = 0;
+    int rc = leat_loader_check_process(l, error);
+    if (!rc)
+        rc = seek(l, epoch, step, &plan, error);
+    if (rc)
+        return rc;
+    int64_t *all = leat_new_array(plan.rows, sizeof *all);
+    if (!all)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " ids", plan.rows);
+    for (uint64_t first = 0, count; first < plan.rows; first += count) {
+        count = plan.rows - first < N ? plan.rows - first : N;
+        rc = leat_plan_rows(l->plan, &plan, first, count, rows);
+        if (rc) {
+            leat_free(all);
+            return leat_fail(error, rc,
+                             "epoch %" PRIu64 " can no longer be planned: decisions made since gave up what it needs",
+                             epoch);
+        }
+        for (uint64_t i = 0; i < count; i++)
+            positions[i] = l->source_begin[rows[i].piece.source] + rows[i].piece.position;
+        leat_dataset_locate(l->dataset, positions, count, refs);
+        for (uint64_t i = 0; i < count; i++)
+            all[first + i] = refs[i].id;
+    }
+    *ids = all;
+    *n = plan.rows;
+    return LEAT_OK;
+}
+
+/* The batch stands on the side of the window; this thread and any idle one make its rows. `numbers`: NULL, or the rows
+ * that it has; `stand_in`: as of struct leat_batch. */
+static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers,
+                     unsigned stand_in, struct leat_batch **out, struct leat_error *error)
+{
+    uint64_t interrupts = l->interrupts;
+    while (l->side && !l->closed && !leat_scheduler.stopping &&
+           l->interrupts == interrupts) /* another thread's comes first */
+        leat_loader_wait(l, INT64_MAX);
+    if (l->side)
+        return l->interrupts == interrupts ? leat_fail(error, LEAT_E_CLOSED, "the loader was closed")
+                                           : leat_fail(error, LEAT_E_CANCELLED, "interrupted");
+    struct leat_batch *b = leat_batch_new(&l->pool, plan, LEAT_HELD, error);
+    if (!b)
+        return LEAT_E_NOMEM;
+    int rc = LEAT_OK;
+    b->listed = numbers != NULL;
+    b->stand_in = stand_in;
+    if (numbers)
+        memcpy(b->numbers, numbers, plan->rows * sizeof *numbers);
+    if (!l->ragged) {
+        rc = leat_loader_allocate(l, b, error);
+        b->state = LEAT_BATCH_FILLING;
+    }
+    l->side = b;
+    while (!rc && !leat_batch_is_done(b)) {
+        if (l->closed || leat_scheduler.stopping)
+            rc = leat_fail(error, LEAT_E_CLOSED, "the loader was closed");
+        else if (l->interrupts != interrupts)
+            rc = leat_fail(error, LEAT_E_CANCELLED, "interrupted");
+        else if (!leat_loader_help(l)) {
+            l->due |= LEAT_DUE_WORK;
+            leat_loader_settle(l);
+            leat_loader_wait(l, INT64_MAX);
+        }
+    }
+    if (!rc && (b->state == LEAT_BATCH_FAILED || leat_batch_fail_if_empty(b))) {
+        rc = b->failure.code;
+        if (error)
+            *error = b->failure;
+    }
+    l->side = NULL;
+    l->due |= LEAT_DUE_WAKE;
+    if (rc) {
+        leat_batch_cancel(b);
+        return rc;
+    }
+    leat_loader_put_out(l, b);
+    *out = b;
+    return LEAT_OK;
+}
+
+int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, struct leat_batch **out,
+                         struct leat_error *error)
+{
+    *out = NULL;
+    struct leat_plan_batch plan;
+    uint64_t *numbers = NULL;
+    int rc = leat_loader_check_process(l, error);
+    if (!rc)
+        rc = seek(l, epoch, step, &plan, error);
+    if (!rc)
+        rc = l->delivery->rows_of(l, &plan, &numbers, error);
+    if (!rc)
+        rc = leat_loader_enter(l, error);
+    if (rc)
+        goto out;
+    l->in_next++;
+    rc = make_side(l, &plan, numbers, 0, out, error);
+    leat_loader_leave(l);
+out:
+    leat_free(numbers);
+    return rc;
+}
+
+int leat_loader_substitute(struct leat_loader *l, uint64_t epoch, uint64_t step, uint64_t row, unsigned *attempt,
+                           struct leat_batch **out, struct leat_error *error)
+{
+    *out = NULL;
+    struct leat_plan_batch plan;
+    int rc = leat_loader_check_process(l, error);
+    if (!rc && (l->on_error != LEAT_ON_ERROR_SUBSTITUTE || l->delivery->numbers_rows))
+        rc = leat_fail(error, LEAT_E_INVALID,
+                       "substitutes are made by a loader in order whose policy is on_error substitute");
+    if (!rc)
+        rc = seek(l, epoch, step, &plan, error);
+    if (!rc && row >= plan.rows)
+        rc =
+            leat_fail(error, LEAT_E_RANGE, "the batch has no row %" PRIu64 ": it has %" PRIu64 " rows", row, plan.rows);
+    if (!rc)
+        rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    plan.begin += row;
+    plan.rows = 1;
+    l->in_next++;
+    rc = make_side(l, &plan, NULL, *attempt + 1, out, error);
+    if (!rc)
+        *attempt = (*out)->stand_in - 1;
+    leat_loader_leave(l);
+    return rc;
+}

@@ -1,0 +1,49 @@
+/*
+ * The window: the batches in flight, in the order of the plan. Planning a batch is naming its rows and allocating its
+ * buffers; which samples the rows are is computed by the tasks. A window that cannot grow is full; what is cancelled is
+ * planned again later.
+ *
+ *     handed out | ring[head] ... ring[head + n - 1] | plan_at: the first batch that is not planned
+ */
+#ifndef LEAT_ENGINE_WINDOW_H
+#define LEAT_ENGINE_WINDOW_H
+
+#include "engine/batch.h"
+
+struct leat_loader;
+
+struct leat_window {
+    struct leat_batch **ring;
+    size_t head, n, room; /* room: batches in flight at most */
+    struct leat_position plan_at;
+    uint64_t estimate; /* bytes of a batch, for planning where it is ragged */
+    size_t n_sized;    /* at least so many batches may be SIZED: they wait for memory */
+    bool full;         /* no planning until it has drained to a half */
+};
+
+static inline struct leat_batch *leat_window_at(const struct leat_window *w, size_t i)
+{
+    return w->ring[(w->head + i) % w->room];
+}
+
+/* All of these: under the lock. */
+
+/* A planned batch at the end of the window, with its memory if the lengths of its rows are known. HELD: no memory now;
+ * BUDGET, NOMEM. */
+int leat_window_admit(struct leat_loader *loader, const struct leat_plan_batch *plan, struct leat_batch **out,
+                      struct leat_error *error);
+/* The last epoch of which batches may be planned now. */
+uint64_t leat_window_last_epoch(const struct leat_loader *loader);
+/* Gives memory to sized batches, in order, as long as it lasts. */
+void leat_window_assign(struct leat_loader *loader);
+/* Cancels all batches of the window from index `from` on: they are planned again when asked. */
+void leat_window_cancel(struct leat_loader *loader, size_t from);
+/* The first batch leaves the window. */
+struct leat_batch *leat_window_pop(struct leat_window *window);
+/* Takes the batch at index i out of the window. */
+void leat_window_remove(struct leat_window *window, size_t i);
+/* Planning goes on once a good part of the window is free: waking a thread for each cheap batch would cost more than
+ * making it. */
+void leat_window_drained(struct leat_loader *loader, bool cheap);
+
+#endif
