@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 say() { printf '%s\n' "leat: $*"; }
 
 # --- system packages -------------------------------------------------------------------------------------------------
-need="gcc pkg-config libjpeg-dev libspng-dev libwebp-dev libxxhash-dev libjansson-dev"
+need="gcc pkg-config libjpeg-dev libspng-dev libwebp-dev libxxhash-dev libjansson-dev zlib1g-dev libcurl4-openssl-dev"
 why="a C compiler and the libraries that leat uses"
 if [ "$level" = test ]; then
     need="$need libcmocka-dev clang clang-format"

@@ -135,6 +135,7 @@ struct leat_source {
 /* Every known format, ended by NULL: the only place that lists them. */
 extern const struct leat_source_vtable *const leat_formats[];
 extern const struct leat_source_vtable leat_format_folder; /* format/folder.c */
+extern const struct leat_source_vtable leat_format_idx;    /* format/idx.c */
 extern const struct leat_source_vtable leat_format_native; /* store/reader.c */
 
 /* Whether `path` is a folder, and if not, its first bytes: *n of at most `room`. NOT_FOUND, IO, CORRUPT. */

@@ -13,6 +13,7 @@
 const struct leat_source_vtable *const leat_formats[] = {
     &leat_format_native,
     &leat_format_folder,
+    &leat_format_idx,
     NULL,
 };
 
