@@ -291,7 +291,7 @@ enum leat_labels { LEAT_LABELS_AUTO = 0, LEAT_LABELS_FOLDERS, LEAT_LABELS_NONE }
 
 struct leat_open_options {
     size_t struct_size;
-    const char *format;      /* NULL or "auto", or "leat", "folder" */
+    const char *format;      /* NULL or "auto", or "leat", "folder", "idx" */
     enum leat_labels labels; /* of a folder: AUTO: by sub-folder if there is one */
     enum leat_recheck recheck;
     /* NULL, or a folder, made when there is something to write, where a folder of photos keeps from process to process
@@ -343,6 +343,42 @@ LEAT_API int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n,
  * The fractions sum to at most 1. `outs` receives n data sets. */
 LEAT_API int leat_dataset_split(struct leat_dataset *dataset, const double *fractions, size_t n, uint64_t seed,
                                 struct leat_dataset **outs, struct leat_error *error);
+
+/* Data sets of equal length side by side: fields "left.image", "right.image" for the names "left" and "right". With
+ * `bare`, a data set that has one field gives it its own name, without a dot. */
+LEAT_API int leat_dataset_zip(struct leat_dataset *const *datasets, const char *const *names, size_t n, bool bare,
+                              struct leat_dataset **out, struct leat_error *error);
+
+/* Arrays in memory, not copied: value i of field f begins at (char *)arrays[f].data + i * arrays[f].stride_bytes,
+ * dense. Their memory stays as it is until `release` (may be NULL) is called with `user`, on any thread, which is not
+ * done if this fails. All of it is read once, for the fingerprint. Errors: INVALID (schema; a field that varies in
+ * size), RANGE, NOMEM. */
+struct leat_array {
+    const void *data;
+    int64_t stride_bytes;
+};
+LEAT_API int leat_dataset_from_arrays(const struct leat_field *fields, const struct leat_array *arrays, size_t n_fields,
+                                      uint64_t count, void (*release)(void *user), void *user,
+                                      struct leat_dataset **out, struct leat_error *error);
+
+/* A source that computes its values: for readers that live in another language or library. `compute` is given field
+ * numbers and samples below `count`, up to some hundred, and puts each value with leat_values_put (field_index and
+ * sample_index count in what it was given). It is called on any thread, also on several at once, may take as long as it
+ * likes, and must be pure: values are computed again when they are asked for again. Returns LEAT_OK, or fills `error`;
+ * *failed may be set to the index in `samples` that is to blame. LEAT_E_DECODE: that sample is broken, and the policy
+ * of the loader says what becomes of it; any other code is raised. A source that may hang asks leat_values_cancelled
+ * now and then, and returns LEAT_E_CANCELLED once it is true.
+ * `version` (may be NULL) names the content: it is what the fingerprint has of it beside schema and count.
+ * Errors: INVALID (schema), RANGE, NOMEM. */
+struct leat_values; /* opaque */
+LEAT_API int leat_values_put(struct leat_values *values, size_t field_index, size_t sample_index, const void *data,
+                             uint64_t bytes); /* copies. NOMEM */
+LEAT_API bool leat_values_cancelled(const struct leat_values *values);
+typedef int (*leat_compute_fn)(void *user, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
+                               struct leat_values *out, size_t *failed, struct leat_error *error);
+LEAT_API int leat_dataset_from_source(const struct leat_field *fields, size_t n_fields, uint64_t count,
+                                      const char *version, leat_compute_fn compute, void (*release)(void *user),
+                                      void *user, struct leat_dataset **out, struct leat_error *error);
 
 /* Sample ids of positions [position, position + n). */
 LEAT_API int leat_dataset_ids(const struct leat_dataset *dataset, uint64_t position, uint64_t n, int64_t *ids,

@@ -329,6 +329,37 @@ int leat_dataset_open(const char *path, const struct leat_open_options *given, s
     return explain_missing(path, rc, error);
 }
 
+int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out, struct leat_error *error)
+{
+    struct leat_base *base = base_new(1, 1, 0);
+    *out = NULL;
+    if (!base) {
+        leat_source_close(source);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
+    }
+    base->owned[base->n_owned++] = source;
+    describe(base, source->fields, source->n_fields, source->classes, source->n_classes, source->metadata);
+    base->count = source->count;
+    add_part(base, source, 0);
+    memcpy(base->sums, source->fingerprint, sizeof base->sums);
+    if (append_notice(base, source->notice)) {
+        leat_base_release(base);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
+    }
+    return leat_dataset_make(base, NULL, out, error);
+}
+
+int leat_dataset_zip(struct leat_dataset *const *datasets, const char *const *names, size_t n, bool bare,
+                     struct leat_dataset **out, struct leat_error *error)
+{
+    struct leat_source *source;
+    *out = NULL;
+    if (!n)
+        return leat_fail(error, LEAT_E_INVALID, "nothing to zip: give at least one data set");
+    int rc = leat_zip_open(datasets, names, n, bare, &source, error);
+    return rc ? rc : leat_dataset_of_source(source, out, error);
+}
+
 int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out,
                         struct leat_error *error)
 {

@@ -18,6 +18,18 @@ struct leat_sample_ref {
     int64_t id;      /* in the opened data set */
 };
 
+/* A reference of a zipped data set (leat_dataset_zip) stands for a sample and field of another source: makes it that
+ * one. Others stay as they are. `id` stays in any case. */
+void leat_ref_resolve(struct leat_sample_ref *ref, size_t *field);
+/* How the value of a field is reached. */
+static inline enum leat_storage leat_ref_storage(const struct leat_sample_ref *ref, size_t field)
+{
+    struct leat_sample_ref found = *ref;
+    if (!found.source->storage)
+        leat_ref_resolve(&found, &field);
+    return (enum leat_storage)found.source->storage[field];
+}
+
 /* positions must be below leat_dataset_count. */
 void leat_dataset_locate(const struct leat_dataset *dataset, const uint64_t *positions, size_t n,
                          struct leat_sample_ref *refs);
@@ -29,7 +41,13 @@ int leat_dataset_rows(const struct leat_dataset *dataset, size_t field, const st
 int leat_dataset_extents(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n,
                          struct leat_extent *extents, size_t *failed, struct leat_error *error);
 
-/* Reading one value of varying size: submit, and after completion check. `buffer` holds leat_fetch_room of them:
+/* The values of `fields`, all COMPUTED, into `out`, which was initialised for n_fields and n; each is there, and of a
+ * size that fits its field. May take long. On failure *failed is the reference that failed, or n. */
+int leat_dataset_compute(const struct leat_dataset *dataset, const size_t *fields, size_t n_fields,
+                         const struct leat_sample_ref *refs, size_t n, struct leat_values *out, size_t *failed,
+                         struct leat_error *error);
+
+/* Reading one value: submit, and after completion check. `buffer` holds leat_fetch_room of them:
  * extent.length, and behind these, where `with_rows` asks for it and the source does not have it in memory, the row
  * index of a photo. */
 struct leat_fetch {

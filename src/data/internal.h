@@ -60,6 +60,14 @@ struct leat_dataset {
 /* Takes over the reference to `base` and what `selection` (NULL: all) holds, also when it fails. */
 int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, struct leat_dataset **out,
                       struct leat_error *error);
+/* A data set of one source, which it takes over; closed if this fails. */
+int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out, struct leat_error *error);
+/* The source of a zipped data set (zip.c); it keeps the parts. */
+int leat_zip_open(struct leat_dataset *const *parts, const char *const *names, size_t n, bool bare,
+                  struct leat_source **out, struct leat_error *error);
+/* The memory of a whole column where it lies in one piece, else NULL and LEAT_OK. */
+int leat_dataset_in_place(const struct leat_dataset *dataset, size_t field, const void **data,
+                          struct leat_error *error);
 struct leat_base *leat_base_retain(struct leat_base *base);
 void leat_base_release(struct leat_base *base);
 

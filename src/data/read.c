@@ -120,6 +120,78 @@ int leat_dataset_extents(const struct leat_dataset *d, size_t field, const struc
     return LEAT_OK;
 }
 
+/* What a source has computed is there, and fits the field. */
+static int check_computed(const struct leat_dataset *d, const size_t *fields, size_t n_fields,
+                          const struct leat_sample_ref *refs, size_t n, const struct leat_values *values,
+                          size_t *failed, struct leat_error *error)
+{
+    for (size_t f = 0; f < n_fields; f++) {
+        const struct leat_field *field = &d->base->fields[fields[f]];
+        uint64_t each = 1;
+        int rc = field->kind == LEAT_KIND_ARRAY ? row_bytes(field, &each, error) : LEAT_OK;
+        for (size_t i = 0; i < n && !rc; i++) {
+            const struct leat_computed *c = &values->at[f * n + i];
+            *failed = i;
+            if (!c->data)
+                rc = leat_fail(error, LEAT_E_INVALID, "the source gave no value of field \"%s\"", field->name);
+            else if (is_fixed(field) ? c->bytes != each : c->bytes % each != 0)
+                rc = leat_fail(error, LEAT_E_INVALID,
+                               "the source gave %" PRIu64 " bytes for field \"%s\", which has %s%" PRIu64, c->bytes,
+                               field->name, is_fixed(field) ? "" : "a multiple of ", each);
+            if (rc)
+                return at_sample(d, fields[f], &refs[i], rc, error);
+        }
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+/* Values of references of one source. */
+static int compute_run(const size_t *fields, size_t n_fields, const struct leat_sample_ref *refs, size_t n,
+                       struct leat_values *out, size_t *failed, struct leat_error *error)
+{
+    struct leat_source *source = refs[0].source;
+    uint64_t *samples = leat_new_array(n, sizeof *samples);
+    if (!samples)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to compute %zu samples", n);
+    for (size_t i = 0; i < n; i++)
+        samples[i] = refs[i].sample;
+    int rc = source->v->compute(source, fields, n_fields, samples, n, out, failed, error);
+    leat_free(samples);
+    return rc;
+}
+
+int leat_dataset_compute(const struct leat_dataset *d, const size_t *fields, size_t n_fields,
+                         const struct leat_sample_ref *refs, size_t n, struct leat_values *out, size_t *failed,
+                         struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    for (size_t i = 0, run; i < n && !rc; i += run) {
+        struct leat_values part, *to = out;
+        size_t bad;
+        for (run = 1; i + run < n && refs[i + run].source == refs[i].source; run++)
+            ;
+        if (run < n && leat_values_init(to = &part, n_fields, run))
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory to compute %zu samples", n);
+        to->cancelled = out->cancelled;
+        bad = run;
+        if (!rc)
+            rc = compute_run(fields, n_fields, refs + i, run, to, &bad, error);
+        if (rc) {
+            *failed = bad < run ? i + bad : n;
+            if (bad < run)
+                leat_error_at_sample(error, refs[*failed].id, NULL);
+        }
+        for (size_t f = 0; f < n_fields && !rc && to == &part; f++)
+            if (leat_values_take(out, f, i, &part, f))
+                rc = leat_fail(error, LEAT_E_NOMEM, "no memory for computed values");
+        if (to == &part)
+            leat_values_destroy(&part);
+    }
+    return rc ? rc : check_computed(d, fields, n_fields, refs, n, out, failed, error);
+}
+
 /* ---- one value of varying size --------------------------------------------------------------- */
 
 static int at_fetch(const struct leat_fetch *fetch, int rc, struct leat_error *error)
@@ -151,6 +223,7 @@ const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch)
 
 static int open_for(struct leat_fetch *fetch, struct leat_error *error)
 {
+    leat_ref_resolve(&fetch->ref, &fetch->field);
     struct leat_source *source = fetch->ref.source;
     int rc = source->v->file(source, fetch->extent.file, &fetch->request.file, error);
     if (rc) {
@@ -302,6 +375,22 @@ static int read_varying(const struct leat_dataset *d, size_t field, const struct
     return leat_fetch_check(&fetch, error);
 }
 
+static int read_computed(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref,
+                         struct leat_value *out, struct leat_error *error)
+{
+    struct leat_values values;
+    size_t failed = 0;
+    int rc = leat_values_init(&values, 1, 1) ? leat_fail(error, LEAT_E_NOMEM, "no memory for a value")
+                                             : leat_dataset_compute(d, &field, 1, ref, 1, &values, &failed, error);
+    out->length = rc ? 0 : values.at[0].bytes;
+    if (!rc && !(out->data = out->owned = leat_alloc((size_t)out->length + 1)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", out->length);
+    if (!rc)
+        memcpy(out->owned, values.at[0].data, (size_t)out->length);
+    leat_values_destroy(&values);
+    return rc ? at_sample(d, field, ref, rc, error) : LEAT_OK;
+}
+
 /* A photo in the fast form: its value is what came. */
 static int restore(struct leat_value *out, struct leat_error *error)
 {
@@ -362,18 +451,26 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
     out->dtype = f->dtype;
     out->ndim = f->ndim;
     memcpy(out->shape, f->shape, sizeof out->shape);
-    if (is_fixed(f)) {
+    const enum leat_storage storage = leat_ref_storage(&ref, field);
+    if (storage == LEAT_STORAGE_MAPPED) {
         rc = read_fixed(d, field, &ref, bytes, out, error);
     } else {
         struct leat_extent extent = {0};
-        rc = read_varying(d, field, &ref, out, &extent, error);
+        rc = storage == LEAT_STORAGE_COMPUTED ? read_computed(d, field, &ref, out, error)
+                                              : read_varying(d, field, &ref, out, &extent, error);
         if (f->kind != LEAT_KIND_ARRAY) {
             out->dtype = LEAT_U8;
             out->ndim = 1;
             bytes = 1;
         }
-        out->shape[0] = (int64_t)(out->length / bytes);
-        if (!rc && extent.info.form != LEAT_FORM_ORIGINAL) {
+        if (!is_fixed(f))
+            out->shape[0] = (int64_t)(out->length / bytes);
+        if (!rc && is_fixed(f) && out->length != bytes)
+            rc = at_sample(
+                d, field, &ref,
+                leat_fail(error, LEAT_E_CORRUPT, "a value has %" PRIu64 " bytes, not %" PRIu64, out->length, bytes),
+                error);
+        else if (!rc && extent.info.form != LEAT_FORM_ORIGINAL) {
             rc = (extent.info.form == LEAT_FORM_RAW ? take_pixels : restore)(out, error);
             if (rc) {
                 leat_error_at_extent(error, ref.source, &extent);
@@ -399,48 +496,120 @@ void leat_value_clear(struct leat_value *value)
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-static int gather(const struct leat_dataset *d, size_t field, uint64_t bytes, uint8_t *to, struct leat_error *error)
+static int gather_rows(const struct leat_dataset *d, size_t field, uint64_t bytes, const struct leat_sample_ref *refs,
+                       size_t n, uint8_t *to, struct leat_error *error)
 {
-    uint64_t positions[CHUNK];
-    struct leat_sample_ref refs[CHUNK];
     const void *rows[CHUNK];
-    for (uint64_t at = 0; at < d->count; at += CHUNK) {
-        size_t n = d->count - at < CHUNK ? (size_t)(d->count - at) : CHUNK, failed = 0;
-        for (size_t i = 0; i < n; i++)
-            positions[i] = at + i;
-        leat_dataset_locate(d, positions, n, refs);
-        int rc = leat_dataset_rows(d, field, refs, n, NULL, rows, &failed, error);
-        if (rc)
-            return rc;
-        struct copy copy = {to + at * bytes, rows, n, (size_t)bytes, 0};
-        if ((rc = leat_guarded(copy_rows, &copy, error)))
-            return at_sample(d, field, &refs[copy.at], rc, error);
-    }
-    return LEAT_OK;
+    size_t failed = 0;
+    int rc = leat_dataset_rows(d, field, refs, n, NULL, rows, &failed, error);
+    if (rc)
+        return rc;
+    struct copy copy = {to, rows, n, (size_t)bytes, 0};
+    rc = leat_guarded(copy_rows, &copy, error);
+    return rc ? at_sample(d, field, &refs[copy.at], rc, error) : LEAT_OK;
 }
 
-static int gather_lengths(const struct leat_dataset *d, size_t field, uint64_t *to, struct leat_error *error)
+/* Values that follow each other in their file are read at once. */
+static int gather_extents(const struct leat_dataset *d, size_t field, uint64_t bytes,
+                          const struct leat_sample_ref *refs, size_t n, uint8_t *to, struct leat_error *error)
+{
+    struct leat_extent extents[CHUNK];
+    struct leat_sample_ref found[CHUNK];
+    size_t failed = 0;
+    int rc = leat_dataset_extents(d, field, refs, n, extents, &failed, error);
+    for (size_t i = 0, f; i < n && !rc; i++) {
+        found[i] = refs[i];
+        leat_ref_resolve(&found[i], (f = field, &f));
+    }
+    for (size_t i = 0, run; i < n && !rc; i += run) {
+        struct leat_fetch fetch = {.ref = refs[i], .field = field, .extent = extents[i], .buffer = to + i * bytes};
+        if (extents[i].length != bytes)
+            return at_sample(d, field, &refs[i],
+                             leat_fail(error, LEAT_E_CORRUPT, "a value has %" PRIu64 " bytes, not %" PRIu64,
+                                       extents[i].length, bytes),
+                             error);
+        for (run = 1;
+             i + run < n && found[i + run].source == found[i].source && extents[i + run].length == bytes &&
+             extents[i + run].file == extents[i].file && extents[i + run].offset == extents[i].offset + run * bytes;
+             run++)
+            ;
+        if ((rc = open_for(&fetch, error)))
+            return rc;
+        fetch.request.length = run * bytes;
+        leat_io_wait(&fetch.request);
+        struct leat_io_file *file = fetch.request.file;
+        for (size_t k = i; k < i + run && !rc; k++) {
+            struct leat_fetch one = {.ref = refs[k], .field = field, .extent = extents[k], .buffer = to + k * bytes};
+            leat_ref_resolve(&one.ref, &one.field);
+            one.request = fetch.request;
+            one.request.file = leat_io_retain(file);
+            rc = leat_fetch_check(&one, error);
+        }
+        leat_io_release(file);
+    }
+    return rc;
+}
+
+static int gather_computed(const struct leat_dataset *d, size_t field, uint64_t bytes,
+                           const struct leat_sample_ref *refs, size_t n, uint8_t *to, uint64_t *lengths,
+                           struct leat_error *error)
+{
+    struct leat_values values;
+    size_t failed = 0;
+    int rc = leat_values_init(&values, 1, n) ? leat_fail(error, LEAT_E_NOMEM, "no memory for %zu values", n)
+                                             : leat_dataset_compute(d, &field, 1, refs, n, &values, &failed, error);
+    for (size_t i = 0; i < n && !rc; i++)
+        if (lengths)
+            lengths[i] = values.at[i].bytes;
+        else
+            memcpy(to + i * bytes, values.at[i].data, (size_t)bytes);
+    leat_values_destroy(&values);
+    return rc;
+}
+
+static int gather_stored_lengths(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *refs,
+                                 size_t n, uint64_t *to, struct leat_error *error)
+{
+    struct leat_extent extents[CHUNK];
+    size_t failed = 0;
+    int rc = leat_dataset_extents(d, field, refs, n, extents, &failed, error);
+    for (size_t i = 0; i < n && !rc; i++)
+        to[i] = leat_value_bytes(&extents[i].info, extents[i].length) -
+                (extents[i].info.form == LEAT_FORM_RAW ? LEAT_RAW_HEADER : 0);
+    return rc;
+}
+
+/* The values (`to`) or lengths of a column, in runs of one storage. */
+static int gather(const struct leat_dataset *d, size_t field, uint64_t bytes, uint8_t *to, uint64_t *lengths,
+                  struct leat_error *error)
 {
     uint64_t positions[CHUNK];
     struct leat_sample_ref refs[CHUNK];
-    struct leat_extent extents[CHUNK];
-    for (uint64_t at = 0; at < d->count; at += CHUNK) {
-        size_t n = d->count - at < CHUNK ? (size_t)(d->count - at) : CHUNK, failed = 0;
+    int rc = LEAT_OK;
+    for (uint64_t at = 0; at < d->count && !rc; at += CHUNK) {
+        size_t n = d->count - at < CHUNK ? (size_t)(d->count - at) : CHUNK;
         for (size_t i = 0; i < n; i++)
             positions[i] = at + i;
         leat_dataset_locate(d, positions, n, refs);
-        int rc = leat_dataset_extents(d, field, refs, n, extents, &failed, error);
-        if (rc)
-            return rc;
-        for (size_t i = 0; i < n; i++)
-            to[at + i] = leat_value_bytes(&extents[i].info, extents[i].length) -
-                         (extents[i].info.form == LEAT_FORM_RAW ? LEAT_RAW_HEADER : 0);
+        for (size_t i = 0, run; i < n && !rc; i += run) {
+            const enum leat_storage storage = leat_ref_storage(&refs[i], field);
+            for (run = 1; i + run < n && leat_ref_storage(&refs[i + run], field) == storage; run++)
+                ;
+            uint8_t *values = to ? to + (at + i) * bytes : NULL;
+            if (storage == LEAT_STORAGE_COMPUTED)
+                rc = gather_computed(d, field, bytes, refs + i, run, values, lengths ? lengths + at + i : NULL, error);
+            else if (lengths)
+                rc = gather_stored_lengths(d, field, refs + i, run, lengths + at + i, error);
+            else
+                rc = (storage == LEAT_STORAGE_MAPPED ? gather_rows : gather_extents)(d, field, bytes, refs + i, run,
+                                                                                     values, error);
+        }
     }
-    return LEAT_OK;
+    return rc;
 }
 
 /* The base's memory where the whole column lies in one piece. */
-static int in_place(const struct leat_dataset *d, size_t field, const void **data, struct leat_error *error)
+int leat_dataset_in_place(const struct leat_dataset *d, size_t field, const void **data, struct leat_error *error)
 {
     const struct leat_base *base = d->base;
     *data = NULL;
@@ -480,7 +649,7 @@ int leat_dataset_column(const struct leat_dataset *d, size_t field, bool lengths
         return leat_fail(error, LEAT_E_NOMEM, "the column \"%s\" is larger than memory can be", f->name);
     out->length = bytes;
     const void *data = NULL;
-    if (!lengths && !copy && (rc = in_place(d, field, &data, error)))
+    if (!lengths && !copy && (rc = leat_dataset_in_place(d, field, &data, error)))
         return rc;
     out->data = data;
     if (data)
@@ -488,7 +657,7 @@ int leat_dataset_column(const struct leat_dataset *d, size_t field, bool lengths
     if (!(out->owned = leat_alloc((size_t)bytes)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the column \"%s\" of %" PRIu64 " bytes", f->name, bytes);
     out->data = out->owned;
-    rc = lengths ? gather_lengths(d, field, out->owned, error) : gather(d, field, each, out->owned, error);
+    rc = gather(d, field, each, lengths ? NULL : out->owned, lengths ? out->owned : NULL, error);
     if (rc)
         leat_value_clear(out);
     return rc;

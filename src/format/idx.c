@@ -3,12 +3,14 @@
  *
  *     0 0 | type | dimensions | one big-endian u32 per dimension | elements, big-endian, the last axis fastest
  *
- * A sample is an entry of the first dimension. The file is read to its end when it is opened: it has no checksums, so what is later read
- * is compared with what was seen then, and the fingerprint is that of the same values packed. How values are reached:
+ * A sample is an entry of the first dimension. The file is read to its end when it is opened: it has no checksums, so
+ * what is later read is compared with what was seen then, and the fingerprint is that of the same values packed. How
+ * values are reached:
  *
  *     plain, bytes                           mapped in place
  *     up to leat_idx_memory_bytes             read into memory, turned to this machine's byte order; mapped in place
- *     longer                                 extents of the file, decoded block by block (io/blocks.h), turned as they are read
+ *     longer                                 extents of the file, decoded block by block (io/blocks.h), turned as they
+ * are read
  */
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -45,14 +47,16 @@ struct idx {
     uint8_t *value;  /* room for one, where values are not kept */
 };
 
-/* ---- the header ------------------------------------------------------------------------------------------------------ */
+/* ---- the header
+ * ------------------------------------------------------------------------------------------------------ */
 
 static enum leat_dtype dtype_of(uint8_t type)
 {
     static const struct {
         uint8_t type;
         enum leat_dtype dtype;
-    } types[] = {{0x08, LEAT_U8}, {0x09, LEAT_I8}, {0x0b, LEAT_I16}, {0x0c, LEAT_I32}, {0x0d, LEAT_F32}, {0x0e, LEAT_F64}};
+    } types[] = {{0x08, LEAT_U8},  {0x09, LEAT_I8},  {0x0b, LEAT_I16},
+                 {0x0c, LEAT_I32}, {0x0d, LEAT_F32}, {0x0e, LEAT_F64}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type == type)
             return types[i].dtype;
@@ -61,7 +65,8 @@ static enum leat_dtype dtype_of(uint8_t type)
 
 static bool named_idx(const char *path)
 {
-    return !fnmatch("*idx[1-8]-ubyte", path, 0) || !fnmatch("*idx[1-8]-ubyte.gz", path, 0) || !fnmatch("*.idx[1-8].gz", path, 0);
+    return !fnmatch("*idx[1-8]-ubyte", path, 0) || !fnmatch("*idx[1-8]-ubyte.gz", path, 0) ||
+           !fnmatch("*.idx[1-8].gz", path, 0);
 }
 
 static bool idx_recognise(const char *path, bool folder, const uint8_t *head, size_t n)
@@ -106,7 +111,8 @@ static int read_header(struct idx *x, const uint8_t *head, size_t n, struct leat
     enum leat_dtype dtype = n >= 4 ? dtype_of(head[2]) : 0;
     if (n < 4 || head[0] || head[1] || !dtype || !ndim || ndim > LEAT_MAX_DIMS || n < 4 + 4 * ndim) {
         leat_fail(error, LEAT_E_CORRUPT,
-                  "%s does not begin as an IDX file does (two zeroes, a type, 1 to %d dimensions and their lengths): it is cut or damaged, "
+                  "%s does not begin as an IDX file does (two zeroes, a type, 1 to %d dimensions and their lengths): "
+                  "it is cut or damaged, "
                   "copy it again",
                   x->path, LEAT_MAX_DIMS);
         return corrupt(x, 0, error);
@@ -115,13 +121,15 @@ static int read_header(struct idx *x, const uint8_t *head, size_t n, struct leat
     x->value_bytes = x->element;
     bool possible = true;
     for (unsigned d = 0; d < ndim; d++) {
-        dims[d] = (uint64_t)head[4 + 4 * d] << 24 | (uint64_t)head[5 + 4 * d] << 16 | (uint64_t)head[6 + 4 * d] << 8 | head[7 + 4 * d];
+        dims[d] = (uint64_t)head[4 + 4 * d] << 24 | (uint64_t)head[5 + 4 * d] << 16 | (uint64_t)head[6 + 4 * d] << 8 |
+                  head[7 + 4 * d];
         possible = possible && (!d || (dims[d] && leat_mul_u64(x->value_bytes, dims[d], &x->value_bytes)));
     }
     x->header = 4 + 4 * ndim;
-    if (!possible || !leat_mul_u64(x->value_bytes, dims[0], &x->total) || !leat_add_u64(x->total, x->header, &x->total) ||
-        x->total > INT64_MAX) {
-        leat_fail(error, LEAT_E_CORRUPT, "%s: its header has impossible lengths: it is damaged, copy it again", x->path);
+    if (!possible || !leat_mul_u64(x->value_bytes, dims[0], &x->total) ||
+        !leat_add_u64(x->total, x->header, &x->total) || x->total > INT64_MAX) {
+        leat_fail(error, LEAT_E_CORRUPT, "%s: its header has impossible lengths: it is damaged, copy it again",
+                  x->path);
         return corrupt(x, 4, error);
     }
     x->source.count = dims[0];
@@ -140,18 +148,21 @@ static int check_length(const struct idx *x, struct leat_error *error)
         return LEAT_OK;
     if (x->total < size)
         leat_fail(error, LEAT_E_CORRUPT,
-                  "%s has %" PRIu64 " bytes after the %" PRIu64 " samples that its header says: it is damaged, copy it again", x->path,
-                  size - x->total, x->source.count);
+                  "%s has %" PRIu64 " bytes after the %" PRIu64
+                  " samples that its header says: it is damaged, copy it again",
+                  x->path, size - x->total, x->source.count);
     else
         leat_fail(error, LEAT_E_CORRUPT,
                   "%s: its header says %" PRIu64 " samples, %" PRIu64 " bytes in all; the file has %" PRIu64
                   "%s: it is cut or damaged, copy "
                   "it again",
-                  x->path, x->source.count, x->total, size, x->gzip ? " compressed ones, which cannot hold so many" : "");
+                  x->path, x->source.count, x->total, size,
+                  x->gzip ? " compressed ones, which cannot hold so many" : "");
     return corrupt(x, x->total < size ? x->total : size, error);
 }
 
-/* ---- reading to the end ---------------------------------------------------------------------------------------------- */
+/* ---- reading to the end
+ * ---------------------------------------------------------------------------------------------- */
 
 /* To this machine's byte order, which is little-endian: base/bytes.h. */
 static void swap(uint8_t *bytes, uint64_t length, size_t element)
@@ -175,7 +186,8 @@ static int see(void *user, const uint8_t *bytes, size_t n, struct leat_error *er
 {
     struct idx *x = user;
     if (n > x->total - x->seen) {
-        leat_fail(error, LEAT_E_CORRUPT, "%s has bytes after the %" PRIu64 " samples that its header says: it is damaged, copy it again",
+        leat_fail(error, LEAT_E_CORRUPT,
+                  "%s has bytes after the %" PRIu64 " samples that its header says: it is damaged, copy it again",
                   x->path, x->source.count);
         return corrupt(x, x->total, error);
     }
@@ -217,7 +229,8 @@ static int read_plain(struct idx *x, struct leat_error *error)
     return rc;
 }
 
-/* ---- blocks of a plain file, for the sake of their byte order ---------------------------------------------------------- */
+/* ---- blocks of a plain file, for the sake of their byte order
+ * ---------------------------------------------------------- */
 
 struct plain {
     struct idx *x;
@@ -244,16 +257,21 @@ static int plain_blocks(struct idx *x, struct leat_error *error)
     p->x = x;
     for (size_t i = 0; i <= n; i++)
         p->starts[i] = i < n ? (uint64_t)i * PIECE : x->total;
-    int rc = leat_blocks_open(
-        &(struct leat_blocks){
-            .path = x->path, .n = n, .starts = p->starts, .decode = plain_decode, .convert = plain_convert, .close = leat_free, .user = p},
-        &x->values, error);
+    int rc = leat_blocks_open(&(struct leat_blocks){.path = x->path,
+                                                    .n = n,
+                                                    .starts = p->starts,
+                                                    .decode = plain_decode,
+                                                    .convert = plain_convert,
+                                                    .close = leat_free,
+                                                    .user = p},
+                              &x->values, error);
     if (rc)
         leat_free(p);
     return rc;
 }
 
-/* ---- opening --------------------------------------------------------------------------------------------------------- */
+/* ---- opening
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void idx_close(struct leat_source *source)
 {
@@ -276,7 +294,8 @@ static int load(struct idx *x, struct leat_error *error)
     size_t known = x->gzip ? leat_gzip_head(head, n, decoded, sizeof decoded) : n;
     if ((rc = read_header(x, x->gzip ? decoded : head, known, error)) || (rc = check_length(x, error)))
         return rc;
-    bool in_place = !x->gzip && x->element == 1 && x->file->backend->map, kept = !in_place && x->total <= leat_idx_memory_bytes;
+    bool in_place = !x->gzip && x->element == 1 && x->file->backend->map,
+         kept = !in_place && x->total <= leat_idx_memory_bytes;
     uint8_t **room = kept ? &x->memory : &x->value;
     *room = x->total < SIZE_MAX ? leat_alloc((size_t)(kept ? x->total : x->value_bytes)) : NULL;
     if (!*room)
@@ -287,8 +306,8 @@ static int load(struct idx *x, struct leat_error *error)
     x->value = NULL;
     if (!rc && x->seen < x->total) {
         leat_fail(error, LEAT_E_CORRUPT,
-                  "%s: its header says %" PRIu64 " bytes in all; there are %" PRIu64 ": it is damaged, copy it again", x->path, x->total,
-                  x->seen);
+                  "%s: its header says %" PRIu64 " bytes in all; there are %" PRIu64 ": it is damaged, copy it again",
+                  x->path, x->total, x->seen);
         rc = corrupt(x, x->seen, error);
     }
     if (!rc && in_place && (x->base = leat_io_map(x->file, error)))
@@ -303,7 +322,8 @@ static int load(struct idx *x, struct leat_error *error)
     return rc;
 }
 
-static int idx_open(const char *path, const struct leat_open_options *options, struct leat_source **out, struct leat_error *error)
+static int idx_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                    struct leat_error *error)
 {
     struct idx *x = leat_new(struct idx);
     (void)options;
@@ -330,10 +350,11 @@ static int idx_open(const char *path, const struct leat_open_options *options, s
     return LEAT_OK;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------------------- */
+/* ---- reading
+ * --------------------------------------------------------------------------------------------------------- */
 
-static int idx_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold, const void **rows,
-                    size_t *failed, struct leat_error *error)
+static int idx_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
+                    const void **rows, size_t *failed, struct leat_error *error)
 {
     const struct idx *x = (const struct idx *)source;
     (void)field;
@@ -345,8 +366,8 @@ static int idx_rows(struct leat_source *source, size_t field, const uint64_t *sa
     return LEAT_OK;
 }
 
-static int idx_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, struct leat_extent *extents,
-                       size_t *failed, struct leat_error *error)
+static int idx_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
+                       struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
     const struct idx *x = (const struct idx *)source;
     (void)field;
@@ -385,7 +406,8 @@ static int idx_column(struct leat_source *source, size_t field, const void **dat
 }
 
 /* Opening has read all of it, and compared what checksums it has: those of gzip. */
-static int idx_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id, struct leat_error *error)
+static int idx_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
+                      struct leat_error *error)
 {
     const struct idx *x = (const struct idx *)source;
     (void)first_id;

@@ -36,13 +36,16 @@ struct leat_values {
         uint64_t bytes;
     } * at; /* [field_index * n_samples + sample_index] */
     struct leat_values_chunk *chunks;
-    uint64_t bytes; /* of memory that the chunks take */
+    uint64_t bytes;                /* of memory that the chunks take */
+    const _Atomic bool *cancelled; /* NULL, or: who computes looks at it now and then, and gives up with CANCELLED */
 };
 int leat_values_init(struct leat_values *values, size_t n_fields, size_t n_samples); /* NOMEM */
 void leat_values_destroy(struct leat_values *values);
-/* The value of fields[field_index] of samples[sample_index], once each. Copied. NOMEM. */
-int leat_values_put(struct leat_values *values, size_t field_index, size_t sample_index, const void *data,
-                    uint64_t bytes);
+/* leat_values_put is public: leat/leat.h. */
+/* Copies the values of field `from_field` of `from`, which has at least as many samples less `sample`, to
+ * samples sample, sample + 1, ... of `field`. NOMEM. */
+int leat_values_take(struct leat_values *values, size_t field, size_t sample, const struct leat_values *from,
+                     size_t from_field);
 
 struct leat_extent {
     uint64_t file; /* index for the source's `file` */

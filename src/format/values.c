@@ -2,6 +2,7 @@
  * Values that a source has computed, in chunks of memory that are released as one. Small values share a chunk; a large
  * one has its own.
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -64,4 +65,20 @@ int leat_values_put(struct leat_values *v, size_t field_index, size_t sample_ind
         memcpy(to, data, bytes);
     v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){to, bytes};
     return LEAT_OK;
+}
+
+int leat_values_take(struct leat_values *v, size_t field, size_t sample, const struct leat_values *from,
+                     size_t from_field)
+{
+    int rc = LEAT_OK;
+    for (size_t i = 0; i < from->n_samples && !rc; i++) {
+        const struct leat_computed *c = &from->at[from_field * from->n_samples + i];
+        rc = leat_values_put(v, field, sample + i, c->data, c->bytes);
+    }
+    return rc;
+}
+
+bool leat_values_cancelled(const struct leat_values *v)
+{
+    return v->cancelled && atomic_load(v->cancelled);
 }

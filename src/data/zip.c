@@ -1,0 +1,235 @@
+/*
+ * Data sets of equal length, side by side. A reference of a zipped data set has a source that is only a placeholder,
+ * known by its lack of `storage`: `rows`, `extents` and `compute` pass on to the data set that a field comes from, and
+ * leat_ref_resolve finds the source behind it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "data/internal.h"
+#include "format/fingerprint.h"
+
+enum { CHUNK = 256, NAME_ROOM = 64 };
+
+struct zip {
+    struct leat_source source;
+    struct leat_dataset **parts;
+    size_t n_parts;
+    struct origin {
+        const struct leat_dataset *part;
+        size_t field;
+    } * origins; /* of each field */
+    struct leat_field *fields;
+    char (*names)[NAME_ROOM];
+    char *notice;
+};
+
+static const struct origin *origin_of(const struct leat_source *source, size_t field)
+{
+    return &((const struct zip *)source)->origins[field];
+}
+
+void leat_ref_resolve(struct leat_sample_ref *ref, size_t *field)
+{
+    while (!ref->source->storage) {
+        const struct origin *o = origin_of(ref->source, *field);
+        int64_t id = ref->id;
+        leat_dataset_locate(o->part, &ref->sample, 1, ref);
+        ref->id = id;
+        *field = o->field;
+    }
+}
+
+static int zip_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
+                    const void **rows, size_t *failed, struct leat_error *error)
+{
+    const struct origin *o = origin_of(source, field);
+    struct leat_sample_ref refs[CHUNK];
+    leat_dataset_locate(o->part, samples, n, refs);
+    return leat_dataset_rows(o->part, o->field, refs, n, cold, rows, failed, error);
+}
+
+static int zip_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
+                       struct leat_extent *extents, size_t *failed, struct leat_error *error)
+{
+    const struct origin *o = origin_of(source, field);
+    struct leat_sample_ref refs[CHUNK];
+    leat_dataset_locate(o->part, samples, n, refs);
+    return leat_dataset_extents(o->part, o->field, refs, n, extents, failed, error);
+}
+
+static int zip_compute(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,
+                       size_t n, struct leat_values *out, size_t *failed, struct leat_error *error)
+{
+    struct leat_sample_ref *refs = leat_new_array(n, sizeof *refs);
+    size_t *theirs = leat_new_array(n_fields, sizeof *theirs), *ours = leat_new_array(n_fields, sizeof *ours);
+    const struct zip *z = (const struct zip *)source;
+    int rc = refs && theirs && ours ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to compute values");
+    *failed = n;
+    for (size_t p = 0; p < z->n_parts && !rc; p++) {
+        size_t k = 0;
+        struct leat_values values;
+        for (size_t f = 0; f < n_fields; f++)
+            if (z->origins[fields[f]].part == z->parts[p]) {
+                ours[k] = f;
+                theirs[k++] = z->origins[fields[f]].field;
+            }
+        if (!k)
+            continue;
+        leat_dataset_locate(z->parts[p], samples, n, refs);
+        rc = leat_values_init(&values, k, n) ? leat_fail(error, LEAT_E_NOMEM, "no memory to compute values") : LEAT_OK;
+        values.cancelled = out->cancelled;
+        if (!rc)
+            rc = leat_dataset_compute(z->parts[p], theirs, k, refs, n, &values, failed, error);
+        for (size_t f = 0; f < k && !rc; f++)
+            if (leat_values_take(out, ours[f], 0, &values, f))
+                rc = leat_fail(error, LEAT_E_NOMEM, "no memory for computed values");
+        leat_values_destroy(&values);
+    }
+    leat_free(refs);
+    leat_free(theirs);
+    leat_free(ours);
+    return rc;
+}
+
+static int zip_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
+{
+    const struct origin *o = origin_of(source, field);
+    return leat_dataset_in_place(o->part, o->field, data, error);
+}
+
+/* Nothing lies in a file of a zip: it lies in one of the source behind it. */
+static int zip_file(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
+{
+    (void)source;
+    (void)file;
+    *out = NULL;
+    return leat_fail(error, LEAT_E_NOT_FOUND, "a zipped data set has no files of its own");
+}
+
+static void zip_close(struct leat_source *source)
+{
+    struct zip *z = (struct zip *)source;
+    for (size_t i = 0; i < z->n_parts; i++)
+        leat_dataset_release(z->parts[i]);
+    leat_free(z->parts);
+    leat_free(z->origins);
+    leat_free(z->fields);
+    leat_free(z->names);
+    leat_free(z->notice);
+    leat_free(z);
+}
+
+static const struct leat_source_vtable zip_vtable = {
+    .name = "zip",
+    .close = zip_close,
+    .rows = zip_rows,
+    .extents = zip_extents,
+    .compute = zip_compute,
+    .file = zip_file,
+    .column = zip_column,
+};
+
+/* `left.image`; where `bare`, `left` if the data set has one field. */
+static int name_field(struct zip *z, size_t at, const char *part, const struct leat_field *field, bool bare,
+                      struct leat_error *error)
+{
+    int n = bare ? snprintf(z->names[at], NAME_ROOM, "%s", part)
+                 : snprintf(z->names[at], NAME_ROOM, "%s.%s", part, field->name);
+    if (n >= NAME_ROOM)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "the name '%s.%s' of a zipped field has more than %d bytes: give the data set a shorter name",
+                         part, field->name, NAME_ROOM - 1);
+    z->fields[at] = *field;
+    z->fields[at].name = z->names[at];
+    z->fields[at].flags &= ~LEAT_FIELD_FILES;
+    return LEAT_OK;
+}
+
+static int check_part(const struct leat_dataset *first, const char *first_name, const struct leat_dataset *part,
+                      const char *name, struct leat_error *error)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+    size_t head = strspn(name, letters);
+    if (!head || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789-") != strlen(name))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a zipped data set is named '%.64s': use a letter or _ first, then letters, digits, _ and -",
+                         name);
+    if (part->count == first->count)
+        return LEAT_OK;
+    return leat_fail(error, LEAT_E_INVALID,
+                     "data sets of different lengths cannot be zipped: %.64s has %" PRIu64 " samples, %.64s %" PRIu64
+                     ": select the ones that belong together",
+                     first_name, first->count, name, part->count);
+}
+
+static int fill(struct zip *z, struct leat_dataset *const *parts, const char *const *names, size_t n, bool bare,
+                struct leat_error *error)
+{
+    size_t n_fields = 0, at = 0, notices = 1;
+    for (size_t p = 0; p < n; p++) {
+        n_fields += parts[p]->base->n_fields;
+        notices += strlen(parts[p]->base->notice) + 1;
+    }
+    z->fields = leat_new_array(n_fields, sizeof *z->fields);
+    z->origins = leat_new_array(n_fields, sizeof *z->origins);
+    z->names = leat_new_array(n_fields, sizeof *z->names);
+    z->parts = leat_new_array(n, sizeof *z->parts);
+    z->notice = leat_new_array(notices, 1);
+    if (!z->fields || !z->origins || !z->names || !z->parts || !z->notice)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to zip %zu data sets", n);
+    for (size_t p = 0; p < n; p++) {
+        const struct leat_base *base = parts[p]->base;
+        uint64_t sample[2] = {leat_get_u64(parts[p]->fingerprint), leat_get_u64(parts[p]->fingerprint + 8)};
+        int rc = check_part(parts[0], names[0], parts[p], names[p], error);
+        size_t stored = 0;
+        for (size_t f = 0; f < base->n_fields; f++)
+            stored += !(base->fields[f].flags & LEAT_FIELD_DERIVED);
+        for (size_t f = 0; f < base->n_fields && !rc; f++) {
+            z->origins[at] = (struct origin){parts[p], f};
+            rc = name_field(z, at, names[p], &base->fields[f],
+                            bare && stored == 1 && !(base->fields[f].flags & LEAT_FIELD_DERIVED), error);
+            for (size_t g = 0; g < at && !rc; g++)
+                if (!strcmp(z->names[g], z->names[at]))
+                    rc = leat_fail(error, LEAT_E_INVALID, "two zipped fields are named '%s'", z->names[at]);
+            at++;
+        }
+        if (rc)
+            return rc;
+        if (*base->notice)
+            sprintf(z->notice + strlen(z->notice), "%s%s", *z->notice ? "\n" : "", base->notice);
+        if (!z->source.n_classes) {
+            z->source.classes = base->classes;
+            z->source.n_classes = base->n_classes;
+        }
+        leat_fingerprint_append(z->source.fingerprint, sample);
+        z->parts[z->n_parts++] = leat_dataset_retain(parts[p]);
+    }
+    z->source.n_fields = at;
+    return LEAT_OK;
+}
+
+int leat_zip_open(struct leat_dataset *const *parts, const char *const *names, size_t n, bool bare,
+                  struct leat_source **out, struct leat_error *error)
+{
+    struct zip *z = leat_new(struct zip);
+    *out = NULL;
+    int rc = z ? fill(z, parts, names, n, bare, error) : leat_fail(error, LEAT_E_NOMEM, "no memory to zip data sets");
+    if (rc) {
+        if (z)
+            zip_close(&z->source);
+        return rc;
+    }
+    z->source.v = &zip_vtable;
+    z->source.path = "zip";
+    z->source.count = parts[0]->count;
+    z->source.fields = z->fields;
+    z->source.metadata = "{}";
+    z->source.notice = z->notice;
+    *out = &z->source;
+    return LEAT_OK;
+}
