@@ -16,6 +16,7 @@ _leat.set_error_factory(errors.from_status)
 
 from . import ops, presets  # noqa: E402
 from .data.dataset import Dataset, concat, open  # noqa: A004, E402
+from .data.made import from_arrays, from_source, zip  # noqa: A004, E402
 from .data.schema import Field, field  # noqa: E402
 from .data.writer import Writer  # noqa: E402
 from .errors import (  # noqa: E402
@@ -107,6 +108,8 @@ __all__ = [
     "concat",
     "errors",
     "field",
+    "from_arrays",
+    "from_source",
     "get_include",
     "open",
     "ops",
@@ -114,4 +117,5 @@ __all__ = [
     "program_from_json",
     "program_to_json",
     "rng",
+    "zip",
 ]

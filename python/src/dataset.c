@@ -15,8 +15,7 @@ struct leat_dataset *py_dataset_handle(PyObject *object)
     return ((struct dataset *)object)->handle;
 }
 
-/* Takes the handle over. */
-static PyObject *dataset_new(struct leat_dataset *handle)
+PyObject *py_dataset_new(struct leat_dataset *handle)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(py_dataset_type, Py_tp_alloc);
     struct dataset *d = (struct dataset *)allocate(py_dataset_type, 0);
@@ -54,7 +53,7 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
     Py_END_ALLOW_THREADS;
     Py_XDECREF(path);
     Py_XDECREF(index_dir);
-    return rc ? py_raise(&error) : dataset_new(handle);
+    return rc ? py_raise(&error) : py_dataset_new(handle);
 }
 
 static PyObject *dataset_count(PyObject *self, PyObject *none)
@@ -141,7 +140,7 @@ static PyObject *dataset_select(PyObject *self, PyObject *positions)
     rc = leat_dataset_select(py_dataset_handle(self), view.buf, (uint64_t)view.len / sizeof(int64_t), &handle, &error);
     Py_END_ALLOW_THREADS;
     PyBuffer_Release(&view);
-    return rc ? py_raise(&error) : dataset_new(handle);
+    return rc ? py_raise(&error) : py_dataset_new(handle);
 }
 
 static PyObject *dataset_slice(PyObject *self, PyObject *args)
@@ -155,7 +154,7 @@ static PyObject *dataset_slice(PyObject *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS;
     rc = leat_dataset_slice(py_dataset_handle(self), begin, end, step, &handle, &error);
     Py_END_ALLOW_THREADS;
-    return rc ? py_raise(&error) : dataset_new(handle);
+    return rc ? py_raise(&error) : py_dataset_new(handle);
 }
 
 static PyObject *dataset_split(PyObject *self, PyObject *args)
@@ -183,7 +182,7 @@ static PyObject *dataset_split(PyObject *self, PyObject *args)
     }
     list = PyList_New(0);
     for (size_t i = 0; i < n; i++) {
-        PyObject *part = list ? dataset_new(parts[i]) : NULL;
+        PyObject *part = list ? py_dataset_new(parts[i]) : NULL;
         if (!part && !list)
             leat_dataset_release(parts[i]);
         else if (!part || PyList_Append(list, part))
@@ -218,7 +217,7 @@ PyObject *py_dataset_concat(PyObject *module, PyObject *list)
     }
     int rc = leat_dataset_concat(parts, (size_t)n, &handle, &error);
     free(parts);
-    return rc ? py_raise(&error) : dataset_new(handle);
+    return rc ? py_raise(&error) : py_dataset_new(handle);
 }
 
 static PyObject *dataset_ids(PyObject *self, PyObject *args)

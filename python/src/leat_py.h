@@ -103,6 +103,18 @@ struct leat_native *py_native_table(PyObject *list);
 PyObject *py_batch_new(struct leat_batch *batch);
 /* The handle of a data set object, borrowed. */
 struct leat_dataset *py_dataset_handle(PyObject *object);
+PyObject *py_dataset_new(struct leat_dataset *handle); /* takes it over */
 PyObject *py_dataset_concat(PyObject *module, PyObject *list);
+/* writer.c: the fields of a list of (name, kind, dtype, layout, shape), to be freed; names stay those of the list. How
+ * many, or -1 with an exception. */
+Py_ssize_t py_schema_fields(PyObject *list, struct leat_field **out);
+
+/* made.c: data sets that are not files. */
+PyObject *py_dataset_zip(PyObject *module, PyObject *args);
+PyObject *py_arrays_make(PyObject *module, PyObject *args);
+PyObject *py_source_make(PyObject *module, PyObject *args);
+PyObject *py_source_serve(PyObject *module, PyObject *capsule);
+/* Makes an exception that a read has failed with the cause of this one, if it is about that. */
+void py_source_chain(PyObject *exception, const char *message);
 
 #endif

@@ -13,20 +13,26 @@ static PyObject *error_factory; /* leat.errors.from_status */
 
 PyObject *py_raise(const struct leat_error *e)
 {
-    PyObject *file = NULL, *message = NULL, *exception = NULL;
+    PyObject *file = NULL, *message = NULL, *field = NULL, *exception = NULL;
+    if (PyErr_Occurred()) /* Ctrl-C while a source of the user's was waited for */
+        return NULL;
     if (!error_factory) {
         PyErr_Format(PyExc_RuntimeError, "%s: %s", leat_status_name(e->code), e->message);
         return NULL;
     }
     file = PyUnicode_DecodeFSDefault(e->file);
     message = PyUnicode_DecodeUTF8(e->message, (Py_ssize_t)strlen(e->message), "replace");
-    if (!file || !message)
+    field = PyUnicode_DecodeUTF8(e->field, (Py_ssize_t)strlen(e->field), "replace");
+    if (!file || !message || !field)
         goto out;
-    exception = PyObject_CallFunction(error_factory, "iiLLOsO", e->code, e->sys_errno, (long long)e->sample,
-                                      (long long)e->offset, file, e->field, message);
-    if (exception)
+    exception = PyObject_CallFunction(error_factory, "iiLLOOO", e->code, e->sys_errno, (long long)e->sample,
+                                      (long long)e->offset, file, field, message);
+    if (exception) {
+        py_source_chain(exception, e->message);
         PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    }
 out:
+    Py_XDECREF(field);
     Py_XDECREF(file);
     Py_XDECREF(message);
     Py_XDECREF(exception);
@@ -148,6 +154,10 @@ static PyMethodDef functions[] = {
     {"memory_allowed", memory_allowed, METH_NOARGS, "memory_allowed(): bytes that this process may use"},
     {"cpu_count", cpu_count, METH_NOARGS, "cpu_count(): cores that this process may use"},
     {"status_name", status_name, METH_O, "status_name(code, /): 'LEAT_E_IO' and so on"},
+    {"zip", py_dataset_zip, METH_VARARGS, "zip(datasets, names, bare): side by side"},
+    {"arrays", py_arrays_make, METH_VARARGS, "arrays(schema, count, [(address, stride)], keep): a data set"},
+    {"source", py_source_make, METH_VARARGS, "source(schema, count, version, reader, timeout_s, warn_s): a data set"},
+    {"source_serve", py_source_serve, METH_O, "source_serve(capsule, /): the thread of a source"},
     {"concat", py_dataset_concat, METH_O, "concat(datasets, /): several data sets as one"},
     {"share_descriptor", py_share_descriptor, METH_NOARGS, "share_descriptor(): of the memory shared with workers"},
     {"share_attach", py_share_attach, METH_O, "share_attach(descriptor, /): in a worker that was not forked"},

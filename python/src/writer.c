@@ -41,6 +41,22 @@ static int parse_field(PyObject *tuple, struct leat_field *f)
     return 0;
 }
 
+Py_ssize_t py_schema_fields(PyObject *list, struct leat_field **out)
+{
+    Py_ssize_t n = PyList_Size(list);
+    struct leat_field *fields = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *fields);
+    *out = NULL;
+    if (n >= 0 && !fields)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; fields && i < n; i++)
+        if (parse_field(PyList_GetItem(list, i), &fields[i])) {
+            free(fields);
+            fields = NULL;
+        }
+    *out = fields;
+    return fields ? n : -1;
+}
+
 /* A list of str as C strings that live as long as the list's items. NULL with an exception on failure. */
 static const char **strings_of(PyObject *list, size_t *n)
 {
@@ -83,18 +99,11 @@ static PyObject *writer_open(PyTypeObject *type, PyObject *args)
     options.resume = resume;
     options.shard_bytes = shard_bytes;
     options.photos = (enum leat_photos)photos;
-    Py_ssize_t n = PyList_Size(field_list);
-    fields = calloc((size_t)n + 1, sizeof *fields);
-    classes = strings_of(class_list, &options.n_classes);
-    if (!fields || !classes) {
-        if (!PyErr_Occurred())
-            PyErr_NoMemory();
+    Py_ssize_t n = py_schema_fields(field_list, &fields);
+    classes = n < 0 ? NULL : strings_of(class_list, &options.n_classes);
+    if (!classes)
         goto out;
-    }
     options.classes = options.n_classes ? classes : NULL;
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (parse_field(PyList_GetItem(field_list, i), &fields[i]))
-            goto out;
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     w = (struct writer *)allocate(type, 0);
     if (!w)

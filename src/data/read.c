@@ -78,6 +78,15 @@ static size_t same_source(const struct leat_sample_ref *refs, size_t n, uint64_t
     return run;
 }
 
+/* A caller of rows or extents has asked for the storage before. */
+static int check_storage(const struct leat_source *source, size_t field, enum leat_storage asked,
+                         struct leat_error *error)
+{
+    return !source->storage || source->storage[field] == asked
+               ? LEAT_OK
+               : leat_fail(error, LEAT_E_UNSUPPORTED, "values of this source cannot be reached in that way");
+}
+
 static int at_sample(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref, int rc,
                      struct leat_error *error)
 {
@@ -94,7 +103,9 @@ int leat_dataset_rows(const struct leat_dataset *d, size_t field, const struct l
     for (size_t i = 0; i < n;) {
         size_t run = same_source(refs + i, n - i, samples), bad = 0;
         void *room = cold ? (uint8_t *)cold + i * each : NULL;
-        int rc = refs[i].source->v->rows(refs[i].source, field, samples, run, room, rows + i, &bad, error);
+        int rc = check_storage(refs[i].source, field, LEAT_STORAGE_MAPPED, error);
+        if (!rc)
+            rc = refs[i].source->v->rows(refs[i].source, field, samples, run, room, rows + i, &bad, error);
         if (rc) {
             *failed = i + bad;
             return at_sample(d, field, &refs[*failed], rc, error);
@@ -110,7 +121,9 @@ int leat_dataset_extents(const struct leat_dataset *d, size_t field, const struc
     uint64_t samples[CHUNK];
     for (size_t i = 0; i < n;) {
         size_t run = same_source(refs + i, n - i, samples), bad = 0;
-        int rc = refs[i].source->v->extents(refs[i].source, field, samples, run, extents + i, &bad, error);
+        int rc = check_storage(refs[i].source, field, LEAT_STORAGE_EXTENT, error);
+        if (!rc)
+            rc = refs[i].source->v->extents(refs[i].source, field, samples, run, extents + i, &bad, error);
         if (rc) {
             *failed = i + bad;
             return at_sample(d, field, &refs[*failed], rc, error);

@@ -37,7 +37,9 @@ static struct {
     pthread_cond_t decoded;
     struct entry list; /* its head */
     uint64_t bytes, budget, count;
-} cache = {.lock = PTHREAD_MUTEX_INITIALIZER, .decoded = PTHREAD_COND_INITIALIZER, .list = {.next = &cache.list, .previous = &cache.list}};
+} cache = {.lock = PTHREAD_MUTEX_INITIALIZER,
+           .decoded = PTHREAD_COND_INITIALIZER,
+           .list = {.next = &cache.list, .previous = &cache.list}};
 
 static void unlink_entry(struct entry *e)
 {
@@ -72,7 +74,8 @@ static void evict(void)
     }
 }
 
-/* ---- fork: a child has neither the threads that decode nor those that read ------------------------------------------- */
+/* ---- fork: a child has neither the threads that decode nor those that read
+ * ------------------------------------------- */
 
 static void before_fork(void)
 {
@@ -99,11 +102,14 @@ static void in_child(void)
 static void start_once(void)
 {
     uint64_t share = leat_memory_allowed() / 16;
-    cache.budget = share < UINT64_C(16) << 20 ? UINT64_C(16) << 20 : share > UINT64_C(1) << 30 ? UINT64_C(1) << 30 : share;
+    cache.budget = share < UINT64_C(16) << 20  ? UINT64_C(16) << 20
+                   : share > UINT64_C(1) << 30 ? UINT64_C(1) << 30
+                                               : share;
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------------------------------- */
+/* ---- blocks
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Decodes a block into a new entry. Under the lock, which it lets go. */
 static int decode(struct blocks_file *f, size_t block, struct entry **out, struct leat_error *error)
@@ -111,7 +117,8 @@ static int decode(struct blocks_file *f, size_t block, struct entry **out, struc
     struct entry *e = leat_new(struct entry);
     if (!e)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a block of %s", f->def.path);
-    *e = (struct entry){.slot = &f->entries[block], .bytes = f->def.starts[block + 1] - f->def.starts[block], .pins = 1};
+    *e =
+        (struct entry){.slot = &f->entries[block], .bytes = f->def.starts[block + 1] - f->def.starts[block], .pins = 1};
     *e->slot = e;
     link_first(e);
     cache.bytes += e->bytes;
@@ -120,7 +127,8 @@ static int decode(struct blocks_file *f, size_t block, struct entry **out, struc
     pthread_mutex_unlock(&cache.lock);
     uint8_t *data = e->bytes < SIZE_MAX ? leat_alloc((size_t)e->bytes + 1) : NULL;
     int rc = data ? f->def.decode(f->def.user, block, data, error)
-                  : leat_fail(error, LEAT_E_NOMEM, "no memory for a block of %" PRIu64 " bytes of %s", e->bytes, f->def.path);
+                  : leat_fail(error, LEAT_E_NOMEM, "no memory for a block of %" PRIu64 " bytes of %s", e->bytes,
+                              f->def.path);
     pthread_mutex_lock(&cache.lock);
     if (rc) {
         drop(e);
@@ -181,7 +189,8 @@ static int blocks_submit(struct leat_io_file *file, struct leat_io_request *r)
     struct blocks_file *f = (struct blocks_file *)file;
     uint64_t at = r->offset, left = r->length;
     if (at > file->size || left > file->size - at) {
-        r->status = leat_fail(&r->error, LEAT_E_CORRUPT, "%s has %" PRIu64 " decoded bytes; %" PRIu64 " from %" PRIu64 " on are not there",
+        r->status = leat_fail(&r->error, LEAT_E_CORRUPT,
+                              "%s has %" PRIu64 " decoded bytes; %" PRIu64 " from %" PRIu64 " on are not there",
                               file->path, file->size, left, at);
         leat_error_at_file(&r->error, file->path, LEAT_NO_OFFSET);
         return LEAT_OK;
@@ -224,7 +233,8 @@ int leat_blocks_open(const struct leat_blocks *def, struct leat_io_file **out, s
     struct blocks_file *f = NULL;
     *out = NULL;
     pthread_once(&once, start_once);
-    if (leat_mul_u64(def->n, sizeof f->entries[0], &bytes) && leat_add_u64(bytes, sizeof *f, &bytes) && bytes <= SIZE_MAX)
+    if (leat_mul_u64(def->n, sizeof f->entries[0], &bytes) && leat_add_u64(bytes, sizeof *f, &bytes) &&
+        bytes <= SIZE_MAX)
         f = leat_new_array(1, (size_t)bytes);
     if (!f)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", def->path);

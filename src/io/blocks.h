@@ -1,7 +1,7 @@
 /*
- * A file that is stored in blocks, which are decoded: compressed, for one. To those who read it it is a file of the decoded bytes. Decoded
- * blocks stay in a cache of the process, with a byte budget of its own, so that a block is decoded once however many of
- * its values are read one by one.
+ * A file that is stored in blocks, which are decoded: compressed, for one. To those who read it it is a file of the
+ * decoded bytes. Decoded blocks stay in a cache of the process, with a byte budget of its own, so that a block is
+ * decoded once however many of its values are read one by one.
  */
 #ifndef LEAT_IO_BLOCKS_H
 #define LEAT_IO_BLOCKS_H
@@ -12,7 +12,8 @@ struct leat_blocks {
     const char *path;       /* in errors */
     size_t n;               /* blocks */
     const uint64_t *starts; /* n + 1: where each begins among the decoded bytes; the last is their number */
-    /* Decodes a whole block. Any thread, several at once. Errors: IO, CORRUPT, CHANGED, NOMEM, with the place in the file. */
+    /* Decodes a whole block. Any thread, several at once. Errors: IO, CORRUPT, CHANGED, NOMEM, with the place in the
+     * file. */
     int (*decode)(void *user, size_t block, uint8_t *to, struct leat_error *error);
     /* NULL, or what is done to bytes [offset, offset + length) each time they are read. */
     void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length);
@@ -20,11 +21,12 @@ struct leat_blocks {
     void *user;
 };
 
-/* The file takes `user` over, and calls `close` at its end; not if this fails. `path` and `starts` belong to `user`. NOMEM. */
+/* The file takes `user` over, and calls `close` at its end; not if this fails. `path` and `starts` belong to `user`.
+ * NOMEM. */
 int leat_blocks_open(const struct leat_blocks *blocks, struct leat_io_file **out, struct leat_error *error);
 
-/* Bytes of decoded blocks that stay in memory; a block in use stays whatever its size. Set by tests; 0: a sixteenth of the
- * memory that this process may use, from 16 MiB to 1 GiB. */
+/* Bytes of decoded blocks that stay in memory; a block in use stays whatever its size. Set by tests; 0: a sixteenth of
+ * the memory that this process may use, from 16 MiB to 1 GiB. */
 extern uint64_t leat_blocks_budget;
 /* Bytes in the cache, and blocks decoded so far in this process. */
 void leat_blocks_stats(uint64_t *bytes, uint64_t *decoded);

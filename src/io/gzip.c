@@ -44,7 +44,8 @@ bool leat_gzip_recognise(const uint8_t *head, size_t n)
 
 static int failed(const struct leat_io_file *file, uint64_t at, const char *what, struct leat_error *error)
 {
-    leat_fail(error, LEAT_E_CORRUPT, "%s: %s at byte %" PRIu64 " of the compressed file: copy it again", file->path, what, at);
+    leat_fail(error, LEAT_E_CORRUPT, "%s: %s at byte %" PRIu64 " of the compressed file: copy it again", file->path,
+              what, at);
     leat_error_at_file(error, file->path, (int64_t)at);
     return LEAT_E_CORRUPT;
 }
@@ -101,7 +102,8 @@ size_t leat_gzip_head(const uint8_t *head, size_t n, uint8_t *out, size_t room)
     return room - z.avail_out;
 }
 
-/* ---- the first reading ----------------------------------------------------------------------------------------------- */
+/* ---- the first reading
+ * ----------------------------------------------------------------------------------------------- */
 
 struct scan {
     struct gzip *g; /* NULL: no points are kept */
@@ -114,7 +116,8 @@ struct scan {
 static int keep_point(struct scan *s, uint64_t in, const z_stream *z, bool member, struct leat_error *error)
 {
     struct gzip *g = s->g;
-    if (!g || (g->n && (s->out - g->starts[g->n - 1] < s->block_bytes || in - g->points[g->n - 1].in < s->point_bytes)) ||
+    if (!g ||
+        (g->n && (s->out - g->starts[g->n - 1] < s->block_bytes || in - g->points[g->n - 1].in < s->point_bytes)) ||
         g->n == LEAT_GZIP_POINTS)
         return LEAT_OK;
     struct point p = {.in = in, .bits = member ? 0 : z->data_type & 7};
@@ -163,7 +166,8 @@ static int scan(struct scan *s, struct input *in, struct leat_error *error)
     while (!rc && more) {
         int state = Z_OK;
         rc = step(s, in, &z, &state, error);
-        /* 128: after a block of deflate, or its header; 64: the last one. Window and bits mean something only between two. */
+        /* 128: after a block of deflate, or its header; 64: the last one. Window and bits mean something only between
+         * two. */
         if (!rc && state == Z_OK && z.data_type & 128 && !(z.data_type & 64))
             rc = keep_point(s, place(in, &z), &z, false, error);
         if (rc || state != Z_STREAM_END)
@@ -177,7 +181,8 @@ static int scan(struct scan *s, struct input *in, struct leat_error *error)
     return rc;
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------------------------------- */
+/* ---- blocks
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Continues behind the end of a member: a raw inflate has not read the eight bytes of its end. */
 static int go_on(struct input *in, z_stream *z, bool *raw, struct leat_error *error)
@@ -192,7 +197,8 @@ static int go_on(struct input *in, z_stream *z, bool *raw, struct leat_error *er
         left -= n;
     }
     *raw = false;
-    return inflateReset2(z, GZIP) == Z_OK ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to decode %s", in->file->path);
+    return inflateReset2(z, GZIP) == Z_OK ? LEAT_OK
+                                          : leat_fail(error, LEAT_E_NOMEM, "no memory to decode %s", in->file->path);
 }
 
 static int begin_block(const struct point *p, struct input *in, z_stream *z, struct leat_error *error)
@@ -257,7 +263,8 @@ static void close_gzip(void *user)
     leat_free(g);
 }
 
-int leat_gzip_open(struct leat_io_file *file, const struct leat_gzip_options *options, struct leat_io_file **out, struct leat_error *error)
+int leat_gzip_open(struct leat_io_file *file, const struct leat_gzip_options *options, struct leat_io_file **out,
+                   struct leat_error *error)
 {
     struct scan *s = leat_new(struct scan);
     struct input *in = leat_new(struct input);

@@ -7,7 +7,7 @@ import json
 import os
 import struct
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, overload
 
@@ -199,6 +199,8 @@ class Dataset:
             return (_unpickle_open, (*self._recipe[1:], self.fingerprint))
         if self._recipe[0] == "concat":
             return (concat, tuple(self._recipe[1]))
+        if self._recipe[0] in ("arrays", "source", "zip"):
+            return (_unpickle_made, (*self._recipe, self.fingerprint))
         return (_unpickle_view, self._recipe)
 
 
@@ -231,6 +233,20 @@ def _unpickle_open(path: str, format: str, labels: str, index_dir: str | None, r
     return dataset
 
 
+def _unpickle_made(kind: str, *args: Any) -> Dataset:
+    from . import made
+
+    *given, fingerprint = args
+    dataset = (
+        made.from_arrays(given[0], **given[1])
+        if kind == "arrays"
+        else made.from_source(given[0], timeout_s=given[1]) if kind == "source" else made.zipped(*given)
+    )
+    if dataset.fingerprint != fingerprint:
+        raise ChangedError("this is not the data set that was pickled: the length, the fields or the version of its source changed")
+    return dataset
+
+
 def _unpickle_view(base: Dataset, kind: str, *args: Any) -> Dataset:
     if kind == "slice":
         return Dataset(base._handle.slice(*args), (base, kind, *args))
@@ -241,7 +257,7 @@ def _unpickle_view(base: Dataset, kind: str, *args: Any) -> Dataset:
 
 
 def open(  # noqa: A001
-    src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, str | os.PathLike[str]],
     *,
     format: str = "auto",  # noqa: A002
     labels: str | None = "auto",
@@ -251,9 +267,11 @@ def open(  # noqa: A001
     """Opens a data set in place. Only headers and directories are read.
 
     Args:
-        src: a file of leat, a manifest of its shards, a folder of photos (a sub-folder per class, or flat), or a list
-            of these, which are joined as by :func:`leat.concat`.
-        format: ``"auto"``, ``"leat"`` or ``"folder"``.
+        src: a file of leat, a manifest of its shards, a folder of photos (a sub-folder per class, or flat), an IDX file, plain or
+            compressed with gzip (field ``data``); a list of these, which are joined as by :func:`leat.concat`; or a dict of
+            them, which are put side by side: ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}``
+            gives the fields ``image`` and ``label``, and of what has several fields ``name.field``, as :func:`leat.zip` does.
+        format: ``"auto"``, ``"leat"``, ``"folder"`` or ``"idx"``.
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums of its
             good photos, so that other processes and later runs need not decode each photo to its end once more; without one
@@ -273,6 +291,10 @@ def open(  # noqa: A001
     """
     labels = "none" if labels is None else labels
     index = None if index_dir is None else os.path.abspath(os.fspath(index_dir))
+    if isinstance(src, Mapping):
+        from .made import zipped
+
+        return zipped({str(n): open(p, format=format, labels=labels, index_dir=index, recheck=recheck) for n, p in src.items()}, True)
     if not isinstance(src, (str, os.PathLike)):
         if isinstance(src, bytes) or not isinstance(src, Sequence):
             raise TypeError(f"src is a path or a list of paths, not {builtins.type(src).__name__}")
@@ -283,15 +305,18 @@ def open(  # noqa: A001
     return dataset
 
 
-def concat(*datasets: Dataset) -> Dataset:
-    """Data sets of the same schema, one after the other. Ids of each are offset by the counts of those before it.
+def concat(*datasets: Dataset | Sequence[Dataset]) -> Dataset:
+    """Data sets of the same schema, one after the other; given one by one or as a list. Ids of each are offset by the counts of
+    those before it.
 
     >>> len(leat.concat(leat.open(path), leat.open(path)))
     200
     """
+    if len(datasets) == 1 and isinstance(datasets[0], Sequence):
+        datasets = tuple(datasets[0])
     for d in datasets:
         if not isinstance(d, Dataset):
             raise TypeError(f"concat takes data sets, not {type(d).__name__}: leat.concat(a, b)")
     if not datasets:
         raise ValueError("concat needs at least one data set")
-    return Dataset(_leat.concat([d._handle for d in datasets]), ("concat", datasets))
+    return Dataset(_leat.concat([d._handle for d in datasets if isinstance(d, Dataset)]), ("concat", datasets))

@@ -1,0 +1,282 @@
+"""Data sets that are not files: arrays in memory, and objects that compute their values."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import _leat
+from . import schema as _schema
+from .dataset import Dataset
+from .schema import Field
+
+_BROKEN, _INVALID = -23, -2  # of enum leat_status
+
+
+def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> Dataset:
+    """A data set of arrays in memory, one field per keyword, without a copy of them.
+
+    Args:
+        schema: for some or all names a :func:`leat.field`, where the array alone does not say enough: a `layout` makes images
+            of it for operators. Its shape may be another one of as many elements; its dtype is the array's.
+        arrays: NumPy arrays or PyTorch tensors on the CPU, all of one length; the first axis counts samples. An array whose
+            samples do not each lie in one piece is copied once.
+
+    The data set keeps the arrays alive. They must not change while it is used: what is in them then is read once here, for
+    the fingerprint, which is that of the same values packed. It pickles with its arrays, by value.
+
+    Raises:
+        ValueError: arrays of different lengths, without a first axis, or of a dtype that leat has not.
+
+    >>> ds = leat.from_arrays(x=np.zeros((10, 3), "float32"), y=np.arange(10))
+    >>> ds, ds[7]["y"]
+    (<leat.Dataset of 10 samples (x: float32[3], y: int64)>, 7)
+    """
+    if not arrays:
+        raise ValueError("from_arrays needs at least one array: leat.from_arrays(x=..., y=...)")
+    for name in schema or {}:
+        if name not in arrays:
+            raise ValueError(f"the schema has a field {name!r}, but there is no array of that name")
+    keep, places, fields = [], [], {}
+    count = -1
+    for name, given in arrays.items():
+        array, dtype = _as_rows(name, given)
+        if count < 0:
+            first, count = name, len(array)
+        if len(array) != count:
+            raise ValueError(f"all arrays need one length: {first!r} has {count} samples, {name!r} has {len(array)}")
+        fields[name] = _field_of(name, array, dtype, (schema or {}).get(name))
+        keep.append(array)
+        places.append((array.__array_interface__["data"][0], array.strides[0] if len(array) > 1 else array[:1].nbytes))
+    handle = _leat.arrays(_schema.to_raw(fields), count, places, keep)
+    return Dataset(handle, ("arrays", dict(schema or {}), dict(arrays)))
+
+
+def _as_rows(name: str, given: Any) -> tuple[np.ndarray[Any, Any], str]:
+    """An array whose rows are dense, over the memory of what was given where that is possible; and the name of its dtype."""
+    dtype = None
+    if hasattr(given, "detach") and hasattr(given, "device"):
+        if given.device.type != "cpu":
+            raise ValueError(f"{name!r} is a tensor on {given.device}: from_arrays takes tensors on the CPU")
+        given = given.detach()
+        if str(given.dtype) == "torch.bfloat16":
+            dtype, given = "bfloat16", given.view(_torch_int16(given))
+        given = given.numpy()
+    array = np.asarray(given)
+    if array.ndim == 0:
+        raise ValueError(f"{name!r} is a single value: the first axis of an array counts samples")
+    try:
+        dtype = dtype or _schema.dtype_name(array.dtype)
+    except ValueError as e:
+        raise ValueError(f"{name!r}: {e}") from None
+    if not array.dtype.isnative or (len(array) and not array[0].flags.c_contiguous):
+        array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    return array, dtype
+
+
+def _torch_int16(tensor: Any) -> Any:
+    import torch
+
+    return torch.int16
+
+
+def _field_of(name: str, array: np.ndarray[Any, Any], dtype: str, wanted: Field | None) -> Field:
+    found = _schema.field(dtype, array.shape[1:])
+    if wanted is None:
+        return found
+    if wanted.kind != "array" or wanted.dtype != dtype or None in wanted.shape:
+        raise ValueError(f"{name!r} holds {found}, which cannot be a {wanted}")
+    if np.prod(wanted.shape, dtype=np.int64) != np.prod(found.shape, dtype=np.int64):
+        raise ValueError(f"{name!r} has values of shape {found.shape}, which cannot be seen as {wanted.shape}")
+    return wanted
+
+
+class Source(Protocol):
+    """What :func:`from_source` takes."""
+
+    fields: Mapping[str, Any]
+
+    def __len__(self) -> int: ...
+    def read(self, positions: np.ndarray[Any, np.dtype[np.int64]], /) -> Mapping[str, Any]: ...
+
+
+def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
+    """A data set whose values an object computes: a reader of another library, a generator, a remote store.
+
+    Args:
+        source: has ``len(source)``; ``source.fields``, a dict of names to :func:`leat.field` or what that takes as dtype; and
+            ``source.read(positions)``, which is given an int64 array of up to some hundred positions and returns a dict that
+            has for each name the values in that order: an array of shape ``(len(positions), *shape)``, or a list of one value
+            per position (arrays, numbers; bytes, str, JSON values for those kinds). It must give the same values each time.
+            ``source.version``, a text, is optional: it names the content, and is all that the fingerprint has of it beside
+            the schema and the length.
+        timeout_s: a `read` that takes longer is an error. None: it is waited for, with a warning after 30 s.
+
+    `read` is called in a thread of its own, in one call at a time, while batches are made ahead. Nothing is pickled. A data set
+    of a source pickles as the source does.
+
+    Errors: an exception of `read` is told of the sample that raises it alone (:class:`leat.BrokenSampleError`, with the exception
+    as cause), so that the loader's ``on_error`` applies; values that do not fit `fields` raise :class:`leat.InvalidError`.
+
+    >>> class Squares:
+    ...     fields = {"x": leat.field("int64")}
+    ...     def __len__(self): return 1000
+    ...     def read(self, positions): return {"x": positions**2}
+    >>> leat.from_source(Squares())[7]
+    {'x': 49}
+    """
+    for attribute in ("__len__", "fields", "read"):
+        if not hasattr(source, attribute):
+            raise TypeError(f"from_source takes an object with __len__, fields and read(positions): {type(source).__name__} has no {attribute}")
+    if not isinstance(source.fields, Mapping) or not source.fields:
+        raise TypeError(f"fields of {type(source).__name__} is a dict of names to leat.field, not {source.fields!r:.60}")
+    if not callable(source.read):
+        raise TypeError(f"read of {type(source).__name__} is not callable")
+    fields = {str(name): _schema.as_field(f) for name, f in source.fields.items()}
+    limit = 0.0 if timeout_s is None else float(timeout_s)
+    if timeout_s is not None and not 0 < limit < 1e9:
+        raise ValueError(f"timeout_s is a number of seconds above 0, not {timeout_s!r}")
+    version = str(getattr(source, "version", "") or "")
+    handle = _leat.source(_schema.to_raw(fields), len(source), version, Reader(source, fields), limit, 30.0)
+    return Dataset(handle, ("source", source, timeout_s))
+
+
+class Failed(Exception):
+    """What the extension module makes an error of: (code, index of the sample or -1, text, the exception of the source's)."""
+
+    def __init__(self, code: int, index: int, text: str, cause: BaseException | None = None) -> None:
+        super().__init__(text)
+        self.parts = (code, index, text.encode("utf-8", "replace").decode()[:900], cause)
+
+
+class Reader:
+    """Calls a source, and checks what it gives. Called by the extension module, in the source's thread."""
+
+    def __init__(self, source: Source, fields: Mapping[str, Field]) -> None:
+        self.source = source
+        self.name = type(source).__name__
+        self.fields = list(fields.items())
+
+    def start(self, capsule: Any) -> None:
+        threading.Thread(target=_leat.source_serve, args=(capsule,), name=f"leat-source-{self.name}", daemon=True).start()
+
+    def slow(self, seconds: float) -> None:
+        warnings.warn(
+            f"{self.name}.read has not returned for {seconds:.0f} s; it is waited for (leat.from_source(..., timeout_s=...) ends that)",
+            stacklevel=2,
+        )
+
+    def __call__(self, numbers: list[int], raw: bytes) -> list[Any]:
+        positions = np.frombuffer(raw, np.int64)
+        try:
+            found = self.source.read(positions)
+        except BaseException as e:
+            self._blame(positions, e)
+            found = self._one_by_one(numbers, positions)
+        return [self._convert(*self.fields[i], found, len(positions)) for i in numbers]
+
+    def _blame(self, positions: np.ndarray[Any, Any], e: BaseException) -> None:
+        """Raises, unless single samples may still be read."""
+        if len(positions) == 1 or not isinstance(e, Exception):
+            raise Failed(_BROKEN, 0, self._told(e), e) from e
+
+    def _told(self, e: BaseException) -> str:
+        return f"{self.name}.read raised {type(e).__name__}: {e}"
+
+    def _one_by_one(self, numbers: list[int], positions: np.ndarray[Any, Any]) -> dict[str, Any]:
+        """After a call that failed: the sample that fails by itself is to blame, the others are not."""
+        rows: dict[str, list[Any]] = {self.fields[i][0]: [] for i in numbers}
+        for k in range(len(positions)):
+            try:
+                one = self.source.read(positions[k : k + 1].copy())
+            except BaseException as e:
+                raise Failed(_BROKEN, k, self._told(e), e) from e
+            for i in numbers:
+                name, field = self.fields[i]
+                rows[name].append(one[name][0] if isinstance(one, Mapping) and name in one else None)
+                if rows[name][-1] is None:
+                    self._convert(name, field, one, 1)
+        return rows
+
+    def _wrong(self, name: str, text: str) -> Failed:
+        return Failed(_INVALID, -1, f"{self.name}.read gave for field {name!r} {text}")
+
+    def _convert(self, name: str, field: Field, found: Any, n: int) -> Any:
+        """The values of a field as one buffer, or as a list of one per sample."""
+        if not isinstance(found, Mapping):
+            raise Failed(_INVALID, -1, f"{self.name}.read gave {type(found).__name__}, not a dict of fields")
+        if name not in found:
+            raise Failed(_INVALID, -1, f"{self.name}.read gave no field {name!r}: it gave {', '.join(map(repr, found)) or 'none'}")
+        values = found[name]
+        if not hasattr(values, "__len__") or len(values) != n:
+            given = len(values) if hasattr(values, "__len__") else type(values).__name__
+            raise self._wrong(name, f"{given} values for {n} positions")
+        if field.kind == "array" and not (field.shape and field.shape[0] is None):
+            return self._array(name, field, values, (n, *field.shape))
+        return [self._varying(name, field, v) for v in values]
+
+    def _array(self, name: str, field: Field, value: Any, shape: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+        numbers = not hasattr(value, "dtype")  # of Python: they become what the field is
+        if hasattr(value, "detach"):
+            value = value.detach().cpu()
+            value = value.view(_torch_int16(value)).numpy() if str(value.dtype) == "torch.bfloat16" else value.numpy()
+        elif numbers and len(value) and hasattr(value[0], "detach"):
+            value = [v.detach().cpu().numpy() for v in value]
+        dtype = np.dtype("uint16" if field.dtype == "bfloat16" else field.dtype)
+        try:
+            array = np.asarray(value)
+            kinds = {"b": "biuf", "i": "iuf", "u": "iuf", "f": "f"}
+            if numbers and not (len(value) and hasattr(value[0], "dtype")) and dtype.kind in kinds.get(array.dtype.kind, ""):
+                array = np.asarray(value, dtype)
+        except (ValueError, TypeError, OverflowError) as e:
+            raise self._wrong(name, f"values that are no array of {field}: {e}") from None
+        if field.dtype == "bfloat16" and array.dtype == np.int16:
+            array = array.view(np.uint16)
+        want = tuple(array.shape[i] if d is None and i < array.ndim else d for i, d in enumerate(shape))
+        if array.shape != want or array.dtype.newbyteorder("=") != dtype:
+            raise self._wrong(name, f"an array of {array.dtype} with shape {array.shape}: it needs {field.dtype} with {shape}")
+        return np.ascontiguousarray(array, dtype)
+
+    def _varying(self, name: str, field: Field, value: Any) -> Any:
+        import json
+
+        if field.kind == "array":
+            return self._array(name, field, value, field.shape)
+        if field.kind == "str" and isinstance(value, str):
+            return value.encode()
+        if field.kind == "json":
+            return json.dumps(value).encode()
+        if field.kind in ("bytes", "image") and isinstance(value, (bytes, bytearray, memoryview)):
+            return value
+        if field.kind in ("bytes", "image") and isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1:
+            return np.ascontiguousarray(value)
+        raise self._wrong(name, f"a value of {type(value).__name__}, which is no {field.kind}")
+
+
+def zip(**datasets: Dataset) -> Dataset:  # noqa: A001
+    """Data sets of equal length side by side: sample i of it has the fields of sample i of each, ``left.image``, ``right.image``.
+
+    Views (``select``, ``split``, slices) of the whole keep samples together; a part may be a view itself.
+
+    Raises:
+        ValueError: the lengths differ.
+
+    >>> leat.zip(left=leat.open(path), right=leat.open(path)[::-1])[0]["right.label"]
+    9
+    """
+    return zipped(datasets, False)
+
+
+def zipped(datasets: Mapping[str, Dataset], bare: bool) -> Dataset:
+    """With `bare`, a data set that has one field gives it its own name, without a dot."""
+    for name, d in datasets.items():
+        if not isinstance(d, Dataset):
+            raise TypeError(f"zip takes data sets, and {name!r} is {type(d).__name__}: leat.zip(left=a, right=b)")
+    if not datasets:
+        raise ValueError("zip needs at least one data set: leat.zip(left=a, right=b)")
+    handle = _leat.zip([d._handle for d in datasets.values()], list(datasets), bare)
+    return Dataset(handle, ("zip", dict(datasets), bare))

@@ -1,0 +1,564 @@
+/*
+ * Data sets that are not files: arrays of NumPy or PyTorch, objects that compute their values, and others side by side.
+ *
+ *     engine's thread, or who asks ds[i]                 the source's own thread (Python's, a daemon)
+ *     compute: queue a job, wait in slices  ---------->  object.read(positions), checked in leat/data/made.py
+ *              values                       <----------  copied into the values that asked, unless these gave up
+ *
+ * Who waits holds no GIL and gives up when the loader closes, the time limit is over, or Ctrl-C was pressed: the job
+ * is then abandoned, so that a `read` that hangs takes nobody with it. One lock for all sources: it is held for
+ * moments.
+ */
+#include "leat_py.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SLICE_NS = 100000000 };
+
+struct job {
+    struct job *next;
+    size_t n_fields, n;
+    size_t *fields;
+    uint64_t *samples;
+    struct leat_values *out; /* NULL: abandoned */
+    size_t failed;
+    bool done;
+    struct leat_error error;
+};
+
+struct source {
+    struct source *next; /* of all sources */
+    PyObject *read;      /* leat.data.made.Reader */
+    double timeout_s, warn_s;
+    int references; /* of the data set, and of the thread */
+    bool started, closing;
+    struct job *queue, **queue_end, *running;
+    pthread_cond_t work, done;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct source *sources;
+static PyObject *last_exception; /* of a read that failed; under the GIL */
+static char last_message[sizeof((struct leat_error *)NULL)->message];
+
+static void init_conditions(struct source *s)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->work, &attributes);
+    pthread_cond_init(&s->done, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* A child has neither the sources' threads nor those that wait; its own thread is started at the first job. */
+static void in_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    for (struct source *s = sources; s; s = s->next) {
+        init_conditions(s);
+        s->references -= s->started;
+        s->started = false;
+        s->running = s->queue = NULL;
+        s->queue_end = &s->queue;
+    }
+}
+
+static void prepare_once(void)
+{
+    pthread_atfork(before_fork, after_fork, in_child);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int fail(struct leat_error *e, int code, const char *text, const char *more)
+{
+    *e = (struct leat_error){.code = code, .sample = LEAT_NO_SAMPLE, .offset = LEAT_NO_OFFSET};
+    snprintf(e->message, sizeof e->message, "%s%s", text, more);
+    return code;
+}
+
+static void job_free(struct job *job)
+{
+    free(job->fields);
+    free(job->samples);
+    free(job);
+}
+
+/* ---- the source's thread ------------------------------------------------------------------------------------------
+ */
+
+/* The exception that is set, as the error of a job: whatever `read` raised, or what leat.data.made found wrong with it.
+ */
+static void take_exception(struct job *job)
+{
+    PyObject *type, *value, *trace, *text = NULL, *parts;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace)
+        PyException_SetTraceback(value, trace);
+    /* (code, index of the sample that failed, text, the exception of the user's) of a made.Failed */
+    parts = value ? PyObject_GetAttrString(value, "parts") : NULL;
+    PyErr_Clear();
+    const char *message = "it cannot be said how";
+    int code = LEAT_E_OPERATOR;
+    Py_ssize_t failed = -1;
+    PyObject *cause = NULL;
+    if (parts && PyArg_ParseTuple(parts, "insO", &code, &failed, &message, &cause)) {
+        fail(&job->error, code, message, "");
+    } else {
+        PyErr_Clear();
+        text = value ? PyObject_Str(value) : NULL;
+        PyObject *bytes = text ? PyUnicode_AsEncodedString(text, "utf-8", "replace") : NULL;
+        fail(&job->error, LEAT_E_OPERATOR,
+             "reading from the source failed: ", bytes ? PyBytes_AsString(bytes) : message);
+        Py_XDECREF(bytes);
+    }
+    job->failed = failed >= 0 ? (size_t)failed : job->n;
+    if (cause && cause != Py_None) {
+        Py_INCREF(cause);
+        Py_XDECREF(last_exception);
+        last_exception = cause;
+        snprintf(last_message, sizeof last_message, "%s", job->error.message);
+    }
+    PyErr_Clear();
+    Py_XDECREF(parts);
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+}
+
+/* Copies one buffer per sample (a list), or one of n values of equal size. */
+static int put_buffers(struct job *job, size_t field, PyObject *found)
+{
+    bool list = PyList_Check(found);
+    for (size_t i = 0; i < (list ? job->n : 1); i++) {
+        Py_buffer view;
+        PyObject *item = list ? PyList_GetItem(found, (Py_ssize_t)i) : found;
+        int rc = LEAT_OK;
+        if (!item || PyObject_GetBuffer(item, &view, PyBUF_SIMPLE))
+            return -1;
+        Py_BEGIN_ALLOW_THREADS;
+        pthread_mutex_lock(&lock);
+        if (job->out && list)
+            rc = leat_values_put(job->out, field, i, view.buf, (uint64_t)view.len);
+        size_t each = (size_t)view.len / job->n;
+        for (size_t k = 0; job->out && !list && k < job->n && !rc; k++)
+            rc = leat_values_put(job->out, field, k, (const char *)view.buf + k * each, each);
+        pthread_mutex_unlock(&lock);
+        Py_END_ALLOW_THREADS;
+        PyBuffer_Release(&view);
+        if (rc) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void run(struct source *s, struct job *job)
+{
+    PyObject *fields = PyList_New(0), *found = NULL;
+    PyObject *positions = PyBytes_FromStringAndSize((const char *)job->samples, (Py_ssize_t)(job->n * sizeof(int64_t)));
+    for (size_t f = 0; fields && f < job->n_fields; f++) {
+        PyObject *number = PyLong_FromSize_t(job->fields[f]);
+        if (!number || PyList_Append(fields, number))
+            Py_CLEAR(fields);
+        Py_XDECREF(number);
+    }
+    if (fields && positions)
+        found = PyObject_CallFunctionObjArgs(s->read, fields, positions, NULL);
+    bool good = found != NULL;
+    for (size_t f = 0; good && f < job->n_fields; f++) {
+        PyObject *one = PyList_GetItem(found, (Py_ssize_t)f);
+        good = one && !put_buffers(job, f, one);
+    }
+    if (!good)
+        take_exception(job);
+    Py_XDECREF(found);
+    Py_XDECREF(positions);
+    Py_XDECREF(fields);
+}
+
+/* With the GIL. */
+static void release_source(struct source *s)
+{
+    bool last;
+    Py_BEGIN_ALLOW_THREADS;
+    pthread_mutex_lock(&lock);
+    last = !--s->references;
+    if (last)
+        for (struct source **p = &sources; *p; p = &(*p)->next)
+            if (*p == s) {
+                *p = s->next;
+                break;
+            }
+    pthread_mutex_unlock(&lock);
+    Py_END_ALLOW_THREADS;
+    if (last) {
+        Py_XDECREF(s->read);
+        free(s);
+    }
+}
+
+/* serve(capsule): the thread of a source, until its data set is released. */
+PyObject *py_source_serve(PyObject *module, PyObject *capsule)
+{
+    struct source *s = PyCapsule_GetPointer(capsule, "leat.source");
+    (void)module;
+    if (!s)
+        return NULL;
+    for (;;) {
+        struct job *job;
+        Py_BEGIN_ALLOW_THREADS;
+        pthread_mutex_lock(&lock);
+        while (!s->queue && !s->closing)
+            pthread_cond_wait(&s->work, &lock);
+        job = s->queue;
+        if (job && !(s->queue = job->next))
+            s->queue_end = &s->queue;
+        s->running = job;
+        pthread_mutex_unlock(&lock);
+        Py_END_ALLOW_THREADS;
+        if (!job)
+            break;
+        run(s, job);
+        Py_BEGIN_ALLOW_THREADS;
+        pthread_mutex_lock(&lock);
+        bool abandoned = !job->out;
+        job->done = true;
+        s->running = NULL;
+        pthread_cond_broadcast(&s->done);
+        pthread_mutex_unlock(&lock);
+        if (abandoned)
+            job_free(job);
+        Py_END_ALLOW_THREADS;
+    }
+    release_source(s);
+    Py_RETURN_NONE;
+}
+
+/* ---- who waits -----------------------------------------------------------------------------------------------------
+ */
+
+/* Calls a method of the reader, on any thread, without the GIL before and after. */
+static bool call_reader(struct source *s, const char *method, PyObject *argument)
+{
+    PyObject *result = PyObject_CallMethod(s->read, method, "O", argument ? argument : Py_None);
+    bool good = result != NULL;
+    Py_XDECREF(result);
+    return good;
+}
+
+static int start_thread(struct source *s, struct leat_error *error)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *capsule = PyCapsule_New(s, "leat.source", NULL);
+    bool good = capsule && call_reader(s, "start", capsule);
+    if (!good)
+        PyErr_Clear();
+    Py_XDECREF(capsule);
+    PyGILState_Release(state);
+    return good ? LEAT_OK
+                : fail(error, LEAT_E_CLOSED,
+                       "no thread can be started to read from the source: ", "the process is ending");
+}
+
+/* Whether Ctrl-C was pressed: the exception is then set. Only a thread of Python's can say. */
+static bool interrupted(void)
+{
+    if (!PyGILState_GetThisThreadState())
+        return false;
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool yes = PyErr_CheckSignals() != 0;
+    PyGILState_Release(state);
+    return yes;
+}
+
+static void warn(struct source *s, double seconds)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *type, *value, *trace, *number = PyFloat_FromDouble(seconds);
+    PyErr_Fetch(&type, &value, &trace);
+    if (!number || !call_reader(s, "slow", number))
+        PyErr_Clear();
+    Py_XDECREF(number);
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(state);
+}
+
+static void wait_slice(struct source *s)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += SLICE_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&s->done, &lock, &until);
+}
+
+/* Until the job is done, or given up. Under the lock, which it lets go. */
+static int wait_for(struct source *s, struct job *job, const struct leat_values *out, struct leat_error *error)
+{
+    double begin = now_s(), warn_at = s->warn_s;
+    char text[64];
+    while (!job->done) {
+        wait_slice(s);
+        if (job->done)
+            break;
+        double waited = now_s() - begin;
+        if (leat_values_cancelled(out))
+            return fail(error, LEAT_E_CANCELLED, "reading from the source was given up: ", "the loader was closed");
+        if (s->timeout_s > 0 && waited > s->timeout_s) {
+            snprintf(text, sizeof text, "read has not returned for %.3g s (timeout_s)", waited);
+            return fail(error, LEAT_E_IO, "the source hangs: ", text);
+        }
+        pthread_mutex_unlock(&lock);
+        bool stop = interrupted();
+        if (!stop && waited > warn_at) {
+            warn(s, waited);
+            warn_at *= 4;
+        }
+        pthread_mutex_lock(&lock);
+        if (stop && !job->done)
+            return fail(error, LEAT_E_CANCELLED, "reading from the source was interrupted", "");
+    }
+    return LEAT_OK;
+}
+
+/* Takes a job that was given up out of the queue; one that runs is left to the thread. */
+static void abandon(struct source *s, struct job *job)
+{
+    job->out = NULL;
+    for (struct job **p = &s->queue; *p; p = &(*p)->next)
+        if (*p == job) {
+            if (!(*p = job->next))
+                s->queue_end = p;
+            job_free(job);
+            return;
+        }
+}
+
+static int compute(void *user, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
+                   struct leat_values *out, size_t *failed, struct leat_error *error)
+{
+    struct source *s = user;
+    struct leat_error unused;
+    struct job *job = calloc(1, sizeof *job);
+    int rc = LEAT_OK;
+    bool start;
+    error = error ? error : &unused;
+    if (job) {
+        *job = (struct job){.n_fields = n_fields, .n = n, .out = out, .failed = n};
+        job->fields = malloc((n_fields + 1) * sizeof *fields);
+        job->samples = malloc((n + 1) * sizeof *samples);
+    }
+    if (!job || !job->fields || !job->samples) {
+        if (job)
+            job_free(job);
+        return fail(error, LEAT_E_NOMEM, "no memory to read from the source", "");
+    }
+    memcpy(job->fields, fields, n_fields * sizeof *fields);
+    memcpy(job->samples, samples, n * sizeof *samples);
+    pthread_mutex_lock(&lock);
+    if ((start = !s->started)) {
+        s->started = true;
+        s->references++;
+    }
+    *s->queue_end = job;
+    s->queue_end = &job->next;
+    pthread_cond_signal(&s->work);
+    if (start) {
+        pthread_mutex_unlock(&lock);
+        rc = start_thread(s, error);
+        pthread_mutex_lock(&lock);
+        if (rc) {
+            s->started = false;
+            s->references--;
+        }
+    }
+    if (!rc)
+        rc = wait_for(s, job, out, error);
+    if (!job->done) {
+        abandon(s, job);
+        pthread_mutex_unlock(&lock);
+        return rc;
+    }
+    pthread_mutex_unlock(&lock);
+    rc = job->error.code;
+    if (rc) {
+        *error = job->error;
+        *failed = job->failed;
+    }
+    job_free(job);
+    return rc;
+}
+
+/* The data set is gone: its thread ends when it has no job. */
+static void end_source(void *user)
+{
+    struct source *s = user;
+    pthread_mutex_lock(&lock);
+    s->closing = true;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&lock);
+    if (!Py_IsInitialized())
+        return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    release_source(s);
+    PyGILState_Release(state);
+}
+
+void py_source_chain(PyObject *exception, const char *message)
+{
+    if (last_exception && !strcmp(message, last_message)) {
+        PyException_SetCause(exception, last_exception); /* takes it */
+        last_exception = NULL;
+    }
+}
+
+/* ---- making --------------------------------------------------------------------------------------------------------
+ */
+
+/* source(schema, count, version, reader, timeout_s, warn_s) -> Dataset */
+PyObject *py_source_make(PyObject *module, PyObject *args)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    PyObject *schema, *reader;
+    unsigned long long count;
+    const char *version;
+    double timeout_s, warn_s;
+    struct leat_dataset *handle = NULL;
+    struct leat_error error;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OKsOdd:source", &schema, &count, &version, &reader, &timeout_s, &warn_s))
+        return NULL;
+    struct leat_field *fields;
+    Py_ssize_t n = py_schema_fields(schema, &fields);
+    if (n < 0)
+        return NULL;
+    struct source *s = calloc(1, sizeof *s);
+    if (!s) {
+        free(fields);
+        return PyErr_NoMemory();
+    }
+    pthread_once(&once, prepare_once);
+    Py_INCREF(reader);
+    *s = (struct source){
+        .read = reader, .timeout_s = timeout_s, .warn_s = warn_s, .references = 1, .queue_end = &s->queue};
+    init_conditions(s);
+    int rc = leat_dataset_from_source(fields, (size_t)n, count, version, compute, end_source, s, &handle, &error);
+    free(fields);
+    if (rc) {
+        Py_DECREF(reader);
+        free(s);
+        return py_raise(&error);
+    }
+    pthread_mutex_lock(&lock);
+    s->next = sources;
+    sources = s;
+    pthread_mutex_unlock(&lock);
+    return py_dataset_new(handle);
+}
+
+/* On any thread. After the interpreter is gone, so are the arrays. */
+static void let_go(void *user)
+{
+    if (!Py_IsInitialized())
+        return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF((PyObject *)user);
+    PyGILState_Release(state);
+}
+
+/* arrays(schema, count, [(address, stride), ...], keep) -> Dataset; keep holds the arrays */
+PyObject *py_arrays_make(PyObject *module, PyObject *args)
+{
+    PyObject *schema, *places, *keep;
+    unsigned long long count;
+    struct leat_dataset *handle = NULL;
+    struct leat_error error;
+    int rc = LEAT_OK;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OKOO:arrays", &schema, &count, &places, &keep))
+        return NULL;
+    struct leat_field *fields;
+    Py_ssize_t n = py_schema_fields(schema, &fields);
+    if (n < 0)
+        return NULL;
+    struct leat_array *arrays = calloc((size_t)n + 1, sizeof *arrays);
+    for (Py_ssize_t i = 0; arrays && i < n; i++) {
+        unsigned long long address = 0;
+        long long stride = 0;
+        PyObject *place = PyList_GetItem(places, i);
+        if (!place || !PyArg_ParseTuple(place, "KL", &address, &stride)) {
+            free(arrays);
+            free(fields);
+            return NULL;
+        }
+        arrays[i] = (struct leat_array){(const void *)(uintptr_t)address, stride};
+    }
+    if (arrays) {
+        Py_INCREF(keep);
+        Py_BEGIN_ALLOW_THREADS;
+        rc = leat_dataset_from_arrays(fields, arrays, (size_t)n, count, let_go, keep, &handle, &error);
+        Py_END_ALLOW_THREADS;
+    } else {
+        rc = fail(&error, LEAT_E_NOMEM, "no memory for a data set", "");
+    }
+    if (rc && arrays)
+        Py_DECREF(keep);
+    free(arrays);
+    free(fields);
+    return rc ? py_raise(&error) : py_dataset_new(handle);
+}
+
+/* zip([Dataset], [name], bare) -> Dataset */
+PyObject *py_dataset_zip(PyObject *module, PyObject *args)
+{
+    PyObject *list, *names;
+    int bare;
+    struct leat_dataset *handle = NULL, **parts = NULL;
+    const char **texts = NULL;
+    struct leat_error error;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOp:zip", &list, &names, &bare))
+        return NULL;
+    Py_ssize_t n = PyList_Size(list);
+    parts = calloc((size_t)n + 1, sizeof(struct leat_dataset *));
+    texts = calloc((size_t)n + 1, sizeof(const char *));
+    bool good = parts && texts;
+    for (Py_ssize_t i = 0; good && i < n; i++) {
+        PyObject *part = PyList_GetItem(list, i), *name = PyList_GetItem(names, i);
+        good = part && name && Py_TYPE(part) == py_dataset_type && (texts[i] = PyUnicode_AsUTF8AndSize(name, NULL));
+        parts[i] = good ? py_dataset_handle(part) : NULL;
+    }
+    int rc = good ? leat_dataset_zip(parts, texts, (size_t)n, bare, &handle, &error) : LEAT_E_INVALID;
+    free(parts);
+    free(texts);
+    if (!good)
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    return rc ? py_raise(&error) : py_dataset_new(handle);
+}

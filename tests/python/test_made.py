@@ -1,0 +1,446 @@
+"""Data sets that are not files of leat: arrays, IDX, sources of the user's, and data sets side by side."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import leat
+
+N = 100
+
+
+def idx(array: np.ndarray[Any, Any]) -> bytes:
+    types = {"u1": 8, "i1": 9, "i2": 11, "i4": 12, "f4": 13, "f8": 14}
+    big = array.astype(array.dtype.newbyteorder(">"))
+    return struct.pack(f">BBBB{array.ndim}I", 0, 0, types[array.dtype.str[1:]], array.ndim, *array.shape) + big.tobytes()
+
+
+# ---- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_are_delivered_as_they_are_without_a_copy() -> None:
+    x, y = np.arange(N * 6, dtype=np.float32).reshape(N, 2, 3), np.arange(N) % 7
+    ds = leat.from_arrays(x=x, y=y)
+    assert ds.schema == {"x": leat.field("float32", (2, 3)), "y": leat.field("int64")}
+    assert np.array_equal(ds[41]["x"], x[41])
+    assert ds[41]["y"] == y[41]
+    assert np.shares_memory(ds.column("x"), x)
+    seen = np.zeros(N, int)
+    for batch in leat.Loader(ds, batch_size=16, shuffle=True, framework="numpy"):
+        assert np.array_equal(batch["x"], x[batch.ids])
+        assert np.array_equal(batch["y"], y[batch.ids])
+        seen[batch.ids] += 1
+    assert (seen == 1).all()
+
+
+@given(st.sampled_from(["plain", "rows reversed", "every second row", "transposed", "big-endian", "read-only"]))
+def test_arrays_of_any_strides_have_their_values(how: str) -> None:
+    x = np.random.default_rng(0).integers(0, 1000, (N, 3, 4)).astype(np.int32)
+    made = {
+        "plain": x,
+        "rows reversed": x[::-1],
+        "every second row": np.repeat(x, 2, 0)[::2],
+        "transposed": np.ascontiguousarray(x.transpose(0, 2, 1)).transpose(0, 2, 1),
+        "big-endian": x.astype(">i4"),
+        "read-only": np.frombuffer(x.tobytes(), np.int32).reshape(x.shape),
+    }[how]
+    ds = leat.from_arrays(x=made)
+    assert np.array_equal(ds.column("x"), made)
+    assert ds.fingerprint == leat.from_arrays(x=np.ascontiguousarray(made, np.int32)).fingerprint
+
+
+def test_tensors_are_arrays_and_a_bfloat16_stays_one() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.arange(N * 2, dtype=torch.float32).reshape(N, 2)
+    ds = leat.from_arrays(x=x, h=x.bfloat16(), y=torch.arange(N))
+    batch = next(iter(leat.Loader(ds, batch_size=10)))
+    assert torch.equal(batch["x"], x[:10])
+    assert torch.equal(batch["h"], x[:10].bfloat16())
+    assert np.shares_memory(ds.column("x"), x.numpy())
+
+
+def test_the_fingerprint_of_arrays_is_that_of_the_packed_values(tmp_path: Path) -> None:
+    x, y = np.arange(N * 3, dtype=np.float32).reshape(N, 3), np.arange(N)
+    with leat.Writer(tmp_path / "x.leat", {"x": leat.field("float32", (3,)), "y": "int64"}) as w:
+        w.write_batch({"x": x, "y": y})
+    assert leat.from_arrays(x=x, y=y).fingerprint == leat.open(tmp_path / "x.leat").fingerprint
+    assert leat.from_arrays(x=x, y=y).fingerprint != leat.from_arrays(x=x, y=y + 1).fingerprint
+
+
+def test_arrays_are_kept_alive_and_pickle_by_value() -> None:
+    ds = leat.from_arrays(x=np.arange(N, dtype=np.int16) * 2)[10:20]
+    copy = pickle.loads(pickle.dumps(ds))
+    assert copy.column("x").tolist() == ds.column("x").tolist() == list(range(20, 40, 2))
+    assert copy.fingerprint == ds.fingerprint
+
+
+def test_views_of_arrays_split_join_and_select() -> None:
+    ds = leat.from_arrays(x=np.arange(N))
+    a, b = ds.split([0.5, 0.5], seed=1)
+    assert sorted([*a.column("x"), *b.column("x")]) == list(range(N))
+    assert leat.concat([a, b]).column("x").tolist() == leat.concat(a, b).column("x").tolist()
+    assert ds[[5, 3]].column("x").tolist() == [5, 3]
+
+
+def test_a_layout_makes_images_of_an_array() -> None:
+    x = np.random.default_rng(1).integers(0, 256, (N, 28, 28), np.uint8)
+    ds = leat.from_arrays({"x": leat.field("uint8", (1, 28, 28), layout="CHW")}, x=x)
+    batch = next(iter(leat.Loader(ds, batch_size=N, outputs={"x": [leat.ops.Normalize((0.5,), (0.25,))]}, framework="numpy")))
+    assert np.allclose(batch["x"], (x[:, None] / 255 - 0.5) / 0.25, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "why"),
+    [
+        ({}, "at least one array"),
+        ({"x": np.zeros(3), "y": np.zeros(4)}, "'x' has 3 samples, 'y' has 4"),
+        ({"x": np.float32(1)}, "'x' is a single value"),
+        ({"x": np.zeros(3, "complex64")}, "'x'.*complex64"),
+        ({"x": np.array(["a", "b"])}, "'x'"),
+        ({"1x": np.zeros(3)}, "1x"),
+    ],
+)
+def test_arrays_that_are_no_data_set_say_why(arrays: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        leat.from_arrays(**arrays)
+
+
+# ---- IDX --------------------------------------------------------------------------------------------------------------
+
+
+def test_idx_files_by_name_are_zipped_and_delivered(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).integers(0, 256, (N, 28, 28), np.uint8), (np.arange(N) % 10).astype(np.uint8)
+    (tmp_path / "images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(x)))
+    (tmp_path / "labels-idx1-ubyte").write_bytes(idx(y))
+    ds = leat.open({"image": tmp_path / "images-idx3-ubyte.gz", "label": tmp_path / "labels-idx1-ubyte"})
+    assert list(ds.schema) == ["image", "label"]
+    chain = {"image": [leat.ops.RandomHorizontalFlip(0.0), leat.ops.ToDtype("float32", scale=True)], "label": []}
+    for batch in leat.Loader(ds, batch_size=32, shuffle=True, outputs=chain, framework="numpy"):
+        assert np.allclose(batch["image"], x[batch.ids][:, None] / np.float32(255))
+        assert np.array_equal(batch["label"], y[batch.ids])
+    again = pickle.loads(pickle.dumps(ds[::2]))
+    assert np.array_equal(again.column("image"), x[::2, None])
+
+
+def test_a_single_idx_file_has_the_field_data(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(N, 5)).astype(np.float64)
+    (tmp_path / "x").write_bytes(idx(x))
+    (tmp_path / "y.gz").write_bytes(gzip.compress(idx(x)))
+    for name in ("x", "y.gz"):
+        assert np.array_equal(leat.open(tmp_path / name).column("data"), x)
+    assert leat.open(tmp_path / "x").fingerprint == leat.open(tmp_path / "y.gz").fingerprint == leat.from_arrays(data=x).fingerprint
+
+
+@given(st.data())
+def test_damaged_idx_files_are_refused_or_read_but_never_crash(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    raw = bytearray(gzip.compress(idx(np.arange(3000, dtype=np.int16).reshape(50, 60))))
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("idx") / "x-idx2-ubyte.gz"
+    path.write_bytes(raw[: data.draw(st.integers(0, len(raw)))])
+    try:
+        leat.open(path).column("data")
+    except leat.Error as e:
+        assert "x-idx2-ubyte" in str(e)
+
+
+def test_a_gzip_file_of_something_else_is_no_format(tmp_path: Path) -> None:
+    (tmp_path / "x.gz").write_bytes(gzip.compress(b"hello" * 100))
+    with pytest.raises(leat.FormatError, match="no format"):
+        leat.open(tmp_path / "x.gz")
+
+
+def test_mnist_has_the_values_that_torchvision_reads() -> None:
+    folder = Path(os.environ.get("LEAT_DATA", "/nowhere")) / "mnist-idx"
+    if not folder.is_dir():
+        pytest.skip("LEAT_DATA names no folder with mnist-idx")
+    ds = leat.open({"image": folder / "t10k-images-idx3-ubyte.gz", "label": folder / "t10k-labels-idx1-ubyte.gz"})
+    raw = gzip.decompress((folder / "t10k-images-idx3-ubyte.gz").read_bytes())
+    assert np.array_equal(ds.column("image").reshape(-1), np.frombuffer(raw, np.uint8)[16:])
+    assert ds.column("label")[:5].tolist() == [7, 2, 1, 0, 4]
+
+
+# ---- zip --------------------------------------------------------------------------------------------------------------
+
+
+def test_zipped_data_sets_keep_samples_together_in_every_view(records: Path, mixed: Path) -> None:
+    left, right = leat.open(records)[20:30], leat.open(mixed)
+    ds = leat.zip(left=left, right=right.select([*range(9, -1, -1)]))
+    assert len(ds) == 10
+    for i in (0, 7):
+        sample = ds[i]
+        assert sample["left.x"][0] == 20 + i
+        for name, value in right[9 - i].items():
+            assert np.array_equal(sample[f"right.{name}"], value), name
+    part = ds.split([0.5, 0.5], seed=3)[0]
+    assert part.column("left.x")[:, 0].tolist() == [20 + i for i in part.ids]
+    assert pickle.loads(pickle.dumps(part)).fingerprint == part.fingerprint
+
+
+def test_loaders_deliver_zipped_fields(records: Path) -> None:
+    a = leat.open(records)
+    ds = leat.zip(left=a, right=leat.concat(a[50:], a[:50]))
+    for batch in leat.Loader(ds, batch_size=32, shuffle=True, framework="numpy"):
+        assert np.array_equal(batch["left.x"][:, 0], batch.ids)
+        assert np.array_equal(batch["right.x"][:, 0], (batch.ids + 50) % 100)
+
+
+def test_a_zip_of_zips_and_their_concatenation_resolve(records: Path) -> None:
+    a = leat.open(records)
+    inner = leat.zip(u=a, v=a[::-1])
+    both = leat.concat([leat.zip(w=inner, a=a), leat.zip(w=inner, a=a)])
+    assert both[101]["w.v.label"] == a[98]["label"]
+    assert both.column("w.u.x")[150, 0] == 50
+
+
+@pytest.mark.parametrize(
+    ("parts", "kind", "why"),
+    [
+        (lambda a: {}, ValueError, "at least one"),
+        (lambda a: {"left": a, "right": a[:7]}, ValueError, "left has 100 samples, right 7"),
+        (lambda a: {"left": a, "right": [1]}, TypeError, "'right' is list"),
+        (lambda a: {"left": a, "x.y": a}, ValueError, r"x\.y"),
+        (lambda a: {"l" * 60: a}, ValueError, "shorter name"),
+    ],
+)
+def test_what_cannot_be_zipped_says_why(records: Path, parts: Any, kind: type[Exception], why: str) -> None:
+    with pytest.raises(kind, match=why):
+        leat.zip(**parts(leat.open(records)))
+
+
+def test_fingerprints_of_zips_tell_their_parts_apart(records: Path) -> None:
+    a = leat.open(records)
+    zips = [leat.zip(a=a, b=a), leat.zip(a=a, c=a), leat.zip(a=a, b=a[::-1]), leat.zip(a=a[::-1], b=a)]
+    assert len({z.fingerprint for z in zips}) == 4
+
+
+# ---- sources ----------------------------------------------------------------------------------------------------------
+
+
+class Numbers:
+    """Values of every kind from their position."""
+
+    fields = {
+        "x": leat.field("float32", (2,)),
+        "y": leat.field("int32"),
+        "h": leat.field("bfloat16"),
+        "text": leat.field("str"),
+        "raw": leat.field("bytes"),
+        "doc": leat.field("json"),
+        "boxes": leat.field("float64", (None, 4)),
+    }
+    version = "1"
+
+    def __len__(self) -> int:
+        return N
+
+    def read(self, p: np.ndarray[Any, Any]) -> dict[str, Any]:
+        assert p.dtype == np.int64
+        return {
+            "x": np.stack([p, -p], 1).astype(np.float32),
+            "y": [int(i) * 3 for i in p],
+            "h": np.zeros(len(p), np.uint16),
+            "text": [f"é{i}" for i in p],
+            "raw": [bytes([i % 256]) * (i % 3) for i in p.tolist()],
+            "doc": [{"i": i} for i in p.tolist()],
+            "boxes": [np.full((i % 4, 4), i, np.float64) for i in p.tolist()],
+            "more": None,
+        }
+
+
+def test_a_source_gives_values_of_every_kind() -> None:
+    ds = leat.from_source(Numbers())
+    sample = ds[7]
+    assert sample["x"].tolist() == [7, -7]
+    assert (sample["y"], sample["h"], sample["text"], sample["raw"], sample["doc"]) == (21, 0, "é7", b"\x07", {"i": 7})
+    assert sample["boxes"].shape == (3, 4)
+    assert ds.column("y").tolist() == [3 * i for i in range(N)]
+    assert ds[::-1].column("x")[0].tolist() == [99, -99]
+
+
+class Tensors(Numbers):
+    fields = {"x": leat.field("float32", (2,)), "h": leat.field("bfloat16")}
+
+    def read(self, p: np.ndarray[Any, Any]) -> dict[str, Any]:
+        torch = pytest.importorskip("torch")
+        return {"x": torch.ones(len(p), 2), "h": torch.ones(len(p), dtype=torch.bfloat16)}
+
+
+def test_a_source_may_give_tensors() -> None:
+    pytest.importorskip("torch")
+    assert leat.from_source(Tensors())[3]["x"].tolist() == [1, 1]
+    assert leat.from_source(Tensors()).column("h").tolist() == [1.0] * N
+
+
+def test_a_source_is_pickled_as_it_pickles_and_told_apart_by_its_version() -> None:
+    ds = leat.from_source(Numbers())[5:10]
+    assert pickle.loads(pickle.dumps(ds)).column("y").tolist() == ds.column("y").tolist()
+    other = Numbers()
+    other.version = "2"
+    assert leat.from_source(other).fingerprint != leat.from_source(Numbers()).fingerprint
+
+
+class Bad(Numbers):
+    fields = {"y": leat.field("int32"), "b": leat.field("bytes")}
+
+    def __init__(self, y: Any = None, b: Any = None) -> None:
+        self.y, self.b = y, b
+
+    def read(self, p: np.ndarray[Any, Any]) -> Any:
+        good = {"y": np.zeros(len(p), np.int32), "b": [b""] * len(p)}
+        return self.y if isinstance(self.y, str) else {**good, **{k: v for k, v in (("y", self.y), ("b", self.b)) if v is not None}}
+
+
+@pytest.mark.parametrize(
+    ("y", "b", "why"),
+    [
+        ("none", None, "gave str, not a dict"),
+        (np.zeros(1, np.int64), None, r"'y' an array of int64 with shape \(1,\): it needs int32 with \(1,\)"),
+        (np.zeros((1, 2), np.int32), None, r"int32 with shape \(1, 2\)"),
+        (np.zeros(3, np.int32), None, "3 values for 1 positions"),
+        (7, None, "int values for 1 positions"),
+        ([0.5], None, "float64"),
+        (["a"], None, "'y'"),
+        (None, ["text"], "'b' a value of str, which is no bytes"),
+    ],
+)
+def test_values_that_do_not_fit_the_fields_are_errors_that_name_source_and_field(y: Any, b: Any, why: str) -> None:
+    with pytest.raises(leat.InvalidError, match=why) as e:
+        leat.from_source(Bad(y, b))[0]
+    assert "Bad.read" in str(e.value)
+
+
+def test_a_missing_field_is_named() -> None:
+    class Missing(Bad):
+        def read(self, p: np.ndarray[Any, Any]) -> Any:
+            return {"b": [b""] * len(p)}
+
+    with pytest.raises(leat.InvalidError, match="gave no field 'y': it gave 'b'"):
+        leat.from_source(Missing())[0]
+
+
+class Raises(Numbers):
+    fields = {"y": leat.field("int64")}
+
+    def read(self, p: np.ndarray[Any, Any]) -> Any:
+        if (p == 42).any():
+            raise KeyError("the forty-second")
+        return {"y": p}
+
+
+def test_an_exception_is_told_of_its_sample_and_chained() -> None:
+    ds = leat.from_source(Raises())
+    with pytest.raises(leat.BrokenSampleError, match=r"Raises.read raised KeyError: 'the forty-second'") as e:
+        ds.column("y")
+    assert e.value.sample == 42
+    assert isinstance(e.value.__cause__, KeyError)
+    assert e.value.__cause__.__traceback__ is not None
+    assert ds[:42].column("y").tolist() == list(range(42))
+
+
+def test_what_is_no_source_says_what_is_missing() -> None:
+    with pytest.raises(TypeError, match="list has no fields"):
+        leat.from_source([1])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timeout_s"):
+        leat.from_source(Numbers(), timeout_s=-1)
+
+    class Empty(Numbers):
+        fields = {}
+
+    with pytest.raises(TypeError, match="fields of Empty"):
+        leat.from_source(Empty())
+
+
+class Hangs(Numbers):
+    fields = {"y": leat.field("int64")}
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+
+    def read(self, p: np.ndarray[Any, Any]) -> Any:
+        self.go_on.wait()
+        return {"y": p}
+
+
+def test_a_source_that_hangs_ends_with_its_time_limit_and_goes_on_later() -> None:
+    source = Hangs()
+    ds = leat.from_source(source, timeout_s=0.3)
+    with pytest.raises(OSError, match="the source hangs: read has not returned"):
+        ds[0]
+    source.go_on.set()
+    time.sleep(0.1)
+    assert ds[3]["y"] == 3
+
+
+def run_script(script: str, **options: Any) -> subprocess.Popen[str]:
+    start = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    return subprocess.Popen(
+        [sys.executable, "-c", start + textwrap.dedent(script)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )
+
+
+HANGS = """
+import time, leat, warnings, os
+class Hangs:
+    fields = {"y": leat.field("int64")}
+    def __len__(self): return 10
+    def read(self, p):
+        print("reading", flush=True)
+        while True: time.sleep(1)
+ds = leat.from_source(Hangs())
+"""
+
+
+def test_ctrl_c_ends_a_source_that_hangs() -> None:
+    child = run_script(HANGS + "try: ds[0]\nexcept KeyboardInterrupt: print('interrupted')\n")
+    assert child.stdout is not None
+    assert child.stdout.readline() == "reading\n"
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+    assert child.returncode == 0
+    assert out == "interrupted\n"
+
+
+def test_a_process_ends_while_its_source_hangs() -> None:
+    child = run_script(HANGS + "import threading\nthreading.Thread(target=lambda: ds[0], daemon=True).start()\ntime.sleep(0.3)\nprint('end')\n")
+    out, _ = child.communicate(timeout=60)
+    assert out == "reading\nend\n"
+
+
+def test_a_forked_child_reads_from_a_source_with_a_thread_of_its_own() -> None:
+    ds = leat.from_source(Numbers())
+    assert ds[1]["y"] == 3
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if ds[2]["y"] == 6 else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert ds[3]["y"] == 9
+
+
+def test_the_thread_of_a_source_ends_with_its_data_set() -> None:
+    before = threading.active_count()
+    for _ in range(5):
+        ds = leat.from_source(Numbers())
+        assert ds[1]["y"] == 3
+        del ds
+    deadline = time.monotonic() + 30
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before
