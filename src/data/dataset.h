@@ -34,6 +34,9 @@ static inline enum leat_storage leat_ref_storage(const struct leat_sample_ref *r
 void leat_dataset_locate(const struct leat_dataset *dataset, const uint64_t *positions, size_t n,
                          struct leat_sample_ref *refs);
 
+/* How a field is reached: 1 << enum leat_storage, of all sources of the data set. */
+unsigned leat_dataset_storages(const struct leat_dataset *dataset, size_t field);
+
 /* As the vtable's functions, for references of any mix of sources; errors name the sample id. `cold` and `*failed` as
  * there. */
 int leat_dataset_rows(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n,
@@ -47,28 +50,25 @@ int leat_dataset_compute(const struct leat_dataset *dataset, const size_t *field
                          const struct leat_sample_ref *refs, size_t n, struct leat_values *out, size_t *failed,
                          struct leat_error *error);
 
-/* Reading one value: submit, and after completion check. `buffer` holds leat_fetch_room of them:
- * extent.length, and behind these, where `with_rows` asks for it and the source does not have it in memory, the row
- * index of a photo. */
+/* One value that lies in an extent. `buffer` holds leat_fetch_room of it: the value, and behind it, where `with_rows`
+ * asks for it and the source does not have it in memory, the row index of a photo. Of these, leat_fetch_bytes are read
+ * from the extent's place on; what is not there leat_fetch_check brings. UINT64_MAX: the extent makes no sense. */
 struct leat_fetch {
-    struct leat_sample_ref ref;
+    struct leat_sample_ref ref; /* resolved, as is `field` */
     size_t field;
     struct leat_extent extent;
     bool with_rows;
     void *buffer;
-    struct leat_io_request request; /* done and user are the caller's to set */
 };
-/* UINT64_MAX where the extent makes no sense. */
 uint64_t leat_fetch_room(const struct leat_extent *extent, bool with_rows);
-/* After a read: the photo's row index, NULL if there is none. It is not verified: it has a checksum of its own
+uint64_t leat_fetch_bytes(const struct leat_extent *extent, bool with_rows);
+/* After reading: verifies the checksum where extent.verify says so. With `with_rows`, a photo that is unchecked becomes
+ * good in `extent` if the source remembers that its bytes were. LEAT_OK, or LEAT_E_CORRUPT with file, sample, field and
+ * offset. */
+int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error);
+/* Then: the photo's row index, NULL if there is none. It is not verified: it has a checksum of its own
  * (codec/jpeg/rows.h). */
 const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch);
-/* LEAT_OK: read (call leat_fetch_check). LEAT_IO_PENDING: request.done will be called. Else an error. */
-int leat_fetch_submit(struct leat_fetch *fetch, struct leat_error *error);
-/* After completion: closes the file, returns the read's error, verifies the checksum where extent.verify says so. With
- * `with_rows`, a photo that is unchecked becomes good in `extent` if the source remembers that its bytes were. LEAT_OK,
- * or LEAT_E_IO, LEAT_E_CHANGED, LEAT_E_CORRUPT with file, sample, field and offset. */
-int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error);
 /* Adds to an error about a value, such as that it does not decode, the file in which it lies. */
 void leat_error_at_extent(struct leat_error *error, struct leat_source *source, const struct leat_extent *extent);
 /* Says what decoding to the end has shown. */

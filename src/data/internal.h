@@ -65,6 +65,8 @@ int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out
 /* The source of a zipped data set (zip.c); it keeps the parts. */
 int leat_zip_open(struct leat_dataset *const *parts, const char *const *names, size_t n, bool bare,
                   struct leat_source **out, struct leat_error *error);
+/* As leat_dataset_storages, of such a source. */
+unsigned leat_zip_storages(const struct leat_source *source, size_t field);
 /* The memory of a whole column where it lies in one piece, else NULL and LEAT_OK. */
 int leat_dataset_in_place(const struct leat_dataset *dataset, size_t field, const void **data,
                           struct leat_error *error);

@@ -47,6 +47,16 @@ void leat_dataset_locate(const struct leat_dataset *d, const uint64_t *positions
     }
 }
 
+unsigned leat_dataset_storages(const struct leat_dataset *d, size_t field)
+{
+    unsigned set = 0;
+    for (size_t i = 0; i < d->base->n_parts; i++) {
+        const struct leat_source *source = d->base->parts[i].source;
+        set |= source->storage ? 1u << source->storage[field] : leat_zip_storages(source, field);
+    }
+    return set;
+}
+
 /* ---- many values ----------------------------------------------------------------------------- */
 
 enum { CHUNK = 256 };
@@ -234,19 +244,9 @@ const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch)
     return extent->info.rows_length ? extent->info.rows : NULL;
 }
 
-static int open_for(struct leat_fetch *fetch, struct leat_error *error)
+uint64_t leat_fetch_bytes(const struct leat_extent *extent, bool with_rows)
 {
-    leat_ref_resolve(&fetch->ref, &fetch->field);
-    struct leat_source *source = fetch->ref.source;
-    int rc = source->v->file(source, fetch->extent.file, &fetch->request.file, error);
-    if (rc) {
-        fetch->request.file = NULL;
-        return at_fetch(fetch, rc, error);
-    }
-    fetch->request.offset = fetch->extent.offset;
-    fetch->request.length = leat_fetch_room(&fetch->extent, fetch->with_rows && !fetch->extent.info.rows_apart);
-    fetch->request.buffer = fetch->buffer;
-    return LEAT_OK;
+    return leat_fetch_room(extent, with_rows && !extent->info.rows_apart);
 }
 
 void leat_error_at_extent(struct leat_error *error, struct leat_source *source, const struct leat_extent *extent)
@@ -258,10 +258,20 @@ void leat_error_at_extent(struct leat_error *error, struct leat_source *source, 
     leat_io_release(file);
 }
 
-int leat_fetch_submit(struct leat_fetch *fetch, struct leat_error *error)
+/* Reads the first `length` bytes from the extent on, and waits. */
+static int read_now(struct leat_fetch *fetch, uint64_t length, struct leat_error *error)
 {
-    int rc = open_for(fetch, error);
-    return rc ? rc : leat_io_submit(&fetch->request);
+    struct leat_io_request request = {.offset = fetch->extent.offset, .length = length, .buffer = fetch->buffer};
+    leat_ref_resolve(&fetch->ref, &fetch->field);
+    struct leat_source *source = fetch->ref.source;
+    int rc = source->v->file(source, fetch->extent.file, &request.file, error);
+    if (rc)
+        return at_fetch(fetch, rc, error);
+    rc = leat_io_wait(&request);
+    leat_io_release(request.file);
+    if (rc && error)
+        *error = request.error;
+    return rc ? at_fetch(fetch, rc, error) : LEAT_OK;
 }
 
 /* What the source has kept of a photo: where its rows begin, and whether these bytes were found good. Neither holds for
@@ -290,28 +300,22 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
 {
     const struct leat_extent *extent = &fetch->extent;
     struct leat_source *source = fetch->ref.source;
-    struct leat_io_file *file = fetch->request.file;
-    int rc = fetch->request.status;
-    if (rc) {
+    if (extent->verify && leat_hash64(fetch->buffer, (size_t)extent->length) != extent->checksum) {
+        int rc = leat_fail(error, LEAT_E_CORRUPT,
+                           "sample %" PRId64 ", field \"%s\": the %" PRIu64 " bytes at %" PRIu64
+                           " are not what was written (their checksum differs); run leat verify, and restore the file "
+                           "or pack it again",
+                           fetch->ref.id, source->fields[fetch->field].name, extent->length, extent->offset);
+        leat_error_at_extent(error, source, extent);
         if (error)
-            *error = fetch->request.error;
-        at_fetch(fetch, rc, error);
-    } else if (extent->verify && leat_hash64(fetch->buffer, (size_t)extent->length) != extent->checksum) {
-        rc = leat_fail(error, LEAT_E_CORRUPT,
-                       "%s: sample %" PRId64 ", field \"%s\": the %" PRIu64 " bytes at %" PRIu64
-                       " are not what was written (their checksum differs); run leat verify, and restore the file or "
-                       "pack it again",
-                       file->path, fetch->ref.id, source->fields[fetch->field].name, extent->length, extent->offset);
-        leat_error_at_file(error, file->path, (int64_t)extent->offset);
-        at_fetch(fetch, rc, error);
-    } else if (extent->verify) {
-        source->v->mark(source, fetch->field, fetch->ref.sample, true, LEAT_HEALTH_UNCHECKED);
+            error->offset = (int64_t)extent->offset;
+        return at_fetch(fetch, rc, error);
     }
-    if (!rc && fetch->with_rows)
+    if (extent->verify)
+        source->v->mark(source, fetch->field, fetch->ref.sample, true, LEAT_HEALTH_UNCHECKED);
+    if (fetch->with_rows)
         recall(fetch);
-    leat_io_release(file);
-    fetch->request.file = NULL;
-    return rc;
+    return LEAT_OK;
 }
 
 void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health)
@@ -381,11 +385,9 @@ static int read_varying(const struct leat_dataset *d, size_t field, const struct
     fetch.buffer = out->owned;
     out->data = out->owned;
     out->length = fetch.extent.length;
-    if ((rc = open_for(&fetch, error)))
-        return rc;
-    leat_io_wait(&fetch.request);
     *extent = fetch.extent;
-    return leat_fetch_check(&fetch, error);
+    rc = read_now(&fetch, fetch.extent.length, error);
+    return rc ? rc : leat_fetch_check(&fetch, error);
 }
 
 static int read_computed(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref,
@@ -546,19 +548,12 @@ static int gather_extents(const struct leat_dataset *d, size_t field, uint64_t b
              extents[i + run].file == extents[i].file && extents[i + run].offset == extents[i].offset + run * bytes;
              run++)
             ;
-        if ((rc = open_for(&fetch, error)))
-            return rc;
-        fetch.request.length = run * bytes;
-        leat_io_wait(&fetch.request);
-        struct leat_io_file *file = fetch.request.file;
+        rc = read_now(&fetch, run * bytes, error);
         for (size_t k = i; k < i + run && !rc; k++) {
             struct leat_fetch one = {.ref = refs[k], .field = field, .extent = extents[k], .buffer = to + k * bytes};
             leat_ref_resolve(&one.ref, &one.field);
-            one.request = fetch.request;
-            one.request.file = leat_io_retain(file);
             rc = leat_fetch_check(&one, error);
         }
-        leat_io_release(file);
     }
     return rc;
 }

@@ -44,6 +44,12 @@ void leat_ref_resolve(struct leat_sample_ref *ref, size_t *field)
     }
 }
 
+unsigned leat_zip_storages(const struct leat_source *source, size_t field)
+{
+    const struct origin *o = origin_of(source, field);
+    return leat_dataset_storages(o->part, o->field);
+}
+
 static int zip_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
                     const void **rows, size_t *failed, struct leat_error *error)
 {

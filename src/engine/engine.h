@@ -9,9 +9,8 @@
  *     delivery    which batch is handed out next: a table of functions, in order or out of order
  *     tasks       runs of rows that threads make; those that wait for a read or for memory
  *
- * A task is a run of rows: it makes all in-place outputs of the run, then fetches and makes the others row by row;
- * where a read is pending the task is parked, and its completion puts it in front of the loader's queue; where memory
- * is short it waits likewise (reserve.c).
+ * A task runs a job (job.h): where its reads are in flight the task is parked, and their completion puts it in front of
+ * the loader's queue; where memory is short it waits likewise (reserve.c).
  */
 #ifndef LEAT_ENGINE_ENGINE_H
 #define LEAT_ENGINE_ENGINE_H
@@ -19,6 +18,7 @@
 #include "data/dataset.h"
 #include "engine/batch.h"
 #include "engine/delivery.h"
+#include "engine/job.h"
 #include "engine/scheduler.h"
 #include "engine/window.h"
 
@@ -32,14 +32,6 @@ struct leat_work {
     size_t n_times;
     bool known; /* stands in the loader's list of all */
     struct leat_work *next, *all;
-};
-
-/* The outputs that one fetched field feeds. */
-struct leat_fetch_group {
-    size_t field, n_outputs;
-    size_t *outputs;
-    bool decodes, delivers; /* some output is decoded; some is not */
-    bool turns;             /* some is decoded as its EXIF orientation says */
 };
 
 struct leat_counters {
@@ -84,12 +76,9 @@ struct leat_loader {
     uint64_t *source_begin;       /* position of each source in `dataset` */
     const struct leat_field *fields;
     struct leat_program *program;
-    size_t n_outputs, n_in_place, n_groups;
-    size_t *in_place;
-    struct leat_fetch_group *groups;
+    struct leat_job_context job; /* what its jobs are made from */
+    size_t n_outputs;
     bool ragged;
-    bool
-        restores; /* photos in the fast form are delivered as they came: scratch_bytes has LEAT_DECODE_BYTES for that */
     struct leat_plan *plan;
     uint8_t fingerprint[16];
     enum leat_on_error on_error;
@@ -98,8 +87,6 @@ struct leat_loader {
     bool lists_later;   /* LIST whose positions come before each epoch */
     int64_t list_epoch; /* last epoch for which lists are known; lists_later only */
     uint32_t world_size;
-    unsigned chunk;      /* rows that a task handles at a time */
-    uint64_t cold_bytes; /* what a task has for values of a cold file (format/source.h), all of one output at a time */
     uint64_t scratch_bytes;
     uint64_t region_limit;      /* while tasks need no more than was set aside for them */
     struct leat_record *record; /* NULL: none */
@@ -198,8 +185,6 @@ bool leat_task_may_grow(const struct leat_loader *loader);
 /* Tasks at rest give up what a few threads do not need. False: there was nothing. Under the lock. */
 bool leat_task_drop_resting(struct leat_loader *loader);
 uint64_t leat_task_size(const struct leat_loader *loader);
-/* Bytes of a stored value of an in-place output: run.c. */
-uint64_t leat_loader_value_bytes(const struct leat_loader *loader, size_t output);
 
 /* ---- record.c: a lock of its own ------------------------------------------------------------- */
 

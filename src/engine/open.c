@@ -25,10 +25,7 @@
 #define LEAST_HELD                                                                                                     \
     (UINT64_C(64) << 20) /* of the default: with small batches, a list of an epoch's labels is no accident */
 #define MAX_WINDOW 256
-#define CHUNK_IN_PLACE 256
-#define CHUNK_FETCHED 32
-#define COLD_BYTES 65536
-#define PROBES 64
+#define MAX_WINDOW_BYTES (UINT64_C(64) << 10) /* of small values that are read together: they stay in the cache */
 #define EXIT_PATIENCE_NS INT64_C(2000000000)
 #define REST_NS INT64_C(1000000000) /* a loader that was not asked for so long gives free memory back */
 
@@ -61,28 +58,6 @@ static int take_options(const struct leat_loader_options *given, struct leat_loa
 
 /* ---- program --------------------------------------------------------------------------------- */
 
-static int add_to_group(struct leat_loader *l, size_t o, struct leat_error *error)
-{
-    const struct leat_output *output = leat_program_output(l->program, o);
-    struct leat_fetch_group *group = NULL;
-    for (size_t g = 0; g < l->n_groups; g++)
-        if (l->groups[g].field == output->field)
-            group = &l->groups[g];
-    if (!group) {
-        group = &l->groups[l->n_groups];
-        group->outputs = leat_new_array(l->n_outputs, sizeof *group->outputs);
-        if (!group->outputs)
-            return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-        group->field = output->field;
-        l->n_groups++;
-    }
-    group->outputs[group->n_outputs++] = o;
-    group->decodes |= output->decodes;
-    group->delivers |= !output->decodes;
-    group->turns |= output->turns;
-    return LEAT_OK;
-}
-
 static int compile(struct leat_loader *l, const struct leat_loader_options *o, struct leat_error *error)
 {
     size_t n_fields;
@@ -95,12 +70,10 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
     if (rc)
         return rc;
     l->n_outputs = leat_program_outputs(l->program);
-    l->in_place = leat_new_array(l->n_outputs + 1, sizeof *l->in_place);
-    l->groups = leat_new_array(l->n_outputs + 1, sizeof *l->groups);
     l->pool.live = leat_new_array(l->n_outputs + 1, sizeof *l->pool.live);
     l->pool.program = l->program;
     l->pool.n_outputs = l->n_outputs;
-    if (!l->in_place || !l->groups || !l->pool.live)
+    if (!l->pool.live)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
     double guess = 0;
     uint64_t row_bytes = 0;
@@ -119,18 +92,8 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
         if (!output->ragged && !leat_add_u64(row_bytes, output->row_bytes, &row_bytes))
             return leat_fail(error, LEAT_E_TYPE, "a row of output %s is too large", output->name);
         guess += output->decodes ? 1e6 : output->in_place ? 20 + (double)output->row_bytes / 20 : 2000;
-        if (output->in_place)
-            l->in_place[l->n_in_place++] = i;
-        else if ((rc = add_to_group(l, i, error)))
-            return rc;
     }
     l->tasks.ns_per_row = guess > 1 ? guess : 1;
-    l->chunk = l->n_groups ? CHUNK_FETCHED : CHUNK_IN_PLACE;
-    for (size_t k = 0; k < l->n_in_place; k++) {
-        uint64_t value = leat_loader_value_bytes(l, l->in_place[k]), room = value * l->chunk;
-        if (value <= LEAT_COLD_VALUE && room > l->cold_bytes)
-            l->cold_bytes = room < COLD_BYTES ? room : COLD_BYTES;
-    }
     return LEAT_OK;
 }
 
@@ -167,7 +130,15 @@ static int make_plan(struct leat_loader *l, const struct leat_loader_source *sou
                                   .facts = facts};
     int rc = leat_plan_new(&spec, &l->plan, error);
     leat_free(parts);
-    return rc;
+    if (rc)
+        return rc;
+    l->job = (struct leat_job_context){.dataset = l->dataset,
+                                       .fields = l->fields,
+                                       .plan = l->plan,
+                                       .source_begin = l->source_begin,
+                                       .program = l->program,
+                                       .on_error = l->on_error};
+    return leat_job_context_make(&l->job, error);
 }
 
 static int join_sources(struct leat_loader *l, const struct leat_loader_source *sources, uint32_t n,
@@ -188,33 +159,6 @@ static int join_sources(struct leat_loader *l, const struct leat_loader_source *
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
-
-/* What values of varying size need, learned from a few samples: the bytes of a row in ragged outputs, and the largest
- * value. Where a sample cannot be asked, it is passed over: its row will say why. */
-static void probe(struct leat_loader *l, uint64_t *ragged_row, uint64_t *largest)
-{
-    uint64_t count = leat_dataset_count(l->dataset), n = count < PROBES ? count : PROBES, sum = 0, seen = 0;
-    *ragged_row = *largest = 0;
-    for (size_t g = 0; g < l->n_groups; g++)
-        for (uint64_t i = 0; i < n; i++) {
-            uint64_t position = n > 1 ? (uint64_t)((unsigned __int128)i * (count - 1) / (n - 1)) : 0;
-            struct leat_sample_ref ref;
-            struct leat_extent extent;
-            size_t failed;
-            leat_dataset_locate(l->dataset, &position, 1, &ref);
-            if (leat_dataset_extents(l->dataset, l->groups[g].field, &ref, 1, &extent, &failed, NULL))
-                continue;
-            uint64_t bytes = leat_fetch_room(&extent, l->groups[g].decodes);
-            *largest = bytes > *largest ? bytes : *largest;
-            seen += g == 0;
-            l->restores |= l->groups[g].delivers && extent.info.form == LEAT_FORM_FAST;
-            for (size_t k = 0; k < l->groups[g].n_outputs; k++)
-                if (leat_program_output(l->program, l->groups[g].outputs[k])->ragged)
-                    sum += leat_program_ragged_bytes(l->program, l->groups[g].outputs[k],
-                                                     leat_value_bytes(&extent.info, extent.length));
-        }
-    *ragged_row = seen ? sum / seen : 0;
-}
 
 static uint64_t rows_of_batch(const struct leat_loader *l, const struct leat_loader_options *o)
 {
@@ -241,11 +185,13 @@ static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows, uint64_t
 static int make_budget(struct leat_loader *l, const struct leat_loader_options *o, struct leat_error *error)
 {
     uint64_t ragged_row, largest, batch, task, allowed = leat_memory_allowed();
-    probe(l, &ragged_row, &largest);
+    leat_job_context_probe(&l->job, &ragged_row, &largest);
     batch = batch_bytes(l, rows_of_batch(l, o), ragged_row);
     l->window.estimate = batch;
-    l->scratch_bytes = leat_program_scratch_bytes(l->program) + (l->restores ? LEAT_DECODE_BYTES : 0);
+    l->scratch_bytes = leat_program_scratch_bytes(l->program) + (l->job.restores ? LEAT_DECODE_BYTES : 0);
     l->tasks.usual_room = leat_region_round(2 * largest);
+    l->job.window_bytes = l->tasks.usual_room < MAX_WINDOW_BYTES ? l->tasks.usual_room : MAX_WINDOW_BYTES;
+    l->job.fly_bytes = l->job.window_bytes;
     task = leat_task_size(l) + l->tasks.usual_room;
     unsigned cores = leat_cpu_count() / (o->local_ranks ? o->local_ranks : 1);
     l->one_core = leat_cpu_count() == 1;
@@ -255,7 +201,7 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     if (batch >= UINT64_C(1) << 50)
         return leat_fail(error, LEAT_E_BUDGET,
                          "a batch of that size needs more memory than any machine has; make batch_size smaller");
-    uint64_t each = l->scratch_bytes + task, least = LEAST_BATCHES * batch + 2 * each;
+    uint64_t each = l->scratch_bytes + task, least = LEAST_BATCHES * batch + 2 * each + leat_task_size(l);
     uint64_t budget = o->budget_bytes, spare = 0;
     if (budget && budget < least)
         return leat_fail(error, LEAT_E_BUDGET,
@@ -263,17 +209,18 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
                          " bytes and scratch need %" PRIu64,
                          budget, batch, least);
     if (!budget) { /* one more than the threads: a consumer that waits helps */
-        budget = WINDOW_BATCHES * batch + (l->client.max_threads + 1) * each;
+        budget = WINDOW_BATCHES * batch + (l->client.max_threads + 1) * each + leat_task_size(l);
         budget = budget < allowed / 4 ? budget : allowed / 4;
         budget = budget > least ? budget : least;
-        for (size_t g = 0; g < l->n_groups; g++)
-            if (l->groups[g].decodes)
+        for (size_t f = 0; f < l->job.n_feeds; f++)
+            if (l->job.feeds[f].decodes)
                 spare = DECODING_SPARE < allowed / 8 ? DECODING_SPARE : allowed / 8;
     }
-    while (l->client.max_threads > 1 && (l->client.max_threads + 1) * each + LEAST_BATCHES * batch > budget)
+    while (l->client.max_threads > 1 &&
+           (l->client.max_threads + 1) * each + leat_task_size(l) + LEAST_BATCHES * batch > budget)
         l->client.max_threads--; /* better fewer threads than a window that starves them */
     l->budget.fixed = (l->client.max_threads + 1) * l->scratch_bytes;
-    l->budget.reserved = (l->client.max_threads + 1) * task;
+    l->budget.reserved = (l->client.max_threads + 1) * task + leat_task_size(l); /* of one more, that may wait */
     l->budget.limit = budget + spare;
     l->budget.max_held = o->max_held_bytes ? o->max_held_bytes : budget > LEAST_HELD ? budget : LEAST_HELD;
     if (l->budget.max_held < batch)
@@ -357,11 +304,8 @@ static void destroy(struct leat_pool *pool)
     leat_pool_clear(pool);
     l->delivery->free(l);
     leat_record_close(l->record);
-    for (size_t g = 0; g < l->n_groups; g++)
-        leat_free(l->groups[g].outputs);
+    leat_job_context_destroy(&l->job);
     leat_program_free(l->program);
-    leat_free(l->groups);
-    leat_free(l->in_place);
     leat_free(l->window.ring);
     leat_free(l->source_begin);
     if (l->report_fd >= 0)

@@ -157,7 +157,6 @@ int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, st
 void leat_task_relax(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
-    t->decode_wanted = 0;
     if (!t->decoding && t->room <= l->tasks.usual_room)
         return;
     uint64_t room = t->room > l->tasks.usual_room ? t->room : 0;

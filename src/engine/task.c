@@ -4,19 +4,15 @@
  */
 #include "engine/task.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/error.h"
 
 #define TARGET_NS 100000.0
 #define LEAST_NS 20000.0 /* a run is not cut shorter than this to keep threads busy at the end of a batch */
 #define MAX_PARKED 64
 #define SNAPSHOT_NS 200000
-#define MAX_NAME 255 /* a longer one is not said */
 
 static uint64_t align64(uint64_t n)
 {
@@ -25,16 +21,7 @@ static uint64_t align64(uint64_t n)
 
 uint64_t leat_task_size(const struct leat_loader *l)
 {
-    uint64_t each = sizeof(struct leat_plan_row) + sizeof(uint64_t) + sizeof(struct leat_sample_ref) + sizeof(void *) +
-                    sizeof(struct leat_row) + sizeof(struct leat_extent) + 1;
-    return align64(sizeof(struct leat_task)) + l->chunk * each + align64(l->cold_bytes) + 7 * 64;
-}
-
-static void *carve(uint8_t **at, size_t bytes)
-{
-    void *p = *at;
-    *at += align64(bytes);
-    return p;
+    return align64(sizeof(struct leat_task)) + leat_job_size(&l->job) + 64;
 }
 
 struct leat_task *leat_task_new(struct leat_loader *l)
@@ -50,16 +37,11 @@ struct leat_task *leat_task_new(struct leat_loader *l)
         return NULL;
     t = (struct leat_task *)(void *)block;
     memset(t, 0, sizeof *t);
-    block += align64(sizeof *t);
     t->loader = l;
-    t->rows = carve(&block, l->chunk * sizeof *t->rows);
-    t->positions = carve(&block, l->chunk * sizeof *t->positions);
-    t->refs = carve(&block, l->chunk * sizeof *t->refs);
-    t->data = carve(&block, l->chunk * sizeof *t->data);
-    t->args = carve(&block, l->chunk * sizeof *t->args);
-    t->extents = carve(&block, l->chunk * sizeof *t->extents);
-    t->marks = carve(&block, l->chunk);
-    t->cold = carve(&block, l->cold_bytes); /* last: it is touched only where it is used */
+    block += align64(sizeof *t);
+    leat_job_init(&t->job, &l->job, block + (-(uintptr_t)block & 63));
+    t->job.read_done = leat_task_read_done;
+    t->job.user = t;
     leat_budget_take(&l->budget, LEAT_TASKS, leat_task_size(l));
     return t;
 }
@@ -75,6 +57,7 @@ void leat_task_recycle(struct leat_task *t)
 
 void leat_task_destroy(struct leat_task *t)
 {
+    leat_job_destroy(&t->job);
     leat_free(t->buffer);
     leat_free(t);
 }
@@ -120,7 +103,8 @@ static void begin(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
     t->ns = 0;
-    t->estimate_ns = l->tasks.ns_per_row * (double)t->n;
+    t->completed = false;
+    t->estimate_ns = l->tasks.ns_per_row * (double)t->job.n;
     leat_client_charge(&l->client, t->estimate_ns);
     t->work = l->tasks.free_work;
     if (t->work)
@@ -148,14 +132,11 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
         return NULL;
     t->batch = b;
     t->sizing = b->state == LEAT_BATCH_SIZING;
-    t->first = b->taken;
-    t->n = t->sizing ? 1 : leat_batch_run(b, run_length(l, b));
-    t->cursor = 0;
-    t->fetch_ns = 0;
-    t->fetches = t->fetched_bytes = 0;
-    t->prepared = t->fetching = t->pending = t->starved = t->parked = t->completed = false;
-    t->decode_wanted = 0;
-    b->taken += t->n;
+    uint64_t n = t->sizing ? 1 : leat_batch_run(b, run_length(l, b));
+    leat_job_begin(&t->job, b->taken, n);
+    t->fresh = true;
+    t->pending = t->starved = t->parked = false;
+    b->taken += n;
     leat_batch_skip_gone(b);
     b->tasks++;
     begin(t);
@@ -200,16 +181,15 @@ static void unpark(struct leat_task *t)
 
 void leat_task_read_done(struct leat_io_request *request, void *user)
 {
-    struct leat_task *t = user;
+    struct leat_span *span = user;
+    struct leat_task *t = span->job->user;
     struct leat_loader *l = t->loader;
+    (void)request;
     leat_engine_lock();
+    leat_reads_arrived(span); /* its thread lets go of the task under the lock */
     t->completed = true;
-    if (!t->parked) { /* its thread still has it, and will see */
-        leat_engine_unlock();
-        return;
-    }
-    bool orphan = l->closed;
-    if (!orphan) {
+    bool orphan = t->parked && l->closed && !leat_reads_in_flight(&t->job);
+    if (t->parked && !l->closed) {
         unpark(t);
         leat_task_resume(t);
         leat_loader_settle(l);
@@ -222,9 +202,7 @@ void leat_task_read_done(struct leat_io_request *request, void *user)
 void leat_task_orphan(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
-    if (t->fetching)
-        leat_fetch_check(&t->fetch, NULL); /* closes the file */
-    t->fetching = false;
+    leat_reads_abandon(&t->job);
     leat_engine_lock();
     struct leat_batch *b = t->batch;
     if (!--b->tasks)
@@ -246,7 +224,6 @@ static void park(struct leat_task *t)
     l->tasks.pends = true;
     t->pending = false;
     if (t->completed) {
-        t->completed = false;
         leat_task_resume(t);
         return;
     }
@@ -261,14 +238,15 @@ static void book(struct leat_task *t)
     double ns = (double)t->ns;
     leat_client_charge(&l->client, ns - t->estimate_ns);
     l->count.tasks++;
-    l->count.native_ns += t->ns - t->fetch_ns;
-    l->count.fetch_ns += t->fetch_ns;
-    l->count.fetches += t->fetches;
-    l->count.fetched_bytes += t->fetched_bytes;
-    t->fetch_ns = 0;
-    t->fetches = t->fetched_bytes = 0;
-    if (!t->sizing && t->n && !l->tasks.pends)
-        l->tasks.ns_per_row += 0.125 * (ns / (double)t->n - l->tasks.ns_per_row);
+    struct leat_job *j = &t->job;
+    l->count.native_ns += t->ns - j->fetch_ns;
+    l->count.fetch_ns += j->fetch_ns;
+    l->count.fetches += j->fetches;
+    l->count.fetched_bytes += j->fetched_bytes;
+    j->fetch_ns = 0;
+    j->fetches = j->fetched_bytes = 0;
+    if (!t->sizing && j->n && !l->tasks.pends)
+        l->tasks.ns_per_row += 0.125 * (ns / (double)j->n - l->tasks.ns_per_row);
     if (l->tasks.ns_per_row < 1)
         l->tasks.ns_per_row = 1;
 }
@@ -311,7 +289,7 @@ static void finish(struct leat_loader *l, struct leat_task *t)
         finish_sizing(l, b);
     } else {
         if (b->loose && !t->sizing)
-            l->delivery->made(b, t->first, t->n);
+            l->delivery->made(b, t->job.first, t->job.n);
         leat_batch_let_go(l, b);
     }
     leat_task_recycle(t);
@@ -347,95 +325,4 @@ bool leat_task_has_work(const struct leat_loader *l)
         if (leat_batch_has_work(leat_window_at(&l->window, i)))
             return true;
     return false;
-}
-
-/* ---- what a running task tells the loader ---------------------------------------------------- */
-
-void leat_task_raise(struct leat_task *t, uint64_t row)
-{
-    leat_engine_lock();
-    if (row < atomic_load_explicit(&t->batch->failed_row, memory_order_relaxed)) {
-        atomic_store_explicit(&t->batch->failed_row, row, memory_order_relaxed);
-        t->batch->failure = t->error;
-    }
-    leat_engine_unlock();
-}
-
-static struct leat_broken_row *find_note(struct leat_batch *b, uint64_t row)
-{
-    for (size_t i = 0; i < b->n_broken; i++)
-        if (b->broken[i].row == row)
-            return &b->broken[i];
-    return NULL;
-}
-
-void leat_task_say_name(struct leat_task *t, uint64_t position)
-{
-    const struct leat_dataset *d = t->loader->dataset;
-    struct leat_value value;
-    size_t n, field = 0;
-    const struct leat_field *fields = leat_dataset_fields(d, &n);
-    while (field < n && (strcmp(fields[field].name, "name") || fields[field].kind != LEAT_KIND_STR))
-        field++;
-    if (field == n || leat_dataset_read(d, position, field, &value, NULL))
-        return; /* the error is said without it */
-    char name[MAX_NAME + 1] = "", said[sizeof t->error.message];
-    if (value.length <= MAX_NAME)
-        memcpy(name, value.data, value.length);
-    leat_value_clear(&value);
-    if (!*name || strstr(t->error.file, name))
-        return;
-    memcpy(said, t->error.message, sizeof said);
-    int length = snprintf(t->error.message, sizeof t->error.message, "%s: ", name);
-    snprintf(t->error.message + length, sizeof t->error.message - (size_t)length, "%s", said);
-}
-
-/* The place of the error stands in the reason: a batch keeps text, not errors. */
-static char *reason_of(const struct leat_error *e)
-{
-    char text[sizeof e->message + sizeof e->file + sizeof e->field + 64];
-    int n = snprintf(text, sizeof text, "%s", e->message);
-    if (*e->field)
-        n += snprintf(text + n, sizeof text - (size_t)n, "; field %s", e->field);
-    if (*e->file)
-        n += snprintf(text + n, sizeof text - (size_t)n, "; file %s", e->file);
-    if (e->offset != LEAT_NO_OFFSET)
-        snprintf(text + n, sizeof text - (size_t)n, "; byte %" PRId64, e->offset);
-    return leat_strdup(text);
-}
-
-bool leat_task_note(struct leat_task *t, uint64_t row, int64_t planned, int code)
-{
-    struct leat_batch *b = t->batch;
-    char *reason = reason_of(&t->error);
-    leat_engine_lock();
-    bool known = find_note(b, row) != NULL, ok = reason && !known;
-    if (ok && b->n_broken == b->broken_room) {
-        size_t room = b->broken_room ? 2 * b->broken_room : 8;
-        struct leat_broken_row *grown = leat_realloc_array(b->broken, room, sizeof *grown);
-        ok = grown != NULL;
-        if (grown) {
-            b->broken = grown;
-            b->broken_room = room;
-        }
-    }
-    if (ok) {
-        size_t i = b->n_broken++;
-        for (; i && b->broken[i - 1].row > row; i--) /* in the order of rows, whoever came first */
-            b->broken[i] = b->broken[i - 1];
-        b->broken[i] = (struct leat_broken_row){row, planned, -1, code, reason};
-        reason = NULL;
-    }
-    leat_engine_unlock();
-    leat_free(reason);
-    return ok || known;
-}
-
-void leat_task_note_delivered(struct leat_task *t, uint64_t row, int64_t delivered)
-{
-    leat_engine_lock();
-    struct leat_broken_row *note = find_note(t->batch, row);
-    if (note)
-        note->delivered = delivered;
-    leat_engine_unlock();
 }

@@ -33,7 +33,7 @@ const uint8_t *__wrap_leat_decoder_rows(const struct leat_decoder *decoder, size
 int __real_leat_io_submit(struct leat_io_request *request);
 int __wrap_leat_io_submit(struct leat_io_request *request);
 
-static _Atomic uint64_t asked, scanned, with_rows, with_right_rows, made, longest_read;
+static _Atomic uint64_t asked, scanned, with_rows, with_right_rows, made, farthest_read;
 static atomic_bool without_memory;
 static _Thread_local uint64_t last; /* a hash of the photo that this thread has opened */
 static _Thread_local bool last_scanned;
@@ -88,15 +88,15 @@ const uint8_t *__wrap_leat_decoder_rows(const struct leat_decoder *decoder, size
 
 int __wrap_leat_io_submit(struct leat_io_request *request)
 {
-    uint64_t longest = longest_read;
-    while (request->length > longest && !atomic_compare_exchange_weak(&longest_read, &longest, request->length))
+    uint64_t farthest = farthest_read, end = request->offset + request->length;
+    while (end > farthest && !atomic_compare_exchange_weak(&farthest_read, &farthest, end))
         ;
     return __real_leat_io_submit(request);
 }
 
 static void forget(void)
 {
-    asked = scanned = with_rows = with_right_rows = made = longest_read = 0;
+    asked = scanned = with_rows = with_right_rows = made = farthest_read = 0;
 }
 
 /* ---- photos ---------------------------------------------------------------------------------- */
@@ -253,12 +253,12 @@ static void an_index_is_read_only_for_outputs_that_decode(void **state)
     struct leat_dataset *dataset = packed();
     pretend_rows(dataset, 0);
     forget();
-    uint64_t expected = hash_of(dataset, raw_program, 1), longest = longest_read;
+    uint64_t expected = hash_of(dataset, raw_program, 1), farthest = farthest_read;
     behind = BEHIND;
     assert_int_equal(hash_of(dataset, raw_program, 1), expected);
-    assert_int_equal(longest_read, longest);
+    assert_int_equal(farthest_read, farthest);
     hash_of(dataset, program, 1);
-    assert_int_equal(longest_read, longest + BEHIND);
+    assert_int_equal(farthest_read, farthest + BEHIND);
     leat_dataset_release(dataset);
 }
 

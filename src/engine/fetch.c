@@ -1,0 +1,305 @@
+/*
+ * The second step of a job: bytes. A window is a run of rows of the chunk whose values fit into the buffer together.
+ * All its reads are known before the first is submitted: values are sorted by file and offset, and neighbours are read
+ * as one.
+ *
+ *     file     ...[row 3]..[row 0][row 7].....................[row 2][row 5]...
+ *     spans       |-------- one read --------|                |- one read -|        small gaps are read along
+ *     buffer   [requests] [row 3]..[row 0][row 7] [row 2][row 5]
+ *
+ * Where reads complete at once (local files), a window is one large value or as many small ones as fill some pages, so
+ * that bytes are used while they are in the cache. Where they complete later, it is as large as the job may have, and
+ * its rows are made as they arrive.
+ *
+ * A read that fails has a row of its own the next time: only a window of one row says what is wrong.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/job.h"
+
+/* Bytes between two values that are read rather than skipped: of a local file a call costs what copying 8 KiB does, and
+ * over a network a request costs far more than this. */
+#define MAX_GAP 8192
+/* A read that joins values ends here, so that those of a window arrive one after the other, and side by side. */
+#define MAX_JOINED (UINT64_C(1) << 20)
+#define ALIGN 64
+#define MAX_TOGETHER 256 /* requests per call of the backend */
+
+static uint64_t align_up(uint64_t n)
+{
+    return (n + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+}
+
+/* Whether row i takes the value of a slot from the buffer. */
+static bool is_read(const struct leat_job *j, const struct leat_feed *feed, size_t i)
+{
+    return j->marks[i] == LEAT_ROW_WANTED && leat_job_is_fetched(j, feed, i);
+}
+
+/* ---- planning -------------------------------------------------------------------------------- */
+
+/* Room for the values of row i, each aligned. */
+static uint64_t row_room(const struct leat_job *j, size_t i)
+{
+    const struct leat_job_context *c = j->context;
+    uint64_t sum = 0;
+    for (size_t f = 0; f < c->n_feeds; f++) {
+        const struct leat_feed *feed = &c->feeds[f];
+        if (!is_read(j, feed, i))
+            continue;
+        size_t v = feed->slot * c->chunk + i;
+        uint64_t room = leat_fetch_room(&j->extents[v], j->values[v].with_rows);
+        if (!leat_add_u64(sum, ALIGN, &sum) || !leat_add_u64(sum, room, &sum))
+            return UINT64_MAX;
+    }
+    return sum;
+}
+
+static int compare(const void *a, const void *b, void *job)
+{
+    const struct leat_job *j = job;
+    size_t va = *(const uint32_t *)a, vb = *(const uint32_t *)b;
+    const struct leat_extent *x = &j->extents[va], *y = &j->extents[vb];
+    uintptr_t sx = (uintptr_t)j->values[va].source, sy = (uintptr_t)j->values[vb].source;
+    if (sx != sy)
+        return sx < sy ? -1 : 1;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Notes the values of the window, in the order in which they stand in their files. */
+static size_t order_values(struct leat_job *j)
+{
+    const struct leat_job_context *c = j->context;
+    size_t n = 0;
+    bool sorted = true;
+    for (size_t i = j->begin; i < j->end; i++)
+        for (size_t f = 0; f < c->n_feeds; f++)
+            if (is_read(j, &c->feeds[f], i)) {
+                j->order[n++] = (uint32_t)(c->feeds[f].slot * c->chunk + i);
+                sorted = sorted && (n < 2 || compare(&j->order[n - 2], &j->order[n - 1], j) <= 0);
+            }
+    if (!sorted)
+        qsort_r(j->order, n, sizeof *j->order, compare, j);
+    return n;
+}
+
+/* Whether a value can be read together with those of a span; takes what is read between them off `spare`. */
+static bool joins(const struct leat_span *span, const struct leat_job_value *value, const struct leat_extent *extent,
+                  uint64_t bytes, uint64_t room, uint64_t *spare)
+{
+    if (span->source != value->source || span->file != extent->file || room != bytes || span->apart)
+        return false;
+    uint64_t before = extent->offset - span->offset, gap = before > span->length ? before - span->length : 0;
+    if (gap > MAX_GAP || gap > *spare || before % value->align || before + bytes > MAX_JOINED)
+        return false;
+    *spare -= gap;
+    return true;
+}
+
+/* Cuts the window's values into reads, and says where each begins in the buffer. `spare`: bytes that may lie between
+ * values of one read. */
+static void plan_spans(struct leat_job *j, size_t n, uint64_t spare)
+{
+    uint64_t end = 0;
+    j->n_spans = 0;
+    for (size_t k = 0; k < n; k++) {
+        size_t v = j->order[k];
+        const struct leat_extent *extent = &j->extents[v];
+        uint64_t bytes = leat_fetch_bytes(extent, j->values[v].with_rows);
+        uint64_t room = leat_fetch_room(extent, j->values[v].with_rows);
+        struct leat_span *span = j->n_spans ? &j->spans[j->n_spans - 1] : NULL;
+        if (!span || !joins(span, &j->values[v], extent, bytes, room, &spare)) {
+            span = &j->spans[j->n_spans++];
+            *span = (struct leat_span){.job = j,
+                                       .source = j->values[v].source,
+                                       .file = extent->file,
+                                       .offset = extent->offset,
+                                       .place = align_up(end),
+                                       .apart = room != bytes};
+        }
+        uint64_t before = extent->offset - span->offset;
+        span->length = before + bytes > span->length ? before + bytes : span->length;
+        end = span->place + before + room > end ? span->place + before + room : end;
+        j->values[v].span = (uint32_t)(j->n_spans - 1);
+    }
+    /* Before the values lie the requests, where each read has its own. */
+    j->values_at = j->flies ? align_up(j->n_spans * sizeof(struct leat_io_request)) : 0;
+    j->bytes = j->values_at + end;
+}
+
+void leat_reads_plan(struct leat_job *j, size_t begin)
+{
+    const uint64_t limit = j->flies ? j->context->fly_bytes : j->context->window_bytes;
+    uint64_t sum = 0;
+    j->begin = begin;
+    for (j->end = begin; j->end < j->count; j->end++) {
+        uint64_t room = row_room(j, j->end);
+        if (j->end > begin && (j->marks[j->end] != LEAT_ROW_WANTED || j->tries[j->end] || j->tries[begin] ||
+                               room > limit || sum > limit - room))
+            break;
+        sum += room;
+        if (room == UINT64_MAX) { /* an extent that makes no sense: it is refused when it asks for memory */
+            j->end++;
+            break;
+        }
+    }
+    j->n_spans = 0;
+    j->bytes = sum;
+    if (sum < UINT64_MAX)
+        plan_spans(j, order_values(j), sum < limit ? limit - sum : 0);
+    j->next = 0;
+    j->open = true;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static bool is_alone(const struct leat_job *j)
+{
+    return j->end == j->begin + 1;
+}
+
+/* The read is over. Only of a window of one row is it known what went wrong. */
+static void finish(struct leat_job *j, struct leat_span *span, int status, const struct leat_error *error)
+{
+    span->state = LEAT_SPAN_DONE;
+    span->status = status;
+    if (status && is_alone(j))
+        j->error = *error;
+    if (!status)
+        j->fetched_bytes += span->length;
+}
+
+static void take_back(struct leat_job *j, struct leat_span *span)
+{
+    leat_io_release(span->request->file);
+    finish(j, span, span->request->status, &span->request->error);
+    span->request = NULL;
+}
+
+/* Fills in the request of a read. False: the read is over, with the error of opening its file. */
+static bool begin(struct leat_job *j, struct leat_span *span, struct leat_io_request *request)
+{
+    struct leat_error error;
+    memset(request, 0, offsetof(struct leat_io_request, error));
+    int rc = span->source->v->file(span->source, span->file, &request->file, &error);
+    if (rc) {
+        finish(j, span, rc, &error);
+        return false;
+    }
+    request->offset = span->offset;
+    request->length = span->length;
+    request->buffer = j->buffer + j->values_at + span->place;
+    request->done = j->read_done;
+    request->user = span;
+    span->request = request;
+    atomic_store_explicit(&span->arrived, false, memory_order_relaxed);
+    return true;
+}
+
+/* One after the other, with one request for all: mostly each is complete when submit returns. */
+static void read_in_turn(struct leat_job *j)
+{
+    while (j->next < j->n_spans) {
+        struct leat_span *span = &j->spans[j->next++];
+        if (!begin(j, span, &j->one))
+            continue;
+        span->state = LEAT_SPAN_FLYING;
+        atomic_store_explicit(&j->flying, 1, memory_order_relaxed);
+        if (leat_io_submit(&j->one) == LEAT_IO_PENDING) {
+            j->pends = true;
+            return;
+        }
+        atomic_store_explicit(&j->flying, 0, memory_order_relaxed);
+        take_back(j, span);
+    }
+}
+
+/* All at once. */
+static void read_together(struct leat_job *j)
+{
+    struct leat_io_request *all = (struct leat_io_request *)(void *)j->buffer, *some[MAX_TOGETHER];
+    int results[MAX_TOGETHER];
+    while (j->next < j->n_spans) {
+        size_t n = 0;
+        for (; j->next < j->n_spans && n < MAX_TOGETHER; j->next++)
+            if (begin(j, &j->spans[j->next], &all[j->next])) {
+                j->spans[j->next].state = LEAT_SPAN_FLYING;
+                some[n++] = &all[j->next];
+            }
+        atomic_fetch_add_explicit(&j->flying, n, memory_order_relaxed);
+        leat_io_submit_many(some, n, results);
+        for (size_t k = 0; k < n; k++) {
+            j->pends |= results[k] == LEAT_IO_PENDING;
+            if (results[k] != LEAT_IO_PENDING) {
+                atomic_fetch_sub_explicit(&j->flying, 1, memory_order_relaxed);
+                take_back(j, some[k]->user);
+            }
+        }
+    }
+}
+
+enum leat_job_status leat_reads_go(struct leat_job *j)
+{
+    if (j->bytes > j->room) {
+        j->wants = j->bytes;
+        j->wants_decoding = 0;
+        return LEAT_JOB_ROOM;
+    }
+    bool flying;
+    do {
+        flying = false;
+        for (size_t k = 0; k < j->next; k++) {
+            struct leat_span *span = &j->spans[k];
+            if (span->state == LEAT_SPAN_FLYING && atomic_load_explicit(&span->arrived, memory_order_acquire))
+                take_back(j, span);
+            flying |= span->state == LEAT_SPAN_FLYING;
+        }
+        if (j->next < j->n_spans && !flying)
+            (j->flies ? read_together : read_in_turn)(j);
+        else
+            break;
+    } while (true);
+    return flying ? LEAT_JOB_READS : LEAT_JOB_DONE;
+}
+
+void leat_reads_arrived(struct leat_span *span)
+{
+    atomic_fetch_sub_explicit(&span->job->flying, 1, memory_order_relaxed);
+    atomic_store_explicit(&span->arrived, true, memory_order_release);
+}
+
+void leat_reads_abandon(struct leat_job *j)
+{
+    for (size_t k = 0; j->open && k < j->next; k++)
+        if (j->spans[k].state == LEAT_SPAN_FLYING)
+            take_back(j, &j->spans[k]);
+    j->open = false;
+}
+
+int leat_reads_row(const struct leat_job *j, size_t i)
+{
+    const struct leat_job_context *c = j->context;
+    int rc = LEAT_OK;
+    for (size_t f = 0; f < c->n_feeds; f++) {
+        if (!is_read(j, &c->feeds[f], i))
+            continue;
+        const struct leat_span *span = &j->spans[j->values[c->feeds[f].slot * c->chunk + i].span];
+        if (span->state != LEAT_SPAN_DONE)
+            return LEAT_IO_PENDING;
+        rc = rc ? rc : span->status;
+    }
+    return rc;
+}
+
+uint8_t *leat_reads_value(const struct leat_job *j, size_t slot, size_t i)
+{
+    size_t v = slot * j->context->chunk + i;
+    const struct leat_span *span = &j->spans[j->values[v].span];
+    return j->buffer + j->values_at + span->place + (j->extents[v].offset - span->offset);
+}

@@ -1,0 +1,229 @@
+/*
+ * A job: a run of rows of one batch, made from what is fixed (plan, data set, program) and from nothing else. It knows
+ * no loader, takes no lock and asks no clock what to do: the same rows come out of the same plan, whoever runs it. What
+ * it needs beyond that it says to its caller and is called again:
+ *
+ *     rows of the plan --locate--> values: mapped memory | extents of files --fetch--> bytes --apply--> rows of the
+ * outputs ^                                                                                              |
+ *          `------------------------------ a substitute, where a sample is broken ------------------------'
+ *
+ * locate.c, fetch.c and job.c are these three steps. A job goes over its rows in chunks: it locates all values of a
+ * chunk, makes the outputs of those that are mapped, and then reads the others in windows of rows whose bytes fit into
+ * its buffer.
+ *
+ * Rows go straight into their places of the batch; what else came of them (rows that are broken, the error that ends
+ * the batch) stands in the job, for its caller to book.
+ */
+#ifndef LEAT_ENGINE_JOB_H
+#define LEAT_ENGINE_JOB_H
+
+#include <stdatomic.h>
+
+#include "data/dataset.h"
+#include "op/program.h"
+#include "plan/plan.h"
+
+/* One field that the program takes, and the outputs that it feeds. */
+struct leat_feed {
+    size_t field, n_outputs;
+    size_t *outputs;
+    bool fixed;             /* its values have one size */
+    bool ragged;            /* some output is */
+    bool mapped;            /* some source has it mapped */
+    bool fetched;           /* some does not: it has a place among the values of a row that are fetched, */
+    size_t slot;            /* this one */
+    uint64_t value_bytes;   /* of a value of fixed size */
+    uint8_t align;          /* bytes of an element */
+    bool decodes, delivers; /* some output is decoded; some is not */
+    bool turns;             /* some is decoded as its EXIF orientation says */
+};
+
+/* What all jobs of a loader are made from: fixed after open. */
+struct leat_job_context {
+    struct leat_dataset *dataset;
+    const struct leat_field *fields;
+    const struct leat_plan *plan;
+    const uint64_t *source_begin; /* position of each of the plan's sources in `dataset` */
+    const struct leat_program *program;
+    struct leat_feed *feeds;
+    size_t n_feeds, n_slots; /* slots: values of a row that are fetched */
+    enum leat_on_error on_error;
+    unsigned chunk;      /* rows that a job handles at a time */
+    uint64_t cold_bytes; /* what a job has for values of a cold file (format/source.h), all of one output at a time */
+    bool restores; /* photos in the fast form are delivered as they came: scratch has LEAT_DECODE_BYTES for that */
+    uint64_t window_bytes; /* of values of several rows that are read together, where reads complete at once */
+    uint64_t fly_bytes;    /* ... and where they do not */
+};
+
+/* Fills in what follows from the program and from how the data set's fields are reached: feeds, chunk, cold_bytes.
+ * NOMEM. */
+int leat_job_context_make(struct leat_job_context *context, struct leat_error *error);
+void leat_job_context_destroy(struct leat_job_context *context);
+/* What values need, learned from a few samples: bytes of a row in ragged outputs, and the most that reading a row
+ * takes; sets `restores`. */
+void leat_job_context_probe(struct leat_job_context *context, uint64_t *ragged_row, uint64_t *largest);
+
+/* Where the rows of a batch go. All of it is the batch's; each job writes the rows of its run. */
+struct leat_job_target {
+    struct leat_plan_batch plan;
+    const uint64_t *numbers; /* the rows of a batch that is no run of the plan's; else NULL */
+    unsigned stand_in;       /* of a batch of one row: the next try of a substitute + 1; 0: what is planned */
+    uint8_t **outputs;       /* memory of each: dense rows, or offsets and values */
+    int64_t *ids;
+    uint64_t *keys;
+    bool *valid, *left_out;
+    const _Atomic bool *cancelled;      /* nobody wants its rows any more */
+    const _Atomic uint64_t *failed_row; /* rows behind this one are not wanted */
+};
+
+/* A row that the policy has left out or replaced. */
+struct leat_job_note {
+    uint64_t row;
+    int64_t planned, delivered; /* -1: left out */
+    int code;
+    char *reason; /* whoever books the note owns it */
+};
+
+enum leat_row_mark {
+    LEAT_ROW_WANTED = 0, /* what is mapped is made, what is fetched is not */
+    LEAT_ROW_BROKEN,     /* a substitute is wanted */
+    LEAT_ROW_DONE        /* made, left out, or its error is the job's */
+};
+
+/* A value of the chunk that is read into the buffer. */
+struct leat_job_value {
+    struct leat_source *source; /* in one of whose files it is */
+    uint32_t span;              /* with which it is read */
+    uint8_t align;
+    bool with_rows; /* a photo's row index is read with it */
+};
+
+/* One read: a value, or neighbours in one file. */
+struct leat_span {
+    struct leat_job *job;
+    struct leat_source *source;
+    uint64_t file, offset, length;
+    uint64_t place;                  /* in the buffer */
+    bool apart;                      /* the value's room is more than what is read: it joins no other */
+    struct leat_io_request *request; /* while it is in flight */
+    _Atomic bool arrived;            /* the request is complete */
+    int status;                      /* when it is done */
+    enum { LEAT_SPAN_PLANNED = 0, LEAT_SPAN_FLYING, LEAT_SPAN_DONE } state;
+};
+
+enum leat_job_status {
+    LEAT_JOB_DONE = 0,
+    LEAT_JOB_READS, /* reads are in flight: to be called again when one of them is complete */
+    LEAT_JOB_ROOM,  /* it needs a buffer of `wants` bytes, and to decode `wants_decoding`: leat_job_grant or
+                       leat_job_refuse */
+    LEAT_JOB_RELAX, /* what was granted beyond the usual may be taken back: leat_job_grant, and call again */
+};
+
+struct leat_job {
+    const struct leat_job_context *context;
+    struct leat_job_target target;
+    uint64_t first, n; /* the run */
+    uint64_t cursor;   /* rows of the run before this chunk */
+
+    /* the chunk */
+    bool prepared;
+    size_t count, row; /* rows; those before `row` are done */
+    struct leat_plan_row *rows;
+    uint64_t *positions;
+    struct leat_sample_ref *refs;
+    const void **data;
+    uint8_t *cold; /* context->cold_bytes */
+    struct leat_row *args;
+    struct leat_extent *extents; /* of slot s and row i: [s * context->chunk + i], as are */
+    struct leat_job_value *values;
+    uint8_t *marks;    /* enum leat_row_mark */
+    uint8_t *attempts; /* of substitutes */
+    uint8_t *tries;    /* of reads that have failed: such a row is read alone */
+
+    /* the window: rows whose values are in the buffer, or on their way */
+    bool flies; /* reads are expected to complete later: a window is large, and all of it is read at once */
+    bool open;
+    size_t begin, end;         /* rows of the chunk */
+    uint64_t bytes, values_at; /* of the buffer that it needs; its values begin at */
+    uint32_t *order;           /* its values, by place in their files */
+    struct leat_span *spans;
+    size_t n_spans, next;       /* spans that were submitted */
+    _Atomic size_t flying;      /* of these, in flight */
+    struct leat_io_request one; /* for one read at a time; else each span has its own, at the buffer's begin */
+    uint8_t *buffer;
+    uint64_t room, decoding;                                        /* granted */
+    uint64_t wants, wants_decoding;                                 /* asked for, */
+    size_t asking;                                                  /* by this row, */
+    bool asked_to_decode;                                           /* whose values were read */
+    void (*read_done)(struct leat_io_request *request, void *user); /* called for each read that was in flight */
+    void *user;
+
+    /* what came of it, for whoever books it */
+    struct leat_error error; /* of the row at hand */
+    uint64_t failed_row;     /* UINT64_MAX: none */
+    struct leat_error failure;
+    struct leat_job_note *notes;
+    size_t n_notes, notes_room;
+    bool pends; /* some read was pending */
+    int64_t fetch_ns;
+    uint64_t fetches, fetched_bytes;
+};
+
+/* Bytes of a job's arrays for a context, and giving it such memory, aligned to 64 bytes. */
+uint64_t leat_job_size(const struct leat_job_context *context);
+void leat_job_init(struct leat_job *job, const struct leat_job_context *context, void *memory);
+void leat_job_destroy(struct leat_job *job);
+
+/* Begins with rows [first, first + n) of job->target, which the caller has filled in. */
+void leat_job_begin(struct leat_job *job, uint64_t first, uint64_t n);
+/* Goes on. Any thread, one at a time. */
+enum leat_job_status leat_job_run(struct leat_job *job, struct leat_scratch *scratch);
+/* After ROOM and RELAX: what the job has now; or why it cannot have it, which is the error of its row. */
+void leat_job_grant(struct leat_job *job, void *buffer, uint64_t room, uint64_t decoding);
+void leat_job_refuse(struct leat_job *job, int code);
+/* To be called by `read_done`, where nobody can let go of the job meanwhile: its request is complete. */
+void leat_reads_arrived(struct leat_span *span);
+static inline bool leat_reads_in_flight(const struct leat_job *job)
+{
+    return atomic_load_explicit(&job->flying, memory_order_relaxed) != 0;
+}
+/* Gives up a job of which no read is in flight any more. */
+void leat_reads_abandon(struct leat_job *job);
+/* Sums of the steps of ragged outputs: offsets[o][i + 1] for row i of the batch, where offsets[o] is not NULL. */
+void leat_job_size_rows(struct leat_job *job, int64_t *const *offsets);
+
+/* ---- between the steps ----------------------------------------------------------------------- */
+
+/* locate.c: the next rows of the run as the plan names them, and their samples. An error is that of row *failed of the
+ * batch: it cannot be planned any more. */
+int leat_job_plan(struct leat_job *job, uint64_t first, uint64_t left, uint64_t *failed);
+/* Row i gets its next substitute. False: there is none. */
+bool leat_job_plan_substitute(struct leat_job *job, size_t i);
+/* Where the values of a field are, of those of rows [i, i + n) that are fetched. An error is that of row *failed. */
+int leat_job_locate(struct leat_job *job, const struct leat_feed *feed, size_t i, size_t n, size_t *failed);
+static inline bool leat_job_is_mapped(const struct leat_job *j, const struct leat_feed *feed, size_t i)
+{
+    return feed->mapped && (!feed->fetched || leat_ref_storage(&j->refs[i], feed->field) == LEAT_STORAGE_MAPPED);
+}
+static inline bool leat_job_is_fetched(const struct leat_job *j, const struct leat_feed *feed, size_t i)
+{
+    return feed->fetched && !leat_job_is_mapped(j, feed, i);
+}
+
+/* fetch.c: opens the window at row `begin` of the chunk: which rows, which reads, how many bytes. */
+void leat_reads_plan(struct leat_job *job, size_t begin);
+/* Reads on: ROOM; READS: some are in flight; DONE: none is left. */
+enum leat_job_status leat_reads_go(struct leat_job *job);
+/* Whether the values of row i were read: LEAT_OK, LEAT_IO_PENDING, or the error of one, which is job->error if the
+ * window is of this row alone. */
+int leat_reads_row(const struct leat_job *job, size_t i);
+/* The bytes that were read. */
+uint8_t *leat_reads_value(const struct leat_job *job, size_t slot, size_t i);
+
+/* Makes job->error the job's, unless an earlier row has failed. */
+void leat_job_raise(struct leat_job *job, uint64_t row);
+
+/* Where the values of a ragged output begin in its memory, behind the offsets of its rows. */
+uint64_t leat_output_values(const struct leat_output *output, uint64_t rows);
+
+#endif
