@@ -274,6 +274,47 @@ class RandomHorizontalFlip(Operator):
         super().__init__(name, p=chance)
 
 
+def _jitter(what: str, value: Any, center: float = 1.0) -> tuple[float, float] | None:
+    """The range of a factor: around `center`, as far as a number says; or (low, high)."""
+    if value is None:
+        return None
+    found = _numbers(what, value)
+    if len(found) == 1 and found[0] >= 0:
+        found = (center - found[0] if center == 0 else max(0.0, center - found[0]), center + found[0])
+    least, most = (-0.5, 0.5) if center == 0 else (0.0, 1e6)
+    if len(found) != 2 or not least <= found[0] <= found[1] <= most:
+        raise ValueError(f"{what} is a number from 0{' to 0.5' * (center == 0)}, or (low, high) within [{least:g}, {most:g}], not {value!r}")
+    return None if found == (center, center) else (found[0], found[1])
+
+
+class ColorJitter(Operator):
+    """Changes brightness, contrast, saturation and hue by random factors, in random order.
+
+    Args:
+        brightness: x: the factor is uniform in [max(0, 1 - x), 1 + x]; (low, high): in that range. None: not changed.
+        contrast: the same.
+        saturation: the same.
+        hue: h, of 0 to 0.5: the hue is turned by a part of the circle that is uniform in [-h, h]; (low, high): in that range.
+
+    Takes uint8 images of 3 channels, or of 1, of which saturation and hue change nothing. The pixels equal those of Pillow's
+    ``ImageEnhance`` and of a hue that is turned in its mode ``"HSV"``.
+
+    >>> leat.ops.ColorJitter(0.4, hue=(-0.1, 0.2))
+    ColorJitter(brightness=(0.6, 1.4), contrast=None, saturation=None, hue=(-0.1, 0.2))
+    """
+
+    def __init__(
+        self, brightness: Any = None, contrast: Any = None, saturation: Any = None, hue: Any = None, *, name: str | None = None
+    ) -> None:
+        super().__init__(
+            name,
+            brightness=_jitter("brightness", brightness),
+            contrast=_jitter("contrast", contrast),
+            saturation=_jitter("saturation", saturation),
+            hue=_jitter("hue", hue, 0.0),
+        )
+
+
 class Normalize(Operator):
     """``(x - mean) / std`` per channel, as float32. Integers of decoded images and of fields with a layout count as 0 to 1.
 
@@ -492,7 +533,7 @@ def qualified_name(function: Any, module: bool) -> str:
 
 
 _TYPES: dict[str, type[Operator]] = {
-    c.__name__: c for c in (Decode, Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip, Normalize, ToDtype, ToLayout, Native)
+    c.__name__: c for c in (Decode, Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip, ColorJitter, Normalize, ToDtype, ToLayout, Native)
 }  # fmt: skip
 
 

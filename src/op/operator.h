@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cpu.h"
 #include "kernels/resample.h"
 #include "leat/leat.h"
 #include "op/args.h"
@@ -104,7 +105,6 @@ struct leat_place {
     const char *output, *type; /* "Normalize in output 'image'" */
 };
 
-struct leat_kernels;
 struct leat_row;
 struct leat_use;
 struct leat_targets;
@@ -144,7 +144,7 @@ struct leat_op_class {
 
     /* Makes `out` of `in`, images in memory with layout and channels of the operator's types; `scratch`: of as many
      * bytes as `plan` said, aligned to 64. Pure in (args, key, in). `plan` may be NULL. */
-    void (*filter)(const void *args, uint64_t key, const struct leat_kernels *kernels, const struct leat_image *in,
+    void (*filter)(enum leat_isa isa, const void *args, uint64_t key, const struct leat_image *in,
                    const struct leat_image *out, void *scratch);
     void (*plan)(const void *args, uint64_t key, const struct leat_image *in, struct leat_filter_plan *plan);
 

@@ -465,7 +465,7 @@ static int run_filter(const struct leat_stage *stage, struct leat_work *work, co
         return leat_fail(error, LEAT_E_NOMEM, "No memory for %zu bytes that %s needs.", plan.scratch, op->class->type);
     int rc = make_room(work, buffer, &stage->out, stage->planar, plan.w, plan.h, target, error);
     if (!rc)
-        op->class->filter(op->args, key, work->kernels, image, target,
+        op->class->filter(work->kernels->isa, op->args, key, image, target,
                           work->filter + (-(uintptr_t)work->filter & (ALIGNMENT - 1)));
     return rc;
 }

@@ -1,0 +1,259 @@
+/*
+ * Filters: that each draws from its distribution (and that the test tells a wrong one), that all instruction sets make
+ * the same bytes, and what bad arguments give. The pixels are compared with Pillow's in tests/python/test_filters.py.
+ */
+#include "program_helpers.h"
+
+/* The operators' own functions, to see what they draw; the program has its own copy of each class. */
+#define leat_op_color_jitter copy_of_color_jitter
+#include "op/op_color_jitter.c"
+#undef leat_op_color_jitter
+
+enum { DRAWS = 20000 };
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Kolmogorov and Smirnov's distance of n values to the uniform distribution on [low, high], times the root of n:
+ * above 1.95 once in a thousand. */
+static double distance(double *values, size_t n, double low, double high)
+{
+    double worst = 0;
+    qsort(values, n, sizeof *values, by_value);
+    for (size_t i = 0; i < n; i++) {
+        double at = (values[i] - low) / (high - low), above = (double)(i + 1) / (double)n - at,
+               below = at - (double)i / (double)n;
+        worst = fmax(worst, fmax(above, below));
+    }
+    return worst * sqrt((double)n);
+}
+
+/* The values are uniform on [low, high]; the same values, drawn uniformly in their logarithm or in 0.97 of the range,
+ * would be seen. */
+static void assert_uniform(double *values, size_t n, double low, double high)
+{
+    assert_in_range(values[0] >= low && values[0] <= high, 1, 1);
+    double d = distance(values, n, low, high);
+    if (d > 1.95)
+        fail_msg("not uniform on [%g, %g]: %g", low, high, d);
+    double *wrong = malloc(n * sizeof *wrong), base = 1 - low;
+    for (size_t i = 0; i < n; i++)
+        wrong[i] = exp(log(low + base) + (values[i] - low) / (high - low) * log((high + base) / (low + base))) - base;
+    assert_true(distance(wrong, n, low, high) > 1.95);
+    for (size_t i = 0; i < n; i++)
+        wrong[i] = low + 0.97 * (values[i] - low);
+    assert_true(distance(wrong, n, low, high) > 1.95);
+    free(wrong);
+}
+
+static void parse_args(const struct leat_op_class *class, const char *json, void *args)
+{
+    struct leat_error error = {0};
+    json_t *object = json_loads(json, 0, NULL);
+    assert_non_null(object);
+    memset(args, 0, class->args_bytes);
+    struct leat_args reader = {.object = object, .operator_type = class->type, .error = &error};
+    class->parse(args, &reader);
+    assert_ok(leat_args_end(&reader));
+    json_decref(object);
+}
+
+static void the_factors_of_a_jitter_are_uniform_and_independent(void **state)
+{
+    (void)state;
+    static const double low[] = {0.6, 0, 0.5, -0.1}, high[] = {1.4, 2.5, 0.75, 0.3};
+    struct jitter_args args;
+    parse_args(&copy_of_color_jitter,
+               "{\"brightness\": 0.4, \"contrast\": 1.5, \"saturation\": [0.5, 0.75], \"hue\": [-0.1, 0.3]}", &args);
+    double *values = malloc(DRAWS * sizeof *values);
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (uint64_t key = 0; key < DRAWS; key++)
+            values[key] = draw(&args, key).factor[kind];
+        assert_uniform(values, DRAWS, low[kind], high[kind]);
+    }
+    for (int a = 0; a < KINDS; a++)
+        for (int b = 0; b < a; b++) {
+            double sum = 0;
+            for (uint64_t key = 0; key < DRAWS; key++) {
+                struct drawn d = draw(&args, key);
+                sum += ((d.factor[a] - low[a]) / (high[a] - low[a]) - 0.5) *
+                       ((d.factor[b] - low[b]) / (high[b] - low[b]) - 0.5) * 12;
+            }
+            assert_true(fabs(sum) < 3.5 * sqrt(DRAWS));
+        }
+    free(values);
+    copy_of_color_jitter.end(&args);
+}
+
+static double chi_square(const unsigned *counts, unsigned n, double each)
+{
+    double sum = 0;
+    for (unsigned i = 0; i < n; i++)
+        sum += (counts[i] - each) * (counts[i] - each) / each;
+    return sum;
+}
+
+static void the_order_of_a_jitter_is_any_of_24_alike(void **state)
+{
+    (void)state;
+    struct jitter_args args = {0};
+    unsigned right[256] = {0}, wrong[256] = {0}, packed[2][24] = {{0}}, n = 0;
+    for (uint64_t key = 0; key < DRAWS; key++) {
+        struct drawn d = draw(&args, key);
+        right[d.order[0] | d.order[1] << 2 | d.order[2] << 4 | d.order[3] << 6]++;
+        unsigned order[KINDS] = {0, 1, 2, 3}; /* each place with any other: the usual mistake */
+        for (unsigned i = 0; i < KINDS; i++) {
+            uint64_t k = leat_draw_below(key, i, KINDS);
+            unsigned last = order[i];
+            order[i] = order[k];
+            order[k] = last;
+        }
+        wrong[order[0] | order[1] << 2 | order[2] << 4 | order[3] << 6]++;
+    }
+    for (unsigned i = 0; i < 256; i++)
+        if (right[i] || wrong[i]) {
+            assert_true(n < 24);
+            packed[0][n] = right[i];
+            packed[1][n++] = wrong[i];
+        }
+    assert_int_equal(n, 24); /* 23 degrees of freedom: 50 is exceeded once in a thousand */
+    assert_true(chi_square(packed[0], 24, DRAWS / 24.0) < 50);
+    assert_true(chi_square(packed[1], 24, DRAWS / 24.0) > 50);
+}
+
+/* A filter over images of many sizes, HWC and CHW, on every instruction set. */
+static void filters_give_the_same_bytes_on_all_instruction_sets(void **state)
+{
+    (void)state;
+    static const struct {
+        const struct leat_op_class *class;
+        const char *json;
+    } ops[] = {{&leat_op_color_jitter, "{\"brightness\": 0.5, \"contrast\": 0.5, \"saturation\": 0.5, \"hue\": 0.5}"},
+               {&leat_op_color_jitter, "{\"saturation\": [3, 40]}"}};
+    uint64_t args[512];
+    for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
+        assert_true(ops[o].class->args_bytes <= sizeof args);
+        parse_args(ops[o].class, ops[o].json, args);
+        for (uint64_t key = 0; key < 60; key++) {
+            uint32_t w = 1 + (uint32_t)leat_draw_below(key, 0, 150), h = 1 + (uint32_t)leat_draw_below(key, 1, 40),
+                     channels = key % 3 ? 3 : 1;
+            bool planar = key % 5 == 0;
+            size_t bytes = (size_t)w * h * channels;
+            uint8_t *pixels = malloc(bytes), *want = NULL;
+            paint(pixels, w, h, channels, key);
+            struct leat_image in = {.base = pixels, .dtype = LEAT_U8, .w = w, .h = h, .channels = channels};
+            in.column = planar ? 1 : channels;
+            in.row = in.column * w;
+            in.plane = planar ? in.row * h : 1;
+            struct leat_filter_plan plan = {.w = w, .h = h};
+            if (ops[o].class->plan)
+                ops[o].class->plan(args, key, &in, &plan);
+            struct leat_image out = in;
+            out.w = plan.w;
+            out.h = plan.h;
+            out.row = out.column * plan.w;
+            out.plane = planar ? out.row * plan.h : 1;
+            size_t out_bytes = (size_t)plan.w * plan.h * channels;
+            uint8_t *scratch = aligned_alloc(64, (plan.scratch + 64) & ~(size_t)63);
+            for (int isa = LEAT_ISA_PORTABLE; isa <= (int)leat_cpu_isa(); isa++) {
+                out.base = malloc(out_bytes);
+                memset(out.base, isa ? 0xa5 : 0x5a, out_bytes);
+                ops[o].class->filter((enum leat_isa)isa, args, key, &in, &out, scratch);
+                if (want)
+                    assert_memory_equal(want, out.base, out_bytes);
+                if (want)
+                    free(out.base);
+                else
+                    want = out.base;
+            }
+            free(scratch);
+            free(want);
+            free(pixels);
+        }
+        if (ops[o].class->end)
+            ops[o].class->end(args);
+    }
+}
+
+/* A map that draws, in one pass with a padded crop and Normalize: each row has tables of its own, and so has the
+ * padding. Where the crop comes after it, the fill is not changed. */
+static void a_map_that_draws_is_fused_with_its_neighbours(void **state)
+{
+    (void)state;
+    enum { W = 21, H = 13, C = 3 };
+    static const char *const jitter = "{\"type\": \"ColorJitter\", \"brightness\": [0.5, 2]}",
+                             *const crop =
+                                 "{\"type\": \"RandomCrop\", \"size\": [9, 30], \"padding\": 5, \"fill\": [100]}";
+    struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){H, W, C});
+    struct jitter_args args;
+    parse_args(&copy_of_color_jitter, "{\"brightness\": [0.5, 2]}", &args);
+    uint8_t pixels[H * W * C];
+    paint(pixels, W, H, C, 3);
+    float *out = malloc(9 * 30 * C * sizeof *out);
+    for (uint64_t key = 0; key < 100; key++) {
+        char chain[600];
+        bool first = key & 1;
+        snprintf(chain, sizeof chain, "%s, %s, {\"type\": \"Normalize\", \"mean\": [0.5], \"std\": [0.25]}",
+                 first ? jitter : crop, first ? crop : jitter);
+        struct leat_program *program = must_compile(&field, chain);
+        struct leat_move box;
+        assert_int_equal(
+            draw_of(&leat_op_random_crop, "{\"size\": [9, 30], \"padding\": 5}", "x/RandomCrop/0", key, W, H, &box), 0);
+        float factor = (float)draw(&args, leat_key_mix(key, leat_hash64("x/ColorJitter/0", 15))).factor[BRIGHTNESS];
+        must_apply(program, pixels, sizeof pixels, key, out);
+        for (int c = 0; c < C; c++)
+            for (int y = 0; y < 9; y++)
+                for (int x = 0; x < 30; x++) {
+                    int64_t sx = box.x + x, sy = box.y + y;
+                    bool inside = sx >= 0 && sy >= 0 && sx < W && sy < H;
+                    int v = inside ? pixels[(sy * W + sx) * C + c] : 100;
+                    if (inside || !first)
+                        v = (uint8_t)fminf((float)v * factor, 255);
+                    assert_true(out[(c * 9 + y) * 30 + x] == (float)((v / 255.0 - 0.5) / 0.25));
+                }
+        leat_program_free(program);
+    }
+    free(out);
+    copy_of_color_jitter.end(&args);
+}
+
+static void bad_arguments_are_named(void **state)
+{
+    (void)state;
+    struct leat_field rgb = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){8, 8, 3});
+    struct leat_field two = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){8, 8, 2});
+    struct leat_field real = field_of("x", LEAT_KIND_ARRAY, LEAT_F32, LEAT_LAYOUT_HWC, 3, (const int64_t[]){8, 8, 3});
+    const struct {
+        const struct leat_field *field;
+        const char *chain, *message;
+    } cases[] = {
+        {&rgb, "{\"type\": \"ColorJitter\", \"brightness\": -1}", "ColorJitter: brightness must be a number from 0"},
+        {&rgb, "{\"type\": \"ColorJitter\", \"contrast\": [2, 1]}", "ColorJitter: contrast must be"},
+        {&rgb, "{\"type\": \"ColorJitter\", \"hue\": 0.6}", "ColorJitter: hue must be a number from 0 to 0.5"},
+        {&two, "{\"type\": \"ColorJitter\", \"hue\": 0.1}",
+         "ColorJitter in output 'x' takes an image of 1 or 3 channels"},
+        {&real, "{\"type\": \"ColorJitter\", \"hue\": 0.1}", "ColorJitter in output 'x' takes a uint8 image"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct leat_error error = {0};
+        struct leat_program *program;
+        assert_int_not_equal(compile_chain(cases[i].field, cases[i].chain, &program, &error), LEAT_OK);
+        if (!strstr(error.message, cases[i].message))
+            fail_msg("case %zu: %s", i, error.message);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_factors_of_a_jitter_are_uniform_and_independent),
+        cmocka_unit_test(the_order_of_a_jitter_is_any_of_24_alike),
+        cmocka_unit_test(filters_give_the_same_bytes_on_all_instruction_sets),
+        cmocka_unit_test(a_map_that_draws_is_fused_with_its_neighbours),
+        cmocka_unit_test(bad_arguments_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
