@@ -24,6 +24,7 @@
 #include <sys/types.h>
 
 #include "leat/leat.h"
+#include "worker/worker.h"
 
 #if !defined(Py_LIMITED_API)
 #error "build with Py_LIMITED_API"

@@ -1,11 +1,11 @@
-/* What the files of this folder need of the shared memory beyond leat/leat.h. */
+/* What the files of this folder need of the shared memory beyond worker.h. */
 #ifndef LEAT_WORKER_SHARE_H
 #define LEAT_WORKER_SHARE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "leat/leat.h"
+#include "worker/worker.h"
 
 /* Where the shared memory begins: this process's own, or (`worker`) that of the process whose worker this is. NULL:
  * none. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "worker/worker.h"
 
 static void *watch(void *descriptor)
 {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../test.h"
+#include "worker/worker.h"
 
 /* A pool and a board, and the first worker's view of both, as a thread of this process. */
 struct bench {

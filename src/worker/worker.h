@@ -1,0 +1,132 @@
+/*
+ * What a process and its workers say to each other: for data sets and functions in Python, whose rows other processes
+ * compute. The parent allocates slots from memory that it shares with its workers, and publishes batches on a board.
+ * Workers take units (runs of rows) from it and write rows straight into the slots. Starting processes, and what a row
+ * is, is the caller's. The conventions are those of leat/leat.h; this header is no part of the library's interface.
+ *
+ *     parent                                   worker
+ *     leat_pool_new, leat_board_new            leat_share_attach (unless forked), leat_pool_attach, leat_board_attach
+ *     leat_board_publish                       leat_board_take -> unit; compute; leat_board_finish
+ *     leat_board_wait, _complete, _retire      leat_pool_sleep
+ */
+#ifndef LEAT_WORKER_WORKER_H
+#define LEAT_WORKER_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "leat/leat.h"
+
+/* The descriptor of this process's shared memory (a memfd), which is made at first use; borrowed. Any thread. NOMEM. */
+int leat_share_descriptor(int *fd, struct leat_error *error);
+/* In a worker process that was not forked: maps the parent's shared memory. IO, NOMEM. */
+int leat_share_attach(int fd, struct leat_error *error);
+/* Bytes in slots that are held. Gives free pages back to the system if more than `keep` bytes are resident. Any
+ * thread. */
+uint64_t leat_share_used(void);
+void leat_share_trim(uint64_t keep);
+
+/* A slot: whole pages of the shared memory, with a count of references. It belongs to the process that allocated it.
+ * Its content is not cleared. Any thread. HELD: slots that are held leave no room; NOMEM. */
+struct leat_slot;
+int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *error);
+void leat_slot_retain(struct leat_slot *slot);
+void leat_slot_release(struct leat_slot *slot); /* NULL is allowed */
+void *leat_slot_data(const struct leat_slot *slot);
+uint64_t leat_slot_offset(const struct leat_slot *slot); /* what names it in workers */
+uint64_t leat_slot_bytes(const struct leat_slot *slot);
+uint32_t leat_slot_references(const struct leat_slot *slot); /* as they are now */
+
+#define LEAT_POOL_WORKERS 1024
+#define LEAT_BOARD_BUFFERS 32
+
+/* What workers have in common: where they sleep, and what each is doing. `thread`: this worker is a thread of the
+ * parent. INVALID, NOMEM, HELD. */
+struct leat_pool;
+int leat_pool_new(unsigned n_workers, struct leat_pool **out, struct leat_error *error);
+int leat_pool_attach(uint64_t offset, unsigned worker, bool thread, struct leat_pool **out, struct leat_error *error);
+void leat_pool_free(struct leat_pool *pool); /* NULL is allowed; after its boards */
+uint64_t leat_pool_offset(const struct leat_pool *pool);
+/* A worker sleeps until something is published after it has `seen` the count, or a wake, a signal or the timeout. */
+uint32_t leat_pool_seen(const struct leat_pool *pool);
+void leat_pool_sleep(struct leat_pool *pool, uint32_t seen, int64_t timeout_ms);
+void leat_pool_wake(struct leat_pool *pool);
+/* What a worker works on: board (its offset), serial (0: nothing), row of the batch; units taken and time spent so
+ * far. */
+struct leat_pool_worker {
+    uint64_t board, serial, busy_ns;
+    uint32_t row, units, messages; /* messages: announced */
+};
+void leat_pool_worker(const struct leat_pool *pool, unsigned worker, struct leat_pool_worker *out);
+void leat_pool_forget(struct leat_pool *pool, unsigned worker); /* it is dead */
+uint32_t leat_pool_messages(const struct leat_pool *pool);      /* announced by all workers so far, modulo 2^32 */
+
+/* One batch as it is published. Serials count from 1 without a gap. Offsets are those of slots. */
+struct leat_board_batch {
+    uint64_t serial;
+    uint32_t rows, run; /* rows of a unit */
+    int32_t owner;      /* the only worker that may take it, or -1 */
+    uint32_t layout;    /* of its rows, a number of the caller's; 0: not known yet */
+    uint32_t kind;      /* the caller's */
+    uint32_t n_buffers;
+    uint64_t payload, payload_bytes; /* what its rows are, as the caller and its workers have agreed */
+    uint64_t seed, epoch, first_row; /* of its rows' random keys */
+    uint64_t capacity;               /* bytes of buffers[0], where a unit is a whole batch */
+    uint64_t buffers[LEAT_BOARD_BUFFERS];
+};
+struct leat_board_unit {
+    struct leat_board_batch batch;
+    uint32_t unit, first, n; /* its number; its rows */
+    int64_t begun_ns;
+};
+
+/* A board of at most n_entries batches in flight, of at most max_units units each (longer runs are made of more rows).
+ * The parent uses it from one thread at a time. INVALID, NOMEM, HELD. */
+struct leat_board;
+int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_units, double weight,
+                   struct leat_board **out, struct leat_error *error);
+int leat_board_attach(struct leat_pool *pool, uint64_t offset, bool thread, struct leat_board **out,
+                      struct leat_error *error);
+void leat_board_free(struct leat_board *board); /* NULL is allowed */
+uint64_t leat_board_offset(const struct leat_board *board);
+void *leat_board_at(const struct leat_board *board, uint64_t offset); /* of a slot: its memory in this process */
+
+/* Parent: publishes the next batch (INVALID: its entry is in use, or there is no such owner); gives one that was
+ * published without a layout the place of its rows, for the units that are taken from then on (INVALID: it has one, or
+ * is not in flight). What is said below of a batch that is not in flight has no effect. */
+int leat_board_publish(struct leat_board *board, const struct leat_board_batch *batch, struct leat_error *error);
+int leat_board_place(struct leat_board *board, uint64_t serial, uint32_t layout, const uint64_t *buffers,
+                     uint32_t n_buffers, struct leat_error *error);
+/* Whether all units are done. `exactly`: looks at each, as is needed once a worker has died. */
+bool leat_board_complete(const struct leat_board *board, uint64_t serial, bool exactly);
+int64_t leat_board_spent_ns(const struct leat_board *board, uint64_t serial); /* by workers, on units without message */
+void leat_board_received(struct leat_board *board, uint64_t serial, uint32_t unit); /* the message of a unit is here */
+/* Ends a batch that is complete, or cancelled with nothing running: its entry is free. */
+void leat_board_retire(struct leat_board *board, uint64_t serial);
+/* Removes its queued units. True: none is running. */
+bool leat_board_cancel(struct leat_board *board, uint64_t serial);
+/* Queues again what a dead worker had taken, except units for which visit (may be NULL) does not return 0. Returns how
+ * many there were. */
+unsigned leat_board_requeue(struct leat_board *board, unsigned worker,
+                            int (*visit)(void *user, uint64_t serial, uint32_t unit), void *user);
+/* Waits until a batch is complete or a message sent since `seen`, a signal, or the time is over. */
+uint32_t leat_board_seen(const struct leat_board *board);
+void leat_board_wait(struct leat_board *board, uint32_t seen, int64_t timeout_ms);
+void leat_board_close(struct leat_board *board); /* workers take nothing more */
+
+/* Worker: takes the first queued unit, earliest batch first; false: there is none. Says at which row it is; announces a
+ * message; ends a unit, whose message (`sent`) the parent has or will receive. */
+bool leat_board_take(struct leat_board *board, struct leat_board_unit *out);
+void leat_board_at_row(struct leat_board *board, uint32_t row);
+void leat_board_message(struct leat_board *board);
+void leat_board_finish(struct leat_board *board, const struct leat_board_unit *unit, bool sent);
+bool leat_board_closed(const struct leat_board *board);
+/* Time that workers gave this board, over its weight: the board with the least goes first. A new one starts at the
+ * others'. */
+uint64_t leat_board_served_ns(const struct leat_board *board);
+void leat_board_start_at(struct leat_board *board, uint64_t served_ns);
+
+/* In a worker process: ends it, at once, when the process behind this descriptor (pidfd_open) has ended. NOMEM. */
+int leat_worker_watch(int pidfd, struct leat_error *error);
+
+#endif
