@@ -62,7 +62,9 @@ class Operator:
 
     def to_json(self) -> dict[str, Any]:
         """A dict of plain values: the type, the arguments and the name."""
-        found = {k: list(v) if isinstance(v, tuple) else v for k, v in self._values.items() if v is not None or k == "size"}
+        found = {
+            k: list(v) if isinstance(v, tuple) else v for k, v in self._values.items() if v is not None or k == "size"
+        }
         return {"type": type(self).__name__, **found} | ({"name": self.name} if self.name else {})
 
 
@@ -129,7 +131,9 @@ class Decode(Operator):
     torch.Size([2, 1, 32, 32])
     """
 
-    def __init__(self, mode: str = "RGB", *, exif: bool = False, dct_scaling: bool = False, name: str | None = None) -> None:
+    def __init__(
+        self, mode: str = "RGB", *, exif: bool = False, dct_scaling: bool = False, name: str | None = None
+    ) -> None:
         if mode not in ("RGB", "GRAY"):
             raise ValueError(f"mode is 'RGB' or 'GRAY', not {mode!r}")
         super().__init__(name, mode=mode, exif=bool(exif), dct_scaling=bool(dct_scaling))
@@ -166,7 +170,11 @@ class Resize(Operator):
         if max_size is not None and isinstance(sides, tuple):
             raise ValueError("max_size goes with one number as size")
         super().__init__(
-            name, size=sides, interpolation=_interpolation(interpolation), max_size=max_size, antialias=antialias is None or bool(antialias)
+            name,
+            size=sides,
+            interpolation=_interpolation(interpolation),
+            max_size=max_size,
+            antialias=antialias is None or bool(antialias),
         )
 
 
@@ -283,7 +291,9 @@ def _jitter(what: str, value: Any, center: float = 1.0) -> tuple[float, float] |
         found = (center - found[0] if center == 0 else max(0.0, center - found[0]), center + found[0])
     least, most = (-0.5, 0.5) if center == 0 else (0.0, 1e6)
     if len(found) != 2 or not least <= found[0] <= found[1] <= most:
-        raise ValueError(f"{what} is a number from 0{' to 0.5' * (center == 0)}, or (low, high) within [{least:g}, {most:g}], not {value!r}")
+        raise ValueError(
+            f"{what} is a number from 0{' to 0.5' * (center == 0)}, or (low, high) within [{least:g}, {most:g}], not {value!r}"
+        )
     return None if found == (center, center) else (found[0], found[1])
 
 
@@ -304,7 +314,13 @@ class ColorJitter(Operator):
     """
 
     def __init__(
-        self, brightness: Any = None, contrast: Any = None, saturation: Any = None, hue: Any = None, *, name: str | None = None
+        self,
+        brightness: Any = None,
+        contrast: Any = None,
+        saturation: Any = None,
+        hue: Any = None,
+        *,
+        name: str | None = None,
     ) -> None:
         super().__init__(
             name,
@@ -312,6 +328,77 @@ class ColorJitter(Operator):
             contrast=_jitter("contrast", contrast),
             saturation=_jitter("saturation", saturation),
             hue=_jitter("hue", hue, 0.0),
+        )
+
+
+class GaussianBlur(Operator):
+    """Blurs by a Gaussian of a random width, the same for both directions.
+
+    Args:
+        kernel_size: odd numbers of pixels: one, or (width, height).
+        sigma: of the Gaussian, in pixels: uniform in (low, high), or one number.
+
+    Takes uint8 images. Beyond its edges an image goes on mirrored, without the edge's pixel twice. The pixels are within 1 of
+    those of torchvision, which computes in float.
+
+    >>> leat.ops.GaussianBlur(5)
+    GaussianBlur(kernel_size=(5, 5), sigma=(0.1, 2.0))
+    """
+
+    def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0), *, name: str | None = None) -> None:
+        sides = _square(_integers("kernel_size", kernel_size))
+        if any(s % 2 == 0 or s > 2047 for s in sides):
+            raise ValueError(
+                f"kernel_size is an odd number of pixels of 1 to 2047, or (width, height), not {kernel_size!r}"
+            )
+        found = _numbers("sigma", sigma)
+        found = _pair("sigma", found * 2 if len(found) == 1 else found)
+        if found[0] <= 0:
+            raise ValueError(f"sigma is above 0, not {sigma!r}")
+        super().__init__(name, kernel_size=sides, sigma=found)
+
+
+class RandomRotation(Operator):
+    """Turns counter-clockwise by a random angle.
+
+    Args:
+        degrees: d: the angle is uniform in [-d, d]; (low, high): in that range.
+        interpolation: ``"nearest"`` or ``"bilinear"``; torchvision's enum is taken too.
+        expand: the result is as large as the turned image, and so of open size: a resize or a crop has to follow.
+        center: the point (x, y) that stays where it is; None: the middle.
+        fill: value of pixels that come from outside, one number or one per channel.
+
+    Takes uint8 images. The pixels are those of Pillow's ``Image.rotate``; bilinear ones within 1.
+
+    >>> chain = [leat.ops.Decode(), leat.ops.RandomRotation(30, "bilinear", expand=True), leat.ops.CenterCrop(32)]
+    >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape
+    torch.Size([2, 3, 32, 32])
+    """
+
+    def __init__(
+        self,
+        degrees: Any,
+        interpolation: Any = "nearest",
+        expand: bool = False,
+        center: Any = None,
+        fill: Any = 0,
+        *,
+        name: str | None = None,
+    ) -> None:
+        angles = _numbers("degrees", degrees)
+        if len(angles) == 1 and angles[0] < 0:
+            raise ValueError(f"degrees is a number from 0, or (low, high), not {degrees!r}")
+        mode = _interpolation(interpolation)
+        middle = None if center is None else _numbers("center", center)
+        if middle is not None and len(middle) != 2:
+            raise ValueError(f"center is (x, y), not {center!r}")
+        super().__init__(
+            name,
+            degrees=_pair("degrees", (-angles[0], angles[0]) if len(angles) == 1 else angles),
+            interpolation="nearest" if mode == "nearest-exact" else mode,
+            expand=bool(expand),
+            center=middle,
+            fill=_numbers("fill", fill),
         )
 
 
@@ -412,7 +499,9 @@ class Native(Operator):
             raise TypeError(f"args is what JSON can hold, and {e}") from None
         if isinstance(returns, Mapping):  # as to_json wrote it
             returns = field(returns["dtype"], tuple(returns.get("shape", ())), layout=returns.get("layout"))
-        if returns is not None and not (isinstance(returns, Field) and returns.kind == "array" and None not in returns.shape):
+        if returns is not None and not (
+            isinstance(returns, Field) and returns.kind == "array" and None not in returns.shape
+        ):
             raise TypeError(f"returns is leat.field(dtype, shape) of fixed shape, or None, not {returns!r:.80}")
         super().__init__(name, function=function, args=args, returns=returns, call=call)
 
@@ -429,19 +518,37 @@ class Native(Operator):
             raise ValueError(
                 f"{self!r} has no JSON form and cannot be pickled: only a function named 'lib.so:symbol' is found again in another process"
             )
-        kept = {"function": self.function, "args": self.args, "returns": self._returns(), "call": self.call, "name": self.name}
+        kept = {
+            "function": self.function,
+            "args": self.args,
+            "returns": self._returns(),
+            "call": self.call,
+            "name": self.name,
+        }
         return {"type": "Native"} | {k: v for k, v in kept.items() if v is not None}
 
     def _returns(self) -> dict[str, Any] | None:
         f = self.returns
-        return None if f is None else {"dtype": f.dtype, "shape": list(f.shape)} | ({"layout": f.layout} if f.layout else {})
+        return (
+            None
+            if f is None
+            else {"dtype": f.dtype, "shape": list(f.shape)} | ({"layout": f.layout} if f.layout else {})
+        )
 
     def _compiled(self, index: int, found: native.Function) -> dict[str, Any]:
         """As the library takes it: with the index of the function in its table."""
         args = self.args
         numbers = [args] if isinstance(args, (int, float)) and not isinstance(args, bool) else args
-        plain = isinstance(numbers, list) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in numbers)
-        text = "" if args is None else args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, separators=(",", ":"))
+        plain = isinstance(numbers, list) and all(
+            isinstance(v, (int, float)) and not isinstance(v, bool) for v in numbers
+        )
+        text = (
+            ""
+            if args is None
+            else args
+            if isinstance(args, str)
+            else json.dumps(args, ensure_ascii=False, separators=(",", ":"))
+        )
         kept = {"source": found.source, "text": text, "numbers": numbers if plain else None, "returns": self._returns()}
         kept |= {"takes": found.takes, "gives": found.gives, "name": self.name}
         return {"type": "Native", "function": index} | {k: v for k, v in kept.items() if v is not None}
@@ -499,7 +606,12 @@ class Map(Operator):
 
     def described(self) -> dict[str, Any]:
         """As it enters what ranks compare: by the function's name."""
-        return {"type": type(self).__name__, "function": qualified_name(self.function, True), "returns": repr(self.returns), "name": self.name}
+        return {
+            "type": type(self).__name__,
+            "function": qualified_name(self.function, True),
+            "returns": repr(self.returns),
+            "name": self.name,
+        }
 
 
 class MapBatch(Map):
@@ -533,7 +645,7 @@ def qualified_name(function: Any, module: bool) -> str:
 
 
 _TYPES: dict[str, type[Operator]] = {
-    c.__name__: c for c in (Decode, Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip, ColorJitter, Normalize, ToDtype, ToLayout, Native)
+    c.__name__: c for c in (Decode, Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip, ColorJitter, GaussianBlur, RandomRotation, Normalize, ToDtype, ToLayout, Native)
 }  # fmt: skip
 
 
@@ -567,7 +679,13 @@ Outputs = Mapping[str, "Chain | Operator | Out"]
 
 
 def _chain(output: str, chain: Any) -> list[Operator]:
-    found = [chain] if isinstance(chain, Operator) else list(chain) if isinstance(chain, Sequence) and not isinstance(chain, str) else None
+    found = (
+        [chain]
+        if isinstance(chain, Operator)
+        else list(chain)
+        if isinstance(chain, Sequence) and not isinstance(chain, str)
+        else None
+    )
     if found is None or not all(isinstance(op, Operator) for op in found):
         wrong = chain if found is None else next(op for op in found if not isinstance(op, Operator))
         raise TypeError(f"the chain of output {output!r} is a list of leat.ops operators; {wrong!r} is none")
@@ -695,6 +813,8 @@ def program_from_json(text: str, *, allow_native: bool = False) -> dict[str, Out
                 raise ValueError(
                     f"the program runs code of a library, {op.function!r}: if you trust it as you would code, say allow_native=True"
                 )
-        return {name: Out(str(o["field"]), [operators[key] for key in o["chain"]]) for name, o in program["outputs"].items()}
+        return {
+            name: Out(str(o["field"]), [operators[key] for key in o["chain"]]) for name, o in program["outputs"].items()
+        }
     except (KeyError, TypeError, AttributeError) as e:
         raise ValueError(f"not a program of leat: {type(e).__name__}: {e}") from None

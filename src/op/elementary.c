@@ -1,5 +1,6 @@
 /*
  * exp: x = k ln 2 + r with |r| <= ln 2 / 2, exp(x) = 2^k * (Taylor series of exp(r)).
+ * sin and cos: x = k pi / 2 + r with |r| <= pi / 4, and the Taylor series of r.
  * log: x = 2^k m with m in [sqrt(1/2), sqrt(2)), log(m) = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172.
  */
 #include "op/elementary.h"
@@ -41,6 +42,28 @@ double leat_math_log(double x)
     for (int i = 21; i >= 1; i -= 2)
         sum = sum * t + 1.0 / (double)i;
     return (double)k * LN2_HIGH + (2.0 * s * sum + (double)k * LN2_LOW);
+}
+
+/* sin of x + quarter pi / 2 */
+static double sin_of(double x, int64_t quarter)
+{
+    int64_t k = leat_round_even(x * 0x1.45f306dc9c883p-1);
+    double r = (x - (double)k * 0x1.921fb54400000p0) - (double)k * 0x1.0b4611a626331p-34, sum = 1.0;
+    quarter += k;
+    for (int i = quarter & 1 ? 20 : 21; i > 1; i -= 2)
+        sum = 1.0 - sum * r * r / (double)(i * (i - 1));
+    sum = quarter & 1 ? sum : sum * r;
+    return quarter & 2 ? -sum : sum;
+}
+
+double leat_math_sin(double x)
+{
+    return sin_of(x, 0);
+}
+
+double leat_math_cos(double x)
+{
+    return sin_of(x, 1);
 }
 
 int64_t leat_round_even(double x)

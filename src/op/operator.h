@@ -68,6 +68,8 @@ static inline void leat_type_resize(struct leat_type *t, int64_t height, int64_t
 /* What pixels outside an image are: a constant, the nearest pixel of the edge, or the image mirrored at its edge,
  * without (REFLECT) or with (SYMMETRIC) the edge's pixel twice; as often as needed. */
 enum leat_padding { LEAT_PAD_CONSTANT = 0, LEAT_PAD_EDGE, LEAT_PAD_REFLECT, LEAT_PAD_SYMMETRIC };
+/* The pixel of [0, n) that stands at `at`, inside or outside; not for CONSTANT. */
+int64_t leat_padded_index(enum leat_padding padding, int64_t at, int64_t n);
 
 /* What an operator does to the pixels of one image, in this order. Before `draw`, it is: everything, unchanged. */
 struct leat_move {

@@ -213,8 +213,7 @@ static int plain_pass(const struct leat_stage *stage, struct leat_work *work, co
     return rc;
 }
 
-/* The pixel of [0, n) that stands at `at`, inside or outside. */
-static int64_t padded_index(enum leat_padding padding, int64_t at, int64_t n)
+int64_t leat_padded_index(enum leat_padding padding, int64_t at, int64_t n)
 {
     if (at >= 0 && at < n)
         return at;
@@ -230,13 +229,13 @@ static int64_t padded_index(enum leat_padding padding, int64_t at, int64_t n)
 static int64_t padded_column(const struct leat_stage *stage, const struct leat_view *view,
                              const struct leat_image *image, int64_t x)
 {
-    return padded_index(stage->padding, view->window.x + (view->flip ? view->window.w - 1 - x : x), image->w);
+    return leat_padded_index(stage->padding, view->window.x + (view->flip ? view->window.w - 1 - x : x), image->w);
 }
 
 static int64_t padded_row(const struct leat_stage *stage, const struct leat_view *view, const struct leat_image *image,
                           int64_t y)
 {
-    return padded_index(stage->padding, view->window.y + y, image->h);
+    return leat_padded_index(stage->padding, view->window.y + y, image->h);
 }
 
 /* Padding that is not constant: every pixel of the window is one of the image, which is in memory. */
@@ -532,6 +531,8 @@ int leat_stages_reserve(const struct leat_stage *stages, size_t n, struct leat_w
                          1))
                 return LEAT_E_NOMEM;
         }
+        if (out_w < 0 || out_h < 0) /* the size is drawn: buffers grow with the rows */
+            return LEAT_OK;
         size_t pixel = stage->fast ? stage->stores[0].pixel : 0, widest = w > out_w ? w : (size_t)out_w;
         if (!reserve((void **)&work->line, &work->room_line, widest * (stage->fast ? 4 : 24) + LEAT_ROW_PADDING, 1))
             return LEAT_E_NOMEM;

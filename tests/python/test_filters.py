@@ -22,19 +22,28 @@ def images(n: int, sides: int = 90, channels: tuple[int, ...] = (1, 3)) -> list[
     made = []
     for i in range(n):
         h, w, c = (*rng.integers(1, sides, 2), channels[i % len(channels)])
-        noise = rng.integers(0, 256, (h, w, c)) if i % 4 < 2 else rng.integers(0, 256, (1, 1, c)) + rng.integers(-30, 30, (h, w, c))
+        noise = (
+            rng.integers(0, 256, (h, w, c))
+            if i % 4 < 2
+            else rng.integers(0, 256, (1, 1, c)) + rng.integers(-30, 30, (h, w, c))
+        )
         made.append(np.clip(noise, 0, 255).astype(np.uint8))
     return made
 
 
-def applied(path: Path, image: Any, chain: list[Any], seed: int = 0, layout: str = "HWC") -> Any:
-    """What a chain makes of an image, as HWC."""
+def dataset_of(path: Path, image: Any, layout: str = "HWC") -> leat.Dataset:
     stored = image if layout == "HWC" else np.ascontiguousarray(image.transpose(2, 0, 1))
     file = path / f"{len(list(path.iterdir()))}.leat"
     with leat.Writer(file, {"x": leat.field("uint8", stored.shape, layout=layout)}) as writer:
         writer.add(x=stored)
+    return leat.open(file)
+
+
+def applied(path: Path, image: Any, chain: list[Any], seed: int = 0, layout: str = "HWC") -> Any:
+    """What a chain makes of an image, as HWC."""
     outputs = {"x": [*chain, ops.ToLayout("NHWC")]}
-    return leat.Loader(leat.open(file), 1, outputs=outputs, framework="numpy", seed=seed).batch_at(0, 0)["x"][0]
+    loader = leat.Loader(dataset_of(path, image, layout), 1, outputs=outputs, framework="numpy", seed=seed)
+    return loader.batch_at(0, 0)["x"][0]
 
 
 def worst(a: Any, b: Any) -> int:
@@ -85,13 +94,108 @@ def test_color_jitter_is_within_1_of_pillow_in_one_of_the_orders(tmp_path: Path)
 
 def test_ranges_of_color_jitter_are_those_of_torchvision() -> None:
     jitter = ops.ColorJitter(1.5, (0.5, 0.75), 0, hue=0.25)
-    assert (jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue) == ((0.0, 2.5), (0.5, 0.75), None, (-0.25, 0.25))
-    for arguments in ({"brightness": -0.1}, {"contrast": (2, 1)}, {"saturation": (-1, 1)}, {"hue": 0.6}, {"hue": (-0.6, 0)}, {"hue": [1, 2, 3]}):
+    assert (jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue) == (
+        (0.0, 2.5),
+        (0.5, 0.75),
+        None,
+        (-0.25, 0.25),
+    )
+    for arguments in (
+        {"brightness": -0.1},
+        {"contrast": (2, 1)},
+        {"saturation": (-1, 1)},
+        {"hue": 0.6},
+        {"hue": (-0.6, 0)},
+        {"hue": [1, 2, 3]},
+    ):
         with pytest.raises(ValueError, match=next(iter(arguments))):
             ops.ColorJitter(**arguments)  # type: ignore[arg-type]
 
 
-FILTERS = [ops.ColorJitter(0.4, 0.3, 0.2, 0.1), ops.ColorJitter(0.4), ops.ColorJitter()]
+def blurred(image: Any, width: int, height: int, sigma: float) -> Any:
+    """The documented arithmetic of torchvision, in double: rounded once."""
+
+    def weights(size: int) -> Any:
+        x = np.arange(size) - size // 2
+        w = np.exp(-(x**2) / (2 * sigma**2))
+        return w / w.sum()
+
+    def along(values: Any, axis: int, size: int) -> Any:
+        padding = [(size // 2, size // 2) if a == axis else (0, 0) for a in range(3)]
+        padded = np.pad(values, padding, mode="reflect")
+        return sum(w * np.take(padded, range(k, k + values.shape[axis]), axis) for k, w in enumerate(weights(size)))
+
+    return np.rint(along(along(image.astype(float), 1, width), 0, height)).astype(np.uint8)
+
+
+def test_gaussian_blur_is_within_1_of_the_arithmetic_of_floats(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    for i, image in enumerate(images(60, channels=(3, 1, 4, 2))):
+        width, height = (int(2 * rng.integers(0, 12) + 1) for _ in range(2))
+        sigma = float(rng.choice([0.01, 0.1, 0.3, 0.8, 1.7, 4.0, 50.0]))
+        got = applied(
+            tmp_path, image, [ops.GaussianBlur((width, height), sigma)], layout="CHW" if i % 3 == 0 else "HWC"
+        )
+        assert worst(got, blurred(image, width, height, sigma)) <= 1
+    (image,) = images(1, channels=(3,))  # far beyond the image, and as wide as can be
+    for size, sigma in ((255, 30.0), (2047, 1e6), (1975, 1e5)):
+        assert worst(applied(tmp_path, image, [ops.GaussianBlur(size, sigma)]), blurred(image, size, size, sigma)) <= 1
+
+
+def test_arguments_of_gaussian_blur_are_those_of_torchvision() -> None:
+    blur = ops.GaussianBlur((3, 5), 1.5)
+    assert (blur.kernel_size, blur.sigma) == ((3, 5), (1.5, 1.5))
+    for size, sigma in ((4, 1), ((3, 6), 1), (0, 1), ((3, 3, 3), 1), (3, 0), (3, (2, 1)), (3, -1)):
+        with pytest.raises(ValueError, match="kernel_size|size|sigma"):
+            ops.GaussianBlur(size, sigma)
+
+
+@pytest.mark.parametrize("bilinear", [False, True])
+def test_rotation_is_that_of_pillow(tmp_path: Path, bilinear: bool) -> None:
+    rng = np.random.default_rng(3)
+    for i, image in enumerate(images(100)):
+        angle = float(rng.choice([0, 90, 180, 270, -90, 45, rng.uniform(-720, 720), rng.uniform(-20, 20)]))
+        expand, center = (
+            bool(rng.random() < 0.3),
+            tuple(map(float, rng.uniform(-20, 100, 2))) if rng.random() < 0.3 else None,
+        )
+        fill = tuple(map(int, rng.integers(0, 256, image.shape[2])))
+        mode = Image.Resampling.BILINEAR if bilinear else Image.Resampling.NEAREST
+        want = from_pillow(
+            to_pillow(image).rotate(angle, mode, expand, center, fillcolor=fill if len(fill) > 1 else fill[0])
+        )
+        turn = ops.RandomRotation((angle, angle), "bilinear" if bilinear else "nearest", expand, center, fill)
+        chain = [turn, ops.CenterCrop(want.shape[:2])] if expand else [turn]
+        got = applied(tmp_path, image, chain, layout="CHW" if i % 3 == 0 else "HWC")
+        assert worst(got, want) <= (1 if bilinear else 0), turn
+
+
+def test_arguments_of_rotation_are_those_of_torchvision(tmp_path: Path) -> None:
+    assert ops.RandomRotation(10).degrees == (-10.0, 10.0)
+    for arguments in (
+        {"degrees": -1},
+        {"degrees": (2, 1)},
+        {"degrees": 1, "interpolation": "bicubic"},
+        {"degrees": 1, "center": 3},
+    ):
+        with pytest.raises(ValueError, match="degrees|interpolation|center"):
+            ops.RandomRotation(**arguments)  # type: ignore[arg-type]
+    (image,) = images(1, channels=(3,))
+    with pytest.raises(
+        leat.ProgramError, match=r"Resize\(\[height, width\]\), CenterCrop or another crop after RandomRotation"
+    ):
+        leat.Loader(dataset_of(tmp_path, image), 1, outputs={"x": [ops.RandomRotation(10, expand=True)]})
+
+
+FILTERS = [
+    ops.ColorJitter(0.4, 0.3, 0.2, 0.1),
+    ops.ColorJitter(0.4),
+    ops.ColorJitter(),
+    ops.GaussianBlur(5),
+    ops.GaussianBlur((3, 9), 1),
+    ops.RandomRotation(20),
+    ops.RandomRotation((0, 5), "bilinear", False, (1, 2), 7),
+]
 
 
 def test_a_filter_survives_json_and_draws_the_same(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 
 #include "op/elementary.h"
 
-static void exp_and_log_are_accurate(void **state)
+static void elementary_functions_are_accurate(void **state)
 {
     (void)state;
     for (int i = -2000; i <= 2000; i++) {
@@ -13,6 +13,10 @@ static void exp_and_log_are_accurate(void **state)
     }
     for (int i = 1; i < 5000; i++)
         assert_true(fabs(leat_math_log(i / 700.0) - log(i / 700.0)) <= 1e-15 + 4e-16 * fabs(log(i / 700.0)));
+    for (int i = -80000; i <= 80000; i++) {
+        double x = i / 137.0;
+        assert_true(fabs(leat_math_sin(x) - sin(x)) <= 4e-16 && fabs(leat_math_cos(x) - cos(x)) <= 4e-16);
+    }
     static const struct {
         double x;
         int64_t rounded;
@@ -131,7 +135,7 @@ static void draws_never_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exp_and_log_are_accurate),
+        cmocka_unit_test(elementary_functions_are_accurate),
         cmocka_unit_test(a_random_resized_crop_has_torchvisions_distribution),
         cmocka_unit_test(a_shape_that_never_fits_gives_the_central_box),
         cmocka_unit_test(crops_and_flips_are_uniform_and_in_bounds),

@@ -8,6 +8,13 @@
 #define leat_op_color_jitter copy_of_color_jitter
 #include "op/op_color_jitter.c"
 #undef leat_op_color_jitter
+#define leat_op_gaussian_blur copy_of_gaussian_blur
+#include "op/op_gaussian_blur.c"
+#undef leat_op_gaussian_blur
+#undef FRACTION_BITS
+#define leat_op_random_rotation copy_of_random_rotation
+#include "op/op_random_rotation.c"
+#undef leat_op_random_rotation
 
 enum { DRAWS = 20000 };
 
@@ -124,6 +131,52 @@ static void the_order_of_a_jitter_is_any_of_24_alike(void **state)
     assert_true(chi_square(packed[1], 24, DRAWS / 24.0) > 50);
 }
 
+static void sigma_of_a_blur_and_the_angle_of_a_rotation_are_uniform(void **state)
+{
+    (void)state;
+    uint64_t args[512];
+    double *values = malloc(DRAWS * sizeof *values);
+    parse_args(&copy_of_gaussian_blur, "{\"kernel_size\": 5}", args);
+    for (uint64_t key = 0; key < DRAWS; key++)
+        values[key] = draw_sigma((const void *)args, key);
+    assert_uniform(values, DRAWS, 0.1, 2.0);
+    parse_args(&copy_of_random_rotation, "{\"degrees\": 30}", args);
+    for (uint64_t key = 0; key < DRAWS; key++)
+        values[key] = draw_angle((const void *)args, key);
+    assert_uniform(values, DRAWS, -30, 30);
+    parse_args(&copy_of_random_rotation, "{\"degrees\": [10, 11]}", args);
+    for (uint64_t key = 0; key < DRAWS; key++)
+        values[key] = draw_angle((const void *)args, key);
+    assert_uniform(values, DRAWS, 10, 11);
+    free(values);
+}
+
+/* What filters draw is part of the plan version. */
+static void draws_of_filters_never_change(void **state)
+{
+    (void)state;
+    uint64_t blur[512], turn[512], hash = 0;
+    struct jitter_args jitter;
+    parse_args(&copy_of_color_jitter, "{\"brightness\": 0.4, \"contrast\": 0.4, \"saturation\": 0.4, \"hue\": 0.1}",
+               &jitter);
+    parse_args(&copy_of_gaussian_blur, "{\"kernel_size\": 5}", blur);
+    parse_args(&copy_of_random_rotation, "{\"degrees\": 30}", turn);
+    for (uint64_t key = 0; key < 2000; key++) {
+        struct drawn d = draw(&jitter, key);
+        double numbers[] = {d.factor[0],
+                            d.factor[1],
+                            d.factor[2],
+                            d.factor[3],
+                            d.order[0] + 4 * d.order[1] + 16 * d.order[2],
+                            draw_sigma((const void *)blur, key),
+                            draw_angle((const void *)turn, key)};
+        hash = leat_key_mix(hash, leat_hash64(numbers, sizeof numbers));
+    }
+    if (hash != UINT64_C(0x256572692774cb7e))
+        fail_msg("the draws hash to %016" PRIx64, hash);
+    copy_of_color_jitter.end(&jitter);
+}
+
 /* A filter over images of many sizes, HWC and CHW, on every instruction set. */
 static void filters_give_the_same_bytes_on_all_instruction_sets(void **state)
 {
@@ -132,7 +185,12 @@ static void filters_give_the_same_bytes_on_all_instruction_sets(void **state)
         const struct leat_op_class *class;
         const char *json;
     } ops[] = {{&leat_op_color_jitter, "{\"brightness\": 0.5, \"contrast\": 0.5, \"saturation\": 0.5, \"hue\": 0.5}"},
-               {&leat_op_color_jitter, "{\"saturation\": [3, 40]}"}};
+               {&leat_op_color_jitter, "{\"saturation\": [3, 40]}"},
+               {&leat_op_gaussian_blur, "{\"kernel_size\": [23, 5]}"},
+               {&leat_op_gaussian_blur, "{\"kernel_size\": 91, \"sigma\": [0.1, 40]}"},
+               {&leat_op_random_rotation, "{\"degrees\": 180, \"fill\": 77}"},
+               {&leat_op_random_rotation,
+                "{\"degrees\": 400, \"interpolation\": \"bilinear\", \"expand\": true, \"center\": [3, 60]}"}};
     uint64_t args[512];
     for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
         assert_true(ops[o].class->args_bytes <= sizeof args);
@@ -233,6 +291,16 @@ static void bad_arguments_are_named(void **state)
         {&rgb, "{\"type\": \"ColorJitter\", \"brightness\": -1}", "ColorJitter: brightness must be a number from 0"},
         {&rgb, "{\"type\": \"ColorJitter\", \"contrast\": [2, 1]}", "ColorJitter: contrast must be"},
         {&rgb, "{\"type\": \"ColorJitter\", \"hue\": 0.6}", "ColorJitter: hue must be a number from 0 to 0.5"},
+        {&rgb, "{\"type\": \"GaussianBlur\"}", "GaussianBlur: kernel_size must be an odd number"},
+        {&rgb, "{\"type\": \"GaussianBlur\", \"kernel_size\": [3, 4]}",
+         "GaussianBlur: kernel_size must be an odd number"},
+        {&rgb, "{\"type\": \"GaussianBlur\", \"kernel_size\": 3, \"sigma\": [0, 1]}", "GaussianBlur: sigma must be"},
+        {&real, "{\"type\": \"GaussianBlur\", \"kernel_size\": 3}", "GaussianBlur in output 'x' takes a uint8 image"},
+        {&rgb, "{\"type\": \"RandomRotation\", \"degrees\": -3}", "RandomRotation: degrees must be"},
+        {&rgb, "{\"type\": \"RandomRotation\", \"degrees\": 3, \"fill\": [1, 2]}", "one fill, or one per channel"},
+        {&rgb, "{\"type\": \"RandomRotation\", \"degrees\": 3, \"expand\": true}",
+         "images of open size, which do not stack into a batch: put Resize([height, width]), CenterCrop or another "
+         "crop after"},
         {&two, "{\"type\": \"ColorJitter\", \"hue\": 0.1}",
          "ColorJitter in output 'x' takes an image of 1 or 3 channels"},
         {&real, "{\"type\": \"ColorJitter\", \"hue\": 0.1}", "ColorJitter in output 'x' takes a uint8 image"},
@@ -251,6 +319,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_factors_of_a_jitter_are_uniform_and_independent),
         cmocka_unit_test(the_order_of_a_jitter_is_any_of_24_alike),
+        cmocka_unit_test(sigma_of_a_blur_and_the_angle_of_a_rotation_are_uniform),
+        cmocka_unit_test(draws_of_filters_never_change),
         cmocka_unit_test(filters_give_the_same_bytes_on_all_instruction_sets),
         cmocka_unit_test(a_map_that_draws_is_fused_with_its_neighbours),
         cmocka_unit_test(bad_arguments_are_named),
