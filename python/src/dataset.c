@@ -62,7 +62,7 @@ static PyObject *dataset_count(PyObject *self, PyObject *none)
     return PyLong_FromUnsignedLongLong(leat_dataset_count(py_dataset_handle(self)));
 }
 
-/* (name, kind, dtype, layout, flags, shape) of one field. */
+/* (name, kind, dtype, layout, flags, shape, role, normalized) of one field. */
 static PyObject *describe_field(const struct leat_field *f)
 {
     PyObject *shape = PyTuple_New((Py_ssize_t)f->ndim);
@@ -75,7 +75,8 @@ static PyObject *describe_field(const struct leat_field *f)
             return NULL;
         }
     }
-    return Py_BuildValue("(sisiIN)", f->name, (int)f->kind, leat_dtype_name(f->dtype), (int)f->layout, f->flags, shape);
+    return Py_BuildValue("(sisiINiN)", f->name, (int)f->kind, leat_dtype_name(f->dtype), (int)f->layout, f->flags,
+                         shape, (int)f->role, PyBool_FromLong(f->normalized));
 }
 
 static PyObject *dataset_fields(PyObject *self, PyObject *none)
@@ -284,7 +285,8 @@ static PyMethodDef dataset_methods[] = {
     {"open", (PyCFunction)(void (*)(void))dataset_open, METH_VARARGS | METH_CLASS,
      "open(path, format, labels, recheck, index_dir)"},
     {"count", dataset_count, METH_NOARGS, "count(): number of samples"},
-    {"fields", dataset_fields, METH_NOARGS, "fields(): (name, kind, dtype, layout, flags, shape) of each"},
+    {"fields", dataset_fields, METH_NOARGS,
+     "fields(): (name, kind, dtype, layout, flags, shape, role, normalized) of each"},
     {"classes", dataset_classes, METH_NOARGS, "classes(): names"},
     {"metadata", dataset_metadata, METH_NOARGS, "metadata(): JSON text"},
     {"notice", dataset_notice, METH_NOARGS, "notice(): a text for a person"},

@@ -13,13 +13,13 @@ struct writer {
     size_t n_fields;
 };
 
-/* A field from (name, kind, dtype, layout, shape); the strings stay those of the tuple. */
+/* A field from (name, kind, dtype, layout, shape, role, normalized); the strings stay those of the tuple. */
 static int parse_field(PyObject *tuple, struct leat_field *f)
 {
     const char *dtype;
-    int kind, layout;
+    int kind, layout, role, normalized;
     PyObject *shape;
-    if (!PyArg_ParseTuple(tuple, "sisiO", &f->name, &kind, &dtype, &layout, &shape))
+    if (!PyArg_ParseTuple(tuple, "sisiOip", &f->name, &kind, &dtype, &layout, &shape, &role, &normalized))
         return -1;
     Py_ssize_t ndim = PyTuple_Size(shape);
     if (ndim < 0)
@@ -33,6 +33,8 @@ static int parse_field(PyObject *tuple, struct leat_field *f)
     f->dtype = leat_dtype_from_name(dtype);
     f->layout = (enum leat_layout)layout;
     f->ndim = (unsigned)ndim;
+    f->role = (enum leat_role)role;
+    f->normalized = normalized != 0;
     for (Py_ssize_t i = 0; i < ndim; i++) {
         f->shape[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
         if (f->shape[i] == -1 && PyErr_Occurred())

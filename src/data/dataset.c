@@ -72,7 +72,7 @@ static void add_part(struct leat_base *base, struct leat_source *source, uint64_
 static bool same_field(const struct leat_field *a, const struct leat_field *b)
 {
     if (strcmp(a->name, b->name) != 0 || a->kind != b->kind || a->dtype != b->dtype || a->layout != b->layout ||
-        a->flags != b->flags || a->ndim != b->ndim)
+        a->flags != b->flags || a->ndim != b->ndim || a->role != b->role || a->normalized != b->normalized)
         return false;
     for (unsigned d = 0; d < a->ndim; d++)
         if (a->shape[d] != b->shape[d])

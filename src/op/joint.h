@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/role.h"
 #include "leat/leat.h"
 #include "op/operator.h"
 
@@ -56,10 +57,6 @@ void leat_boxes_clamp(float *boxes, uint64_t n, enum leat_role format, uint32_t 
 static inline float *leat_target_boxes(const struct leat_target_part *part)
 {
     return (float *)(void *)part->data;
-}
-static inline bool leat_role_is_boxes(enum leat_role role)
-{
-    return role >= LEAT_ROLE_BOXES_XYXY && role <= LEAT_ROLE_BOXES_CXCYWH;
 }
 
 #endif

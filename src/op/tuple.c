@@ -47,19 +47,10 @@ static int take_field(struct leat_compiled_chain *chain, struct leat_compiled *c
 {
     c->role = field->role;
     c->normalized = field->normalized;
-    bool image = c->in.kind == LEAT_KIND_IMAGE || leat_type_is_image(&c->in), varies = c->in.ndim && c->in.shape[0] < 0;
+    bool image = c->in.kind == LEAT_KIND_IMAGE || leat_type_is_image(&c->in);
     c->pixels = c->role == LEAT_ROLE_MASK || (c->role == LEAT_ROLE_NONE && image);
     chain->n_targets += !c->pixels;
-    bool fits = true;
-    if (c->role == LEAT_ROLE_MASK)
-        fits = c->in.kind == LEAT_KIND_IMAGE;
-    else if (leat_role_is_boxes(c->role))
-        fits = c->in.kind == LEAT_KIND_ARRAY && c->in.dtype == LEAT_F32 && c->in.ndim == 2 && varies &&
-               c->in.shape[1] == 4;
-    else if (c->role == LEAT_ROLE_KEYPOINTS)
-        fits = c->in.kind == LEAT_KIND_ARRAY && c->in.dtype == LEAT_F32 && c->in.ndim == 3 && varies &&
-               c->in.shape[2] == 3;
-    if (fits)
+    if (leat_role_fits(field))
         return LEAT_OK;
     return leat_fail(
         error, LEAT_E_TYPE,

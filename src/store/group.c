@@ -350,7 +350,8 @@ static int look(struct leat_group *g, uint64_t input, uint32_t field, struct lea
     int rc = hooks->probe(data, length, &facts, &g->error);
     if (rc)
         return rc;
-    bool large = options->max_side && (facts.width > options->max_side || facts.height > options->max_side);
+    bool mask = g->layout->fields[field].role == LEAT_ROLE_MASK; /* its pixels are no colours: it stays as it came */
+    bool large = !mask && options->max_side && (facts.width > options->max_side || facts.height > options->max_side);
     if (large && options->check)
         rc = hooks->check(checker, data, length, NULL, NULL, &g->error);
     if (!rc && large)
@@ -359,7 +360,7 @@ static int look(struct leat_group *g, uint64_t input, uint32_t field, struct lea
     value->record.height = facts.height;
     value->record.channels = facts.channels;
     value->record.image_kind = facts.image_kind;
-    if (!rc && options->photos) {
+    if (!rc && options->photos && !mask) {
         rc = change_form(g, field, value, hooks, checker, options, data, length);
         if (rc != LEAT_E_UNSUPPORTED)
             return rc;

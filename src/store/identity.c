@@ -51,13 +51,22 @@ static uint64_t hash_content(const char *const *classes, size_t n, const char *m
     return hash;
 }
 
+static uint64_t hash_roles(const struct leat_store_layout *layout, uint64_t content)
+{
+    uint8_t roles[LEAT_STORE_MAX_FIELDS];
+    const bool any = leat_store_roles_put(layout, roles);
+    const uint64_t pair[2] = {content, any ? leat_hash64(roles, layout->n_stored) : 0};
+    return any ? leat_hash64(pair, sizeof pair) : content;
+}
+
 struct leat_store_identity leat_identity_of(const struct leat_writer_options *o, const struct leat_store_layout *layout,
                                             const char *metadata)
 {
     const struct choice choice = choice_of(o, layout->n_images > 0);
     return (struct leat_store_identity){.options = hash_choice(&choice),
                                         .source = o->source_id ? hash_text(1, o->source_id) : 0,
-                                        .content = hash_content(o->classes, o->n_classes, metadata)};
+                                        .content =
+                                            hash_roles(layout, hash_content(o->classes, o->n_classes, metadata))};
 }
 
 /* ---- searching ------------------------------------------------------------------------------- */
@@ -190,7 +199,7 @@ static void say_content(struct text *t, uint64_t want, const struct leat_writer_
     else if (want == hash_content(NULL, 0, metadata))
         begin_part(t, "the classes (there were none then)");
     else
-        begin_part(t, "the classes or the metadata");
+        begin_part(t, "the classes, the metadata or the roles of fields");
 }
 
 static bool has_field(const struct leat_store_layout *l, const char *name)

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/role.h"
 #include "codec/photo/raw.h"
 #include "format/source.h"
 
@@ -65,6 +66,14 @@ static int take_field(const struct leat_field *in, struct leat_field *out, struc
     if (in->flags & LEAT_FIELD_FILES && in->kind == LEAT_KIND_ARRAY)
         return leat_fail(error, LEAT_E_INVALID,
                          "field '%s' is an array: only bytes, text and images can be files of a folder", in->name);
+    if (!leat_role_fits(in))
+        return leat_fail(
+            error, LEAT_E_INVALID,
+            "field '%s' cannot have its role: boxes are float32 (any, 4), keypoints float32 (any, k, 3), a mask is an "
+            "encoded image, and only boxes are normalized",
+            in->name);
+    out->role = in->role;
+    out->normalized = in->normalized;
     if (in->kind != LEAT_KIND_ARRAY) {
         if (in->kind == LEAT_KIND_IMAGE && strlen(in->name) + LONGEST_SUFFIX >= NAME_ROOM)
             return leat_fail(error, LEAT_E_INVALID,
@@ -323,6 +332,27 @@ out:
     if (rc)
         leat_store_layout_destroy(l);
     return rc;
+}
+
+bool leat_store_roles_put(const struct leat_store_layout *l, uint8_t *roles)
+{
+    uint8_t any = 0;
+    for (uint32_t f = 0; f < l->n_stored; f++)
+        any |= roles[f] = (uint8_t)(l->fields[f].role | (l->fields[f].normalized ? 128 : 0));
+    return any;
+}
+
+bool leat_store_roles_get(struct leat_store_layout *l, const uint8_t *roles)
+{
+    for (uint32_t f = 0; f < l->n_stored; f++) {
+        unsigned role = roles[f] & 127;
+        bool known = role <= LEAT_ROLE_KEYPOINTS;
+        l->fields[f].role = known ? (enum leat_role)role : LEAT_ROLE_NONE;
+        l->fields[f].normalized = known && roles[f] & 128;
+        if (!leat_role_fits(&l->fields[f]))
+            return false;
+    }
+    return true;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */

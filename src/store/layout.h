@@ -51,6 +51,7 @@ enum leat_section_type {
     LEAT_SECTION_SUMMARY = 4,
     LEAT_SECTION_JPEG_ROWS = 5, /* not used: the row index of a photo lies behind it */
     LEAT_SECTION_FORMS = 6,     /* optional, beside LEAT_FEATURE_FORMS: how many photos are in each form */
+    LEAT_SECTION_ROLES = 7,     /* optional: which fields are boxes, masks, keypoints */
 };
 #define LEAT_SECTION_REQUIRED 1u
 
@@ -115,6 +116,12 @@ int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_la
                           struct leat_store_identity *identity, struct leat_error *error);
 /* The checksum that a header ends with. */
 uint64_t leat_store_header_checksum(const uint8_t *p, uint64_t bytes);
+
+/* A byte of each stored field: its role, and 128 where it is normalized. False: no field has one, and there is no such
+ * section. */
+bool leat_store_roles_put(const struct leat_store_layout *layout, uint8_t *roles);
+/* Roles that this leat does not know count as none. False: one is impossible for its field. */
+bool leat_store_roles_get(struct leat_store_layout *layout, const uint8_t *roles);
 
 /* ---- groups ---- */
 

@@ -271,6 +271,9 @@ static bool build_tail(struct leat_part *part, struct leat_growing *tail, struct
         leat_store_forms_put(counted, forms);
         ok = add_section(part, tail, directory, LEAT_SECTION_FORMS, 0, counted, sizeof counted);
     }
+    uint8_t roles[LEAT_STORE_MAX_FIELDS];
+    if (ok && leat_store_roles_put(part->layout, roles))
+        ok = add_section(part, tail, directory, LEAT_SECTION_ROLES, 0, roles, part->layout->n_stored);
     ok = ok && leat_growing_align(tail, LEAT_STORE_ALIGN);
     struct leat_store_footer footer = {.directory_at = part->bytes + tail->length,
                                        .directory_bytes = directory->length,

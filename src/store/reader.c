@@ -325,6 +325,28 @@ static int read_groups(struct leat_store_source *s, struct leat_error *error)
     return make_hints(s, error);
 }
 
+static bool has_section(const struct leat_store_source *s, uint32_t type, uint64_t length)
+{
+    bool there = false;
+    for (uint32_t i = 0; i < s->n_sections; i++)
+        there |= s->sections[i].type == type && !s->sections[i].codec && s->sections[i].length == length;
+    return there;
+}
+
+static int read_roles(struct leat_store_source *s, struct leat_error *error)
+{
+    void *bytes;
+    uint64_t length;
+    if (!has_section(s, LEAT_SECTION_ROLES, s->layout.n_stored))
+        return LEAT_OK;
+    int rc = read_section(s, LEAT_SECTION_ROLES, "the roles of fields", &bytes, &length, error);
+    if (rc)
+        return rc;
+    bool good = leat_store_roles_get(&s->layout, bytes);
+    leat_free(bytes);
+    return good ? LEAT_OK : corrupt(error, s->sections_at, "the roles of fields are impossible");
+}
+
 /* Optional: a file without says nothing of it, but one whose photos all are as they came has none. */
 static int read_forms(struct leat_store_source *s, struct leat_error *error)
 {
@@ -334,11 +356,7 @@ static int read_forms(struct leat_store_source *s, struct leat_error *error)
         s->forms.photos[LEAT_FORM_ORIGINAL] = s->summary.count * s->layout.n_images;
         return LEAT_OK;
     }
-    bool there = false;
-    for (uint32_t i = 0; i < s->n_sections; i++)
-        there |= s->sections[i].type == LEAT_SECTION_FORMS && !s->sections[i].codec &&
-                 s->sections[i].length == LEAT_STORE_FORMS;
-    if (!there)
+    if (!has_section(s, LEAT_SECTION_FORMS, LEAT_STORE_FORMS))
         return LEAT_OK;
     int rc = read_section(s, LEAT_SECTION_FORMS, "the count of forms", &bytes, &length, error);
     if (rc)
@@ -444,6 +462,8 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
         rc = read_groups(s, error);
     if (!rc)
         rc = read_forms(s, error);
+    if (!rc)
+        rc = read_roles(s, error);
     if (!rc)
         rc = make_bits(s, error);
     if (rc)

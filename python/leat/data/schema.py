@@ -19,6 +19,9 @@ KIND_NAMES = {number: name for name, number in KINDS.items()}
 LAYOUTS: dict[str | None, int] = {None: 0, "HWC": 1, "CHW": 2}
 LAYOUT_NAMES = {number: name for name, number in LAYOUTS.items()}
 DERIVED = 1
+# Numbers of enum leat_role.
+ROLES: dict[str | None, int] = {None: 0, "boxes:xyxy": 1, "boxes:xywh": 2, "boxes:cxcywh": 3, "mask": 4, "keypoints": 5}
+ROLE_NAMES = {number: name for name, number in ROLES.items()}
 
 
 def dtype_name(dtype: Any) -> str:
@@ -56,6 +59,8 @@ class Field:
         shape: of an array; its first dimension may be None: it varies from sample to sample.
         layout: ``"HWC"`` or ``"CHW"`` of an array of pixels, or None.
         derived: made by leat, such as ``image.width``; outside the fingerprint.
+        role: what it says about the image of its sample: ``"boxes:xyxy"`` (or ``xywh``, ``cxcywh``), ``"mask"``, ``"keypoints"``; None.
+        normalized: of boxes: in units of the image's width and height.
     """
 
     kind: str
@@ -63,6 +68,8 @@ class Field:
     shape: tuple[int | None, ...] = ()
     layout: Literal["HWC", "CHW"] | None = None
     derived: bool = False
+    role: str | None = None
+    normalized: bool = False
 
     def __repr__(self) -> str:
         text = repr(self.kind if self.kind != "array" else self.dtype)
@@ -70,6 +77,10 @@ class Field:
             text += f", {self.shape}"
         if self.layout:
             text += f", layout={self.layout!r}"
+        if self.role is not None:
+            kind, _, form = self.role.partition(":")
+            inside = repr(form) if form else str(self.shape[1]) if kind == "keypoints" else ""
+            return f"{kind}({inside}{', normalized=True' if self.normalized else ''})"
         return f"field({text})" + (" (derived)" if self.derived else "")
 
 
@@ -114,26 +125,64 @@ def field(dtype: Any, shape: Sequence[int | None] = (), *, layout: Literal["HWC"
     return Field("array", name, dims, layout)
 
 
+def boxes(format: Literal["xyxy", "xywh", "cxcywh"] = "xyxy", normalized: bool = False) -> Field:
+    """A field of boxes around objects in the image of the sample: float32, any number of rows of four numbers.
+
+    The chain of a tuple of fields moves them with the image (``docs/targets.md``).
+
+    Args:
+        format: ``"xyxy"`` (two corners), ``"xywh"`` (upper left corner, width, height) or ``"cxcywh"`` (centre, width, height).
+        normalized: in units of the image's width and height; else in pixels of the decoded image.
+
+    >>> leat.boxes("xywh")
+    boxes('xywh')
+    """
+    role = f"boxes:{format}"
+    if role not in ROLES:
+        raise ValueError(f"format is 'xyxy', 'xywh' or 'cxcywh', not {format!r}")
+    return Field("array", "float32", (None, 4), role=role, normalized=bool(normalized))
+
+
+def mask() -> Field:
+    """A field of masks: an encoded image (PNG, gray or with a palette) whose pixels are class ids, as large as the image of the sample.
+
+    >>> leat.mask()
+    mask()
+    """
+    return Field("image", "uint8", role="mask")
+
+
+def keypoints(k: int) -> Field:
+    """A field of keypoints: float32 of shape (None, k, 3): of each instance k times x, y (pixels) and visibility (0: not labelled).
+
+    >>> leat.keypoints(17)
+    keypoints(17)
+    """
+    return Field("array", "float32", (None, check.integer("k", k, 1), 3), role="keypoints")
+
+
 def as_field(value: Any) -> Field:
     """A Field, or what :func:`leat.field` takes as its dtype."""
     return value if isinstance(value, Field) else field(value)
 
 
-def to_raw(fields: Mapping[str, Field]) -> list[tuple[str, int, str, int, tuple[int, ...]]]:
+def to_raw(fields: Mapping[str, Field]) -> list[tuple[str, int, str, int, tuple[int, ...], int, bool]]:
     """As the extension module takes them."""
     return [
-        (name, KINDS.get(f.kind, ARRAY), f.dtype, LAYOUTS[f.layout], tuple(-1 if n is None else n for n in f.shape))
+        (name, KINDS.get(f.kind, ARRAY), f.dtype, LAYOUTS[f.layout], tuple(-1 if n is None else n for n in f.shape), ROLES[f.role], f.normalized)
         for name, f in fields.items()
     ]
 
 
-def from_raw(raw: tuple[str, int, str, int, int, tuple[int, ...]]) -> tuple[str, Field]:
+def from_raw(raw: tuple[str, int, str, int, int, tuple[int, ...], int, bool]) -> tuple[str, Field]:
     """From what the extension module gives."""
-    name, kind, dtype, layout, flags, shape = raw
+    name, kind, dtype, layout, flags, shape, role, normalized = raw
     return name, Field(
         KIND_NAMES.get(kind, "array"),
         dtype,
         tuple(None if n < 0 else n for n in shape) if kind == ARRAY else (),
         LAYOUT_NAMES[layout],  # type: ignore[arg-type]
         bool(flags & DERIVED),
+        ROLE_NAMES.get(role),
+        normalized,
     )
