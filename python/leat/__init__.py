@@ -17,7 +17,7 @@ _leat.set_error_factory(errors.from_status)
 from . import ops, presets  # noqa: E402
 from .data.dataset import Dataset, concat, open  # noqa: A004, E402
 from .data.made import from_arrays, from_source, zip  # noqa: A004, E402
-from .data.schema import Field, field  # noqa: E402
+from .data.schema import Field, boxes, field, keypoints, mask  # noqa: E402
 from .data.writer import Writer  # noqa: E402
 from .errors import (  # noqa: E402
     BrokenSampleError,
@@ -50,7 +50,7 @@ from .loading.batch import Batch, RowError  # noqa: E402
 from .loading.loader import Loader  # noqa: E402
 from .loading.ragged import Ragged  # noqa: E402
 from .loading.samplers import Blocks, Weighted  # noqa: E402
-from .ops import Out, program_from_json, program_to_json  # noqa: E402
+from .program import Out, program_from_json, program_to_json  # noqa: E402
 
 if TYPE_CHECKING:
     from .torch.dataloader import DataLoader
@@ -107,9 +107,12 @@ __all__ = [
     "Writer",
     "concat",
     "errors",
+    "boxes",
     "field",
     "from_arrays",
     "from_source",
+    "keypoints",
+    "mask",
     "get_include",
     "open",
     "ops",

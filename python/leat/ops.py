@@ -12,10 +12,9 @@ import json
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .data.schema import Field, dtype_name, field
+from .data.schema import ROLES, Field, dtype_name, field
 from .functions import native
 
 Chain = Sequence["Operator"]
@@ -24,7 +23,7 @@ Chain = Sequence["Operator"]
 class Operator:
     """What all operators share: arguments as attributes, ``repr``, equality by value, and a JSON form."""
 
-    _arguments: ClassVar[tuple[str, ...]] = ()
+    _moves: ClassVar[bool] = False  #: pixels, with which boxes and masks must go
     name: str | None
     __slots__ = ("_values", "name")
 
@@ -58,7 +57,7 @@ class Operator:
         return hash((type(self).__name__, self.name, tuple(self._values.items())))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_from_json, (self.to_json(),))
+        return (from_json, (self.to_json(),))
 
     def to_json(self) -> dict[str, Any]:
         """A dict of plain values: the type, the arguments and the name."""
@@ -155,6 +154,8 @@ class Resize(Operator):
     torch.Size([2, 3, 32, 48])
     """
 
+    _moves = True
+
     def __init__(
         self,
         size: Any,
@@ -186,6 +187,8 @@ class CenterCrop(Operator):
     torch.Size([2, 3, 32, 32])
     """
 
+    _moves = True
+
     def __init__(self, size: Any, *, name: str | None = None) -> None:
         super().__init__(name, size=_square(size))
 
@@ -204,6 +207,8 @@ class RandomCrop(Operator):
     >>> leat.ops.RandomCrop(32, padding=4)
     RandomCrop(size=(32, 32), padding=(4,), pad_if_needed=False, fill=(0.0,), padding_mode='constant')
     """
+
+    _moves = True
 
     def __init__(
         self,
@@ -248,6 +253,8 @@ class RandomResizedCrop(Operator):
     torch.Size([2, 3, 32, 32])
     """
 
+    _moves = True
+
     def __init__(
         self,
         size: Any,
@@ -274,6 +281,8 @@ class RandomHorizontalFlip(Operator):
     >>> leat.ops.RandomHorizontalFlip()
     RandomHorizontalFlip(p=0.5)
     """
+
+    _moves = True
 
     def __init__(self, p: float = 0.5, *, name: str | None = None) -> None:
         (chance,) = _numbers("p", [p])
@@ -374,6 +383,8 @@ class RandomRotation(Operator):
     >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape
     torch.Size([2, 3, 32, 32])
     """
+
+    _moves = True
 
     def __init__(
         self,
@@ -644,12 +655,154 @@ def qualified_name(function: Any, module: bool) -> str:
     return f"{getattr(named, '__module__', None) or 'builtins'}.{text}" if module else text.rpartition(".")[2]
 
 
+class SanitizeBoundingBoxes(Operator):
+    """Leaves out boxes that are too small or reach outside the image, with the rows of other fields that go with them.
+
+    Args:
+        min_size: pixels of a box's shorter side at least.
+        min_area: square pixels of a box at least.
+        labels_getter: which fields of the tuple go with the boxes: ``"default"``, every array whose first dimension varies, which then
+            has one row per box; a name or a list of names; None for none. Keypoints always do.
+
+    Put it last, behind what moves the image: boxes that a crop left behind are then empty. As in torchvision, a box that reaches beyond the
+    image is left out too; :class:`ClampBoundingBoxes` before it cuts it off instead.
+
+    >>> leat.ops.SanitizeBoundingBoxes(min_size=2)
+    SanitizeBoundingBoxes(min_size=2.0, min_area=1.0, labels_getter='default')
+    """
+
+    def __init__(
+        self, min_size: float = 1.0, min_area: float = 1.0, labels_getter: Any = "default", *, name: str | None = None
+    ) -> None:
+        (size,), (area,) = _numbers("min_size", [min_size]), _numbers("min_area", [min_area])
+        if size < 1 or area < 1:
+            raise ValueError(f"min_size and min_area are 1 or more, not {min_size} and {min_area}")
+        labels = labels_getter
+        if labels != "default":
+            labels = () if labels is None else (labels,) if isinstance(labels, str) else labels
+            if not isinstance(labels, (list, tuple)) or not all(isinstance(n, str) for n in labels):
+                raise TypeError(
+                    f"labels_getter is 'default', a name of a field, a list of names or None, not {labels_getter!r:.60}"
+                )
+            labels = tuple(labels)
+        super().__init__(name, min_size=size, min_area=area, labels_getter=labels)
+
+
+class ClampBoundingBoxes(Operator):
+    """Cuts boxes off at the edges of the image as it is at this point of the chain.
+
+    >>> leat.ops.ClampBoundingBoxes()
+    ClampBoundingBoxes()
+    """
+
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__(name)
+
+
+class ConvertBoundingBoxFormat(Operator):
+    """Brings boxes to another format: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``; torchvision's enum is taken too.
+
+    >>> leat.ops.ConvertBoundingBoxFormat("CXCYWH")
+    ConvertBoundingBoxFormat(format='cxcywh')
+    """
+
+    def __init__(self, format: Any, *, name: str | None = None) -> None:
+        word = str(getattr(format, "value", format)).lower()
+        if f"boxes:{word}" not in ROLES:
+            raise ValueError(f"format is 'xyxy', 'xywh' or 'cxcywh', not {format!r}")
+        super().__init__(name, format=word)
+
+
+class PadTo(Operator):
+    """Fills values of varying length up to `n` rows: the output is a tensor in the place of a :class:`leat.Ragged`. Stands last in its chain.
+
+    Args:
+        n: rows of the result.
+        fill: what stands in the rows added: a number, or in the chain of a tuple a dict of numbers by field (0 for those it does not name).
+        cut: longer values lose what is above `n`; else they are broken samples.
+
+    >>> leat.ops.PadTo(100, fill={"label": -1})
+    PadTo(n=100, fill={'label': -1.0}, cut=False)
+    """
+
+    def __init__(self, n: int, fill: Any = 0, *, cut: bool = False, name: str | None = None) -> None:
+        (rows,) = _integers("n", n)
+        if rows < 1:
+            raise ValueError(f"n is a number of rows above 0, not {n}")
+        if isinstance(fill, Mapping):
+            value: Any = {str(k): _numbers("fill", [v])[0] for k, v in fill.items()}
+        else:
+            (value,) = _numbers("fill", [fill])
+        super().__init__(name, n=rows, fill=value, cut=bool(cut))
+
+    def __hash__(self) -> int:
+        return hash((self.n, json.dumps(self.fill), self.cut, self.name))
+
+
+class MixUp(Operator):
+    """Mixes each image of a batch with the one before it, and their labels, in one share per batch drawn from Beta(alpha, alpha).
+
+    It stands last in the chain of a tuple with an image of floats and a label: ``{("image", "label"): [..., leat.ops.MixUp(num_classes=10)]}``.
+    Labels arrive as float32 of shape ``(batch, num_classes)``.
+
+    Args:
+        alpha: of the Beta distribution; 1: every share is as likely.
+        num_classes: one more than the largest label; None where labels are stored as float32 vectors.
+        labels_getter: the field of the label, where several could be it.
+
+    The share comes from the random key of the batch's first row: it changes where the batch size or the number of ranks does.
+
+    Source: Zhang et al., "mixup: Beyond empirical risk minimization", 2018.
+
+    >>> chain = [leat.ops.Decode(), leat.ops.Resize((32, 32)), leat.ops.ToDtype("float32"), leat.ops.MixUp(num_classes=4)]
+    >>> leat.Loader(photos, 2, outputs={("image", "label"): chain}).batch_at(0, 0)["label"].shape
+    torch.Size([2, 4])
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        num_classes: int | None = None,
+        labels_getter: str = "default",
+        name: str | None = None,
+    ) -> None:
+        (shape,) = _numbers("alpha", [alpha])
+        if not 1e-3 <= shape <= 1e6:
+            raise ValueError(f"alpha is from 0.001 to 1000000, not {alpha}")
+        if num_classes is not None and (classes := _integers("num_classes", num_classes)[0]) < 1:
+            raise ValueError(f"num_classes is above 0, not {classes}")
+        if not isinstance(labels_getter, str):
+            raise TypeError(f"labels_getter is 'default' or the name of a field, not {labels_getter!r:.60}")
+        super().__init__(
+            name,
+            alpha=shape,
+            num_classes=None if num_classes is None else operator.index(num_classes),
+            labels_getter=labels_getter,
+        )
+
+
+class CutMix(MixUp):
+    """Puts a box of each image of a batch in the place of that of the image behind it; labels are mixed by the area.
+
+    One box per batch; arguments as of :class:`MixUp`. Images may be integers.
+
+    Source: Yun et al., "CutMix: Regularization strategy to train strong classifiers with localizable features", 2019.
+
+    >>> chain = [leat.ops.Decode(), leat.ops.Resize((32, 32)), leat.ops.CutMix(num_classes=4)]
+    >>> leat.Loader(photos, 2, outputs={("image", "label"): chain}).batch_at(0, 0)["image"].dtype
+    torch.uint8
+    """
+
+
 _TYPES: dict[str, type[Operator]] = {
-    c.__name__: c for c in (Decode, Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip, ColorJitter, GaussianBlur, RandomRotation, Normalize, ToDtype, ToLayout, Native)
+    c.__name__: c for c in (Decode, Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip,
+                            ColorJitter, GaussianBlur, RandomRotation, Normalize, ToDtype, ToLayout, Native,
+                            SanitizeBoundingBoxes, ClampBoundingBoxes, ConvertBoundingBoxFormat, PadTo, MixUp, CutMix)
 }  # fmt: skip
 
 
-def _from_json(value: Mapping[str, Any]) -> Operator:
+def from_json(value: Mapping[str, Any]) -> Operator:
     """The operator of a dict that :meth:`Operator.to_json` made."""
     if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):
         raise ValueError(f"an operator is an object with a type, not {value!r}")
@@ -662,159 +815,9 @@ def _from_json(value: Mapping[str, Any]) -> Operator:
         raise ValueError(f"{value['type']}: {e}") from None
 
 
-@dataclass(frozen=True)
-class Out:
-    """An output that is not named like its field.
-
-    >>> outputs = {"label": [], "soft": leat.Out("label", [leat.ops.ToDtype("float32")])}
-    >>> list(leat.Loader(photos, 2, outputs=outputs).batch_at(0, 0))
-    ['label', 'soft']
-    """
-
-    field: str
-    chain: Chain | Operator = ()
-
-
-Outputs = Mapping[str, "Chain | Operator | Out"]
-
-
-def _chain(output: str, chain: Any) -> list[Operator]:
-    found = (
-        [chain]
-        if isinstance(chain, Operator)
-        else list(chain)
-        if isinstance(chain, Sequence) and not isinstance(chain, str)
-        else None
-    )
-    if found is None or not all(isinstance(op, Operator) for op in found):
-        wrong = chain if found is None else next(op for op in found if not isinstance(op, Operator))
-        raise TypeError(f"the chain of output {output!r} is a list of leat.ops operators; {wrong!r} is none")
-    return found
-
-
-def _listed(outputs: Outputs) -> tuple[dict[str, Operator], dict[str, dict[str, Any]]]:
-    """The operators, each once, by a key; and the outputs, which refer to them."""
-    if not isinstance(outputs, Mapping) or not outputs:
-        raise TypeError("outputs is a dict of name: chain, with at least one entry")
-    operators: dict[str, Operator] = {}
-    known: dict[int, str] = {}
-    found: dict[str, dict[str, Any]] = {}
-    for name, value in outputs.items():
-        if not isinstance(name, str):
-            raise TypeError(f"the name of an output is a str, not {name!r}")
-        field, chain = (value.field, value.chain) if isinstance(value, Out) else (name, value)
-        keys = []
-        for op in _chain(name, chain):
-            if id(op) not in known:
-                known[id(op)] = f"op{len(known)}"
-                operators[known[id(op)]] = op
-            keys.append(known[id(op)])
-        found[name] = {"field": field, "chain": keys}
-    return operators, found
-
-
-def has_functions(outputs: Outputs) -> bool:
-    """Whether a program has functions in Python."""
-    return any(isinstance(op, Map) for op in _listed(outputs)[0].values())
-
-
-def described_program(outputs: Outputs) -> str:
-    """A program as text that tells it from others, for ranks to compare; Python functions by their name."""
-    operators, found = _listed(outputs)
-    listed: dict[str, Any] = {}
-    for key, op in operators.items():
-        if isinstance(op, Native):
-            listed[key] = op._compiled(0, native.find(op.function, op.call))
-        else:
-            listed[key] = op.described() if isinstance(op, Map) else op.to_json()
-    return json.dumps({"operators": listed, "outputs": found})
-
-
-def instance_names(outputs: Outputs) -> dict[int, str]:
-    """The instance of each operator, by its id(): `name`, or output, type, and ordinal of the type in that chain; of an operator in several
-    chains, those of the alphabetically first output."""
-    best: dict[int, tuple[bytes, str]] = {}
-    for output, value in outputs.items():
-        seen: dict[type[Operator], int] = {}
-        for op in _chain(output, value.chain if isinstance(value, Out) else value):
-            ordinal = seen.get(type(op), 0)
-            seen[type(op)] = ordinal + 1
-            if id(op) not in best or output.encode() < best[id(op)][0]:
-                best[id(op)] = (output.encode(), op.name or f"{output}/{type(op).__name__}/{ordinal}")
-    names = [name for _, name in best.values()]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"two operators of the program are both named {twice!r}; they would draw the same")
-    return {key: name for key, (_, name) in best.items()}
-
-
 def named(op: Operator, name: str) -> Operator:
     """The operator under another name."""
     made = object.__new__(type(op))
     object.__setattr__(made, "name", name)
     object.__setattr__(made, "_values", op._values)
     return made
-
-
-def compiled_program(outputs: Outputs) -> tuple[str, list[tuple[int, bool, object]]]:
-    """A program as the library takes it, and its table of functions: address, whether it is of the flat form, what keeps it."""
-    operators, found = _listed(outputs)
-    functions: list[tuple[int, bool, object]] = []
-    listed: dict[str, dict[str, Any]] = {}
-    for key, op in operators.items():
-        if isinstance(op, Native):
-            function = native.find(op.function, op.call)
-            listed[key] = op._compiled(len(functions), function)
-            functions.append((function.address, function.flat, function.owner))
-        else:
-            listed[key] = op.to_json()
-    return json.dumps({"operators": listed, "outputs": found}), functions
-
-
-def program_to_json(outputs: Outputs) -> str:
-    """A program as JSON text: operators listed once, chains referring to them.
-
-    Raises:
-        ValueError: it has a :class:`leat.ops.Native` whose function is not of a library.
-
-    >>> crop = leat.ops.RandomCrop(24)
-    >>> text = leat.program_to_json({"a": leat.Out("image", [crop]), "b": leat.Out("image", [crop])})
-    >>> again = leat.program_from_json(text)
-    >>> again["a"].chain[0] is again["b"].chain[0]
-    True
-    """
-    operators, found = _listed(outputs)
-    return json.dumps({"operators": {key: op.to_json() for key, op in operators.items()}, "outputs": found})
-
-
-def program_from_json(text: str, *, allow_native: bool = False) -> dict[str, Out]:
-    """The outputs of a program that :func:`leat.program_to_json` wrote, for ``Loader(outputs=...)``.
-
-    Args:
-        text: the program.
-        allow_native: whether it may name functions of libraries, which opening a Loader then loads and runs. Only for texts
-            that are trusted as code is.
-
-    Raises:
-        ValueError: the text is not a program; it says why.
-
-    >>> text = leat.program_to_json({"label": [leat.ops.ToDtype("float32")]})
-    >>> leat.Loader(photos, 2, outputs=leat.program_from_json(text)).batch_at(0, 0)["label"]
-    tensor([0., 1.])
-    """
-    try:
-        program = json.loads(text)
-    except ValueError as e:
-        raise ValueError(f"not a program of leat: {e}") from None
-    try:
-        operators = {key: _from_json(value) for key, value in program["operators"].items()}
-        for op in operators.values():
-            if isinstance(op, Native) and not allow_native:
-                raise ValueError(
-                    f"the program runs code of a library, {op.function!r}: if you trust it as you would code, say allow_native=True"
-                )
-        return {
-            name: Out(str(o["field"]), [operators[key] for key in o["chain"]]) for name, o in program["outputs"].items()
-        }
-    except (KeyError, TypeError, AttributeError) as e:
-        raise ValueError(f"not a program of leat: {type(e).__name__}: {e}") from None

@@ -199,7 +199,7 @@ static void say_content(struct text *t, uint64_t want, const struct leat_writer_
     else if (want == hash_content(NULL, 0, metadata))
         begin_part(t, "the classes (there were none then)");
     else
-        begin_part(t, "the classes, the metadata or the roles of fields");
+        begin_part(t, "the classes or the metadata");
 }
 
 static bool has_field(const struct leat_store_layout *l, const char *name)

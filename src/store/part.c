@@ -252,9 +252,10 @@ static bool pack_classes(struct leat_growing *out, const char *const *classes, s
     return ok;
 }
 
-static bool build_tail(struct leat_part *part, struct leat_growing *tail, struct leat_growing *directory,
-                       struct leat_growing *scratch, const struct leat_store_forms *forms, const char *const *classes,
-                       size_t n_classes, const char *metadata)
+static bool build_tail(struct leat_part *part, const struct leat_store_layout *layout, struct leat_growing *tail,
+                       struct leat_growing *directory, struct leat_growing *scratch,
+                       const struct leat_store_forms *forms, const char *const *classes, size_t n_classes,
+                       const char *metadata)
 {
     uint8_t summary[LEAT_STORE_SUMMARY];
     leat_store_summary_put(summary, &part->summary);
@@ -272,8 +273,8 @@ static bool build_tail(struct leat_part *part, struct leat_growing *tail, struct
         ok = add_section(part, tail, directory, LEAT_SECTION_FORMS, 0, counted, sizeof counted);
     }
     uint8_t roles[LEAT_STORE_MAX_FIELDS];
-    if (ok && leat_store_roles_put(part->layout, roles))
-        ok = add_section(part, tail, directory, LEAT_SECTION_ROLES, 0, roles, part->layout->n_stored);
+    if (ok && leat_store_roles_put(layout, roles))
+        ok = add_section(part, tail, directory, LEAT_SECTION_ROLES, 0, roles, layout->n_stored);
     ok = ok && leat_growing_align(tail, LEAT_STORE_ALIGN);
     struct leat_store_footer footer = {.directory_at = part->bytes + tail->length,
                                        .directory_bytes = directory->length,
@@ -295,8 +296,8 @@ int leat_part_end(struct leat_part *part, const struct leat_store_layout *layout
                   size_t n_classes, const char *metadata, struct leat_error *error)
 {
     struct leat_growing tail = {0}, directory = {0}, scratch = {0};
-    int rc = build_tail(part, &tail, &directory, &scratch, layout->features & LEAT_FEATURE_FORMS ? &part->forms : NULL,
-                        classes, n_classes, metadata)
+    int rc = build_tail(part, layout, &tail, &directory, &scratch,
+                        layout->features & LEAT_FEATURE_FORMS ? &part->forms : NULL, classes, n_classes, metadata)
                  ? leat_part_write(part->fd, part->partial, tail.data, tail.length, part->bytes, error)
                  : leat_fail(error, LEAT_E_NOMEM, "no memory for the index of the file");
     if (rc)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import leat
-from leat import ops
+from leat import ops, program
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint64)
@@ -249,7 +249,7 @@ def test_the_library_itself_never_takes_a_name_for_a_function(records: Path, lib
 
 
 def test_the_text_of_a_program_holds_no_address(records: Path, library: str) -> None:
-    text, functions = ops.compiled_program({"x": [ops.Native(f"{library}:scale", args=2)]})
+    text, functions = program.compiled_program({"x": [ops.Native(f"{library}:scale", args=2)]})
     assert json.loads(text)["operators"]["op0"]["function"] == 0
     assert str(functions[0][0]) not in text
     assert str(Path(library).parent) not in text

@@ -169,7 +169,15 @@ def as_field(value: Any) -> Field:
 def to_raw(fields: Mapping[str, Field]) -> list[tuple[str, int, str, int, tuple[int, ...], int, bool]]:
     """As the extension module takes them."""
     return [
-        (name, KINDS.get(f.kind, ARRAY), f.dtype, LAYOUTS[f.layout], tuple(-1 if n is None else n for n in f.shape), ROLES[f.role], f.normalized)
+        (
+            name,
+            KINDS.get(f.kind, ARRAY),
+            f.dtype,
+            LAYOUTS[f.layout],
+            tuple(-1 if n is None else n for n in f.shape),
+            ROLES[f.role],
+            f.normalized,
+        )
         for name, f in fields.items()
     ]
 

@@ -25,7 +25,8 @@ import numpy as np
 from .. import _leat
 from ..data.schema import ARRAY, KINDS, LAYOUT_NAMES, LAYOUTS, Field
 from ..loading.ragged import Ragged
-from ..ops import Decode, Map, MapBatch, Operator, Out, Outputs, ToLayout, compiled_program, instance_names, named
+from ..ops import Decode, Map, MapBatch, Operator, ToLayout, named
+from ..program import Out, Outputs, compiled_program, entries, instance_names
 from . import keyed
 
 
@@ -354,7 +355,7 @@ class Compiler:
         self.fields, self.framework, self.first, self.key = fields, framework, first, key
         self.names = instance_names(outputs)
         self.clones: dict[int, Operator] = {}
-        self.core: dict[str, Out] = {}  #: outputs of the engine
+        self.core: dict[str | tuple[str, ...], Out] = {}  #: outputs of the engine
         self.prefixes: dict[tuple[Any, ...], str] = {}
         self.native: dict[str, str] = {}  #: outputs without functions: their name there
         self.mapped: list[Mapped] = []
@@ -364,14 +365,20 @@ class Compiler:
             keyed.set_key(None)  # functions were called here
 
     def _compile(self, outputs: Outputs) -> None:
-        for name, value in outputs.items():
-            source, chain = (value.field, value.chain) if isinstance(value, Out) else (name, value)
-            operators = [chain] if isinstance(chain, Operator) else list(chain)
-            if any(isinstance(op, Map) for op in operators):
-                self.mapped.append(self._cut(name, source, [self._named(op) for op in operators]))
+        for entry in entries(outputs):
+            operators = [self._named(op) for op in entry.chain]
+            function = next((op for op in operators if isinstance(op, Map)), None)
+            if function is None:
+                self.native.update({name: name for name in entry.outputs})
+                key, source = (entry.names, entry.fields) if entry.joint else (entry.names[0], entry.fields[0])
+                self.core[key] = Out(source, operators, entry.geometry)
+            elif entry.joint or entry.geometry:
+                raise TypeError(
+                    f"{function.label} is in the chain of {entry.names!r}: functions in Python take one field, and give no geometry; "
+                    "give the field a chain of its own"
+                )
             else:
-                self.native[name] = name
-                self.core[name] = Out(source, [self._named(op) for op in operators])
+                self.mapped.append(self._cut(entry.names[0], entry.fields[0], operators))
 
     def program(self, on_error: str) -> Program:
         """What workers get."""

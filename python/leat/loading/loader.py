@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import _leat, check
 from ..data.dataset import Dataset, positions_array
-from ..ops import Outputs, compiled_program, described_program, has_functions
+from ..program import Outputs, compiled_program, described_program, entries, has_functions, warn_of_loose_targets
 from . import ranks
 from .batch import Batch, Form, framework_of
 from .ranks import short_hash
@@ -40,7 +40,8 @@ class Loader:
         batch_size: rows per batch and rank.
         shuffle: True, False, or ``leat.Blocks(rows)``.
         outputs: ``{name: chain}``: each name is a field and the list of operators that its values go through;
-            ``leat.Out(field, chain)`` names the field. ``[]`` delivers the value as stored. None: every field as stored.
+            ``leat.Out(field, chain)`` names the field. A tuple of fields, ``{("image", "boxes"): chain}``, is moved together, and gives one
+            output each (docs/targets.md). ``[]`` delivers the value as stored. None: every field as stored.
         global_batch_size: instead of `batch_size`: rows per batch of all ranks together.
         sampler: instead of `shuffle`: ``leat.Weighted(...)``, a list of positions, or a PyTorch Sampler, which is
             read once per epoch.
@@ -135,6 +136,8 @@ class Loader:
             if not in_order:
                 raise ValueError("in_order=False does not go with leat.ops.Map and MapBatch: their batches come in order")
             compiler = Compiler(outputs, dataset.schema, self._form.framework, self._first, _leat.row_key(seed, 0, 0))
+        if outputs is not None:
+            warn_of_loose_targets(outputs, dataset.schema, 4)
         program, functions = (None, []) if outputs is None else compiled_program(compiler.core if compiler else outputs)
         self._facts = {
             "the data set": dataset.fingerprint,
@@ -180,7 +183,7 @@ class Loader:
             known = 0 if self._sampler is not None else epochs  # a Sampler is read when the epoch is asked for
             program_of_workers = compiler.program(on_error)
             self._stage = Stage(
-                self._core, program_of_workers, compiler.native, list(outputs), self._form, workers, weight, known, error_report
+                self._core, program_of_workers, compiler.native, [n for e in entries(outputs) for n in e.outputs], self._form, workers, weight, known, error_report
             )
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's core. Not at
         # exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing of Python.
