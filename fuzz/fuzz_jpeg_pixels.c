@@ -11,7 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 
 static struct leat_decoder *decoder;
-static struct leat_photo_checker *checker;
+static struct leat_decoder *checker;
 static uint8_t *expected, *pixels;
 
 /* The box by libjpeg-turbo alone; the code of its first failure. */
@@ -52,18 +52,18 @@ static void compare(const struct leat_decode_request *request, unsigned denomina
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     struct leat_error error;
-    struct leat_photo_info info;
+    struct leat_value_info info;
     if (length < 3 || memcmp(data, "\xff\xd8\xff", 3))
         return 0;
     if (!decoder) {
-        decoder = leat_decoder_new();
-        checker = leat_photo_checker_new();
+        decoder = leat_decoder_new(&leat_codec_photo);
+        checker = leat_decoder_new(&leat_codec_photo);
         expected = malloc(4 * FUZZ_MAX_PIXELS);
         pixels = malloc(4 * FUZZ_MAX_PIXELS);
     }
     struct leat_decode_request request = {.data = data, .length = length};
     uint32_t w, h;
-    if (leat_photo_probe(data, length, &info, &error) || (uint64_t)info.width * info.height > FUZZ_MAX_PIXELS)
+    if (leat_codec_photo.probe(data, length, &info, &error) || (uint64_t)info.width * info.height > FUZZ_MAX_PIXELS)
         return 0;
     if (leat_decoder_open(decoder, &request, &w, &h, &error))
         return 0;
@@ -78,16 +78,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     compare(&request, denominator, box, request.gray, verdict);
 
     request.scan_to_end = false;
-    const bool whole = leat_photo_check(checker, data, length, &error) == LEAT_OK;
+    const bool whole = leat_decoder_check(checker, data, length, &error) == LEAT_OK;
     if (whole) {
         FUZZ_ASSERT(oracle(&request, denominator, box) == LEAT_OK);
-        request.rows = leat_photo_checker_rows(checker, &request.rows_length);
+        request.rows = leat_decoder_rows(checker, &request.rows_length);
         if (request.rows)
             compare(&request, denominator, box, request.gray, LEAT_OK);
     }
     uint8_t *fast;
     size_t fast_length;
-    int rc = leat_photo_pack(checker, LEAT_PHOTOS_FAST, data, length, &fast, &fast_length, &error);
+    int rc = leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, data, length, &fast, &fast_length, &error);
     FUZZ_ASSERT(whole ? rc == LEAT_OK || rc == LEAT_E_UNSUPPORTED : rc != LEAT_OK);
     if (!rc) {
         const struct leat_decode_request of_fast = {

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "codec/photo/decode.h"
 #include "codec/photo/photo.h"
 
 /* Larger ones say nothing new and take long. */
@@ -49,17 +48,17 @@ static inline int fuzz_decode(struct leat_decoder *d, const struct leat_decode_r
 static inline int fuzz_photo(const uint8_t *data, size_t length)
 {
     static struct leat_decoder *d;
-    static struct leat_photo_checker *checker;
+    static struct leat_decoder *checker;
     static uint8_t *all, *part;
     struct leat_error error;
     if (!d) {
-        d = leat_decoder_new();
-        checker = leat_photo_checker_new();
+        d = leat_decoder_new(&leat_codec_photo);
+        checker = leat_decoder_new(&leat_codec_photo);
         all = malloc(4 * FUZZ_MAX_PIXELS);
         part = malloc(4 * FUZZ_MAX_PIXELS);
     }
-    struct leat_photo_info info;
-    (void)leat_photo_probe(data, length, &info, &error);
+    struct leat_value_info info;
+    (void)leat_codec_photo.probe(data, length, &info, &error);
 
     uint64_t draw = leat_hash64(data, length);
     struct leat_decode_request request = {.data = data, .length = length, .gray = draw & 1, .exif = draw & 2};
@@ -74,7 +73,7 @@ static inline int fuzz_photo(const uint8_t *data, size_t length)
     if ((uint64_t)full_w * full_h > FUZZ_MAX_PIXELS)
         return 0;
 
-    bool whole = leat_photo_check(checker, data, length, &error) == LEAT_OK;
+    bool whole = leat_decoder_check(checker, data, length, &error) == LEAT_OK;
     const uint32_t full[4] = {0, 0, w, h};
     request.scan_to_end = true;
     bool decodes = fuzz_decode(d, &request, denominator, full, all) == LEAT_OK;

@@ -7,15 +7,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     static struct leat_decoder *decoder;
-    struct leat_photo_info info;
+    struct leat_value_info info;
     struct leat_error error;
     if (!decoder)
-        decoder = leat_decoder_new();
-    int rc = leat_photo_probe(data, length, &info, &error);
+        decoder = leat_decoder_new(&leat_codec_photo);
+    int rc = leat_codec_photo.probe(data, length, &info, &error);
     FUZZ_ASSERT(rc == LEAT_OK || rc == LEAT_E_DECODE);
     if (rc)
         return 0;
-    FUZZ_ASSERT(info.width && info.height && info.channels >= 1 && info.channels <= 4 && info.image_kind);
+    FUZZ_ASSERT(info.width && info.height && info.channels >= 1 && info.channels <= 4 && info.kind);
     FUZZ_ASSERT((uint64_t)info.width * info.height <= LEAT_MAX_PIXELS);
     uint32_t w, h;
     struct leat_decode_request request = {.data = data, .length = length};

@@ -18,7 +18,6 @@ BELOW["store"] = BELOW["format"] | {"format"}
 BELOW["data"] = BELOW["store"] | {"store"}
 BELOW["plan"] = {"base"}
 BELOW["op"] = BELOW["codec"] | {"codec"}
-BELOW["pack"] = BELOW["store"] | {"store"}
 BELOW["engine"] = BELOW["data"] | {"data", "plan", "op"}
 BELOW["worker"] = BELOW["engine"] | {"engine"}
 FACES = {"cli", "python", "examples"}

@@ -1,5 +1,17 @@
 /*
- * Kinds of samples: what an encoded value is, as its bytes say. This layer is pure: no I/O, no threads, no clock.
+ * Kinds of samples. A codec knows one kind of encoded values (photos, say): what their headers tell, what memory
+ * decoding takes, whether they are whole, how a part of one is decoded, and in which other forms they may be stored.
+ * Codecs are pure: bytes in, values out; no I/O, no threads, no clock. codec/table.c lists them, one line each; nobody
+ * above src/codec knows any by name.
+ *
+ * A value goes through the layers as its bytes and a leat_value_info: the source fills it, src/data and the engine pass
+ * it on unread, the codec reads it.
+ *
+ *     field -> kind -> leat_codec_of(kind)
+ *                         probe, decode_bytes                     from the header
+ *                         decoder: open, begin, row, row .. end   a box of the value; scan_to_end: to its last byte
+ *                         pack, shrink                            what a writer stores instead
+ *                         restore, view                           what is delivered of that without decoding
  */
 #ifndef LEAT_CODEC_CODEC_H
 #define LEAT_CODEC_CODEC_H
@@ -10,60 +22,214 @@
 
 #include "leat/leat.h"
 
-/* What an encoded image is, as its bytes say (not its name). */
-enum leat_image_kind {
-    LEAT_IMAGE_UNKNOWN = 0,
-    LEAT_IMAGE_JPEG_BASELINE,    /* baseline or extended, Huffman: can be decoded in part */
-    LEAT_IMAGE_JPEG_PROGRESSIVE, /* progressive, Huffman */
-    LEAT_IMAGE_JPEG_OTHER,       /* arithmetic, lossless, 12 bits */
-    LEAT_IMAGE_PNG,
-    LEAT_IMAGE_WEBP
-};
-
-/* How an image is stored. */
-enum leat_image_form {
+/* How an encoded value is stored. */
+enum leat_form {
     LEAT_FORM_ORIGINAL = 0, /* its bytes as they came */
-    LEAT_FORM_FAST,         /* a JPEG in the decode-fast form (codec/jpeg/fast.h) */
-    LEAT_FORM_RAW           /* pixels (codec/photo/raw.h) */
+    LEAT_FORM_FAST,         /* what decodes faster and gives back the bytes that came */
+    LEAT_FORM_RAW           /* decoded: pixels */
 };
-#define LEAT_IMAGE_FORMS 3
+#define LEAT_FORMS 3
 
 /* What is known of a value's health. */
 enum leat_health {
-    LEAT_HEALTH_UNCHECKED =
-        0,             /* decode to the end on first use in a process, unless the source remembers the bytes as good */
-    LEAT_HEALTH_GOOD,  /* was scanned to its end when packed, or since */
-    LEAT_HEALTH_BROKEN /* was found broken */
+    LEAT_HEALTH_UNCHECKED = 0, /* decode to the end on first use in a process, unless the source remembers the bytes as
+                                  good */
+    LEAT_HEALTH_GOOD,          /* was scanned to its end when packed, or since */
+    LEAT_HEALTH_BROKEN         /* was found broken */
 };
 
-/* What is known of an encoded value beside its bytes. The source says it, src/data and the engine pass it on unread,
- * and the codec of the value's kind reads it. All zero: nothing is known. */
+/* What is known of an encoded value beside its bytes. All zero: nothing is known. */
 struct leat_value_info {
     uint32_t width, height; /* 0: unknown */
-    uint8_t channels;       /* 0: unknown */
-    uint8_t kind;           /* enum leat_image_kind */
+    uint8_t channels;       /* of the value as it came; 0: unknown */
+    uint8_t kind;           /* a number of the codec's: which of its formats; 0: unknown */
     uint8_t health;         /* enum leat_health */
-    uint8_t form;           /* enum leat_image_form */
+    uint8_t form;           /* enum leat_form */
     uint32_t original;      /* FAST, RAW: bytes of the value as it came */
-    uint32_t rows_length;   /* ORIGINAL: bytes of the row index (codec/jpeg/rows.h), 0 if there is none: they lie right
-                               behind the value ... */
-    const uint8_t *rows;    /* ... unless this points to them, in memory that stays while the source is open ... */
-    bool rows_apart;        /* ... or `recall` of the source has them */
-    bool remembered;        /* `recall` knows with which checksum the value was found good */
+    uint32_t
+        rows_length;     /* ORIGINAL: bytes of the row index, 0 if there is none: they lie right behind the value ... */
+    const uint8_t *rows; /* ... unless this points to them, in memory that stays while the source is open ... */
+    bool rows_apart;     /* ... or `recall` of the source has them */
+    bool remembered;     /* `recall` knows with which checksum the value was found good */
 };
 
-/* Bytes of a value that is delivered without being decoded: of a photo in the fast form those that came. */
+/* Bytes of a value that is delivered without being decoded: in the fast form those that came. */
 static inline uint64_t leat_value_bytes(const struct leat_value_info *info, uint64_t length)
 {
     return info->form == LEAT_FORM_FAST ? info->original : length;
 }
 
-/* Photos of more pixels than this, or with a longer side, are refused as broken. The side also bounds what one resize
- * may take: of a photo of 1 x 2^28 pixels the weights alone would be 2 GiB. */
+/* Values of more elements than this (pixels), or with a longer side, are refused as broken. The side also bounds what
+ * one resize may take: of a photo of 1 x 2^28 pixels the weights alone would be 2 GiB. */
 #define LEAT_MAX_PIXELS (UINT64_C(1) << 28)
 #define LEAT_MAX_SIDE 65535
 
 /* So much memory a decoder may keep from value to value. */
 #define LEAT_DECODE_BYTES (UINT64_C(2) << 20)
+
+/* So many bytes after the last element of a row may be read (their values mean nothing). */
+#define LEAT_DECODE_PADDING 64
+
+struct leat_decode_request {
+    const void *data; /* the encoded value: must stay in place until leat_decoder_end */
+    size_t length;
+    uint8_t form;        /* enum leat_form */
+    const uint8_t *rows; /* the row index of a value in the form ORIGINAL, or NULL */
+    size_t rows_length;
+    bool gray;        /* 1 byte per pixel, else RGBX: 4 bytes per pixel, X = 255 */
+    bool exif;        /* deliver the image as its EXIF orientation says */
+    bool scan_to_end; /* leat_decoder_end reads what the box did not need, and reports what is broken in it */
+};
+
+/* What one thread keeps from value to value: the decoder's own objects and buffers of rows, so that steady state
+ * allocates nothing of ours. One thread at a time. A codec's own struct begins with it. */
+struct leat_decoder {
+    const struct leat_codec *codec;
+};
+
+struct leat_codec {
+    const char *name; /* "photo" */
+    enum leat_kind kind;
+    size_t raw_header; /* bytes that precede the elements of a value in the form RAW */
+
+    /* ---- from the header; any thread ---- */
+
+    /* Fills width, height, channels and kind. The first bytes of the value may be enough. LEAT_E_DECODE: the bytes are
+     * none of this kind, or the header makes no sense. */
+    int (*probe)(const void *data, size_t length, struct leat_value_info *info, struct leat_error *error);
+    /* About the most memory that decoding takes (from the header, and from width, height and form in `info`), of which
+     * a decoder keeps at most LEAT_DECODE_BYTES afterwards. 0 for bytes that it does not know. */
+    uint64_t (*decode_bytes)(const void *data, size_t length, const struct leat_value_info *info, bool exif);
+
+    /* ---- decoding: leat_decoder_* below say what each does ---- */
+
+    struct leat_decoder *(*decoder_new)(void);
+    void (*decoder_free)(struct leat_decoder *decoder);
+    int (*open)(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
+                uint32_t *height, struct leat_error *error);
+    unsigned (*scaled_size)(const struct leat_decoder *decoder, unsigned denominator, uint32_t *width,
+                            uint32_t *height);
+    int (*begin)(struct leat_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
+                 struct leat_error *error);
+    int (*row)(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error);
+    int (*end)(struct leat_decoder *decoder, struct leat_error *error);
+    const uint8_t *(*rows)(const struct leat_decoder *decoder, size_t *length); /* NULL: there are no row indexes */
+
+    /* ---- what is stored instead; each NULL where the kind has no such thing ---- */
+
+    /* The value in another form; *out is ended with leat_free. It is read to its end: LEAT_E_DECODE if it is broken.
+     * LEAT_E_UNSUPPORTED: it has no such form and is to be stored as it came; the error says why, in the same words for
+     * all values of its sort. */
+    int (*pack)(struct leat_decoder *decoder, enum leat_photos form, const void *data, size_t length, uint8_t **out,
+                size_t *out_length, struct leat_error *error);
+    /* Makes the longer side `max_side`. *out is ended with leat_free. LEAT_OK with *out NULL: small enough. */
+    int (*shrink)(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out,
+                  size_t *out_length, struct leat_error *error);
+
+    /* ---- reading that; bytes may be hostile. Those of this group take no lock and allocate nothing ---- */
+
+    /* Whether bytes in the form that `info` says are such: of the same size, and of `original` bytes as they came. */
+    bool (*form_is_true)(const void *data, size_t length, const struct leat_value_info *info);
+    bool (*rows_are_whole)(const uint8_t *rows, size_t length);
+    /* The form of bytes of which no index says it: ORIGINAL or RAW. */
+    enum leat_form (*form_of)(const void *data, size_t length);
+    /* Of `out`, whose data are a value in the form RAW: data, length, shape and orientation of its elements. CORRUPT */
+    int (*view)(struct leat_value *out, struct leat_error *error);
+
+    /* About the most memory that restoring takes; 0 for bytes that are not in the form FAST. */
+    uint64_t (*restore_bytes)(const void *data, size_t length);
+    /* What came, of a value in the form FAST. *out is ended with leat_free. CORRUPT, NOMEM. */
+    int (*restore)(const void *data, size_t length, uint8_t **out, size_t *out_length, struct leat_error *error);
+    /* Whether the form FAST is that of the bytes that it gives back, in all that decoding takes from it. CORRUPT, NOMEM
+     */
+    int (*restore_check)(const void *data, size_t length, struct leat_error *error);
+};
+
+/* Every codec, ended by NULL. Only tests write to it. */
+extern const struct leat_codec *leat_codecs[];
+enum { LEAT_MAX_CODECS = 8 };
+/* The codec of a field's values; NULL: they are not encoded. */
+const struct leat_codec *leat_codec_of(enum leat_kind kind);
+
+/* ---- decoders ------------------------------------------------------------------------------------------------------
+ */
+
+/* NULL when memory is out. */
+static inline struct leat_decoder *leat_decoder_new(const struct leat_codec *codec)
+{
+    struct leat_decoder *decoder = codec->decoder_new();
+    if (decoder)
+        decoder->codec = codec;
+    return decoder;
+}
+
+/* NULL is allowed. */
+static inline void leat_decoder_free(struct leat_decoder *decoder)
+{
+    if (decoder)
+        decoder->codec->decoder_free(decoder);
+}
+
+/* Reads the header. `*width` and `*height` receive the size of the value as it will be delivered (after the EXIF
+ * orientation, if that was asked for). After a failure the decoder is ready for the next open; after success
+ * leat_decoder_end must be called. Errors: DECODE, NOMEM. */
+static inline int leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request,
+                                    uint32_t *width, uint32_t *height, struct leat_error *error)
+{
+    return decoder->codec->open(decoder, request, width, height, error);
+}
+
+/* The size of the opened value at 1/denominator, as begin will have it. A JPEG can be had at 1, 2, 4 and 8: the result
+ * is then ceil(size / denominator) and the call returns `denominator`. What has only 1 returns 1 and gives the full
+ * size. `denominator` must be 1, 2, 4 or 8. */
+static inline unsigned leat_decoder_scaled_size(const struct leat_decoder *decoder, unsigned denominator,
+                                                uint32_t *width, uint32_t *height)
+{
+    return decoder->codec->scaled_size(decoder, denominator, width, height);
+}
+
+/* Begins the rows of the box [x, x + w) x [y, y + h), of the value scaled by 1/denominator (1, or what
+ * leat_decoder_scaled_size returned). The box must lie in it and not be empty. May be called once per open. Rows are
+ * byte for byte those of a full decode, cropped. Errors: DECODE, NOMEM, INVALID (the box). */
+static inline int leat_decoder_begin(struct leat_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y,
+                                     uint32_t w, uint32_t h, struct leat_error *error)
+{
+    return decoder->codec->begin(decoder, denominator, x, y, w, h, error);
+}
+
+/* The next row of the box: `*row` points to its first element, with no particular alignment, and is valid until the
+ * next call on this decoder. LEAT_DECODE_PADDING readable bytes follow the last one. To be called at most `h` times;
+ * the caller may stop earlier. After a failure only leat_decoder_end may be called. Errors: DECODE, NOMEM. */
+static inline int leat_decoder_row(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error)
+{
+    return decoder->codec->row(decoder, row, error);
+}
+
+/* Ends the value. With scan_to_end, and if nothing has failed before, the rest of the bytes is read and damage
+ * reported; else the rest is dropped. In each case the decoder is ready for the next open. Errors: DECODE, NOMEM. */
+static inline int leat_decoder_end(struct leat_decoder *decoder, struct leat_error *error)
+{
+    return decoder->codec->end(decoder, error);
+}
+
+/* The row index of the value that was ended last: NULL if it was not scanned to its end, is broken, or of a sort that
+ * has none. Valid until the next open. */
+static inline const uint8_t *leat_decoder_rows(const struct leat_decoder *decoder, size_t *length)
+{
+    *length = 0;
+    return decoder->codec->rows ? decoder->codec->rows(decoder, length) : NULL;
+}
+
+/* Scans a value to its end. LEAT_E_DECODE with the reason and, where known, the byte offset, for anything that decoding
+ * would report: the one reason that is told of this value, whoever finds it broken. */
+int leat_decoder_check(struct leat_decoder *decoder, const void *data, size_t length, struct leat_error *error);
+
+/* One decoder per codec, each made when it is first asked for. One thread at a time. */
+struct leat_decoders {
+    struct leat_decoder *of[LEAT_MAX_CODECS];
+};
+struct leat_decoder *leat_decoders_get(struct leat_decoders *decoders,
+                                       const struct leat_codec *codec); /* NULL: NOMEM */
+void leat_decoders_destroy(struct leat_decoders *decoders);
 
 #endif

@@ -36,7 +36,7 @@ static int add_sources(const struct leat_base *base, json_t *shards, const char 
             return leat_fail(error, LEAT_E_NOMEM, "no memory to describe the data set");
         bool first = !*format;
         total->bytes += about.bytes;
-        for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++) {
+        for (unsigned form = 0; form < LEAT_FORMS; form++) {
             const bool counted = !about.photos[form] ||
                                  about.photo_bytes[form]; /* a file whose photos all are as they came has no count */
             total->photos[form] += about.photos[form];
@@ -56,9 +56,9 @@ static int add_sources(const struct leat_base *base, json_t *shards, const char 
 /* How many photos are in each form; their bytes where these were counted. */
 static json_t *photos_json(const struct leat_source_about *total)
 {
-    static const char *const names[LEAT_IMAGE_FORMS] = {"original", "fast", "raw"};
+    static const char *const names[LEAT_FORMS] = {"original", "fast", "raw"};
     json_t *photos = json_object();
-    for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++) {
+    for (unsigned form = 0; form < LEAT_FORMS; form++) {
         if (!total->photos[form])
             continue;
         json_t *one = json_pack("{s:I}", "count", (json_int_t)total->photos[form]);

@@ -7,8 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "codec/jpeg/fast.h"
-#include "codec/photo/raw.h"
+#include "codec/codec.h"
 #include "data/dataset.h"
 #include "data/internal.h"
 #include "io/guard.h"
@@ -406,35 +405,20 @@ static int read_computed(const struct leat_dataset *d, size_t field, const struc
     return rc ? at_sample(d, field, ref, rc, error) : LEAT_OK;
 }
 
-/* A photo in the fast form: its value is what came. */
-static int restore(struct leat_value *out, struct leat_error *error)
+/* What people get of a value in another form: of the fast one what came, else its elements. */
+static int present(const struct leat_codec *codec, uint8_t form, struct leat_value *out, struct leat_error *error)
 {
+    if (form == LEAT_FORM_RAW)
+        return codec->view(out, error);
     uint8_t *original;
     size_t length;
-    int rc = leat_jpeg_restore(out->data, out->length, &original, &length, error);
+    int rc = codec->restore(out->data, out->length, &original, &length, error);
     if (rc)
         return rc;
     leat_free(out->owned);
     out->data = out->owned = original;
     out->length = length;
     out->shape[0] = (int64_t)length;
-    return LEAT_OK;
-}
-
-/* A photo that is stored as pixels: these are its value. */
-static int take_pixels(struct leat_value *out, struct leat_error *error)
-{
-    struct leat_raw_photo raw;
-    if (!leat_raw_photo_get(out->data, out->length, &raw))
-        return leat_fail(error, LEAT_E_CORRUPT,
-                         "the photo is not stored as pixels, as its index says: pack the file again");
-    out->data = raw.pixels;
-    out->length = raw.bytes;
-    out->ndim = 3;
-    out->shape[0] = raw.height;
-    out->shape[1] = raw.width;
-    out->shape[2] = raw.channels;
-    out->orientation = raw.orientation;
     return LEAT_OK;
 }
 
@@ -486,7 +470,7 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
                 leat_fail(error, LEAT_E_CORRUPT, "a value has %" PRIu64 " bytes, not %" PRIu64, out->length, bytes),
                 error);
         else if (!rc && extent.info.form != LEAT_FORM_ORIGINAL) {
-            rc = (extent.info.form == LEAT_FORM_RAW ? take_pixels : restore)(out, error);
+            rc = present(leat_codec_of(f->kind), extent.info.form, out, error);
             if (rc) {
                 leat_error_at_extent(error, ref.source, &extent);
                 at_sample(d, field, &ref, rc, error);
@@ -579,11 +563,12 @@ static int gather_stored_lengths(const struct leat_dataset *d, size_t field, con
                                  size_t n, uint64_t *to, struct leat_error *error)
 {
     struct leat_extent extents[CHUNK];
+    const struct leat_codec *codec = leat_codec_of(d->base->fields[field].kind);
     size_t failed = 0;
     int rc = leat_dataset_extents(d, field, refs, n, extents, &failed, error);
     for (size_t i = 0; i < n && !rc; i++)
         to[i] = leat_value_bytes(&extents[i].info, extents[i].length) -
-                (extents[i].info.form == LEAT_FORM_RAW ? LEAT_RAW_HEADER : 0);
+                (extents[i].info.form == LEAT_FORM_RAW ? codec->raw_header : 0);
     return rc;
 }
 

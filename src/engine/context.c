@@ -36,7 +36,6 @@ static int add_output(struct leat_job_context *c, size_t o)
     feed->outputs[feed->n_outputs++] = o;
     feed->decodes |= output->decodes;
     feed->delivers |= !output->decodes;
-    feed->turns |= output->turns;
     feed->ragged |= output->ragged;
     return LEAT_OK;
 }

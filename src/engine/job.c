@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "codec/photo/photo.h"
 #include "io/guard.h"
 
 #define READ_TRIES 4
@@ -322,17 +321,16 @@ static void describe(struct leat_row *row, const struct leat_fetch *fetch)
     row->info.rows = leat_fetch_rows(fetch);
 }
 
-/* Whether a photo takes more memory to decode than scratch has, and than was granted. */
+/* Whether a value takes more memory to decode than scratch has, and than was granted. */
 static bool wants_memory(struct leat_job *j, const struct leat_feed *feed, const struct leat_row *row)
 {
-    const struct leat_value_info *info = &row->info;
-    if (!feed->decodes && info->form == LEAT_FORM_ORIGINAL)
+    if (!feed->decodes && row->info.form == LEAT_FORM_ORIGINAL)
         return false;
-    uint64_t bytes = feed->decodes ? leat_photo_decode_bytes(row->data, row->length, info, feed->turns) : 0;
-    uint64_t restoring =
-        feed->delivers && info->form == LEAT_FORM_FAST ? leat_photo_restore_bytes(row->data, row->length, info) : 0;
-    uint64_t usual = feed->decodes || j->context->restores ? LEAT_DECODE_BYTES : 0;
-    bytes = restoring > bytes ? restoring : bytes;
+    uint64_t usual = feed->decodes || j->context->restores ? LEAT_DECODE_BYTES : 0, bytes = 0;
+    for (size_t k = 0; k < feed->n_outputs; k++) {
+        uint64_t one = leat_program_decode_bytes(j->context->program, feed->outputs[k], row);
+        bytes = one > bytes ? one : bytes;
+    }
     j->wants = j->room;
     j->wants_decoding = bytes > usual ? bytes - usual : 0;
     return j->wants_decoding > j->decoding;

@@ -35,7 +35,6 @@ struct leat_feed {
     uint64_t value_bytes;   /* of a value of fixed size */
     uint8_t align;          /* bytes of an element */
     bool decodes, delivers; /* some output is decoded; some is not */
-    bool turns;             /* some is decoded as its EXIF orientation says */
 };
 
 /* What all jobs of a loader are made from: fixed after open. */

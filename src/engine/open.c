@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
-#include "codec/photo/photo.h"
 #include "engine/engine.h"
 #include "engine/loader.h"
 #include "engine/task.h"

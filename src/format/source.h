@@ -64,8 +64,8 @@ struct leat_source_about {
     unsigned version; /* of the format; 0: it has none */
     uint64_t bytes;   /* of the file, or of all files of a folder */
     uint64_t broken;  /* samples marked as broken; UINT64_MAX: not known */
-    /* By form (enum leat_image_form), 0 where it is not known: how many, their bytes, and their bytes as they came. */
-    uint64_t photos[LEAT_IMAGE_FORMS], photo_bytes[LEAT_IMAGE_FORMS], original_bytes[LEAT_IMAGE_FORMS];
+    /* By form (enum leat_form), 0 where it is not known: how many, their bytes, and their bytes as they came. */
+    uint64_t photos[LEAT_FORMS], photo_bytes[LEAT_FORMS], original_bytes[LEAT_FORMS];
 };
 
 struct leat_source_vtable {

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "codec/photo/raw.h"
 #include "op/program_internal.h"
 
 struct leat_chain {
@@ -135,9 +134,9 @@ int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length
 {
     struct leat_error unwanted;
     struct leat_row row = {.data = data, .length = length, .key = key, .sample = sample, .scan_to_end = true};
-    struct leat_raw_photo raw;
-    if (chain->compiled->in.kind == LEAT_KIND_IMAGE && leat_raw_photo_get(data, length, &raw))
-        row.info.form = LEAT_FORM_RAW; /* as a loader delivers a photo that was packed as pixels */
+    const struct leat_codec *codec = leat_codec_of(chain->compiled->in.kind);
+    if (codec && codec->form_of) /* as a loader delivers a photo that was packed as pixels */
+        row.info.form = (uint8_t)codec->form_of(data, length);
     memset(out, 0, sizeof *out);
     out->dtype = chain->result.dtype;
     out->ndim = chain->result.ndim;

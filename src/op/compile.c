@@ -186,6 +186,7 @@ static bool is_open(const struct leat_type *type)
 int leat_compiled_infer(const struct leat_program *program, struct leat_compiled *c, struct leat_error *error)
 {
     struct leat_type type = c->in;
+    c->codec = leat_codec_of(type.kind);
     for (size_t i = 0; i < c->n_uses; i++) {
         struct leat_use *use = &c->uses[i];
         const struct leat_place place = {c->face.name, use->op->class->type};
@@ -203,7 +204,10 @@ int leat_compiled_infer(const struct leat_program *program, struct leat_compiled
         }
         use->out = type;
         c->face.keyed |= use->op->class->random;
-        c->face.decodes |= type.decoded;
+        if (type.codec) {
+            c->codec = type.codec;
+            c->face.decodes = true;
+        }
         c->face.turns |= type.exif;
     }
     c->out = type;
@@ -256,7 +260,7 @@ static int compile_part(struct leat_program *program, struct leat_compiled *part
                          "%s in output '%s' takes a value of varying size only as it is stored: put it first.",
                          part->native->op->class->label(part->native->op->args), part->face.name);
     part->elements = bytes[1] / leat_dtype_size(part->out.dtype);
-    part->face.decodes = part->out.decoded && part->in.kind != LEAT_KIND_ARRAY;
+    part->face.decodes = part->out.codec && part->in.kind != LEAT_KIND_ARRAY;
     if (!works && leat_dtype_size(part->out.dtype) > 1) { /* of bytes, a stage has kernels */
         part->path = LEAT_PATH_TURN;
         return LEAT_OK;

@@ -1,5 +1,5 @@
-/* Decode: an encoded photo to an image of open size. The decoding itself is codec/photo/decode.h's; a stage pulls its
- * rows. */
+/* Decode: an encoded photo to an image of open size. The codec of its kind decodes it (codec/codec.h); a stage pulls
+ * the rows. */
 #include <string.h>
 
 #include "base/error.h"
@@ -24,14 +24,15 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
                  struct leat_error *error)
 {
     const struct decode_args *args = from;
-    if (type->kind != LEAT_KIND_IMAGE && type->kind != LEAT_KIND_BYTES)
+    const struct leat_codec *codec = leat_codec_of(type->kind == LEAT_KIND_BYTES ? LEAT_KIND_IMAGE : type->kind);
+    if (!codec)
         return leat_op_misfit(place, type, "an encoded photo, as the first operator of its chain", error);
     memset(type, 0, sizeof *type);
     type->kind = LEAT_KIND_ARRAY;
     type->dtype = LEAT_U8;
     type->layout = LEAT_LAYOUT_HWC;
     type->range = LEAT_RANGE_MAX;
-    type->decoded = true;
+    type->codec = codec;
     type->gray = args->gray;
     type->exif = args->exif;
     type->dct_scaling = args->dct_scaling;

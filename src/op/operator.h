@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/cpu.h"
+#include "codec/codec.h"
 #include "kernels/resample.h"
 #include "leat/leat.h"
 #include "op/args.h"
@@ -37,8 +38,9 @@ struct leat_type {
     enum leat_layout layout; /* of an image: how its three axes stand; NONE: a plain array */
     enum leat_range range;
     enum leat_ask ask;
-    bool decoded, gray, exif, dct_scaling; /* the value comes from Decode, and how */
-    bool ids;                              /* ... as a mask of class ids */
+    const struct leat_codec *codec; /* the value comes from Decode, of this codec ... */
+    bool gray, exif, dct_scaling;   /* ... and how ... */
+    bool ids;                       /* ... as a mask of class ids */
     unsigned ndim;
     int64_t shape[LEAT_MAX_DIMS]; /* -1: not known before the value is seen */
 };

@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "codec/jpeg/fast.h"
 #include "kernels/values.h"
 #include "op/program_internal.h"
 
@@ -106,13 +105,11 @@ struct leat_scratch *leat_scratch_new(const struct leat_program *program)
     for (size_t c = 0; good && c < program->n_chains && !scratch->tuples; c++)
         if (program->chains[c].face.tuple)
             good = (scratch->tuples = leat_tuple_work_new(program)) != NULL;
-    if (good && program->decodes)
-        good = (scratch->work.decoder = leat_decoder_new()) != NULL;
     if (good && program->native_bytes)
         good = make_buffers(scratch, program->native_bytes);
     for (size_t i = 0; good && i < program->n_outputs; i++) {
         const struct leat_compiled *c = &program->outputs[i];
-        good = reserve(c, &scratch->work);
+        good = (!c->face.decodes || leat_decoders_get(&scratch->work.decoders, c->codec)) && reserve(c, &scratch->work);
         for (size_t k = 0; good && k < c->n_parts; k++)
             good = reserve(&c->parts[k], &scratch->work);
     }
@@ -280,18 +277,27 @@ static int call_native(const struct leat_compiled *part, struct leat_scratch *sc
     return rc;
 }
 
-/* A photo in the fast form that is not decoded: the bytes that came, to be ended with leat_free. What its bytes are to
+/* A value in the fast form that is not decoded: the bytes that came, to be ended with leat_free. What its bytes are to
  * blame for is the sample's fault. */
-static int restore(const struct leat_row *row, uint8_t **out, size_t *length, struct leat_error *error)
+static int restore(const struct leat_compiled *c, const struct leat_row *row, uint8_t **out, size_t *length,
+                   struct leat_error *error)
 {
     *out = NULL;
     *length = 0;
-    int rc = leat_jpeg_restore(row->data, row->length, out, length, error);
+    int rc = c->codec->restore(row->data, row->length, out, length, error);
     if (rc != LEAT_E_CORRUPT)
         return rc;
     if (error)
         error->code = LEAT_E_DECODE;
     return LEAT_E_DECODE;
+}
+
+uint64_t leat_program_decode_bytes(const struct leat_program *program, size_t output, const struct leat_row *row)
+{
+    const struct leat_compiled *c = &program->outputs[output];
+    if (c->face.decodes)
+        return c->codec->decode_bytes(row->data, row->length, &row->info, c->face.turns);
+    return row->info.form == LEAT_FORM_FAST ? c->codec->restore_bytes(row->data, row->length) : 0;
 }
 
 /* One value through parts and functions: in turns through the two buffers, the last step into `dst`. */
@@ -336,7 +342,7 @@ static int apply_native(const struct leat_compiled *c, struct leat_scratch *scra
     struct leat_row restored = *row;
     uint8_t *bytes;
     size_t length;
-    int rc = restore(row, &bytes, &length, error);
+    int rc = restore(c, row, &bytes, &length, error);
     if (rc)
         return rc;
     restored.data = bytes;
@@ -432,16 +438,17 @@ uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t ou
     return c->in_bytes ? length / c->in_bytes * c->face.row_bytes : 0;
 }
 
-/* A photo in the fast form that is delivered as it came. */
-static int apply_restored(const struct leat_row *row, void *dst, struct leat_error *error)
+/* A value in the fast form that is delivered as it came. */
+static int apply_restored(const struct leat_compiled *c, const struct leat_row *row, void *dst,
+                          struct leat_error *error)
 {
     uint8_t *bytes;
     size_t length;
     uint64_t said = leat_value_bytes(&row->info, row->length);
-    int rc = restore(row, &bytes, &length, error);
+    int rc = restore(c, row, &bytes, &length, error);
     if (!rc && length != said)
         rc = leat_fail(error, LEAT_E_DECODE,
-                       "The photo had %zu bytes and not the %llu that its index says: pack the file again.", length,
+                       "The value had %zu bytes and not the %llu that its index says: pack the file again.", length,
                        (unsigned long long)said);
     else if (!rc)
         memcpy(dst, bytes, length);
@@ -459,7 +466,7 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
     int64_t begin = leat_clock_ns();
     uint64_t n = row->length / leat_dtype_size(c->in.dtype);
     if (row->info.form == LEAT_FORM_FAST)
-        rc = apply_restored(row, dst, error);
+        rc = apply_restored(c, row, dst, error);
     else if (c->path == LEAT_PATH_COPY)
         memcpy(dst, row->length ? row->data : dst, row->length);
     else if (c->path == LEAT_PATH_CONVERT)

@@ -23,9 +23,10 @@ struct leat_compiled {
     struct leat_use *uses;
     size_t n_uses;
     struct leat_type in, out;
-    uint64_t in_bytes, elements; /* of a row (ragged: of one step of its first dimension) */
-    leat_convert_fn convert;     /* CONVERT; NULL: leat_values_convert */
-    struct leat_stage *stages;   /* IMAGE; of MAP one, for its maps and label */
+    const struct leat_codec *codec; /* of stored values that are encoded, else NULL */
+    uint64_t in_bytes, elements;    /* of a row (ragged: of one step of its first dimension) */
+    leat_convert_fn convert;        /* CONVERT; NULL: leat_values_convert */
+    struct leat_stage *stages;      /* IMAGE; of MAP one, for its maps and label */
     size_t n_stages;
     size_t first_time; /* index of its first step in a scratch's times */
 

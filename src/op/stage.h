@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "codec/photo/decode.h"
+#include "codec/codec.h"
 #include "kernels/kernels.h"
 #include "kernels/resample.h"
 #include "op/operator.h"
@@ -102,7 +102,8 @@ size_t leat_stage_channels(const struct leat_stage *stage);
 /* The buffers of one thread. */
 struct leat_work {
     const struct leat_kernels *kernels;
-    struct leat_decoder *decoder;
+    struct leat_decoders decoders;
+    struct leat_decoder *decoder; /* of the row that was decoded last */
     struct leat_axis across, down;
     uint8_t *ring, *line, *between[2];
     uint8_t *tables, *fills; /* of the row that is being made, where a map draws */

@@ -21,7 +21,7 @@ static bool reserve(void **buffer, size_t *room, size_t count, size_t each)
 
 void leat_work_destroy(struct leat_work *work)
 {
-    leat_decoder_free(work->decoder);
+    leat_decoders_destroy(&work->decoders);
     leat_axis_destroy(&work->across);
     leat_axis_destroy(&work->down);
     leat_free(work->ring);
@@ -425,7 +425,9 @@ static int open_photo(const struct leat_stage *stage, struct leat_work *work, co
                                                 .exif = stage->in.exif,
                                                 .scan_to_end = row->scan_to_end};
     int64_t begin = work->detail ? leat_clock_ns() : 0;
-    int rc = leat_decoder_open(work->decoder, &request, w, h, error);
+    work->decoder = leat_decoders_get(&work->decoders, stage->in.codec);
+    int rc = work->decoder ? leat_decoder_open(work->decoder, &request, w, h, error)
+                           : leat_fail(error, LEAT_E_NOMEM, "No memory for a decoder.");
     if (work->detail)
         work->decode_ns += (uint64_t)(leat_clock_ns() - begin);
     return rc;

@@ -283,19 +283,10 @@ static bool place(const struct leat_store_source *s, uint64_t g, const struct le
 {
     uint64_t payload = s->groups[g].payload_bytes;
     if (r->offset < LEAT_STORE_GROUP_HEADER || r->offset - LEAT_STORE_GROUP_HEADER > payload ||
-        !leat_store_record_fits(&s->layout, info->unit, r, payload - (r->offset - LEAT_STORE_GROUP_HEADER)))
+        !leat_store_record_fits(&s->layout, info, r, payload - (r->offset - LEAT_STORE_GROUP_HEADER)))
         return false;
-    *e = (struct leat_extent){.offset = s->groups[g].offset + r->offset,
-                              .length = r->length,
-                              .checksum = r->checksum,
-                              .info = {.width = r->width,
-                                       .height = r->height,
-                                       .channels = r->channels,
-                                       .kind = r->image_kind,
-                                       .health = r->health,
-                                       .form = r->form,
-                                       .original = r->form ? r->extra : 0,
-                                       .rows_length = leat_store_rows_length(r)}};
+    *e = (struct leat_extent){
+        .offset = s->groups[g].offset + r->offset, .length = r->length, .checksum = r->checksum, .info = r->info};
     return true;
 }
 
@@ -314,9 +305,9 @@ static __attribute__((noinline)) int verify_records(struct leat_store_source *s,
                                                     struct leat_error *error)
 {
     const struct leat_store_field info = s->layout.info[field];
-    const bool image = s->layout.fields[field].kind == LEAT_KIND_IMAGE;
+    const bool encoded = s->layout.info[field].codec;
     const bool cold = is_cold(s, n);
-    uint8_t scratch[SCRATCH], one[LEAT_STORE_IMAGE_RECORD];
+    uint8_t scratch[SCRATCH], one[LEAT_STORE_CODEC_RECORD];
     uint64_t last = UINT64_MAX; /* the page in scratch */
     for (size_t i = 0; i < n; i++) {
         *failed = i;
@@ -339,7 +330,7 @@ static __attribute__((noinline)) int verify_records(struct leat_store_source *s,
             continue;
         struct leat_store_record r;
         leat_store_record_get(number == last ? scratch + (row - (page << info.page_shift)) * info.width : one, &r,
-                              image);
+                              encoded);
         if (!place(s, g, &info, &r, &extents[i]))
             return bad_record(s, field, value_at(s, g, &info, row), error);
         extents[i].verify = true;
@@ -353,14 +344,14 @@ static int read_records(void *arg)
     struct record_read *x = arg;
     const struct leat_store_source *s = x->s;
     const struct leat_store_field info = s->layout.info[x->field];
-    const bool image = s->layout.fields[x->field].kind == LEAT_KIND_IMAGE;
+    const bool encoded = s->layout.info[x->field].codec;
     for (size_t i = 0; i < x->n; i++) {
         if (x->extents[i].verify)
             continue;
         x->i = i;
         uint64_t g = group_of(s, x->samples[i]);
         struct leat_store_record r;
-        leat_store_record_get(s->map + value_at(s, g, &info, x->samples[i] - s->first_rows[g]), &r, image);
+        leat_store_record_get(s->map + value_at(s, g, &info, x->samples[i] - s->first_rows[g]), &r, encoded);
         if (!place(s, g, &info, &r, &x->extents[i]))
             return LEAT_E_CORRUPT;
     }

@@ -8,9 +8,6 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "codec/jpeg/fast.h"
-#include "codec/jpeg/rows.h"
-#include "codec/photo/raw.h"
 #include "format/source.h"
 
 void leat_store_fault_add(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row,
@@ -64,19 +61,8 @@ static void check_columns(const struct leat_store_layout *l, const uint8_t *p, u
     }
 }
 
-/* Whether a photo in another form is what its record says. Whether a fast one gives back the file that it was made from
- * is tried apart (restore.h). */
-static bool form_is_true(const uint8_t *p, const struct leat_store_record *r)
-{
-    struct leat_raw_photo raw;
-    if (r->form == LEAT_FORM_RAW)
-        return leat_raw_photo_get(p, r->length, &raw) && raw.width == r->width && raw.height == r->height;
-    struct leat_jpeg_original original;
-    return r->form != LEAT_FORM_FAST ||
-           (!leat_jpeg_fast_original(p, r->length, &original, NULL) && original.length == r->extra);
-}
-
-/* Payloads stand in the order of samples, then fields, each behind the one before: so no byte is without a checksum. */
+/* Payloads stand in the order of samples, then fields, each behind the one before: so no byte is without a checksum.
+ * Whether a value in the fast form gives back the bytes that it was made from is tried apart (restore.h). */
 static void check_payloads(const struct leat_store_layout *l, const uint8_t *p, const struct leat_store_group *g,
                            const struct leat_store_shape *shape, struct leat_store_faults *faults)
 {
@@ -88,18 +74,18 @@ static void check_payloads(const struct leat_store_layout *l, const uint8_t *p, 
                 continue;
             uint64_t place = shape->columns_at + info->before * g->n_rows + row * info->width;
             struct leat_store_record r;
-            leat_store_record_get(p + place, &r, l->fields[f].kind == LEAT_KIND_IMAGE);
-            if (r.offset != at || !leat_store_record_fits(l, info->unit, &r, end - at)) {
+            leat_store_record_get(p + place, &r, info->codec);
+            if (r.offset != at || !leat_store_record_fits(l, info, &r, end - at)) {
                 leat_store_fault_add(faults, LEAT_FAULT_RECORD, f, row, 1, place);
                 return; /* where the next one begins is no longer known */
             }
             if (leat_hash64(p + at, r.length) != r.checksum)
                 leat_store_fault_add(faults, LEAT_FAULT_PAYLOAD, f, row, 1, at);
-            else if (!form_is_true(p + at, &r))
+            else if (r.info.form && !info->codec->form_is_true(p + at, r.length, &r.info))
                 leat_store_fault_add(faults, LEAT_FAULT_FORM, f, row, 1, at);
             at += r.length;
-            uint32_t rows = leat_store_rows_length(&r);
-            if (rows && !leat_jpeg_rows_whole(p + at, rows))
+            uint32_t rows = r.info.rows_length;
+            if (rows && !info->codec->rows_are_whole(p + at, rows))
                 leat_store_fault_add(faults, LEAT_FAULT_ROWS, f, row, 1, at);
             at += rows;
         }

@@ -288,30 +288,29 @@ static int note(struct leat_group *g, uint64_t input, enum leat_note_kind kind, 
                : leat_fail(&g->error, LEAT_E_NOMEM, "no memory for the report of bad photos");
 }
 
-/* Resizes a photo that is too large: `data` and `length` then name what replaces it. */
-static int shrink(struct leat_group *g, struct leat_group_value *value, const struct leat_photo_hooks *hooks,
-                  const struct leat_group_options *options, struct leat_photo_facts *facts, const uint8_t **data,
-                  size_t *length)
+/* Makes a value that is too large smaller: `data` and `length` then name what replaces it. */
+static int shrink(struct leat_group *g, struct leat_group_value *value, const struct leat_codec *codec,
+                  const struct leat_group_options *options, const uint8_t **data, size_t *length)
 {
     size_t n = 0;
-    int rc = hooks->shrink(*data, *length, options->max_side, options->quality, &value->instead, &n, &g->error);
+    int rc = codec->shrink(*data, *length, options->max_side, options->quality, &value->instead, &n, &g->error);
     if (rc || !value->instead)
         return rc;
     *data = value->instead;
     *length = value->length = n;
-    return hooks->probe(*data, n, facts, &g->error);
+    return codec->probe(*data, n, &value->record.info, &g->error);
 }
 
-/* The photo in the form that was asked for. LEAT_E_UNSUPPORTED: it has none. */
+/* The value in the form that was asked for. LEAT_E_UNSUPPORTED: it has none. */
 static int change_form(struct leat_group *g, uint32_t field, struct leat_group_value *value,
-                       const struct leat_photo_hooks *hooks, void *checker, const struct leat_group_options *options,
-                       const uint8_t *data, size_t length)
+                       struct leat_decoder *decoder, const struct leat_group_options *options, const uint8_t *data,
+                       size_t length)
 {
     uint8_t *packed = NULL;
     size_t n = 0;
     if (length > UINT32_MAX)
         return leat_fail(&g->error, LEAT_E_UNSUPPORTED, "it has 4 GiB or more");
-    int rc = hooks->pack(checker, options->photos, data, length, &packed, &n, &g->error);
+    int rc = decoder->codec->pack(decoder, options->photos, data, length, &packed, &n, &g->error);
     if (rc)
         return rc;
     value->came_length = length;
@@ -320,57 +319,60 @@ static int change_form(struct leat_group *g, uint32_t field, struct leat_group_v
     leat_free(value->instead);
     value->instead = packed;
     value->length = n;
-    value->record.form = (uint8_t)options->photos;
-    value->record.extra = (uint32_t)length;
-    value->record.health = LEAT_HEALTH_GOOD;
+    value->record.info.form = (uint8_t)options->photos;
+    value->record.info.original = (uint32_t)length;
+    value->record.info.health = LEAT_HEALTH_GOOD;
     return LEAT_OK;
 }
 
-/* A photo that is stored as it came, or as it was resized. */
-static int check_photo(struct leat_group *g, struct leat_group_value *value, const struct leat_photo_hooks *hooks,
-                       void *checker, const uint8_t *data, size_t length)
+/* A value that is stored as it came, or as it was made smaller. */
+static int check_value(struct leat_group *g, struct leat_group_value *value, struct leat_decoder *decoder,
+                       const uint8_t *data, size_t length)
 {
     size_t n = 0;
-    int rc = hooks->check(checker, data, length, &value->rows, &n, &g->error);
-    if (rc)
-        return rc;
-    value->record.health = LEAT_HEALTH_GOOD;
-    value->record.extra = value->rows ? (uint32_t)n : 0; /* under 1 % of the photo: no larger one can be read */
-    return LEAT_OK;
+    int rc = leat_decoder_check(decoder, data, length, &g->error);
+    const uint8_t *rows = rc ? NULL : leat_decoder_rows(decoder, &n);
+    if (rows) {
+        if (!(value->rows = leat_alloc(n)))
+            return leat_fail(&g->error, LEAT_E_NOMEM, "no memory for a row index of %zu bytes", n);
+        memcpy(value->rows, rows, n);
+        value->record.info.rows_length = (uint32_t)n; /* under 1 % of the value: no larger one can be read */
+    }
+    if (!rc)
+        value->record.info.health = LEAT_HEALTH_GOOD;
+    return rc;
 }
 
-/* Looks at one photo: fills its record, replaces it by a smaller one or another form where that was asked for.
+/* Looks at one encoded value: fills its record, replaces it by a smaller one or another form where that was asked for.
  * LEAT_E_DECODE: broken. */
 static int look(struct leat_group *g, uint64_t input, uint32_t field, struct leat_group_value *value,
-                const struct leat_photo_hooks *hooks, void *checker, const struct leat_group_options *options)
+                struct leat_decoder *decoder, const struct leat_group_options *options)
 {
+    const struct leat_codec *codec = decoder->codec;
+    struct leat_value_info *info = &value->record.info, found = {0};
     const uint8_t *data = came(g, value);
     size_t length = value->length;
-    struct leat_photo_facts facts = {0};
-    int rc = hooks->probe(data, length, &facts, &g->error);
+    int rc = codec->probe(data, length, &found, &g->error);
     if (rc)
         return rc;
+    *info = found;
     bool mask = g->layout->fields[field].role == LEAT_ROLE_MASK; /* its pixels are no colours: it stays as it came */
-    bool large = !mask && options->max_side && (facts.width > options->max_side || facts.height > options->max_side);
+    bool large = !mask && options->max_side && (info->width > options->max_side || info->height > options->max_side);
     if (large && options->check)
-        rc = hooks->check(checker, data, length, NULL, NULL, &g->error);
+        rc = leat_decoder_check(decoder, data, length, &g->error);
     if (!rc && large)
-        rc = shrink(g, value, hooks, options, &facts, &data, &length);
-    value->record.width = facts.width;
-    value->record.height = facts.height;
-    value->record.channels = facts.channels;
-    value->record.image_kind = facts.image_kind;
+        rc = shrink(g, value, codec, options, &data, &length);
     if (!rc && options->photos && !mask) {
-        rc = change_form(g, field, value, hooks, checker, options, data, length);
+        rc = change_form(g, field, value, decoder, options, data, length);
         if (rc != LEAT_E_UNSUPPORTED)
             return rc;
         char reason[sizeof g->error.message];
         memcpy(reason, g->error.message, sizeof reason);
         leat_error_clear(&g->error);
-        rc = options->check ? check_photo(g, value, hooks, checker, data, length) : LEAT_OK;
+        rc = options->check ? check_value(g, value, decoder, data, length) : LEAT_OK;
         return rc ? rc : note(g, input, LEAT_NOTE_AS_CAME, reason);
     }
-    return rc || !options->check ? rc : check_photo(g, value, hooks, checker, data, length);
+    return rc || !options->check ? rc : check_value(g, value, decoder, data, length);
 }
 
 /* A photo of a sample is broken: g->error says why. The first one of each sample is reported. Notes about this sample
@@ -391,7 +393,7 @@ static int report_broken(struct leat_group *g, uint64_t input, bool skip, bool f
     return rc ? leat_fail(&g->error, rc, "no memory for the report of bad photos") : LEAT_OK;
 }
 
-static int look_at_sample(struct leat_group *g, uint64_t input, const struct leat_photo_hooks *hooks, void *checker,
+static int look_at_sample(struct leat_group *g, uint64_t input, struct leat_decoders *decoders,
                           const struct leat_group_options *options)
 {
     const struct leat_store_layout *l = g->layout;
@@ -402,12 +404,14 @@ static int look_at_sample(struct leat_group *g, uint64_t input, const struct lea
         if (!l->info[f].varying)
             continue;
         struct leat_group_value *value = value_at(g, input, v++);
-        if (l->fields[f].kind != LEAT_KIND_IMAGE)
+        if (!l->info[f].codec)
             continue;
-        int rc = look(g, input, f, value, hooks, checker, options);
+        struct leat_decoder *decoder = leat_decoders_get(decoders, l->info[f].codec);
+        int rc = decoder ? look(g, input, f, value, decoder, options)
+                         : leat_fail(&g->error, LEAT_E_NOMEM, "no memory to check encoded values");
         if (!rc)
             continue;
-        value->record.health = LEAT_HEALTH_BROKEN;
+        value->record.info.health = LEAT_HEALTH_BROKEN;
         if (value->path && rc == LEAT_E_DECODE)
             leat_error_at_file(&g->error, (const char *)g->paths.data + value->path - 1, LEAT_NO_OFFSET);
         if (rc != LEAT_E_DECODE || options->on_bad == LEAT_BAD_RAISE)
@@ -474,7 +478,7 @@ static bool move_sample(struct leat_group *g, uint64_t input)
             const uint8_t *from = value->instead ? value->instead : came(g, value);
             value->at = g->moved.length;
             ok = leat_growing_append(&g->moved, from, value->length) &&
-                 leat_growing_append(&g->moved, value->rows, leat_store_rows_length(&value->record));
+                 leat_growing_append(&g->moved, value->rows, value->record.info.rows_length);
         }
         drop_replacements(value);
         value->read = NULL;
@@ -515,7 +519,7 @@ static void hash_payloads(struct leat_group *g)
         values[i].record.offset = values[i].at;
         values[i].record.length = values[i].length;
         values[i].record.checksum = leat_hash64(g->bytes.data + values[i].at, values[i].length);
-        if (values[i].record.form != LEAT_FORM_ORIGINAL)
+        if (values[i].record.info.form != LEAT_FORM_ORIGINAL)
             continue;
         values[i].came_length = values[i].length;
         values[i].came_checksum = values[i].record.checksum;
@@ -559,8 +563,7 @@ static bool append_columns(struct leat_group *g, uint32_t n_rows)
         if (!p)
             return false;
         for (uint64_t i = 0; i < n_rows; i++)
-            leat_store_record_put(p + i * l->info[f].width, &value_at(g, i, v)->record,
-                                  l->fields[f].kind == LEAT_KIND_IMAGE);
+            leat_store_record_put(p + i * l->info[f].width, &value_at(g, i, v)->record, l->info[f].codec);
     }
     return true;
 }
@@ -645,8 +648,7 @@ static int build(struct leat_group *g)
     return ok ? LEAT_OK : leat_fail(&g->error, LEAT_E_NOMEM, "no memory for a group of %zu bytes", g->bytes.length);
 }
 
-void leat_group_finish(struct leat_group *g, const struct leat_photo_hooks *hooks, void *checker,
-                       const struct leat_group_options *options)
+void leat_group_finish(struct leat_group *g, struct leat_decoders *decoders, const struct leat_group_options *options)
 {
     int rc = LEAT_OK;
     uint8_t *dropped = leat_growing_extend(&g->dropped, g->n_inputs);
@@ -657,8 +659,8 @@ void leat_group_finish(struct leat_group *g, const struct leat_photo_hooks *hook
     for (uint64_t i = 0; i < g->n_inputs && !rc && g->layout->n_varying; i++) {
         if (g->paths.length)
             rc = read_files(g, i);
-        if (!rc && g->layout->n_images)
-            rc = look_at_sample(g, i, hooks, checker, options);
+        if (!rc && g->layout->n_encoded)
+            rc = look_at_sample(g, i, decoders, options);
         if (!rc && !move_if_needed(g, i))
             rc = leat_fail(&g->error, LEAT_E_NOMEM, "no memory for a group of %zu bytes", g->moved.length);
     }

@@ -14,7 +14,6 @@
 
 #include "store/growing.h"
 #include "store/layout.h"
-#include "store/photo_hooks.h"
 
 #define LEAT_STORE_GROUP_BYTES (UINT64_C(8) << 20)
 #define LEAT_STORE_RAW_GROUP_BYTES                                                                                     \
@@ -27,7 +26,7 @@ struct leat_group_value {
     uint64_t path;       /* 1 + place in `paths`, or 0 */
     const uint8_t *read; /* of a file, until it has moved: where it is in `files`, or NULL if it is in `bytes` */
     uint8_t *instead;    /* what replaces it, of record.length bytes, or NULL */
-    uint8_t *rows;       /* the row index of a photo, of record.extra bytes, or NULL */
+    uint8_t *rows;       /* the row index of a photo, of record.info.rows_length bytes, or NULL */
     struct leat_store_record record;
     uint64_t came_length,
         came_checksum; /* of the value as it came, or as it was resized: what the fingerprint is about */
@@ -76,7 +75,7 @@ int leat_group_add(struct leat_group *group, const struct leat_value_ref *values
 int leat_group_add_columns(struct leat_group *group, const void *const *columns, uint64_t skip, uint32_t n,
                            struct leat_error *error);
 /* All of the work; sets status and error, and gives the bytes to write. */
-void leat_group_finish(struct leat_group *group, const struct leat_photo_hooks *hooks, void *checker,
+void leat_group_finish(struct leat_group *group, struct leat_decoders *decoders,
                        const struct leat_group_options *options);
 /* The finished bytes, with the header completed by `first_row`. */
 const uint8_t *leat_group_bytes(struct leat_group *group, uint64_t first_row, size_t *length);

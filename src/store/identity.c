@@ -62,7 +62,7 @@ static uint64_t hash_roles(const struct leat_store_layout *layout, uint64_t cont
 struct leat_store_identity leat_identity_of(const struct leat_writer_options *o, const struct leat_store_layout *layout,
                                             const char *metadata)
 {
-    const struct choice choice = choice_of(o, layout->n_images > 0);
+    const struct choice choice = choice_of(o, layout->n_encoded > 0);
     return (struct leat_store_identity){.options = hash_choice(&choice),
                                         .source = o->source_id ? hash_text(1, o->source_id) : 0,
                                         .content =
@@ -233,8 +233,8 @@ void leat_identity_differences(const struct leat_store_identity *then, const str
     if (then->source != now->source)
         begin_part(&t, "the source");
     if (then->options != now->options) {
-        const struct choice choice = choice_of(options, now_layout->n_images > 0);
-        say_options(&t, then->options, then_layout->n_images > 0, &choice, options->on_bad);
+        const struct choice choice = choice_of(options, now_layout->n_encoded > 0);
+        say_options(&t, then->options, then_layout->n_encoded > 0, &choice, options->on_bad);
     }
     if (then->content != now->content)
         say_content(&t, then->content, options, metadata);

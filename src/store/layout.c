@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/role.h"
-#include "codec/photo/raw.h"
 #include "format/source.h"
 
 enum { NAME_ROOM = LEAT_STORE_HEADER_FIXED }; /* bytes of a field name with its NUL */
@@ -75,13 +74,13 @@ static int take_field(const struct leat_field *in, struct leat_field *out, struc
     out->role = in->role;
     out->normalized = in->normalized;
     if (in->kind != LEAT_KIND_ARRAY) {
-        if (in->kind == LEAT_KIND_IMAGE && strlen(in->name) + LONGEST_SUFFIX >= NAME_ROOM)
-            return leat_fail(error, LEAT_E_INVALID,
-                             "the name of the image field '%s' is too long: use at most %d bytes", in->name,
-                             NAME_ROOM - LONGEST_SUFFIX - 1);
+        info->codec = leat_codec_of(in->kind);
+        if (info->codec && strlen(in->name) + LONGEST_SUFFIX >= NAME_ROOM)
+            return leat_fail(error, LEAT_E_INVALID, "the name of the %s field '%s' is too long: use at most %d bytes",
+                             info->codec->name, in->name, NAME_ROOM - LONGEST_SUFFIX - 1);
         info->varying = true;
         info->unit = 1;
-        info->width = in->kind == LEAT_KIND_IMAGE ? LEAT_STORE_IMAGE_RECORD : LEAT_STORE_RECORD;
+        info->width = info->codec ? LEAT_STORE_CODEC_RECORD : LEAT_STORE_RECORD;
         return LEAT_OK;
     }
     uint64_t unit = leat_dtype_size(in->dtype);
@@ -133,7 +132,7 @@ static void derive_fields(struct leat_store_layout *l)
 {
     uint32_t at = l->n_stored;
     for (uint32_t f = 0; f < l->n_stored; f++)
-        for (size_t d = 0; d < LEAT_STORE_DERIVED && l->fields[f].kind == LEAT_KIND_IMAGE; d++, at++) {
+        for (size_t d = 0; d < LEAT_STORE_DERIVED && l->info[f].codec; d++, at++) {
             size_t n = strlen(l->names[f]);
             memcpy(l->names[at], l->names[f], n);
             memcpy(l->names[at] + n, derived[d].suffix, strlen(derived[d].suffix) + 1);
@@ -141,6 +140,7 @@ static void derive_fields(struct leat_store_layout *l)
                 .name = l->names[at], .kind = LEAT_KIND_ARRAY, .dtype = derived[d].dtype, .flags = LEAT_FIELD_DERIVED};
             l->info[at] = l->info[f];
             l->info[at].varying = false;
+            l->info[at].codec = NULL;
             l->info[at].at = derived[d].at;
             l->info[at].unit = leat_dtype_size(derived[d].dtype);
         }
@@ -172,7 +172,7 @@ int leat_store_layout_init(struct leat_store_layout *l, const struct leat_field 
                          n_fields);
     size_t all = n_fields;
     for (size_t f = 0; f < n_fields; f++)
-        all += fields[f].kind == LEAT_KIND_IMAGE ? LEAT_STORE_DERIVED : 0;
+        all += leat_codec_of(fields[f].kind) ? LEAT_STORE_DERIVED : 0;
     l->n_stored = (uint32_t)n_fields;
     l->n_fields = (uint32_t)all;
     l->fields = leat_new_array(all, sizeof *l->fields);
@@ -188,7 +188,7 @@ int leat_store_layout_init(struct leat_store_layout *l, const struct leat_field 
         memcpy(l->names[f], fields[f].name, strlen(fields[f].name) + 1);
         l->fields[f].name = l->names[f];
         l->n_varying += l->info[f].varying;
-        l->n_images += fields[f].kind == LEAT_KIND_IMAGE;
+        l->n_encoded += l->info[f].codec != NULL;
         l->has_files |= (fields[f].flags & LEAT_FIELD_FILES) != 0;
         if (!strcmp(fields[f].name, "name") && fields[f].kind == LEAT_KIND_STR)
             l->name_field = f;
@@ -401,44 +401,44 @@ bool leat_store_group_shape(const struct leat_store_layout *l, uint64_t n_rows, 
     return true;
 }
 
-void leat_store_record_put(uint8_t *p, const struct leat_store_record *r, bool image)
+void leat_store_record_put(uint8_t *p, const struct leat_store_record *r, bool encoded)
 {
     leat_put_u64(p, r->offset);
     leat_put_u64(p + 8, r->length);
     leat_put_u64(p + 16, r->checksum);
-    if (!image)
+    if (!encoded)
         return;
-    leat_put_u32(p + 24, r->width);
-    leat_put_u32(p + 28, r->height);
-    p[32] = r->channels;
-    p[33] = r->image_kind;
-    p[34] = r->health;
-    p[35] = r->form;
-    leat_put_u32(p + 36, r->extra);
+    leat_put_u32(p + 24, r->info.width);
+    leat_put_u32(p + 28, r->info.height);
+    p[32] = r->info.channels;
+    p[33] = r->info.kind;
+    p[34] = r->info.health;
+    p[35] = r->info.form;
+    leat_put_u32(p + 36, r->info.form ? r->info.original : r->info.rows_length);
 }
 
-void leat_store_record_get(const uint8_t *p, struct leat_store_record *r, bool image)
+void leat_store_record_get(const uint8_t *p, struct leat_store_record *r, bool encoded)
 {
     *r = (struct leat_store_record){
         .offset = leat_get_u64(p), .length = leat_get_u64(p + 8), .checksum = leat_get_u64(p + 16)};
-    if (!image)
+    if (!encoded)
         return;
-    r->width = leat_get_u32(p + 24);
-    r->height = leat_get_u32(p + 28);
-    r->channels = p[32];
-    r->image_kind = p[33];
-    r->health = p[34];
-    r->form = p[35];
-    r->extra = leat_get_u32(p + 36);
+    r->info = (struct leat_value_info){.width = leat_get_u32(p + 24),
+                                       .height = leat_get_u32(p + 28),
+                                       .channels = p[32],
+                                       .kind = p[33],
+                                       .health = p[34],
+                                       .form = p[35]};
+    *(r->info.form ? &r->info.original : &r->info.rows_length) = leat_get_u32(p + 36);
 }
 
-bool leat_store_record_fits(const struct leat_store_layout *l, uint64_t unit, const struct leat_store_record *r,
-                            uint64_t room)
+bool leat_store_record_fits(const struct leat_store_layout *l, const struct leat_store_field *field,
+                            const struct leat_store_record *r, uint64_t room)
 {
-    return r->length <= room && leat_store_rows_length(r) <= room - r->length && r->length % unit == 0 &&
-           r->health <= LEAT_HEALTH_BROKEN &&
-           r->form <= (l->features & LEAT_FEATURE_FORMS ? LEAT_FORM_RAW : LEAT_FORM_ORIGINAL) &&
-           (r->form != LEAT_FORM_RAW || r->length >= LEAT_RAW_HEADER);
+    return r->length <= room && r->info.rows_length <= room - r->length && r->length % field->unit == 0 &&
+           r->info.health <= LEAT_HEALTH_BROKEN &&
+           r->info.form <= (l->features & LEAT_FEATURE_FORMS ? LEAT_FORM_RAW : LEAT_FORM_ORIGINAL) &&
+           (r->info.form != LEAT_FORM_RAW || r->length >= field->codec->raw_header);
 }
 
 /* ---- sections and footer --------------------------------------------------------------------- */
@@ -487,7 +487,7 @@ void leat_store_summary_get(const uint8_t p[LEAT_STORE_SUMMARY], struct leat_sto
 
 void leat_store_forms_put(uint8_t p[LEAT_STORE_FORMS], const struct leat_store_forms *f)
 {
-    for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++, p += 24) {
+    for (unsigned form = 0; form < LEAT_FORMS; form++, p += 24) {
         leat_put_u64(p, f->photos[form]);
         leat_put_u64(p + 8, f->bytes[form]);
         leat_put_u64(p + 16, f->original[form]);
@@ -496,7 +496,7 @@ void leat_store_forms_put(uint8_t p[LEAT_STORE_FORMS], const struct leat_store_f
 
 void leat_store_forms_get(const uint8_t p[LEAT_STORE_FORMS], struct leat_store_forms *f)
 {
-    for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++, p += 24) {
+    for (unsigned form = 0; form < LEAT_FORMS; form++, p += 24) {
         f->photos[form] = leat_get_u64(p);
         f->bytes[form] = leat_get_u64(p + 8);
         f->original[form] = leat_get_u64(p + 16);

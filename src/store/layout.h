@@ -41,7 +41,7 @@ enum {
     LEAT_STORE_FOOTER = 64,
     LEAT_STORE_PAGE_BYTES = 65536,
     LEAT_STORE_MAX_FIELDS = 1024,
-    LEAT_STORE_DERIVED = 5, /* derived fields of an image */
+    LEAT_STORE_DERIVED = 5, /* derived fields of encoded values */
 };
 
 enum leat_section_type {
@@ -60,6 +60,7 @@ enum leat_section_type {
 
 /* What is known of a field, stored or derived. */
 struct leat_store_field {
+    const struct leat_codec *codec; /* of a stored field of encoded values, else NULL */
     bool varying;
     uint32_t column;   /* the stored field whose column holds it */
     uint32_t position; /* of that column among the columns of a group */
@@ -75,7 +76,7 @@ struct leat_store_layout {
     struct leat_store_field *info;
     char (*names)[LEAT_STORE_HEADER_FIXED];
     uint32_t *order; /* stored fields in the order of the columns */
-    uint32_t n_stored, n_fields, n_varying, n_images;
+    uint32_t n_stored, n_fields, n_varying, n_encoded;
     int64_t name_field; /* the stored field "name" (text), or -1 */
     bool has_files;     /* some field is flagged LEAT_FIELD_FILES */
     uint64_t row_bytes; /* sum of the widths */
@@ -154,22 +155,14 @@ _Static_assert(sizeof(struct leat_store_entry) == LEAT_STORE_GROUP_ENTRY, "group
 struct leat_store_record {
     uint64_t offset; /* from the first byte of the group */
     uint64_t length, checksum;
-    uint32_t width, height; /* images only, from here on */
-    uint8_t channels, image_kind, health;
-    uint8_t form;   /* enum leat_image_form */
-    uint32_t extra; /* ORIGINAL: bytes of the row index that lies right behind the photo; else bytes of the photo as it
-                       came */
+    struct leat_value_info info; /* of an encoded value, what is stored of it */
 };
-enum { LEAT_STORE_RECORD = 24, LEAT_STORE_IMAGE_RECORD = 40 };
-void leat_store_record_put(uint8_t *p, const struct leat_store_record *record, bool image);
-void leat_store_record_get(const uint8_t *p, struct leat_store_record *record, bool image);
+enum { LEAT_STORE_RECORD = 24, LEAT_STORE_CODEC_RECORD = 40 };
+void leat_store_record_put(uint8_t *p, const struct leat_store_record *record, bool encoded);
+void leat_store_record_get(const uint8_t *p, struct leat_store_record *record, bool encoded);
 /* Whether a record's payload, and the row index behind it, lie in `room` bytes, and its other numbers are possible. */
-bool leat_store_record_fits(const struct leat_store_layout *layout, uint64_t unit,
+bool leat_store_record_fits(const struct leat_store_layout *layout, const struct leat_store_field *field,
                             const struct leat_store_record *record, uint64_t room);
-static inline uint32_t leat_store_rows_length(const struct leat_store_record *record)
-{
-    return record->form ? 0 : record->extra;
-}
 
 /* ---- sections and footer ---- */
 
@@ -188,9 +181,9 @@ struct leat_store_summary {
 void leat_store_summary_put(uint8_t p[LEAT_STORE_SUMMARY], const struct leat_store_summary *summary);
 void leat_store_summary_get(const uint8_t p[LEAT_STORE_SUMMARY], struct leat_store_summary *summary);
 
-/* Of the photos of a file, by form: how many, their bytes with row indexes, and their bytes as they came. */
+/* Of the encoded values of a file, by form: how many, their bytes with row indexes, and their bytes as they came. */
 struct leat_store_forms {
-    uint64_t photos[LEAT_IMAGE_FORMS], bytes[LEAT_IMAGE_FORMS], original[LEAT_IMAGE_FORMS];
+    uint64_t photos[LEAT_FORMS], bytes[LEAT_FORMS], original[LEAT_FORMS];
 };
 void leat_store_forms_put(uint8_t p[LEAT_STORE_FORMS], const struct leat_store_forms *forms);
 void leat_store_forms_get(const uint8_t p[LEAT_STORE_FORMS], struct leat_store_forms *forms);

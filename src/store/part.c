@@ -171,12 +171,12 @@ static void count_forms(struct leat_store_forms *forms, const struct leat_store_
                         uint64_t n_rows)
 {
     for (uint32_t f = 0; f < l->n_stored; f++)
-        for (uint64_t row = 0; row < n_rows && l->fields[f].kind == LEAT_KIND_IMAGE; row++) {
+        for (uint64_t row = 0; row < n_rows && l->info[f].codec; row++) {
             struct leat_store_record r;
             leat_store_record_get(columns + l->info[f].before * n_rows + row * l->info[f].width, &r, true);
-            forms->photos[r.form]++;
-            forms->bytes[r.form] += r.length + leat_store_rows_length(&r);
-            forms->original[r.form] += r.form ? r.extra : r.length;
+            forms->photos[r.info.form]++;
+            forms->bytes[r.info.form] += r.length + r.info.rows_length;
+            forms->original[r.info.form] += r.info.form ? r.info.original : r.length;
         }
 }
 

@@ -353,7 +353,7 @@ static int read_forms(struct leat_store_source *s, struct leat_error *error)
     void *bytes;
     uint64_t length;
     if (!(s->layout.features & LEAT_FEATURE_FORMS)) {
-        s->forms.photos[LEAT_FORM_ORIGINAL] = s->summary.count * s->layout.n_images;
+        s->forms.photos[LEAT_FORM_ORIGINAL] = s->summary.count * s->layout.n_encoded;
         return LEAT_OK;
     }
     if (!has_section(s, LEAT_SECTION_FORMS, LEAT_STORE_FORMS))
@@ -529,7 +529,7 @@ static int about(struct leat_source *source, struct leat_source_about *out, stru
     const struct leat_store_source *s = (const struct leat_store_source *)source;
     *out =
         (struct leat_source_about){.version = LEAT_STORE_VERSION, .bytes = s->file->size, .broken = s->summary.broken};
-    for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++) {
+    for (unsigned form = 0; form < LEAT_FORMS; form++) {
         out->photos[form] = s->forms.photos[form];
         out->photo_bytes[form] = s->forms.bytes[form];
         out->original_bytes[form] = s->forms.original[form];

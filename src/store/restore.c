@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "codec/jpeg/fast.h"
 #include "io/guard.h"
 
 /* For leat_guarded: the mapping may fault. */
@@ -33,9 +32,8 @@ static int take_payload(struct leat_growing *buffer, const struct leat_store_lay
                         const struct leat_store_group *g, const struct leat_store_record *r, struct leat_error *error)
 {
     const uint64_t end = LEAT_STORE_GROUP_HEADER + g->payload_bytes;
-    struct leat_jpeg_original original;
-    if (r->form != LEAT_FORM_FAST || r->offset < LEAT_STORE_GROUP_HEADER || r->offset > end ||
-        !leat_store_record_fits(l, l->info[f].unit, r, end - r->offset))
+    if (r->info.form != LEAT_FORM_FAST || r->offset < LEAT_STORE_GROUP_HEADER || r->offset > end ||
+        !leat_store_record_fits(l, &l->info[f], r, end - r->offset))
         return LEAT_E_END;
     buffer->length = 0;
     struct copy c = {p + r->offset, leat_growing_extend(buffer, r->length), r->length};
@@ -45,8 +43,7 @@ static int take_payload(struct leat_growing *buffer, const struct leat_store_lay
     if (rc)
         return rc;
     const bool whole = leat_hash64(buffer->data, r->length) == r->checksum &&
-                       !leat_jpeg_fast_original(buffer->data, r->length, &original, NULL) &&
-                       original.length == r->extra;
+                       l->info[f].codec->form_is_true(buffer->data, r->length, &r->info);
     return whole ? LEAT_OK : LEAT_E_END;
 }
 
@@ -55,7 +52,7 @@ static int restore_photo(struct leat_growing *buffer, const struct leat_store_la
                          struct leat_store_faults *faults, struct leat_error *error)
 {
     const struct leat_store_field *info = &l->info[f];
-    uint8_t bytes[LEAT_STORE_IMAGE_RECORD];
+    uint8_t bytes[LEAT_STORE_CODEC_RECORD];
     struct leat_store_record record;
     struct copy c = {p + shape->columns_at + info->before * g->n_rows + row * info->width, bytes, sizeof bytes};
     int rc = leat_guarded(copy_bytes, &c, error);
@@ -65,7 +62,7 @@ static int restore_photo(struct leat_growing *buffer, const struct leat_store_la
     rc = take_payload(buffer, l, f, p, g, &record, error);
     if (rc)
         return rc == LEAT_E_END ? LEAT_OK : rc;
-    rc = leat_jpeg_fast_check(buffer->data, record.length, error);
+    rc = info->codec->restore_check(buffer->data, record.length, error);
     if (rc != LEAT_E_CORRUPT)
         return rc;
     leat_store_fault_add(faults, LEAT_FAULT_RESTORE, f, row, 1, record.offset);
@@ -79,7 +76,7 @@ int leat_store_restore_photos(struct leat_growing *buffer, const struct leat_sto
     int rc = LEAT_OK;
     for (uint64_t row = 0; row < g->n_rows && (l->features & LEAT_FEATURE_FORMS); row++)
         for (uint32_t f = 0; f < l->n_stored && !rc; f++)
-            if (l->fields[f].kind == LEAT_KIND_IMAGE)
+            if (l->info[f].codec)
                 rc = restore_photo(buffer, l, f, p, g, shape, row, faults, error);
     if (!rc)
         leat_error_clear(error);

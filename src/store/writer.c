@@ -18,6 +18,7 @@
 #include "base/bytes.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "store/identity.h"
 #include "store/target.h"
 #include "store/text.h"
@@ -36,7 +37,6 @@ struct leat_writer {
     struct leat_store_layout layout;
     struct leat_writer_options options; /* strings are copies */
     struct leat_group_options group_options;
-    const struct leat_photo_hooks *hooks;
     char *metadata, **classes;
     struct leat_target target;
 
@@ -215,9 +215,7 @@ static void write_ready(struct leat_writer *w)
 static void *work(void *arg)
 {
     struct leat_writer *w = arg;
-    void *checker = NULL;
-    bool checks = w->layout.n_images && (w->group_options.check || w->group_options.photos),
-         ready = !checks || (checker = w->hooks->checker_new());
+    struct leat_decoders decoders = {0};
     pthread_mutex_lock(&w->lock);
     for (;;) {
         while (w->taken == w->made && !w->ending) {
@@ -231,17 +229,14 @@ static void *work(void *arg)
         s->stage = WORKING;
         bool failed = w->status != LEAT_OK; /* what is behind a failure is not written: drop it */
         pthread_mutex_unlock(&w->lock);
-        if (!ready)
-            s->group.status = leat_fail(&s->group.error, LEAT_E_NOMEM, "no memory to check photos");
-        else if (!failed)
-            leat_group_finish(&s->group, w->hooks, checker, &w->group_options);
+        if (!failed)
+            leat_group_finish(&s->group, &decoders, &w->group_options);
         pthread_mutex_lock(&w->lock);
         s->stage = DONE;
         write_ready(w);
     }
     pthread_mutex_unlock(&w->lock);
-    if (checker)
-        w->hooks->checker_free(checker);
+    leat_decoders_destroy(&decoders);
     return NULL;
 }
 
@@ -360,17 +355,18 @@ static int take_schema(struct leat_writer *w, const struct leat_field *fields, s
                    : leat_fail(error, LEAT_E_INVALID, "a schema has 1 to %d fields", LEAT_STORE_MAX_FIELDS);
     memcpy(copy, fields, n * sizeof *copy);
     for (size_t f = 0; f < n; f++)
-        if (w->options.max_side && copy[f].kind == LEAT_KIND_IMAGE)
+        if (w->options.max_side && leat_codec_of(copy[f].kind))
             copy[f].flags &= ~LEAT_FIELD_FILES;
     int rc = leat_store_layout_init(&w->layout, copy, n, error);
-    if (!rc && w->layout.n_images && !w->hooks)
-        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "this writer was opened without functions for photos");
-    else if (!rc && w->layout.n_images && w->options.max_side && !w->hooks->shrink)
-        rc = leat_fail(error, LEAT_E_UNSUPPORTED, "this build of leat cannot make photos smaller: leave max_side at 0");
-    else if (!rc && w->layout.n_images && w->options.photos && !w->hooks->pack)
-        rc = leat_fail(error, LEAT_E_UNSUPPORTED,
-                       "this build of leat stores photos only as they came: leave photos at ORIGINAL");
-    w->layout.features = w->layout.n_images && w->options.photos ? LEAT_FEATURE_FORMS : 0;
+    for (uint32_t f = 0; !rc && f < w->layout.n_stored; f++) {
+        const struct leat_codec *codec = w->layout.info[f].codec;
+        if (codec && w->options.max_side && !codec->shrink)
+            rc = leat_fail(error, LEAT_E_UNSUPPORTED, "a %s cannot be made smaller: leave max_side at 0", codec->name);
+        else if (codec && w->options.photos && !codec->pack)
+            rc = leat_fail(error, LEAT_E_UNSUPPORTED, "a %s is stored only as it came: leave photos at ORIGINAL",
+                           codec->name);
+    }
+    w->layout.features = w->layout.n_encoded && w->options.photos ? LEAT_FEATURE_FORMS : 0;
     leat_free(copy);
     return rc;
 }
@@ -386,16 +382,15 @@ static int make_slots(struct leat_writer *w, struct leat_error *error)
     return ok ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a writer with %u threads", w->max_threads);
 }
 
-int leat_store_writer_open(const char *path, const struct leat_field *fields, size_t n_fields,
-                           const struct leat_writer_options *options, const struct leat_photo_hooks *hooks,
-                           struct leat_writer **out, struct leat_error *error)
+int leat_writer_open(const char *path, const struct leat_field *fields, size_t n_fields,
+                     const struct leat_writer_options *options, struct leat_writer **out, struct leat_error *error)
 {
     *out = NULL;
+    leat_log_check();
     leat_error_clear(error);
     struct leat_writer *w = leat_new(struct leat_writer);
     if (!w)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a writer");
-    w->hooks = hooks;
     w->target.main.fd = w->target.shard.fd = -1;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->work, NULL);
@@ -476,7 +471,7 @@ int leat_writer_add(struct leat_writer *w, const struct leat_value_ref *values, 
     if (rc)
         return rc;
     uint64_t cost = leat_group_cost(&w->layout, values);
-    const bool raw = w->layout.n_images && w->options.photos == LEAT_PHOTOS_RAW;
+    const bool raw = w->layout.n_encoded && w->options.photos == LEAT_PHOTOS_RAW;
     const uint64_t full = raw ? LEAT_STORE_RAW_GROUP_BYTES : LEAT_STORE_GROUP_BYTES;
     if (group->n_inputs && (group->input_bytes + cost > full && w->layout.n_varying)) {
         rc = submit(w, error);

@@ -1,5 +1,5 @@
 /*
- * The photo decoder as the operators see it: which format, the EXIF orientation, grey. The formats themselves stand
+ * The decoder of photos (codec/codec.h): which format, the EXIF orientation, grey. The formats themselves stand
  * behind the table of decode_internal.h.
  *
  * An orientation is undone by decoding the box of the stored image that becomes the box asked for, into memory, and
@@ -10,15 +10,12 @@
  *     d e f             e b
  *                       f c
  */
-#include "codec/photo/decode.h"
-
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "codec/jpeg/fast.h"
 #include "codec/photo/decode_internal.h"
-#include "codec/photo/photo.h"
 #include "codec/photo/raw.h"
 
 /* Buffers above this are given back when the photo ends: one huge photo must not cost its memory for ever. */
@@ -29,8 +26,10 @@ struct slot {
     struct leat_decode_codec *codec;
 };
 
-struct leat_decoder {
-    struct slot slots[4];
+struct photo_decoder {
+    struct leat_decoder base;
+    struct leat_jpeg_packer *packer; /* made when a photo is to get the fast form */
+    struct slot slots[LEAT_PHOTO_FORMATS];
     struct slot now;     /* of the open photo; backend NULL if none is open */
     struct slot scanned; /* that has read the last photo to its end; backend NULL if none has */
     struct leat_decode_request request;
@@ -142,13 +141,13 @@ static void luma(uint8_t *dst, const uint8_t *rgbx, uint32_t n)
         dst[i] = (uint8_t)((rgbx[0] * 19595u + rgbx[1] * 38470u + rgbx[2] * 7471u + 0x8000u) >> 16);
 }
 
-static unsigned pixel_bytes(const struct leat_decoder *d)
+static unsigned pixel_bytes(const struct photo_decoder *d)
 {
     return d->request.gray ? 1 : 4;
 }
 
 /* The next row of the stored box, with pixels as the caller wants them; `into` is where it may be made. */
-static int stored_row(struct leat_decoder *d, uint8_t *into, const uint8_t **row, struct leat_error *error)
+static int stored_row(struct photo_decoder *d, uint8_t *into, const uint8_t **row, struct leat_error *error)
 {
     int rc = d->now.backend->row(d->now.codec, row, error);
     if (rc || !d->request.gray || d->gray_rows)
@@ -160,68 +159,52 @@ static int stored_row(struct leat_decoder *d, uint8_t *into, const uint8_t **row
 
 /* ---- the life of a photo --------------------------------------------------------------------- */
 
-struct leat_decoder *leat_decoder_new(void)
+struct leat_decoder *leat_photo_decoder_new(void)
 {
-    struct leat_decoder *d = leat_new(struct leat_decoder);
+    struct photo_decoder *d = leat_new(struct photo_decoder);
     if (!d)
         return NULL;
-    const struct leat_decode_backend *backends[] = {&leat_decode_jpeg, &leat_decode_png, &leat_decode_webp,
-                                                    &leat_decode_raw};
-    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
-        d->slots[i].backend = backends[i];
-        d->slots[i].codec = backends[i]->create();
+    for (size_t i = 0; leat_decode_backends[i]; i++) {
+        d->slots[i] = (struct slot){leat_decode_backends[i], leat_decode_backends[i]->create()};
         if (!d->slots[i].codec) {
-            leat_decoder_free(d);
+            leat_photo_decoder_free(&d->base);
             return NULL;
         }
     }
-    return d;
+    return &d->base;
 }
 
-void leat_decoder_free(struct leat_decoder *decoder)
+void leat_photo_decoder_free(struct leat_decoder *decoder)
 {
-    if (!decoder)
-        return;
-    if (decoder->now.backend)
-        decoder->now.backend->close(decoder->now.codec);
-    for (size_t i = 0; i < sizeof decoder->slots / sizeof *decoder->slots; i++)
-        if (decoder->slots[i].codec)
-            decoder->slots[i].backend->destroy(decoder->slots[i].codec);
-    leat_decode_buffer_free(&decoder->turned);
-    leat_decode_buffer_free(&decoder->line);
-    leat_free(decoder);
+    struct photo_decoder *d = (struct photo_decoder *)decoder;
+    if (d->now.backend)
+        d->now.backend->close(d->now.codec);
+    for (size_t i = 0; i < LEAT_PHOTO_FORMATS; i++)
+        if (d->slots[i].codec)
+            d->slots[i].backend->destroy(d->slots[i].codec);
+    leat_jpeg_packer_free(d->packer);
+    leat_decode_buffer_free(&d->turned);
+    leat_decode_buffer_free(&d->line);
+    leat_free(d);
 }
 
-/* Who decodes a photo of this form, or NULL with an error. */
-static const struct leat_decode_backend *backend_of(const struct leat_decode_request *request, struct leat_error *error)
+struct leat_jpeg_packer *leat_photo_packer(struct leat_decoder *decoder)
 {
-    if (request->form == LEAT_FORM_RAW)
-        return &leat_decode_raw;
-    if (request->form == LEAT_FORM_FAST)
-        return &leat_decode_jpeg;
-    return leat_decode_recognise(request->data, request->length, error);
+    struct photo_decoder *d = (struct photo_decoder *)decoder;
+    return d->packer ? d->packer : (d->packer = leat_jpeg_packer_new());
 }
 
-unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length)
+int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
+                    uint32_t *height, struct leat_error *error)
 {
-    struct leat_raw_photo raw;
-    struct leat_jpeg_original original;
-    if (form == LEAT_FORM_RAW)
-        return leat_raw_photo_get(data, length, &raw) ? raw.orientation : 1;
-    if (form == LEAT_FORM_FAST)
-        return leat_jpeg_fast_original(data, length, &original, NULL) ? 1 : original.orientation;
-    return leat_exif_orientation(data, length);
-}
-
-int leat_decoder_open(struct leat_decoder *d, const struct leat_decode_request *request, uint32_t *width,
-                      uint32_t *height, struct leat_error *error)
-{
-    const struct leat_decode_backend *backend = backend_of(request, error);
+    struct photo_decoder *d = (struct photo_decoder *)decoder;
+    const struct leat_decode_backend *backend =
+        leat_decode_backend_of(request->form, request->data, request->length, error);
     d->scanned.backend = NULL;
     if (!backend)
         return LEAT_E_DECODE;
     struct slot slot = {backend, NULL};
-    for (size_t i = 0; i < sizeof d->slots / sizeof *d->slots; i++)
+    for (size_t i = 0; !slot.codec; i++)
         if (d->slots[i].backend == backend)
             slot = d->slots[i];
 
@@ -236,19 +219,21 @@ int leat_decoder_open(struct leat_decoder *d, const struct leat_decode_request *
     }
     d->now = slot;
     d->orientation = request->exif ? leat_decode_orientation(request->form, request->data, request->length) : 1;
-    leat_decoder_scaled_size(d, 1, width, height);
+    leat_photo_scaled_size(decoder, 1, width, height);
     return LEAT_OK;
 }
 
 /* The size as stored, at 1/denominator. */
-static void stored_size(const struct leat_decoder *d, unsigned denominator, uint32_t *width, uint32_t *height)
+static void stored_size(const struct photo_decoder *d, unsigned denominator, uint32_t *width, uint32_t *height)
 {
     *width = (d->width + denominator - 1) / denominator;
     *height = (d->height + denominator - 1) / denominator;
 }
 
-unsigned leat_decoder_scaled_size(const struct leat_decoder *d, unsigned denominator, uint32_t *width, uint32_t *height)
+unsigned leat_photo_scaled_size(const struct leat_decoder *decoder, unsigned denominator, uint32_t *width,
+                                uint32_t *height)
 {
+    const struct photo_decoder *d = (const struct photo_decoder *)decoder;
     if (denominator > d->now.backend->max_denominator)
         denominator = 1;
     uint32_t w, h;
@@ -264,14 +249,14 @@ static uint32_t mirrored(bool against, uint32_t at, uint32_t length, uint32_t si
     return against ? size - at - length : at;
 }
 
-static int begin(struct leat_decoder *d, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
+static int begin(struct photo_decoder *d, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
                  struct leat_error *error)
 {
     uint32_t width, height, stored_w, stored_h;
     if (denominator == 0 || denominator > d->now.backend->max_denominator || (denominator & (denominator - 1)) ||
         d->rows_wanted)
         return leat_fail(error, LEAT_E_INVALID, "a %s can not be begun at 1/%u now", d->now.backend->name, denominator);
-    leat_decoder_scaled_size(d, denominator, &width, &height);
+    leat_photo_scaled_size(&d->base, denominator, &width, &height);
     if (!w || !h || x >= width || y >= height || w > width - x || h > height - y)
         return leat_fail(error, LEAT_E_INVALID, "the box (%u, %u) + %u x %u does not lie in the image of %u x %u", x, y,
                          w, h, width, height);
@@ -303,9 +288,10 @@ static int begin(struct leat_decoder *d, unsigned denominator, uint32_t x, uint3
     return LEAT_OK;
 }
 
-int leat_decoder_begin(struct leat_decoder *d, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
-                       struct leat_error *error)
+int leat_photo_begin(struct leat_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
+                     struct leat_error *error)
 {
+    struct photo_decoder *d = (struct photo_decoder *)decoder;
     int rc = begin(d, denominator, x, y, w, h, error);
     if (rc)
         d->failed = true;
@@ -313,7 +299,7 @@ int leat_decoder_begin(struct leat_decoder *d, unsigned denominator, uint32_t x,
 }
 
 /* Row `i` of the delivered box out of the stored box in memory. */
-static const uint8_t *turned_row(struct leat_decoder *d, uint32_t i)
+static const uint8_t *turned_row(struct photo_decoder *d, uint32_t i)
 {
     size_t pixel = pixel_bytes(d), stride = d->box_w * pixel;
     bool left = against_x(d->orientation), up = against_y(d->orientation);
@@ -330,8 +316,9 @@ static const uint8_t *turned_row(struct leat_decoder *d, uint32_t i)
     return d->line.p;
 }
 
-int leat_decoder_row(struct leat_decoder *d, const uint8_t **row, struct leat_error *error)
+int leat_photo_row(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error)
 {
+    struct photo_decoder *d = (struct photo_decoder *)decoder;
     if (d->failed || d->rows_given >= d->rows_wanted) {
         d->failed = true;
         return leat_fail(error, LEAT_E_INVALID, "more rows were asked for than the box has, or after a failure");
@@ -365,8 +352,9 @@ int leat_decoder_row(struct leat_decoder *d, const uint8_t **row, struct leat_er
     return LEAT_OK;
 }
 
-int leat_decoder_end(struct leat_decoder *d, struct leat_error *error)
+int leat_photo_end(struct leat_decoder *decoder, struct leat_error *error)
 {
+    struct photo_decoder *d = (struct photo_decoder *)decoder;
     int rc = LEAT_OK;
     if (d->request.scan_to_end && !d->failed)
         rc = d->now.backend->scan(d->now.codec, error);
@@ -379,8 +367,9 @@ int leat_decoder_end(struct leat_decoder *d, struct leat_error *error)
     return rc;
 }
 
-const uint8_t *leat_decoder_rows(const struct leat_decoder *d, size_t *length)
+const uint8_t *leat_photo_rows(const struct leat_decoder *decoder, size_t *length)
 {
+    const struct photo_decoder *d = (const struct photo_decoder *)decoder;
     *length = 0;
     if (!d->scanned.backend || !d->scanned.backend->rows)
         return NULL;

@@ -1,8 +1,9 @@
-/* What decode.c and the decoders of the formats share. Nobody else includes this. */
+/* What the files of src/codec/photo share. Nobody else includes this. */
 #ifndef LEAT_CODEC_PHOTO_DECODE_INTERNAL_H
 #define LEAT_CODEC_PHOTO_DECODE_INTERNAL_H
 
-#include "codec/photo/decode.h"
+#include "codec/photo/bytes.h"
+#include "codec/photo/photo.h"
 
 /* Memory that only grows. What it held is lost when it grows. */
 struct leat_decode_buffer {
@@ -27,6 +28,16 @@ struct leat_decode_codec;
 struct leat_decode_backend {
     const char *name;
     unsigned max_denominator;
+
+    /* What the first bytes say; any thread. Whether they are of this format. NULL: an index says it. */
+    bool (*recognise)(struct leat_bytes file);
+    /* Width, height, channels and kind. DECODE: the header makes no sense. */
+    int (*probe)(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error);
+    /* The most memory that decoding takes, and width and height; 0 where the header makes no sense. */
+    uint64_t (*bytes)(struct leat_bytes file, struct leat_value_info *info);
+    /* The EXIF data: a TIFF header and what follows; n 0 where there are none. */
+    struct leat_bytes (*exif)(struct leat_bytes file);
+
     struct leat_decode_codec *(*create)(void);
     void (*destroy)(struct leat_decode_codec *codec);
     int (*open)(struct leat_decode_codec *codec, const struct leat_decode_request *request, uint32_t *width,
@@ -42,15 +53,53 @@ struct leat_decode_backend {
     void (*close)(struct leat_decode_codec *codec);
 };
 
+/* Every format, ended by NULL: the only place that lists them (header.c). */
+enum { LEAT_PHOTO_FORMATS = 8 };
+extern const struct leat_decode_backend *const leat_decode_backends[LEAT_PHOTO_FORMATS];
 extern const struct leat_decode_backend leat_decode_jpeg, leat_decode_png, leat_decode_webp, leat_decode_raw;
 
-/* The decoder for these bytes, or NULL with an error that names what they look like. */
+/* The decoder for these bytes, or NULL with an error that names what they look like; for a photo in a form. */
 const struct leat_decode_backend *leat_decode_recognise(const void *data, size_t length, struct leat_error *error);
+const struct leat_decode_backend *leat_decode_backend_of(uint8_t form, const void *data, size_t length,
+                                                         struct leat_error *error);
 
-/* The orientation of a photo of any form whose header is good. */
+/* Bytes per pixel of width that a decoder's rows take between its steps. */
+#define LEAT_DECODE_ROW_BYTES 160
+
+/* The EXIF orientation, 1 to 8, of a photo as it came, and of one in any form; 1 where there is none or it makes no
+ * sense. */
+unsigned leat_exif_orientation(const void *data, size_t length);
 unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length);
 
-/* The EXIF orientation, 1 to 8, of a JPEG, PNG or WebP; 1 where there is none or it makes no sense. */
-unsigned leat_exif_orientation(const void *data, size_t length);
+/* header_jpeg.c: the first functions of leat_decode_jpeg */
+bool leat_jpeg_recognise(struct leat_bytes file);
+int leat_jpeg_probe(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error);
+uint64_t leat_jpeg_bytes(struct leat_bytes file, struct leat_value_info *info);
+struct leat_bytes leat_jpeg_exif(struct leat_bytes file);
+
+/* ---- the functions of leat_codec_photo, by file ---- */
+
+/* header.c */
+int leat_photo_probe(const void *data, size_t length, struct leat_value_info *info, struct leat_error *error);
+uint64_t leat_photo_decode_bytes(const void *data, size_t length, const struct leat_value_info *info, bool exif);
+
+/* decode.c */
+struct leat_decoder *leat_photo_decoder_new(void);
+void leat_photo_decoder_free(struct leat_decoder *decoder);
+int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
+                    uint32_t *height, struct leat_error *error);
+unsigned leat_photo_scaled_size(const struct leat_decoder *decoder, unsigned denominator, uint32_t *width,
+                                uint32_t *height);
+int leat_photo_begin(struct leat_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
+                     struct leat_error *error);
+int leat_photo_row(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error);
+int leat_photo_end(struct leat_decoder *decoder, struct leat_error *error);
+const uint8_t *leat_photo_rows(const struct leat_decoder *decoder, size_t *length);
+/* The packer of a decoder's thread, made when it is first asked for. NULL when memory is out. */
+struct leat_jpeg_packer *leat_photo_packer(struct leat_decoder *decoder);
+
+/* shrink.c: antialiased bilinear, then encoded as JPEG */
+int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out,
+                      size_t *out_length, struct leat_error *error);
 
 #endif

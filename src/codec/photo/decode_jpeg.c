@@ -16,7 +16,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "codec/codec.h"
 #include "codec/jpeg/fast.h"
 #include "codec/jpeg/huffman.h"
 #include "codec/jpeg/picture.h"
@@ -197,6 +196,10 @@ static void close_photo(struct leat_decode_codec *j)
 const struct leat_decode_backend leat_decode_jpeg = {
     .name = "JPEG",
     .max_denominator = 8,
+    .recognise = leat_jpeg_recognise,
+    .probe = leat_jpeg_probe,
+    .bytes = leat_jpeg_bytes,
+    .exif = leat_jpeg_exif,
     .create = create_codec,
     .destroy = destroy_codec,
     .open = open_photo,

@@ -19,7 +19,6 @@
 #include "base/error.h"
 #include "codec/photo/decode_internal.h"
 #include "codec/photo/decode_libjpeg.h"
-#include "codec/photo/photo.h"
 
 #include <jerror.h>
 

@@ -224,9 +224,50 @@ static int png_scan(struct leat_decode_codec *p, struct leat_error *error)
     return code ? failed(p, code, error) : check_end(p, error);
 }
 
+/* ---- the header ---------------------------------------------------------------------------------------------------
+ */
+
+static bool recognise(struct leat_bytes file)
+{
+    return LEAT_BYTES_START(file, "\x89PNG\r\n\x1a\n");
+}
+
+static int probe(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error)
+{
+    static const uint8_t channels[] = {1, 0, 3, 3, 2, 0, 4};
+    struct leat_bytes body = leat_bytes_chunk(leat_bytes_part(file, 0, file.n < 33 ? file.n : 33), 8, "IHDR", true);
+    if (body.n != 13 || body.p != file.p + 16)
+        return leat_decode_fail(error, "PNG", 8, file.n, "no header chunk (IHDR) where one should be");
+    if (body.p[9] > 6 || !channels[body.p[9]])
+        return leat_decode_fail(error, "PNG", 25, file.n,
+                                "the header chunk (IHDR) has a colour type that does not exist");
+    info->width = leat_bytes_number(body.p, 4, true);
+    info->height = leat_bytes_number(body.p + 4, 4, true);
+    info->channels = channels[body.p[9]];
+    info->kind = LEAT_IMAGE_PNG;
+    return LEAT_OK;
+}
+
+/* An interlaced one: its rows come in seven passes. */
+static uint64_t bytes(struct leat_bytes file, struct leat_value_info *info)
+{
+    if (probe(file, info, NULL) || leat_decode_check_size("PNG", info->width, info->height, NULL))
+        return 0;
+    return (uint64_t)info->width * LEAT_DECODE_ROW_BYTES + (file.p[28] ? (uint64_t)info->width * info->height * 4 : 0);
+}
+
+static struct leat_bytes exif(struct leat_bytes file)
+{
+    return leat_bytes_chunk(file, 8, "eXIf", true);
+}
+
 const struct leat_decode_backend leat_decode_png = {
     .name = "PNG",
     .max_denominator = 1,
+    .recognise = recognise,
+    .probe = probe,
+    .bytes = bytes,
+    .exif = exif,
     .create = png_create,
     .destroy = png_destroy,
     .open = png_open,

@@ -94,9 +94,20 @@ static void raw_close(struct leat_decode_codec *r)
     (void)r;
 }
 
+static uint64_t raw_bytes(struct leat_bytes file, struct leat_value_info *info)
+{
+    struct leat_raw_photo photo;
+    if (!leat_raw_photo_get(file.p, file.n, &photo))
+        return 0;
+    info->width = photo.width;
+    info->height = photo.height;
+    return (uint64_t)photo.width * 4;
+}
+
 const struct leat_decode_backend leat_decode_raw = {
     .name = "photo stored as pixels",
     .max_denominator = 1,
+    .bytes = raw_bytes,
     .create = raw_create,
     .destroy = raw_destroy,
     .open = raw_open,

@@ -12,7 +12,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "codec/photo/decode_internal.h"
-#include "codec/photo/photo.h"
 
 #define MARGIN 4u
 /* Above this the buffer is given back when the photo ends. */
@@ -152,9 +151,46 @@ static int webp_scan(struct leat_decode_codec *p, struct leat_error *error)
     return p->whole ? LEAT_OK : webp_begin(p, 1, 0, 0, p->width, p->height, error);
 }
 
+/* ---- the header ---------------------------------------------------------------------------------------------------
+ */
+
+static bool recognise(struct leat_bytes file)
+{
+    return file.n >= 12 && LEAT_BYTES_START(file, "RIFF") && !memcmp(file.p + 8, "WEBP", 4);
+}
+
+static int probe(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error)
+{
+    WebPBitstreamFeatures features;
+    if (WebPGetFeatures(file.p, file.n, &features))
+        return leat_decode_fail(error, "WebP", -1, file.n, "the header is corrupt or cut off");
+    info->width = (uint32_t)features.width;
+    info->height = (uint32_t)features.height;
+    info->channels = features.has_alpha ? 4 : 3;
+    info->kind = LEAT_IMAGE_WEBP;
+    return LEAT_OK;
+}
+
+/* The delivered pixels, and the decoder's if it is lossless or has transparency. */
+static uint64_t bytes(struct leat_bytes file, struct leat_value_info *info)
+{
+    if (probe(file, info, NULL) || leat_decode_check_size("WebP", info->width, info->height, NULL))
+        return 0;
+    return (uint64_t)info->width * LEAT_DECODE_ROW_BYTES + (uint64_t)info->width * info->height * 8;
+}
+
+static struct leat_bytes exif(struct leat_bytes file)
+{
+    return leat_bytes_chunk(file, 12, "EXIF", false);
+}
+
 const struct leat_decode_backend leat_decode_webp = {
     .name = "WebP",
     .max_denominator = 1,
+    .recognise = recognise,
+    .probe = probe,
+    .bytes = bytes,
+    .exif = exif,
     .create = webp_create,
     .destroy = webp_destroy,
     .open = webp_open,

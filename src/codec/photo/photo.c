@@ -1,55 +1,14 @@
 /*
- * Is this photo whole? The decoder, with nothing between its beginning and its end. And what is stored instead of it,
- * where another form was asked for.
+ * The codec of photos: in which forms they may be stored, how these are read without decoding, and the table's entry.
  */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "codec/jpeg/fast.h"
+#include "codec/jpeg/rows.h"
 #include "codec/photo/decode_internal.h"
-#include "codec/photo/photo.h"
 #include "codec/photo/raw.h"
-
-struct leat_photo_checker {
-    struct leat_decoder *decoder;
-    struct leat_jpeg_packer *packer; /* made when a photo is to get the fast form */
-};
-
-struct leat_photo_checker *leat_photo_checker_new(void)
-{
-    struct leat_photo_checker *checker = leat_new(struct leat_photo_checker);
-    if (!checker)
-        return NULL;
-    checker->decoder = leat_decoder_new();
-    if (!checker->decoder) {
-        leat_free(checker);
-        return NULL;
-    }
-    return checker;
-}
-
-void leat_photo_checker_free(struct leat_photo_checker *checker)
-{
-    if (!checker)
-        return;
-    leat_decoder_free(checker->decoder);
-    leat_jpeg_packer_free(checker->packer);
-    leat_free(checker);
-}
-
-int leat_photo_check(struct leat_photo_checker *checker, const void *data, size_t length, struct leat_error *error)
-{
-    struct leat_decode_request request = {.data = data, .length = length, .scan_to_end = true};
-    uint32_t width, height;
-    int rc = leat_decoder_open(checker->decoder, &request, &width, &height, error);
-    return rc ? rc : leat_decoder_end(checker->decoder, error);
-}
-
-const uint8_t *leat_photo_checker_rows(const struct leat_photo_checker *checker, size_t *length)
-{
-    return leat_decoder_rows(checker->decoder, length);
-}
 
 /* ---- other forms ----------------------------------------------------------------------------- */
 
@@ -75,14 +34,14 @@ static int read_pixels(struct leat_decoder *decoder, const struct leat_raw_photo
     return rc;
 }
 
-static int pack_raw(struct leat_photo_checker *checker, const void *data, size_t length,
-                    const struct leat_photo_info *info, uint8_t **out, size_t *out_length, struct leat_error *error)
+static int pack_raw(struct leat_decoder *decoder, const void *data, size_t length, const struct leat_value_info *info,
+                    uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     const bool gray = info->channels < 3;
     const struct leat_decode_request request = {.data = data, .length = length, .gray = gray, .scan_to_end = true};
     struct leat_raw_photo photo = {.channels = gray ? 1 : 3,
                                    .orientation = (uint8_t)leat_exif_orientation(data, length)};
-    int rc = leat_decoder_open(checker->decoder, &request, &photo.width, &photo.height, error);
+    int rc = leat_decoder_open(decoder, &request, &photo.width, &photo.height, error);
     if (rc)
         return rc;
     uint64_t bytes =
@@ -90,12 +49,12 @@ static int pack_raw(struct leat_photo_checker *checker, const void *data, size_t
     uint8_t *p = leat_alloc(bytes);
     if (p) {
         leat_raw_photo_put(p, &photo);
-        rc = read_pixels(checker->decoder, &photo, p + LEAT_RAW_HEADER, error);
+        rc = read_pixels(decoder, &photo, p + LEAT_RAW_HEADER, error);
     } else {
         rc = leat_fail(error, LEAT_E_NOMEM, "%llu bytes of memory for the pixels of a photo could not be had",
                        (unsigned long long)bytes);
     }
-    int end = leat_decoder_end(checker->decoder, rc ? NULL : error);
+    int end = leat_decoder_end(decoder, rc ? NULL : error);
     rc = rc ? rc : end;
     if (rc) {
         leat_free(p);
@@ -106,15 +65,15 @@ static int pack_raw(struct leat_photo_checker *checker, const void *data, size_t
     return LEAT_OK;
 }
 
-static int pack_fast(struct leat_photo_checker *checker, const void *data, size_t length,
-                     const struct leat_photo_info *info, uint8_t **out, size_t *out_length, struct leat_error *error)
+static int pack_fast(struct leat_decoder *decoder, const void *data, size_t length, const struct leat_value_info *info,
+                     uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     const uint8_t *packed;
     size_t n;
-    if (!checker->packer && !(checker->packer = leat_jpeg_packer_new()))
+    struct leat_jpeg_packer *packer = leat_photo_packer(decoder);
+    if (!packer)
         return leat_fail(error, LEAT_E_NOMEM, "memory to pack a photo could not be had");
-    int rc = leat_jpeg_pack(checker->packer, data, length, leat_exif_orientation(data, length), info->image_kind,
-                            &packed, &n, error);
+    int rc = leat_jpeg_pack(packer, data, length, leat_exif_orientation(data, length), info->kind, &packed, &n, error);
     if (rc)
         return rc;
     if (!(*out = leat_alloc(n)))
@@ -124,19 +83,88 @@ static int pack_fast(struct leat_photo_checker *checker, const void *data, size_
     return LEAT_OK;
 }
 
-int leat_photo_pack(struct leat_photo_checker *checker, enum leat_photos form, const void *data, size_t length,
-                    uint8_t **out, size_t *out_length, struct leat_error *error)
+static int pack(struct leat_decoder *decoder, enum leat_photos form, const void *data, size_t length, uint8_t **out,
+                size_t *out_length, struct leat_error *error)
 {
-    struct leat_photo_info info;
+    struct leat_value_info info;
     *out = NULL;
     *out_length = 0;
     int rc = leat_photo_probe(data, length, &info, error);
     if (rc)
         return rc;
     if (form == LEAT_PHOTOS_RAW)
-        return pack_raw(checker, data, length, &info, out, out_length, error);
-    if (info.image_kind == LEAT_IMAGE_PNG || info.image_kind == LEAT_IMAGE_WEBP)
+        return pack_raw(decoder, data, length, &info, out, out_length, error);
+    if (info.kind == LEAT_IMAGE_PNG || info.kind == LEAT_IMAGE_WEBP)
         return leat_fail(error, LEAT_E_UNSUPPORTED, "it is a %s: only a JPEG has a fast form",
-                         info.image_kind == LEAT_IMAGE_PNG ? "PNG" : "WebP");
-    return pack_fast(checker, data, length, &info, out, out_length, error);
+                         info.kind == LEAT_IMAGE_PNG ? "PNG" : "WebP");
+    return pack_fast(decoder, data, length, &info, out, out_length, error);
 }
+
+/* ---- reading them --------------------------------------------------------------------------------------------------
+ */
+
+static bool form_is_true(const void *data, size_t length, const struct leat_value_info *info)
+{
+    struct leat_raw_photo raw;
+    struct leat_jpeg_original original;
+    if (info->form == LEAT_FORM_RAW)
+        return leat_raw_photo_get(data, length, &raw) && raw.width == info->width && raw.height == info->height;
+    return info->form != LEAT_FORM_FAST ||
+           (!leat_jpeg_fast_original(data, length, &original, NULL) && original.length == info->original);
+}
+
+static enum leat_form form_of(const void *data, size_t length)
+{
+    struct leat_raw_photo raw;
+    return leat_raw_photo_get(data, length, &raw) ? LEAT_FORM_RAW : LEAT_FORM_ORIGINAL;
+}
+
+static int view(struct leat_value *out, struct leat_error *error)
+{
+    struct leat_raw_photo raw;
+    if (!leat_raw_photo_get(out->data, out->length, &raw))
+        return leat_fail(error, LEAT_E_CORRUPT,
+                         "the photo is not stored as pixels, as its index says: pack the file again");
+    out->data = raw.pixels;
+    out->length = raw.bytes;
+    out->ndim = 3;
+    out->shape[0] = raw.height;
+    out->shape[1] = raw.width;
+    out->shape[2] = raw.channels;
+    out->orientation = raw.orientation;
+    return LEAT_OK;
+}
+
+static uint64_t restore_bytes(const void *data, size_t length)
+{
+    struct leat_jpeg_frame frame;
+    struct leat_jpeg_original original;
+    if (leat_jpeg_fast_frame(data, length, &frame, NULL) || leat_jpeg_fast_original(data, length, &original, NULL))
+        return 0;
+    return leat_jpeg_restore_most_bytes(&frame, &original);
+}
+
+const struct leat_codec leat_codec_photo = {
+    .name = "photo",
+    .kind = LEAT_KIND_IMAGE,
+    .raw_header = LEAT_RAW_HEADER,
+    .probe = leat_photo_probe,
+    .decode_bytes = leat_photo_decode_bytes,
+    .decoder_new = leat_photo_decoder_new,
+    .decoder_free = leat_photo_decoder_free,
+    .open = leat_photo_open,
+    .scaled_size = leat_photo_scaled_size,
+    .begin = leat_photo_begin,
+    .row = leat_photo_row,
+    .end = leat_photo_end,
+    .rows = leat_photo_rows,
+    .pack = pack,
+    .shrink = leat_photo_shrink,
+    .form_is_true = form_is_true,
+    .rows_are_whole = leat_jpeg_rows_whole,
+    .form_of = form_of,
+    .view = view,
+    .restore_bytes = restore_bytes,
+    .restore = leat_jpeg_restore,
+    .restore_check = leat_jpeg_fast_check,
+};

@@ -17,7 +17,6 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "codec/photo/decode_internal.h"
-#include "codec/photo/photo.h"
 #include "kernels/kernels.h"
 #include "kernels/resample.h"
 
@@ -234,7 +233,7 @@ int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsign
 {
     *out = NULL;
     *out_length = 0;
-    struct leat_photo_info info;
+    struct leat_value_info info;
     int rc = leat_photo_probe(data, length, &info, error);
     if (rc)
         return rc;
@@ -244,7 +243,7 @@ int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsign
     if (info.width <= max_side && info.height <= max_side)
         return LEAT_OK;
     struct shrinker *s = leat_new(struct shrinker);
-    if (!s || !(s->decoder = leat_decoder_new())) {
+    if (!s || !(s->decoder = leat_decoder_new(&leat_codec_photo))) {
         leat_free(s);
         return leat_fail(error, LEAT_E_NOMEM, "memory to decode a photo could not be had");
     }

@@ -4,7 +4,7 @@
 #define LEAT_TESTS_NATIVE_H
 
 #include "../files.h"
-#include "store/photo_hooks.h"
+#include "leat/leat.h"
 
 enum { X, PAIR, POINTS, TEXT, NATIVE_FIELDS };
 
@@ -23,7 +23,7 @@ static inline void native_write(const char *path, uint64_t first, uint64_t count
     options.num_threads = 1;
     options.shard_bytes = shard_bytes;
     options.overwrite = true;
-    assert_ok(leat_store_writer_open(path, native_fields, NATIVE_FIELDS, &options, NULL, &writer, &error));
+    assert_ok(leat_writer_open(path, native_fields, NATIVE_FIELDS, &options, &writer, &error));
     for (uint64_t i = first; i < first + count; i++) {
         int64_t x = (int64_t)i * 10;
         int32_t pair[2] = {(int32_t)i, -(int32_t)i};

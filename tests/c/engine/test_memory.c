@@ -68,7 +68,7 @@ static void make_photos(const char *path, enum set set)
                                  photo(&progressive, 2500, 2000, 20)};
     assert_true(kinds[1].length > 2000000);
     const struct leat_value_info unknown = {0};
-    assert_true(leat_photo_decode_bytes(kinds[2].bytes, kinds[2].length, &unknown, false) > 14000000);
+    assert_true(leat_codec_photo.decode_bytes(kinds[2].bytes, kinds[2].length, &unknown, false) > 14000000);
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
     struct leat_writer *writer;
     struct leat_error error;

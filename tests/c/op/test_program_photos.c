@@ -292,11 +292,11 @@ static void a_photo_with_a_side_beyond_65535_is_refused(void **state)
         struct photo photo = make_photo(PNG, tall ? 1 : 70000, tall ? 70000 : 1, 1, pixels);
         struct leat_row row = {.data = photo.data, .length = photo.length};
         struct leat_error error = {0};
-        struct leat_photo_info info;
+        struct leat_value_info info;
         assert_int_equal(leat_program_apply(program, 0, scratch, &row, 1, out, &error), 0);
         assert_int_equal(error.code, LEAT_E_DECODE);
         assert_non_null(strstr(error.message, "65535 along a side"));
-        assert_int_equal(leat_photo_probe(photo.data, photo.length, &info, &error), LEAT_E_DECODE);
+        assert_int_equal(leat_codec_photo.probe(photo.data, photo.length, &info, &error), LEAT_E_DECODE);
         free(photo.data);
     }
     leat_scratch_free(scratch);
@@ -332,10 +332,10 @@ static void a_fast_photo_that_is_not_what_its_index_says_is_not_delivered(void *
     (void)state;
     uint8_t pixels[40 * 30 * 3], *fast;
     struct photo jpeg = make_photo(JPEG, 40, 30, 3, pixels);
-    struct leat_photo_checker *checker = leat_photo_checker_new();
+    struct leat_decoder *checker = leat_decoder_new(&leat_codec_photo);
     struct leat_error error;
     size_t n;
-    assert_ok(leat_photo_pack(checker, LEAT_PHOTOS_FAST, jpeg.data, jpeg.length, &fast, &n, &error));
+    assert_ok(leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, jpeg.data, jpeg.length, &fast, &n, &error));
     const struct leat_field field = field_of("image", LEAT_KIND_IMAGE, LEAT_U8, 0, 0, NULL);
     struct leat_program *program;
     assert_ok(leat_program_compile(&field, 1, NULL, &program, &error));
@@ -358,7 +358,7 @@ static void a_fast_photo_that_is_not_what_its_index_says_is_not_delivered(void *
     free(zeros);
     leat_scratch_free(scratch);
     leat_program_free(program);
-    leat_photo_checker_free(checker);
+    leat_decoder_free(checker);
     leat_free(fast);
     free(jpeg.data);
 }

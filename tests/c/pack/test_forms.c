@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "codec/jpeg/rows.h"
-#include "codec/photo/decode.h"
 #include "codec/photo/photo.h"
 #include "codec/photo/raw.h"
 #include "store/part.h"
@@ -108,7 +107,7 @@ static void what_came_is_read_from_the_first_two_forms_and_pixels_from_the_third
                 assert_memory_equal(value.data, files[i].bytes, files[i].length);
             } else {
                 const struct leat_decode_request request = {.data = files[i].bytes, .length = files[i].length};
-                struct leat_decoder *decoder = leat_decoder_new();
+                struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
                 uint32_t w, h;
                 const uint8_t *row, *pixel = value.data;
                 assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));

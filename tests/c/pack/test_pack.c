@@ -1,6 +1,7 @@
 /* leat_writer_open with the photo functions of leat: what a folder holds, packed. */
 #include "../codec/photo/photos.h"
 #include "../files.h"
+#include "codec/photo/photo.h"
 
 #include "format/source.h"
 

@@ -3,38 +3,15 @@
 
 #include "base/alloc.h"
 #include "codec/photo/photo.h"
-#include "store/photo_hooks.h"
-
-/* As leat_writer_open has them, but for what becomes of fast photos on their way into the file. */
-static int probe_facts(const void *data, size_t length, struct leat_photo_facts *facts, struct leat_error *error)
-{
-    struct leat_photo_info info = {0};
-    int rc = leat_photo_probe(data, length, &info, error);
-    *facts = (struct leat_photo_facts){info.width, info.height, info.channels, info.image_kind};
-    return rc;
-}
-static void *new_checker(void)
-{
-    return leat_photo_checker_new();
-}
-static void free_checker(void *checker)
-{
-    leat_photo_checker_free(checker);
-}
-static int check_photo(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length,
-                       struct leat_error *error)
-{
-    return leat_photo_check(checker, data, length, error);
-}
 
 enum { UNREAD = 64 }; /* bytes that a fast photo ends with */
 static unsigned packed_photos, spoiled_photo;
 static size_t (*spoiled_place)(const uint8_t *fast, size_t length, unsigned which);
 static unsigned spoiled_which;
-static int pack_and_spoil(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
-                          size_t *out_length, struct leat_error *error)
+static int pack_and_spoil(struct leat_decoder *decoder, enum leat_photos form, const void *data, size_t length,
+                          uint8_t **out, size_t *out_length, struct leat_error *error)
 {
-    int rc = leat_photo_pack(checker, form, data, length, out, out_length, error);
+    int rc = leat_codec_photo.pack(decoder, form, data, length, out, out_length, error);
     if (!rc && packed_photos++ == spoiled_photo)
         (*out)[spoiled_place(*out, *out_length, spoiled_which)] ^= 0x10;
     return rc;
@@ -69,13 +46,15 @@ static int note_fault(void *user, const struct leat_error *fault)
 /* The checksums are those of what was written: only putting the photo together again tells. */
 static void assert_found_wherever_spoiled(size_t (*place)(const uint8_t *fast, size_t length, unsigned which))
 {
-    const struct leat_photo_hooks hooks = {probe_facts, new_checker, free_checker, check_photo, pack_and_spoil, NULL};
+    struct leat_codec codec = leat_codec_photo;
+    codec.pack = pack_and_spoil;
     struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE};
     struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
     struct leat_error error;
     struct leat_source *s;
     o.num_threads = 1;
     o.overwrite = true;
+    leat_codecs[0] = &codec;
     spoiled_place = place;
     for (spoiled_photo = BASELINE; spoiled_photo <= TRAILED; spoiled_photo++)
         for (spoiled_which = 0; spoiled_which < 5; spoiled_which++) {
@@ -84,7 +63,7 @@ static void assert_found_wherever_spoiled(size_t (*place)(const uint8_t *fast, s
             struct leat_verify_options v = {
                 .struct_size = sizeof v, .num_threads = 2, .report = note_fault, .user = &verdict};
             packed_photos = 0;
-            assert_ok(leat_store_writer_open(path, &field, 1, &o, &hooks, &w, &error));
+            assert_ok(leat_writer_open(path, &field, 1, &o, &w, &error));
             for (unsigned i = 0; i <= TRAILED; i++)
                 assert_ok(
                     leat_writer_add(w, &(struct leat_value_ref){files[i].bytes, files[i].length, NULL}, NULL, &error));
@@ -100,6 +79,7 @@ static void assert_found_wherever_spoiled(size_t (*place)(const uint8_t *fast, s
             assert_int_equal(verdict.last.offset, extent_of(s, spoiled_photo).offset);
             leat_source_close(s);
         }
+    leat_codecs[0] = &leat_codec_photo;
 }
 
 static void verify_finds_a_fast_photo_that_does_not_give_back_what_came(void **state)

@@ -1,6 +1,6 @@
 /*
  * Data that tests of the file write and compare: every kind of field, each value a function of the sample's number, and
- * photos of a toy format whose hooks the tests give to the writer.
+ * photos of a toy format whose codec the tests put into the table.
  *
  *     toy photo:  'T' 'P' | width u16 | height u16 | health | body
  *     health: 'g' good, 'b' broken when scanned to its end; without the first two bytes it is no photo
@@ -14,32 +14,64 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "codec/photo/photo.h"
 #include "codec/photo/raw.h"
 #include "format/source.h"
-#include "store/photo_hooks.h"
 
-static int toy_probe(const void *data, size_t length, struct leat_photo_facts *facts, struct leat_error *error)
+static int toy_probe(const void *data, size_t length, struct leat_value_info *info, struct leat_error *error)
 {
     const uint8_t *p = data;
     if (length < 7 || p[0] != 'T' || p[1] != 'P')
         return leat_fail(error, LEAT_E_DECODE, "this is no toy photo");
-    *facts = (struct leat_photo_facts){leat_get_u16(p + 2), leat_get_u16(p + 4), 3, LEAT_IMAGE_PNG};
+    *info = (struct leat_value_info){
+        .width = leat_get_u16(p + 2), .height = leat_get_u16(p + 4), .channels = 3, .kind = LEAT_IMAGE_PNG};
     return LEAT_OK;
 }
-static void *toy_checker_new(void)
+/* Toys with a row index of ROWS_BYTES, and forms: small ones can become pixels, and what stands for the fast form is no
+ * such thing. */
+enum { ROWS_BYTES = 14, TOY_PIXELS = 1024 };
+static struct leat_codec toy_codec, toy_form_codec;
+struct toy_decoder {
+    struct leat_decoder base;
+    uint8_t rows[ROWS_BYTES];
+    bool has_rows;
+};
+static struct leat_decoder *toy_decoder_new(void)
 {
-    return leat_alloc(1);
+    struct toy_decoder *d = leat_new(struct toy_decoder);
+    return d ? &d->base : NULL;
 }
-static int toy_check(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length,
-                     struct leat_error *error)
+static void toy_decoder_free(struct leat_decoder *decoder)
 {
-    (void)checker;
-    (void)length;
-    if (rows) {
-        *rows = NULL;
-        *rows_length = 0;
-    }
-    return ((const uint8_t *)data)[6] == 'g' ? LEAT_OK : leat_fail(error, LEAT_E_DECODE, "the toy photo is broken");
+    leat_free(decoder);
+}
+static int toy_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
+                    uint32_t *height, struct leat_error *error)
+{
+    struct leat_value_info info = {0};
+    struct toy_decoder *d = (struct toy_decoder *)decoder;
+    int rc = toy_probe(request->data, request->length, &info, error);
+    if (rc)
+        return rc;
+    *width = info.width;
+    *height = info.height;
+    d->has_rows = decoder->codec->pack && request->length % 3;
+    memset(d->rows + 4, (int)(request->length & 255), ROWS_BYTES - 4);
+    leat_put_u32(d->rows, (uint32_t)leat_hash64(d->rows + 4, ROWS_BYTES - 4));
+    return ((const uint8_t *)request->data)[6] == 'g' ? LEAT_OK
+                                                      : leat_fail(error, LEAT_E_DECODE, "the toy photo is broken");
+}
+static int toy_end(struct leat_decoder *decoder, struct leat_error *error)
+{
+    (void)decoder;
+    (void)error;
+    return LEAT_OK;
+}
+static const uint8_t *toy_rows(const struct leat_decoder *decoder, size_t *length)
+{
+    const struct toy_decoder *d = (const struct toy_decoder *)decoder;
+    *length = d->has_rows ? ROWS_BYTES : 0;
+    return d->has_rows ? d->rows : NULL;
 }
 static int toy_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out,
                       size_t *out_length, struct leat_error *error)
@@ -56,29 +88,13 @@ static int toy_shrink(const void *data, size_t length, unsigned max_side, unsign
     *out_length = 8;
     return LEAT_OK;
 }
-/* Toys with a row index of ROWS_BYTES, and forms: small ones can become pixels, and what stands for the fast form is no
- * such thing. */
-enum { ROWS_BYTES = 14, TOY_PIXELS = 1024 };
-static int toy_check_rows(void *checker, const void *data, size_t length, uint8_t **rows, size_t *rows_length,
-                          struct leat_error *error)
-{
-    int rc = toy_check(checker, data, length, rows, rows_length, error);
-    if (rc || !rows || length % 3 == 0)
-        return rc;
-    if (!(*rows = leat_alloc(ROWS_BYTES)))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory");
-    *rows_length = ROWS_BYTES;
-    memset(*rows + 4, (int)(length & 255), ROWS_BYTES - 4);
-    leat_put_u32(*rows, (uint32_t)leat_hash64(*rows + 4, ROWS_BYTES - 4));
-    return LEAT_OK;
-}
-static int toy_pack(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
+static int toy_pack(struct leat_decoder *decoder, enum leat_photos form, const void *data, size_t length, uint8_t **out,
                     size_t *out_length, struct leat_error *error)
 {
-    struct leat_photo_facts facts = {0};
+    struct leat_value_info facts = {0};
     int rc = toy_probe(data, length, &facts, error);
     if (!rc)
-        rc = toy_check(checker, data, length, NULL, NULL, error);
+        rc = leat_decoder_check(decoder, data, length, error);
     if (rc)
         return rc;
     const size_t pixels = (size_t)facts.width * facts.height,
@@ -94,11 +110,32 @@ static int toy_pack(void *checker, enum leat_photos form, const void *data, size
     *out_length = bytes;
     return LEAT_OK;
 }
-static const struct leat_photo_hooks toy_hooks = {toy_probe, toy_checker_new, leat_free, toy_check, NULL, toy_shrink};
-static const struct leat_photo_hooks toy_form_hooks = {toy_probe,      toy_checker_new, leat_free,
-                                                       toy_check_rows, toy_pack,        toy_shrink};
-/* Those that made_open gives to the writer. */
-static const struct leat_photo_hooks *made_hooks = &toy_hooks;
+__attribute__((constructor)) static void make_toys(void)
+{
+    toy_codec = leat_codec_photo; /* reads its forms */
+    toy_codec.probe = toy_probe;
+    toy_codec.decoder_new = toy_decoder_new;
+    toy_codec.decoder_free = toy_decoder_free;
+    toy_codec.open = toy_open;
+    toy_codec.end = toy_end;
+    toy_codec.rows = toy_rows;
+    toy_codec.shrink = toy_shrink;
+    toy_form_codec = toy_codec;
+    toy_codec.pack = NULL;
+    toy_form_codec.pack = toy_pack;
+}
+/* That which made_open gives to the writer. */
+static const struct leat_codec *made_codec = &toy_codec;
+
+/* leat_writer_open with another codec of images; NULL: the schema has none. */
+static inline int writer_open_with(const char *path, const struct leat_field *fields, size_t n_fields,
+                                   const struct leat_writer_options *options, const struct leat_codec *codec,
+                                   struct leat_writer **out, struct leat_error *error)
+{
+    if (codec)
+        leat_codecs[0] = codec;
+    return leat_writer_open(path, fields, n_fields, options, out, error);
+}
 
 enum { MADE_FIELDS = 22, MADE_ROOM = 4096 };
 
@@ -195,7 +232,7 @@ static inline struct leat_writer_options made_options(void)
 static inline int made_open(const char *path, const struct leat_writer_options *o, struct leat_writer **w,
                             struct leat_error *error)
 {
-    return leat_store_writer_open(path, made_fields, MADE_FIELDS, o, made_hooks, w, error);
+    return writer_open_with(path, made_fields, MADE_FIELDS, o, made_codec, w, error);
 }
 
 /* Writes a file of n samples; what fails is given back, and the writer freed with its partial file kept. */

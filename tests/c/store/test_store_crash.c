@@ -58,7 +58,7 @@ static int write_rows(const char *to, const struct leat_writer_options *o, struc
         x[i] = (uint8_t)leat_mix64(i);
         y[i] = (uint16_t)i;
     }
-    int rc = leat_store_writer_open(to, fields, 2, o, NULL, &w, error);
+    int rc = writer_open_with(to, fields, 2, o, NULL, &w, error);
     if (rc)
         return rc;
     uint64_t done = leat_writer_count(w);
@@ -179,17 +179,17 @@ static int write_pixels(const char *to, const struct leat_writer_options *o, str
 {
     struct leat_writer_options raw = *o;
     raw.photos = LEAT_PHOTOS_RAW;
-    made_hooks = &toy_form_hooks;
+    made_codec = &toy_form_codec;
     int rc = made_file(to, 3000, &raw, error);
-    made_hooks = &toy_hooks;
+    made_codec = &toy_codec;
     return rc;
 }
 
 static int write_with_rows(const char *to, const struct leat_writer_options *o, struct leat_error *error)
 {
-    made_hooks = &toy_form_hooks;
+    made_codec = &toy_form_codec;
     int rc = write_photos(to, o, error);
-    made_hooks = &toy_hooks;
+    made_codec = &toy_codec;
     return rc;
 }
 
@@ -347,7 +347,7 @@ static void a_resume_of_another_source_schema_or_options_is_refused(void **state
     assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_CHANGED);
     assert_non_null(strstr(error.message, "the classes or the metadata changed"));
     o = options();
-    assert_int_equal(leat_store_writer_open(path, made_fields + 1, 3, &o, &toy_hooks, &w, &error), LEAT_E_CHANGED);
+    assert_int_equal(writer_open_with(path, made_fields + 1, 3, &o, &toy_codec, &w, &error), LEAT_E_CHANGED);
     assert_non_null(strstr(error.message, "the schema ("));
     assert_non_null(strstr(error.message, ": there then, not now)"));
     assert_ok(made_open(path, &o, &w, &error)); /* none of them did any harm */
@@ -378,7 +378,7 @@ static void a_refused_resume_says_which_options_changed_and_what_they_were(void 
     (void)state;
     const struct leat_writer_options plain = options();
     struct leat_writer_options o = plain, other = plain;
-    made_hooks = &toy_form_hooks;
+    made_codec = &toy_form_codec;
     o.check = false;
     assert_options_told(&o, &plain, "check: off then, on now");
     o = plain;
@@ -409,7 +409,7 @@ static void a_refused_resume_says_which_options_changed_and_what_they_were(void 
     assert_options_told(&other, &o,
                         "which of check, on_bad, shard_bytes, max_side, quality and photos the file does not say: it "
                         "has but a hash of them");
-    made_hooks = &toy_hooks;
+    made_codec = &toy_codec;
 }
 
 static void shards_are_not_resumed_as_one_file_nor_one_file_as_shards(void **state)
@@ -479,7 +479,7 @@ static void a_stop_between_the_names_of_shards_loses_nothing_when_overwriting(vo
         o.resume = true;
         static const struct leat_field fields[2] = {{.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8},
                                                     {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16}};
-        assert_ok(leat_store_writer_open(path, fields, 2, &o, NULL, &w, &error));
+        assert_ok(writer_open_with(path, fields, 2, &o, NULL, &w, &error));
         assert_int_equal(leat_writer_count(w), ROWS);
         assert_ok(leat_writer_finish(w, &error));
         leat_writer_free(w, false);
@@ -536,10 +536,10 @@ static void shards_that_have_their_names_already_are_kept_too(void **state)
         assert_int_equal(write_rows(path, &o, &error), LEAT_E_IO);
         leat_store_calls = plain_calls;
         o.resume = false;
-        assert_int_equal(leat_store_writer_open(path, fields, 2, &o, NULL, &w, &error), LEAT_E_EXISTS);
+        assert_int_equal(writer_open_with(path, fields, 2, &o, NULL, &w, &error), LEAT_E_EXISTS);
         assert_non_null(strstr(error.message, words));
         o.resume = true;
-        assert_ok(leat_store_writer_open(path, fields, 2, &o, NULL, &w, &error));
+        assert_ok(writer_open_with(path, fields, 2, &o, NULL, &w, &error));
         assert_int_equal(leat_writer_count(w), ROWS);
         leat_writer_free(w, false);
     }
@@ -722,7 +722,7 @@ static void without_memory_writing_fails_cleanly_and_resumes(void **state)
     for (int kind = 0; kind < 4; kind++) {
         const bool sharded = kind == 1;
         o.shard_bytes = sharded ? 1000 : 0;
-        made_hooks = kind < 2 ? &toy_hooks : &toy_form_hooks;
+        made_codec = kind < 2 ? &toy_codec : &toy_form_codec;
         o.photos = kind == 3 ? LEAT_PHOTOS_RAW : LEAT_PHOTOS_ORIGINAL;
         snprintf(whole, sizeof whole, "%s/whole%d.leat", folder, kind);
         assert_ok(made_file(whole, 30, &o, &error));
@@ -746,7 +746,7 @@ static void without_memory_writing_fails_cleanly_and_resumes(void **state)
                 break;
         }
     }
-    made_hooks = &toy_hooks;
+    made_codec = &toy_codec;
 }
 
 static void without_memory_opening_and_verifying_fail_cleanly(void **state)

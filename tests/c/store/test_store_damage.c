@@ -42,7 +42,7 @@ static void write_few(void)
     struct leat_writer_options o = made_options();
     struct leat_writer *w;
     struct leat_value_ref values[FEW];
-    assert_ok(leat_store_writer_open(path, few, FEW, &o, &toy_hooks, &w, &error));
+    assert_ok(writer_open_with(path, few, FEW, &o, &toy_codec, &w, &error));
     for (uint64_t i = 0; i < FEW_SAMPLES; i++) {
         for (size_t f = 0; f < FEW; f++)
             values[f] = (struct leat_value_ref){room[f], few_value(f, i, room[f]), NULL};

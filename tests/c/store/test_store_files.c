@@ -145,7 +145,7 @@ static void columns_given_at_once_equal_samples_given_one_by_one(void **state)
         for (size_t k = 0; k < 7; k++)
             b[7 * i + k] = (float)(i * 7 + k);
     }
-    assert_ok(leat_store_writer_open(in("rows.leat"), fields, 3, &o, NULL, &w, &error));
+    assert_ok(writer_open_with(in("rows.leat"), fields, 3, &o, NULL, &w, &error));
     for (size_t i = 0; i < N; i++) {
         struct leat_value_ref values[3] = {{&a[i], 2, NULL}, {&b[7 * i], 28, NULL}, {&c[i], 8, NULL}};
         uint64_t id;
@@ -154,7 +154,7 @@ static void columns_given_at_once_equal_samples_given_one_by_one(void **state)
     }
     assert_ok(leat_writer_finish(w, &error));
     leat_writer_free(w, false);
-    assert_ok(leat_store_writer_open(in("columns.leat"), fields, 3, &o, NULL, &w, &error));
+    assert_ok(writer_open_with(in("columns.leat"), fields, 3, &o, NULL, &w, &error));
     for (size_t i = 0, n = 1; i < N; i += n, n = n * 3 + 1) {
         const void *columns[3] = {a + i, b + 7 * i, c + i};
         assert_ok(leat_writer_add_columns(w, columns, n < N - i ? n : N - i, &error));
@@ -197,7 +197,7 @@ static void columns_given_at_once_equal_samples_given_one_by_one(void **state)
         leat_source_close(s);
     }
     o.overwrite = true;
-    assert_ok(leat_store_writer_open(in("rows.leat"), fields, 3, &o, NULL, &w, &error));
+    assert_ok(writer_open_with(in("rows.leat"), fields, 3, &o, NULL, &w, &error));
     const void *columns[3] = {a, b, c};
     assert_ok(leat_writer_add_columns(w, columns, 5000, &error));
     assert_ok(leat_writer_finish(w, &error));
@@ -223,7 +223,7 @@ static void a_sample_larger_than_a_group_is_a_group_of_its_own(void **state)
     for (size_t i = 0; i < big; i++)
         data[i] = (uint8_t)(i * 7 >> 3);
     const size_t lengths[] = {10, big, 0, big - 5, 3};
-    assert_ok(leat_store_writer_open(in("a.leat"), &field, 1, &o, NULL, &w, &error));
+    assert_ok(writer_open_with(in("a.leat"), &field, 1, &o, NULL, &w, &error));
     for (size_t i = 0; i < 5; i++)
         assert_ok(leat_writer_add(w, &(struct leat_value_ref){data, lengths[i], NULL}, NULL, &error));
     assert_ok(leat_writer_finish(w, &error));
@@ -429,7 +429,7 @@ static void values_by_path_are_the_bytes_of_the_files(void **state)
     struct leat_source *s;
     uint8_t bytes[MADE_ROOM], back[MADE_ROOM];
     uint64_t n;
-    assert_ok(leat_store_writer_open(in("a.leat"), filed, 3, &o, &toy_hooks, &w, &error));
+    assert_ok(writer_open_with(in("a.leat"), filed, 3, &o, &toy_codec, &w, &error));
     for (uint64_t i = 0; i < 20; i++) {
         char name[32];
         snprintf(name, sizeof name, "%" PRIu64 ".toy", i);
@@ -460,7 +460,7 @@ static void a_file_that_changed_or_went_away_stops_the_writer(void **state)
     made_write(in("b.toy"), "TP......g", 9);
     const int codes[3] = {LEAT_E_CHANGED, LEAT_E_IO, LEAT_E_CHANGED};
     for (int k = 0; k < 3; k++) {
-        assert_ok(leat_store_writer_open(in("a.leat"), filed, 3, &o, &toy_hooks, &w, &error));
+        assert_ok(writer_open_with(in("a.leat"), filed, 3, &o, &toy_codec, &w, &error));
         assert_ok(add_filed(w, "a.toy", 9, 1, &error));
         assert_ok(add_filed(w, k == 1 ? "nothing.toy" : "b.toy", k == 0 ? 8 : k == 1 ? 9 : 10, 1, &error));
         assert_int_equal(leat_writer_finish(w, &error), codes[k]);
@@ -508,14 +508,13 @@ static void schemas_that_make_no_sense_are_refused(void **state)
         {{.name = "a", .kind = LEAT_KIND_BYTES, .layout = (enum leat_layout)7}, {.name = "b", .kind = LEAT_KIND_BYTES}},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        int rc = leat_store_writer_open(in("a.leat"), bad[i], 2, NULL, &toy_hooks, &w, &error);
+        int rc = writer_open_with(in("a.leat"), bad[i], 2, NULL, &toy_codec, &w, &error);
         if (rc != LEAT_E_INVALID)
             fail_msg("schema %zu: %s", i, leat_status_name(rc));
         assert_null(w);
         assert_true(error.message[0] != 0);
     }
-    assert_int_equal(leat_store_writer_open(in("a.leat"), made_fields, 0, NULL, &toy_hooks, &w, &error),
-                     LEAT_E_INVALID);
+    assert_int_equal(writer_open_with(in("a.leat"), made_fields, 0, NULL, &toy_codec, &w, &error), LEAT_E_INVALID);
     assert_int_equal(access(in("a.leat.partial"), F_OK), -1);
 }
 

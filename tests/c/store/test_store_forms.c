@@ -10,7 +10,7 @@ static int make_folder(void **state)
     files_folder(folder);
     snprintf(path, sizeof path, "%s/a.leat", folder);
     snprintf(other, sizeof other, "%s/b.leat", folder);
-    made_hooks = &toy_form_hooks;
+    made_codec = &toy_form_codec;
     return 0;
 }
 
@@ -81,7 +81,7 @@ static void a_row_index_lies_behind_its_photo_which_is_as_it_came(void **state)
             assert_int_equal(bytes[e.offset + e.length + b], length & 255);
     }
     assert_ok(verify(path, &error));
-    made_hooks = &toy_hooks;
+    made_codec = &toy_codec;
     struct leat_source *plain = written(other, LEAT_PHOTOS_ORIGINAL, SAMPLES);
     assert_memory_equal(s->fingerprint, plain->fingerprint, sizeof s->fingerprint);
     leat_source_close(plain);
@@ -159,7 +159,7 @@ static void the_fingerprint_of_values_that_are_no_files_is_that_of_what_came_too
         struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
         o.photos = raw ? LEAT_PHOTOS_RAW : LEAT_PHOTOS_ORIGINAL;
         o.overwrite = true;
-        assert_ok(leat_store_writer_open(path, &field, 1, &o, &toy_form_hooks, &w, &error));
+        assert_ok(writer_open_with(path, &field, 1, &o, &toy_form_codec, &w, &error));
         for (uint64_t i = 0; i < SAMPLES; i++) {
             const struct leat_value_ref value = {toy, made_value(0, i, toy), NULL};
             assert_ok(leat_writer_add(w, &value, NULL, &error));
@@ -228,10 +228,10 @@ static void photos_that_stay_as_they_came_are_counted_by_reason_and_after_a_resu
 }
 
 /* A form that no photo has, each for a reason of its own. */
-static int refuse_each(void *checker, enum leat_photos form, const void *data, size_t length, uint8_t **out,
-                       size_t *out_length, struct leat_error *error)
+static int refuse_each(struct leat_decoder *decoder, enum leat_photos form, const void *data, size_t length,
+                       uint8_t **out, size_t *out_length, struct leat_error *error)
 {
-    (void)checker;
+    (void)decoder;
     (void)form;
     (void)length;
     (void)out;
@@ -247,9 +247,9 @@ static void the_number_of_reasons_is_bounded(void **state)
     struct leat_as_came why;
     struct leat_writer_progress progress;
     struct leat_writer_options o = made_options();
-    struct leat_photo_hooks hooks = toy_form_hooks;
-    hooks.pack = refuse_each;
-    made_hooks = &hooks;
+    struct leat_codec codec = toy_form_codec;
+    codec.pack = refuse_each;
+    made_codec = &codec;
     o.photos = LEAT_PHOTOS_FAST;
     assert_ok(made_open(path, &o, &w, &error));
     for (uint64_t i = 0; i < 110; i++)
@@ -274,7 +274,7 @@ static int write_pairs(const struct leat_writer_options *o, struct leat_writer *
     static const struct leat_field pair[2] = {{.name = "left", .kind = LEAT_KIND_IMAGE},
                                               {.name = "right", .kind = LEAT_KIND_IMAGE}};
     static uint8_t left[MADE_ROOM], right[MADE_ROOM];
-    int rc = leat_store_writer_open(path, pair, 2, o, &toy_form_hooks, w, error);
+    int rc = writer_open_with(path, pair, 2, o, &toy_form_codec, w, error);
     for (uint64_t i = 0; i < 3 && !rc; i++) {
         const uint64_t n = made_value(0, 100, left), m = made_value(0, i == 1 ? 5 : 3, right);
         const struct leat_value_ref values[2] = {{left, n, NULL}, {right, m, NULL}};
@@ -320,7 +320,7 @@ static void a_sample_of_two_broken_photos_is_one_broken_sample(void **state)
     struct leat_writer *w;
     struct leat_writer_progress progress;
     struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
-    assert_ok(leat_store_writer_open(path, pair, 2, &o, &toy_hooks, &w, &error));
+    assert_ok(writer_open_with(path, pair, 2, &o, &toy_codec, &w, &error));
     const uint64_t n = made_value(0, 5, toy);
     const struct leat_value_ref values[2] = {{toy, n, NULL}, {toy, n, NULL}};
     assert_ok(leat_writer_add(w, values, NULL, &error));
@@ -338,14 +338,14 @@ static void other_forms_are_refused_where_there_are_none(void **state)
     struct leat_writer *w;
     struct leat_writer_options o = made_options();
     o.photos = LEAT_PHOTOS_FAST;
-    made_hooks = &toy_hooks; /* cannot pack */
+    made_codec = &toy_codec; /* cannot pack */
     assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_UNSUPPORTED);
-    made_hooks = &toy_form_hooks;
+    made_codec = &toy_form_codec;
     o.photos = (enum leat_photos)3;
     assert_int_equal(made_open(path, &o, &w, &error), LEAT_E_INVALID);
     static const struct leat_field number = {.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8};
     o.photos = LEAT_PHOTOS_RAW; /* of no photos: of no consequence */
-    assert_ok(leat_store_writer_open(path, &number, 1, &o, NULL, &w, &error));
+    assert_ok(writer_open_with(path, &number, 1, &o, NULL, &w, &error));
     assert_ok(leat_writer_finish(w, &error));
     leat_writer_free(w, false);
     size_t n;
@@ -504,7 +504,7 @@ static void a_flipped_bit_in_any_byte_is_found(void **state)
         struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
         o.photos = raw ? LEAT_PHOTOS_RAW : LEAT_PHOTOS_ORIGINAL;
         o.overwrite = true;
-        assert_ok(leat_store_writer_open(path, &field, 1, &o, &toy_form_hooks, &w, &error));
+        assert_ok(writer_open_with(path, &field, 1, &o, &toy_form_codec, &w, &error));
         for (uint64_t i = 0; i < 4; i++) {
             const struct leat_value_ref value = {toy, made_value(0, i, toy), NULL};
             assert_ok(leat_writer_add(w, &value, NULL, &error));
@@ -531,7 +531,7 @@ static void a_file_says_how_many_photos_it_has_in_each_form(void **state)
     struct leat_error error;
     struct leat_source_about about = {0};
     struct leat_source *s = written(path, LEAT_PHOTOS_RAW, SAMPLES);
-    uint64_t n[LEAT_IMAGE_FORMS] = {0}, bytes[LEAT_IMAGE_FORMS] = {0}, came[LEAT_IMAGE_FORMS] = {0};
+    uint64_t n[LEAT_FORMS] = {0}, bytes[LEAT_FORMS] = {0}, came[LEAT_FORMS] = {0};
     for (uint64_t i = 0; i < SAMPLES; i++) {
         const struct leat_extent e = image_of(s, i);
         n[e.info.form]++;
@@ -564,7 +564,7 @@ static void photos_of_each_field_are_counted(void **state)
         struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
         o.photos = photos;
         o.overwrite = true;
-        assert_ok(leat_store_writer_open(path, fields, 2, &o, &toy_form_hooks, &w, &error));
+        assert_ok(writer_open_with(path, fields, 2, &o, &toy_form_codec, &w, &error));
         for (uint64_t i = 0; i < 3; i++) {
             const uint64_t length = made_value(0, 2, toy);
             const struct leat_value_ref both[] = {{toy, length, NULL}, {toy, length, NULL}};
@@ -574,7 +574,7 @@ static void photos_of_each_field_are_counted(void **state)
         leat_writer_free(w, false);
         assert_ok(leat_source_open(path, NULL, &s, &error));
         assert_ok(s->v->about(s, &about, &error));
-        for (unsigned form = 0; form < LEAT_IMAGE_FORMS; form++)
+        for (unsigned form = 0; form < LEAT_FORMS; form++)
             assert_int_equal(about.photos[form], form == (unsigned)photos ? 6 : 0);
         leat_source_close(s);
     }

@@ -18,7 +18,7 @@ static int write_golden(const char *folder, enum golden which, struct leat_error
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/%s", folder, names[which]);
     o.photos = which == RAW ? LEAT_PHOTOS_RAW : LEAT_PHOTOS_ORIGINAL;
-    made_hooks = which == PLAIN ? &toy_hooks : &toy_form_hooks;
+    made_codec = which == PLAIN ? &toy_codec : &toy_form_codec;
     return made_file(path, SAMPLES, &o, error);
 }
 

@@ -5,7 +5,6 @@
 #include "photos.h"
 
 #include "base/alloc.h"
-#include "codec/photo/decode.h"
 #include "codec/photo/photo.h"
 #include "format/source.h"
 
@@ -32,14 +31,14 @@ static const struct photo_style styles[] = {
 #define STYLES (sizeof styles / sizeof *styles)
 
 static struct leat_decoder *decoder;
-static struct leat_photo_checker *checker;
+static struct leat_decoder *checker;
 static struct leat_error error;
 
 static inline int make_decoders(void **state)
 {
     (void)state;
-    decoder = leat_decoder_new();
-    checker = leat_photo_checker_new();
+    decoder = leat_decoder_new(&leat_codec_photo);
+    checker = leat_decoder_new(&leat_codec_photo);
     return decoder && checker ? 0 : -1;
 }
 
@@ -47,7 +46,7 @@ static inline int free_decoders(void **state)
 {
     (void)state;
     leat_decoder_free(decoder);
-    leat_photo_checker_free(checker);
+    leat_decoder_free(checker);
     return 0;
 }
 
@@ -64,8 +63,8 @@ static inline struct forms forms_of(const char *name, const uint8_t *data, size_
     struct forms f = {.name = name, .n = 1};
     size_t rows_length, fast_length;
     f.form[0] = (struct leat_decode_request){.data = data, .length = length};
-    assert_ok(leat_photo_check(checker, data, length, &error));
-    const uint8_t *rows = leat_photo_checker_rows(checker, &rows_length);
+    assert_ok(leat_decoder_check(checker, data, length, &error));
+    const uint8_t *rows = leat_decoder_rows(checker, &rows_length);
     if (rows) {
         f.rows = malloc(rows_length);
         assert_non_null(f.rows);
@@ -74,7 +73,7 @@ static inline struct forms forms_of(const char *name, const uint8_t *data, size_
         f.form[f.n].rows = f.rows;
         f.form[f.n++].rows_length = rows_length;
     }
-    int rc = leat_photo_pack(checker, LEAT_PHOTOS_FAST, data, length, &f.fast, &fast_length, &error);
+    int rc = leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, data, length, &f.fast, &fast_length, &error);
     if (rc && rc != LEAT_E_UNSUPPORTED)
         fail_msg("%s: %s", name, error.message);
     if (!rc)

@@ -11,19 +11,18 @@
 #include <webp/encode.h>
 
 #include "base/alloc.h"
-#include "codec/photo/decode.h"
 #include "codec/photo/photo.h"
 #include "format/source.h"
 
 static struct leat_decoder *decoder;
-static struct leat_photo_checker *checker;
+static struct leat_decoder *checker;
 static struct leat_error error;
 
 static int make(void **state)
 {
     (void)state;
-    decoder = leat_decoder_new();
-    checker = leat_photo_checker_new();
+    decoder = leat_decoder_new(&leat_codec_photo);
+    checker = leat_decoder_new(&leat_codec_photo);
     return decoder && checker ? 0 : -1;
 }
 
@@ -31,7 +30,7 @@ static int unmake(void **state)
 {
     (void)state;
     leat_decoder_free(decoder);
-    leat_photo_checker_free(checker);
+    leat_decoder_free(checker);
     return 0;
 }
 
@@ -237,13 +236,13 @@ static void every_kind_of_png_becomes_rgbx(void **state)
         char name[64];
         snprintf(name, sizeof name, "PNG of type %d, depth %u", kinds[k][0], depth);
         check_boxes(name, data, length, false, expected, w, h);
-        struct leat_photo_info info;
-        assert_ok(leat_photo_probe(data, length, &info, &error));
+        struct leat_value_info info;
+        assert_ok(leat_codec_photo.probe(data, length, &info, &error));
         assert_int_equal(info.width, w);
         assert_int_equal(info.height, h);
         assert_int_equal(info.channels, kinds[k][0] == 3 ? 3 : channels);
-        assert_int_equal(info.image_kind, LEAT_IMAGE_PNG);
-        assert_ok(leat_photo_check(checker, data, length, &error));
+        assert_int_equal(info.kind, LEAT_IMAGE_PNG);
+        assert_ok(leat_decoder_check(checker, data, length, &error));
         uint8_t *got = decode_rgbx(data, length, &got_w, &got_h);
         free(got);
         free(data);
@@ -259,16 +258,16 @@ static void every_changed_or_missing_byte_of_a_png_is_found(void **state)
     uint8_t *pixels = photo_pixels(19, 17, 3, 3);
     size_t length;
     uint8_t *data = png_encode(&header, NULL, pixels, 19 * 17 * 3, &length);
-    assert_ok(leat_photo_check(checker, data, length, &error));
+    assert_ok(leat_decoder_check(checker, data, length, &error));
     for (size_t at = 0; at < length; at++) {
         data[at] ^= 0x10;
-        if (leat_photo_check(checker, data, length, &error) != LEAT_E_DECODE)
+        if (leat_decoder_check(checker, data, length, &error) != LEAT_E_DECODE)
             fail_msg("a changed byte %zu of %zu was not found", at, length);
         data[at] ^= 0x10;
         uint8_t *part = malloc(at + !at);
         assert_non_null(part);
         memcpy(part, data, at);
-        if (leat_photo_check(checker, part, at, &error) != LEAT_E_DECODE)
+        if (leat_decoder_check(checker, part, at, &error) != LEAT_E_DECODE)
             fail_msg("a PNG of %zu bytes cut to %zu was found good", length, at);
         free(part);
     }
@@ -300,7 +299,7 @@ static void interlaced_pngs_equal_their_plain_twins(void **state)
         uint8_t *data = photo_file(folder, entry->d_name, &length), *plain = photo_file(folder, twin, &twin_length);
         uint8_t *full = decode_rgbx(plain, twin_length, &w, &h);
         check_boxes(entry->d_name, data, length, false, full, w, h);
-        assert_ok(leat_photo_check(checker, data, length, &error));
+        assert_ok(leat_decoder_check(checker, data, length, &error));
         free(full);
         free(plain);
         free(data);
@@ -327,7 +326,7 @@ static void a_png_that_promises_too_much_is_refused_before_memory_is_spent(void 
     crc = ~crc;
     for (int k = 0; k < 4; k++)
         data[sizeof head + (size_t)k] = (uint8_t)(crc >> (24 - 8 * k));
-    assert_int_equal(leat_photo_check(checker, data, sizeof data, &error), LEAT_E_DECODE);
+    assert_int_equal(leat_decoder_check(checker, data, sizeof data, &error), LEAT_E_DECODE);
     assert_non_null(strstr(error.message, "ends before"));
 }
 
@@ -353,18 +352,18 @@ static void boxes_of_webp_equal_a_full_decode_cropped(void **state)
             for (size_t i = 0; i < (size_t)w * h; i++)
                 full[4 * i + 3] = 255;
             check_boxes(kind & 2 ? "lossless WebP" : "lossy WebP", data, length, false, full, w, h);
-            struct leat_photo_info info;
-            assert_ok(leat_photo_probe(data, length, &info, &error));
+            struct leat_value_info info;
+            assert_ok(leat_codec_photo.probe(data, length, &info, &error));
             assert_int_equal(info.width, w);
             assert_int_equal(info.height, h);
             assert_int_equal(info.channels, channels);
-            assert_int_equal(info.image_kind, LEAT_IMAGE_WEBP);
-            assert_ok(leat_photo_check(checker, data, length, &error));
+            assert_int_equal(info.kind, LEAT_IMAGE_WEBP);
+            assert_ok(leat_decoder_check(checker, data, length, &error));
             for (size_t cut = 0; cut < length; cut += 1 + length / 50) {
                 uint8_t *part = malloc(cut + !cut);
                 assert_non_null(part);
                 memcpy(part, data, cut);
-                assert_int_equal(leat_photo_check(checker, part, cut, &error), LEAT_E_DECODE);
+                assert_int_equal(leat_decoder_check(checker, part, cut, &error), LEAT_E_DECODE);
                 free(part);
             }
             WebPFree(full);
@@ -378,7 +377,7 @@ static void an_animation_is_refused(void **state)
     (void)state;
     static const uint8_t head[] = {'R', 'I', 'F', 'F', 22, 0, 0, 0, 'W', 'E', 'B', 'P', 'V', 'P', '8',
                                    'X', 10,  0,   0,   0,  2, 0, 0, 0,   9,   0,   0,   9,   0,   0};
-    assert_int_equal(leat_photo_check(checker, head, sizeof head, &error), LEAT_E_DECODE);
+    assert_int_equal(leat_decoder_check(checker, head, sizeof head, &error), LEAT_E_DECODE);
     assert_non_null(strstr(error.message, "animation"));
 }
 
@@ -407,12 +406,12 @@ static void what_leat_does_not_read_is_named(void **state)
         {"\xff\xd8", "begin with ff d8", 2},
         {"hello", "begin with 68 65", 5},
     };
-    struct leat_photo_info info;
+    struct leat_value_info info;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        assert_int_equal(leat_photo_check(checker, files[i].bytes, files[i].n, &error), LEAT_E_DECODE);
+        assert_int_equal(leat_decoder_check(checker, files[i].bytes, files[i].n, &error), LEAT_E_DECODE);
         if (!strstr(error.message, files[i].named))
             fail_msg("%s: %s", files[i].named, error.message);
-        assert_int_equal(leat_photo_probe(files[i].bytes, files[i].n, &info, &error), LEAT_E_DECODE);
+        assert_int_equal(leat_codec_photo.probe(files[i].bytes, files[i].n, &info, &error), LEAT_E_DECODE);
     }
 }
 
@@ -431,19 +430,19 @@ static void a_probe_tells_size_and_kind_of_a_jpeg_from_its_header(void **state)
                                           {4, LEAT_IMAGE_JPEG_BASELINE}};
     for (size_t k = 0; k < 4; k++) {
         size_t length;
-        struct leat_photo_info info;
+        struct leat_value_info info;
         uint8_t *pixels = photo_pixels(31, 17, 4, 1), *data = photo_encode(&kinds[k], pixels, 31, 17, 90, &length);
         for (size_t n = 0; n < length; n++) {
-            int rc = leat_photo_probe(data, n, &info, &error);
+            int rc = leat_codec_photo.probe(data, n, &info, &error);
             assert_true(rc == LEAT_OK || rc == LEAT_E_DECODE);
             if (rc)
                 continue;
             assert_int_equal(info.width, 31);
             assert_int_equal(info.height, 17);
             assert_int_equal(info.channels, expected[k][0]);
-            assert_int_equal(info.image_kind, expected[k][1]);
+            assert_int_equal(info.kind, expected[k][1]);
         }
-        assert_ok(leat_photo_probe(data, length, &info, &error));
+        assert_ok(leat_codec_photo.probe(data, length, &info, &error));
         free(data);
         free(pixels);
     }
@@ -475,7 +474,7 @@ static void a_decoder_survives_misuse(void **state)
     assert_int_equal(leat_decoder_row(decoder, &row, &error), LEAT_E_INVALID);
     assert_ok(leat_decoder_end(decoder, &error));
     /* a decoder may be ended with a photo open */
-    struct leat_decoder *other = leat_decoder_new();
+    struct leat_decoder *other = leat_decoder_new(&leat_codec_photo);
     assert_non_null(other);
     assert_ok(leat_decoder_open(other, &request, &w, &h, &error));
     leat_decoder_free(other);
@@ -491,14 +490,14 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
     struct leat_decode_request request = {.data = data, .length = length, .scan_to_end = true};
     uint32_t w, h;
     memset(&error, 0, sizeof error);
-    int rc = leat_photo_check(checker, data, length, &error);
+    int rc = leat_decoder_check(checker, data, length, &error);
     if (rc) {
         assert_int_equal(rc, LEAT_E_DECODE);
         assert_true(strlen(error.message) > 20);
         return 0;
     }
-    struct leat_photo_info info;
-    assert_ok(leat_photo_probe(data, length, &info, &error));
+    struct leat_value_info info;
+    assert_ok(leat_codec_photo.probe(data, length, &info, &error));
     uint8_t *full = decode(&request, NULL, &w, &h);
     assert_int_equal(info.width, w);
     assert_int_equal(info.height, h);
@@ -538,7 +537,7 @@ static void *failing_resize(void *p, size_t bytes)
 /* 0, or the code of the first failure. */
 static int life_of_a_decoder(const uint8_t *data, size_t length, bool exif)
 {
-    struct leat_decoder *d = leat_decoder_new();
+    struct leat_decoder *d = leat_decoder_new(&leat_codec_photo);
     if (!d)
         return LEAT_E_NOMEM;
     struct leat_decode_request request = {

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "codec/photo/decode.h"
 #include "codec/photo/photo.h"
 #include "codec/photo/raw.h"
 #include "format/source.h"
@@ -37,11 +36,11 @@ static struct pair make_pair(bool is_gray, unsigned orientation)
     memcpy(pair.jpeg + 2 + sizeof exif, plain + 2, n - 2);
     free(pixels);
     free(plain);
-    struct leat_photo_checker *checker = leat_photo_checker_new();
+    struct leat_decoder *checker = leat_decoder_new(&leat_codec_photo);
     assert_non_null(checker);
-    assert_ok(
-        leat_photo_pack(checker, LEAT_PHOTOS_RAW, pair.jpeg, pair.jpeg_length, &pair.raw, &pair.raw_length, &error));
-    leat_photo_checker_free(checker);
+    assert_ok(leat_codec_photo.pack(checker, LEAT_PHOTOS_RAW, pair.jpeg, pair.jpeg_length, &pair.raw, &pair.raw_length,
+                                    &error));
+    leat_decoder_free(checker);
     return pair;
 }
 
@@ -54,7 +53,7 @@ static void free_pair(struct pair *pair)
 /* Rows of a box, packed; ended with free. */
 static uint8_t *rows_of(const struct leat_decode_request *request, const uint32_t *box, uint32_t *w, uint32_t *h)
 {
-    struct leat_decoder *decoder = leat_decoder_new();
+    struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
     uint32_t width, height;
     const uint8_t *row;
     assert_non_null(decoder);
@@ -119,7 +118,7 @@ static void bytes_that_are_no_such_photo_are_an_error(void **state)
 {
     (void)state;
     struct pair pair = make_pair(false, 1);
-    struct leat_decoder *decoder = leat_decoder_new();
+    struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
     uint32_t w, h;
     uint8_t *bytes = malloc(pair.raw_length + 1);
     assert_non_null(bytes);
@@ -160,7 +159,7 @@ static void sizes_beyond_all_bounds_are_refused(void **state)
     leat_raw_photo_put(header, &(struct leat_raw_photo){UINT32_MAX, UINT32_MAX, 3, 1, NULL, 0});
     assert_false(leat_raw_photo_get(header, sizeof header, &raw));
     assert_false(leat_raw_photo_get(header, UINT64_MAX, &raw));
-    struct leat_decoder *decoder = leat_decoder_new();
+    struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
     const uint32_t side = LEAT_MAX_SIDE + 1;
     const struct leat_decode_request request = {
         .data = calloc(1, side + LEAT_RAW_HEADER), .length = side + LEAT_RAW_HEADER, .form = LEAT_FORM_RAW};
@@ -176,16 +175,17 @@ static void a_photo_that_breaks_off_has_no_pixels(void **state)
 {
     (void)state;
     struct pair pair = make_pair(false, 1);
-    struct leat_photo_checker *checker = leat_photo_checker_new();
+    struct leat_decoder *checker = leat_decoder_new(&leat_codec_photo);
     uint8_t *out;
     size_t n;
-    assert_int_equal(leat_photo_pack(checker, LEAT_PHOTOS_RAW, pair.jpeg, pair.jpeg_length - 40, &out, &n, &error),
+    assert_int_equal(
+        leat_codec_photo.pack(checker, LEAT_PHOTOS_RAW, pair.jpeg, pair.jpeg_length - 40, &out, &n, &error),
+        LEAT_E_DECODE);
+    assert_null(out);
+    assert_int_equal(leat_codec_photo.pack(checker, LEAT_PHOTOS_RAW, pair.raw, pair.raw_length, &out, &n, &error),
                      LEAT_E_DECODE);
     assert_null(out);
-    assert_int_equal(leat_photo_pack(checker, LEAT_PHOTOS_RAW, pair.raw, pair.raw_length, &out, &n, &error),
-                     LEAT_E_DECODE);
-    assert_null(out);
-    leat_photo_checker_free(checker);
+    leat_decoder_free(checker);
     free_pair(&pair);
 }
 

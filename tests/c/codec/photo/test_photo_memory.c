@@ -3,7 +3,6 @@
  * takes, it takes from malloc.) */
 #include "base/alloc.h"
 #include "codec/jpeg/fast.h"
-#include "codec/photo/decode.h"
 #include "codec/photo/photo.h"
 #include "format/source.h"
 #include "photos.h"
@@ -87,7 +86,7 @@ static uint64_t decode(const struct stored *photo, unsigned denominator, bool al
                                                 .exif = true,
                                                 .scan_to_end = scan};
     uint64_t before = now = most = 0;
-    struct leat_decoder *decoder = leat_decoder_new();
+    struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
     assert_non_null(decoder);
     for (int turn = 0; turn < 2; turn++) { /* the second uses what the first has left */
         assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
@@ -108,7 +107,7 @@ static uint64_t decode(const struct stored *photo, unsigned denominator, bool al
 
 static void check(const struct photo_style *style, const struct stored *photo)
 {
-    uint64_t promised = leat_photo_decode_bytes(photo->data, photo->length, &photo->info, true) +
+    uint64_t promised = leat_codec_photo.decode_bytes(photo->data, photo->length, &photo->info, true) +
                         (UINT64_C(1) << 18); /* the decoders' own objects, of the usual */
     for (unsigned denominator = 1; denominator <= 8; denominator *= 2)
         for (int kind = 0; kind < 4; kind++) {
@@ -147,7 +146,7 @@ static void decoding_takes_no_more_than_is_said_before(void **state)
             assert_ok(leat_jpeg_restore(fast, packed_length, &restored, &restored_length, &error));
             assert_int_equal(restored_length, length);
             assert_memory_equal(restored, jpeg, length);
-            assert_true(most <= leat_photo_restore_bytes(row.data, row.length, &row.info));
+            assert_true(most <= leat_codec_photo.restore_bytes(row.data, row.length));
             leat_free(restored);
             free(fast);
             free(jpeg);
@@ -163,8 +162,8 @@ static void bytes_that_are_no_photo_need_nothing(void **state)
     for (uint8_t form = LEAT_FORM_ORIGINAL; form <= LEAT_FORM_FAST; form++)
         for (size_t n = 0; n < sizeof bytes; n++) {
             const struct stored row = {.data = bytes, .length = n, .info.form = form};
-            assert_int_equal(leat_photo_decode_bytes(row.data, row.length, &row.info, true), 0);
-            assert_int_equal(leat_photo_restore_bytes(row.data, row.length, &row.info), 0);
+            assert_int_equal(leat_codec_photo.decode_bytes(row.data, row.length, &row.info, true), 0);
+            assert_int_equal(leat_codec_photo.restore_bytes(row.data, row.length), 0);
         }
 }
 
@@ -180,7 +179,7 @@ static void photos_whose_scans_are_apart_are_booked_as_progressive_ones_are(void
         style.separate_scans = kind == 1;
         style.progressive = kind == 2;
         uint8_t *jpeg = photo_encode(&style, pixels, 640, 480, 75, &length);
-        booked[kind] = leat_photo_decode_bytes(jpeg, length, &(struct leat_value_info){0}, false);
+        booked[kind] = leat_codec_photo.decode_bytes(jpeg, length, &(struct leat_value_info){0}, false);
         free(jpeg);
     }
     assert_true(booked[0] < 500000);

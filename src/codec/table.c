@@ -1,0 +1,42 @@
+/* The table of codecs, and what is the same for all. Adding a kind is adding its file and its line here. */
+#include <string.h>
+
+#include "codec/codec.h"
+#include "codec/photo/photo.h"
+
+const struct leat_codec *leat_codecs[LEAT_MAX_CODECS + 1] = {
+    &leat_codec_photo,
+};
+
+const struct leat_codec *leat_codec_of(enum leat_kind kind)
+{
+    const struct leat_codec *const *codec = leat_codecs;
+    while (*codec && (*codec)->kind != kind)
+        codec++;
+    return *codec;
+}
+
+int leat_decoder_check(struct leat_decoder *decoder, const void *data, size_t length, struct leat_error *error)
+{
+    struct leat_decode_request request = {.data = data, .length = length, .scan_to_end = true};
+    uint32_t width, height;
+    int rc = leat_decoder_open(decoder, &request, &width, &height, error);
+    return rc ? rc : leat_decoder_end(decoder, error);
+}
+
+struct leat_decoder *leat_decoders_get(struct leat_decoders *decoders, const struct leat_codec *codec)
+{
+    size_t i = 0;
+    while (leat_codecs[i]->kind != codec->kind)
+        i++;
+    if (!decoders->of[i])
+        decoders->of[i] = leat_decoder_new(codec);
+    return decoders->of[i];
+}
+
+void leat_decoders_destroy(struct leat_decoders *decoders)
+{
+    for (size_t i = 0; i < LEAT_MAX_CODECS; i++)
+        leat_decoder_free(decoders->of[i]);
+    memset(decoders, 0, sizeof *decoders);
+}
