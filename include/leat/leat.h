@@ -557,6 +557,18 @@ LEAT_API uint64_t leat_loader_steps(const struct leat_loader *loader);
 LEAT_API int leat_loader_set_positions(struct leat_loader *loader, const int64_t *positions, uint64_t n,
                                        struct leat_error *error);
 
+/* Decides that batches have `rows` rows per rank from step `at->step` of epoch `at->epoch` on, in later epochs too;
+ * NULL: from the first batch not yet handed out, which one rank alone may say. All ranks of a job decide the same.
+ * Batches in flight beyond it are made again. The decision enters the log, and so the state. Without in_order it holds
+ * from an epoch's start. Errors: INVALID (rows; that step was handed out, or an earlier decision holds from a later
+ * one; several ranks and no step), RANGE (no such step), BUDGET (budget_bytes or max_held_bytes are too small for it).
+ */
+struct leat_step {
+    uint64_t epoch, step;
+};
+LEAT_API int leat_loader_set_batch_size(struct leat_loader *loader, uint64_t rows, const struct leat_step *at,
+                                        struct leat_error *error);
+
 /* The state as JSON text (small; counts the batches handed out), and the way back. A state taken by any rank fits
  * all; without in_order one taken within an epoch fits the rank that took it. Errors of load: STATE (says what
  * differs), INVALID (not a state). */

@@ -355,6 +355,29 @@ static PyObject *loader_set_positions(PyObject *self, PyObject *positions)
     Py_RETURN_NONE;
 }
 
+/* set_batch_size(rows, epoch and step, or -1 and -1: from the first batch not handed out) */
+static PyObject *loader_set_batch_size(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    struct leat_error error;
+    unsigned long long rows;
+    long long epoch, step;
+    if (!PyArg_ParseTuple(args, "KLL:set_batch_size", &rows, &epoch, &step))
+        return NULL;
+    struct leat_loader *handle = loader_enter(l);
+    if (!handle)
+        return NULL;
+    const struct leat_step at = {(uint64_t)epoch, (uint64_t)step};
+    int rc;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_set_batch_size(handle, rows, epoch < 0 ? NULL : &at, &error);
+    Py_END_ALLOW_THREADS;
+    loader_leave(l);
+    if (rc)
+        return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
 /* A text that the library makes. */
 static PyObject *text_of(PyObject *self, int (*make)(const struct leat_loader *, char **, struct leat_error *))
 {
@@ -481,6 +504,8 @@ static PyMethodDef loader_methods[] = {
     {"epoch", loader_epoch, METH_NOARGS, "epoch()"},
     {"steps", loader_steps, METH_NOARGS, "steps(): batches of an epoch"},
     {"set_positions", loader_set_positions, METH_O, "set_positions(int64 positions)"},
+    {"set_batch_size", loader_set_batch_size, METH_VARARGS,
+     "set_batch_size(rows, epoch, step): -1, -1: from the next batch"},
     {"state", loader_state, METH_NOARGS, "state(): JSON text"},
     {"load_state", loader_load_state, METH_O, "load_state(JSON text)"},
     {"plan", loader_plan, METH_VARARGS, "plan(epoch, step): Memory of int64 ids"},

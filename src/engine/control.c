@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
@@ -126,6 +127,27 @@ uint64_t leat_loader_steps(const struct leat_loader *l)
 
 /* ---- changing the plan ----------------------------------------------------------------------- */
 
+/* Under the lock. */
+static int decide(struct leat_loader *l, struct leat_decision d, struct leat_error *error)
+{
+    struct leat_consumer *c = &l->consumer;
+    if ((c->started || c->loaded) && leat_position_precedes(d.at, c->at))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a decision must not hold from epoch %" PRIu64 ", row %" PRIu64 ": that was handed out",
+                         d.at.epoch, d.at.row);
+    if (!l->delivery->decides_anywhere && l->delivery->is_within(l, d.at))
+        return leat_fail(
+            error, LEAT_E_INVALID,
+            "a decision within an epoch needs in_order: rows beyond it may have been handed out. Let it hold "
+            "from an epoch's start");
+    leat_window_cancel(l, first_beyond(l, d.at));
+    leat_loader_pause(l);
+    d.done = received(c);
+    int rc = leat_plan_decide(l->plan, &d, error);
+    leat_loader_unpause(l);
+    return rc;
+}
+
 int leat_loader_decide(struct leat_loader *l, const struct leat_decision *decision, bool at_next,
                        struct leat_error *error)
 {
@@ -135,23 +157,39 @@ int leat_loader_decide(struct leat_loader *l, const struct leat_decision *decisi
     struct leat_decision d = *decision;
     if (at_next)
         d.at = received(&l->consumer);
-    if (l->consumer.started && leat_position_precedes(d.at, l->consumer.at)) {
-        leat_engine_unlock();
+    rc = decide(l, d, error);
+    leat_engine_unlock();
+    return rc;
+}
+
+int leat_loader_set_batch_size(struct leat_loader *l, uint64_t rows, const struct leat_step *at,
+                               struct leat_error *error)
+{
+    struct leat_decision d = {.at = {0}};
+    int rc = leat_loader_check_process(l, error);
+    if (rc)
+        return rc;
+    if (!rows || !leat_mul_u64(rows, l->world_size, &d.global_batch) || d.global_batch > LEAT_MAX_GLOBAL_BATCH)
         return leat_fail(error, LEAT_E_INVALID,
-                         "a decision must not hold from epoch %" PRIu64 ", row %" PRIu64 ": that was handed out",
-                         d.at.epoch, d.at.row);
-    }
-    if (!l->delivery->decides_anywhere && l->delivery->is_within(l, d.at)) {
-        leat_engine_unlock();
-        return leat_fail(error, LEAT_E_INVALID,
-                         "a decision within an epoch needs in_order: rows beyond it may have been handed out. Let it "
-                         "hold from an epoch's start");
-    }
-    leat_window_cancel(l, first_beyond(l, d.at));
-    leat_loader_pause(l);
-    d.done = received(&l->consumer);
-    rc = leat_plan_decide(l->plan, &d, error);
-    leat_loader_unpause(l);
+                         "a batch has at least 1 row and those of all ranks 2^40 at most, not %" PRIu64, rows);
+    if (!at && l->world_size > 1)
+        return leat_fail(
+            error, LEAT_E_INVALID,
+            "on several ranks say from which (epoch, step) the batch size holds, the same on each: the ranks "
+            "may have been handed out different numbers of batches");
+    if (at && leat_plan_seek(l->plan, at->epoch, at->step, &d.at))
+        return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " has no step %" PRIu64 ": it has %" PRIu64 " steps",
+                         at->epoch, at->step, leat_plan_steps(l->plan, at->epoch));
+    rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    if (!at)
+        d.at = received(&l->consumer);
+    rc = leat_loader_fit(l, d.global_batch, error);
+    if (!rc)
+        rc = decide(l, d, error);
+    if (rc)
+        leat_loader_fit(l, leat_plan_global_batch(l->plan), NULL);
     leat_engine_unlock();
     return rc;
 }
@@ -202,7 +240,8 @@ int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_
     leat_loader_pause(l);
     rc = l->delivery->load(l, json, error);
     if (!rc) {
-        c->iteration++; /* ends an iteration that runs */
+        leat_loader_fit(l, leat_plan_global_batch(l->plan), NULL); /* what does not fit is said by the batch itself */
+        c->iteration++;                                            /* ends an iteration that runs */
         c->loaded = true;
         c->started = c->has_next_epoch = c->ended = false;
         c->epoch = c->at.epoch;

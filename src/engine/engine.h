@@ -88,8 +88,11 @@ struct leat_loader {
     int64_t list_epoch; /* last epoch for which lists are known; lists_later only */
     uint32_t world_size;
     uint64_t scratch_bytes;
-    uint64_t region_limit;      /* while tasks need no more than was set aside for them */
-    struct leat_record *record; /* NULL: none */
+    uint64_t asked_budget, asked_held; /* 0: leat chooses, and may choose more for larger batches */
+    uint64_t spare;                    /* of the budget: for decoding, not for more batches */
+    uint64_t ragged_row;               /* bytes of a row in ragged outputs, as probed */
+    uint64_t region_limit;             /* while tasks need no more than was set aside for them */
+    struct leat_record *record;        /* NULL: none */
     int report_fd;
     bool one_core; /* a consumer that waits may work, whatever the client's threads: it takes nobody's core */
 
@@ -117,8 +120,7 @@ static inline struct leat_loader *leat_loader_of_pool(struct leat_pool *pool)
     return (struct leat_loader *)(void *)((char *)pool - offsetof(struct leat_loader, pool));
 }
 
-/* ---- loader.c: all under the lock, where nothing else is said
- * --------------------------------------------------------- */
+/* ---- loader.c: all under the lock, where nothing else is said -------------------------------- */
 
 /* Brings the parts into step: sized batches get memory, tasks that waited for memory go on, whoever waits and has
  * something to see is woken, threads are woken for work. Called once after every event: a task is done or parked, a
@@ -135,6 +137,8 @@ int leat_loader_allocate(struct leat_loader *loader, struct leat_batch *batch, s
 /* Cancels the last batch of the window, unless it is `keep` or the only one. False: there is nothing to evict. */
 bool leat_loader_evict(struct leat_loader *loader, const struct leat_batch *keep);
 
+/* Makes bounds and window fit batches of so many rows of all ranks. BUDGET: what the caller allowed is too little. */
+int leat_loader_fit(struct leat_loader *loader, uint64_t global_batch, struct leat_error *error);
 /* Takes the lock if the loader can be used. Errors: FORKED, CLOSED. */
 int leat_loader_enter(const struct leat_loader *loader, struct leat_error *error);
 int leat_loader_check_process(const struct leat_loader *loader, struct leat_error *error);

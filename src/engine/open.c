@@ -23,8 +23,8 @@
 #define DECODING_SPARE (UINT64_C(64) << 20)
 #define LEAST_HELD                                                                                                     \
     (UINT64_C(64) << 20) /* of the default: with small batches, a list of an epoch's labels is no accident */
-#define MAX_WINDOW 256
 #define MAX_WINDOW_BYTES (UINT64_C(64) << 10) /* of small values that are read together: they stay in the cache */
+#define MAX_THREADS 1024
 #define EXIT_PATIENCE_NS INT64_C(2000000000)
 #define REST_NS INT64_C(1000000000) /* a loader that was not asked for so long gives free memory back */
 
@@ -44,7 +44,7 @@ static int take_options(const struct leat_loader_options *given, struct leat_loa
                          o->rank, o->world_size);
     if (o->batch_size && !leat_mul_u64(o->batch_size, o->world_size, &o->global_batch_size))
         return leat_fail(error, LEAT_E_INVALID, "batch_size is too large");
-    if (o->global_batch_size > (UINT64_C(1) << 40))
+    if (o->global_batch_size > LEAT_MAX_GLOBAL_BATCH)
         return leat_fail(error, LEAT_E_INVALID, "a batch of %" PRIu64 " rows is too large", o->global_batch_size);
     if (!(o->weight > 0) || o->weight > 1e9)
         return leat_fail(error, LEAT_E_INVALID, "weight must be above 0, not %g", o->weight);
@@ -159,16 +159,8 @@ static int join_sources(struct leat_loader *l, const struct leat_loader_source *
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static uint64_t rows_of_batch(const struct leat_loader *l, const struct leat_loader_options *o)
-{
-    uint64_t rows = (o->global_batch_size + o->world_size - 1) / o->world_size,
-             most = leat_plan_epoch_rows(l->plan, 0) + 1;
-    if (l->lists_later)
-        most = leat_dataset_count(l->dataset) + 1;
-    return rows < most ? rows : most;
-}
-
-static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows, uint64_t ragged_row)
+/* What a batch of `rows` rows takes, ragged outputs as probed. */
+static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows)
 {
     uint64_t sum = leat_batch_meta_bytes(&l->pool, rows), values;
     for (size_t o = 0; o < l->n_outputs; o++) {
@@ -176,63 +168,93 @@ static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows, uint64_t
         if (!leat_add_u64(sum, leat_output_bytes(output, rows, 0), &sum))
             return UINT64_C(1) << 60;
     }
-    if (!leat_mul_u64(rows, ragged_row + ragged_row / 4, &values) || !leat_add_u64(sum, values, &sum))
+    if (!leat_mul_u64(rows, l->ragged_row + l->ragged_row / 4, &values) || !leat_add_u64(sum, values, &sum))
         return UINT64_C(1) << 60;
     return sum;
 }
 
+static uint64_t rows_of_batch(const struct leat_loader *l, uint64_t global_batch)
+{
+    uint64_t rows = (global_batch + l->world_size - 1) / l->world_size, most = leat_plan_epoch_rows(l->plan, 0) + 1;
+    if (l->lists_later)
+        most = leat_dataset_count(l->dataset) + 1;
+    return rows < most ? rows : most;
+}
+
+/* Bytes in flight: what the caller said, or so many batches with the scratch of the threads. */
+static int choose_budget(const struct leat_loader *l, uint64_t batch, uint64_t scratch, uint64_t least_scratch,
+                         uint64_t *budget, struct leat_error *error)
+{
+    if (batch >= UINT64_C(1) << 50)
+        return leat_fail(error, LEAT_E_BUDGET,
+                         "a batch of that size needs more memory than any machine has; make batch_size smaller");
+    uint64_t least = LEAST_BATCHES * batch + least_scratch, most = leat_memory_allowed() / 4;
+    if (l->asked_budget && l->asked_budget < least)
+        return leat_fail(error, LEAT_E_BUDGET,
+                         "budget_bytes = %" PRIu64 " is too small: three batches of %" PRIu64
+                         " bytes and scratch need %" PRIu64,
+                         l->asked_budget, batch, least);
+    *budget = WINDOW_BATCHES * batch + scratch < most ? WINDOW_BATCHES * batch + scratch : most;
+    *budget = l->asked_budget ? l->asked_budget : *budget > least ? *budget : least;
+    return LEAT_OK;
+}
+
+int leat_loader_fit(struct leat_loader *l, uint64_t global_batch, struct leat_error *error)
+{
+    struct leat_budget *b = &l->budget;
+    uint64_t batch = batch_bytes(l, rows_of_batch(l, global_batch)), scratch = b->fixed + b->reserved, budget = 0;
+    int rc = choose_budget(l, batch, scratch, scratch, &budget, error);
+    if (rc)
+        return rc;
+    uint64_t held = l->asked_held ? l->asked_held : budget > LEAST_HELD ? budget : LEAST_HELD;
+    if (held < batch)
+        return leat_fail(error, LEAT_E_BUDGET, "max_held_bytes = %" PRIu64 " is too small: one batch needs %" PRIu64,
+                         held, batch);
+    b->limit = budget + l->spare > b->limit ? budget + l->spare : b->limit; /* what is in use stays */
+    b->max_held = held > b->max_held ? held : b->max_held;
+    uint64_t room = (b->limit - l->spare - scratch) / batch;
+    room = l->ragged ? 2 * room : room;
+    l->window.room = room < LEAST_BATCHES ? LEAST_BATCHES : room > LEAT_MAX_WINDOW ? LEAT_MAX_WINDOW : (size_t)room;
+    l->window.estimate = batch;
+    l->region_limit = b->limit - scratch + b->max_held;
+    return LEAT_OK;
+}
+
+/* What `threads` and a consumer that helps have: scratch, and tasks of which one more may wait. */
+static uint64_t scratch_of(const struct leat_loader *l, unsigned threads)
+{
+    uint64_t task = leat_task_size(l);
+    return (threads + 1) * (l->scratch_bytes + task + l->tasks.usual_room) + task;
+}
+
 static int make_budget(struct leat_loader *l, const struct leat_loader_options *o, struct leat_error *error)
 {
-    uint64_t ragged_row, largest, batch, task, allowed = leat_memory_allowed();
-    leat_job_context_probe(&l->job, &ragged_row, &largest);
-    batch = batch_bytes(l, rows_of_batch(l, o), ragged_row);
-    l->window.estimate = batch;
+    uint64_t largest, budget = 0, eighth = leat_memory_allowed() / 8;
+    leat_job_context_probe(&l->job, &l->ragged_row, &largest);
+    l->asked_budget = o->budget_bytes;
+    l->asked_held = o->max_held_bytes;
     l->scratch_bytes = leat_program_scratch_bytes(l->program) + (l->job.restores ? LEAT_DECODE_BYTES : 0);
     l->tasks.usual_room = leat_region_round(2 * largest);
     l->job.window_bytes = l->tasks.usual_room < MAX_WINDOW_BYTES ? l->tasks.usual_room : MAX_WINDOW_BYTES;
     l->job.fly_bytes = l->job.window_bytes;
-    task = leat_task_size(l) + l->tasks.usual_room;
+    uint64_t batch = batch_bytes(l, rows_of_batch(l, o->global_batch_size));
     unsigned cores = leat_cpu_count() / (o->local_ranks ? o->local_ranks : 1);
+    unsigned threads = o->num_threads ? o->num_threads : cores ? cores : 1;
+    threads = threads > MAX_THREADS ? MAX_THREADS : threads;
+    int rc = choose_budget(l, batch, scratch_of(l, threads), scratch_of(l, 1), &budget, error);
+    if (rc)
+        return rc;
+    while (threads > 1 && scratch_of(l, threads) + LEAST_BATCHES * batch > budget)
+        threads--; /* better fewer threads than a window that starves them */
+    l->client.max_threads = threads;
     l->one_core = leat_cpu_count() == 1;
-    l->client.max_threads = o->num_threads ? o->num_threads : cores ? cores : 1;
-    if (l->client.max_threads > 1024)
-        l->client.max_threads = 1024;
-    if (batch >= UINT64_C(1) << 50)
-        return leat_fail(error, LEAT_E_BUDGET,
-                         "a batch of that size needs more memory than any machine has; make batch_size smaller");
-    uint64_t each = l->scratch_bytes + task, least = LEAST_BATCHES * batch + 2 * each + leat_task_size(l);
-    uint64_t budget = o->budget_bytes, spare = 0;
-    if (budget && budget < least)
-        return leat_fail(error, LEAT_E_BUDGET,
-                         "budget_bytes = %" PRIu64 " is too small: three batches of %" PRIu64
-                         " bytes and scratch need %" PRIu64,
-                         budget, batch, least);
-    if (!budget) { /* one more than the threads: a consumer that waits helps */
-        budget = WINDOW_BATCHES * batch + (l->client.max_threads + 1) * each + leat_task_size(l);
-        budget = budget < allowed / 4 ? budget : allowed / 4;
-        budget = budget > least ? budget : least;
-        for (size_t f = 0; f < l->job.n_feeds; f++)
-            if (l->job.feeds[f].decodes)
-                spare = DECODING_SPARE < allowed / 8 ? DECODING_SPARE : allowed / 8;
-    }
-    while (l->client.max_threads > 1 &&
-           (l->client.max_threads + 1) * each + leat_task_size(l) + LEAST_BATCHES * batch > budget)
-        l->client.max_threads--; /* better fewer threads than a window that starves them */
-    l->budget.fixed = (l->client.max_threads + 1) * l->scratch_bytes;
-    l->budget.reserved = (l->client.max_threads + 1) * task + leat_task_size(l); /* of one more, that may wait */
-    l->budget.limit = budget + spare;
-    l->budget.max_held = o->max_held_bytes ? o->max_held_bytes : budget > LEAST_HELD ? budget : LEAST_HELD;
-    if (l->budget.max_held < batch)
-        return leat_fail(error, LEAT_E_BUDGET, "max_held_bytes = %" PRIu64 " is too small: one batch needs %" PRIu64,
-                         l->budget.max_held, batch);
-    uint64_t room = (budget - l->budget.fixed - l->budget.reserved) / batch;
-    room = l->ragged ? 2 * room : room;
-    l->window.room = room < LEAST_BATCHES ? LEAST_BATCHES : room > MAX_WINDOW ? MAX_WINDOW : (size_t)room;
-    l->window.ring = leat_new_array(l->window.room, sizeof *l->window.ring);
-    if (!l->window.ring)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-    l->region_limit = l->budget.limit - l->budget.fixed - l->budget.reserved + l->budget.max_held;
-    return leat_region_open(&l->pool.region, o->region, l->region_limit, error);
+    l->budget.fixed = (threads + 1) * l->scratch_bytes;
+    l->budget.reserved = scratch_of(l, threads) - l->budget.fixed;
+    for (size_t f = 0; f < l->job.n_feeds && !l->asked_budget; f++)
+        if (l->job.feeds[f].decodes)
+            l->spare = DECODING_SPARE < eighth ? DECODING_SPARE : eighth;
+    rc = leat_loader_fit(l, o->global_batch_size, error);
+    return rc ? rc : leat_region_open(&l->pool.region, o->region, l->region_limit, error);
 }
 
 static int open_report(struct leat_loader *l, const char *path, struct leat_error *error)
@@ -305,7 +327,6 @@ static void destroy(struct leat_pool *pool)
     leat_record_close(l->record);
     leat_job_context_destroy(&l->job);
     leat_program_free(l->program);
-    leat_free(l->window.ring);
     leat_free(l->source_begin);
     if (l->report_fd >= 0)
         close(l->report_fd);

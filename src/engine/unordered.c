@@ -437,7 +437,7 @@ static int plan_next(struct leat_loader *l, struct leat_error *error)
 {
     int rc = LEAT_IO_PENDING;
     while (rc == LEAT_IO_PENDING) {
-        if (l->window.n == l->window.room)
+        if (l->window.n >= l->window.room)
             return LEAT_E_HELD;
         if (l->window.plan_at.epoch > leat_window_last_epoch(l))
             return LEAT_E_END;

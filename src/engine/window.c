@@ -33,7 +33,7 @@ int leat_window_admit(struct leat_loader *l, const struct leat_plan_batch *plan,
         }
         b->state = LEAT_BATCH_FILLING;
     }
-    w->ring[(w->head + w->n++) % w->room] = b;
+    w->ring[(w->head + w->n++) % LEAT_MAX_WINDOW] = b;
     *out = b;
     return LEAT_OK;
 }
@@ -79,7 +79,7 @@ void leat_window_cancel(struct leat_loader *l, size_t from)
 struct leat_batch *leat_window_pop(struct leat_window *w)
 {
     struct leat_batch *b = leat_window_at(w, 0);
-    w->head = (w->head + 1) % w->room;
+    w->head = (w->head + 1) % LEAT_MAX_WINDOW;
     w->n--;
     return b;
 }
@@ -87,7 +87,7 @@ struct leat_batch *leat_window_pop(struct leat_window *w)
 void leat_window_remove(struct leat_window *w, size_t i)
 {
     for (; i; i--)
-        w->ring[(w->head + i) % w->room] = leat_window_at(w, i - 1);
+        w->ring[(w->head + i) % LEAT_MAX_WINDOW] = leat_window_at(w, i - 1);
     leat_window_pop(w);
 }
 

@@ -12,8 +12,10 @@
 
 struct leat_loader;
 
+#define LEAT_MAX_WINDOW 256
+
 struct leat_window {
-    struct leat_batch **ring;
+    struct leat_batch *ring[LEAT_MAX_WINDOW];
     size_t head, n, room; /* room: batches in flight at most */
     struct leat_position plan_at;
     uint64_t estimate; /* bytes of a batch, for planning where it is ragged */
@@ -23,7 +25,7 @@ struct leat_window {
 
 static inline struct leat_batch *leat_window_at(const struct leat_window *w, size_t i)
 {
-    return w->ring[(w->head + i) % w->room];
+    return w->ring[(w->head + i) % LEAT_MAX_WINDOW];
 }
 
 /* All of these: under the lock. */

@@ -115,6 +115,11 @@ uint64_t leat_plan_max_rows(const struct leat_plan *plan)
     return most;
 }
 
+uint64_t leat_plan_global_batch(const struct leat_plan *plan)
+{
+    return plan->log[plan->n_log - 1].now.global_batch;
+}
+
 int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struct leat_plan_batch *out)
 {
     *out = (struct leat_plan_batch){0};

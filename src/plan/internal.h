@@ -22,7 +22,6 @@
 
 #define LEAT_PLAN_MAX_SOURCES 256
 #define LEAT_PLAN_MAX_LOG 4096
-#define LEAT_PLAN_MAX_GLOBAL (UINT64_C(1) << 40)
 #define LEAT_PLAN_MAX_ROWS (UINT64_C(1) << 63)
 #define LEAT_PLAN_MAX_FACTS 8192
 #define LEAT_SHARE_BITS 32 /* shares are integers that sum to 2^32, so that counting them is exact */

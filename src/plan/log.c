@@ -86,7 +86,7 @@ int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint3
             e->now.tail = (enum leat_tail)e->tail;
         if (e->list)
             e->now.list = e->list;
-        if (e->now.global_batch < e->now.world_size || e->now.global_batch > LEAT_PLAN_MAX_GLOBAL)
+        if (e->now.global_batch < e->now.world_size || e->now.global_batch > LEAT_MAX_GLOBAL_BATCH)
             return leat_fail(
                 error, LEAT_E_INVALID,
                 "a global batch of %llu rows for %u ranks: it must have at least one row per rank and at most 2^40",

@@ -16,6 +16,7 @@
 #include "leat/leat.h"
 
 #define LEAT_PLAN_VERSION 1
+#define LEAT_MAX_GLOBAL_BATCH (UINT64_C(1) << 40)
 
 struct leat_position {
     uint64_t epoch, row;
@@ -107,6 +108,8 @@ uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch);
 int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struct leat_plan_batch *out);
 /* The most rows that any batch of a rank has under this plan's log: what a slot must hold. */
 uint64_t leat_plan_max_rows(const struct leat_plan *plan);
+/* Rows of a global batch under the last decision of the log. */
+uint64_t leat_plan_global_batch(const struct leat_plan *plan);
 /* The position of step `step`. LEAT_E_RANGE if the epoch has fewer. */
 int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, struct leat_position *out);
 /* Rows [first, first + n) of the batch. Fast: it is called for every row. LEAT_E_RANGE: decisions made since the batch

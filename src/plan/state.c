@@ -344,7 +344,7 @@ static int read_folded(const struct leat_plan *p, const json_t *o, struct leat_e
     uint64_t sum = 0;
     if (!get_number(o, "entries", INT64_MAX, &e->folded.entries) ||
         !get_number(o, "steps", e->at.row, &e->folded.steps) ||
-        !get_number(o, "opened_batch", LEAT_PLAN_MAX_GLOBAL, &e->folded.opened_batch) ||
+        !get_number(o, "opened_batch", LEAT_MAX_GLOBAL_BATCH, &e->folded.opened_batch) ||
         !get_number(o, "stream", INT64_MAX, &e->stream) || !get_hash(json_object_get(o, "hash"), &e->folded.hash) ||
         !e->folded.entries || !e->folded.opened_batch || !e->global_batch || !e->world_size || e->tail < 0)
         return not_a_state(error, "the folded entry of its log is malformed");
@@ -372,7 +372,7 @@ static int read_entry(const struct leat_plan *p, const json_t *o, bool first, st
     *e = (struct leat_entry){.tail = -1, .at = {UINT64_MAX, UINT64_MAX}};
     if (!get_name(o, "kind", kind_names, 4, &kind) || !get_name(o, "tail", tail_names, 3, &e->tail) ||
         !get_number(o, "epoch", INT64_MAX, &e->at.epoch) || !get_number(o, "row", INT64_MAX, &e->at.row) ||
-        !get_number(o, "global_batch", LEAT_PLAN_MAX_GLOBAL, &e->global_batch) ||
+        !get_number(o, "global_batch", LEAT_MAX_GLOBAL_BATCH, &e->global_batch) ||
         !get_number(o, "world_size", UINT32_MAX, &world) || kind < 0 || e->at.epoch == UINT64_MAX ||
         e->at.row == UINT64_MAX)
         return not_a_state(error, "an entry of its log is malformed");

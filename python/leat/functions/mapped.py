@@ -21,6 +21,7 @@ import logging
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,21 @@ class Stage(Phases):
             self._drop(self.pulling)
             self.number = self.pulling = -1
             self.ended, self.pending, self.given_up, self.over = False, None, None, False
+
+    def decide(self, decision: Callable[[], None]) -> int | None:
+        """A decision that holds from the batch delivered last on: those in flight are made again.
+
+        Returns the number under which the running iteration goes on; None: it is at its end, or there is none.
+        """
+        with self.lock:
+            within = self.number >= 0 and not self.over
+            self.core.load_state(self.state())
+            self.reset()
+            try:
+                decision()
+            finally:
+                number = self.start() if within else None
+            return number
 
     def set_epoch(self, epoch: int) -> bool:
         """As of the engine: whether a loaded position was dropped."""

@@ -126,6 +126,7 @@ class Loader:
         self._yields = yields
         self._form = Form(framework_of(framework))
         self._sampler: Any = None
+        self._running: Callable[[], _Iteration | None] = lambda: None  # the iteration that was begun last
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
         order, arrays = self._order(shuffle, sampler)
@@ -239,7 +240,9 @@ class Loader:
             self._agreed = True
         if self._sampler is not None:
             self._read_sampler()
-        return _Iteration(self, self._core.start() if self._stage is None else self._stage.start())
+        iteration = _Iteration(self, self._core.start() if self._stage is None else self._stage.start())
+        self._running = weakref.ref(iteration)
+        return iteration
 
     def _read_sampler(self) -> None:
         """Takes over the PyTorch Sampler's list for the epoch that begins."""
@@ -341,6 +344,54 @@ class Loader:
         found = None if self._log_dir is None else load_list(self._log_dir, wanted)
         self._core.set_positions(self._shared(lambda: self._positions(list(self._sampler) if found is None else found)))
 
+    # ---- decisions ---------------------------------------------------------------------------------------------------
+
+    def set_batch_size(self, n: int, at: tuple[int, int] | None = None) -> None:
+        """Decides that batches have `n` rows per rank from here on, in later epochs too.
+
+        The decision enters the log, and with it the state: a resumed run goes on with it. Batches that were prefetched
+        are made again.
+
+        Args:
+            n: rows per batch and rank.
+            at: (epoch, step) of the first such batch. None: the first one not yet handed out. On several ranks every rank
+                gives the same.
+
+        Raises:
+            ValueError: that batch was handed out; on several ranks `at` is missing; `n` rows need more than `budget_bytes`
+                (:class:`leat.BudgetError`); without `in_order`, within an epoch.
+            IndexError: the epoch has no such step.
+
+        >>> loader = leat.Loader(leat.open(path), batch_size=32)
+        >>> batches = iter(loader)
+        >>> next(batches)["x"].shape[0]
+        32
+        >>> loader.set_batch_size(8)
+        >>> next(batches)["x"].shape[0]
+        8
+        """
+        n = check.integer("n", n, 1)
+        arguments = (n, -1, -1) if at is None else (n, *_checked(*at))
+        if self._stage is None:
+            self._core.set_batch_size(*arguments)
+        else:
+            running = self._running()
+            number = self._stage.decide(lambda: self._core.set_batch_size(*arguments))
+            if running is not None:
+                running.go_on(number)
+        self._global = n * self.world_size
+        self._facts["decisions"] = json.dumps(self.log)
+        self._agreed = not self._distributed
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """The decisions that the order follows from, each with the position from which it holds (docs/order.md).
+
+        The first one is what the loader was opened with.
+        """
+        log: list[dict[str, Any]] = self.state_dict()["log"]
+        return log
+
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The sample ids planned for this rank's batch `step` of `epoch`, without reading anything: int64.
 
@@ -425,7 +476,7 @@ def lists_elsewhere(state: Mapping[str, Any]) -> list[dict[str, Any]]:
 class _Iteration:
     """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
 
-    __slots__ = ("_done", "_form", "_loader", "_next", "_number", "_stage", "_tuples")
+    __slots__ = ("__weakref__", "_done", "_form", "_loader", "_next", "_number", "_stage", "_tuples")
 
     def __init__(self, loader: Loader, number: int) -> None:
         self._loader = loader  # keeps it open
@@ -451,6 +502,11 @@ class _Iteration:
             form.learn(core)
         batch = Batch(core, form)
         return self._tuple(batch) if self._tuples else batch
+
+    def go_on(self, number: int | None) -> None:
+        """The loader has begun again where this iteration is; None: that is its end."""
+        self._done = self._done or number is None
+        self._number = self._number if number is None else number
 
     def _mapped(self, stage: Any) -> Any:
         batch = None if self._done else stage.next(self._number)
