@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "engine/loader.h"
 #include "engine/scheduler.h"
+#include "format/source.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -99,6 +100,7 @@ static void destroy_batch(struct leat_batch *b)
     for (size_t o = 0; b->offsets && o < b->pool->n_outputs; o++)
         leat_free(b->offsets[o]);
     leat_free(b->offsets);
+    leat_free(b->memory);
     leat_free(b->buffers);
     leat_free(b->broken);
     leat_free(b->ids);
@@ -162,6 +164,7 @@ static int allocate_output(struct leat_batch *b, size_t o, uint64_t bytes)
         return LEAT_E_HELD;
     }
     b->buffers[o] = buffer;
+    b->memory[o] = buffer->data;
     b->bytes += bytes;
     leat_budget_take(pool->budget, b->account, bytes);
     return LEAT_OK;
@@ -240,6 +243,7 @@ static struct leat_batch *from_pool(struct leat_pool *pool)
         b->pool = pool;
         b->buffers = leat_new_array(pool->n_outputs + 1, sizeof *b->buffers);
         b->offsets = leat_new_array(pool->n_outputs + 1, sizeof *b->offsets);
+        b->memory = leat_new_array(pool->n_outputs + 1, sizeof *b->memory);
     }
     return b;
 }
@@ -248,7 +252,7 @@ struct leat_batch *leat_batch_new(struct leat_pool *pool, const struct leat_plan
                                   struct leat_error *error)
 {
     struct leat_batch *b = from_pool(pool);
-    if (!b || !b->buffers || !b->offsets || (b->room < plan->rows && !grow(b, plan->rows))) {
+    if (!b || !b->buffers || !b->offsets || !b->memory || (b->room < plan->rows && !grow(b, plan->rows))) {
         if (b)
             destroy_batch(b);
         leat_fail(error, LEAT_E_NOMEM, "no memory for a batch of %" PRIu64 " rows", plan->rows);
@@ -268,9 +272,23 @@ struct leat_batch *leat_batch_new(struct leat_pool *pool, const struct leat_plan
     return b;
 }
 
+void leat_batch_drop_made(struct leat_batch *b)
+{
+    if (!b->made)
+        return;
+    leat_budget_give(b->pool->budget, b->account, b->made_bytes);
+    b->meta -= b->made_bytes;
+    b->made_bytes = 0;
+    leat_values_destroy(b->made);
+    leat_free(b->made);
+    b->made = NULL;
+}
+
 void leat_batch_rewind(struct leat_batch *b)
 {
     clear_broken(b);
+    if (b->state == LEAT_BATCH_SIZING)
+        leat_batch_drop_made(b);
     b->taken = 0;
     b->n_made = 0;
     for (uint64_t i = 0; b->loose && i < b->plan.rows; i++)
@@ -286,6 +304,7 @@ void leat_batch_rewind(struct leat_batch *b)
 void leat_batch_recycle(struct leat_batch *b)
 {
     leat_batch_release(b);
+    leat_batch_drop_made(b);
     leat_budget_give(b->pool->budget, b->account, b->meta);
     clear_broken(b);
     b->state = LEAT_BATCH_FREE;
@@ -326,15 +345,18 @@ static void compact_dense(struct leat_batch *b, uint8_t *data, uint64_t row_byte
     }
 }
 
-static void compact_ragged(struct leat_batch *b, int64_t *offsets, uint8_t *values, uint64_t step_bytes)
+static void compact_ragged(struct leat_batch *b, size_t o)
 {
+    const struct leat_output *output = leat_program_output(b->pool->program, o);
+    int64_t *offsets = leat_batch_offsets(b, o), at = 0, begin = 0;
+    uint8_t *values = b->buffers[o]->data + leat_output_values(output, b->plan.rows);
     uint64_t to = 0;
-    int64_t at = 0, begin = 0;
     for (uint64_t row = 0; row < b->plan.rows; row++) {
-        int64_t end = offsets[row + 1], n = end - begin;
+        int64_t end = offsets[row + 1], n = leat_batch_steps(b, o, row);
         if (!b->left_out[row]) {
-            memmove(values + (uint64_t)at * step_bytes, values + (uint64_t)begin * step_bytes,
-                    (uint64_t)n * step_bytes);
+            if (at != begin)
+                memmove(values + (uint64_t)at * output->row_bytes, values + (uint64_t)begin * output->row_bytes,
+                        (uint64_t)n * output->row_bytes);
             at += n;
             offsets[++to] = at;
         }
@@ -342,30 +364,33 @@ static void compact_ragged(struct leat_batch *b, int64_t *offsets, uint8_t *valu
     }
 }
 
-void leat_batch_compact(struct leat_batch *b)
+void leat_batch_finish(struct leat_batch *b)
 {
-    uint64_t to = 0;
-    for (uint64_t row = 0; row < b->plan.rows; row++)
-        to += !b->left_out[row];
-    if (to == b->plan.rows)
-        return;
-    for (size_t o = 0; o < b->pool->n_outputs; o++) {
-        const struct leat_output *output = leat_program_output(b->pool->program, o);
-        uint8_t *buffer = b->buffers[o]->data;
-        if (output->ragged)
-            compact_ragged(b, (int64_t *)(void *)buffer, buffer + leat_output_values(output, b->plan.rows),
-                           output->row_bytes);
-        else
-            compact_dense(b, buffer, output->row_bytes);
-    }
-    to = 0;
-    for (uint64_t row = 0; row < b->plan.rows; row++)
+    const struct leat_program *program = b->pool->program;
+    for (size_t o = 0; o < b->pool->n_outputs; o++)
+        b->memory[o] = b->buffers[o]->data + leat_output_values(leat_program_output(program, o), b->plan.rows);
+    if (b->rows && leat_program_has_batch_stage(program))
+        leat_program_finish_batch(program, (void *const *)b->memory, b->rows, b->keys);
+}
+
+void leat_batch_complete(struct leat_batch *b)
+{
+    uint64_t to = 0, left = 0;
+    for (uint64_t row = 0; b->n_broken && row < b->plan.rows; row++)
+        left += b->left_out[row];
+    for (size_t o = 0; o < b->pool->n_outputs && (left || b->pool->bounded); o++)
+        if (b->offsets[o])
+            compact_ragged(b, o);
+        else if (left)
+            compact_dense(b, b->buffers[o]->data, leat_program_output(b->pool->program, o)->row_bytes);
+    for (uint64_t row = 0; left && row < b->plan.rows; row++)
         if (!b->left_out[row]) {
             b->ids[to] = b->ids[row];
             b->keys[to] = b->keys[row];
             b->valid[to++] = b->valid[row];
         }
-    b->rows = to;
+    b->rows = b->plan.rows - left;
+    leat_batch_finish(b);
 }
 
 /* ---- in the consumer's hands ----------------------------------------------------------------- */

@@ -70,7 +70,11 @@ struct leat_batch {
     int64_t *ids;
     uint64_t *keys;
     bool *valid, *left_out;
-    int64_t **offsets; /* per output: NULL, or while sizing room + 1 offsets, which are copied into the buffer */
+    int64_t **offsets; /* per output: NULL, or while sizing room + 1 offsets, which are copied into the buffer; then, of
+                          a bounded one, the steps that were made of each row */
+    uint8_t **memory;  /* per output: of its buffer, while rows are made */
+    struct leat_values *made; /* while rows are made: values that a source computed to say how long they are; or NULL */
+    uint64_t made_bytes;      /* of these, as the budget counts them; in `meta` too */
     struct leat_buffer **buffers;
     uint64_t bytes; /* of the buffers; 0 while there are none */
     uint64_t meta;  /* of the arrays, as the budget counts them */
@@ -99,6 +103,7 @@ struct leat_pool {
     const struct leat_program *program;
     size_t n_outputs;
     bool numbered; /* batches have numbers and states of rows */
+    bool bounded;  /* some output has only a bound of its length before it is made */
     struct leat_budget *budget;
     struct leat_region region;
     struct leat_batch *free_batches;
@@ -150,10 +155,23 @@ static inline int64_t *leat_batch_offsets(const struct leat_batch *b, size_t out
     return (int64_t *)(void *)b->buffers[output]->data;
 }
 
+/* The steps of a row of a ragged output that was made. */
+static inline int64_t leat_batch_steps(const struct leat_batch *b, size_t output, uint64_t row)
+{
+    const int64_t *offsets = leat_batch_offsets(b, output) + row;
+    return leat_program_output(b->pool->program, output)->bounded ? b->offsets[output][row] : offsets[1] - offsets[0];
+}
+
+/* Computed values are not needed any more. Under the lock. */
+void leat_batch_drop_made(struct leat_batch *batch);
+/* Once all rows are made: takes those that were left out, and what bounded outputs did not need, from between the
+ * others; then the program sees the batch as a whole. Without the lock. */
+void leat_batch_complete(struct leat_batch *batch);
+/* The program sees a batch whose rows lie together. */
+void leat_batch_finish(struct leat_batch *batch);
+
 /* The delivered bytes of all tensors, without what their buffers are rounded up by. */
 uint64_t leat_batch_tensor_bytes(const struct leat_batch *batch);
-/* Takes rows that were left out from between the others, once all are done. Without the lock. */
-void leat_batch_compact(struct leat_batch *batch);
 
 /* Whether a batch has rows, or lengths, that no task has yet. */
 static inline bool leat_batch_has_work(const struct leat_batch *b)

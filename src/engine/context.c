@@ -8,12 +8,14 @@
 #include "base/error.h"
 #include "engine/job.h"
 
-/* Rows that a job handles at a time: where all is mapped, as many as share the cost of a call; else as many as are
- * worth reading ahead of being made. */
+/* Rows that a job handles at a time: where all is mapped, or computed by a source, as many as share the cost of a call;
+ * else as many as are worth reading ahead of being made. */
 #define CHUNK_MAPPED 256
 #define CHUNK_FETCHED 32
 #define COLD_BYTES 65536
+#define MADE_BYTES (UINT64_C(4) << 20) /* of computed values of fixed size, of a chunk */
 #define PROBES 64
+#define PROBES_MADE 8 /* of a source that computes its values: each may be slow */
 
 static struct leat_feed *feed_of(struct leat_job_context *c, size_t field)
 {
@@ -27,16 +29,29 @@ static struct leat_feed *feed_of(struct leat_job_context *c, size_t field)
     return feed->outputs ? feed : NULL;
 }
 
-static int add_output(struct leat_job_context *c, size_t o)
+static int add_chain(struct leat_job_context *c, const struct leat_program_chain *chain)
 {
-    const struct leat_output *output = leat_program_output(c->program, o);
-    struct leat_feed *feed = feed_of(c, output->field);
-    if (!feed)
-        return LEAT_E_NOMEM;
-    feed->outputs[feed->n_outputs++] = o;
-    feed->decodes |= output->decodes;
-    feed->delivers |= !output->decodes;
-    feed->ragged |= output->ragged;
+    for (size_t i = 0; i < chain->n_fields; i++) {
+        struct leat_feed *feed = feed_of(c, chain->fields[i]);
+        if (!feed)
+            return LEAT_E_NOMEM;
+        feed->tied |= chain->tuple;
+        feed->decodes |= chain->decodes[i];
+        feed->delivers |= !chain->decodes[i];
+    }
+    for (size_t i = 0; i < chain->n_outputs; i++) {
+        const struct leat_output *output = leat_program_output(c->program, chain->outputs[i]);
+        struct leat_feed *feed = feed_of(c, output->field);
+        if (!feed)
+            return LEAT_E_NOMEM;
+        feed->ragged |= output->ragged;
+        if (chain->tuple && !output->decodes)
+            continue;
+        feed->outputs[feed->n_all++] = chain->outputs[i];
+        feed->n_outputs += !chain->tuple;
+    }
+    size_t most = chain->n_fields > chain->n_outputs ? chain->n_fields : chain->n_outputs;
+    c->most_tied = chain->tuple && most > c->most_tied ? most : c->most_tied;
     return LEAT_OK;
 }
 
@@ -45,27 +60,43 @@ static void describe(struct leat_job_context *c, struct leat_feed *feed)
     const struct leat_field *field = &c->fields[feed->field];
     unsigned storages = leat_dataset_storages(c->dataset, feed->field);
     feed->mapped = storages & 1u << LEAT_STORAGE_MAPPED;
+    feed->computed = storages & 1u << LEAT_STORAGE_COMPUTED;
     feed->fetched = storages & ~(1u << LEAT_STORAGE_MAPPED);
-    feed->slot = feed->fetched ? c->n_slots++ : 0;
+    feed->slotted = feed->fetched || feed->tied;
+    feed->slot = feed->slotted ? c->n_slots++ : 0;
+    feed->made = feed->computed ? c->n_made++ : 0;
     feed->align = (uint8_t)leat_dtype_size(field->dtype);
     feed->fixed = field->kind == LEAT_KIND_ARRAY && (!field->ndim || field->shape[0] >= 0);
     feed->value_bytes = leat_dtype_size(field->dtype);
     for (unsigned d = 0; feed->fixed && d < field->ndim; d++)
         feed->value_bytes *= (uint64_t)field->shape[d];
+    c->sizes_made |= feed->computed && feed->ragged && !feed->fixed;
 }
 
 int leat_job_context_make(struct leat_job_context *c, struct leat_error *error)
 {
-    size_t n = leat_program_outputs(c->program);
-    c->feeds = leat_new_array(n + 1, sizeof *c->feeds);
+    size_t n = 1, made_bytes = 0;
+    for (size_t i = 0; i < leat_program_chains(c->program); i++)
+        n += leat_program_chain(c->program, i)->n_fields;
+    c->feeds = leat_new_array(n, sizeof *c->feeds);
     int rc = c->feeds ? LEAT_OK : LEAT_E_NOMEM;
-    for (size_t o = 0; !rc && o < n; o++)
-        rc = add_output(c, o);
+    for (int tuple = 0; tuple < 2; tuple++) /* ordinary ones first */
+        for (size_t i = 0; !rc && i < leat_program_chains(c->program); i++)
+            if (leat_program_chain(c->program, i)->tuple == tuple)
+                rc = add_chain(c, leat_program_chain(c->program, i));
     if (rc)
         return leat_fail(error, rc, "no memory for a loader");
-    for (size_t f = 0; f < c->n_feeds; f++)
-        describe(c, &c->feeds[f]);
-    c->chunk = c->n_slots ? CHUNK_FETCHED : CHUNK_MAPPED;
+    bool reads = false;
+    for (size_t f = 0; f < c->n_feeds; f++) {
+        struct leat_feed *feed = &c->feeds[f];
+        describe(c, feed);
+        reads |= feed->tied || (leat_dataset_storages(c->dataset, feed->field) & 1u << LEAT_STORAGE_EXTENT);
+        made_bytes += feed->computed && feed->fixed ? feed->value_bytes : 0;
+    }
+    c->chunk = reads ? CHUNK_FETCHED : CHUNK_MAPPED;
+    if (made_bytes * c->chunk > MADE_BYTES)
+        c->chunk = made_bytes < MADE_BYTES ? (unsigned)(MADE_BYTES / made_bytes) : 1;
+    c->made_bytes = made_bytes * c->chunk;
     for (size_t f = 0; f < c->n_feeds; f++) {
         uint64_t value = c->feeds[f].value_bytes, room = value * c->chunk;
         if (c->feeds[f].mapped && value <= LEAT_COLD_VALUE && room > c->cold_bytes)
@@ -81,27 +112,60 @@ void leat_job_context_destroy(struct leat_job_context *c)
     leat_free(c->feeds);
 }
 
+/* ---- what values need ------------------------------------------------------------------------ */
+
+/* Bytes of the ragged outputs whose lengths follow from a value of `bytes`. */
+static uint64_t ragged_bytes(const struct leat_job_context *c, const struct leat_feed *feed, uint64_t bytes)
+{
+    uint64_t sum = 0;
+    for (size_t o = 0; feed->ragged && o < leat_program_outputs(c->program); o++) {
+        const struct leat_output *output = leat_program_output(c->program, o);
+        if (output->ragged && output->field == feed->field)
+            sum += leat_program_ragged_bytes(c->program, o, bytes);
+    }
+    return sum;
+}
+
 /* Adds what a value of one sample needs. Where it cannot be asked, it is passed over: its row will say why. */
 static void probe(struct leat_job_context *c, const struct leat_feed *feed, const struct leat_sample_ref *ref,
                   uint64_t *ragged, uint64_t *room)
 {
     struct leat_extent extent;
     size_t failed;
-    if (!feed->fetched || leat_ref_storage(ref, feed->field) != LEAT_STORAGE_EXTENT ||
-        leat_dataset_extents(c->dataset, feed->field, ref, 1, &extent, &failed, NULL))
+    enum leat_storage storage = leat_ref_storage(ref, feed->field);
+    if (storage == LEAT_STORAGE_MAPPED) {
+        *room += feed->tied ? feed->value_bytes : 0;
+        *ragged += ragged_bytes(c, feed, feed->value_bytes);
         return;
-    if (!leat_add_u64(*room, leat_fetch_room(&extent, feed->decodes), room))
+    }
+    if (storage != LEAT_STORAGE_EXTENT ||
+        leat_dataset_extents(c->dataset, feed->field, ref, 1, &extent, &failed, NULL) ||
+        !leat_add_u64(*room, leat_fetch_room(&extent, feed->decodes), room))
         return;
     c->restores |= feed->delivers && extent.info.form == LEAT_FORM_FAST;
-    for (size_t k = 0; k < feed->n_outputs; k++)
-        if (leat_program_output(c->program, feed->outputs[k])->ragged)
-            *ragged +=
-                leat_program_ragged_bytes(c->program, feed->outputs[k], leat_value_bytes(&extent.info, extent.length));
+    *ragged += ragged_bytes(c, feed, leat_value_bytes(&extent.info, extent.length));
+}
+
+/* Values of ragged outputs that a source has to compute to say how long they are. */
+static void probe_made(struct leat_job_context *c, const struct leat_sample_ref *ref, uint64_t *ragged)
+{
+    for (size_t f = 0; f < c->n_feeds; f++) {
+        const struct leat_feed *feed = &c->feeds[f];
+        struct leat_values values;
+        size_t failed;
+        if (!feed->computed || !feed->ragged || leat_ref_storage(ref, feed->field) != LEAT_STORAGE_COMPUTED ||
+            leat_values_init(&values, 1, 1))
+            continue;
+        if (!leat_dataset_compute(c->dataset, &feed->field, 1, ref, 1, &values, &failed, NULL))
+            *ragged += ragged_bytes(c, feed, values.at[0].bytes) + values.at[0].bytes;
+        leat_values_destroy(&values);
+    }
 }
 
 void leat_job_context_probe(struct leat_job_context *c, uint64_t *ragged_row, uint64_t *largest)
 {
-    uint64_t count = leat_dataset_count(c->dataset), n = count < PROBES ? count : PROBES, sum = 0;
+    uint64_t count = leat_dataset_count(c->dataset), n = c->sizes_made ? PROBES_MADE : PROBES, sum = 0;
+    n = count < n ? count : n;
     *largest = 0;
     for (uint64_t i = 0; c->n_slots && i < n; i++) {
         uint64_t position = n > 1 ? (uint64_t)((unsigned __int128)i * (count - 1) / (n - 1)) : 0, room = 0;
@@ -109,6 +173,8 @@ void leat_job_context_probe(struct leat_job_context *c, uint64_t *ragged_row, ui
         leat_dataset_locate(c->dataset, &position, 1, &ref);
         for (size_t f = 0; f < c->n_feeds; f++)
             probe(c, &c->feeds[f], &ref, &sum, &room);
+        if (c->sizes_made)
+            probe_made(c, &ref, &sum);
         *largest = room > *largest ? room : *largest;
     }
     *ragged_row = n ? sum / n : 0;

@@ -34,25 +34,17 @@ static uint64_t align_up(uint64_t n)
     return (n + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
 }
 
-/* Whether row i takes the value of a slot from the buffer. */
-static bool is_read(const struct leat_job *j, const struct leat_feed *feed, size_t i)
-{
-    return j->marks[i] == LEAT_ROW_WANTED && leat_job_is_fetched(j, feed, i);
-}
-
 /* ---- planning -------------------------------------------------------------------------------- */
 
-/* Room for the values of row i, each aligned. */
+/* Room for the values of row i, each aligned; none if it is made. */
 static uint64_t row_room(const struct leat_job *j, size_t i)
 {
-    const struct leat_job_context *c = j->context;
+    const struct leat_job_value *v = &j->values[i * j->context->n_slots];
     uint64_t sum = 0;
-    for (size_t f = 0; f < c->n_feeds; f++) {
-        const struct leat_feed *feed = &c->feeds[f];
-        if (!is_read(j, feed, i))
-            continue;
-        size_t v = feed->slot * c->chunk + i;
-        uint64_t room = leat_fetch_room(&j->extents[v], j->values[v].with_rows);
+    for (size_t s = 0; s < j->context->n_slots; s++, v++) {
+        uint64_t room = v->way == LEAT_VALUE_READ     ? leat_fetch_room(&v->extent, v->with_rows)
+                        : v->way == LEAT_VALUE_COPIED ? v->extent.length
+                                                      : 0;
         if (!leat_add_u64(sum, ALIGN, &sum) || !leat_add_u64(sum, room, &sum))
             return UINT64_MAX;
     }
@@ -62,72 +54,74 @@ static uint64_t row_room(const struct leat_job *j, size_t i)
 static int compare(const void *a, const void *b, void *job)
 {
     const struct leat_job *j = job;
-    size_t va = *(const uint32_t *)a, vb = *(const uint32_t *)b;
-    const struct leat_extent *x = &j->extents[va], *y = &j->extents[vb];
-    uintptr_t sx = (uintptr_t)j->values[va].source, sy = (uintptr_t)j->values[vb].source;
+    const struct leat_job_value *x = &j->values[*(const uint32_t *)a], *y = &j->values[*(const uint32_t *)b];
+    uintptr_t sx = (uintptr_t)x->ref.source, sy = (uintptr_t)y->ref.source;
     if (sx != sy)
         return sx < sy ? -1 : 1;
-    if (x->file != y->file)
-        return x->file < y->file ? -1 : 1;
-    return (x->offset > y->offset) - (x->offset < y->offset);
+    if (x->extent.file != y->extent.file)
+        return x->extent.file < y->extent.file ? -1 : 1;
+    return (x->extent.offset > y->extent.offset) - (x->extent.offset < y->extent.offset);
 }
 
-/* Notes the values of the window, in the order in which they stand in their files. */
+/* Notes the window's values that are read, in the order in which they stand in their files. */
 static size_t order_values(struct leat_job *j)
 {
-    const struct leat_job_context *c = j->context;
+    const size_t slots = j->context->n_slots;
     size_t n = 0;
     bool sorted = true;
-    for (size_t i = j->begin; i < j->end; i++)
-        for (size_t f = 0; f < c->n_feeds; f++)
-            if (is_read(j, &c->feeds[f], i)) {
-                j->order[n++] = (uint32_t)(c->feeds[f].slot * c->chunk + i);
-                sorted = sorted && (n < 2 || compare(&j->order[n - 2], &j->order[n - 1], j) <= 0);
-            }
+    for (size_t v = j->begin * slots; v < j->end * slots; v++)
+        if (j->values[v].way == LEAT_VALUE_READ) {
+            j->order[n++] = (uint32_t)v;
+            sorted = sorted && (n < 2 || compare(&j->order[n - 2], &j->order[n - 1], j) <= 0);
+        }
     if (!sorted)
         qsort_r(j->order, n, sizeof *j->order, compare, j);
     return n;
 }
 
 /* Whether a value can be read together with those of a span; takes what is read between them off `spare`. */
-static bool joins(const struct leat_span *span, const struct leat_job_value *value, const struct leat_extent *extent,
-                  uint64_t bytes, uint64_t room, uint64_t *spare)
+static bool joins(const struct leat_span *span, const struct leat_job_value *v, uint64_t bytes, uint64_t room,
+                  uint64_t *spare)
 {
-    if (span->source != value->source || span->file != extent->file || room != bytes || span->apart)
+    if (span->source != v->ref.source || span->file != v->extent.file || room != bytes || span->apart)
         return false;
-    uint64_t before = extent->offset - span->offset, gap = before > span->length ? before - span->length : 0;
-    if (gap > MAX_GAP || gap > *spare || before % value->align || before + bytes > MAX_JOINED)
+    uint64_t before = v->extent.offset - span->offset, gap = before > span->length ? before - span->length : 0;
+    if (gap > MAX_GAP || gap > *spare + ALIGN || before % v->feed->align || before + bytes > MAX_JOINED)
         return false;
-    *spare -= gap;
+    *spare = *spare + ALIGN - gap; /* it needs no place of its own */
     return true;
 }
 
 /* Cuts the window's values into reads, and says where each begins in the buffer. `spare`: bytes that may lie between
  * values of one read. */
-static void plan_spans(struct leat_job *j, size_t n, uint64_t spare)
+static void plan_spans(struct leat_job *j, uint64_t spare)
 {
+    const size_t slots = j->context->n_slots;
     uint64_t end = 0;
     j->n_spans = 0;
-    for (size_t k = 0; k < n; k++) {
-        size_t v = j->order[k];
-        const struct leat_extent *extent = &j->extents[v];
-        uint64_t bytes = leat_fetch_bytes(extent, j->values[v].with_rows);
-        uint64_t room = leat_fetch_room(extent, j->values[v].with_rows);
+    for (size_t k = 0, n = order_values(j); k < n; k++) {
+        struct leat_job_value *v = &j->values[j->order[k]];
+        uint64_t bytes = leat_fetch_bytes(&v->extent, v->with_rows), room = leat_fetch_room(&v->extent, v->with_rows);
         struct leat_span *span = j->n_spans ? &j->spans[j->n_spans - 1] : NULL;
-        if (!span || !joins(span, &j->values[v], extent, bytes, room, &spare)) {
+        if (!span || !joins(span, v, bytes, room, &spare)) {
             span = &j->spans[j->n_spans++];
             *span = (struct leat_span){.job = j,
-                                       .source = j->values[v].source,
-                                       .file = extent->file,
-                                       .offset = extent->offset,
+                                       .source = v->ref.source,
+                                       .file = v->extent.file,
+                                       .offset = v->extent.offset,
                                        .place = align_up(end),
                                        .apart = room != bytes};
         }
-        uint64_t before = extent->offset - span->offset;
+        uint64_t before = v->extent.offset - span->offset;
         span->length = before + bytes > span->length ? before + bytes : span->length;
         end = span->place + before + room > end ? span->place + before + room : end;
-        j->values[v].span = (uint32_t)(j->n_spans - 1);
+        v->span = (uint32_t)(j->n_spans - 1);
     }
+    for (size_t v = j->begin * slots; v < j->end * slots; v++)
+        if (j->values[v].way == LEAT_VALUE_COPIED) {
+            j->values[v].place = align_up(end);
+            end = j->values[v].place + j->values[v].extent.length;
+        }
     /* Before the values lie the requests, where each read has its own. */
     j->values_at = j->flies ? align_up(j->n_spans * sizeof(struct leat_io_request)) : 0;
     j->bytes = j->values_at + end;
@@ -152,7 +146,7 @@ void leat_reads_plan(struct leat_job *j, size_t begin)
     j->n_spans = 0;
     j->bytes = sum;
     if (sum < UINT64_MAX)
-        plan_spans(j, order_values(j), sum < limit ? limit - sum : 0);
+        plan_spans(j, sum < limit ? limit - sum : 0);
     j->next = 0;
     j->open = true;
 }
@@ -284,22 +278,24 @@ void leat_reads_abandon(struct leat_job *j)
 
 int leat_reads_row(const struct leat_job *j, size_t i)
 {
-    const struct leat_job_context *c = j->context;
+    const struct leat_job_value *v = &j->values[i * j->context->n_slots];
     int rc = LEAT_OK;
-    for (size_t f = 0; f < c->n_feeds; f++) {
-        if (!is_read(j, &c->feeds[f], i))
+    for (size_t s = 0; s < j->context->n_slots; s++, v++) {
+        if (v->way != LEAT_VALUE_READ)
             continue;
-        const struct leat_span *span = &j->spans[j->values[c->feeds[f].slot * c->chunk + i].span];
-        if (span->state != LEAT_SPAN_DONE)
+        if (j->spans[v->span].state != LEAT_SPAN_DONE)
             return LEAT_IO_PENDING;
-        rc = rc ? rc : span->status;
+        rc = rc ? rc : j->spans[v->span].status;
     }
     return rc;
 }
 
-uint8_t *leat_reads_value(const struct leat_job *j, size_t slot, size_t i)
+void *leat_reads_value(const struct leat_job *j, const struct leat_job_value *v)
 {
-    size_t v = slot * j->context->chunk + i;
-    const struct leat_span *span = &j->spans[j->values[v].span];
-    return j->buffer + j->values_at + span->place + (j->extents[v].offset - span->offset);
+    if (v->way == LEAT_VALUE_COMPUTED)
+        return (void *)(uintptr_t)v->data; /* which is read only */
+    if (v->way == LEAT_VALUE_COPIED)
+        return j->buffer + j->values_at + v->place;
+    const struct leat_span *span = &j->spans[v->span];
+    return j->buffer + j->values_at + span->place + (v->extent.offset - span->offset);
 }

@@ -171,11 +171,9 @@ static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat
     b->plan = *serve;
     leat_unordered_served(l, serve);
     leat_loader_put_out(l, b);
-    if (left_out) {
-        leat_engine_unlock();
-        leat_batch_compact(b);
-        leat_engine_lock();
-    }
+    leat_engine_unlock();
+    leat_batch_complete(b);
+    leat_engine_lock();
     leat_loader_count(l, b);
     *out = b;
     return LEAT_OK;
@@ -257,10 +255,9 @@ static void sum_offsets(const struct leat_loader *l, struct leat_batch *b, size_
     to[0] = 0;
     for (uint64_t i = 0; i < b->plan.rows; i++) {
         const struct leat_picked *p = &l->unordered->picked[i];
-        const int64_t *from = leat_batch_offsets(p->batch, output) + p->row;
         if (p->batch->left_out[p->row])
             continue;
-        to[n + 1] = to[n] + from[1] - from[0];
+        to[n + 1] = to[n] + leat_batch_steps(p->batch, output, p->row);
         n++;
     }
     for (uint64_t total = (uint64_t)to[n++]; n <= b->plan.rows; n++)
@@ -320,9 +317,9 @@ static void copy_values(const struct leat_picked *p, struct leat_batch *b, size_
         memcpy(to + row * output->row_bytes, from + p->row * output->row_bytes, output->row_bytes);
         return;
     }
-    const int64_t *at = leat_batch_offsets(p->batch, o) + p->row;
-    memcpy(to + (uint64_t)leat_batch_offsets(b, o)[row] * output->row_bytes, from + (uint64_t)at[0] * output->row_bytes,
-           (uint64_t)(at[1] - at[0]) * output->row_bytes);
+    memcpy(to + (uint64_t)leat_batch_offsets(b, o)[row] * output->row_bytes,
+           from + (uint64_t)leat_batch_offsets(p->batch, o)[p->row] * output->row_bytes,
+           (uint64_t)leat_batch_steps(p->batch, o, p->row) * output->row_bytes);
 }
 
 /* Without the lock: nobody writes to rows that are made, and their batches stay. Output by output, so that memory is
@@ -347,6 +344,7 @@ static void copy_picked(const struct leat_loader *l, struct leat_batch *b)
         b->valid[n++] = from->valid[row];
     }
     b->rows = n;
+    leat_batch_finish(b);
 }
 
 /* A batch of picked rows. PENDING: there is no memory for it now. */

@@ -14,7 +14,6 @@
 #include "io/guard.h"
 
 #define READ_TRIES 4
-#define MAX_NAME 255 /* a longer one is not said */
 
 static uint64_t align64(uint64_t n)
 {
@@ -36,113 +35,21 @@ static const char *field_name(const struct leat_job *j, size_t field)
     return j->context->fields[field].name;
 }
 
-/* Row i of the chunk as a row of the batch. */
-static uint64_t row_of(const struct leat_job *j, size_t i)
+static struct leat_fetch fetch_of(const struct leat_job *j, const struct leat_job_value *v)
 {
-    return j->first + j->cursor + i;
+    return (struct leat_fetch){.ref = v->ref,
+                               .field = v->field,
+                               .extent = v->extent,
+                               .with_rows = v->with_rows,
+                               .buffer = leat_reads_value(j, v)};
 }
 
-/* ---- the policy ------------------------------------------------------------------------------ */
-
-/* A sample whose bytes do not decode, or whose payload is not what was written (make_row), or on which a function of
- * the user's failed, is broken, and the policy says what becomes of it. Everything else that can fail is raised: a page
- * of a column or index that is damaged or cut off says nothing about one sample. */
-static bool is_broken(int code)
+static const struct leat_job_value *value_of_field(const struct leat_job *j, size_t field, size_t i)
 {
-    return code == LEAT_E_DECODE || code == LEAT_E_OPERATOR;
-}
-
-void leat_job_raise(struct leat_job *j, uint64_t row)
-{
-    if (row >= j->failed_row)
-        return;
-    j->failed_row = row;
-    j->failure = j->error;
-}
-
-/* Puts what a sample is called, where its data set has names, in front of the error's text. Reads the name. */
-static void say_name(struct leat_job *j, uint64_t position)
-{
-    const struct leat_dataset *d = j->context->dataset;
-    struct leat_value value;
-    size_t n, field = 0;
-    const struct leat_field *fields = leat_dataset_fields(d, &n);
-    while (field < n && (strcmp(fields[field].name, "name") != 0 || fields[field].kind != LEAT_KIND_STR))
-        field++;
-    if (field == n || leat_dataset_read(d, position, field, &value, NULL))
-        return; /* the error is said without it */
-    char name[MAX_NAME + 1] = "", said[sizeof j->error.message];
-    if (value.length <= MAX_NAME)
-        memcpy(name, value.data, value.length);
-    leat_value_clear(&value);
-    if (!*name || strstr(j->error.file, name))
-        return;
-    memcpy(said, j->error.message, sizeof said);
-    int length = snprintf(j->error.message, sizeof j->error.message, "%s: ", name);
-    snprintf(j->error.message + length, sizeof j->error.message - (size_t)length, "%s", said);
-}
-
-/* The place of the error stands in the reason: a batch keeps text, not errors. */
-static char *reason_of(const struct leat_error *e)
-{
-    char text[sizeof e->message + sizeof e->file + sizeof e->field + 64];
-    int n = snprintf(text, sizeof text, "%s", e->message);
-    if (*e->field)
-        n += snprintf(text + n, sizeof text - (size_t)n, "; field %s", e->field);
-    if (*e->file)
-        n += snprintf(text + n, sizeof text - (size_t)n, "; file %s", e->file);
-    if (e->offset != LEAT_NO_OFFSET)
-        snprintf(text + n, sizeof text - (size_t)n, "; byte %" PRId64, e->offset);
-    return leat_strdup(text);
-}
-
-static struct leat_job_note *find_note(const struct leat_job *j, uint64_t row)
-{
-    for (size_t i = j->n_notes; i--;)
-        if (j->notes[i].row == row)
-            return &j->notes[i];
-    return NULL;
-}
-
-/* False: no memory. Of a row that was noted before, the first reason stays. */
-static bool note(struct leat_job *j, uint64_t row, int64_t planned, int code)
-{
-    if (find_note(j, row))
-        return true;
-    if (j->n_notes == j->notes_room) {
-        size_t room = j->notes_room ? 2 * j->notes_room : 8;
-        struct leat_job_note *grown = leat_realloc_array(j->notes, room, sizeof *grown);
-        if (!grown)
-            return false;
-        j->notes = grown;
-        j->notes_room = room;
-    }
-    char *reason = reason_of(&j->error);
-    if (reason)
-        j->notes[j->n_notes++] = (struct leat_job_note){row, planned, -1, code, reason};
-    return reason != NULL;
-}
-
-/* Row i of the chunk has failed with `code` and job->error. */
-static void row_failed(struct leat_job *j, size_t i, int code, bool broken)
-{
-    uint64_t row = row_of(j, i);
-    leat_error_at_sample(&j->error, j->refs[i].id, NULL);
-    if (j->marks[i] == LEAT_ROW_DONE)
-        return;
-    j->marks[i] = LEAT_ROW_DONE;
-    if (broken)
-        say_name(j, j->positions[i]);
-    if (!broken || j->context->on_error == LEAT_ON_ERROR_RAISE) {
-        leat_job_raise(j, row);
-    } else if (!note(j, row, j->refs[i].id, code)) {
-        leat_fail(&j->error, LEAT_E_NOMEM, "no memory to record a broken sample");
-        leat_job_raise(j, row);
-    } else if (j->context->on_error == LEAT_ON_ERROR_SUBSTITUTE) {
-        j->marks[i] = LEAT_ROW_BROKEN;
-    } else {
-        j->target.left_out[row] = true;
-    }
+    const struct leat_feed *feed = j->context->feeds;
+    while (feed->field != field)
+        feed++;
+    return leat_job_value(j, feed, i);
 }
 
 /* ---- outputs of mapped fields ---------------------------------------------------------------- */
@@ -168,7 +75,7 @@ static int apply_guarded(void *arg)
  * its code; *made counts those before it. */
 static int apply_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t o, size_t i, size_t n, size_t *made)
 {
-    uint8_t *dst = memory_of(j, o) + row_of(j, i) * output_of(j, o)->row_bytes;
+    uint8_t *dst = memory_of(j, o) + leat_job_row(j, i) * output_of(j, o)->row_bytes;
     struct apply a = {j->context->program, o, scratch, j->args + i, n, 0, dst, &j->error};
     for (size_t k = i; k < i + n; k++)
         j->args[k].data = j->data[k];
@@ -226,13 +133,13 @@ static void make_mapped(struct leat_job *j, struct leat_scratch *scratch, const 
             made += part;
             if (bad) {
                 leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, field_name(j, feed->field));
-                row_failed(j, i + made, bad, is_broken(bad));
+                leat_job_row_failed(j, i + made, bad, leat_is_broken(bad));
                 made++;
             }
         }
         if (rc) {
             j->error = found;
-            row_failed(j, i + n, rc, is_broken(rc));
+            leat_job_row_failed(j, i + n, rc, leat_is_broken(rc));
             n++;
         }
     }
@@ -257,7 +164,7 @@ static int remake_mapped(struct leat_job *j, struct leat_scratch *scratch, size_
     return LEAT_OK;
 }
 
-/* ---- outputs of fetched values --------------------------------------------------------------- */
+/* ---- outputs of other values ----------------------------------------------------------------- */
 
 /* What decoding to the end has shown: of a whole photo also where its rows begin. */
 static void tell_source(const struct leat_fetch *fetch, const struct leat_row *row, struct leat_scratch *scratch,
@@ -273,39 +180,59 @@ static void tell_source(const struct leat_fetch *fetch, const struct leat_row *r
     leat_fetch_keep(fetch, rows, rows ? length : 0);
 }
 
-/* One output of one value. */
+/* Where row `row` of an output goes, and how many bytes are there for it. */
+static uint8_t *place_of(const struct leat_job *j, uint64_t row, size_t o, uint64_t *room)
+{
+    const struct leat_output *output = output_of(j, o);
+    uint8_t *dst = memory_of(j, o);
+    *room = output->row_bytes;
+    if (!output->ragged)
+        return dst + row * output->row_bytes;
+    const int64_t *offsets = (const int64_t *)(const void *)dst;
+    *room = (uint64_t)(offsets[row + 1] - offsets[row]) * output->row_bytes;
+    return dst + leat_output_values(output, j->target.plan.rows) + (uint64_t)offsets[row] * output->row_bytes;
+}
+
+static bool fits_room(struct leat_job *j, size_t o, const struct leat_value_info *info, uint64_t length, uint64_t room)
+{
+    const struct leat_output *output = output_of(j, o);
+    if (!output->ragged || leat_program_ragged_bytes(j->context->program, o, leat_value_bytes(info, length)) == room)
+        return true;
+    leat_fail(&j->error, LEAT_E_CHANGED,
+              "a value changed its length while its batch was made; open the data set again");
+    return false;
+}
+
+/* One output of an ordinary chain. */
 static int make_output(struct leat_job *j, struct leat_scratch *scratch, const struct leat_row *value, uint64_t row,
                        size_t o)
 {
     const struct leat_program *program = j->context->program;
-    const struct leat_output *output = output_of(j, o);
-    uint8_t *dst = memory_of(j, o);
-    if (!output->ragged) {
-        if (leat_program_apply(program, o, scratch, value, 1, dst + row * output->row_bytes, &j->error) == 1)
-            return LEAT_OK;
-        return j->error.code ? j->error.code : LEAT_E_DECODE;
-    }
-    const int64_t *offsets = (const int64_t *)(const void *)dst;
-    uint64_t room = (uint64_t)(offsets[row + 1] - offsets[row]) * output->row_bytes;
-    if (leat_program_ragged_bytes(program, o, leat_value_bytes(&value->info, value->length)) != room)
-        return leat_fail(&j->error, LEAT_E_CHANGED,
-                         "a value changed its length while its batch was made; open the data set again");
-    dst += leat_output_values(output, j->target.plan.rows) + (uint64_t)offsets[row] * output->row_bytes;
-    return leat_program_apply_ragged(program, o, scratch, value, dst, &j->error);
+    uint64_t room;
+    uint8_t *dst = place_of(j, row, o, &room);
+    if (!fits_room(j, o, &value->info, value->length, room))
+        return LEAT_E_CHANGED;
+    if (output_of(j, o)->ragged)
+        return leat_program_apply_ragged(program, o, scratch, value, dst, &j->error);
+    if (leat_program_apply(program, o, scratch, value, 1, dst, &j->error) == 1)
+        return LEAT_OK;
+    return j->error.code ? j->error.code : LEAT_E_DECODE;
 }
 
-/* The outputs of a field from a value that was read. */
-static int make_outputs(struct leat_job *j, struct leat_scratch *scratch, const struct leat_feed *feed,
-                        const struct leat_fetch *fetch, struct leat_row *value, uint64_t row)
+/* The outputs of ordinary chains from one value. */
+static int make_outputs(struct leat_job *j, struct leat_scratch *scratch, const struct leat_job_value *v,
+                        struct leat_row *value, uint64_t row)
 {
-    bool scan = feed->decodes && fetch->extent.info.health != LEAT_HEALTH_GOOD, scanned = false;
+    const struct leat_feed *feed = v->feed;
+    struct leat_fetch fetch = fetch_of(j, v);
+    bool scan = feed->decodes && v->extent.info.health != LEAT_HEALTH_GOOD, scanned = false;
     for (size_t k = 0; k < feed->n_outputs; k++) {
         size_t o = feed->outputs[k];
         bool decodes = output_of(j, o)->decodes;
         value->scan_to_end = scan && !scanned && decodes;
         int rc = make_output(j, scratch, value, row, o);
-        if (scan && decodes && (rc == LEAT_E_DECODE || !scanned))
-            tell_source(fetch, value, scratch, rc);
+        if (scan && decodes && v->way == LEAT_VALUE_READ && (rc == LEAT_E_DECODE || !scanned))
+            tell_source(&fetch, value, scratch, rc);
         scanned |= decodes;
         if (rc)
             return rc;
@@ -313,26 +240,64 @@ static int make_outputs(struct leat_job *j, struct leat_scratch *scratch, const 
     return LEAT_OK;
 }
 
-static void describe(struct leat_row *row, const struct leat_fetch *fetch)
+/* All outputs of one row of a tuple's chain. `*blamed`: the value that is at fault, or NULL. */
+static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t number, size_t i,
+                      const struct leat_job_value **blamed)
 {
-    row->data = fetch->buffer;
-    row->length = fetch->extent.length;
-    row->info = fetch->extent.info;
-    row->info.rows = leat_fetch_rows(fetch);
+    const struct leat_job_context *c = j->context;
+    const struct leat_program_chain *chain = leat_program_chain(c->program, number);
+    uint64_t row = leat_job_row(j, i), room;
+    size_t failed = chain->n_fields;
+    for (size_t k = 0; k < chain->n_fields; k++) {
+        const struct leat_job_value *v = value_of_field(j, chain->fields[k], i);
+        j->tied[k] = j->inputs[v->feed->slot];
+        j->tied[k].scan_to_end = chain->decodes[k] && v->extent.info.health != LEAT_HEALTH_GOOD;
+    }
+    for (size_t k = 0; k < chain->n_outputs; k++) {
+        const struct leat_job_value *v = value_of_field(j, output_of(j, chain->outputs[k])->field, i);
+        j->tied_outputs[k] = place_of(j, row, chain->outputs[k], &room);
+        if (!fits_room(j, chain->outputs[k], &v->extent.info, v->extent.length, room))
+            return LEAT_E_CHANGED;
+    }
+    int rc = leat_program_apply_tuple(c->program, number, scratch, j->tied, j->tied_outputs, j->tied_steps, &failed,
+                                      &j->error);
+    *blamed = failed < chain->n_fields ? value_of_field(j, chain->fields[failed], i) : NULL;
+    bool first = true;
+    for (size_t k = 0; k < chain->n_fields; k++) {
+        const struct leat_job_value *v = value_of_field(j, chain->fields[k], i);
+        if (!j->tied[k].scan_to_end || v->way != LEAT_VALUE_READ || (rc && k != failed))
+            continue;
+        struct leat_fetch fetch = fetch_of(j, v);
+        struct leat_row told = j->tied[k];
+        told.scan_to_end = first; /* the row index in scratch is that of the first image */
+        first = false;
+        tell_source(&fetch, &told, scratch, rc);
+    }
+    for (size_t k = 0; !rc && k < chain->n_outputs; k++)
+        if (output_of(j, chain->outputs[k])->bounded)
+            j->target.steps[chain->outputs[k]][row] = (int64_t)j->tied_steps[k];
+    return rc;
 }
 
-/* Whether a value takes more memory to decode than scratch has, and than was granted. */
-static bool wants_memory(struct leat_job *j, const struct leat_feed *feed, const struct leat_row *row)
+/* Whether values take more memory to decode than scratch has, and than was granted. */
+static bool wants_memory(struct leat_job *j, size_t i)
 {
-    if (!feed->decodes && row->info.form == LEAT_FORM_ORIGINAL)
-        return false;
-    uint64_t usual = feed->decodes || j->context->restores ? LEAT_DECODE_BYTES : 0, bytes = 0;
-    for (size_t k = 0; k < feed->n_outputs; k++) {
-        uint64_t one = leat_program_decode_bytes(j->context->program, feed->outputs[k], row);
-        bytes = one > bytes ? one : bytes;
-    }
+    const struct leat_job_context *c = j->context;
     j->wants = j->room;
-    j->wants_decoding = bytes > usual ? bytes - usual : 0;
+    j->wants_decoding = 0;
+    for (size_t s = 0; s < c->n_slots; s++) {
+        const struct leat_job_value *v = &j->values[i * c->n_slots + s];
+        const struct leat_row *row = &j->inputs[s];
+        if (v->way == LEAT_VALUE_NONE || (!v->feed->decodes && row->info.form == LEAT_FORM_ORIGINAL))
+            continue;
+        uint64_t usual = v->feed->decodes || c->restores ? LEAT_DECODE_BYTES : 0, bytes = 0;
+        for (size_t k = 0; k < v->feed->n_all; k++) {
+            uint64_t one = leat_program_decode_bytes(c->program, v->feed->outputs[k], row);
+            bytes = one > bytes ? one : bytes;
+        }
+        if (bytes > usual && bytes - usual > j->wants_decoding)
+            j->wants_decoding = bytes - usual;
+    }
     return j->wants_decoding > j->decoding;
 }
 
@@ -344,103 +309,150 @@ static int known_broken(struct leat_job *j)
 }
 
 /* Where the error of a value lies. */
-static int at_value(struct leat_job *j, const struct leat_feed *feed, size_t i, int rc)
+static int at_value(struct leat_job *j, const struct leat_job_value *v, int rc)
 {
-    size_t v = feed->slot * j->context->chunk + i;
-    if (is_broken(rc) || rc == LEAT_E_BUDGET)
-        leat_error_at_extent(&j->error, j->values[v].source, &j->extents[v]);
-    leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, field_name(j, feed->field));
+    if (v->way == LEAT_VALUE_READ && (leat_is_broken(rc) || rc == LEAT_E_BUDGET))
+        leat_error_at_extent(&j->error, v->ref.source, &v->extent);
+    leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, field_name(j, v->feed->field));
     return rc;
 }
 
-/* The outputs of one field of row i. LEAT_JOB_ROOM: they need more memory. */
-static int make_value(struct leat_job *j, struct leat_scratch *scratch, const struct leat_feed *feed, size_t i,
-                      bool *broken)
+struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+static int copy_guarded(void *arg)
 {
-    size_t v = feed->slot * j->context->chunk + i;
-    struct leat_fetch fetch = {.ref = j->refs[i],
-                               .field = feed->field,
-                               .extent = j->extents[v],
-                               .with_rows = j->values[v].with_rows,
-                               .buffer = leat_reads_value(j, feed->slot, i)};
-    leat_ref_resolve(&fetch.ref, &fetch.field);
-    bool known = feed->decodes && fetch.extent.info.health == LEAT_HEALTH_BROKEN;
-    int64_t begun = leat_clock_ns();
-    int rc = leat_fetch_check(&fetch, &j->error);
-    j->fetch_ns += leat_clock_ns() - begun;
-    *broken = rc == LEAT_E_CORRUPT; /* bytes that came but are not those that were written */
-    if (!rc) {
-        j->fetches++;
-        describe(&j->args[i], &fetch);
-        if (wants_memory(j, feed, &j->args[i]))
-            return LEAT_JOB_ROOM;
-        rc = make_outputs(j, scratch, feed, &fetch, &j->args[i], row_of(j, i));
-        *broken = is_broken(rc);
-    }
-    /* A photo that is known to be broken stays so whatever comes of reading it again. */
-    if (known && !*broken && !(rc && j->context->on_error == LEAT_ON_ERROR_RAISE)) {
-        rc = known_broken(j);
-        *broken = true;
-    }
-    return rc ? at_value(j, feed, i, rc) : LEAT_OK;
+    const struct copy *c = arg;
+    memcpy(c->to, c->from, c->bytes);
+    return LEAT_OK;
 }
 
-/* All outputs of row i that need fetched values, which are in the buffer. */
-static int make_row(struct leat_job *j, struct leat_scratch *scratch, size_t i)
+/* A mapped value that is needed in plain memory. */
+static int copy_mapped(struct leat_job *j, const struct leat_job_value *v, size_t i)
 {
-    for (size_t f = 0; f < j->context->n_feeds; f++) {
-        const struct leat_feed *feed = &j->context->feeds[f];
-        if (!leat_job_is_fetched(j, feed, i))
-            continue;
-        bool broken;
-        int rc = make_value(j, scratch, feed, i, &broken);
-        if (rc == LEAT_JOB_ROOM)
-            return rc;
-        if (rc) {
-            row_failed(j, i, rc, broken);
-            return LEAT_OK;
-        }
+    struct copy copy = {leat_reads_value(j, v), NULL, (size_t)v->extent.length};
+    size_t failed;
+    int rc =
+        leat_dataset_rows(j->context->dataset, v->feed->field, j->refs + i, 1, NULL, &copy.from, &failed, &j->error);
+    return rc ? rc : leat_guarded(copy_guarded, &copy, &j->error);
+}
+
+/* One value of row i as programs take it, verified. */
+static int take_value(struct leat_job *j, struct leat_job_value *v, size_t i, bool *broken)
+{
+    struct leat_row *row = &j->inputs[v->feed->slot];
+    struct leat_fetch fetch = fetch_of(j, v);
+    int rc = LEAT_OK;
+    *row = j->args[i];
+    if (v->way == LEAT_VALUE_COPIED)
+        rc = copy_mapped(j, v, i);
+    if (v->way == LEAT_VALUE_READ && !v->checked) {
+        int64_t begun = leat_clock_ns();
+        rc = leat_fetch_check(&fetch, &j->error);
+        j->fetch_ns += leat_clock_ns() - begun;
+        *broken = rc == LEAT_E_CORRUPT; /* bytes that came but are not those that were written */
+        v->checked = true;
+        v->extent.info = fetch.extent.info;
+        j->fetches++;
     }
-    j->marks[i] = LEAT_ROW_DONE;
-    return LEAT_OK;
+    row->data = fetch.buffer;
+    row->length = v->extent.length;
+    row->info = v->extent.info;
+    row->info.rows = v->way == LEAT_VALUE_READ ? leat_fetch_rows(&fetch) : NULL;
+    return rc;
+}
+
+/* What is made of the values of row i, which are in the buffer or computed. LEAT_JOB_ROOM: that needs more memory. */
+static int make_from_values(struct leat_job *j, struct leat_scratch *scratch, size_t i, bool *broken,
+                            const struct leat_job_value **blamed)
+{
+    const struct leat_job_context *c = j->context;
+    struct leat_job_value *values = &j->values[i * c->n_slots];
+    int rc = LEAT_OK;
+    for (size_t s = 0; s < c->n_slots; s++) {
+        *blamed = &values[s];
+        if (values[s].way != LEAT_VALUE_NONE && (rc = take_value(j, &values[s], i, broken)))
+            return rc;
+    }
+    if (wants_memory(j, i))
+        return LEAT_JOB_ROOM;
+    for (size_t s = 0; s < c->n_slots && !rc; s++) {
+        *blamed = &values[s];
+        if (values[s].way == LEAT_VALUE_READ || values[s].way == LEAT_VALUE_COMPUTED)
+            rc = make_outputs(j, scratch, &values[s], &j->inputs[s], leat_job_row(j, i));
+    }
+    for (size_t k = 0; c->most_tied && k < leat_program_chains(c->program) && !rc; k++)
+        if (leat_program_chain(c->program, k)->tuple)
+            rc = make_tuple(j, scratch, k, i, blamed);
+    *broken = leat_is_broken(rc);
+    return rc;
+}
+
+/* Whether a value of row i is known to be broken. */
+static const struct leat_job_value *find_known(const struct leat_job *j, size_t i)
+{
+    const struct leat_job_value *v = &j->values[i * j->context->n_slots];
+    for (size_t s = 0; s < j->context->n_slots; s++, v++)
+        if (v->feed->decodes && v->way == LEAT_VALUE_READ && v->extent.info.health == LEAT_HEALTH_BROKEN)
+            return v;
+    return NULL;
 }
 
 /* Row i cannot be had for a reason that is not its sample's fault; only a photo that is known to be broken is passed
  * over as such. */
 static void refuse_row(struct leat_job *j, size_t i, int code)
 {
-    const struct leat_job_context *c = j->context;
-    bool known = false;
-    for (size_t f = 0; f < c->n_feeds && c->on_error != LEAT_ON_ERROR_RAISE; f++)
-        known |= c->feeds[f].decodes && leat_job_is_fetched(j, &c->feeds[f], i) &&
-                 j->extents[c->feeds[f].slot * c->chunk + i].info.health == LEAT_HEALTH_BROKEN;
-    row_failed(j, i, known ? known_broken(j) : code, known);
+    bool known = j->context->on_error != LEAT_ON_ERROR_RAISE && find_known(j, i);
+    leat_job_row_failed(j, i, known ? known_broken(j) : code, known);
+}
+
+static int make_row(struct leat_job *j, struct leat_scratch *scratch, size_t i)
+{
+    const struct leat_job_value *blamed = NULL, *known = find_known(j, i);
+    bool broken = false;
+    int rc = make_from_values(j, scratch, i, &broken, &blamed);
+    if (rc == LEAT_JOB_ROOM)
+        return rc;
+    /* A photo that is known to be broken stays so whatever comes of reading it again. */
+    if (known && !broken && !(rc && j->context->on_error == LEAT_ON_ERROR_RAISE)) {
+        rc = known_broken(j);
+        blamed = known;
+        broken = true;
+    }
+    if (rc && blamed)
+        at_value(j, blamed, rc);
+    if (rc)
+        leat_job_row_failed(j, i, rc, broken);
+    else
+        j->marks[i] = LEAT_ROW_DONE;
+    return LEAT_OK;
 }
 
 /* The values of row i could not be read. It is tried again, alone: at first to learn which of them is to blame. */
 static void read_failed(struct leat_job *j, size_t i, int rc)
 {
-    const struct leat_job_context *c = j->context;
-    const struct leat_feed *blamed = NULL;
+    struct leat_job_value *v = &j->values[i * j->context->n_slots];
+    const struct leat_job_value *blamed = NULL;
     bool cut = false;
     if (j->end > j->begin + 1) {
         j->tries[i] = 1;
         return;
     }
-    for (size_t f = 0; f < c->n_feeds; f++) {
-        const struct leat_feed *feed = &c->feeds[f];
-        size_t v = feed->slot * c->chunk + i;
-        if (!leat_job_is_fetched(j, feed, i) || !j->spans[j->values[v].span].status)
+    for (size_t s = 0; s < j->context->n_slots; s++, v++) {
+        if (v->way != LEAT_VALUE_READ || !j->spans[v->span].status)
             continue;
-        blamed = feed;
-        if (rc != LEAT_E_CORRUPT || leat_fetch_bytes(&j->extents[v], j->values[v].with_rows) == j->extents[v].length)
+        blamed = v;
+        if (rc != LEAT_E_CORRUPT || leat_fetch_bytes(&v->extent, v->with_rows) == v->extent.length)
             continue;
-        j->values[v].with_rows = false; /* the file was cut: perhaps only the index behind the photo is lost */
+        v->with_rows = false; /* the file was cut: perhaps only the index behind the photo is lost */
         cut = true;
     }
     if (cut || (rc == LEAT_E_IO && ++j->tries[i] < READ_TRIES))
         return;
-    leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, field_name(j, blamed->field));
+    leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, field_name(j, blamed->feed->field));
     refuse_row(j, i, rc);
 }
 
@@ -450,31 +462,29 @@ static void read_failed(struct leat_job *j, size_t i, int rc)
 static void locate_row(struct leat_job *j, size_t i)
 {
     const struct leat_job_context *c = j->context;
-    for (size_t f = 0; f < c->n_feeds && j->marks[i] == LEAT_ROW_WANTED; f++) {
-        const struct leat_feed *feed = &c->feeds[f];
-        if (!leat_job_is_fetched(j, feed, i))
-            continue;
-        size_t v = feed->slot * c->chunk + i, failed = 0;
-        int rc = leat_job_locate(j, feed, i, 1, &failed);
-        j->values[v].with_rows = feed->decodes;
-        if (rc)
-            row_failed(j, i, rc, is_broken(rc));
-        else if (feed->decodes && j->extents[v].info.health == LEAT_HEALTH_BROKEN)
-            row_failed(j, i, at_value(j, feed, i, known_broken(j)), true); /* it is passed over, unread */
-    }
+    size_t failed = 0;
+    int rc = LEAT_OK;
+    for (size_t f = 0; f < c->n_feeds && !rc; f++)
+        if (c->feeds[f].slotted)
+            rc = leat_job_locate(j, &c->feeds[f], i, 1, &failed);
+    const struct leat_job_value *known = rc ? NULL : find_known(j, i);
+    if (known)
+        leat_job_row_failed(j, i, at_value(j, known, known_broken(j)), true); /* it is passed over, unread */
+    if (!rc && !known && c->n_made)
+        rc = leat_job_compute(j, i, 1, &failed);
+    if (rc)
+        leat_job_row_failed(j, i, rc, leat_is_broken(rc));
 }
 
 /* Gives row i the next substitute whose mapped outputs can be made. */
 static void substitute(struct leat_job *j, struct leat_scratch *scratch, size_t i)
 {
-    uint64_t row = row_of(j, i);
+    uint64_t row = leat_job_row(j, i);
     while (leat_job_plan_substitute(j, i)) {
         j->args[i] = (struct leat_row){.key = j->rows[i].key, .sample = j->refs[i].id};
         int rc = remake_mapped(j, scratch, i);
         if (rc == LEAT_OK) {
-            struct leat_job_note *said = find_note(j, row);
-            if (said)
-                said->delivered = j->refs[i].id;
+            leat_job_row_delivered(j, row, j->refs[i].id);
             j->marks[i] = LEAT_ROW_WANTED;
             j->tries[i] = 0;
             j->target.ids[row] = j->refs[i].id;
@@ -483,8 +493,8 @@ static void substitute(struct leat_job *j, struct leat_scratch *scratch, size_t 
             locate_row(j, i);
             return;
         }
-        if (!is_broken(rc)) {
-            row_failed(j, i, rc, false);
+        if (!leat_is_broken(rc)) {
+            leat_job_row_failed(j, i, rc, false);
             return;
         }
     }
@@ -494,27 +504,47 @@ static void substitute(struct leat_job *j, struct leat_scratch *scratch, size_t 
     leat_fail(&j->error, LEAT_E_DECODE,
               "row %" PRIu64 " is broken, and so are %d samples that could stand in for it; the last: %s", row,
               LEAT_MAX_SUBSTITUTES, text);
-    row_failed(j, i, LEAT_E_DECODE, false);
+    leat_job_row_failed(j, i, LEAT_E_DECODE, false);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* Of a photo that is known to be broken nobody has kept why: the planned one is read and decoded again, so that the
- * error or the note says it each time. */
+/* The planned photo is read and decoded again even if it is known to be broken, so that the error or the note says why
+ * each time. */
 static void locate_chunk(struct leat_job *j)
 {
     const struct leat_job_context *c = j->context;
     for (size_t f = 0; f < c->n_feeds; f++) {
-        const struct leat_feed *feed = &c->feeds[f];
-        if (!feed->fetched)
-            continue;
-        for (size_t i = 0; i < j->count; i++)
-            j->values[feed->slot * c->chunk + i].with_rows = feed->decodes;
-        int rc;
-        for (size_t i = 0, failed = 0; i < j->count && (rc = leat_job_locate(j, feed, i, j->count - i, &failed));
-             i = failed + 1)
+        int rc = LEAT_OK;
+        for (size_t i = 0, failed = 0; c->feeds[f].slotted && i < j->count; i = failed + 1) {
+            if (!(rc = leat_job_locate(j, &c->feeds[f], i, j->count - i, &failed)))
+                break;
             if (j->marks[failed] == LEAT_ROW_WANTED)
-                row_failed(j, failed, rc, is_broken(rc));
+                leat_job_row_failed(j, failed, rc, leat_is_broken(rc));
+        }
+    }
+}
+
+/* Values of rows [i, i + n) that sources compute: all at once, and where that fails in parts, so that no other row than
+ * the one at fault fails. */
+static void compute_rows(struct leat_job *j, size_t i, size_t n)
+{
+    while (n) {
+        size_t failed = 0, half;
+        int rc = j->failed_row < leat_job_row(j, i) ? LEAT_OK : leat_job_compute(j, i, n, &failed);
+        if (j->failed_row < leat_job_row(j, i))
+            memset(j->marks + i, LEAT_ROW_DONE, n); /* nobody wants them any more */
+        if (!rc)
+            return;
+        if (n == 1 || failed == i) {
+            leat_job_row_failed(j, i++, rc, leat_is_broken(rc));
+            n--;
+            continue;
+        }
+        half = failed < i + n ? failed - i : n / 2;
+        compute_rows(j, i, half);
+        i += half;
+        n -= half;
     }
 }
 
@@ -525,6 +555,7 @@ static void start_chunk(struct leat_job *j, struct leat_scratch *scratch)
     uint64_t first = j->first + j->cursor, failed;
     j->row = 0;
     j->open = false;
+    leat_job_drop_made(j);
     if (leat_job_plan(j, first, j->n - j->cursor, &failed)) {
         leat_job_raise(j, failed);
         memset(j->marks, LEAT_ROW_DONE, j->count);
@@ -550,6 +581,8 @@ static void start_chunk(struct leat_job *j, struct leat_scratch *scratch)
             make_mapped(j, scratch, &c->feeds[f], c->feeds[f].outputs[k]);
     if (c->n_slots)
         locate_chunk(j);
+    if (c->n_made)
+        compute_rows(j, 0, j->count);
 }
 
 /* Reads and makes the rows of the open window, those first whose values come first. */
@@ -622,6 +655,7 @@ enum leat_job_status leat_job_run(struct leat_job *j, struct leat_scratch *scrat
         }
         j->cursor += j->count;
         j->prepared = false;
+        leat_job_drop_made(j);
     }
     return LEAT_JOB_DONE;
 }
@@ -635,17 +669,16 @@ void leat_job_grant(struct leat_job *j, void *buffer, uint64_t room, uint64_t de
 
 void leat_job_refuse(struct leat_job *j, int code)
 {
-    const struct leat_job_context *c = j->context;
-    size_t f = 0;
+    const struct leat_job_value *v = &j->values[j->asking * j->context->n_slots];
     if (!j->asked_to_decode)
         j->open = false;
     if (!j->asked_to_decode && j->end > j->begin + 1) { /* less may do */
         j->tries[j->begin] = 1;
         return;
     }
-    while (f + 1 < c->n_feeds && !leat_job_is_fetched(j, &c->feeds[f], j->asking))
-        f++;
-    at_value(j, &c->feeds[f], j->asking, code);
+    while (v->way == LEAT_VALUE_NONE)
+        v++;
+    at_value(j, v, code);
     refuse_row(j, j->asking, code);
 }
 
@@ -671,11 +704,15 @@ static uint64_t lay_out(struct leat_job *j, const struct leat_job_context *c, ui
     j->marks = carve(base, &at, n);
     j->attempts = carve(base, &at, n);
     j->tries = carve(base, &at, n);
-    j->extents = carve(base, &at, values * sizeof *j->extents);
+    j->extents = carve(base, &at, n * sizeof *j->extents);
+    j->inputs = carve(base, &at, c->n_slots * sizeof *j->inputs);
+    j->fields = carve(base, &at, c->n_made * sizeof *j->fields);
+    j->tied = carve(base, &at, c->most_tied * sizeof *j->tied);
+    j->tied_outputs = carve(base, &at, c->most_tied * sizeof *j->tied_outputs);
+    j->tied_steps = carve(base, &at, c->most_tied * sizeof *j->tied_steps);
     j->values = carve(base, &at, values * sizeof *j->values);
     j->order = carve(base, &at, values * sizeof *j->order);
     j->spans = carve(base, &at, values * sizeof *j->spans);
-    j->target.outputs = carve(base, &at, leat_program_outputs(c->program) * sizeof *j->target.outputs);
     j->cold = carve(base, &at, c->cold_bytes); /* last: it is touched only where it is used */
     return at;
 }
@@ -691,9 +728,6 @@ void leat_job_init(struct leat_job *j, const struct leat_job_context *c, void *m
     memset(j, 0, sizeof *j);
     j->context = c;
     lay_out(j, c, memory);
-    for (size_t f = 0; f < c->n_feeds; f++)
-        for (size_t i = 0; c->feeds[f].fetched && i < c->chunk; i++)
-            j->values[c->feeds[f].slot * c->chunk + i].align = c->feeds[f].align;
 }
 
 void leat_job_begin(struct leat_job *j, uint64_t first, uint64_t n)
@@ -709,6 +743,8 @@ void leat_job_begin(struct leat_job *j, uint64_t first, uint64_t n)
 
 void leat_job_destroy(struct leat_job *j)
 {
+    leat_job_drop_made(j);
+    leat_free(j->made);
     for (size_t i = 0; i < j->n_notes; i++)
         leat_free(j->notes[i].reason);
     leat_free(j->notes);

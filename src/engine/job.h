@@ -26,14 +26,17 @@
 /* One field that the program takes, and the outputs that it feeds. */
 struct leat_feed {
     size_t field, n_outputs;
-    size_t *outputs;
-    bool fixed;             /* its values have one size */
-    bool ragged;            /* some output is */
-    bool mapped;            /* some source has it mapped */
-    bool fetched;           /* some does not: it has a place among the values of a row that are fetched, */
-    size_t slot;            /* this one */
-    uint64_t value_bytes;   /* of a value of fixed size */
-    uint8_t align;          /* bytes of an element */
+    size_t *outputs, n_all; /* of ordinary chains n_outputs; behind them those of tuples that decode it */
+    bool fixed;             /* its values have one size: */
+    uint64_t value_bytes;
+    uint8_t align; /* bytes of an element */
+    bool mapped, computed,
+        fetched;            /* some source has it mapped; some computes it; some does one of what is not mapped */
+    bool tied;              /* the chain of a tuple takes it, from plain memory: mapped values are copied */
+    bool slotted;           /* fetched or tied: it has a place among the values of a row, */
+    size_t slot;            /* this one; */
+    size_t made;            /* and, if computed, this one among those that a source computes */
+    bool ragged;            /* the length of some output follows from its value's */
     bool decodes, delivers; /* some output is decoded; some is not */
 };
 
@@ -45,9 +48,13 @@ struct leat_job_context {
     const uint64_t *source_begin; /* position of each of the plan's sources in `dataset` */
     const struct leat_program *program;
     struct leat_feed *feeds;
-    size_t n_feeds, n_slots; /* slots: values of a row that are fetched */
+    size_t n_feeds, n_slots,
+        n_made;       /* fields; values of a row that are not made where they are mapped; computed fields */
+    size_t most_tied; /* fields, or outputs, of a tuple's chain */
+    bool sizes_made;  /* lengths of outputs follow from computed values */
     enum leat_on_error on_error;
     unsigned chunk;      /* rows that a job handles at a time */
+    uint64_t made_bytes; /* of computed values of fixed size, of a chunk */
     uint64_t cold_bytes; /* what a job has for values of a cold file (format/source.h), all of one output at a time */
     bool restores; /* photos in the fast form are delivered as they came: scratch has LEAT_DECODE_BYTES for that */
     uint64_t window_bytes; /* of values of several rows that are read together, where reads complete at once */
@@ -71,6 +78,8 @@ struct leat_job_target {
     int64_t *ids;
     uint64_t *keys;
     bool *valid, *left_out;
+    int64_t **steps;                    /* of a bounded output: the steps made of each row */
+    const struct leat_values *made;     /* values that were computed when lengths were wanted; or NULL */
     const _Atomic bool *cancelled;      /* nobody wants its rows any more */
     const _Atomic uint64_t *failed_row; /* rows behind this one are not wanted */
 };
@@ -89,12 +98,26 @@ enum leat_row_mark {
     LEAT_ROW_DONE        /* made, left out, or its error is the job's */
 };
 
-/* A value of the chunk that is read into the buffer. */
+/* How a value of a row is had. */
+enum leat_value_way {
+    LEAT_VALUE_NONE = 0, /* its outputs are made where it is mapped */
+    LEAT_VALUE_READ,     /* from a file into the buffer */
+    LEAT_VALUE_COPIED,   /* from where it is mapped into the buffer */
+    LEAT_VALUE_COMPUTED  /* its source has made it */
+};
+
+/* A value of a row that is not made where it is mapped. */
 struct leat_job_value {
-    struct leat_source *source; /* in one of whose files it is */
-    uint32_t span;              /* with which it is read */
-    uint8_t align;
-    bool with_rows; /* a photo's row index is read with it */
+    const struct leat_feed *feed;
+    uint8_t way;                /* enum leat_value_way */
+    bool with_rows;             /* a photo's row index is read with it */
+    bool checked;               /* its bytes are those that were written */
+    uint32_t span;              /* READ: with which it is read */
+    uint64_t place;             /* COPIED: in the buffer */
+    const uint8_t *data;        /* COMPUTED */
+    struct leat_sample_ref ref; /* READ: resolved, as is */
+    size_t field;
+    struct leat_extent extent; /* of others only its length */
 };
 
 /* One read: a value, or neighbours in one file. */
@@ -133,8 +156,15 @@ struct leat_job {
     const void **data;
     uint8_t *cold; /* context->cold_bytes */
     struct leat_row *args;
-    struct leat_extent *extents; /* of slot s and row i: [s * context->chunk + i], as are */
-    struct leat_job_value *values;
+    struct leat_extent *extents;
+    struct leat_job_value *values; /* of row i and slot s: [i * context->n_slots + s] */
+    struct leat_values *made;      /* values that were computed for this chunk */
+    size_t n_made, made_room;
+    size_t *fields;          /* context->n_made */
+    struct leat_row *inputs; /* the values of the row at hand, by slot */
+    struct leat_row *tied;   /* context->most_tied, as are */
+    void **tied_outputs;
+    uint64_t *tied_steps;
     uint8_t *marks;    /* enum leat_row_mark */
     uint8_t *attempts; /* of substitutes */
     uint8_t *tries;    /* of reads that have failed: such a row is read alone */
@@ -188,8 +218,10 @@ static inline bool leat_reads_in_flight(const struct leat_job *job)
 }
 /* Gives up a job of which no read is in flight any more. */
 void leat_reads_abandon(struct leat_job *job);
-/* Sums of the steps of ragged outputs: offsets[o][i + 1] for row i of the batch, where offsets[o] is not NULL. */
-void leat_job_size_rows(struct leat_job *job, int64_t *const *offsets);
+/* Sums of the steps of ragged outputs, of bounded ones the most that they can be: offsets[o][i + 1] for row i of the
+ * batch, where offsets[o] is not NULL. What a source computes to say so is left in `made`, which was initialised for
+ * context->n_made and the rows, or is NULL. */
+void leat_job_size_rows(struct leat_job *job, int64_t *const *offsets, struct leat_values *made);
 
 /* ---- between the steps ----------------------------------------------------------------------- */
 
@@ -198,15 +230,20 @@ void leat_job_size_rows(struct leat_job *job, int64_t *const *offsets);
 int leat_job_plan(struct leat_job *job, uint64_t first, uint64_t left, uint64_t *failed);
 /* Row i gets its next substitute. False: there is none. */
 bool leat_job_plan_substitute(struct leat_job *job, size_t i);
-/* Where the values of a field are, of those of rows [i, i + n) that are fetched. An error is that of row *failed. */
+/* How each value of a field is had, of rows [i, i + n), and where. An error is that of row *failed. */
 int leat_job_locate(struct leat_job *job, const struct leat_feed *feed, size_t i, size_t n, size_t *failed);
+/* Values of rows [i, i + n) that sources compute: job->error, and row *failed that is to blame, i + n: not known. */
+int leat_job_compute(struct leat_job *job, size_t i, size_t n, size_t *failed);
+/* Gives up what was computed for the chunk. */
+void leat_job_drop_made(struct leat_job *job);
+static inline struct leat_job_value *leat_job_value(const struct leat_job *j, const struct leat_feed *feed, size_t i)
+{
+    return &j->values[i * j->context->n_slots + feed->slot];
+}
+/* Whether the outputs of ordinary chains are made where its value is mapped. */
 static inline bool leat_job_is_mapped(const struct leat_job *j, const struct leat_feed *feed, size_t i)
 {
     return feed->mapped && (!feed->fetched || leat_ref_storage(&j->refs[i], feed->field) == LEAT_STORAGE_MAPPED);
-}
-static inline bool leat_job_is_fetched(const struct leat_job *j, const struct leat_feed *feed, size_t i)
-{
-    return feed->fetched && !leat_job_is_mapped(j, feed, i);
 }
 
 /* fetch.c: opens the window at row `begin` of the chunk: which rows, which reads, how many bytes. */
@@ -216,13 +253,29 @@ enum leat_job_status leat_reads_go(struct leat_job *job);
 /* Whether the values of row i were read: LEAT_OK, LEAT_IO_PENDING, or the error of one, which is job->error if the
  * window is of this row alone. */
 int leat_reads_row(const struct leat_job *job, size_t i);
-/* The bytes that were read. */
-uint8_t *leat_reads_value(const struct leat_job *job, size_t slot, size_t i);
+/* Where the bytes of a value are, when its row was read; of a copied one, where they go. */
+void *leat_reads_value(const struct leat_job *job, const struct leat_job_value *value);
 
+/* policy.c. Whether an error of this code is a sample's fault: its bytes do not decode, or a function of the user's, or
+ * a source that computes, failed on it. Everything else that can fail is raised: a page of a column or index that is
+ * damaged or cut off says nothing about one sample. */
+static inline bool leat_is_broken(int code)
+{
+    return code == LEAT_E_DECODE || code == LEAT_E_OPERATOR;
+}
 /* Makes job->error the job's, unless an earlier row has failed. */
 void leat_job_raise(struct leat_job *job, uint64_t row);
+/* Row i of the chunk has failed with `code` and job->error: what becomes of it. */
+void leat_job_row_failed(struct leat_job *job, size_t i, int code, bool broken);
+/* A substitute was made for a row that was noted as broken. */
+void leat_job_row_delivered(struct leat_job *job, uint64_t row, int64_t delivered);
+/* Row i of the chunk as a row of the batch. */
+static inline uint64_t leat_job_row(const struct leat_job *j, size_t i)
+{
+    return j->first + j->cursor + i;
+}
 
-/* Where the values of a ragged output begin in its memory, behind the offsets of its rows. */
+/* Where the values of a ragged output begin in its memory, behind the offsets of its rows (batch.c). */
 uint64_t leat_output_values(const struct leat_output *output, uint64_t rows);
 
 #endif

@@ -60,51 +60,207 @@ bool leat_job_plan_substitute(struct leat_job *j, size_t i)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* An extent of a value of fixed size that has another one would be read beyond its end. */
-static int check_length(struct leat_job *j, const struct leat_feed *feed, size_t i, const struct leat_extent *extent)
+static int wrong_length(struct leat_job *j, struct leat_job_value *v, size_t i)
 {
-    if (!feed->fixed || extent->length == feed->value_bytes)
-        return LEAT_OK;
-    leat_fail(&j->error, LEAT_E_CORRUPT, "a value of %" PRIu64 " bytes has an extent of %" PRIu64, feed->value_bytes,
-              extent->length);
-    leat_error_at_extent(&j->error, j->values[feed->slot * j->context->chunk + i].source, extent);
-    leat_error_at_sample(&j->error, j->refs[i].id, j->context->fields[feed->field].name);
+    leat_fail(&j->error, LEAT_E_CORRUPT, "a value of %" PRIu64 " bytes has an extent of %" PRIu64, v->feed->value_bytes,
+              v->extent.length);
+    leat_error_at_extent(&j->error, v->ref.source, &v->extent);
+    leat_error_at_sample(&j->error, j->refs[i].id, j->context->fields[v->feed->field].name);
     return LEAT_E_CORRUPT;
+}
+
+/* Extents of rows [i, i + n), all of that storage. */
+static int locate_extents(struct leat_job *j, const struct leat_feed *feed, size_t i, size_t n, size_t *failed)
+{
+    size_t bad = 0;
+    int rc = leat_dataset_extents(j->context->dataset, feed->field, j->refs + i, n, j->extents, &bad, &j->error);
+    for (size_t k = 0; k < (rc ? bad : n); k++) {
+        struct leat_job_value *v = leat_job_value(j, feed, i + k);
+        v->way = LEAT_VALUE_READ;
+        v->with_rows = feed->decodes;
+        v->ref = j->refs[i + k];
+        v->field = feed->field;
+        v->extent = j->extents[k];
+        leat_ref_resolve(&v->ref, &v->field);
+        *failed = i + k;
+        if (feed->fixed && v->extent.length != feed->value_bytes)
+            return wrong_length(j, v, i + k);
+    }
+    *failed = i + bad;
+    return rc;
 }
 
 int leat_job_locate(struct leat_job *j, const struct leat_feed *feed, size_t i, size_t n, size_t *failed)
 {
-    const struct leat_job_context *c = j->context;
-    struct leat_extent *extents = j->extents + feed->slot * c->chunk;
     for (size_t end = i + n, run; i < end; i += run) {
-        for (run = 0; i + run < end && leat_job_is_mapped(j, feed, i + run) == leat_job_is_mapped(j, feed, i); run++)
+        enum leat_storage storage = leat_ref_storage(&j->refs[i], feed->field);
+        for (run = 1; i + run < end && leat_ref_storage(&j->refs[i + run], feed->field) == storage; run++)
             ;
-        if (leat_job_is_mapped(j, feed, i))
-            continue;
-        size_t bad = 0;
-        int rc = leat_dataset_extents(c->dataset, feed->field, j->refs + i, run, extents + i, &bad, &j->error);
-        for (size_t k = 0; k < (rc ? bad : run); k++) {
-            struct leat_sample_ref ref = j->refs[i + k];
-            size_t field = feed->field;
-            leat_ref_resolve(&ref, &field);
-            j->values[feed->slot * c->chunk + i + k].source = ref.source;
-            int wrong = check_length(j, feed, i + k, &extents[i + k]);
-            if (wrong) {
-                *failed = i + k;
-                return wrong;
-            }
+        for (size_t k = i; k < i + run; k++) {
+            struct leat_job_value *v = leat_job_value(j, feed, k);
+            *v = (struct leat_job_value){.feed = feed, .extent.length = feed->value_bytes};
+            v->way = storage == LEAT_STORAGE_COMPUTED ? LEAT_VALUE_COMPUTED
+                     : feed->tied                     ? LEAT_VALUE_COPIED
+                                                      : LEAT_VALUE_NONE;
         }
+        int rc = storage == LEAT_STORAGE_EXTENT ? locate_extents(j, feed, i, run, failed) : LEAT_OK;
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+/* ---- computed values ------------------------------------------------------------------------- */
+
+/* Whether a value of row i is still to be computed. */
+static bool is_open(const struct leat_job *j, const struct leat_feed *feed, size_t i)
+{
+    const struct leat_job_value *v = feed->computed ? leat_job_value(j, feed, i) : NULL;
+    return v && v->way == LEAT_VALUE_COMPUTED && !v->data;
+}
+
+/* Whether the same values are to be computed of two rows. */
+static bool same_open(const struct leat_job *j, size_t a, size_t b)
+{
+    const struct leat_job_context *c = j->context;
+    bool same = j->refs[a].source == j->refs[b].source;
+    for (size_t f = 0; same && f < c->n_feeds; f++)
+        same = is_open(j, &c->feeds[f], a) == is_open(j, &c->feeds[f], b);
+    return same;
+}
+
+/* Values of row i that were computed when lengths were wanted. */
+static void take_made(struct leat_job *j, size_t i)
+{
+    const struct leat_values *made = j->target.made;
+    for (size_t f = 0; made && f < j->context->n_feeds; f++) {
+        const struct leat_feed *feed = &j->context->feeds[f];
+        if (!is_open(j, feed, i))
+            continue;
+        struct leat_computed got = made->at[feed->made * made->n_samples + j->first + j->cursor + i];
+        leat_job_value(j, feed, i)->data = got.data;
+        leat_job_value(j, feed, i)->extent.length = got.bytes;
+    }
+}
+
+/* An arena for values; it stays until the chunk is done. */
+static struct leat_values *new_arena(struct leat_job *j, size_t n_fields, size_t n)
+{
+    if (j->n_made == j->made_room) {
+        size_t room = j->made_room ? 2 * j->made_room : 4;
+        struct leat_values *grown = leat_realloc_array(j->made, room, sizeof *grown);
+        if (!grown)
+            return NULL;
+        j->made = grown;
+        j->made_room = room;
+    }
+    struct leat_values *values = &j->made[j->n_made];
+    if (leat_values_init(values, n_fields, n))
+        return NULL;
+    values->cancelled = j->target.cancelled;
+    j->n_made++;
+    return values;
+}
+
+void leat_job_drop_made(struct leat_job *j)
+{
+    while (j->n_made)
+        leat_values_destroy(&j->made[--j->n_made]);
+}
+
+/* Of rows [i, i + n), of which the same `k` fields are wanted. */
+static int compute_run(struct leat_job *j, size_t i, size_t n, size_t k, size_t *failed)
+{
+    const struct leat_job_context *c = j->context;
+    struct leat_values *values = new_arena(j, k, n);
+    if (!values)
+        return leat_fail(&j->error, LEAT_E_NOMEM, "no memory for computed values");
+    int rc = leat_dataset_compute(c->dataset, j->fields, k, j->refs + i, n, values, failed, &j->error);
+    for (size_t f = 0, m = 0; !rc && f < c->n_feeds; f++) {
+        if (!is_open(j, &c->feeds[f], i))
+            continue;
+        for (size_t r = 0; r < n; r++) {
+            struct leat_job_value *v = leat_job_value(j, &c->feeds[f], i + r);
+            v->data = values->at[m * n + r].data;
+            v->extent.length = values->at[m * n + r].bytes;
+        }
+        m++;
+    }
+    return rc;
+}
+
+int leat_job_compute(struct leat_job *j, size_t i, size_t n, size_t *failed)
+{
+    const struct leat_job_context *c = j->context;
+    const size_t end = i + n;
+    for (size_t k = i; k < end; k++)
+        take_made(j, k);
+    for (size_t run; i < end; i += run) {
+        size_t k = 0, bad;
+        for (size_t f = 0; f < c->n_feeds; f++)
+            if (is_open(j, &c->feeds[f], i))
+                j->fields[k++] = c->feeds[f].field;
+        for (run = 1; i + run < end && same_open(j, i, i + run); run++)
+            ;
+        bad = run;
+        int rc = k ? compute_run(j, i, run, k, &bad) : LEAT_OK;
         if (rc) {
-            *failed = i + bad;
+            *failed = bad < run ? i + bad : end;
             return rc;
         }
     }
     return LEAT_OK;
 }
 
+/* ---- lengths --------------------------------------------------------------------------------- */
+
+static uint64_t length_of(const struct leat_job *j, const struct leat_feed *feed, size_t i)
+{
+    const struct leat_job_value *v = feed->slotted ? leat_job_value(j, feed, i) : NULL;
+    if (v && v->way == LEAT_VALUE_COMPUTED && !v->data)
+        return 0;
+    return v ? leat_value_bytes(&v->extent.info, v->extent.length) : feed->value_bytes;
+}
+
+/* The steps of a ragged output of the rows of the chunk. */
+static void sum_steps(const struct leat_job *j, size_t o, uint64_t first, int64_t *offsets)
+{
+    const struct leat_job_context *c = j->context;
+    const struct leat_output *output = leat_program_output(c->program, o);
+    const struct leat_feed *feed = c->feeds;
+    while (feed->field != output->field)
+        feed++;
+    for (size_t i = 0; i < j->count; i++) {
+        uint64_t bytes = leat_program_ragged_bytes(c->program, o, length_of(j, feed, i)), sum = 0;
+        /* More than any budget: the batch is refused when it is to get its memory. */
+        if (!leat_add_u64((uint64_t)offsets[first + i], output->row_bytes ? bytes / output->row_bytes : 0, &sum) ||
+            sum > (UINT64_C(1) << 60))
+            sum = UINT64_C(1) << 60;
+        offsets[first + i + 1] = (int64_t)sum;
+    }
+}
+
+/* Computes the values of the chunk for lengths. A row whose source fails has none now, and its error when it is made.
+ */
+static void compute_for_lengths(struct leat_job *j, uint64_t first, struct leat_values *made)
+{
+    const struct leat_job_context *c = j->context;
+    size_t failed = 0;
+    if (leat_job_compute(j, 0, j->count, &failed))
+        for (size_t i = 0; i < j->count; i++)
+            leat_job_compute(j, i, 1, &failed);
+    for (size_t f = 0; f < c->n_feeds; f++)
+        for (size_t i = 0; c->feeds[f].computed && i < j->count; i++) {
+            const struct leat_job_value *v = leat_job_value(j, &c->feeds[f], i);
+            if (v->way == LEAT_VALUE_COMPUTED && v->data &&
+                leat_values_put(made, c->feeds[f].made, first + i, v->data, v->extent.length))
+                return; /* it is computed again */
+        }
+}
+
 /* Lengths of all ragged outputs, summed. A value whose length cannot be learned counts as empty: its row will fail with
  * the same error when it is made. */
-void leat_job_size_rows(struct leat_job *j, int64_t *const *offsets)
+void leat_job_size_rows(struct leat_job *j, int64_t *const *offsets, struct leat_values *made)
 {
     const struct leat_job_context *c = j->context;
     uint64_t failed_row;
@@ -113,28 +269,17 @@ void leat_job_size_rows(struct leat_job *j, int64_t *const *offsets)
             leat_job_raise(j, failed_row);
             return;
         }
-        for (size_t f = 0; f < c->n_feeds; f++) {
-            const struct leat_feed *feed = &c->feeds[f];
-            struct leat_extent *extents = j->extents + feed->slot * c->chunk;
-            if (!feed->ragged)
-                continue;
-            for (size_t i = 0, failed = 0; i < j->count && leat_job_locate(j, feed, i, j->count - i, &failed);) {
-                extents[failed] = (struct leat_extent){0};
-                i = failed + 1;
+        for (size_t f = 0; f < c->n_feeds; f++)
+            for (size_t i = 0, failed = 0; c->feeds[f].slotted && i < j->count; i = failed + 1) {
+                if (!leat_job_locate(j, &c->feeds[f], i, j->count - i, &failed))
+                    break;
+                leat_job_value(j, &c->feeds[f], failed)->extent = (struct leat_extent){0};
             }
-            for (size_t k = 0; k < feed->n_outputs; k++) {
-                const struct leat_output *output = leat_program_output(c->program, feed->outputs[k]);
-                int64_t *to = offsets[feed->outputs[k]];
-                for (size_t i = 0; to && i < j->count; i++) {
-                    uint64_t bytes = leat_program_ragged_bytes(c->program, feed->outputs[k],
-                                                               leat_value_bytes(&extents[i].info, extents[i].length));
-                    uint64_t steps = output->row_bytes ? bytes / output->row_bytes : 0, sum = 0;
-                    /* More than any budget: the batch is refused when it is to get its memory. */
-                    if (!leat_add_u64((uint64_t)to[first + i], steps, &sum) || sum > (UINT64_C(1) << 60))
-                        sum = UINT64_C(1) << 60;
-                    to[first + i + 1] = (int64_t)sum;
-                }
-            }
-        }
+        if (made)
+            compute_for_lengths(j, first, made);
+        for (size_t o = 0; o < leat_program_outputs(c->program); o++)
+            if (offsets[o])
+                sum_steps(j, o, first, offsets[o]);
+        leat_job_drop_made(j);
     }
 }

@@ -63,9 +63,6 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
     l->fields = leat_dataset_fields(l->dataset, &n_fields);
     int rc =
         leat_program_compile_with(l->fields, n_fields, o->program, o->functions, o->n_functions, &l->program, error);
-    for (size_t c = 0; !rc && c < leat_program_chains(l->program); c++)
-        if (leat_program_chain(l->program, c)->tuple)
-            rc = leat_fail(error, LEAT_E_UNSUPPORTED, "a chain over a tuple of fields, which loaders do not run yet");
     if (rc)
         return rc;
     l->n_outputs = leat_program_outputs(l->program);
@@ -88,6 +85,7 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
                 "on_error substitute needs outputs of fixed shape, and %s varies from row to row; use skip",
                 output->name);
         l->ragged |= output->ragged;
+        l->pool.bounded |= output->bounded;
         if (!output->ragged && !leat_add_u64(row_bytes, output->row_bytes, &row_bytes))
             return leat_fail(error, LEAT_E_TYPE, "a row of output %s is too large", output->name);
         guess += output->decodes ? 1e6 : output->in_place ? 20 + (double)output->row_bytes / 20 : 2000;

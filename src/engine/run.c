@@ -111,8 +111,22 @@ static void aim(struct leat_task *t)
     to->left_out = b->left_out;
     to->cancelled = &b->cancelled;
     to->failed_row = &b->failed_row;
-    for (size_t o = 0; o < t->loader->n_outputs && !t->sizing; o++)
-        to->outputs[o] = b->buffers[o]->data;
+    to->steps = b->offsets;
+    to->made = t->sizing ? NULL : b->made;
+    to->outputs = b->memory;
+}
+
+/* The lengths of all rows of a batch, and the values that a source had to compute for that. */
+static void size_rows(struct leat_task *t)
+{
+    struct leat_batch *b = t->batch;
+    const struct leat_job_context *c = &t->loader->job;
+    if (c->sizes_made && (b->made = leat_new(struct leat_values)) &&
+        leat_values_init(b->made, c->n_made, b->plan.rows)) {
+        leat_free(b->made);
+        b->made = NULL;
+    }
+    leat_job_size_rows(&t->job, b->offsets, b->made);
 }
 
 void leat_task_run(struct leat_task *t)
@@ -126,7 +140,7 @@ void leat_task_run(struct leat_task *t)
     t->fresh = false;
     leat_job_grant(j, t->buffer, t->room, t->decoding);
     if (t->sizing)
-        leat_job_size_rows(j, b->offsets);
+        size_rows(t);
     else if (has_scratch(t))
         done = make_rows(t);
     else if (leat_reads_in_flight(j)) /* nothing can be made of what comes, but it is waited for */
@@ -136,7 +150,7 @@ void leat_task_run(struct leat_task *t)
     if (done)
         book_result(t);
     if (done && !t->sizing && atomic_fetch_add_explicit(&b->done, j->n, memory_order_acq_rel) + j->n == b->plan.rows &&
-        b->n_broken && !b->loose)
-        leat_batch_compact(b); /* whoever makes the last row */
+        !b->loose && atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX)
+        leat_batch_complete(b); /* whoever makes the last row */
     t->ns = leat_clock_ns() - begun;
 }

@@ -21,7 +21,7 @@ static uint64_t align64(uint64_t n)
 
 uint64_t leat_task_size(const struct leat_loader *l)
 {
-    return align64(sizeof(struct leat_task)) + leat_job_size(&l->job) + 64;
+    return align64(sizeof(struct leat_task)) + leat_job_size(&l->job) + l->job.made_bytes + 64;
 }
 
 struct leat_task *leat_task_new(struct leat_loader *l)
@@ -32,7 +32,7 @@ struct leat_task *leat_task_new(struct leat_loader *l)
         t->next = NULL;
         return t;
     }
-    uint8_t *block = leat_alloc(leat_task_size(l));
+    uint8_t *block = leat_alloc(leat_task_size(l) - l->job.made_bytes); /* values come and go */
     if (!block)
         return NULL;
     t = (struct leat_task *)(void *)block;
@@ -253,14 +253,31 @@ static void book(struct leat_task *t)
 
 static void finish_batch(struct leat_batch *b)
 {
+    leat_batch_drop_made(b);
     b->state =
         atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX ? LEAT_BATCH_READY : LEAT_BATCH_FAILED;
+}
+
+/* What a source has computed while lengths were wanted is the batch's, and counted with its arrays. */
+static void book_made(struct leat_loader *l, struct leat_batch *b)
+{
+    if (!b->made)
+        return;
+    b->made_bytes = b->made->bytes;
+    leat_budget_take(&l->budget, b->account, b->made_bytes);
+    b->meta += b->made_bytes;
+    uint64_t all = b->meta + leat_batch_buffer_bytes(b), fixed = l->budget.fixed + leat_budget_tasks(&l->budget);
+    if (b->account != LEAT_IN_FLIGHT || fixed > l->budget.limit || all <= l->budget.limit - fixed)
+        return;
+    leat_budget_refuse(&l->budget, LEAT_IN_FLIGHT, all, &b->failure);
+    atomic_store_explicit(&b->failed_row, 0, memory_order_relaxed);
 }
 
 static void finish_sizing(struct leat_loader *l, struct leat_batch *b)
 {
     b->taken = 0;
     leat_batch_skip_gone(b);
+    book_made(l, b);
     if (atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX) {
         finish_batch(b);
         return;

@@ -1,0 +1,111 @@
+/*
+ * What becomes of a row that fails: its error is the batch's, it is left out, or a substitute takes its place.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/job.h"
+
+#define MAX_NAME 255 /* a longer one is not said */
+
+void leat_job_raise(struct leat_job *j, uint64_t row)
+{
+    if (row >= j->failed_row)
+        return;
+    j->failed_row = row;
+    j->failure = j->error;
+}
+
+/* Puts what a sample is called, where its data set has names, in front of the error's text. Reads the name. */
+static void say_name(struct leat_job *j, uint64_t position)
+{
+    const struct leat_dataset *d = j->context->dataset;
+    struct leat_value value;
+    size_t n, field = 0;
+    const struct leat_field *fields = leat_dataset_fields(d, &n);
+    while (field < n && (strcmp(fields[field].name, "name") != 0 || fields[field].kind != LEAT_KIND_STR))
+        field++;
+    if (field == n || leat_dataset_read(d, position, field, &value, NULL))
+        return; /* the error is said without it */
+    char name[MAX_NAME + 1] = "", said[sizeof j->error.message];
+    if (value.length <= MAX_NAME)
+        memcpy(name, value.data, value.length);
+    leat_value_clear(&value);
+    if (!*name || strstr(j->error.file, name))
+        return;
+    memcpy(said, j->error.message, sizeof said);
+    int length = snprintf(j->error.message, sizeof j->error.message, "%s: ", name);
+    snprintf(j->error.message + length, sizeof j->error.message - (size_t)length, "%s", said);
+}
+
+/* The place of the error stands in the reason: a batch keeps text, not errors. */
+static char *reason_of(const struct leat_error *e)
+{
+    char text[sizeof e->message + sizeof e->file + sizeof e->field + 64];
+    int n = snprintf(text, sizeof text, "%s", e->message);
+    if (*e->field)
+        n += snprintf(text + n, sizeof text - (size_t)n, "; field %s", e->field);
+    if (*e->file)
+        n += snprintf(text + n, sizeof text - (size_t)n, "; file %s", e->file);
+    if (e->offset != LEAT_NO_OFFSET)
+        snprintf(text + n, sizeof text - (size_t)n, "; byte %" PRId64, e->offset);
+    return leat_strdup(text);
+}
+
+static struct leat_job_note *find_note(const struct leat_job *j, uint64_t row)
+{
+    for (size_t i = j->n_notes; i--;)
+        if (j->notes[i].row == row)
+            return &j->notes[i];
+    return NULL;
+}
+
+/* False: no memory. Of a row that was noted before, the first reason stays. */
+static bool note(struct leat_job *j, uint64_t row, int64_t planned, int code)
+{
+    if (find_note(j, row))
+        return true;
+    if (j->n_notes == j->notes_room) {
+        size_t room = j->notes_room ? 2 * j->notes_room : 8;
+        struct leat_job_note *grown = leat_realloc_array(j->notes, room, sizeof *grown);
+        if (!grown)
+            return false;
+        j->notes = grown;
+        j->notes_room = room;
+    }
+    char *reason = reason_of(&j->error);
+    if (reason)
+        j->notes[j->n_notes++] = (struct leat_job_note){row, planned, -1, code, reason};
+    return reason != NULL;
+}
+
+void leat_job_row_failed(struct leat_job *j, size_t i, int code, bool broken)
+{
+    uint64_t row = leat_job_row(j, i);
+    leat_error_at_sample(&j->error, j->refs[i].id, NULL);
+    if (j->marks[i] == LEAT_ROW_DONE)
+        return;
+    j->marks[i] = LEAT_ROW_DONE;
+    if (broken)
+        say_name(j, j->positions[i]);
+    if (!broken || j->context->on_error == LEAT_ON_ERROR_RAISE) {
+        leat_job_raise(j, row);
+    } else if (!note(j, row, j->refs[i].id, code)) {
+        leat_fail(&j->error, LEAT_E_NOMEM, "no memory to record a broken sample");
+        leat_job_raise(j, row);
+    } else if (j->context->on_error == LEAT_ON_ERROR_SUBSTITUTE) {
+        j->marks[i] = LEAT_ROW_BROKEN;
+    } else {
+        j->target.left_out[row] = true;
+    }
+}
+
+void leat_job_row_delivered(struct leat_job *j, uint64_t row, int64_t delivered)
+{
+    struct leat_job_note *said = find_note(j, row);
+    if (said)
+        said->delivered = delivered;
+}
