@@ -229,47 +229,6 @@ static int read_plain(struct idx *x, struct leat_error *error)
     return rc;
 }
 
-/* ---- blocks of a plain file, for the sake of their byte order
- * ---------------------------------------------------------- */
-
-struct plain {
-    struct idx *x;
-    uint64_t starts[];
-};
-
-static int plain_decode(void *user, size_t block, uint8_t *to, struct leat_error *error)
-{
-    const struct plain *p = user;
-    return leat_io_read(p->x->file, p->starts[block], p->starts[block + 1] - p->starts[block], to, error);
-}
-
-static void plain_convert(void *user, uint64_t offset, uint8_t *bytes, uint64_t length)
-{
-    convert(((struct plain *)user)->x, offset, bytes, length);
-}
-
-static int plain_blocks(struct idx *x, struct leat_error *error)
-{
-    size_t n = (size_t)(x->total / PIECE + 1);
-    struct plain *p = leat_new_array(1, sizeof *p + (n + 1) * sizeof p->starts[0]);
-    if (!p)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", x->path);
-    p->x = x;
-    for (size_t i = 0; i <= n; i++)
-        p->starts[i] = i < n ? (uint64_t)i * PIECE : x->total;
-    int rc = leat_blocks_open(&(struct leat_blocks){.path = x->path,
-                                                    .n = n,
-                                                    .starts = p->starts,
-                                                    .decode = plain_decode,
-                                                    .convert = plain_convert,
-                                                    .close = leat_free,
-                                                    .user = p},
-                              &x->values, error);
-    if (rc)
-        leat_free(p);
-    return rc;
-}
-
 /* ---- opening
  * --------------------------------------------------------------------------------------------------------- */
 
@@ -317,7 +276,7 @@ static int load(struct idx *x, struct leat_error *error)
     if (!rc && !in_place && !kept && !x->gzip && x->element == 1)
         x->values = leat_io_retain(x->file);
     else if (!rc && !in_place && !kept && !x->gzip)
-        rc = plain_blocks(x, error);
+        rc = leat_blocks_over(x->file, PIECE, convert, x, &x->values, error);
     x->base = x->memory ? x->memory : x->base;
     return rc;
 }

@@ -60,13 +60,14 @@ int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room,
 {
     struct stat st;
     *n = 0;
-    if (stat(path, &st)) {
+    const bool remote = leat_io_is_remote(path);
+    if (!remote && stat(path, &st)) {
         int rc = leat_fail_errno(error, errno == ENOENT || errno == ENOTDIR ? LEAT_E_NOT_FOUND : LEAT_E_IO,
                                  "cannot open %s", path);
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         return rc;
     }
-    *folder = S_ISDIR(st.st_mode);
+    *folder = !remote && S_ISDIR(st.st_mode);
     if (*folder)
         return LEAT_OK;
     struct leat_io_file *file;

@@ -247,6 +247,60 @@ int leat_blocks_open(const struct leat_blocks *def, struct leat_io_file **out, s
     return LEAT_OK;
 }
 
+/* ---- blocks of a file as they are ---------------------------------------------------------------------- */
+
+struct over {
+    struct leat_io_file *file;
+    void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length);
+    void *user;
+    uint64_t starts[];
+};
+
+static int over_decode(void *user, size_t block, uint8_t *to, struct leat_error *error)
+{
+    const struct over *o = user;
+    return leat_io_read(o->file, o->starts[block], o->starts[block + 1] - o->starts[block], to, error);
+}
+
+static void over_convert(void *user, uint64_t offset, uint8_t *bytes, uint64_t length)
+{
+    const struct over *o = user;
+    o->convert(o->user, offset, bytes, length);
+}
+
+static void over_close(void *user)
+{
+    leat_io_release(((struct over *)user)->file);
+    leat_free(user);
+}
+
+int leat_blocks_over(struct leat_io_file *file, uint64_t block_bytes,
+                     void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length), void *user,
+                     struct leat_io_file **out, struct leat_error *error)
+{
+    size_t n = (size_t)(file->size / block_bytes + 1);
+    struct over *o = n < SIZE_MAX / 16 ? leat_new_array(1, sizeof *o + (n + 1) * sizeof o->starts[0]) : NULL;
+    *out = NULL;
+    if (!o)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", file->path);
+    o->file = leat_io_retain(file);
+    o->convert = convert;
+    o->user = user;
+    for (size_t i = 0; i <= n; i++)
+        o->starts[i] = i < n ? i * block_bytes : file->size;
+    int rc = leat_blocks_open(&(struct leat_blocks){.path = file->path,
+                                                    .n = n,
+                                                    .starts = o->starts,
+                                                    .decode = over_decode,
+                                                    .convert = convert ? over_convert : NULL,
+                                                    .close = over_close,
+                                                    .user = o},
+                              out, error);
+    if (rc)
+        over_close(o);
+    return rc;
+}
+
 void leat_blocks_stats(uint64_t *bytes, uint64_t *decoded)
 {
     pthread_mutex_lock(&cache.lock);

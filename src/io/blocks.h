@@ -25,6 +25,12 @@ struct leat_blocks {
  * NOMEM. */
 int leat_blocks_open(const struct leat_blocks *blocks, struct leat_io_file **out, struct leat_error *error);
 
+/* Blocks of a file as they are, for one whose reads are slow, or whose bytes are to be converted; `user` stays the
+ * caller's. It keeps a reference to `file`. NOMEM. */
+int leat_blocks_over(struct leat_io_file *file, uint64_t block_bytes,
+                     void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length), void *user,
+                     struct leat_io_file **out, struct leat_error *error);
+
 /* Bytes of decoded blocks that stay in memory; a block in use stays whatever its size. Set by tests; 0: a sixteenth of
  * the memory that this process may use, from 16 MiB to 1 GiB. */
 extern uint64_t leat_blocks_budget;

@@ -6,15 +6,37 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <strings.h>
+#include <time.h>
 
 #include "base/error.h"
 
 const struct leat_io_backend *leat_io_backend = &leat_io_local;
 
+/* The only place that lists them. */
+static const struct {
+    const char *scheme;
+    const struct leat_io_backend *backend;
+} schemes[] = {{"http://", &leat_io_http}, {"https://", &leat_io_http}};
+
+const struct leat_io_backend *leat_io_backend_of(const char *path)
+{
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (!strncasecmp(path, schemes[i].scheme, strlen(schemes[i].scheme)))
+            return schemes[i].backend;
+    return leat_io_backend;
+}
+
+bool leat_io_is_remote(const char *path)
+{
+    return leat_io_backend_of(path) != leat_io_backend;
+}
+
 int leat_io_open(const char *path, struct leat_io_file **out, struct leat_error *error)
 {
+    const struct leat_io_backend *backend = leat_io_backend_of(path);
     *out = NULL;
-    return leat_io_backend->open(leat_io_backend, path, out, error);
+    return backend->open(backend, path, out, error);
 }
 
 struct leat_io_file *leat_io_retain(struct leat_io_file *file)
@@ -78,7 +100,7 @@ static void wake(struct leat_io_request *request, void *user)
     pthread_mutex_unlock(&w->lock);
 }
 
-int leat_io_wait(struct leat_io_request *request)
+static int wait_once(struct leat_io_request *request)
 {
     struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     request->done = wake;
@@ -92,6 +114,21 @@ int leat_io_wait(struct leat_io_request *request)
     pthread_cond_destroy(&w.arrived);
     pthread_mutex_destroy(&w.lock);
     return request->status;
+}
+
+enum { ATTEMPTS = 5, LONGEST_PAUSE_MS = 30000 };
+
+int leat_io_wait(struct leat_io_request *request)
+{
+    for (unsigned attempt = 1;; attempt++) {
+        int rc = wait_once(request);
+        uint64_t pause_ms = (uint64_t)request->retry_after_ms << (attempt - 1);
+        if (rc != LEAT_E_IO || !pause_ms || attempt == ATTEMPTS)
+            return rc;
+        pause_ms = pause_ms < LONGEST_PAUSE_MS ? pause_ms : LONGEST_PAUSE_MS;
+        struct timespec t = {.tv_sec = (time_t)(pause_ms / 1000), .tv_nsec = (long)(pause_ms % 1000) * 1000000};
+        nanosleep(&t, NULL);
+    }
 }
 
 int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer, struct leat_error *error)

@@ -45,8 +45,11 @@ struct leat_io_backend {
     const uint8_t *(*map)(struct leat_io_file *file, struct leat_error *error);
     void (*close)(struct leat_io_file *file);
 };
-extern const struct leat_io_backend leat_io_local;
-/* The backend that leat_io_open uses. Replaced only by tests, while no file is open. */
+extern const struct leat_io_backend leat_io_local, leat_io_http;
+/* Whether a path is an address of another machine, "http://..."; and which backend opens a path, by its scheme. */
+bool leat_io_is_remote(const char *path);
+const struct leat_io_backend *leat_io_backend_of(const char *path);
+/* The backend of paths without a scheme. Replaced only by tests, while no file is open. */
 extern const struct leat_io_backend *leat_io_backend;
 
 /* What every backend's file begins with. */
@@ -70,7 +73,8 @@ void leat_io_submit_many(struct leat_io_request *const *requests, size_t n, int 
 /* Asks for the end of a request for which submit returned LEAT_IO_PENDING, from any thread, also while `done` runs.
  * `done` is called in any case, and the request stays in place until then; not to be called after it has returned. */
 void leat_io_cancel(struct leat_io_request *request);
-/* Submits and waits, setting `done` and `user`; returns the status. */
+/* Submits and waits, setting `done` and `user`; tries again, up to five times in all, where the request says that this
+ * may help. Returns the status. */
 int leat_io_wait(struct leat_io_request *request);
 /* Reads and waits; returns the status. Interrupted reads go on, short ones are continued; EIO is retried within
  * bounds. */

@@ -70,13 +70,21 @@ static int hash_stretch(void *arg)
 static int checksum_of(const struct leat_store_source *s, uint64_t at, uint64_t length, uint8_t *scratch,
                        uint64_t *checksum, struct leat_error *error)
 {
-    struct stretch x = {.p = s->map + at, .length = length};
+    struct stretch x = {.p = s->map ? s->map + at : NULL, .length = length};
+    if (length > SCRATCH && !s->map) {
+        uint8_t *bytes = leat_alloc((size_t)length);
+        int rc = bytes ? leat_io_read(s->pages, at, length, bytes, error)
+                       : leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " bytes", length);
+        *checksum = rc ? 0 : leat_hash64(bytes, length);
+        leat_free(bytes);
+        return rc;
+    }
     if (length > SCRATCH) {
         int rc = leat_guarded(hash_stretch, &x, error);
         *checksum = x.checksum;
         return rc;
     }
-    int rc = leat_io_read(s->file, at, length, scratch, error);
+    int rc = leat_io_read(s->pages, at, length, scratch, error);
     *checksum = rc ? 0 : leat_hash64(scratch, length);
     return rc;
 }
@@ -97,7 +105,7 @@ static int verify_group(struct leat_store_source *s, uint64_t group, const struc
 {
     struct leat_store_group header;
     uint64_t at = s->groups[group].offset, checksum;
-    int rc = leat_io_read(s->file, at, LEAT_STORE_GROUP_HEADER, scratch, error);
+    int rc = leat_io_read(s->pages, at, LEAT_STORE_GROUP_HEADER, scratch, error);
     if (rc || !leat_store_group_get(scratch, &header) || header.first_row != want->first_row ||
         header.n_rows != want->n_rows || header.payload_bytes != want->payload_bytes ||
         header.directory_bytes != want->directory_bytes || header.directory_checksum != want->directory_checksum)
@@ -108,6 +116,24 @@ static int verify_group(struct leat_store_source *s, uint64_t group, const struc
         return page_failed(s, rc, "the directory of a group", at, error);
     bit_set(&s->groups_good, group);
     return LEAT_OK;
+}
+
+/* The checksum that a page is to have, which the directory of its group holds. */
+static int page_checksum(struct leat_store_source *s, uint32_t field, uint64_t group, uint64_t page, uint64_t *checksum,
+                         struct leat_error *error)
+{
+    struct leat_store_group want;
+    struct leat_store_shape shape;
+    uint8_t expected[8], scratch[SCRATCH];
+    leat_store_group_of(s, group, &want, &shape);
+    int rc = bit_get(&s->groups_good, group) ? LEAT_OK : verify_group(s, group, &want, &shape, scratch, error);
+    uint64_t in_group = leat_store_group_pages(&s->layout, want.n_rows, s->layout.info[field].position) + page;
+    if (!rc)
+        rc =
+            leat_io_read(s->pages, s->groups[group].offset + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * in_group,
+                         8, expected, error);
+    *checksum = rc ? 0 : leat_get_u64(expected);
+    return rc;
 }
 
 /* Verifies one page; `number` is its bit. Its bytes are left in `scratch` if they fit. */
@@ -126,7 +152,7 @@ static int verify_page(struct leat_store_source *s, uint32_t field, uint64_t gro
     uint64_t in_group = leat_store_group_pages(&s->layout, want.n_rows, info->position) + page;
     uint64_t at = s->columns_at[group] + info->before * want.n_rows + row * info->width;
     uint8_t expected[8];
-    rc = leat_io_read(s->file, s->groups[group].offset + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * in_group, 8,
+    rc = leat_io_read(s->pages, s->groups[group].offset + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * in_group, 8,
                       expected, error);
     if (!rc)
         rc = checksum_of(s, at, rows * info->width, scratch, &checksum, error);
@@ -170,6 +196,8 @@ static int wrong_field(const struct leat_store_source *s, size_t field, const ch
 static bool is_cold(struct leat_store_source *s, size_t n)
 {
     uint64_t left = atomic_load_explicit(&s->cold_values, memory_order_relaxed);
+    if (!s->map)
+        return true;
     if (left)
         atomic_store_explicit(&s->cold_values, left > n ? left - n : 0,
                               memory_order_relaxed); /* a lost update does no harm */
@@ -199,7 +227,7 @@ static __attribute__((noinline)) int cold_rows(struct leat_store_source *s, size
         if (!rc && number == last) {
             memcpy(cold, scratch + (row - (page << info.page_shift)) * info.width + info.at, info.unit);
         } else if (!rc) {
-            rc = leat_io_read(s->file, value_at(s, g, &info, row) + info.at, info.unit, cold, error);
+            rc = leat_io_read(s->pages, value_at(s, g, &info, row) + info.at, info.unit, cold, error);
             if (rc)
                 leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[field]);
         }
@@ -253,7 +281,7 @@ int leat_store_column(struct leat_source *source, size_t field, const void **dat
     if (field >= s->layout.n_fields || s->layout.info[field].varying)
         return wrong_field(s, field, "fixed", error);
     const struct leat_store_field *info = &s->layout.info[field];
-    if (s->n_groups != 1 || s->base.count == 0 || info->width != info->unit)
+    if (!s->map || s->n_groups != 1 || s->base.count == 0 || info->width != info->unit)
         return LEAT_OK;
     for (uint64_t page = 0; page < leat_store_pages(s->base.count, info->page_shift); page++) {
         if (s->recheck == LEAT_RECHECK_NEVER ||
@@ -321,7 +349,7 @@ static __attribute__((noinline)) int verify_records(struct leat_store_source *s,
             rc = verify_page(s, (uint32_t)field, g, page, number, scratch, error);
             last = number;
         } else if (number != last && cold) {
-            rc = leat_io_read(s->file, value_at(s, g, &info, row), info.width, one, error);
+            rc = leat_io_read(s->pages, value_at(s, g, &info, row), info.width, one, error);
         }
         if (rc)
             return rc;
@@ -358,11 +386,48 @@ static int read_records(void *arg)
     return LEAT_OK;
 }
 
+/* Columns up to this size are read in blocks that are kept, longer ones value by value. */
+#define KEPT_COLUMN (UINT64_C(8) << 20)
+
+/* Values of fixed size of a file that cannot be mapped. Those that are as long as a page have its checksum; shorter
+ * ones in a long column are read without one, since that would need the whole page. */
+static int fixed_extents(struct leat_store_source *s, size_t field, const uint64_t *samples, size_t n,
+                         struct leat_extent *extents, size_t *failed, struct leat_error *error)
+{
+    const struct leat_store_field info = s->layout.info[field];
+    const bool kept = info.width * s->base.count <= KEPT_COLUMN, never = s->recheck == LEAT_RECHECK_NEVER;
+    const struct leat_bits *good = &s->pages_good[info.column];
+    uint64_t last = UINT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        *failed = i;
+        if (samples[i] >= s->base.count)
+            return out_of_range(s, samples[i], error);
+        uint64_t g = group_of(s, samples[i]), first = s->first_rows[g], row = samples[i] - first;
+        uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
+        int rc = LEAT_OK;
+        extents[i] = (struct leat_extent){.file = kept ? LEAT_STORE_PAGES : LEAT_STORE_FILE,
+                                          .offset = value_at(s, g, &info, row) + info.at,
+                                          .length = info.unit};
+        if (kept && !never && number != last && !bit_get(good, number)) {
+            rc = verify_only(s, info.column, g, page, number, error);
+            last = number;
+        } else if (!kept && !never && !info.page_shift && info.unit == info.width) {
+            rc = page_checksum(s, info.column, g, page, &extents[i].checksum, error);
+            extents[i].verify = !rc;
+        }
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
 int leat_store_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
                        struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
     struct leat_store_source *s = (struct leat_store_source *)source;
     *failed = 0;
+    if (!s->map && field < s->layout.n_fields && !s->layout.info[field].varying)
+        return fixed_extents(s, field, samples, n, extents, failed, error);
     if (field >= s->layout.n_stored || !s->layout.info[field].varying)
         return wrong_field(s, field, "varying", error);
     int rc = verify_records(s, field, samples, n, extents, failed, error);

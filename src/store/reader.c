@@ -14,12 +14,17 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "io/blocks.h"
 #include "store/text.h"
 
 /* Columns of less than this are mapped from the first value on; larger ones once a sixteenth of the values were read,
  * or so many that reading them took a tenth of a second. */
 #define COLD_COLUMNS (UINT64_C(16) << 20)
 #define COLD_VALUES (UINT64_C(128) << 10)
+
+/* Of a file that is read over a network: long enough that index and small columns take few requests, short enough for
+ * one. */
+#define REMOTE_BLOCK (UINT64_C(512) << 10)
 
 static int corrupt(struct leat_error *error, uint64_t offset, const char *what)
 {
@@ -40,7 +45,7 @@ static int read_checked(struct leat_store_source *s, uint64_t offset, uint64_t l
     *out = leat_alloc(length + 1);
     if (!*out)
         return no_memory(error, length);
-    int rc = leat_io_read(s->file, offset, length, *out, error);
+    int rc = leat_io_read(s->pages, offset, length, *out, error);
     if (!rc && leat_hash64(*out, length) != checksum) {
         leat_fail(error, LEAT_E_CORRUPT, "%s fails its checksum: restore the file or pack it again", what);
         leat_error_at_file(error, NULL, (int64_t)offset);
@@ -77,15 +82,15 @@ static bool ends_as_leat(struct leat_io_file *file)
 static bool header_is_damaged(struct leat_store_source *s, const uint8_t fixed[LEAT_STORE_HEADER_FIXED])
 {
     if (memcmp(fixed, LEAT_STORE_MAGIC, 8))
-        return named_leat(s->path) || ends_as_leat(s->file);
+        return named_leat(s->path) || ends_as_leat(s->pages);
     uint64_t bytes = leat_get_u64(fixed + 16);
-    if (!ends_as_leat(s->file))
+    if (!ends_as_leat(s->pages))
         return false;
     uint8_t *header = bytes >= LEAT_STORE_HEADER_FIXED && bytes <= leat_store_header_bytes(LEAT_STORE_MAX_FIELDS) &&
                               bytes <= s->file->size
                           ? leat_alloc(bytes)
                           : NULL;
-    bool whole = header && !leat_io_read(s->file, 0, bytes, header, NULL) &&
+    bool whole = header && !leat_io_read(s->pages, 0, bytes, header, NULL) &&
                  leat_hash64(header, bytes - 8) == leat_store_header_checksum(header, bytes);
     leat_free(header);
     return !whole;
@@ -98,7 +103,7 @@ static int read_header(struct leat_store_source *s, struct leat_error *error)
     if (s->file->size < LEAT_STORE_HEADER_FIXED)
         return leat_fail(error, LEAT_E_CORRUPT,
                          "the file is too short for a leat file (%" PRIu64 " bytes): copy it again", s->file->size);
-    int rc = leat_io_read(s->file, 0, sizeof fixed, fixed, error);
+    int rc = leat_io_read(s->pages, 0, sizeof fixed, fixed, error);
     if (!rc)
         rc = leat_store_header_length(fixed, &bytes, error);
     if (rc == LEAT_E_FORMAT && header_is_damaged(s, fixed))
@@ -111,7 +116,7 @@ static int read_header(struct leat_store_source *s, struct leat_error *error)
     header = leat_alloc(bytes);
     if (!header)
         return no_memory(error, bytes);
-    rc = leat_io_read(s->file, 0, bytes, header, error);
+    rc = leat_io_read(s->pages, 0, bytes, header, error);
     if (!rc)
         rc = leat_store_header_get(header, bytes, &s->layout, &s->identity, error);
     s->header_bytes = bytes;
@@ -129,11 +134,11 @@ static int read_footer(struct leat_store_source *s, struct leat_store_footer *fo
         return leat_fail(
             error, LEAT_E_UNFINISHED,
             "the file has no end: it was cut, or never finished. Copy it again, or pack again with resume");
-    int rc = leat_io_read(s->file, size - sizeof bytes, sizeof bytes, bytes, error);
+    int rc = leat_io_read(s->pages, size - sizeof bytes, sizeof bytes, bytes, error);
     if (!rc)
         rc = leat_store_footer_get(bytes, footer, error);
     if (!rc)
-        rc = leat_io_read(s->file, s->header_bytes - 8, 8, last, error);
+        rc = leat_io_read(s->pages, s->header_bytes - 8, 8, last, error);
     if (rc)
         return rc;
     s->footer_checksum = leat_get_u64(bytes + LEAT_STORE_FOOTER - 8);
@@ -432,6 +437,7 @@ static void close_source(struct leat_source *source)
     leat_free(s->path);
     leat_free(s->storage);
     leat_store_layout_destroy(&s->layout);
+    leat_io_release(s->pages);
     leat_io_release(s->file);
     leat_free(s);
 }
@@ -468,15 +474,12 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
         rc = make_bits(s, error);
     if (rc)
         return rc;
-    s->map = leat_io_map(s->file, error);
-    if (!s->map)
-        return error && error->code
-                   ? error->code
-                   : leat_fail(error, LEAT_E_UNSUPPORTED, "the file cannot be mapped into memory here");
+    if (s->file->backend->map && !(s->map = leat_io_map(s->file, error)))
+        return error->code;
     if (!(s->storage = leat_alloc(s->layout.n_fields)))
         return no_memory(error, s->layout.n_fields);
     for (uint32_t f = 0; f < s->layout.n_fields; f++)
-        s->storage[f] = s->layout.info[f].varying ? LEAT_STORAGE_EXTENT : LEAT_STORAGE_MAPPED;
+        s->storage[f] = s->layout.info[f].varying || !s->map ? LEAT_STORAGE_EXTENT : LEAT_STORAGE_MAPPED;
     s->base.storage = s->storage;
     s->base.path = s->path;
     s->base.count = s->summary.count;
@@ -507,6 +510,10 @@ int leat_store_open(const char *path, const struct leat_open_options *options, s
     s->recheck = options ? options->recheck : LEAT_RECHECK_FIRST;
     s->path = leat_strdup(path);
     int rc = s->path ? leat_io_open(path, &s->file, error) : no_memory(error, strlen(path));
+    if (!rc && s->file->backend->map)
+        s->pages = leat_io_retain(s->file);
+    else if (!rc)
+        rc = leat_blocks_over(s->file, REMOTE_BLOCK, NULL, NULL, &s->pages, error);
     if (!rc)
         rc = fill(s, error);
     if (rc) {
@@ -520,7 +527,8 @@ int leat_store_open(const char *path, const struct leat_open_options *options, s
 
 static int file_of(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
 {
-    *out = leat_io_retain(((struct leat_store_source *)source)->file);
+    struct leat_store_source *s = (struct leat_store_source *)source;
+    *out = leat_io_retain(file == LEAT_STORE_PAGES ? s->pages : s->file);
     return LEAT_OK;
 }
 

@@ -18,7 +18,8 @@ struct leat_bits {
 struct leat_store_source {
     struct leat_source base;
     struct leat_io_file *file;
-    const uint8_t *map;
+    const uint8_t *map;         /* NULL: the file is elsewhere, and nothing of it is reached in place */
+    struct leat_io_file *pages; /* what index and columns are read from: `file`, or blocks of it that are kept */
     uint64_t header_bytes, sections_at, directory_at, footer_checksum;
     struct leat_store_layout layout;
     struct leat_store_identity identity;
@@ -49,6 +50,9 @@ struct leat_store_source {
     uint8_t *classes_bytes;
     const char **classes;
 };
+
+/* Extents lie in the file itself, or in what its pages are read from. */
+enum { LEAT_STORE_FILE = 0, LEAT_STORE_PAGES = 1 };
 
 int leat_store_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
                     struct leat_error *error);

@@ -342,6 +342,8 @@ int leat_store_verify(struct leat_source *source, const struct leat_verify_optio
                       struct leat_error *error)
 {
     struct leat_store_source *s = (struct leat_store_source *)source;
+    if (!s->map)
+        return leat_fail(error, LEAT_E_UNSUPPORTED, "%s cannot be verified where it is: copy it here", s->path);
     struct job job = {.s = s, .options = options, .first_id = first_id, .bytes_done = s->header_bytes};
     unsigned n = options && options->num_threads ? options->num_threads : leat_cpu_count(), started = 0;
     n = n > 256 ? 256 : n;
@@ -473,14 +475,15 @@ int leat_verify(const char *path, const struct leat_verify_options *options, str
     error = error ? error : &unused;
     options = options ? options : &defaults;
     leat_error_clear(error);
-    int rc = stat(path, &st)
+    const bool remote = leat_io_is_remote(path);
+    int rc = !remote && stat(path, &st)
                  ? leat_fail_errno(error, errno == ENOENT ? LEAT_E_NOT_FOUND : LEAT_E_IO, "cannot look at the path")
                  : LEAT_OK;
     if (rc) {
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         return rc;
     }
-    if (S_ISREG(st.st_mode) && !(rc = leat_io_open(path, &file, error))) {
+    if (!rc && (remote || S_ISREG(st.st_mode)) && !(rc = leat_io_open(path, &file, error))) {
         size_t n = file->size < sizeof head ? (size_t)file->size : sizeof head;
         is_manifest = !leat_io_read(file, 0, n, head, error) && leat_manifest_recognise(head, n);
         leat_io_release(file);

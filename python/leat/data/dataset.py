@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import re
 import struct
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from . import schema as _schema
 from .schema import Field
 
 LABELS = {"auto": 0, "folders": 1, "none": 2}
+_REMOTE = re.compile("https?://", re.IGNORECASE)
 RECHECK = {"first": 0, "always": 1, "never": 2}
 
 
@@ -264,7 +266,7 @@ def open(  # noqa: A001
     index_dir: str | os.PathLike[str] | None = None,
     recheck: str = "first",
 ) -> Dataset:
-    """Opens a data set in place. Only headers and directories are read.
+    """Opens a data set in place. Only headers and directories are read (of an IDX file, all of it).
 
     Args:
         src: a file of leat, a manifest of its shards, a folder of photos (a sub-folder per class, or flat), an IDX file, plain or
@@ -299,7 +301,8 @@ def open(  # noqa: A001
         if isinstance(src, bytes) or not isinstance(src, Sequence):
             raise TypeError(f"src is a path or a list of paths, not {builtins.type(src).__name__}")
         return concat(*(open(p, format=format, labels=labels, index_dir=index, recheck=recheck) for p in src))
-    dataset = _open_one(os.path.abspath(os.fspath(src)), format, labels, index, recheck)
+    path = os.fspath(src)
+    dataset = _open_one(path if _REMOTE.match(path) else os.path.abspath(path), format, labels, index, recheck)
     if notice := dataset._handle.notice():
         warnings.warn(notice, stacklevel=2)
     return dataset

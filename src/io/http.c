@@ -1,0 +1,616 @@
+/*
+ * Files of a web server, read by range requests. One thread does the talking for the whole process:
+ *
+ *     submit, cancel  --> queue -->  thread "leat-http": curl's multi interface,  --> done(request), on that thread
+ *     (any thread)        (lock)     up to CONNECTIONS ranges in flight, kept alive
+ *
+ * A file is what its first answer said: its length, ETag and time of modification. Each later answer is compared with
+ * that, so that an object that was replaced is LEAT_E_CHANGED and never a mixture. One request is one attempt: where
+ * trying again may help, it says after how long, and who waits does so (leat_io_wait; the engine, on its timer).
+ *
+ * A forked child starts a thread of its own at its first request; the parent's connections are left alone.
+ */
+#include <ctype.h>
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "io/file.h"
+#include "io/http.h"
+
+/* Connections to one server, and in all: what common servers grant one client, times a latency of 50 ms, is some 1,300
+ * requests a second. More requests wait in curl's queue. */
+enum { CONNECTIONS = 64, ALL_CONNECTIONS = 256, REDIRECTS = 5, ERROR_BODY = 64 << 10 };
+#define READ_BUFFER (256L << 10)
+
+long leat_http_connect_timeout_ms = 15000, leat_http_stall_s = 30;
+
+struct http_file {
+    struct leat_io_file file;
+    char etag[128], modified[64]; /* "" if the server gave none */
+    char url[];
+};
+
+/* What one answer has said so far. */
+struct answer {
+    char etag[128], modified[64];
+    uint64_t first, last, size; /* of Content-Range; size is UINT64_MAX if it was not given */
+    unsigned retry_after_ms;
+    bool ranged;
+};
+
+struct transfer {
+    struct leat_io_request *request;
+    struct transfer *next, *previous; /* in the queue; then among active ones, which are the thread's */
+    CURL *easy;
+    struct answer answer;
+    uint64_t received; /* bytes of the body */
+    uint64_t size;     /* opening: what the server says */
+    bool opening, whole, too_long;
+    atomic_bool cancelled;
+    char text[CURL_ERROR_SIZE];
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_t thread;
+    bool started, stopping, cancelling;
+    CURLM *multi;
+    struct transfer *queue, **queue_end, *active;
+} http = {.lock = PTHREAD_MUTEX_INITIALIZER, .queue_end = &http.queue};
+
+/* ---- what an answer says
+ * ---------------------------------------------------------------------------------------------- */
+
+static void copy_text(char *to, size_t room, const char *from, size_t n)
+{
+    while (n && isspace((unsigned char)*from)) {
+        from++;
+        n--;
+    }
+    while (n && isspace((unsigned char)from[n - 1]))
+        n--;
+    n = n < room ? n : room - 1;
+    memcpy(to, from, n);
+    to[n] = 0;
+}
+
+/* "bytes 0-99/1000", or "bytes *" "/1000" of a range that is not there. */
+static void take_range(struct answer *a, const char *text)
+{
+    char *end;
+    if (strncasecmp(text, "bytes", 5))
+        return;
+    text += 5 + strspn(text + 5, " =");
+    if (*text != '*') {
+        a->first = strtoull(text, &end, 10);
+        if (end == text || *end != '-')
+            return;
+        text = end + 1;
+        a->last = strtoull(text, &end, 10);
+        a->ranged = end != text;
+        text = end;
+    } else {
+        text++;
+    }
+    if (*text == '/' && isdigit((unsigned char)text[1]))
+        a->size = strtoull(text + 1, NULL, 10);
+}
+
+static bool is_header(const char *line, size_t n, const char *name, char *value, size_t room)
+{
+    size_t length = strlen(name);
+    if (n <= length || strncasecmp(line, name, length) || line[length] != ':')
+        return false;
+    copy_text(value, room, line + length + 1, n - length - 1);
+    return true;
+}
+
+static size_t on_header(char *line, size_t size, size_t count, void *user)
+{
+    struct transfer *t = user;
+    size_t n = size * count;
+    char value[128];
+    if (n >= 5 && !strncasecmp(line, "HTTP/", 5))
+        t->answer = (struct answer){.size = UINT64_MAX}; /* of an answer that redirects, nothing stays */
+    else if (is_header(line, n, "ETag", value, sizeof value))
+        snprintf(t->answer.etag, sizeof t->answer.etag, "%s", value);
+    else if (is_header(line, n, "Last-Modified", value, sizeof t->answer.modified))
+        snprintf(t->answer.modified, sizeof t->answer.modified, "%.60s", value);
+    else if (is_header(line, n, "Content-Range", value, sizeof value))
+        take_range(&t->answer, value);
+    else if (is_header(line, n, "Retry-After", value, sizeof value) && isdigit((unsigned char)*value)) {
+        unsigned long seconds = strtoul(value, NULL, 10);
+        t->answer.retry_after_ms = seconds > 600 ? 600000 : (unsigned)seconds * 1000;
+    }
+    return n;
+}
+
+/* Bytes go straight to where they were asked for; of an answer that is none, they are let go. */
+static size_t on_body(char *bytes, size_t size, size_t count, void *user)
+{
+    struct transfer *t = user;
+    size_t n = size * count;
+    long code = 0;
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &code);
+    bool wanted = code == 206 || (code == 200 && t->whole);
+    if (!wanted || t->opening) {
+        t->received += n;
+        t->too_long = wanted || code == 200; /* a whole file where a range was asked for */
+        return t->too_long || t->received > ERROR_BODY ? 0 : n;
+    }
+    if (n > t->request->length - t->received) {
+        t->too_long = true;
+        return 0;
+    }
+    memcpy((uint8_t *)t->request->buffer + t->received, bytes, n);
+    t->received += n;
+    return n;
+}
+
+/* ---- what it comes to
+ * --------------------------------------------------------------------------------------------------- */
+
+static int fail(struct transfer *t, int code, unsigned retry_after_ms, const char *what)
+{
+    struct leat_io_request *r = t->request;
+    const char *url = r->file->path;
+    leat_fail(&r->error, code, "%s: %s", url, what);
+    leat_error_at_file(&r->error, url, t->opening || r->offset > INT64_MAX ? LEAT_NO_OFFSET : (int64_t)r->offset);
+    r->retry_after_ms = retry_after_ms;
+    return code;
+}
+
+enum { SOON_MS = 50 };
+
+static int status_failed(struct transfer *t, long code)
+{
+    char what[256];
+    unsigned wait = t->answer.retry_after_ms > SOON_MS ? t->answer.retry_after_ms : SOON_MS;
+    switch (code) {
+    case 401:
+    case 403:
+    case 407:
+        snprintf(what, sizeof what, "the server refuses access (%ld): check the address and who may read it", code);
+        return fail(t, LEAT_E_IO, 0, what);
+    case 404:
+    case 410:
+        return t->opening ? fail(t, LEAT_E_NOT_FOUND, 0, "the server has no such file (404)")
+                          : fail(t, LEAT_E_CHANGED, 0, "it was removed after it was opened (404)");
+    case 412:
+    case 416:
+        return fail(t, LEAT_E_CHANGED, 0, "it is another file than was opened: open it again");
+    case 408:
+    case 429:
+    case 500:
+    case 502:
+    case 503:
+    case 504:
+        snprintf(what, sizeof what, "the server cannot answer now (%ld%s)", code,
+                 code == 429 ? ", too many requests" : "");
+        return fail(t, LEAT_E_IO, wait, what);
+    default:
+        snprintf(what, sizeof what, "the server answered with status %ld, where 206 (a range of bytes) is needed",
+                 code);
+        return fail(t, code == 200 ? LEAT_E_UNSUPPORTED : LEAT_E_IO, 0, what);
+    }
+}
+
+static int curl_failed(struct transfer *t, CURLcode code)
+{
+    char what[CURL_ERROR_SIZE + 64];
+    const char *text = *t->text ? t->text : curl_easy_strerror(code);
+    switch (code) {
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+        snprintf(what, sizeof what, "this is no address that can be read: %s", text);
+        return fail(t, LEAT_E_INVALID, 0, what);
+    case CURLE_TOO_MANY_REDIRECTS:
+        return fail(t, LEAT_E_IO, 0, "the server redirects without end");
+    case CURLE_PEER_FAILED_VERIFICATION:
+        snprintf(what, sizeof what, "the server's certificate is not trusted: %s", text);
+        return fail(t, LEAT_E_IO, 0, what);
+    case CURLE_OUT_OF_MEMORY:
+        return fail(t, LEAT_E_NOMEM, 0, "no memory to read from the server");
+    case CURLE_OPERATION_TIMEDOUT:
+        snprintf(what, sizeof what, "the server does not answer: %s", text);
+        return fail(t, LEAT_E_IO, SOON_MS, what);
+    default:
+        snprintf(what, sizeof what, "reading from the server failed: %s", text);
+        return fail(t, LEAT_E_IO, SOON_MS, what);
+    }
+}
+
+/* An answer that is not of the file that was opened. */
+static bool is_other(const struct transfer *t)
+{
+    const struct http_file *f = (const struct http_file *)t->request->file;
+    const struct answer *a = &t->answer;
+    return (*f->etag && *a->etag && strcmp(f->etag, a->etag)) ||
+           (*f->modified && *a->modified && strcmp(f->modified, a->modified)) ||
+           (a->size != UINT64_MAX && a->size != f->file.size);
+}
+
+static int judge_opening(struct transfer *t, CURLcode code, long status)
+{
+    const struct answer *a = &t->answer;
+    if (status == 416 && a->size == 0) {
+        t->size = 0;
+        return LEAT_OK;
+    }
+    if (status == 200)
+        return fail(
+            t, LEAT_E_UNSUPPORTED, 0,
+            "the server does not answer requests for ranges of bytes (status 200 in the place of 206): copy the "
+            "file here, or serve it by one that does");
+    if (status && status != 206)
+        return status_failed(t, status);
+    if (code && !t->too_long)
+        return curl_failed(t, code);
+    if (!a->ranged || a->size == UINT64_MAX || a->first != t->request->offset || a->size > INT64_MAX)
+        return fail(t, LEAT_E_UNSUPPORTED, 0, "the server does not say how long the file is (Content-Range)");
+    t->size = a->size;
+    return LEAT_OK;
+}
+
+static int judge(struct transfer *t, CURLcode code)
+{
+    const struct leat_io_request *r = t->request;
+    const struct answer *a = &t->answer;
+    long status = 0;
+    if (t->cancelled)
+        return fail(t, LEAT_E_CANCELLED, 0, "the read was cancelled");
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (code && status / 100 == 3) /* of a redirection that went nowhere */
+        return curl_failed(t, code);
+    if (t->opening)
+        return judge_opening(t, code, status);
+    if ((status == 206 || status == 200) && is_other(t))
+        return fail(t, LEAT_E_CHANGED, 0, "it was replaced after it was opened: open it again");
+    if (status == 200 && !t->whole)
+        return status_failed(t, status);
+    if (status && status != 206 && status != 200)
+        return status_failed(t, status);
+    if (t->too_long || (status == 206 && (!a->ranged || a->first != r->offset || a->last - a->first != r->length - 1)))
+        return fail(t, LEAT_E_IO, SOON_MS, "the server answered with another range than was asked for");
+    if (code)
+        return curl_failed(t, code);
+    return t->received == r->length ? LEAT_OK : fail(t, LEAT_E_IO, SOON_MS, "the server's answer ends early");
+}
+
+/* ---- the thread
+ * ------------------------------------------------------------------------------------------------------- */
+
+static void destroy(struct transfer *t)
+{
+    curl_easy_cleanup(t->easy);
+    leat_free(t);
+}
+
+/* On the thread, without the lock. `done` may free the request. */
+static void complete(struct transfer *t, CURLcode code)
+{
+    struct leat_io_request *r = t->request;
+    int rc = judge(t, code);
+    if (t->opening && !rc) {
+        struct http_file *f = (struct http_file *)r->file;
+        f->file.size = t->size;
+        snprintf(f->etag, sizeof f->etag, "%s", t->answer.etag);
+        snprintf(f->modified, sizeof f->modified, "%s", t->answer.modified);
+    }
+    r->status = rc;
+    pthread_mutex_lock(&http.lock);
+    r->backend_state = NULL;
+    pthread_mutex_unlock(&http.lock);
+    r->done(r, r->user);
+    destroy(t);
+}
+
+static void begin(struct transfer *t)
+{
+    const struct leat_io_request *r = t->request;
+    const struct http_file *f = (const struct http_file *)r->file;
+    char range[64];
+    t->answer = (struct answer){.size = UINT64_MAX};
+    t->received = 0;
+    t->too_long = false;
+    *t->text = 0;
+    t->whole = !t->opening && r->offset == 0 && r->length == f->file.size;
+    snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, r->offset, r->offset + r->length - 1);
+    CURL *e = t->easy;
+    const char *url = f->url;
+    curl_easy_setopt(e, CURLOPT_URL, url);
+    curl_easy_setopt(e, CURLOPT_RANGE, range);
+    curl_easy_setopt(e, CURLOPT_PRIVATE, t);
+    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(e, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 1L);
+    curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)REDIRECTS);
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, leat_http_connect_timeout_ms);
+    curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, leat_http_stall_s);
+    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, READ_BUFFER);
+    curl_easy_setopt(e, CURLOPT_USERAGENT, "leat/" LEAT_VERSION);
+    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->text);
+    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(e, CURLOPT_HEADERDATA, t);
+    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
+    if (t->cancelled || curl_multi_add_handle(http.multi, e)) {
+        complete(t, CURLE_OUT_OF_MEMORY);
+        return;
+    }
+    t->next = http.active;
+    t->previous = NULL;
+    if (t->next)
+        t->next->previous = t;
+    http.active = t;
+}
+
+static void end(struct transfer *t, CURLcode code)
+{
+    curl_multi_remove_handle(http.multi, t->easy);
+    *(t->previous ? &t->previous->next : &http.active) = t->next;
+    if (t->next)
+        t->next->previous = t->previous;
+    complete(t, code);
+}
+
+static void take_queue(void)
+{
+    pthread_mutex_lock(&http.lock);
+    struct transfer *list = http.queue;
+    http.queue = NULL;
+    http.queue_end = &http.queue;
+    pthread_mutex_unlock(&http.lock);
+    for (struct transfer *t = list, *next; t; t = next) {
+        next = t->next;
+        begin(t);
+    }
+}
+
+/* Ends what was cancelled among the active ones. */
+static void take_cancelled(void)
+{
+    pthread_mutex_lock(&http.lock);
+    bool any = http.cancelling;
+    http.cancelling = false;
+    pthread_mutex_unlock(&http.lock);
+    for (struct transfer *t = any ? http.active : NULL, *next; t; t = next) {
+        next = t->next;
+        if (t->cancelled)
+            end(t, CURLE_OK);
+    }
+}
+
+static void *talk(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        int running, left;
+        pthread_mutex_lock(&http.lock);
+        bool stopping = http.stopping;
+        pthread_mutex_unlock(&http.lock);
+        if (stopping)
+            return NULL;
+        take_queue();
+        take_cancelled();
+        curl_multi_perform(http.multi, &running);
+        for (CURLMsg *m; (m = curl_multi_info_read(http.multi, &left));) {
+            struct transfer *t = NULL;
+            CURLcode code = m->data.result;
+            if (m->msg != CURLMSG_DONE)
+                continue;
+            curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&t);
+            end(t, code);
+        }
+        curl_multi_poll(http.multi, NULL, 0, 10000, NULL);
+    }
+}
+
+/* ---- starting, forking, ending
+ * ------------------------------------------------------------------------------------------ */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&http.lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&http.lock);
+}
+
+/* What the parent's thread had in hand is the parent's: its memory here is left, and its sockets are not touched. */
+static void in_child(void)
+{
+    pthread_mutex_init(&http.lock, NULL);
+    http.started = http.stopping = http.cancelling = false;
+    http.multi = NULL;
+    http.queue = http.active = NULL;
+    http.queue_end = &http.queue;
+}
+
+/* The thread must not outlive what it uses: the TLS library ends itself at exit, too. */
+static void stop_at_exit(void)
+{
+    pthread_mutex_lock(&http.lock);
+    bool join = http.started;
+    http.stopping = true;
+    if (join)
+        curl_multi_wakeup(http.multi);
+    pthread_mutex_unlock(&http.lock);
+    if (join)
+        pthread_join(http.thread, NULL);
+}
+
+static void start_once(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    pthread_atfork(before_fork, after_fork, in_child);
+    atexit(stop_at_exit);
+}
+
+/* Under the lock. */
+static bool start(void)
+{
+    sigset_t all, before;
+    if (http.started || http.stopping)
+        return http.started;
+    if (!(http.multi = curl_multi_init()))
+        return false;
+    curl_multi_setopt(http.multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)CONNECTIONS);
+    curl_multi_setopt(http.multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)ALL_CONNECTIONS);
+    curl_multi_setopt(http.multi, CURLMOPT_MAXCONNECTS, (long)ALL_CONNECTIONS);
+    sigfillset(&all); /* the program's signals are for its own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    http.started = !pthread_create(&http.thread, NULL, talk, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!http.started) {
+        curl_multi_cleanup(http.multi);
+        http.multi = NULL;
+    }
+    return http.started;
+}
+
+static struct transfer *new_transfer(struct leat_io_request *r, bool opening)
+{
+    struct transfer *t = leat_new(struct transfer);
+    if (t && !(t->easy = curl_easy_init())) {
+        leat_free(t);
+        t = NULL;
+    }
+    if (t) {
+        t->request = r;
+        t->opening = opening;
+    }
+    return t;
+}
+
+/* Several at once, so that the thread is woken once. */
+static void enqueue(struct leat_io_request *const *requests, size_t n, int *results, bool opening)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    bool queued = false;
+    pthread_once(&once, start_once);
+    for (size_t i = 0; i < n; i++) {
+        struct leat_io_request *r = requests[i];
+        struct transfer *t = NULL;
+        results[i] = LEAT_OK;
+        if (!opening && (r->offset > r->file->size || r->length > r->file->size - r->offset)) {
+            r->status = leat_fail(&r->error, LEAT_E_CORRUPT,
+                                  "%s has %" PRIu64 " bytes; %" PRIu64 " from %" PRIu64 " on are not there",
+                                  r->file->path, r->file->size, r->length, r->offset);
+            leat_error_at_file(&r->error, r->file->path, LEAT_NO_OFFSET);
+            continue;
+        }
+        if (!r->length)
+            continue;
+        t = new_transfer(r, opening);
+        pthread_mutex_lock(&http.lock);
+        if (t && start()) {
+            r->backend_state = t;
+            *http.queue_end = t;
+            http.queue_end = &t->next;
+            results[i] = LEAT_IO_PENDING;
+            queued = true;
+            t = NULL;
+        } else {
+            r->status = leat_fail(&r->error, http.stopping ? LEAT_E_CLOSED : LEAT_E_NOMEM,
+                                  http.stopping ? "the process is ending: nothing more is read"
+                                                : "no memory or thread to read from %s",
+                                  r->file->path);
+        }
+        pthread_mutex_unlock(&http.lock);
+        if (t)
+            destroy(t);
+    }
+    if (!queued)
+        return;
+    pthread_mutex_lock(&http.lock);
+    if (http.multi)
+        curl_multi_wakeup(http.multi);
+    pthread_mutex_unlock(&http.lock);
+}
+
+/* ---- the backend
+ * -------------------------------------------------------------------------------------------------------- */
+
+static int http_submit(struct leat_io_file *file, struct leat_io_request *r)
+{
+    int result;
+    (void)file;
+    enqueue(&r, 1, &result, false);
+    return result;
+}
+
+static void http_submit_many(struct leat_io_request *const *requests, size_t n, int *results)
+{
+    enqueue(requests, n, results, false);
+}
+
+static void http_cancel(struct leat_io_request *r)
+{
+    pthread_mutex_lock(&http.lock);
+    struct transfer *t = r->backend_state;
+    if (t && !t->cancelled) {
+        t->cancelled = http.cancelling = true;
+        curl_multi_wakeup(http.multi);
+    }
+    pthread_mutex_unlock(&http.lock);
+}
+
+static void http_close(struct leat_io_file *file)
+{
+    leat_free(file);
+}
+
+/* Opening asks for the first byte: that says length, ETag and time in one answer, also where HEAD is not allowed. */
+static int submit_opening(struct leat_io_file *file, struct leat_io_request *r)
+{
+    int result;
+    (void)file;
+    enqueue(&r, 1, &result, true);
+    return result;
+}
+static const struct leat_io_backend opening_backend = {
+    .name = "http", .submit = submit_opening, .cancel = http_cancel, .close = http_close};
+
+static int http_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out,
+                     struct leat_error *error)
+{
+    size_t bytes = strlen(path) + 1;
+    uint8_t first;
+    struct http_file *f = leat_alloc(sizeof *f + bytes);
+    *out = NULL;
+    if (!f)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
+    memset(f, 0, sizeof *f);
+    memcpy(f->url, path, bytes);
+    f->file = (struct leat_io_file){.backend = &opening_backend, .path = f->url, .references = 1};
+    int rc = leat_io_read(&f->file, 0, 1, &first, error);
+    if (rc) {
+        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+        leat_free(f);
+        return rc;
+    }
+    f->file.backend = backend;
+    *out = &f->file;
+    return LEAT_OK;
+}
+
+const struct leat_io_backend leat_io_http = {.name = "http",
+                                             .open = http_open,
+                                             .submit = http_submit,
+                                             .submit_many = http_submit_many,
+                                             .cancel = http_cancel,
+                                             .close = http_close};

@@ -1,0 +1,198 @@
+"""Data sets on a web server, which may be late, broken or hostile."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from http_support import Answer, Server
+
+import leat
+
+N = 3000
+
+
+def values(i: int) -> dict[str, Any]:
+    return {"x": np.full(5, i, np.float32), "label": i % 7, "raw": bytes([i % 251]) * (20 + i % 60)}
+
+
+@pytest.fixture(scope="session")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A file with fixed and varying fields, several pages of each."""
+    path = tmp_path_factory.mktemp("http") / "data.leat"
+    schema = {"x": leat.field("float32", (5,)), "label": "int64", "raw": "bytes"}
+    with leat.Writer(path, schema, classes=[f"c{i}" for i in range(7)]) as w:
+        for i in range(N):
+            w.write(values(i))
+    return path.read_bytes()
+
+
+@pytest.fixture
+def server(packed: bytes) -> Iterator[Server]:
+    with Server({"data.leat": packed}) as s:
+        yield s
+
+
+def assert_same(got: dict[str, Any], i: int) -> None:
+    for name, value in values(i).items():
+        assert np.array_equal(got[name], value), (i, name)
+
+
+def test_a_file_on_a_server_has_the_values_of_the_file(server: Server, packed: bytes, tmp_path: Path) -> None:
+    (tmp_path / "data.leat").write_bytes(packed)
+    local, ds = leat.open(tmp_path / "data.leat"), leat.open(server.url("data.leat"))
+    assert ds.schema == local.schema
+    assert (ds.fingerprint, ds.classes, len(ds)) == (local.fingerprint, local.classes, N)
+    for i in (0, 1, 1234, N - 1):
+        assert_same(ds[i], i)
+    assert np.array_equal(ds.column("x"), local.column("x"))
+    assert ds[::-1].column("label")[:3].tolist() == [(N - 1 - i) % 7 for i in range(3)]
+    assert pickle.loads(pickle.dumps(ds))[7]["label"] == 0
+
+
+def test_opening_takes_few_requests_and_columns_are_read_in_blocks(server: Server) -> None:
+    ds = leat.open(server.url("data.leat"))
+    assert server.requests <= 7
+    ds.column("label")
+    for i in range(100):
+        _ = ds[i]["label"]
+    assert server.requests <= 7 + 3 + 100  # of each sample its value of varying size
+
+
+def test_idx_files_are_read_from_a_server() -> None:
+    import gzip
+
+    from test_made import idx
+
+    x = np.random.default_rng(0).integers(0, 256, (50, 28, 28), np.uint8)
+    with Server({"x.gz": gzip.compress(idx(x)), "y": idx(np.arange(50, dtype=np.int32))}) as s:
+        ds = leat.open({"image": s.url("x.gz"), "label": s.url("y")})
+        assert np.array_equal(ds.column("image")[:, 0], x)
+        assert ds.column("label").tolist() == list(range(50))
+
+
+def test_a_manifest_and_its_shards_are_read_from_a_server(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "all.leat", {"x": "int64", "raw": "bytes"}, shard_bytes=1 << 20) as w:
+        for i in range(3000):
+            w.add(x=i, raw=os.urandom(1000))
+    files = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    assert len(files) > 2
+    with Server(files) as s:
+        assert leat.open(s.url("all.leat")).column("x").tolist() == list(range(3000))
+
+
+def every(n: int, answer: Callable[[Answer], Answer]) -> Callable[..., Answer | None]:
+    """Each n-th request is answered otherwise."""
+    return lambda number, path, asked, right: answer(right) if number % n == 0 else None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda right: Answer(500),
+        lambda right: Answer(503, headers={"Retry-After": "0"}),
+        lambda right: Answer(429, b"slow down"),
+        lambda right: Answer(right.status, right.body, right.headers, cut=len(right.body) // 2),
+        lambda right: Answer(right.status, b"", right.headers, cut=0),
+        lambda right: Answer(502),
+    ],
+    ids=["500", "503", "429", "cut in the body", "cut before the body", "502"],
+)
+def test_what_fails_now_and_then_is_asked_for_again(server: Server, wrong: Callable[[Answer], Answer]) -> None:
+    server.behave = every(3, wrong)
+    ds = leat.open(server.url("data.leat"))
+    for i in range(0, N, 500):
+        assert_same(ds[i], i)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "why"),
+    [
+        (Answer(404), FileNotFoundError, "no such file"),
+        (Answer(403, b"<xml>denied</xml>"), leat.FileError, "refuses access \\(403\\)"),
+        (Answer(500, b"oops"), leat.FileError, "cannot answer now \\(500\\)"),
+        (Answer(503, headers={"Retry-After": "0"}), leat.FileError, "503"),
+        (Answer(429), leat.FileError, "too many requests"),
+        (Answer(302, headers={"Location": "/data.leat"}), leat.FileError, "redirects without end"),
+        (Answer(302, headers={"Location": "file:///etc/passwd"}), leat.InvalidError, "no address"),
+        (Answer(200, b"x" * 3_000_000), leat.UnsupportedError, "does not answer requests for ranges"),
+        (Answer(206, b"x"), leat.UnsupportedError, "how long the file is"),
+        (Answer(206, b"x", {"Content-Range": "bytes 0-0/*"}), leat.UnsupportedError, "how long the file is"),
+        (Answer(206, b"x", {"Content-Range": "bytes 5-5/99999999999999999999999"}), leat.UnsupportedError, "how long"),
+        (Answer(416, headers={"Content-Range": "bytes */0"}), leat.FormatError, "is empty"),
+    ],
+)
+def test_a_server_that_does_not_serve_the_file_is_an_error_that_says_so(
+    server: Server, answer: Answer, kind: type[Exception], why: str
+) -> None:
+    server.behave = lambda *_: answer
+    with pytest.raises(kind, match=why) as e:
+        leat.open(server.url("data.csv"))
+    assert server.url("data.csv") in str(e.value)
+
+
+def test_a_server_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(leat.FileError, match="reading from the server failed.*(refused|connect)"):
+        leat.open("http://127.0.0.1:1/data.leat")
+
+
+def test_an_object_that_was_replaced_is_changed_and_never_mixed(server: Server, packed: bytes) -> None:
+    ds = leat.open(server.url("data.leat"))
+    assert_same(ds[5], 5)
+    other = bytearray(packed)
+    other[-1] ^= 1
+    server.files["data.leat"] = bytes(other)  # another ETag
+    with pytest.raises(leat.ChangedError, match="replaced"):
+        _ = ds[6]
+    server.files["data.leat"] = packed + b"x"
+    with pytest.raises(leat.ChangedError):
+        _ = ds[7]
+    del server.files["data.leat"]
+    with pytest.raises(leat.ChangedError, match="removed"):
+        _ = ds[8]
+    server.files["data.leat"] = packed
+    assert_same(ds[9], 9)
+
+
+def test_wrong_bytes_are_found_by_their_checksum(server: Server) -> None:
+    ds = leat.open(server.url("data.leat"))
+    server.behave = lambda n, path, asked, right: Answer(206, bytes(b ^ 1 for b in right.body), right.headers)
+    with pytest.raises(leat.CorruptError):
+        for i in range(N):
+            assert_same(ds[i], i)
+
+
+def test_another_range_than_was_asked_for_is_refused(server: Server) -> None:
+    ds = leat.open(server.url("data.leat"))
+    for bad in ("bytes 0-79/{n}", "bytes 7-20/{n}", "nonsense"):
+        header = bad.format(n=len(server.files["data.leat"]))
+        server.behave = lambda n, path, asked, right, header=header: Answer(206, right.body, right.headers | {"Content-Range": header})
+        with pytest.raises(leat.FileError, match="another range"):
+            _ = ds[N - 1]["raw"]
+
+
+def test_longer_answers_than_asked_for_do_not_overrun(server: Server) -> None:
+    ds = leat.open(server.url("data.leat"))
+    server.behave = lambda n, path, asked, right: Answer(206, right.body + b"y" * 100000, right.headers)
+    with pytest.raises(leat.FileError, match="another range"):
+        _ = ds[N - 1]["raw"]
+
+
+def test_a_forked_child_talks_to_the_server_by_itself(server: Server) -> None:
+    ds = leat.open(server.url("data.leat"))
+    assert_same(ds[5], 5)
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            assert_same(ds[77], 77)
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert_same(ds[78], 78)
