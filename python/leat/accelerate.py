@@ -23,6 +23,7 @@ import torch.utils.data
 
 from .torch.dataloader import DataLoader
 from .torch.order import tensor_of, text_of
+from .torch.state import DRAWN, POSITION
 
 _OWN = ("seed", "reseed", "on_error", "sample_timeout_s", "return_ids")
 
@@ -179,6 +180,8 @@ class Inside(DataLoader[Any]):
             self._order_began = text_of(generator.get_state())
         return super().__iter__()
 
+    _state_needs = POSITION
+
     def state_dict(self) -> dict[str, Any]:
         """The state, which is the same on all ranks: they save it into one file."""
         found = super().state_dict()
@@ -186,12 +189,13 @@ class Inside(DataLoader[Any]):
         if generator is not None and "order" not in found:
             found["order"] = self._order_began if found.get("yielded") else text_of(generator.get_state())
         if _world() > 1:
-            for name in ("base_seed", "sampler_seed", "rng"):  # drawn by each rank for itself; the order of ranks comes from elsewhere
+            for name in DRAWN:  # drawn by each rank for itself; the order of ranks comes from elsewhere
                 found.pop(name, None)
         return found
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        state = {k: v for k, v in state.items() if k != "_iterator_finished"}
+        if isinstance(state, dict):
+            state = {k: v for k, v in state.items() if k != "_iterator_finished"}
         super().load_state_dict(state)
         outside = self.outside()
         if outside is not None:

@@ -445,3 +445,124 @@ def test_the_epoch_can_be_said() -> None:
     epochs = [rows(loader) for _ in range(3)]
     loader.set_epoch(1)
     assert rows(loader) == epochs[1] and rows(loader) == epochs[2]
+
+
+# --- states that were edited -------------------------------------------------------------------------------------------
+
+EDITED: dict[str, Callable[[], dict[str, Any]]] = {
+    "map-style": lambda: {"dataset": Count(27), "batch_size": 3},
+    "shuffled": lambda: {"dataset": Count(27), "batch_size": 3, "shuffle": True},
+    "shuffled with a generator": MAKERS["shuffled with a generator"],
+    "sampler with a seed": MAKERS["sampler with a seed"],
+    "subset": lambda: {"dataset": Count(27), "batch_size": 3, "sampler": SubsetRandomSampler(range(5, 25))},
+    "list as sampler": MAKERS["list as sampler"],
+    "stream with state": MAKERS["stream with state"],
+    "stream without state": MAKERS["stream without state"],
+}
+HOSTILE = [None, True, -1, 0, 1, 3, 10**6, 2**63, -(2**70), 1.5, float("nan"), "", "7", "AAAA", b"x", [], [0], [[0, None, 1]], {}, {"random": 1}, ...]
+
+
+def paths_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where something stands in nested dicts and lists, containers included; the user's own states are left alone."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    mine = [] if at[:1] == ("streams",) and at[3:] else [at] if at else []
+    return mine + [path for name, each in inside if name not in ("dataset", "iterator") for path in paths_of(each, (*at, name))]
+
+
+@given(st.sampled_from(sorted(EDITED)), st.integers(0, 6), st.data())
+@example("map-style", 0, None)
+def test_an_edited_state_is_a_state_error_or_goes_on(name: str, cut: int, data: Any) -> None:
+    loader = leat.DataLoader(**EDITED[name](), collate_fn=as_is)
+    it = iter(loader)
+    for _ in itertools.islice(it, cut):
+        pass
+    state = json.loads(json.dumps(loader.state_dict()))
+    for _ in range(data.draw(st.integers(1, 3)) if data else 0):
+        found = paths_of(state)
+        if not found:
+            break
+        *inside, last = data.draw(st.sampled_from(found))
+        holder = state
+        for each in inside:
+            holder = holder[each]
+        value = data.draw(st.sampled_from(HOSTILE))
+        if value is ...:
+            del holder[last]
+        else:
+            holder[last] = copy.deepcopy(value)
+    again = leat.DataLoader(**EDITED[name](), collate_fn=as_is)
+    try:
+        again.load_state_dict(state)
+    except leat.StateError:
+        assert len(list(again)) == len(list(leat.DataLoader(**EDITED[name](), collate_fn=as_is)))
+        return
+    try:
+        list(again)
+    except leat.StateError as e:
+        assert "than the" in str(e)  # how long a sampler of the user's, or a stream, is shows when it is read
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ({"step": 10**6, "yielded": 10**6}, "an epoch has 9 batches"),
+        ({"step": -1}, "step is 0 or above"),
+        ({"step": "2"}, "step is an integer"),
+        ({"step": 1}, "'yielded'"),
+        ({"epoch": 2**80}, "epoch is 0 or above"),
+        ({"beyond": [99], "yielded": 3}, "batch 99"),
+        ({"generator": "AAAA"}, "'generator'"),
+        ({"rng": {"random": [3, "", None], "torch": ""}}, "'rng'"),
+        ({"of": {}}, "'batch_size'"),
+        ({"base_seed": None}, "base_seed is an integer"),
+        ({"workers": 0}, "kind of data set"),
+    ],
+)
+def test_a_state_error_names_what_is_wrong(edit: dict[str, Any], said: str) -> None:
+    loader = leat.DataLoader(Count(27), 3)
+    it = iter(loader)
+    next(it), next(it)
+    with pytest.raises(leat.StateError, match=said):
+        leat.DataLoader(Count(27), 3).load_state_dict({**loader.state_dict(), **edit})
+
+
+@pytest.mark.parametrize("missing", ["yielded", "of", "generator", "rng", "base_seed", "sampler_seed", "own", "step", "epoch", "version"])
+def test_a_state_that_is_not_whole_is_refused(missing: str) -> None:
+    loader = leat.DataLoader(Count(27), 3)
+    it = iter(loader)
+    next(it), next(it)
+    state = loader.state_dict()
+    del state[missing]
+    with pytest.raises(leat.StateError):
+        leat.DataLoader(Count(27), 3).load_state_dict(state)
+
+
+def test_a_state_beyond_the_end_of_a_sampler_of_unknown_length_is_refused_when_it_is_read() -> None:
+    class Some:
+        def __iter__(self) -> Any:
+            return iter([[1, 2], [3]])
+
+    loader = leat.DataLoader(Count(9), batch_sampler=Some())
+    it = iter(loader)
+    next(it)
+    state = {**loader.state_dict(), "step": 10**6, "yielded": 10**6}
+    again = leat.DataLoader(Count(9), batch_sampler=Some())
+    again.load_state_dict(state)
+    with pytest.raises(leat.StateError, match="more batches than the sampler gives"):
+        next(iter(again))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", [name for name in MAKERS if name.startswith("stream")])
+def test_a_state_taken_in_the_loop_after_the_last_batch_of_a_stream_goes_on_with_the_next_epoch(name: str, way: str) -> None:
+    loader = leat.DataLoader(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
+    for _ in loader:
+        state = loader.state_dict()
+    expected = [list(loader), list(loader)]
+    assert expected[0]
+    again = leat.DataLoader(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
+    again.load_state_dict(pickle.loads(pickle.dumps(state)))
+    found = list(again)
+    assert len(found) == len(expected[0]) and again.state_dict()["epoch"] == 2
+    if name != "stream that draws" or way == "here":
+        assert same([found, list(again)], expected)

@@ -25,7 +25,6 @@ from torch.utils.data._utils import collate as torch_collate
 from torch.utils.data._utils import pin_memory as torch_pin
 
 from .. import _leat, check
-from ..errors import StateError
 from ..loading import ranks
 from ..workers import adapt, cores, loop
 from ..workers.feed import Delivered, Feed, NotYet, Planned
@@ -33,10 +32,10 @@ from ..workers.loop import ITER, Job
 from ..workers.pool import Pool, threads_wanted
 from .order import Order, Shuffled, generators_in, plain, text_of, told_of_epochs
 from .pinning import Pinning
+from .state import DRAWN, POSITION, VERSION, checked
 
 leat_log = logging.getLogger("leat")
 _WINDOW = 24
-_STATE_VERSION = 1
 _PRISTINE = dict(torch_collate.default_collate_fn_map)
 _TORCH_ARGUMENTS = frozenset(inspect.signature(torch.utils.data.DataLoader.__init__).parameters)
 _T_co = TypeVar("_T_co", covariant=True)
@@ -227,13 +226,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
+    _state_needs: tuple[str, ...] = POSITION + DRAWN
+
     def state_dict(self) -> dict[str, Any]:
         """Where iteration is: a dict of plain values (and of what samplers and data sets offer), which counts delivered batches."""
         current = self._current() if self._current is not None else None
         if self._loaded is not None:
             return dict(self._loaded)
         if current is None:
-            return dict(self._parting[0]) if self._parting else {"version": _STATE_VERSION, "epoch": self._epoch, "step": 0}
+            return dict(self._parting[0]) if self._parting else {"version": VERSION, "epoch": self._epoch, "step": 0}
         found: dict[str, Any] = current.state()
         return found
 
@@ -241,20 +242,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """Has the next iterator go on from a state. The number of workers may differ, but for iterable data sets.
 
         Raises:
-            ValueError: it is no state of a leat.DataLoader, or of another kind of data set; in mid-epoch, of another batch size, length,
-                seed or sampler (:class:`leat.StateError`).
+            StateError: it is no state of a leat.DataLoader, is damaged, or of another kind of data set; in mid-epoch, of another batch
+                size, length, seed or sampler, or a batch that the epoch does not have.
         """
-        if not isinstance(state, dict) or state.get("version") != _STATE_VERSION or "epoch" not in state:
-            raise ValueError("not a state of a leat.DataLoader: load_state_dict takes what state_dict() gave")
-        if (state.get("step") and ("workers" in state) != self._iterable) or ("workers" in state and not self._iterable):
-            raise ValueError("the state is of a loader of another kind of data set (map-style or iterable)")
-        if "workers" in state and state["workers"] != self.num_workers:
-            raise ValueError(f"the state of an iterable data set is one of {state['workers']} workers, not {self.num_workers}")
-        saved, mine = (state.get("of") or {}) if state.get("yielded") else {}, self._facts()
-        if other := [f"{name}: {saved[name]!r} there, {mine[name]!r} here" for name in saved if name in mine and saved[name] != mine[name]]:
-            raise StateError(f"the state counts batches of another order, and would lose or repeat samples here ({'; '.join(other)})")
-        self._loaded = dict(state)
-        self._epoch = state["epoch"]
+        self._loaded = loaded = checked(self, state)
+        self._epoch = loaded["epoch"]
 
     def _facts(self) -> dict[str, Any]:
         """What a position in an epoch is a position in."""
@@ -358,12 +350,16 @@ class _Iteration:
             self.step = loaded["step"]
             self.beyond = set(loaded.get("beyond", ()))
             self.order.sampler_state = loaded.get("sampler")
-            self.yielded = loaded.get("yielded", self.step + len(self.beyond))
+            if self.step and self.order.sampler_state is not None:
+                self.order.sampler_states[self.step - 1] = self.order.sampler_state
+            self.yielded = loaded["yielded"]
         if loaded is not None and "workers" in loaded:
             self.delivered = {int(w): (state, count) for w, state, count in loaded["streams"]}
             self.turn = loaded["turn"]
-            self.loaded_ended = set(loaded["ended"])
+            # One that has a state is asked once more: only its end says where its next epoch begins.
+            self.loaded_ended = {w for w in loaded["ended"] if self.delivered.get(w, (None, 0))[0] is None}
         self.resumed = loaded is not None and "yielded" in loaded  # in an epoch that had begun
+        self.before = self.yielded  # batches that were delivered before the state was taken
         continues = loaded is None and not first and self._follows()
         plan = None if continues else self._plan()
         if first:
@@ -483,6 +479,8 @@ class _Iteration:
     def _deliver(self, loader: DataLoader[Any]) -> Any:
         with torch.autograd.profiler.record_function("enumerate(DataLoader)#leat.__next__"):
             made = None if self.over else self._next()
+            if made is None and loader._iterable and self.yielded == self.before > 0:
+                made = self._next_epoch()
         if made is None:
             self._finish_epoch()
             raise StopIteration
@@ -519,6 +517,19 @@ class _Iteration:
             if self.adapting is not None:
                 self.adapting.delivered(made.planned.rows)
         return made
+
+    def _next_epoch(self) -> Delivered | None:
+        """The first batch of the next epoch: the state was taken after the last batch of a stream, which nobody knew to be the last."""
+        original = self.original()
+        original = self.loader if original is None else original
+        if original._loaded is not None:  # meanwhile: it is for the next iterator
+            return None
+        if self.pool is not None and self.loader.persistent_workers:
+            self._begin(original, first=False)
+        else:
+            self.close()
+            self.__init__(original)  # type: ignore[misc]
+        return self._next()
 
     def _count(self, planned: Planned, state: Any) -> None:
         """Books a batch as delivered."""
@@ -579,7 +590,7 @@ class _Iteration:
     def state(self) -> dict[str, Any]:
         found: dict[str, Any]
         if self.over or not self._left():
-            found = {"version": _STATE_VERSION, "epoch": self.epoch + 1, "step": 0, **self._seeds()}
+            found = {"version": VERSION, "epoch": self.epoch + 1, "step": 0, **self._seeds()}
             if self.loader.generator is not None:
                 found["generator"] = text_of(self.loader.generator.get_state())
             if inside := generators_in(self.loader):
@@ -589,7 +600,7 @@ class _Iteration:
                 streams = [[w, state, 0] for w, state in sorted(ends.items())]
                 found |= {"workers": self.loader.num_workers, "streams": streams, "turn": 0, "ended": []}
             return found
-        found = {"version": _STATE_VERSION, "epoch": self.epoch, "step": self.step, "yielded": self.yielded, "of": self.loader._facts()}
+        found = {"version": VERSION, "epoch": self.epoch, "step": self.step, "yielded": self.yielded, "of": self.loader._facts()}
         if self.beyond:
             found["beyond"] = sorted(self.beyond)
         found |= {"generator": text_of(self.order.generator_state), "rng": plain(self.order.rng_state)}

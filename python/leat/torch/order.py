@@ -17,6 +17,7 @@ import torch
 from torch.utils.data import RandomSampler, SequentialSampler
 
 from .. import _leat
+from ..errors import StateError
 from ..workers.feed import Planned
 from ..workers.loop import ITER, ROWS, WHOLE, generators, set_generators
 
@@ -185,6 +186,8 @@ class Order:
                 try:
                     indices = next(iterator)
                 except StopIteration:
+                    if step < passed:
+                        raise StateError(f"the state counts more batches than the sampler gives now: {passed}, not {step}") from None
                     return
                 finally:
                     if seed is not None:

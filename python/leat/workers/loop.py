@@ -26,7 +26,7 @@ import numpy as np
 import numpy.random  # now: a forked worker would load it each time
 
 from .. import _leat
-from ..errors import BrokenSampleError
+from ..errors import BrokenSampleError, StateError
 from .transport import encode, pack_error
 
 #: kinds of batches: what the payload is, and what a unit is
@@ -471,9 +471,11 @@ class _Stream(Iterator[Any]):
         return self.job.collate(self._samples() if self.job.auto_collation else next(self.source))
 
     def skip(self) -> None:
-        """Passes over a batch."""
-        with contextlib.suppress(StopIteration):
+        """Passes over a batch that was delivered before."""
+        try:
             self._samples() if self.job.auto_collation else next(self.source)
+        except StopIteration:
+            raise StateError("the state counts more batches than the iterable data set gives now") from None
 
 
 def stream_state(job: Job, made: Any) -> dict[str, Any] | None:

@@ -1,0 +1,191 @@
+"""States of a DataLoader: what stands in one, checked before any of it is used.
+
+A state is written by the loader's iterator and may come back edited, cut, or from another loader. Whatever does not fit is a
+:class:`leat.StateError` when it is loaded, never an error or an empty epoch later.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable, Sized
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
+from torch.utils.data.distributed import DistributedSampler
+
+from .. import check
+from ..errors import StateError
+from .order import Shuffled, generators_of, tensor_of
+
+VERSION = 1
+#: what a state of mid-epoch holds: the position, and what each rank may have drawn for itself
+POSITION = ("yielded", "of", "generator", "own")
+DRAWN = ("rng", "base_seed", "sampler_seed")
+_STREAMS = ("workers", "streams", "turn", "ended")
+#: samplers whose lengths are exact in any epoch
+_EXACT = (SequentialSampler, RandomSampler, SubsetRandomSampler, DistributedSampler, Shuffled)
+
+
+def checked(loader: Any, state: Any) -> dict[str, Any]:
+    """The state with plain numbers, if this loader can go on from it.
+
+    Raises:
+        StateError: it is no state, not whole, of another kind of data set, order or number of workers, or names a position that does
+            not exist.
+    """
+    if not isinstance(state, dict) or not isinstance(state.get("version"), int) or state["version"] != VERSION or "epoch" not in state:
+        raise StateError("not a state of a leat.DataLoader: load_state_dict takes what state_dict() gave")
+    found = dict(state)
+    number(found, "epoch", (1 << 63) - 1)
+    number(found, "step")
+    midway = found["step"] > 0 or any(name in found for name in ("yielded", "of", "rng", "beyond", "sampler", "sampler_epoch"))
+    streams = any(name in found for name in _STREAMS)
+    if (midway or streams) and streams != loader._iterable:
+        raise StateError("the state is of a loader of another kind of data set (map-style or iterable)")
+    if midway:
+        _whole(found, loader._state_needs)
+        number(found, "yielded")
+        _facts(found["of"], loader._facts())
+    if streams:
+        _whole(found, _STREAMS)
+        _streams(found, loader.num_workers)
+    elif midway:
+        _steps(found, loader)
+    _seeds(found, loader, midway)
+    _generators(found, loader, midway)
+    return found
+
+
+def number(found: dict[str, Any], name: str, high: int = 1 << 63) -> int:
+    """The number of that name, made a plain int in its place."""
+    try:
+        found[name] = check.integer(name, found[name], 0, high)
+    except KeyError:
+        _whole(found, (name,))
+    except (TypeError, ValueError) as e:
+        raise StateError(f"the state is damaged: {e}") from None
+    return int(found[name])
+
+
+def _whole(found: dict[str, Any], names: tuple[str, ...]) -> None:
+    if missing := [name for name in names if name not in found]:
+        raise StateError(f"the state is not whole: it lacks {', '.join(map(repr, missing))}")
+
+
+def _damaged(name: str, value: Any) -> NoReturn:
+    raise StateError(f"the state is damaged: {name!r} cannot be {value!r:.60}")
+
+
+def _facts(saved: Any, mine: dict[str, Any]) -> None:
+    if not isinstance(saved, dict):
+        _damaged("of", saved)
+    _whole(saved, tuple(mine))
+    differ = [name for name in mine if type(saved[name]) is not type(mine[name]) or saved[name] != mine[name]]
+    if other := [f"{name}: {saved[name]!r:.60} there, {mine[name]!r} here" for name in differ]:
+        raise StateError(f"the state counts batches of another order, and would lose or repeat samples here ({'; '.join(other)})")
+
+
+def _steps(found: dict[str, Any], loader: Any) -> None:
+    """Of a map-style data set: `step` batches from the epoch's start were delivered, and of later ones those in `beyond`."""
+    beyond = found.get("beyond", [])
+    if not isinstance(beyond, list | tuple):
+        _damaged("beyond", beyond)
+    beyond = [number({"beyond": step}, "beyond") for step in beyond]
+    if beyond:
+        found["beyond"] = beyond
+    ordered = sorted(set(beyond)) == beyond and (not beyond or beyond[0] > found["step"])
+    if not ordered or found["yielded"] != found["step"] + len(beyond):
+        _damaged("yielded", found["yielded"])
+    last = max(found["step"] - 1, *beyond, -1)
+    steps = _length(loader)
+    if steps is not None and last >= steps:
+        raise StateError(f"the state has a batch {last} as delivered; an epoch has {steps} batches here")
+
+
+def _length(loader: Any) -> int | None:
+    """Batches of an epoch, where that is certain."""
+    batches = loader.batch_sampler
+    exact = type(loader.sampler if batches is None else batches.sampler if type(batches) is BatchSampler else None) in _EXACT
+    return len(loader._index_sampler) if exact and isinstance(loader._index_sampler, Sized) else None
+
+
+def _streams(found: dict[str, Any], n_workers: int) -> None:
+    """Of an iterable data set: for each worker its last state, and how many of its batches were delivered since."""
+    if number(found, "workers", 1 << 31) != n_workers:
+        raise StateError(f"the state of an iterable data set is one of {found['workers']} workers, not {n_workers}")
+    workers = max(1, n_workers)
+    if not isinstance(found["streams"], list | tuple) or not all(isinstance(s, list | tuple) and len(s) == 3 for s in found["streams"]):
+        _damaged("streams", found["streams"])
+    streams = [
+        [number({"streams": worker}, "streams", workers), state, number({"streams": count}, "streams")]
+        for worker, state, count in found["streams"]
+    ]
+    for _, state, _ in streams:
+        if state is not None and not (isinstance(state, dict) and state.keys() <= {"dataset", "iterator", "over"}):
+            _damaged("streams", state)
+    found["streams"], known, passed = streams, {each[0] for each in streams}, sum(each[2] for each in streams)
+    if not isinstance(found["ended"], list | tuple):
+        _damaged("ended", found["ended"])
+    found["ended"] = [number({"ended": worker}, "ended", workers) for worker in found["ended"]]
+    if len(known) != len(found["streams"]) or len(set(found["ended"])) != len(found["ended"]):
+        _damaged("streams", found["streams"])
+    if found["step"] != found.get("yielded", 0) or passed > found["step"]:
+        _damaged("step", found["step"])
+    # In `workers` turns at least one batch comes, or a stream ends.
+    if number(found, "turn") > (found["step"] + workers + 1) * workers:
+        _damaged("turn", found["turn"])
+
+
+def _seeds(found: dict[str, Any], loader: Any, midway: bool) -> None:
+    if "base_seed" not in found:
+        return
+    _whole(found, ("base_seed", "sampler_seed", "own"))
+    number(found, "base_seed")
+    if not isinstance(found["own"], bool):
+        _damaged("own", found["own"])
+    if found["sampler_seed"] is not None:
+        number(found, "sampler_seed")
+    elif midway and type(loader.sampler) is RandomSampler and loader.sampler.generator is None:
+        _damaged("sampler_seed", None)
+    if midway and found.get("sampler_epoch") is not None:
+        number(found, "sampler_epoch")
+
+
+def _generators(found: dict[str, Any], loader: Any, midway: bool) -> None:
+    if found.get("generator") is not None:
+        _tried("generator", found["generator"], lambda text: _torch(loader.generator, text))
+    elif midway and loader.generator is not None:
+        _damaged("generator", None)
+    if found.get("rng") is not None:
+        _tried("rng", found["rng"], _global)
+    if not isinstance(found.get("sampler_generators", []), list | tuple):
+        _damaged("sampler_generators", found["sampler_generators"])
+    for text in found.get("sampler_generators", []):  # how many the samplers have is known when iteration begins
+        _tried("sampler_generators", text, functools.partial(_torch, None))
+
+
+def _tried(name: str, value: Any, use: Callable[[Any], None]) -> None:
+    """What `use` sets a generator to, it is set to: of one made for this, so that nothing changes."""
+    try:
+        use(value)
+    except Exception as e:
+        raise StateError(f"the state is damaged: {name!r} is no state of a generator ({e!s:.120})") from e
+
+
+def _torch(like: torch.Generator | None, text: Any) -> None:
+    torch.Generator(like.device if like is not None else "cpu").set_state(tensor_of(text))
+
+
+def _global(saved: Any) -> None:
+    ours, numpys, torchs = generators_of(saved)
+    random.Random().setstate(ours)
+    kind, key, at, has_gauss, gauss = numpys
+    if kind == "MT19937" and not (len(key) == 624 and 0 <= check.integer("pos", at) <= 624):  # which NumPy itself does not check
+        raise ValueError("NumPy's has 624 words")
+    if type(has_gauss) is not int or has_gauss not in (0, 1) or not isinstance(gauss, float):
+        raise ValueError("NumPy's may hold one number more")
+    np.random.RandomState().set_state(numpys)
+    torch.Generator().set_state(torchs)
