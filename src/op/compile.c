@@ -449,12 +449,8 @@ static void one_output(struct leat_compiled_chain *chain, const struct leat_comp
     chain->uses = c->uses;
     chain->n_uses = c->n_uses;
     chain->first = c->index;
-    chain->face = (struct leat_program_chain){.n_fields = 1,
-                                              .n_outputs = 1,
-                                              .fields = &c->face.field,
-                                              .decodes = &c->face.decodes,
-                                              .turns = &c->face.turns,
-                                              .outputs = &c->index};
+    chain->face = (struct leat_program_chain){
+        .n_fields = 1, .n_outputs = 1, .fields = &c->face.field, .decodes = &c->face.decodes, .outputs = &c->index};
 }
 
 static int parse_tuple(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
@@ -701,7 +697,6 @@ void leat_program_free(struct leat_program *program)
         leat_free(chain->fields);
         leat_free(chain->outputs);
         leat_free(chain->decodes);
-        leat_free(chain->turns);
         leat_free(chain->geometry_name);
     }
     leat_free(program->chains);

@@ -297,7 +297,7 @@ uint64_t leat_program_decode_bytes(const struct leat_program *program, size_t ou
     const struct leat_compiled *c = &program->outputs[output];
     if (c->face.decodes)
         return c->codec->decode_bytes(row->data, row->length, &row->info, c->face.turns);
-    return row->info.form == LEAT_FORM_FAST ? c->codec->restore_bytes(row->data, row->length) : 0;
+    return c->codec && row->info.form == LEAT_FORM_FAST ? c->codec->restore_bytes(row->data, row->length) : 0;
 }
 
 /* One value through parts and functions: in turns through the two buffers, the last step into `dst`. */

@@ -57,7 +57,6 @@ struct leat_program_chain {
     size_t n_fields, n_outputs;
     const size_t *fields;  /* [n_fields] indices in the schema, each once */
     const bool *decodes;   /* [n_fields] the value is decoded */
-    const bool *turns;     /* [n_fields] ... as its EXIF orientation says */
     const size_t *outputs; /* [n_outputs] indices of outputs, rising */
 };
 

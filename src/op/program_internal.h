@@ -58,7 +58,7 @@ struct leat_compiled_chain {
     size_t n_uses;
     size_t first;   /* of its outputs */
     size_t *fields; /* what face points at, of a tuple */
-    bool *decodes, *turns;
+    bool *decodes;
     size_t *outputs;
     size_t canvas;    /* the output of the image whose size the others go by; SIZE_MAX: there is none */
     size_t n_targets; /* fields that are not pixels */

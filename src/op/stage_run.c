@@ -490,6 +490,10 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const
     int rc = stage->decode ? open_photo(stage, work, row, &w, &h, error) : LEAT_OK;
     if (rc)
         return rc;
+    if (stage->decode) {
+        work->w = w;
+        work->h = h;
+    }
     struct leat_view view;
     rc = draw_view(stage, row->key, w, h, &view, error);
     if (!rc && !stage->last)

@@ -242,14 +242,12 @@ static int make_face(struct leat_program *program, struct leat_compiled_chain *c
     chain->fields = leat_new_array(n, sizeof *chain->fields);
     chain->outputs = leat_new_array(n_outputs, sizeof *chain->outputs);
     chain->decodes = leat_new_array(n, sizeof *chain->decodes);
-    chain->turns = leat_new_array(n, sizeof *chain->turns);
-    if (!chain->fields || !chain->outputs || !chain->decodes || !chain->turns)
+    if (!chain->fields || !chain->outputs || !chain->decodes)
         return fail_nomem(error);
     for (size_t i = 0; i < n; i++) {
         const struct leat_output *face = &member(program, chain, i)->face;
         chain->fields[i] = face->field;
         chain->decodes[i] = face->decodes;
-        chain->turns[i] = face->turns;
     }
     for (size_t o = 0; o < n_outputs; o++)
         chain->outputs[o] = chain->first + o;
@@ -257,7 +255,6 @@ static int make_face(struct leat_program *program, struct leat_compiled_chain *c
     chain->face.fields = chain->fields;
     chain->face.outputs = chain->outputs;
     chain->face.decodes = chain->decodes;
-    chain->face.turns = chain->turns;
     for (size_t k = 0; k < chain->n_uses; k++)
         chain->face.keyed |= chain->uses[k].op->class->random;
     return LEAT_OK;
