@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -513,6 +514,31 @@ def test_a_row_that_ends_three_workers_is_a_broken_sample(numbers: leat.Dataset)
         list(loader)
     with leat.Loader(numbers, 8, outputs=output, on_error="skip") as loader:
         assert every(loader, "n").tolist() == [i for i in range(50) if i != 11]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "let go"])
+def test_a_loader_that_was_left_alone_ends_no_further_workers(numbers: leat.Dataset, kept: bool) -> None:
+    def deadly(x: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    number = leat.field("int64")
+    alone = leat.Loader(numbers, 8, outputs={"n": [ops.Map(deadly, returns=number)]}, num_threads=2)
+    with pytest.raises(leat.BrokenSampleError, match="ended 3 workers"):
+        next(iter(alone))
+    before = len(alone.stats()["python"]["replaced"])
+    if not kept:
+        gone = weakref.ref(alone)
+        del alone
+        gc.collect()
+        assert gone() is None
+    with leat.Loader(numbers, 8, outputs={"n": [ops.Map(double, returns=number)]}, num_threads=2) as loader:  # has the same workers
+        for _ in range(3):
+            assert every(loader, "n").tolist() == [2 * i for i in range(50)]
+        assert len(loader.stats()["python"]["replaced"]) - before < (10 if kept else 3)  # 50 rows in flight would end 150
+    if kept:  # it goes on where it was once it is asked
+        with pytest.raises(leat.BrokenSampleError, match="(?s)sample 0.*ended 3 workers"):
+            next(iter(alone))
+        alone.close()
 
 
 # ---- the loader around it -----------------------------------------------------------------------------------------------

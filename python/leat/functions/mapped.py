@@ -338,6 +338,7 @@ class Stage(Phases):
     def _wait(self, pool: Pool, work: Work) -> None:
         """Until a batch is ready, going on with the others."""
         begun = now()
+        self.asked = True
         try:
             while True:
                 self._pull_ready()
@@ -364,6 +365,7 @@ class Stage(Phases):
                     with pool.lock:
                         pool.look()
         finally:
+            self.asked = False
             self.stats["wait_s"] += now() - begun
 
     def _pull_ready(self) -> None:
@@ -386,10 +388,15 @@ class Stage(Phases):
         if work.error is not None:
             work.raised = True
             self.broken["raised"] += 1
-            sample = getattr(work.error, "sample", None)
+            # It is not kept: its traceback refers to the loader, which would then live as long as this stage.
+            error, work.error, work.first_error = work.error, None, None
+            sample = getattr(error, "sample", None)
             if sample is not None:
-                self._line(work, planned=sample, code="LEAT_E_OPERATOR", file=None, reason=str(work.error))
-            raise work.error
+                self._line(work, planned=sample, code="LEAT_E_OPERATOR", file=None, reason=str(error))
+            try:
+                raise error
+            finally:
+                del error
         self._deliverable(work)
         values: dict[str, Any] = dict(work.native or {})
         self.out += [slot for slot in work.values.values() if not isinstance(slot, dict)]

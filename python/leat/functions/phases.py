@@ -77,6 +77,7 @@ class Entry:
         self.kills: dict[int, int] = {}
         self.fault: Any = None
         self.exact = False
+        self.withdrawn = False  #: nobody waits for it any more
 
 
 class Phases:
@@ -103,6 +104,7 @@ class Phases:
         self.ns_per_row: dict[int, float] = {}
         self.room: dict[int, int] = {}  #: per phase: bytes of what a row keeps outside of slots
         self.failure: Any = None
+        self.asked = False  #: whether somebody waits for a batch
         self.stats = {"batches": 0, "rows": 0, "broken": 0, "wait_s": 0.0, "work_s": 0.0}
 
     # ---- workers -------------------------------------------------------------------------------------------------
@@ -387,15 +389,27 @@ class Phases:
                 each = -(-size // max(1, max((len(rows) for rows in kept.values()), default=1) if phase % 2 == 0 else 1))
                 self.room[phase] = max(self.room.get(phase, 0), each + each // 4)
 
+    def _withdraw(self) -> None:
+        """Takes back what is on the board, until somebody asks for a batch again: a loader that was left alone with a function that ends
+        workers would go on ending those that other loaders use too."""
+        for work in list(self.queue):
+            entry, work.entry = work.entry, None
+            if entry is not None:
+                entry.withdrawn, work.phase = True, entry.task.phase - 1
+                self.board.cancel(entry.serial)
+                self.zombies.append(entry)
+
     def on_death(self, worker: int, exitcode: int | None) -> None:
         """A worker is dead: what it had taken is queued again. Called by the pool."""
         assert self.pool is not None
         board, at, row, _, _ = self.pool.core.worker(worker)
         mine = board == self.board.offset
+        if mine and not self.asked:
+            self._withdraw()
 
         def visit(serial: int, unit: int) -> bool:
             entry = self.entries.get(serial)
-            if entry is None or entry.work.cancelled:
+            if entry is None or entry.work.cancelled or entry.withdrawn:
                 self.board.received(serial, unit)
                 return True
             if unit in entry.units:  # its message had come
