@@ -13,7 +13,7 @@ export DATA
 
 help:
 	@echo 'make demo [DATA=folder]  pack photos, train on them, compare with torch DataLoader, draw what the model saw'
-	@echo 'make test                every test: C, Python, sanitizers, short fuzzing'
+	@echo 'make test                the tests: C, Python, C under ASan and UBSan, short fuzzing'
 	@echo 'make bench               ratios against numpy and torch on this machine'
 	@echo 'make lint                formatting, types, layers'
 	@echo 'make wheel               a wheel in dist/ that carries its libraries'

@@ -83,7 +83,7 @@ pip_install torch "$torch"
 pip_install build numpy cloudpickle meson meson-python ninja
 pip_install demo pillow tqdm
 if [ "$level" = test ]; then
-    pip_install test pytest hypothesis mypy ruff
+    pip_install test 'pytest>=9' pytest-xdist hypothesis mypy ruff
     pip_install numba numba
     # The frameworks whose trainings run in the tests, beside the PyTorch that is there: they may not bring another one.
     .venv/bin/python -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' >.venv/constraints.txt

@@ -26,6 +26,14 @@ def command() -> str:
     return found
 
 
+class Started(subprocess.Popen):  # type: ignore[type-arg]
+    """A process that a test talks to. It ends with the `with` block, also where a wait inside fails by its time limit."""
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+        super().__exit__(*error)  # type: ignore[arg-type]
+
+
 def leat(*arguments: object, code: int | None = 0, **options: object) -> subprocess.CompletedProcess[str]:
     """Runs the command; fails with everything that it said if it does not end with `code`."""
     done = subprocess.run([command(), *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=120, **options)  # type: ignore[call-overload]

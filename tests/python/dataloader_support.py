@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, IterableDataset, Sampler, get_worker_info
 
-HUNG_S = 60.0  # no test takes so long unless something hangs
+HUNG_S = 120.0  # no test takes so long unless something hangs
 
 
 def assert_same(got: Any, expected: Any, where: str = "batch") -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_support import command, jpeg, leat, make_folder, png, real_data
+from cli_support import Started, command, jpeg, leat, make_folder, png, real_data
 
 FORMS = ["original", "fast", "raw"]
 
@@ -196,17 +196,12 @@ def test_a_full_disk_is_told_with_a_way_out(photos: Path, tmp_path: Path) -> Non
     assert "resume" not in done.stderr and list(tmp_path.iterdir()) == []
 
 
-def heed_hangup() -> None:
-    """Whoever runs the tests may have told what it starts to ignore it (nohup)."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("phase", ["at once", "training"])
 def test_an_interruption_leaves_no_temporary_files(photos: Path, tmp_path: Path, number: int, phase: str) -> None:
     line = [command(), "bench", "--photos", str(photos), "--seconds", "1000"]
     environment = dict(os.environ, TMPDIR=str(tmp_path))
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, preexec_fn=heed_hangup) as process:
+    with Started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         deadline = time.monotonic() + 60
         while not list(tmp_path.iterdir()):
             assert time.monotonic() < deadline and process.poll() is None
@@ -221,7 +216,7 @@ def test_an_interruption_leaves_no_temporary_files(photos: Path, tmp_path: Path,
 
 def test_the_progress_says_the_time_that_is_left(photos: Path) -> None:
     master, slave = pty.openpty()
-    with subprocess.Popen([command(), "bench", "--photos", str(photos), "--seconds", "1"], stdout=subprocess.DEVNULL, stderr=slave) as process:
+    with Started([command(), "bench", "--photos", str(photos), "--seconds", "1"], stdout=subprocess.DEVNULL, stderr=slave) as process:
         os.close(slave)
         shown = b""
         while True:

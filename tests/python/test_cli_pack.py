@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_support import command, golden, jpeg, leat, leat_bytes, make_folder, png
+from cli_support import Started, command, golden, jpeg, leat, leat_bytes, make_folder, png
 
 
 def without_numbers_that_change(text: str) -> str:
@@ -259,16 +259,15 @@ def pack_until_it_has_written(
     source: Path, target: Path, how: signal.Signals, least: int, options: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Starts a pack, waits until `least` bytes are in the partial files, sends the signal and gives what the command said."""
-    process = subprocess.Popen(
-        [command(), "pack", source, target, "--num-threads", "1", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    end = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < end:
-        if sum(p.stat().st_size for p in target.parent.glob(f"{target.stem}.*partial")) >= least:
-            break
-        time.sleep(0.001)
-    process.send_signal(how)
-    out, err = process.communicate(timeout=60)
+    line = [command(), "pack", source, target, "--num-threads", "1", *options]
+    with Started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        end = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < end:
+            if sum(p.stat().st_size for p in target.parent.glob(f"{target.stem}.*partial")) >= least:
+                break
+            time.sleep(0.001)
+        process.send_signal(how)
+        out, err = process.communicate(timeout=60)
     return subprocess.CompletedProcess([], process.returncode, out, err)
 
 
@@ -333,20 +332,21 @@ def test_resume_refuses_a_source_that_has_changed(large_folder: Path, tmp_path: 
 def test_progress_on_a_terminal_is_one_line_that_is_cleared(large_folder: Path, tmp_path: Path) -> None:
     """The pack is stopped until its drawing thread is due, so that it draws however fast the machine is."""
     master, slave = pty.openpty()
-    process = subprocess.Popen([command(), "pack", large_folder, tmp_path / "p.leat", "--num-threads", "1"], stdout=subprocess.PIPE, stderr=slave)
-    os.close(slave)
-    drawn = b""
-    partial = tmp_path / "p.leat.partial"
-    while process.poll() is None and not (partial.exists() and partial.stat().st_size > 1 << 20):
-        time.sleep(0.001)
-    process.send_signal(signal.SIGSTOP)
-    time.sleep(0.5)
-    process.send_signal(signal.SIGCONT)
-    with contextlib.suppress(OSError):  # the terminal is gone when the command has ended
-        while part := os.read(master, 4096):
-            drawn += part
-    os.close(master)
-    assert process.wait(60) == 0
+    line = [command(), "pack", large_folder, tmp_path / "p.leat", "--num-threads", "1"]
+    with Started(line, stdout=subprocess.PIPE, stderr=slave) as process:
+        os.close(slave)
+        drawn = b""
+        partial = tmp_path / "p.leat.partial"
+        while process.poll() is None and not (partial.exists() and partial.stat().st_size > 1 << 20):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGCONT)
+        with contextlib.suppress(OSError):  # the terminal is gone when the command has ended
+            while part := os.read(master, 4096):
+                drawn += part
+        os.close(master)
+        assert process.wait(60) == 0
     text = drawn.decode()
     assert "samples" in text and "/s" in text and text.count("\n") == 0
     assert text.endswith("\r\x1b[K")
@@ -354,10 +354,8 @@ def test_progress_on_a_terminal_is_one_line_that_is_cleared(large_folder: Path, 
 
 def test_two_packers_of_one_target_exclude_each_other(large_folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "p.leat"
-    first = subprocess.Popen(
-        [command(), "pack", large_folder, target, "--num-threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
+    line = [command(), "pack", large_folder, target, "--num-threads", "1"]
+    with Started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
         end = time.monotonic() + 30
         partial = Path(f"{target}.partial")  # it is locked before anything is written to it
         while not (partial.exists() and partial.stat().st_size) and time.monotonic() < end:
@@ -365,9 +363,8 @@ def test_two_packers_of_one_target_exclude_each_other(large_folder: Path, tmp_pa
         first.send_signal(signal.SIGSTOP)
         second = leat("pack", large_folder, target, code=2)
         assert "p.leat" in second.stderr
-    finally:
         first.send_signal(signal.SIGCONT)
-    out, err = first.communicate(timeout=60)
+        out, err = first.communicate(timeout=60)
     assert first.returncode == 0, err
     leat("verify", target)
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_support import command, golden, leat, leat_bytes, make_folder
+from cli_support import Started, command, golden, leat, leat_bytes, make_folder
 
 PROGRAM = {
     "operators": {
@@ -217,7 +217,7 @@ def test_bench_on_one_core_divides_no_more_than_all_of_the_time(tmp_path: Path) 
 
 def test_bench_says_that_it_was_interrupted(packed: Path) -> None:
     line = [command(), "bench", str(packed), "--seconds", "1000"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with Started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         end = time.monotonic() + 60
         while not catches(process.pid, signal.SIGINT):
             assert time.monotonic() < end and process.poll() is None

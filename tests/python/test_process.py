@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_support import Started
 
 import leat
 
@@ -106,7 +108,7 @@ def test_ctrl_c_stops_a_loop_over_a_loader(records: Path, photos: Path) -> None:
         print("interrupted", flush=True)
     print(loader.state_dict()["at"]["epoch"] >= 0)
     """
-    with subprocess.Popen(
+    with Started(
         [sys.executable, "-c", SETUP + textwrap.dedent(code), str(records), str(photos)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -283,11 +285,12 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory, records: Path) -> list[t
     pytest.importorskip("torch")
     store = tmp_path_factory.mktemp("ranks") / "store"
     command = [sys.executable, "-c", RANK]
-    children = [
-        subprocess.Popen([*command, str(r), str(store), str(records)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for r in range(2)
-    ]
-    found = [c.communicate(timeout=120) for c in children]
+    with contextlib.ExitStack() as stack:
+        children = [
+            stack.enter_context(Started([*command, str(r), str(store), str(records)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            for r in range(2)
+        ]
+        found = [c.communicate(timeout=120) for c in children]
     assert [c.returncode for c in children] == [0, 0], found
     return list(zip(*(out.splitlines() for out, _ in found), strict=True))
 
