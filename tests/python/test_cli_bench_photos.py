@@ -64,7 +64,7 @@ def test_the_advice_goes_from_the_fewest_bytes_to_forms_that_are_faster_by_a_twe
         expected = [forms[0]]
         while faster := [f for f in forms if f["photos_per_second"] >= expected[-1]["photos_per_second"] * 1.05]:
             expected.append(faster[0])
-        assert re.findall("original|fast|raw", said.partition(": ")[2]) == [f["form"] for f in expected]
+        assert re.findall(r"\b(?:original|fast|raw)\b", said.partition(": ")[2]) == [f["form"] for f in expected]
 
 
 def test_as_many_photos_are_packed_as_asked_for_spread_over_all(photos: Path, tmp_path: Path) -> None:

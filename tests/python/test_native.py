@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import pickle
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -77,8 +78,8 @@ static void __attribute__((constructor)) loaded(void)
 
 
 def compile_library(source: Path, target: Path) -> str:
-    compiler = os.environ.get("CC") or shutil.which("cc") or "gcc"
-    subprocess.run([compiler, "-O2", "-shared", "-fPIC", f"-I{leat.get_include()}", source, "-o", target], check=True)
+    compiler = shlex.split(os.environ.get("CC") or shutil.which("cc") or "gcc")
+    subprocess.run([*compiler, "-O2", "-shared", "-fPIC", f"-I{leat.get_include()}", source, "-o", target], check=True)
     return str(target)
 
 
