@@ -50,6 +50,7 @@ from .loading.batch import Batch, RowError  # noqa: E402
 from .loading.loader import Loader  # noqa: E402
 from .loading.ragged import Ragged  # noqa: E402
 from .loading.samplers import Blocks, Weighted  # noqa: E402
+from .ops import PerBatch  # noqa: E402
 from .program import Out, program_from_json, program_to_json  # noqa: E402
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ __all__ = [
     "MissingNameError",
     "Out",
     "OutOfMemoryError",
+    "PerBatch",
     "ProgramError",
     "Ragged",
     "RangeError",

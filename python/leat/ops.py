@@ -8,6 +8,7 @@ that both get the same crop.
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import operator
@@ -57,13 +58,12 @@ class Operator:
         return hash((type(self).__name__, self.name, tuple(self._values.items())))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (from_json, (self.to_json(),))
+        size = self._values.get("size")
+        return (from_json, (self.to_json() | ({"size": size} if isinstance(size, PerBatch) else {}),))
 
     def to_json(self) -> dict[str, Any]:
         """A dict of plain values: the type, the arguments and the name."""
-        found = {
-            k: list(v) if isinstance(v, tuple) else v for k, v in self._values.items() if v is not None or k == "size"
-        }
+        found = {k: _plain(v) for k, v in self._values.items() if v is not None or k == "size"}
         return {"type": type(self).__name__, **found} | ({"name": self.name} if self.name else {})
 
 
@@ -75,15 +75,82 @@ def _integers(what: str, values: Any) -> tuple[int, ...]:
         raise TypeError(f"{what} is an integer or a list of them, not {values!r:.60}") from None
 
 
-def _size(size: Any) -> int | tuple[int, int]:
-    """A side, or (height, width)."""
+def _plain(value: Any) -> Any:
+    return value.to_json() if isinstance(value, PerBatch) else list(value) if isinstance(value, tuple) else value
+
+
+class PerBatch:
+    """In the place of a size: one of several, drawn for each global batch, and so equal on all ranks.
+
+    Args:
+        sizes: each is what the operator takes as its size: a number of pixels, or (height, width).
+        weights: how often each is drawn, relative to the others; None: all alike.
+        name: of the draw; None: it goes by the operators that have the size.
+
+    The same object in several operators is drawn once; another object, with the same sizes too, is another draw. What a batch
+    has follows from the seed, the epoch and the batch's first row, for any number of threads and ranks, and after a resume.
+    :class:`Resize` takes a number as the shorter side; give it pairs where the result is a batch.
+
+    >>> size = leat.PerBatch([16, 24, 32])
+    >>> chain = [leat.ops.Decode(), leat.ops.RandomResizedCrop(size)]
+    >>> loader = leat.Loader(photos, 1, outputs={"image": chain}, seed=3)
+    >>> [loader.batch_at(0, step)["image"].shape[2] for step in range(4)]
+    [32, 32, 24, 16]
+    """
+
+    __slots__ = ("name", "sizes", "weights")
+    sizes: tuple[int | tuple[int, int], ...]
+    weights: tuple[float, ...] | None
+    name: str | None
+
+    def __init__(self, sizes: Any, weights: Any = None, *, name: str | None = None) -> None:
+        if isinstance(sizes, (str, bytes)) or not hasattr(sizes, "__iter__") or not list(sizes):
+            raise TypeError(f"PerBatch takes a list of sizes, not {sizes!r:.60}")
+        if name is not None and not (isinstance(name, str) and name):
+            raise TypeError(f"name is a text or None, not {name!r}")
+        self.sizes = tuple(_one_size(s) for s in sizes)
+        self.weights = None if weights is None else _numbers("weights", weights)
+        self.name = name
+        if len(self.sizes) > 256:
+            raise ValueError(f"PerBatch takes at most 256 sizes, not {len(self.sizes)}")
+        if self.weights is not None and (
+            len(self.weights) != len(self.sizes) or min(self.weights) < 0 or not sum(self.weights) > 0
+        ):
+            raise ValueError(f"weights is a number from 0 for each size, one of them above 0, not {weights!r:.60}")
+
+    def __repr__(self) -> str:
+        given = [str(list(self.sizes))] + [f"{k}={getattr(self, k)!r}" for k in ("weights", "name") if getattr(self, k)]
+        return f"PerBatch({', '.join(given)})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PerBatch):
+            return NotImplemented
+        return (self.sizes, self.weights, self.name) == (other.sizes, other.weights, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.sizes, self.weights, self.name))
+
+    def to_json(self, number: int = 0) -> dict[str, Any]:
+        """A dict of plain values. What has the same `number` in a program is one object."""
+        found = {"per_batch": number, "sizes": [_plain(s) for s in self.sizes]}
+        return found | {k: _plain(getattr(self, k)) for k in ("weights", "name") if getattr(self, k)}
+
+
+def _size(size: Any) -> Any:
+    """A side, (height, width), or a size per batch."""
+    if isinstance(size, Mapping) and "per_batch" in size:  # as to_json wrote it
+        return PerBatch(size.get("sizes"), size.get("weights"), name=size.get("name"))
+    return size if isinstance(size, PerBatch) else _one_size(size)
+
+
+def _one_size(size: Any) -> int | tuple[int, int]:
     sides = _integers("size", size)
     if len(sides) not in (1, 2) or any(s < 1 for s in sides):
         raise ValueError(f"size is a number of pixels above 0, or (height, width), not {size!r}")
     return sides[0] if len(sides) == 1 else (sides[0], sides[1])
 
 
-def _square(size: Any) -> tuple[int, int]:
+def _square(size: Any) -> Any:
     sides = _size(size)
     return (sides, sides) if isinstance(sides, int) else sides
 
@@ -821,3 +888,14 @@ def named(op: Operator, name: str) -> Operator:
     object.__setattr__(made, "name", name)
     object.__setattr__(made, "_values", op._values)
     return made
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    known = [*_TYPES, "Map", "MapBatch"]
+    close = difflib.get_close_matches(name, known, 1, 0.6)
+    hint = f"did you mean leat.ops.{close[0]}?" if close else f"there are {', '.join(known)}."
+    raise AttributeError(
+        f"leat.ops has no {name!r}: {hint} leat.ops.Map(function) runs a Python function.", name=name, obj=None
+    )

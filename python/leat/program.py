@@ -10,7 +10,7 @@ from typing import Any
 
 from .data.schema import Field
 from .functions import native
-from .ops import Chain, Map, Native, Operator, from_json
+from .ops import Chain, Map, Native, Operator, PerBatch, _size, from_json
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,12 @@ def _chain(output: str, chain: Any) -> list[Operator]:
     )
     if found is None or not all(isinstance(op, Operator) for op in found):
         wrong = chain if found is None else next(op for op in found if not isinstance(op, Operator))
-        raise TypeError(f"the chain of output {output!r} is a list of leat.ops operators; {wrong!r} is none")
+        hint = (
+            "" if not callable(wrong) else f": leat.ops.Map({getattr(wrong, '__name__', 'function')}) runs a function"
+        )
+        if isinstance(wrong, type) and issubclass(wrong, Operator):
+            hint = f": write {wrong.__name__}(...)"
+        raise TypeError(f"the chain of output {output!r} is a list of leat.ops operators; {wrong!r} is none{hint}")
     return found
 
 
@@ -111,6 +116,22 @@ def _listed(outputs: Outputs) -> tuple[dict[str, Operator], dict[str, dict[str, 
     return operators, found
 
 
+def _text(listed: dict[str, dict[str, Any]], operators: Mapping[str, Operator], found: Mapping[str, Any]) -> str:
+    """A program as text; sizes per batch have the numbers of their objects."""
+    numbers: dict[int, int] = {}
+    for key, op in operators.items():
+        size = per_batch(op)
+        if size is not None:
+            listed[key]["size"] = size.to_json(numbers.setdefault(id(size), len(numbers)))
+    return json.dumps({"operators": listed, "outputs": found})
+
+
+def per_batch(op: Operator) -> PerBatch | None:
+    """The size of an operator, where it is drawn per batch."""
+    size = op._values.get("size")
+    return size if isinstance(size, PerBatch) else None
+
+
 def has_functions(outputs: Outputs) -> bool:
     """Whether a program has functions in Python."""
     return any(isinstance(op, Map) for entry in entries(outputs) for op in entry.chain)
@@ -125,7 +146,7 @@ def described_program(outputs: Outputs) -> str:
             listed[key] = op._compiled(0, native.find(op.function, op.call))
         else:
             listed[key] = op.described() if isinstance(op, Map) else op.to_json()
-    return json.dumps({"operators": listed, "outputs": found})
+    return _text(listed, operators, found)
 
 
 def instance_names(outputs: Outputs) -> dict[int, str]:
@@ -198,7 +219,7 @@ def compiled_program(outputs: Outputs) -> tuple[str, list[tuple[int, bool, objec
             functions.append((function.address, function.flat, function.owner))
         else:
             listed[key] = op.to_json()
-    return json.dumps({"operators": listed, "outputs": found}), functions
+    return _text(listed, operators, found), functions
 
 
 def program_to_json(outputs: Outputs) -> str:
@@ -214,7 +235,7 @@ def program_to_json(outputs: Outputs) -> str:
     True
     """
     operators, found = _listed(outputs)
-    return json.dumps({"operators": {key: op.to_json() for key, op in operators.items()}, "outputs": found})
+    return _text({key: op.to_json() for key, op in operators.items()}, operators, found)
 
 
 def program_from_json(text: str, *, allow_native: bool = False) -> dict[str | tuple[str, ...], Out]:
@@ -237,7 +258,14 @@ def program_from_json(text: str, *, allow_native: bool = False) -> dict[str | tu
     except ValueError as e:
         raise ValueError(f"not a program of leat: {e}") from None
     try:
-        operators = {key: from_json(value) for key, value in program["operators"].items()}
+        sizes: dict[str, Any] = {}
+        operators = {}
+        for key, value in program["operators"].items():
+            size = value.get("size")
+            if isinstance(size, dict):
+                shared = sizes.setdefault(json.dumps(size.get("per_batch")), _size(size))
+                value = {**value, "size": shared}
+            operators[key] = from_json(value)
         for op in operators.values():
             if isinstance(op, Native) and not allow_native:
                 raise ValueError(

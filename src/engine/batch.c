@@ -39,7 +39,7 @@ uint64_t leat_batch_meta_bytes(const struct leat_pool *pool, uint64_t rows)
 static uint64_t output_bytes(const struct leat_batch *b, size_t o)
 {
     uint64_t steps = b->offsets[o] ? (uint64_t)b->offsets[o][b->plan.rows] : 0;
-    return leat_output_bytes(leat_program_output(b->pool->program, o), b->plan.rows, steps);
+    return leat_output_bytes(leat_program_output(b->program, o), b->plan.rows, steps);
 }
 
 uint64_t leat_batch_buffer_bytes(const struct leat_batch *b)
@@ -55,7 +55,7 @@ uint64_t leat_batch_tensor_bytes(const struct leat_batch *b)
 {
     uint64_t bytes = 0;
     for (size_t o = 0; o < b->pool->n_outputs; o++) {
-        const struct leat_output *output = leat_program_output(b->pool->program, o);
+        const struct leat_output *output = leat_program_output(b->program, o);
         if (output->ragged)
             bytes += (uint64_t)leat_batch_offsets(b, o)[b->rows] * output->row_bytes + (b->rows + 1) * sizeof(int64_t);
         else
@@ -184,7 +184,7 @@ int leat_batch_allocate(struct leat_batch *b, struct leat_error *error)
                                    "let go of some",
                                    total);
         }
-        if (leat_program_output(b->pool->program, o)->ragged)
+        if (leat_program_output(b->program, o)->ragged)
             memcpy(b->buffers[o]->data, b->offsets[o], (b->plan.rows + 1) * sizeof(int64_t));
     }
     return LEAT_OK;
@@ -260,6 +260,7 @@ struct leat_batch *leat_batch_new(struct leat_pool *pool, const struct leat_plan
     }
     atomic_store_explicit(&b->cancelled, false, memory_order_relaxed);
     b->plan = *plan;
+    b->program = leat_program_of_batch(pool->program, leat_plan_key(pool->seed, plan->epoch, plan->at.row));
     b->account = account;
     b->state = LEAT_BATCH_SIZING;
     b->loose = b->listed = b->recorded = false;
@@ -347,7 +348,7 @@ static void compact_dense(struct leat_batch *b, uint8_t *data, uint64_t row_byte
 
 static void compact_ragged(struct leat_batch *b, size_t o)
 {
-    const struct leat_output *output = leat_program_output(b->pool->program, o);
+    const struct leat_output *output = leat_program_output(b->program, o);
     int64_t *offsets = leat_batch_offsets(b, o), at = 0, begin = 0;
     uint8_t *values = b->buffers[o]->data + leat_output_values(output, b->plan.rows);
     uint64_t to = 0;
@@ -366,7 +367,7 @@ static void compact_ragged(struct leat_batch *b, size_t o)
 
 void leat_batch_finish(struct leat_batch *b)
 {
-    const struct leat_program *program = b->pool->program;
+    const struct leat_program *program = b->program;
     for (size_t o = 0; o < b->pool->n_outputs; o++)
         b->memory[o] = b->buffers[o]->data + leat_output_values(leat_program_output(program, o), b->plan.rows);
     if (b->rows && leat_program_has_batch_stage(program))
@@ -382,7 +383,7 @@ void leat_batch_complete(struct leat_batch *b)
         if (b->offsets[o])
             compact_ragged(b, o);
         else if (left)
-            compact_dense(b, b->buffers[o]->data, leat_program_output(b->pool->program, o)->row_bytes);
+            compact_dense(b, b->buffers[o]->data, leat_program_output(b->program, o)->row_bytes);
     for (uint64_t row = 0; left && row < b->plan.rows; row++)
         if (!b->left_out[row]) {
             b->ids[to] = b->ids[row];
@@ -470,7 +471,7 @@ int leat_batch_tensor(const struct leat_batch *b, size_t o, struct leat_tensor *
     memset(out, 0, sizeof *out);
     if (o >= b->pool->n_outputs)
         return LEAT_E_RANGE;
-    const struct leat_output *output = leat_program_output(b->pool->program, o);
+    const struct leat_output *output = leat_program_output(b->program, o);
     struct leat_buffer *buffer = b->buffers[o];
     uint8_t *data = buffer->data;
     out->name = output->name;

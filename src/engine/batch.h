@@ -61,12 +61,13 @@ struct leat_batch {
     enum leat_batch_state state;
     enum leat_account account; /* which its bytes are counted in */
     struct leat_plan_batch plan;
-    uint64_t rows;          /* delivered: planned ones less those left out */
-    uint64_t taken;         /* rows given to tasks */
-    _Atomic uint64_t done;  /* rows finished; who finishes the last one completes the batch */
-    unsigned tasks;         /* running or parked */
-    _Atomic bool cancelled; /* not in the window any more; its last task frees it */
-    uint64_t room;          /* rows for which the arrays have room */
+    const struct leat_program *program; /* the pool's, or the variant for this batch */
+    uint64_t rows;                      /* delivered: planned ones less those left out */
+    uint64_t taken;                     /* rows given to tasks */
+    _Atomic uint64_t done;              /* rows finished; who finishes the last one completes the batch */
+    unsigned tasks;                     /* running or parked */
+    _Atomic bool cancelled;             /* not in the window any more; its last task frees it */
+    uint64_t room;                      /* rows for which the arrays have room */
     int64_t *ids;
     uint64_t *keys;
     bool *valid, *left_out;
@@ -101,6 +102,7 @@ enum leat_row_state { LEAT_ROW_OPEN = 0, LEAT_ROW_MADE, LEAT_ROW_GONE };
 /* Where the batches of one loader live. It outlives the loader's handle as long as a batch or a buffer is out. */
 struct leat_pool {
     const struct leat_program *program;
+    uint64_t seed; /* of the plan: which variant of the program a batch has */
     size_t n_outputs;
     bool numbered; /* batches have numbers and states of rows */
     bool bounded;  /* some output has only a bound of its length before it is made */

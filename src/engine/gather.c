@@ -310,7 +310,7 @@ static void take_picked(struct leat_loader *l, struct leat_batch *b)
 
 static void copy_values(const struct leat_picked *p, struct leat_batch *b, size_t o, uint64_t row)
 {
-    const struct leat_output *output = leat_program_output(b->pool->program, o);
+    const struct leat_output *output = leat_program_output(b->program, o);
     const uint8_t *from = p->batch->buffers[o]->data + leat_output_values(output, p->batch->plan.rows);
     uint8_t *to = b->buffers[o]->data + leat_output_values(output, b->plan.rows);
     if (!output->ragged) {

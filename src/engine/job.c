@@ -27,7 +27,7 @@ static uint8_t *memory_of(const struct leat_job *j, size_t o)
 
 static const struct leat_output *output_of(const struct leat_job *j, size_t o)
 {
-    return leat_program_output(j->context->program, o);
+    return leat_program_output(j->target.program, o);
 }
 
 static const char *field_name(const struct leat_job *j, size_t field)
@@ -76,7 +76,7 @@ static int apply_guarded(void *arg)
 static int apply_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t o, size_t i, size_t n, size_t *made)
 {
     uint8_t *dst = memory_of(j, o) + leat_job_row(j, i) * output_of(j, o)->row_bytes;
-    struct apply a = {j->context->program, o, scratch, j->args + i, n, 0, dst, &j->error};
+    struct apply a = {j->target.program, o, scratch, j->args + i, n, 0, dst, &j->error};
     for (size_t k = i; k < i + n; k++)
         j->args[k].data = j->data[k];
     int rc = leat_guarded(apply_guarded, &a, &j->error);
@@ -196,7 +196,7 @@ static uint8_t *place_of(const struct leat_job *j, uint64_t row, size_t o, uint6
 static bool fits_room(struct leat_job *j, size_t o, const struct leat_value_info *info, uint64_t length, uint64_t room)
 {
     const struct leat_output *output = output_of(j, o);
-    if (!output->ragged || leat_program_ragged_bytes(j->context->program, o, leat_value_bytes(info, length)) == room)
+    if (!output->ragged || leat_program_ragged_bytes(j->target.program, o, leat_value_bytes(info, length)) == room)
         return true;
     leat_fail(&j->error, LEAT_E_CHANGED,
               "a value changed its length while its batch was made; open the data set again");
@@ -207,7 +207,7 @@ static bool fits_room(struct leat_job *j, size_t o, const struct leat_value_info
 static int make_output(struct leat_job *j, struct leat_scratch *scratch, const struct leat_row *value, uint64_t row,
                        size_t o)
 {
-    const struct leat_program *program = j->context->program;
+    const struct leat_program *program = j->target.program;
     uint64_t room;
     uint8_t *dst = place_of(j, row, o, &room);
     if (!fits_room(j, o, &value->info, value->length, room))
@@ -244,8 +244,7 @@ static int make_outputs(struct leat_job *j, struct leat_scratch *scratch, const 
 static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t number, size_t i,
                       const struct leat_job_value **blamed)
 {
-    const struct leat_job_context *c = j->context;
-    const struct leat_program_chain *chain = leat_program_chain(c->program, number);
+    const struct leat_program_chain *chain = leat_program_chain(j->target.program, number);
     uint64_t row = leat_job_row(j, i), room;
     size_t failed = chain->n_fields;
     for (size_t k = 0; k < chain->n_fields; k++) {
@@ -259,8 +258,8 @@ static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t n
         if (!fits_room(j, chain->outputs[k], &v->extent.info, v->extent.length, room))
             return LEAT_E_CHANGED;
     }
-    int rc = leat_program_apply_tuple(c->program, number, scratch, j->tied, j->tied_outputs, j->tied_steps, &failed,
-                                      &j->error);
+    int rc = leat_program_apply_tuple(j->target.program, number, scratch, j->tied, j->tied_outputs, j->tied_steps,
+                                      &failed, &j->error);
     *blamed = failed < chain->n_fields ? value_of_field(j, chain->fields[failed], i) : NULL;
     bool first = true;
     for (size_t k = 0; k < chain->n_fields; k++) {

@@ -72,9 +72,10 @@ void leat_job_context_probe(struct leat_job_context *context, uint64_t *ragged_r
 /* Where the rows of a batch go. All of it is the batch's; each job writes the rows of its run. */
 struct leat_job_target {
     struct leat_plan_batch plan;
-    const uint64_t *numbers; /* the rows of a batch that is no run of the plan's; else NULL */
-    unsigned stand_in;       /* of a batch of one row: the next try of a substitute + 1; 0: what is planned */
-    uint8_t **outputs;       /* memory of each: dense rows, or offsets and values */
+    const struct leat_program *program; /* the context's, or the variant for this batch */
+    const uint64_t *numbers;            /* the rows of a batch that is no run of the plan's; else NULL */
+    unsigned stand_in; /* of a batch of one row: the next try of a substitute + 1; 0: what is planned */
+    uint8_t **outputs; /* memory of each: dense rows, or offsets and values */
     int64_t *ids;
     uint64_t *keys;
     bool *valid, *left_out;

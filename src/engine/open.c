@@ -68,6 +68,10 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
     l->n_outputs = leat_program_outputs(l->program);
     l->pool.live = leat_new_array(l->n_outputs + 1, sizeof *l->pool.live);
     l->pool.program = l->program;
+    l->pool.seed = o->seed;
+    if (leat_program_varies(l->program) && !o->in_order)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a size per batch needs in_order=True: without it a batch has rows of several steps");
     l->pool.n_outputs = l->n_outputs;
     if (!l->pool.live)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");

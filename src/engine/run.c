@@ -103,6 +103,7 @@ static void aim(struct leat_task *t)
     struct leat_batch *b = t->batch;
     struct leat_job_target *to = &t->job.target;
     to->plan = b->plan;
+    to->program = b->program;
     to->numbers = b->listed ? b->numbers : NULL;
     to->stand_in = b->stand_in;
     to->ids = b->ids;

@@ -620,16 +620,11 @@ static uint64_t hash_program(const struct leat_program *program, const struct le
     return hash;
 }
 
-static int compile(struct leat_program *program, const struct leat_field *fields, size_t n_fields, const char *text,
+static int compile(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
                    struct leat_error *error)
 {
     int rc;
-    if (text) {
-        json_error_t where;
-        program->json = json_loads(text, JSON_REJECT_DUPLICATES, &where);
-        if (!json_is_object(program->json))
-            return leat_fail(error, LEAT_E_INVALID, "The program is not a JSON object: line %d, column %d: %s.",
-                             where.line, where.column, program->json ? "not an object" : where.text);
+    if (program->json) {
         rc = parse_operators(program, error);
         rc = rc ? rc : parse_outputs(program, fields, n_fields, error);
     } else {
@@ -656,21 +651,25 @@ static int compile(struct leat_program *program, const struct leat_field *fields
     return rc;
 }
 
-static int compile_new(const struct leat_field *fields, size_t n_fields, const char *json,
+/* `json` is consumed. */
+static int compile_one(const struct leat_field *fields, size_t n_fields, json_t *json,
                        const struct leat_native *functions, size_t n_functions, bool open, struct leat_program **out,
                        struct leat_error *error)
 {
     *out = NULL;
     struct leat_program *program = leat_new(struct leat_program);
-    if (!program)
+    if (!program) {
+        json_decref(json);
         return fail_nomem(error);
+    }
+    program->json = json;
     program->kernels = leat_kernels(leat_cpu_isa());
     program->open = open;
     program->functions = leat_new_array(n_functions + 1, sizeof *program->functions);
     program->n_functions = n_functions;
     if (program->functions && n_functions)
         memcpy(program->functions, functions, n_functions * sizeof *functions);
-    int rc = program->functions ? compile(program, fields, n_fields, json, error) : fail_nomem(error);
+    int rc = program->functions ? compile(program, fields, n_fields, error) : fail_nomem(error);
     if (rc)
         leat_program_free(program);
     else
@@ -678,10 +677,61 @@ static int compile_new(const struct leat_field *fields, size_t n_fields, const c
     return rc;
 }
 
+/* Each combination of sizes that are drawn per batch. */
+static int compile_variants(struct leat_variants *v, const struct leat_field *fields, size_t n_fields,
+                            const struct leat_native *functions, size_t n_functions, struct leat_program **out,
+                            struct leat_error *error)
+{
+    size_t n = leat_variants_count(v), made = 0;
+    struct leat_program **programs = leat_new_array(n, sizeof *programs);
+    int rc = programs ? LEAT_OK : fail_nomem(error);
+    for (; !rc && made < n; made += !rc) {
+        json_t *json = leat_variants_text(v, made);
+        rc = json ? compile_one(fields, n_fields, json, functions, n_functions, false, &programs[made], error)
+                  : fail_nomem(error);
+    }
+    rc = rc ? rc : leat_variants_settle(v, programs, out, error);
+    for (size_t i = 0; rc && i < made; i++)
+        leat_program_free(programs[i]);
+    if (rc)
+        leat_variants_free(v);
+    leat_free(programs);
+    return rc;
+}
+
+static int compile_new(const struct leat_field *fields, size_t n_fields, const char *text,
+                       const struct leat_native *functions, size_t n_functions, bool open, struct leat_program **out,
+                       struct leat_error *error)
+{
+    *out = NULL;
+    json_error_t where;
+    json_t *json = text ? json_loads(text, JSON_REJECT_DUPLICATES, &where) : NULL;
+    struct leat_variants *variants = NULL;
+    int rc = LEAT_OK;
+    if (text && !json_is_object(json))
+        rc = leat_fail(error, LEAT_E_INVALID, "The program is not a JSON object: line %d, column %d: %s.", where.line,
+                       where.column, json ? "not an object" : where.text);
+    rc = rc ? rc : leat_variants_find(json, &variants, error);
+    if (!rc && variants && open)
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED,
+                       "A size per batch needs the batches of a loader, and stands before functions in Python.");
+    if (!rc && !variants)
+        return compile_one(fields, n_fields, json, functions, n_functions, open, out, error);
+    json_decref(json);
+    if (!rc)
+        return compile_variants(variants, fields, n_fields, functions, n_functions, out, error);
+    leat_variants_free(variants);
+    return rc;
+}
+
 void leat_program_free(struct leat_program *program)
 {
     if (!program)
         return;
+    for (size_t i = 0; program->variants && i < leat_variants_count(program->variants); i++)
+        if (leat_variants_get(program->variants, i) != program)
+            leat_program_free(leat_variants_get(program->variants, i));
+    leat_variants_free(program->variants);
     for (size_t i = 0; i < program->n_outputs; i++) {
         struct leat_compiled *c = &program->outputs[i];
         leat_stages_free(c->stages, c->n_stages);

@@ -93,6 +93,18 @@ static bool reserve(const struct leat_compiled *c, struct leat_work *work)
                                 (uint32_t)leat_type_height(&c->in));
 }
 
+static bool reserve_all(const struct leat_program *program, struct leat_work *work)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < program->n_outputs; i++) {
+        const struct leat_compiled *c = &program->outputs[i];
+        good = (!c->face.decodes || leat_decoders_get(&work->decoders, c->codec)) && reserve(c, work);
+        for (size_t k = 0; good && k < c->n_parts; k++)
+            good = reserve(&c->parts[k], work);
+    }
+    return good;
+}
+
 struct leat_scratch *leat_scratch_new(const struct leat_program *program)
 {
     struct leat_scratch *scratch = leat_new(struct leat_scratch);
@@ -107,12 +119,9 @@ struct leat_scratch *leat_scratch_new(const struct leat_program *program)
             good = (scratch->tuples = leat_tuple_work_new(program)) != NULL;
     if (good && program->native_bytes)
         good = make_buffers(scratch, program->native_bytes);
-    for (size_t i = 0; good && i < program->n_outputs; i++) {
-        const struct leat_compiled *c = &program->outputs[i];
-        good = (!c->face.decodes || leat_decoders_get(&scratch->work.decoders, c->codec)) && reserve(c, &scratch->work);
-        for (size_t k = 0; good && k < c->n_parts; k++)
-            good = reserve(&c->parts[k], &scratch->work);
-    }
+    size_t variants = program->variants ? leat_variants_count(program->variants) : 1;
+    for (size_t v = 0; good && v < variants; v++)
+        good = reserve_all(program->variants ? leat_variants_get(program->variants, v) : program, &scratch->work);
     if (good)
         return scratch;
     leat_scratch_free(scratch);

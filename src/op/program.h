@@ -78,6 +78,12 @@ size_t leat_program_outputs(const struct leat_program *program);
 const struct leat_output *leat_program_output(const struct leat_program *program, size_t output);
 size_t leat_program_chains(const struct leat_program *program);
 const struct leat_program_chain *leat_program_chain(const struct leat_program *program, size_t chain);
+/* Whether sizes are drawn per batch. Then the program is the variant whose rows are the largest; its scratch serves all
+ * of them. */
+bool leat_program_varies(const struct leat_program *program);
+/* The variant for a batch, by the key of its global batch's first row (leat_plan_key); the program itself if it does
+ * not vary. Outputs differ in shape and strides alone. It lives as long as the program. */
+const struct leat_program *leat_program_of_batch(const struct leat_program *program, uint64_t key);
 /* A hash over what the program computes: operators, arguments, instances, output names. */
 uint64_t leat_program_hash(const struct leat_program *program);
 

@@ -74,8 +74,21 @@ struct leat_tuple_work;
 struct leat_tuple_work *leat_tuple_work_new(const struct leat_program *program);
 void leat_tuple_work_free(struct leat_tuple_work *work);
 
+/* variants.c: the sizes of a program that are drawn per batch. NULL where there are none. */
+struct leat_variants;
+int leat_variants_find(json_t *json, struct leat_variants **out, struct leat_error *error);
+void leat_variants_free(struct leat_variants *variants);
+size_t leat_variants_count(const struct leat_variants *variants);
+/* The program of one combination, to be compiled; a new reference, or NULL. */
+json_t *leat_variants_text(const struct leat_variants *variants, size_t variant);
+/* Puts the programs together: *out, the one whose rows are the largest, owns the others and the variants. */
+int leat_variants_settle(struct leat_variants *variants, struct leat_program **programs, struct leat_program **out,
+                         struct leat_error *error);
+struct leat_program *leat_variants_get(const struct leat_variants *variants, size_t variant);
+
 struct leat_program {
-    json_t *json; /* keeps names alive */
+    struct leat_variants *variants; /* of the root; NULL: there is but one */
+    json_t *json;                   /* keeps names alive */
     const struct leat_kernels *kernels;
     struct leat_op *ops;
     size_t n_ops;

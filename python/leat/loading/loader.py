@@ -15,7 +15,15 @@ import numpy as np
 
 from .. import _leat, check
 from ..data.dataset import Dataset, positions_array
-from ..program import Outputs, compiled_program, described_program, entries, has_functions, warn_of_loose_targets
+from ..program import (
+    Outputs,
+    compiled_program,
+    described_program,
+    entries,
+    has_functions,
+    per_batch,
+    warn_of_loose_targets,
+)
 from . import ranks
 from .batch import Batch, Form, framework_of
 from .ranks import short_hash
@@ -136,6 +144,8 @@ class Loader:
 
             if not in_order:
                 raise ValueError("in_order=False does not go with leat.ops.Map and MapBatch: their batches come in order")
+            if any(per_batch(op) for entry in entries(outputs) for op in entry.chain):
+                raise ValueError("leat.PerBatch does not go with leat.ops.Map and MapBatch yet")
             compiler = Compiler(outputs, dataset.schema, self._form.framework, self._first, _leat.row_key(seed, 0, 0))
         if outputs is not None:
             warn_of_loose_targets(outputs, dataset.schema, 4)
