@@ -24,6 +24,22 @@ uint64_t leat_budget_tasks(const struct leat_budget *b)
     return b->used[LEAT_TASKS] > b->reserved ? b->used[LEAT_TASKS] : b->reserved;
 }
 
+uint64_t leat_budget_reserve(struct leat_budget *b, uint64_t bytes)
+{
+    uint64_t used = b->fixed + leat_budget_tasks(b) + b->used[LEAT_IN_FLIGHT];
+    uint64_t left = used < b->limit ? b->limit - used : 0;
+    bytes = bytes < left ? bytes : left;
+    b->reserved += bytes;
+    leat_ledger.used += bytes;
+    return bytes;
+}
+
+void leat_budget_unreserve(struct leat_budget *b, uint64_t bytes)
+{
+    b->reserved -= bytes;
+    leat_ledger.used -= bytes;
+}
+
 bool leat_ledger_fits(uint64_t bytes)
 {
     return bytes <= leat_ledger.allowed && leat_ledger.used <= leat_ledger.allowed - bytes;

@@ -48,6 +48,9 @@ void leat_budget_close(struct leat_budget *budget);
 
 /* What tasks have: what is reserved for them, or more. */
 uint64_t leat_budget_tasks(const struct leat_budget *budget);
+/* Reserves up to `bytes` more for tasks, as far as nobody uses them; returns how many. The ledger counts them. */
+uint64_t leat_budget_reserve(struct leat_budget *budget, uint64_t bytes);
+void leat_budget_unreserve(struct leat_budget *budget, uint64_t bytes);
 /* Whether `bytes` more fit into an account. */
 enum leat_answer leat_budget_ask(const struct leat_budget *budget, enum leat_account account, uint64_t bytes);
 /* Whether what tasks have is in the way of a batch of `bytes`, even if no other were in flight. */

@@ -48,8 +48,14 @@ struct leat_tasks {
     struct leat_task *starved;                 /* wait for memory (reserve.c) */
     struct leat_task *free;
     struct leat_work *free_work, *all_work;
-    bool short_of; /* there is work that waits for one of them to come back */
-    bool pends;    /* some read was pending: one row per task, many tasks */
+    struct leat_task *away; /* all that are parked */
+    bool short_of;          /* there is work that waits for one of them to come back */
+    bool pends;             /* reads complete later: tasks read ahead of threads, many rows each. Learned, and */
+    unsigned calm;          /* forgotten after so many of them in a row whose reads were complete at once */
+    uint64_t in_flight;     /* bytes of the buffers of parked tasks, at most */
+    uint64_t most_in_flight;
+    uint64_t share; /* of the budget, that is set aside for that while `pends`; below its final size as long as */
+    uint64_t wanted_share; /* batches still have it */
     double ns_per_row;
     uint64_t usual_room; /* of a task's read buffer; a larger one is not kept */
 };
@@ -94,6 +100,7 @@ struct leat_loader {
     uint64_t region_limit;             /* while tasks need no more than was set aside for them */
     struct leat_record *record;        /* NULL: none */
     int report_fd;
+    bool raised;   /* the default budget has room for reads in flight */
     bool one_core; /* a consumer that waits may work, whatever the client's threads: it takes nobody's core */
 
     /* who is inside */
@@ -126,6 +133,8 @@ static inline struct leat_loader *leat_loader_of_pool(struct leat_pool *pool)
  * something to see is woken, threads are woken for work. Called once after every event: a task is done or parked, a
  * read is complete, memory is given back, a batch is handed out, the plan or the position has changed. */
 void leat_loader_settle(struct leat_loader *loader);
+/* Reads complete later, and bytes are set aside for them (leat_budget_reserve); or they do not any more. */
+void leat_loader_share(struct leat_loader *loader, bool wanted);
 /* Waits until something changes, or until deadline_ns (INT64_MAX: without end). False: the time has passed. */
 bool leat_loader_wait(struct leat_loader *loader, int64_t deadline_ns);
 
@@ -179,8 +188,6 @@ void leat_batch_let_go(struct leat_loader *loader, struct leat_batch *batch);
 struct leat_task *leat_task_new(struct leat_loader *loader);
 void leat_task_recycle(struct leat_task *task); /* under the lock */
 void leat_task_destroy(struct leat_task *task);
-/* Ends a parked task of a closed loader whose read is complete. Without the lock. */
-void leat_task_orphan(struct leat_task *task);
 /* There may be memory again: tasks that wait for some and can have it, or are to let go, go on. Under the lock. */
 void leat_task_feed(struct leat_loader *loader);
 /* Whether the budget has place for one more task at a time: where reads wait, each waiting row has one. Under the

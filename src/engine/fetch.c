@@ -24,6 +24,8 @@
 /* Bytes between two values that are read rather than skipped: of a local file a call costs what copying 8 KiB does, and
  * over a network a request costs far more than this. */
 #define MAX_GAP 8192
+/* ... and all of them together are at most so many times the values: else most of what comes is of no use. */
+#define MOST_IN_VAIN 3
 /* A read that joins values ends here, so that those of a window arrive one after the other, and side by side. */
 #define MAX_JOINED (UINT64_C(1) << 20)
 #define ALIGN 64
@@ -86,7 +88,8 @@ static bool joins(const struct leat_span *span, const struct leat_job_value *v, 
     if (span->source != v->ref.source || span->file != v->extent.file || room != bytes || span->apart)
         return false;
     uint64_t before = v->extent.offset - span->offset, gap = before > span->length ? before - span->length : 0;
-    if (gap > MAX_GAP || gap > *spare + ALIGN || before % v->feed->align || before + bytes > MAX_JOINED)
+    if (gap > MAX_GAP || gap > *spare + ALIGN || span->in_vain + gap > MOST_IN_VAIN * (span->length - span->in_vain) ||
+        before % v->feed->align || before + bytes > MAX_JOINED)
         return false;
     *spare = *spare + ALIGN - gap; /* it needs no place of its own */
     return true;
@@ -113,6 +116,7 @@ static void plan_spans(struct leat_job *j, uint64_t spare)
                                        .apart = room != bytes};
         }
         uint64_t before = v->extent.offset - span->offset;
+        span->in_vain += before > span->length ? before - span->length : 0;
         span->length = before + bytes > span->length ? before + bytes : span->length;
         end = span->place + before + room > end ? span->place + before + room : end;
         v->span = (uint32_t)(j->n_spans - 1);
@@ -159,7 +163,8 @@ static bool is_alone(const struct leat_job *j)
 }
 
 /* The read is over. Only of a window of one row is it known what went wrong. */
-static void finish(struct leat_job *j, struct leat_span *span, int status, const struct leat_error *error)
+static void finish(struct leat_job *j, struct leat_span *span, int status, unsigned retry_after_ms,
+                   const struct leat_error *error)
 {
     span->state = LEAT_SPAN_DONE;
     span->status = status;
@@ -167,12 +172,14 @@ static void finish(struct leat_job *j, struct leat_span *span, int status, const
         j->error = *error;
     if (!status)
         j->fetched_bytes += span->length;
+    if (status == LEAT_E_IO)
+        j->retry_after_ms = retry_after_ms > j->retry_after_ms ? retry_after_ms : j->retry_after_ms;
 }
 
 static void take_back(struct leat_job *j, struct leat_span *span)
 {
     leat_io_release(span->request->file);
-    finish(j, span, span->request->status, &span->request->error);
+    finish(j, span, span->request->status, span->request->retry_after_ms, &span->request->error);
     span->request = NULL;
 }
 
@@ -183,7 +190,7 @@ static bool begin(struct leat_job *j, struct leat_span *span, struct leat_io_req
     memset(request, 0, offsetof(struct leat_io_request, error));
     int rc = span->source->v->file(span->source, span->file, &request->file, &error);
     if (rc) {
-        finish(j, span, rc, &error);
+        finish(j, span, rc, 0, &error);
         return false;
     }
     request->offset = span->offset;
@@ -266,6 +273,15 @@ void leat_reads_arrived(struct leat_span *span)
 {
     atomic_fetch_sub_explicit(&span->job->flying, 1, memory_order_relaxed);
     atomic_store_explicit(&span->arrived, true, memory_order_release);
+}
+
+void leat_reads_cancel(struct leat_job *j)
+{
+    for (size_t k = 0; j->open && k < j->next; k++) {
+        struct leat_span *span = &j->spans[k];
+        if (span->state == LEAT_SPAN_FLYING && !atomic_load_explicit(&span->arrived, memory_order_acquire))
+            leat_io_cancel(span->request);
+    }
 }
 
 void leat_reads_abandon(struct leat_job *j)

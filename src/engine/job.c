@@ -14,6 +14,8 @@
 #include "io/guard.h"
 
 #define READ_TRIES 4
+#define RETRY_MS 10 /* before the second try; five times that before each further one, or what the backend asks for */
+#define MOST_RETRY_MS 30000
 
 static uint64_t align64(uint64_t n)
 {
@@ -430,6 +432,19 @@ static int make_row(struct leat_job *j, struct leat_scratch *scratch, size_t i)
     return LEAT_OK;
 }
 
+/* The next try is not before a time: nobody waits for it in a thread. */
+static void back_off(struct leat_job *j, unsigned tries)
+{
+    unsigned ms = RETRY_MS;
+    for (unsigned k = 1; k < tries; k++)
+        ms *= 5;
+    ms = j->retry_after_ms > ms ? j->retry_after_ms : ms;
+    ms = ms < MOST_RETRY_MS ? ms : MOST_RETRY_MS;
+    int64_t wake_ns = leat_clock_ns() + (int64_t)ms * 1000000;
+    j->wake_ns = wake_ns > j->wake_ns ? wake_ns : j->wake_ns;
+    j->retry_after_ms = 0;
+}
+
 /* The values of row i could not be read. It is tried again, alone: at first to learn which of them is to blame. */
 static void read_failed(struct leat_job *j, size_t i, int rc)
 {
@@ -438,6 +453,8 @@ static void read_failed(struct leat_job *j, size_t i, int rc)
     bool cut = false;
     if (j->end > j->begin + 1) {
         j->tries[i] = 1;
+        if (rc == LEAT_E_IO)
+            back_off(j, 1);
         return;
     }
     for (size_t s = 0; s < j->context->n_slots; s++, v++) {
@@ -449,8 +466,12 @@ static void read_failed(struct leat_job *j, size_t i, int rc)
         v->with_rows = false; /* the file was cut: perhaps only the index behind the photo is lost */
         cut = true;
     }
-    if (cut || (rc == LEAT_E_IO && ++j->tries[i] < READ_TRIES))
+    if (cut)
         return;
+    if (rc == LEAT_E_IO && ++j->tries[i] < READ_TRIES) {
+        back_off(j, j->tries[i]);
+        return;
+    }
     leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, field_name(j, blamed->feed->field));
     refuse_row(j, i, rc);
 }
@@ -568,6 +589,7 @@ static void start_chunk(struct leat_job *j, struct leat_scratch *scratch)
     }
     memset(j->marks, LEAT_ROW_WANTED, j->count);
     memset(j->tries, 0, j->count);
+    j->wake_ns = 0;
     memset(j->attempts, 0, j->count);
     if (to->stand_in) { /* somebody else found the planned sample broken */
         j->attempts[0] = (uint8_t)(to->stand_in - 1);
@@ -611,6 +633,23 @@ static enum leat_job_status run_window(struct leat_job *j, struct leat_scratch *
     return status;
 }
 
+/* The next row of the chunk that is wanted; those whose reads have failed come last. */
+static size_t next_row(struct leat_job *j, struct leat_scratch *scratch)
+{
+    size_t failed = j->count;
+    while (j->row < j->count && j->marks[j->row] >= LEAT_ROW_DONE)
+        j->row++;
+    for (size_t i = j->row; i < j->count; i++) {
+        while (j->marks[i] == LEAT_ROW_BROKEN)
+            substitute(j, scratch, i);
+        if (j->marks[i] == LEAT_ROW_WANTED && !j->tries[i])
+            return i;
+        if (j->marks[i] == LEAT_ROW_WANTED && failed == j->count)
+            failed = i;
+    }
+    return failed;
+}
+
 /* The rows of the chunk that are not made, window by window. */
 static enum leat_job_status make_fetched(struct leat_job *j, struct leat_scratch *scratch)
 {
@@ -622,14 +661,12 @@ static enum leat_job_status make_fetched(struct leat_job *j, struct leat_scratch
             j->open = false;
             return LEAT_JOB_RELAX;
         }
-        while (j->row < j->count && j->marks[j->row] != LEAT_ROW_WANTED)
-            if (j->marks[j->row] == LEAT_ROW_BROKEN)
-                substitute(j, scratch, j->row);
-            else
-                j->row++;
-        if (j->row == j->count)
+        size_t i = next_row(j, scratch);
+        if (i == j->count)
             return LEAT_JOB_DONE;
-        leat_reads_plan(j, j->row);
+        if (j->tries[i] && leat_clock_ns() < j->wake_ns)
+            return LEAT_JOB_SLEEPS;
+        leat_reads_plan(j, i);
     }
 }
 
@@ -643,6 +680,8 @@ static bool is_futile(const struct leat_job *j)
 
 enum leat_job_status leat_job_run(struct leat_job *j, struct leat_scratch *scratch)
 {
+    if (j->open && leat_reads_in_flight(j) && atomic_load_explicit(j->target.cancelled, memory_order_relaxed))
+        leat_reads_cancel(j);
     while (j->cursor < j->n && (j->open || !is_futile(j))) {
         if (!j->prepared)
             start_chunk(j, scratch);

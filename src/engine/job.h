@@ -96,7 +96,8 @@ struct leat_job_note {
 enum leat_row_mark {
     LEAT_ROW_WANTED = 0, /* what is mapped is made, what is fetched is not */
     LEAT_ROW_BROKEN,     /* a substitute is wanted */
-    LEAT_ROW_DONE        /* made, left out, or its error is the job's */
+    LEAT_ROW_DONE,       /* made, left out, or its error is the job's */
+    LEAT_ROW_BOOKED      /* ... and its caller has booked it before the others */
 };
 
 /* How a value of a row is had. */
@@ -126,6 +127,7 @@ struct leat_span {
     struct leat_job *job;
     struct leat_source *source;
     uint64_t file, offset, length;
+    uint64_t in_vain;                /* bytes between its values */
     uint64_t place;                  /* in the buffer */
     bool apart;                      /* the value's room is more than what is read: it joins no other */
     struct leat_io_request *request; /* while it is in flight */
@@ -136,10 +138,11 @@ struct leat_span {
 
 enum leat_job_status {
     LEAT_JOB_DONE = 0,
-    LEAT_JOB_READS, /* reads are in flight: to be called again when one of them is complete */
-    LEAT_JOB_ROOM,  /* it needs a buffer of `wants` bytes, and to decode `wants_decoding`: leat_job_grant or
-                       leat_job_refuse */
-    LEAT_JOB_RELAX, /* what was granted beyond the usual may be taken back: leat_job_grant, and call again */
+    LEAT_JOB_READS,  /* reads are in flight: to be called again when one of them is complete */
+    LEAT_JOB_ROOM,   /* it needs a buffer of `wants` bytes, and to decode `wants_decoding`: leat_job_grant or
+                        leat_job_refuse */
+    LEAT_JOB_SLEEPS, /* a read is to be tried again at `wake_ns` */
+    LEAT_JOB_RELAX,  /* what was granted beyond the usual may be taken back: leat_job_grant, and call again */
 };
 
 struct leat_job {
@@ -166,9 +169,11 @@ struct leat_job {
     struct leat_row *tied;   /* context->most_tied, as are */
     void **tied_outputs;
     uint64_t *tied_steps;
-    uint8_t *marks;    /* enum leat_row_mark */
-    uint8_t *attempts; /* of substitutes */
-    uint8_t *tries;    /* of reads that have failed: such a row is read alone */
+    uint8_t *marks;          /* enum leat_row_mark */
+    uint8_t *attempts;       /* of substitutes */
+    uint8_t *tries;          /* of reads that have failed: such a row is read alone, */
+    int64_t wake_ns;         /* and not before this time */
+    unsigned retry_after_ms; /* what the last failure asked for */
 
     /* the window: rows whose values are in the buffer, or on their way */
     bool flies; /* reads are expected to complete later: a window is large, and all of it is read at once */
@@ -217,6 +222,8 @@ static inline bool leat_reads_in_flight(const struct leat_job *job)
 {
     return atomic_load_explicit(&job->flying, memory_order_relaxed) != 0;
 }
+/* Asks for the end of all reads in flight. Not under a lock; by who has the job. */
+void leat_reads_cancel(struct leat_job *job);
 /* Gives up a job of which no read is in flight any more. */
 void leat_reads_abandon(struct leat_job *job);
 /* Sums of the steps of ragged outputs, of bounded ones the most that they can be: offsets[o][i + 1] for row i of the

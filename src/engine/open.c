@@ -23,6 +23,8 @@
 #define DECODING_SPARE (UINT64_C(64) << 20)
 #define LEAST_HELD                                                                                                     \
     (UINT64_C(64) << 20) /* of the default: with small batches, a list of an epoch's labels is no accident */
+#define READING_SPARE (UINT64_C(16) << 20)    /* of the default, where reads complete later: a thousand small values */
+#define MOST_FLY_BYTES (UINT64_C(4) << 20)    /* of the values that one task reads ahead */
 #define MAX_WINDOW_BYTES (UINT64_C(64) << 10) /* of small values that are read together: they stay in the cache */
 #define MAX_THREADS 1024
 #define EXIT_PATIENCE_NS INT64_C(2000000000)
@@ -229,6 +231,31 @@ static uint64_t scratch_of(const struct leat_loader *l, unsigned threads)
     return (threads + 1) * (l->scratch_bytes + task + l->tasks.usual_room) + task;
 }
 
+/* Reads that are in flight while nobody works at them get a share of the budget: of one that the caller has stated a
+ * quarter, without which it still has two batches; the default is raised. */
+void leat_loader_share(struct leat_loader *l, bool wanted)
+{
+    struct leat_tasks *t = &l->tasks;
+    uint64_t scratch = l->budget.fixed + l->budget.reserved, least = scratch + 2 * l->window.estimate;
+    uint64_t left = l->budget.limit > least ? l->budget.limit - least : 0, quarter = l->budget.limit / 4;
+    if (!wanted) {
+        leat_budget_unreserve(&l->budget, t->share);
+        t->share = t->wanted_share = 0;
+    } else if (l->asked_budget) {
+        t->wanted_share = quarter < left ? quarter : left;
+    } else {
+        t->wanted_share = READING_SPARE;
+        if (!l->raised) {
+            l->budget.limit += READING_SPARE;
+            l->spare += READING_SPARE;
+        }
+        l->raised = true;
+    }
+    t->most_in_flight = quarter > READING_SPARE              ? quarter
+                        : t->wanted_share > l->job.fly_bytes ? t->wanted_share
+                                                             : l->job.fly_bytes;
+}
+
 static int make_budget(struct leat_loader *l, const struct leat_loader_options *o, struct leat_error *error)
 {
     uint64_t largest, budget = 0, eighth = leat_memory_allowed() / 8;
@@ -238,7 +265,6 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     l->scratch_bytes = leat_program_scratch_bytes(l->program) + (l->job.restores ? LEAT_DECODE_BYTES : 0);
     l->tasks.usual_room = leat_region_round(2 * largest);
     l->job.window_bytes = l->tasks.usual_room < MAX_WINDOW_BYTES ? l->tasks.usual_room : MAX_WINDOW_BYTES;
-    l->job.fly_bytes = l->job.window_bytes;
     uint64_t batch = batch_bytes(l, rows_of_batch(l, o->global_batch_size));
     unsigned cores = leat_cpu_count() / (o->local_ranks ? o->local_ranks : 1);
     unsigned threads = o->num_threads ? o->num_threads : cores ? cores : 1;
@@ -256,6 +282,9 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
         if (l->job.feeds[f].decodes)
             l->spare = DECODING_SPARE < eighth ? DECODING_SPARE : eighth;
     rc = leat_loader_fit(l, o->global_batch_size, error);
+    l->job.fly_bytes = l->budget.limit / 64 < MOST_FLY_BYTES ? l->budget.limit / 64 : MOST_FLY_BYTES;
+    if (l->job.fly_bytes < l->job.window_bytes)
+        l->job.fly_bytes = l->job.window_bytes;
     return rc ? rc : leat_region_open(&l->pool.region, o->region, l->region_limit, error);
 }
 
@@ -462,35 +491,21 @@ void leat_loader_close(struct leat_loader *l)
         }
     leat_client_leave(&l->client);
     leat_task_feed(l);
-    struct leat_task *resumed = l->tasks.resumed;
-    l->tasks.resumed = NULL;
-    for (struct leat_task *t = resumed; t;
-         t = t->next) { /* as if their reads were pending still: one way to end them */
-        t->parked = true;
-        l->tasks.parked++;
-        l->pool.references++;
-    }
     l->detached = true;
+    l->pool.references++; /* until what is at rest is ended */
+    leat_task_end_all(l);
+    leat_engine_lock();
     struct leat_dataset *dataset = NULL;
     if (!l->tasks.parked) {
         dataset = l->dataset;
         l->dataset = NULL;
     }
     leat_budget_close(&l->budget);
-    if (l->pool.references > 1) /* else the whole region goes, and the lock is not held for it */
+    if (l->pool.references > 2) /* else the whole region goes, and the lock is not held for it */
         leat_region_trim(&l->pool.region);
-    if (resumed)
-        l->pool.references++; /* until they are ended */
+    l->pool.references--;
     leat_pool_unref_unlock(&l->pool);
     leat_dataset_release(dataset);
-    for (struct leat_task *t = resumed, *next; t; t = next) {
-        next = t->next;
-        leat_task_orphan(t);
-    }
-    if (resumed) {
-        leat_engine_lock();
-        leat_pool_unref_unlock(&l->pool);
-    }
 }
 
 int leat_loader_region(const struct leat_loader *l, int *fd, uint64_t *bytes, struct leat_error *error)

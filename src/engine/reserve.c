@@ -157,9 +157,13 @@ int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, st
 void leat_task_relax(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
-    if (!t->decoding && t->room <= l->tasks.usual_room)
+    const struct leat_job *j = &t->job;
+    /* Requests lie in the buffer, too. */
+    uint64_t usual = j->flies ? 2 * l->job.fly_bytes + l->job.chunk * l->job.n_slots * sizeof j->one : 0;
+    usual = usual > l->tasks.usual_room ? usual : l->tasks.usual_room;
+    if (!t->decoding && t->room <= usual)
         return;
-    uint64_t room = t->room > l->tasks.usual_room ? t->room : 0;
+    uint64_t room = t->room > usual ? t->room : 0;
     if (room) {
         leat_free(t->buffer);
         t->buffer = NULL;

@@ -80,6 +80,7 @@ static bool make_rows(struct leat_task *t)
         case LEAT_JOB_DONE:
             return true;
         case LEAT_JOB_READS:
+        case LEAT_JOB_SLEEPS:
             t->pending = true;
             return false;
         case LEAT_JOB_RELAX:
@@ -150,7 +151,8 @@ void leat_task_run(struct leat_task *t)
         leat_reads_abandon(j);
     if (done)
         book_result(t);
-    if (done && !t->sizing && atomic_fetch_add_explicit(&b->done, j->n, memory_order_acq_rel) + j->n == b->plan.rows &&
+    uint64_t rest = j->n - t->n_booked;
+    if (done && !t->sizing && atomic_fetch_add_explicit(&b->done, rest, memory_order_acq_rel) + rest == b->plan.rows &&
         !b->loose && atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX)
         leat_batch_complete(b); /* whoever makes the last row */
     t->ns = leat_clock_ns() - begun;

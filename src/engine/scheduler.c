@@ -53,23 +53,53 @@ bool leat_condition_wait(pthread_cond_t *condition, int64_t deadline_ns)
     return pthread_cond_timedwait(condition, &leat_scheduler.lock, &deadline) != ETIMEDOUT;
 }
 
-/* One idle thread waits with a time limit after work has been done; then it sleeps like the others. */
+/* ---- timers ---------------------------------------------------------------------------------- */
+
+void leat_timer_start(struct leat_timer *timer)
+{
+    struct leat_timer **p = &leat_scheduler.timers;
+    while (*p && (*p)->due_ns <= timer->due_ns)
+        p = &(*p)->next;
+    timer->next = *p;
+    *p = timer;
+    if (leat_scheduler.idle)
+        pthread_cond_signal(&leat_scheduler.work); /* it sleeps no longer than until then */
+}
+
+void leat_timer_stop(struct leat_timer *timer)
+{
+    struct leat_timer **p = &leat_scheduler.timers;
+    while (*p && *p != timer)
+        p = &(*p)->next;
+    if (*p)
+        *p = timer->next;
+}
+
+static void fire_timers(void)
+{
+    for (struct leat_timer *t; (t = leat_scheduler.timers) && t->due_ns <= leat_clock_ns();) {
+        leat_scheduler.timers = t->next;
+        t->fire(t);
+    }
+}
+
+/* Idle threads sleep until there is work, or a timer is due. One of them wakes up some time after the last work was
+ * done, to see that clients rest. */
 static void sleep_until_work(void)
 {
     struct leat_scheduler *s = &leat_scheduler;
+    bool rests = s->rest_due && !s->resting;
+    int64_t rest_ns = rests ? leat_clock_ns() + REST_AFTER_NS : INT64_MAX;
+    int64_t timer_ns = s->timers ? s->timers->due_ns : INT64_MAX;
     s->idle++;
-    if (!s->rest_due || s->resting) {
-        leat_condition_wait(&s->work, INT64_MAX);
-    } else {
-        s->resting = true;
-        if (!leat_condition_wait(&s->work, leat_clock_ns() + REST_AFTER_NS)) {
-            s->rest_due = false;
-            int64_t now = leat_clock_ns();
-            for (struct leat_client *c = s->clients; c; c = c->next)
-                s->rest_due |= c->functions->rest(c, now);
-        }
-        s->resting = false;
+    s->resting |= rests;
+    if (!leat_condition_wait(&s->work, rest_ns < timer_ns ? rest_ns : timer_ns) && rests && rest_ns <= timer_ns) {
+        int64_t now = leat_clock_ns();
+        s->rest_due = false;
+        for (struct leat_client *c = s->clients; c; c = c->next)
+            s->rest_due |= c->functions->rest(c, now);
     }
+    s->resting &= !rests;
     s->idle--;
 }
 
@@ -84,6 +114,7 @@ static void reset_in_child(void)
     leat_condition_init(&s->work);
     s->n_threads = s->idle = 0;
     s->clients = s->active = NULL;
+    s->timers = NULL;
     s->stopping = s->rest_due = s->resting = false;
     leat_ledger.used = 0;
     atomic_fetch_add_explicit(&s->generation, 1, memory_order_relaxed);
@@ -137,6 +168,8 @@ static void *work(void *unused)
     struct leat_scheduler *s = &leat_scheduler;
     leat_engine_lock();
     while (!s->stopping) {
+        if (s->timers)
+            fire_timers();
         struct leat_client *c = pick();
         if (!c) {
             sleep_until_work();

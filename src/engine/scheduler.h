@@ -22,6 +22,13 @@
 
 struct leat_client;
 
+/* Something to be done at a time: `fire` is called once, under the lock, by any thread of the scheduler. */
+struct leat_timer {
+    int64_t due_ns; /* of leat_clock_ns */
+    void (*fire)(struct leat_timer *timer);
+    struct leat_timer *next;
+};
+
 struct leat_client_functions {
     void *(*take)(struct leat_client *client); /* the next task, or NULL; under the lock */
     void (*run)(void *task);                   /* without it */
@@ -51,6 +58,7 @@ struct leat_scheduler {
     struct leat_client *clients, *active;
     double vclock;
     bool rest_due, resting;
+    struct leat_timer *timers; /* the one that is due first, first */
 };
 extern struct leat_scheduler leat_scheduler;
 
@@ -70,6 +78,9 @@ void leat_client_leave(struct leat_client *client);
 /* Says that a client may have work, and wakes a thread for it. */
 void leat_client_activate(struct leat_client *client);
 void leat_client_deactivate(struct leat_client *client);
+/* Starts a timer, and takes it back if it has not fired. */
+void leat_timer_start(struct leat_timer *timer);
+void leat_timer_stop(struct leat_timer *timer);
 /* Counts time of a task of the client's; below 0: more was counted before than it took. */
 static inline void leat_client_charge(struct leat_client *client, double ns)
 {

@@ -11,7 +11,7 @@
 
 #define TARGET_NS 100000.0
 #define LEAST_NS 20000.0 /* a run is not cut shorter than this to keep threads busy at the end of a batch */
-#define MAX_PARKED 64
+#define CALM_TASKS 64    /* as many whose reads were complete at once: they will be */
 #define SNAPSHOT_NS 200000
 
 static uint64_t align64(uint64_t n)
@@ -68,7 +68,7 @@ static uint64_t run_length(const struct leat_loader *l, const struct leat_batch 
 {
     uint64_t left = b->plan.rows - b->taken;
     if (l->tasks.pends)
-        return 1;
+        return left < l->job.chunk ? left : l->job.chunk;
     double rows = TARGET_NS / l->tasks.ns_per_row;
     if (l->waiting && l->client.max_threads > 1) { /* somebody waits for this batch: share what is left of it */
         double share = (double)left / l->client.max_threads, least = LEAST_NS / l->tasks.ns_per_row;
@@ -83,7 +83,7 @@ static struct leat_batch *batch_with_work(struct leat_loader *l, bool ahead)
 {
     if (l->side && leat_batch_has_work(l->side))
         return l->side;
-    if (ahead && l->tasks.pends && l->tasks.parked >= MAX_PARKED)
+    if (ahead && l->tasks.pends && l->tasks.in_flight >= l->tasks.most_in_flight)
         return NULL;
     size_t n = ahead || l->window.n < l->delivery->helped ? l->window.n : l->delivery->helped;
     for (size_t i = 0; i < n; i++)
@@ -112,6 +112,16 @@ static void begin(struct leat_task *t)
     l->tasks.running++;
 }
 
+/* Sets aside what batches leave of the budget's share for reads in flight, before another batch is planned. */
+static void take_share(struct leat_loader *l)
+{
+    struct leat_tasks *t = &l->tasks;
+    if (t->share == t->wanted_share)
+        return;
+    uint64_t more = leat_budget_reserve(&l->budget, t->wanted_share - t->share);
+    t->share += more;
+}
+
 struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
 {
     if (l->client.paused || l->closed)
@@ -125,6 +135,8 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
         begin(t);
         return t;
     }
+    if (l->tasks.pends)
+        take_share(l);
     l->tasks.short_of = !leat_task_may_grow(l);
     struct leat_batch *b = l->tasks.short_of ? NULL : batch_with_work(l, ahead);
     t = b ? leat_task_new(l) : NULL;
@@ -134,16 +146,16 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
     t->sizing = b->state == LEAT_BATCH_SIZING;
     uint64_t n = t->sizing ? 1 : leat_batch_run(b, run_length(l, b));
     leat_job_begin(&t->job, b->taken, n);
+    t->job.flies = l->tasks.pends;
+    t->n_booked = 0;
     t->fresh = true;
-    t->pending = t->starved = t->parked = false;
+    t->pending = t->starved = t->parked = t->held = t->told = false;
     b->taken += n;
     leat_batch_skip_gone(b);
     b->tasks++;
     begin(t);
     return t;
 }
-
-/* ---- booking --------------------------------------------------------------------------------- */
 
 static void give_work_back(struct leat_task *t)
 {
@@ -172,11 +184,53 @@ void leat_task_resume(struct leat_task *t)
     l->due |= LEAT_DUE_WORK | LEAT_DUE_WAKE; /* a consumer that waits may help */
 }
 
+/* ---- parking --------------------------------------------------------------------------------- */
+
 static void unpark(struct leat_task *t)
 {
+    struct leat_tasks *l = &t->loader->tasks;
+    *(t->before ? &t->before->behind : &l->away) = t->behind;
+    if (t->behind)
+        t->behind->before = t->before;
     t->parked = false;
-    t->loader->tasks.parked--;
+    l->parked--;
+    l->in_flight -= t->room;
     t->loader->pool.references--; /* never the last: the loader is open, or its closing waits */
+}
+
+static void set_parked(struct leat_task *t)
+{
+    struct leat_tasks *l = &t->loader->tasks;
+    t->before = NULL;
+    t->behind = l->away;
+    if (t->behind)
+        t->behind->before = t;
+    l->away = t;
+    t->parked = true;
+    l->parked++;
+    l->in_flight += t->room;
+    t->loader->pool.references++;
+}
+
+/* The last of a task of a closed loader: nothing of it is in flight any more. Without the lock. */
+static void orphan(struct leat_task *t)
+{
+    struct leat_loader *l = t->loader;
+    leat_reads_abandon(&t->job);
+    leat_engine_lock();
+    struct leat_batch *b = t->batch;
+    struct leat_dataset *dataset = NULL;
+    unpark(t);
+    l->pool.references++; /* given back below */
+    if (!--b->tasks)
+        leat_batch_recycle(b);
+    leat_task_recycle(t);
+    if (!l->tasks.parked && l->detached) {
+        dataset = l->dataset;
+        l->dataset = NULL;
+    }
+    leat_pool_unref_unlock(&l->pool);
+    leat_dataset_release(dataset);
 }
 
 void leat_task_read_done(struct leat_io_request *request, void *user)
@@ -188,48 +242,131 @@ void leat_task_read_done(struct leat_io_request *request, void *user)
     leat_engine_lock();
     leat_reads_arrived(span); /* its thread lets go of the task under the lock */
     t->completed = true;
-    bool orphan = t->parked && l->closed && !leat_reads_in_flight(&t->job);
+    bool last = t->parked && !t->held && l->closed && !leat_reads_in_flight(&t->job);
     if (t->parked && !l->closed) {
         unpark(t);
         leat_task_resume(t);
         leat_loader_settle(l);
     }
     leat_engine_unlock();
-    if (orphan)
-        leat_task_orphan(t);
+    if (last)
+        orphan(t);
 }
 
-void leat_task_orphan(struct leat_task *t)
+static void wake_up(struct leat_timer *timer)
 {
-    struct leat_loader *l = t->loader;
-    leat_reads_abandon(&t->job);
-    leat_engine_lock();
-    struct leat_batch *b = t->batch;
-    if (!--b->tasks)
-        leat_batch_recycle(b);
-    leat_task_recycle(t);
-    struct leat_dataset *dataset = NULL;
-    t->parked = false;
-    if (!--l->tasks.parked && l->detached) {
-        dataset = l->dataset;
-        l->dataset = NULL;
+    struct leat_task *t = (struct leat_task *)(void *)((char *)timer - offsetof(struct leat_task, timer));
+    timer->fire = NULL;
+    unpark(t);
+    leat_task_resume(t);
+    leat_loader_settle(t->loader);
+}
+
+static void stop_timer(struct leat_task *t)
+{
+    if (t->timer.fire)
+        leat_timer_stop(&t->timer);
+    t->timer.fire = NULL;
+}
+
+void leat_task_wake_cancelled(struct leat_loader *l)
+{
+    for (struct leat_task *t = l->tasks.away, *behind; t && !l->closed; t = behind) {
+        behind = t->behind;
+        if (!atomic_load_explicit(&t->batch->cancelled, memory_order_relaxed) || t->told)
+            continue;
+        t->told = true;
+        stop_timer(t);
+        unpark(t);
+        leat_task_resume(t);
     }
-    leat_pool_unref_unlock(&l->pool);
-    leat_dataset_release(dataset);
+}
+
+void leat_task_end_all(struct leat_loader *l)
+{
+    struct leat_task *list = NULL;
+    for (struct leat_task *t; (t = l->tasks.resumed);) {
+        l->tasks.resumed = t->next;
+        set_parked(t);
+    }
+    l->tasks.resumed_tail = &l->tasks.resumed;
+    for (struct leat_task *t = l->tasks.away; t; t = t->behind) {
+        stop_timer(t);
+        t->held = true;
+        t->next = list;
+        list = t;
+    }
+    leat_engine_unlock();
+    for (struct leat_task *t = list, *next; t; t = next) {
+        next = t->next;
+        leat_reads_cancel(&t->job);
+        leat_engine_lock();
+        t->held = false;
+        bool last = !leat_reads_in_flight(&t->job);
+        leat_engine_unlock();
+        if (last)
+            orphan(t);
+    }
 }
 
 static void park(struct leat_task *t)
 {
-    struct leat_loader *l = t->loader;
-    l->tasks.pends = true;
+    struct leat_job *j = &t->job;
     t->pending = false;
-    if (t->completed) {
+    if (t->completed || (t->told && !leat_reads_in_flight(j))) {
         leat_task_resume(t);
         return;
     }
-    t->parked = true;
-    l->tasks.parked++;
-    l->pool.references++;
+    set_parked(t);
+    if (leat_reads_in_flight(j))
+        return;
+    t->timer = (struct leat_timer){.due_ns = j->wake_ns, .fire = wake_up};
+    leat_timer_start(&t->timer);
+}
+
+/* What reads have shown: whether they are complete at once. */
+static void learn(struct leat_loader *l, const struct leat_job *j)
+{
+    struct leat_tasks *t = &l->tasks;
+    if (j->pends && !t->pends) {
+        t->pends = true;
+        leat_loader_share(l, true);
+    }
+    t->calm = j->pends ? 0 : t->calm + (t->pends && j->flies && j->n_spans);
+    if (t->calm < CALM_TASKS)
+        return;
+    t->pends = false;
+    t->calm = 0;
+    leat_loader_share(l, false);
+}
+
+/* ---- booking --------------------------------------------------------------------------------- */
+
+/* Rows that are made leave a batch whose order is not kept, while others of the task wait for their reads. */
+static void book_part(struct leat_task *t)
+{
+    struct leat_job *j = &t->job;
+    uint64_t before = t->n_booked;
+    if (!j->flies || !j->prepared || j->cursor || j->n_notes || j->failed_row != UINT64_MAX)
+        return;
+    for (size_t i = 0; i < j->count; i++)
+        if (j->marks[i] == LEAT_ROW_DONE) {
+            t->loader->delivery->made(t->batch, leat_job_row(j, i), 1);
+            j->marks[i] = LEAT_ROW_BOOKED;
+            t->n_booked++;
+        }
+    atomic_fetch_add_explicit(&t->batch->done, t->n_booked - before, memory_order_acq_rel);
+}
+
+/* Rows that are still there when the task is done: mostly all. */
+static void book_rest(struct leat_task *t)
+{
+    const struct leat_job *j = &t->job;
+    if (!t->n_booked)
+        t->loader->delivery->made(t->batch, j->first, j->n);
+    for (uint64_t i = 0; t->n_booked && i < j->n; i++)
+        if (j->marks[i] != LEAT_ROW_BOOKED)
+            t->loader->delivery->made(t->batch, j->first + i, 1);
 }
 
 static void book(struct leat_task *t)
@@ -297,7 +434,11 @@ static void finish(struct leat_loader *l, struct leat_task *t)
         leat_task_starve(t);
         return;
     }
+    if (!t->sizing)
+        learn(l, &t->job);
     if (t->pending) {
+        if (b->loose)
+            book_part(t);
         park(t);
         return;
     }
@@ -306,7 +447,7 @@ static void finish(struct leat_loader *l, struct leat_task *t)
         finish_sizing(l, b);
     } else {
         if (b->loose && !t->sizing)
-            l->delivery->made(b, t->job.first, t->job.n);
+            book_rest(t);
         leat_batch_let_go(l, b);
     }
     leat_task_recycle(t);

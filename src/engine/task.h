@@ -14,13 +14,18 @@ struct leat_task {
     struct leat_batch *batch;
     struct leat_work *work; /* while it runs */
     struct leat_job job;
-    bool sizing;        /* the lengths of all rows of the batch are wanted, not the rows */
-    bool fresh;         /* it has not run yet */
-    int64_t ns;         /* of this run */
-    double estimate_ns; /* what the loader was charged when it was taken */
-    bool pending;       /* reads are in flight: the thread lets go of the task */
-    bool parked;        /* under the lock: it has let go */
-    bool completed;     /* under the lock: a read is complete since the job looked last */
+    bool sizing;                       /* the lengths of all rows of the batch are wanted, not the rows */
+    bool fresh;                        /* it has not run yet */
+    int64_t ns;                        /* of this run */
+    double estimate_ns;                /* what the loader was charged when it was taken */
+    bool pending;                      /* it waits for reads or for a time: the thread lets go of the task */
+    bool parked;                       /* under the lock: it has let go */
+    bool told;                         /* under the lock: it was woken because its batch was cancelled */
+    bool held;                         /* under the lock: parked, but a closing has it in hand */
+    struct leat_timer timer;           /* where it waits for a time */
+    struct leat_task *before, *behind; /* of those that are parked */
+    uint64_t n_booked;                 /* rows that left it before the others */
+    bool completed;                    /* under the lock: a read is complete since the job looked last */
     void *buffer;
     uint64_t room;     /* of buffer */
     uint64_t decoding; /* booked for decoding the row at hand */
@@ -33,6 +38,11 @@ struct leat_task {
 
 /* The read of a task is complete: called by whoever completed it, on any thread, without the lock. */
 void leat_task_read_done(struct leat_io_request *request, void *span);
+/* Parked tasks whose batches were cancelled go on, to let go of them. Under the lock. */
+void leat_task_wake_cancelled(struct leat_loader *loader);
+/* Ends all tasks of a closed loader that no thread has, those with reads in flight when these are complete. Takes the
+ * lock, and lets go of it with one reference of the caller's to the pool. */
+void leat_task_end_all(struct leat_loader *loader);
 /* Puts a task into the queue of those to go on with. Under the lock. */
 void leat_task_resume(struct leat_task *task);
 /* Makes the task's buffer at least `bytes` large, its content lost, and sees that the budget has room for `decoding`

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/task.h"
 
 uint64_t leat_window_last_epoch(const struct leat_loader *l)
 {
@@ -73,6 +74,7 @@ void leat_window_cancel(struct leat_loader *l, size_t from)
     l->delivery->rewind(l, leat_window_at(w, from));
     while (w->n > from)
         leat_batch_cancel(leat_window_at(w, --w->n));
+    leat_task_wake_cancelled(l);
     w->full = false;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "io/file.h"
@@ -28,11 +29,14 @@ struct faulty_file {
 struct delayed {
     struct leat_io_request *request;
     struct delayed *next;
-    bool released;
+    bool released, cancelled;
+    int64_t due_ns;
 };
 
 static struct leat_faulty plan;
-static atomic_uint_fast64_t opens, reads, maps;
+static atomic_uint_fast64_t opens, reads, maps, cancelled;
+static atomic_bool now;
+static atomic_uint_fast64_t fail_at;
 static atomic_uint errors_left;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -93,7 +97,8 @@ static int faulty_open(const struct leat_io_backend *backend, const char *path, 
 static void finish(struct leat_io_request *r)
 {
     struct faulty_file *f = (struct faulty_file *)r->file;
-    if (f->disturbed && atomic_fetch_add(&reads, 1) + 1 == plan.fail_read) {
+    uint64_t number = f->disturbed ? atomic_fetch_add(&reads, 1) + 1 : 0, fails = atomic_load(&fail_at);
+    if (number && (number == fails || fails == UINT64_MAX)) {
         r->status = leat_fail(&r->error, LEAT_E_IO, "cannot read %s: the test wants it so", f->file.path);
         leat_error_at_file(&r->error, f->file.path, (int64_t)r->offset);
         return;
@@ -137,6 +142,27 @@ void leat_faulty_hold(unsigned per_thousand)
     pthread_mutex_unlock(&lock);
 }
 
+uint64_t leat_faulty_held(uint64_t *bytes)
+{
+    uint64_t n = 0;
+    *bytes = 0;
+    pthread_mutex_lock(&lock);
+    for (const struct delayed *d = held; d; d = d->next, n++)
+        *bytes += d->request->length;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+void leat_faulty_fail(uint64_t n)
+{
+    atomic_store(&fail_at, n && n < UINT64_MAX ? atomic_load(&reads) + n : n);
+}
+
+void leat_faulty_later(bool later)
+{
+    atomic_store(&now, !later);
+}
+
 /* Under the lock. */
 static unsigned release(unsigned n)
 {
@@ -175,10 +201,16 @@ static void *help(void *arg)
             continue;
         pthread_mutex_unlock(&lock);
         struct leat_io_request *r = d->request;
+        int64_t wait_ns = plan.latency_us ? d->due_ns - leat_clock_ns() : (int64_t)plan.delay_us * 1000;
+        bool gone = d->cancelled;
+        r->backend_state = NULL;
         leat_free(d);
-        if (plan.delay_us)
-            usleep(plan.delay_us);
-        finish(r);
+        if (wait_ns > 0 && !gone)
+            usleep((unsigned)(wait_ns / 1000));
+        if (gone)
+            r->status = leat_fail(&r->error, LEAT_E_CANCELLED, "the read was cancelled");
+        else
+            finish(r);
         r->done(r, r->user);
         pthread_mutex_lock(&lock);
     }
@@ -188,16 +220,35 @@ static void *help(void *arg)
 
 static int faulty_submit(struct leat_io_file *file, struct leat_io_request *r)
 {
-    struct delayed *d = plan.later ? leat_new(struct delayed) : NULL;
+    struct delayed *d = plan.later && !now ? leat_new(struct delayed) : NULL;
     if (!d) {
         finish(r);
         return LEAT_OK;
     }
     d->request = r;
+    d->due_ns = leat_clock_ns() + (int64_t)plan.latency_us * 1000;
     pthread_mutex_lock(&lock);
+    r->backend_state = d;
     enqueue(d);
     pthread_mutex_unlock(&lock);
     return LEAT_IO_PENDING;
+}
+
+/* Held ones end at once; others are on their way. */
+static void faulty_cancel(struct leat_io_request *r)
+{
+    pthread_mutex_lock(&lock);
+    for (struct delayed **p = &held, *d; (d = *p); p = &d->next) {
+        if (d->request != r)
+            continue;
+        if (!(*p = d->next))
+            held_end = p;
+        d->cancelled = d->released = true;
+        atomic_fetch_add(&cancelled, 1);
+        enqueue(d);
+        break;
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static uint8_t *map_cut(struct faulty_file *f, struct leat_error *error)
@@ -266,8 +317,12 @@ static void faulty_close(struct leat_io_file *file)
     leat_free(f);
 }
 
-static const struct leat_io_backend faulty_backend = {
-    .name = "faulty", .open = faulty_open, .submit = faulty_submit, .map = faulty_map, .close = faulty_close};
+static const struct leat_io_backend faulty_backend = {.name = "faulty",
+                                                      .open = faulty_open,
+                                                      .submit = faulty_submit,
+                                                      .cancel = faulty_cancel,
+                                                      .map = faulty_map,
+                                                      .close = faulty_close};
 
 void leat_faulty_start(const struct leat_faulty *faulty)
 {
@@ -275,6 +330,9 @@ void leat_faulty_start(const struct leat_faulty *faulty)
     atomic_store(&opens, 0);
     atomic_store(&reads, 0);
     atomic_store(&maps, 0);
+    atomic_store(&cancelled, 0);
+    atomic_store(&now, false);
+    atomic_store(&fail_at, plan.fail_read);
     atomic_store(&errors_left, plan.errors);
     pthread_mutex_lock(&lock);
     stopping = false;
@@ -299,5 +357,6 @@ struct leat_faulty_counts leat_faulty_stop(void)
     memset(&plan, 0, sizeof plan);
     leat_io_pread = pread;
     leat_io_backend = &leat_io_local;
-    return (struct leat_faulty_counts){atomic_load(&opens), atomic_load(&reads), atomic_load(&maps)};
+    return (struct leat_faulty_counts){atomic_load(&opens), atomic_load(&reads), atomic_load(&maps),
+                                       atomic_load(&cancelled)};
 }

@@ -23,6 +23,7 @@ struct leat_faulty {
     int error_number;                        /* with this errno */
     bool later;                              /* reads complete on another thread: submit returns LEAT_IO_PENDING */
     unsigned delay_us;                       /* that waits so long before each */
+    unsigned latency_us;                     /* each completes so long after it was submitted, side by side */
     bool cut;             /* files have only `cut_at` bytes when they are read; opening still shows */
     uint64_t cut_at;      /* the whole size, and touching the rest of a mapping faults */
     bool cut_before_open; /* opening shows the cut size */
@@ -30,6 +31,7 @@ struct leat_faulty {
 
 struct leat_faulty_counts {
     uint64_t opens, reads, maps; /* of files that `only` names */
+    uint64_t cancelled;
 };
 
 /* Takes the place of leat_io_backend. No file is open that the test goes on to use with it. `faulty` is copied. */
@@ -37,6 +39,12 @@ void leat_faulty_start(const struct leat_faulty *faulty);
 /* With `later`: from now on the reads of about so many of a thousand places do not complete until they are released:
  * slow samples that no clock decides about. A place is held again each time that it is read. */
 void leat_faulty_hold(unsigned per_thousand);
+/* How many reads are held now, and their bytes. */
+uint64_t leat_faulty_held(uint64_t *bytes);
+/* From now on the n-th read fails; UINT64_MAX: all do; 0: none. */
+void leat_faulty_fail(uint64_t n);
+/* With `later`: from now on reads are complete when submit returns, or later again. */
+void leat_faulty_later(bool later);
 /* Lets the n that have been held longest complete. Returns how many of these there were. */
 unsigned leat_faulty_release(unsigned n);
 /* Waits for delayed reads, releases held ones and puts the local backend back. Files opened meanwhile stay usable until

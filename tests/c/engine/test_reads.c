@@ -1,0 +1,211 @@
+/* Reads that complete later: many at once, bounded in bytes, tried again, cancelled; and when they do not any more. */
+#include "../faulty.h"
+#include "engine/engine.h"
+#include "engine/task.h"
+#include "support.h"
+
+enum { N = 20000, BATCH = 200 };
+
+static struct leat_loader_options reading(uint64_t budget)
+{
+    struct leat_loader_options options = test_options(BATCH);
+    options.budget_bytes = budget;
+    return options;
+}
+
+/* A loader over values whose reads complete later; it has learned that. */
+static struct leat_loader *later_loader(struct leat_dataset **dataset, const struct leat_loader_options *options,
+                                        struct leat_faulty *faulty)
+{
+    leat_dataset_release(test_dataset("values", N, true));
+    faulty->later = true;
+    faulty->only = "values";
+    leat_faulty_start(faulty);
+    *dataset = test_open(test_path("values"));
+    struct leat_loader *loader = test_loader(*dataset, options);
+    test_hash_epochs(loader, 1); /* what columns and indexes read once is read */
+    return loader;
+}
+
+/* Waits until no further read is submitted. */
+static uint64_t wait_for_held(uint64_t least, uint64_t *bytes)
+{
+    uint64_t n = 0, before = 1;
+    for (int patience = 400; patience && (n < least || n != before); patience--) {
+        before = n;
+        usleep(20000);
+        n = leat_faulty_held(bytes);
+    }
+    return n;
+}
+
+static void a_thousand_reads_are_in_flight_with_the_default_budget(void **state)
+{
+    (void)state;
+    struct leat_loader_options options = reading(0);
+    struct leat_dataset *dataset;
+    uint64_t bytes;
+    struct leat_loader *loader = later_loader(&dataset, &options, &(struct leat_faulty){0});
+    leat_faulty_hold(1000);
+    uint64_t iteration = test_start(loader), n = wait_for_held(1000, &bytes);
+    assert_true(n >= 1000);
+    leat_faulty_hold(0);
+    leat_faulty_release(UINT32_MAX);
+    uint64_t rows = 0;
+    for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b)) {
+        test_check_batch(b);
+        rows += leat_batch_rows(b);
+    }
+    assert_int_equal(rows, N);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+    leat_faulty_stop();
+}
+
+static void reads_in_flight_stay_within_a_share_of_the_budget(void **state)
+{
+    (void)state;
+    uint64_t budget = 4 << 20, bytes, held = 0;
+    struct leat_loader_options options = reading(budget);
+    struct leat_dataset *dataset;
+    struct leat_loader *loader = later_loader(&dataset, &options, &(struct leat_faulty){0});
+    leat_faulty_hold(1000);
+    uint64_t iteration = test_start(loader), n = wait_for_held(64, &bytes);
+    leat_engine_lock();
+    for (const struct leat_task *t = loader->tasks.away; t; t = t->behind)
+        held += t->room;
+    assert_int_equal(held, loader->tasks.in_flight);
+    assert_true(loader->tasks.in_flight <= budget / 4 + 2 * loader->job.fly_bytes + (256 << 10));
+    assert_true(loader->budget.fixed + leat_budget_tasks(&loader->budget) + loader->budget.used[LEAT_IN_FLIGHT] <=
+                loader->budget.limit);
+    leat_engine_unlock();
+    assert_true(n >= 64 && bytes <= held);
+    leat_faulty_hold(0);
+    leat_faulty_release(UINT32_MAX);
+    for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b))
+        test_check_batch(b);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+    leat_faulty_stop();
+}
+
+static void a_read_that_fails_is_tried_again_and_nobody_notices(void **state)
+{
+    (void)state;
+    struct leat_loader_options options = reading(0);
+    options.batch_size = 50;
+    leat_dataset_release(test_dataset("few", 200, true));
+    for (int later = 0; later < 2; later++)
+        for (uint64_t n = 1; n < 12; n += 2) {
+            leat_faulty_start(&(struct leat_faulty){.later = later, .only = "few"});
+            struct leat_dataset *dataset = test_open(test_path("few"));
+            struct leat_loader *loader = test_loader(dataset, &options);
+            test_hash_epochs(loader, 1);
+            leat_faulty_fail(n);
+            uint64_t iteration = test_start(loader), rows = 0;
+            for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b)) {
+                test_check_batch(b);
+                rows += leat_batch_rows(b);
+            }
+            assert_int_equal(rows, 200);
+            leat_loader_close(loader);
+            leat_dataset_release(dataset);
+            leat_faulty_stop();
+        }
+}
+
+static void a_read_that_always_fails_is_raised_after_some_tries(void **state)
+{
+    (void)state;
+    struct leat_loader_options options = reading(0);
+    options.batch_size = 50;
+    leat_dataset_release(test_dataset("few", 200, true));
+    for (int later = 0; later < 2; later++) {
+        leat_faulty_start(&(struct leat_faulty){.later = later, .only = "few"});
+        struct leat_dataset *dataset = test_open(test_path("few"));
+        struct leat_loader *loader = test_loader(dataset, &options);
+        struct leat_error error;
+        struct leat_batch *b;
+        test_hash_epochs(loader, 1);
+        leat_faulty_fail(UINT64_MAX);
+        uint64_t iteration;
+        int rc = LEAT_E_END;
+        while (rc == LEAT_E_END) { /* what was prefetched comes still */
+            iteration = test_start(loader);
+            while (!(rc = leat_loader_next(loader, iteration, 60000, &b, &error)))
+                leat_batch_free(b);
+        }
+        assert_int_equal(rc, LEAT_E_IO);
+        assert_true(error.sample >= 0);
+        assert_string_equal(error.field, "t");
+        leat_faulty_fail(0);
+        b = test_next(loader, iteration); /* it is computed again when it is asked for again */
+        test_check_batch(b);
+        leat_batch_free(b);
+        leat_loader_close(loader);
+        leat_dataset_release(dataset);
+        leat_faulty_stop();
+    }
+}
+
+static void reads_of_batches_that_nobody_wants_are_cancelled(void **state)
+{
+    (void)state;
+    for (int close = 0; close < 2; close++) {
+        struct leat_loader_options options = reading(0);
+        struct leat_dataset *dataset;
+        struct leat_error error;
+        uint64_t bytes;
+        struct leat_loader *loader = later_loader(&dataset, &options, &(struct leat_faulty){0});
+        leat_faulty_hold(1000);
+        test_start(loader);
+        assert_true(wait_for_held(500, &bytes) >= 500);
+        if (!close) { /* the position moves: all that is in flight is given up */
+            char *json;
+            assert_ok(leat_loader_state(loader, &json, &error));
+            assert_ok(leat_loader_load_state(loader, json, &error));
+            leat_free(json);
+            for (int patience = 500; patience && leat_faulty_held(&bytes); patience--)
+                usleep(10000);
+            assert_int_equal(leat_faulty_held(&bytes), 0);
+        }
+        leat_loader_close(loader);
+        for (int patience = 500; patience && leat_faulty_held(&bytes); patience--)
+            usleep(10000);
+        assert_int_equal(leat_faulty_held(&bytes), 0);
+        leat_dataset_release(dataset);
+        assert_true(leat_faulty_stop().cancelled >= 500);
+    }
+}
+
+static void whether_reads_complete_at_once_is_learned_and_forgotten(void **state)
+{
+    (void)state;
+    struct leat_loader_options options = reading(8 << 20);
+    struct leat_dataset *dataset;
+    struct leat_loader *loader = later_loader(&dataset, &options, &(struct leat_faulty){0});
+    assert_true(loader->tasks.pends);
+    leat_faulty_later(false);
+    test_hash_epochs(loader, 1);
+    assert_false(loader->tasks.pends);
+    assert_int_equal(loader->tasks.share, 0);
+    leat_faulty_later(true);
+    test_hash_epochs(loader, 1);
+    assert_true(loader->tasks.pends);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+    leat_faulty_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_thousand_reads_are_in_flight_with_the_default_budget),
+        cmocka_unit_test(reads_in_flight_stay_within_a_share_of_the_budget),
+        cmocka_unit_test(a_read_that_fails_is_tried_again_and_nobody_notices),
+        cmocka_unit_test(a_read_that_always_fails_is_raised_after_some_tries),
+        cmocka_unit_test(reads_of_batches_that_nobody_wants_are_cancelled),
+        cmocka_unit_test(whether_reads_complete_at_once_is_learned_and_forgotten),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_clean);
+}
