@@ -488,6 +488,19 @@ enum leat_order {
 enum leat_tail { LEAT_TAIL_PAD = 0, LEAT_TAIL_DROP, LEAT_TAIL_UNEVEN };
 enum leat_on_error { LEAT_ON_ERROR_RAISE = 0, LEAT_ON_ERROR_SKIP, LEAT_ON_ERROR_SUBSTITUTE };
 
+/* Rows of `length` elements that are cut from the values of one field joined one after the other, in the order of an
+ * epoch: with SHUFFLED the samples ("documents") are permuted first, and then the rows. In the place of the data set's
+ * fields the program then has the field itself, of shape (length); "doc_ids" (i64: the id of the sample that each
+ * element is of, -1 on padding), "positions" (i64: 0, 1 ... from each document's first element in the row on) and
+ * "loss_mask" (bool: false on padding). The row behind the last cut is padded, and left out with LEAT_TAIL_DROP. Ids of
+ * a batch are numbers of rows in the cut. */
+struct leat_pack_options {
+    const char *field; /* integers, one dimension, which may vary */
+    uint64_t length;
+    bool has_bos, has_eos;  /* whether one element is put before and behind each document */
+    int64_t bos, eos, fill; /* u64 values as their bits */
+};
+
 struct leat_loader_options {
     size_t struct_size;
     uint64_t batch_size;        /* rows per rank and batch; or 0 and */
@@ -522,11 +535,12 @@ struct leat_loader_options {
     const struct leat_native *functions;
     size_t n_functions;
     bool in_order; /* batches as the plan has them; else in the order in which rows are finished, within bounds */
+    const struct leat_pack_options *pack; /* NULL: a row is a sample. Copied */
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1,          \
-            LEAT_TAIL_PAD, 0, 1, 1, LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true              \
+            LEAT_TAIL_PAD, 0, 1, 1, LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true, NULL        \
     }
 
 /* Compiles the program, makes the plan and joins the process's engine. The data set is retained.

@@ -17,6 +17,7 @@ _leat.set_error_factory(errors.from_status)
 from . import ops, presets  # noqa: E402
 from .data.dataset import Dataset, concat, open  # noqa: A004, E402
 from .data.made import from_arrays, from_source, zip  # noqa: A004, E402
+from .data.packing import pack_rows  # noqa: E402
 from .data.schema import Field, boxes, field, keypoints, mask  # noqa: E402
 from .data.writer import Writer  # noqa: E402
 from .errors import (  # noqa: E402
@@ -118,6 +119,7 @@ __all__ = [
     "get_include",
     "open",
     "ops",
+    "pack_rows",
     "presets",
     "program_from_json",
     "program_to_json",

@@ -270,13 +270,13 @@ static PyObject *dataset_read(PyObject *self, PyObject *args)
 static PyObject *dataset_column(PyObject *self, PyObject *args)
 {
     Py_ssize_t field;
-    int copy, rc;
+    int copy, lengths = 0, rc;
     struct leat_value value;
     struct leat_error error;
-    if (!PyArg_ParseTuple(args, "np:column", &field, &copy))
+    if (!PyArg_ParseTuple(args, "np|p:column", &field, &copy, &lengths))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    rc = leat_dataset_column(py_dataset_handle(self), (size_t)field, false, copy, &value, &error);
+    rc = leat_dataset_column(py_dataset_handle(self), (size_t)field, lengths, copy, &value, &error);
     Py_END_ALLOW_THREADS;
     return rc ? py_raise(&error) : py_memory_of_value(&value, self);
 }
@@ -296,7 +296,9 @@ static PyMethodDef dataset_methods[] = {
     {"split", dataset_split, METH_VARARGS, "split(float64 fractions, seed): views"},
     {"ids", dataset_ids, METH_VARARGS, "ids(position, n): int64 values"},
     {"read", dataset_read, METH_VARARGS, "read(position, field, as_bytes): one stored value"},
-    {"column", dataset_column, METH_VARARGS, "column(field, copy): all values of a field of fixed size"},
+    {"column", dataset_column, METH_VARARGS,
+     "column(field, copy, lengths=False): all values of a field of fixed size; or the bytes of each of one that "
+     "varies"},
     {NULL, NULL, 0, NULL},
 };
 

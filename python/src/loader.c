@@ -16,15 +16,34 @@ struct loader {
     atomic_bool closing;
 };
 
-static const char *const keywords[] = {"dataset",      "batch_size",     "global_batch_size",
-                                       "order",        "block_rows",     "weights",
-                                       "num_samples",  "replacement",    "positions",
-                                       "seed",         "epochs",         "tail",
-                                       "rank",         "world_size",     "local_ranks",
-                                       "on_error",     "error_report",   "num_threads",
-                                       "budget_bytes", "max_held_bytes", "weight",
-                                       "program",      "region",         "log_dir",
-                                       "functions",    "in_order",       NULL};
+static const char *const keywords[] = {"dataset",
+                                       "batch_size",
+                                       "global_batch_size",
+                                       "order",
+                                       "block_rows",
+                                       "weights",
+                                       "num_samples",
+                                       "replacement",
+                                       "positions",
+                                       "seed",
+                                       "epochs",
+                                       "tail",
+                                       "rank",
+                                       "world_size",
+                                       "local_ranks",
+                                       "on_error",
+                                       "error_report",
+                                       "num_threads",
+                                       "budget_bytes",
+                                       "max_held_bytes",
+                                       "weight",
+                                       "program",
+                                       "region",
+                                       "log_dir",
+                                       "functions",
+                                       "in_order",
+                                       "pack",
+                                       NULL};
 
 struct leat_native *py_native_table(PyObject *list)
 {
@@ -48,23 +67,45 @@ struct leat_native *py_native_table(PyObject *list)
     return table;
 }
 
+/* (field, length, bos or None, eos or None, fill) as the library takes it; the field's name stays that of the tuple. */
+static bool parse_pack(PyObject *tuple, struct leat_pack_options *pack)
+{
+    PyObject *tokens[3];
+    int64_t *to[3] = {&pack->bos, &pack->eos, &pack->fill};
+    unsigned long long length;
+    if (!PyArg_ParseTuple(tuple, "sKOOO:pack", &pack->field, &length, &tokens[0], &tokens[1], &tokens[2]))
+        return false;
+    pack->length = length;
+    pack->has_bos = tokens[0] != Py_None;
+    pack->has_eos = tokens[1] != Py_None;
+    for (int i = 0; i < 3; i++)
+        if (tokens[i] != Py_None)
+            *to[i] = (int64_t)PyLong_AsUnsignedLongLongMask(tokens[i]);
+    return !PyErr_Occurred();
+}
+
 static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named)
 {
     struct leat_loader_options o = LEAT_LOADER_OPTIONS_INIT;
     struct loader *l = NULL;
     struct leat_error error;
-    PyObject *dataset, *report = NULL, *log_dir = NULL, *functions;
+    PyObject *dataset, *report = NULL, *log_dir = NULL, *functions, *packed = Py_None;
+    struct leat_pack_options pack = {0};
     struct leat_native *table = NULL;
     Py_buffer weights = {0}, positions = {0};
     int order, replacement, tail, on_error, in_order = 1, rc;
     unsigned long long batch, global, block, samples, seed, budget, held;
     long long epochs;
-    if (!PyArg_ParseTupleAndKeywords(
-            args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&O!|p:open", (char **)(uintptr_t)keywords, py_dataset_type,
-            &dataset, &batch, &global, &order, &block, &weights, &samples, &replacement, &positions, &seed, &epochs,
-            &tail, &o.rank, &o.world_size, &o.local_ranks, &on_error, py_path_or_none, &report, &o.num_threads, &budget,
-            &held, &o.weight, &o.program, &o.region, py_path_or_none, &log_dir, &PyList_Type, &functions, &in_order))
+    if (!PyArg_ParseTupleAndKeywords(args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&O!|pO:open",
+                                     (char **)(uintptr_t)keywords, py_dataset_type, &dataset, &batch, &global, &order,
+                                     &block, &weights, &samples, &replacement, &positions, &seed, &epochs, &tail,
+                                     &o.rank, &o.world_size, &o.local_ranks, &on_error, py_path_or_none, &report,
+                                     &o.num_threads, &budget, &held, &o.weight, &o.program, &o.region, py_path_or_none,
+                                     &log_dir, &PyList_Type, &functions, &in_order, &packed))
         return NULL;
+    if (packed != Py_None && !parse_pack(packed, &pack))
+        goto out;
+    o.pack = packed == Py_None ? NULL : &pack;
     o.batch_size = batch;
     o.global_batch_size = global;
     o.order = (enum leat_order)order;

@@ -58,7 +58,7 @@ static int add_chain(struct leat_job_context *c, const struct leat_program_chain
 static void describe(struct leat_job_context *c, struct leat_feed *feed)
 {
     const struct leat_field *field = &c->fields[feed->field];
-    unsigned storages = leat_dataset_storages(c->dataset, feed->field);
+    unsigned storages = c->packing ? 0 : leat_dataset_storages(c->dataset, feed->field);
     feed->mapped = storages & 1u << LEAT_STORAGE_MAPPED;
     feed->computed = storages & 1u << LEAT_STORAGE_COMPUTED;
     feed->fetched = storages & ~(1u << LEAT_STORAGE_MAPPED);

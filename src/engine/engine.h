@@ -78,8 +78,9 @@ struct leat_loader {
     struct leat_counters count;
 
     /* fixed after open */
-    struct leat_dataset *dataset; /* released at close, or by the last parked task */
-    uint64_t *source_begin;       /* position of each source in `dataset` */
+    struct leat_dataset *dataset;      /* released at close, or by the last parked task */
+    struct leat_packing_rule *packing; /* NULL: a row is a sample */
+    uint64_t *source_begin;            /* position of each source in `dataset` */
     const struct leat_field *fields;
     struct leat_program *program;
     struct leat_job_context job; /* what its jobs are made from */

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/packing.h"
 #include "io/guard.h"
 
 #define READ_TRIES 4
@@ -670,6 +671,21 @@ static enum leat_job_status make_fetched(struct leat_job *j, struct leat_scratch
     }
 }
 
+/* The rows of the chunk that are not made, where rows are cut from documents. */
+static void make_packed(struct leat_job *j, struct leat_scratch *scratch)
+{
+    for (; j->row < j->count; j->row += j->marks[j->row] == LEAT_ROW_DONE) {
+        bool broken;
+        int rc = LEAT_OK;
+        if (j->marks[j->row] == LEAT_ROW_BROKEN)
+            substitute(j, scratch, j->row);
+        else if (j->marks[j->row] == LEAT_ROW_WANTED && (rc = leat_packing_make_row(j, scratch, j->row, &broken)))
+            leat_job_row_failed(j, j->row, rc, broken);
+        else
+            j->marks[j->row] = LEAT_ROW_DONE;
+    }
+}
+
 /* Rows of the run that are made for nothing: their batch is not wanted, or an earlier row of it has failed. */
 static bool is_futile(const struct leat_job *j)
 {
@@ -686,7 +702,9 @@ enum leat_job_status leat_job_run(struct leat_job *j, struct leat_scratch *scrat
         if (!j->prepared)
             start_chunk(j, scratch);
         j->prepared = true;
-        if (j->context->n_slots || j->context->on_error == LEAT_ON_ERROR_SUBSTITUTE) {
+        if (j->context->packing)
+            make_packed(j, scratch);
+        else if (j->context->n_slots || j->context->on_error == LEAT_ON_ERROR_SUBSTITUTE) {
             enum leat_job_status status = make_fetched(j, scratch);
             if (status != LEAT_JOB_DONE)
                 return status;
@@ -751,6 +769,7 @@ static uint64_t lay_out(struct leat_job *j, const struct leat_job_context *c, ui
     j->values = carve(base, &at, values * sizeof *j->values);
     j->order = carve(base, &at, values * sizeof *j->order);
     j->spans = carve(base, &at, values * sizeof *j->spans);
+    j->packed = carve(base, &at, c->packing ? leat_packing_row_bytes(c->packing) : 0);
     j->cold = carve(base, &at, c->cold_bytes); /* last: it is touched only where it is used */
     return at;
 }
@@ -786,4 +805,5 @@ void leat_job_destroy(struct leat_job *j)
     for (size_t i = 0; i < j->n_notes; i++)
         leat_free(j->notes[i].reason);
     leat_free(j->notes);
+    leat_free(j->pieces.at);
 }

@@ -43,7 +43,9 @@ struct leat_feed {
 /* What all jobs of a loader are made from: fixed after open. */
 struct leat_job_context {
     struct leat_dataset *dataset;
-    const struct leat_field *fields;
+    const struct leat_field *fields;    /* of the program */
+    const struct leat_field *documents; /* of the data set, and how rows are cut from them: packing.h. NULL: a row is */
+    const struct leat_packing_rule *packing; /* a sample */
     const struct leat_plan *plan;
     const uint64_t *source_begin; /* position of each of the plan's sources in `dataset` */
     const struct leat_program *program;
@@ -158,7 +160,9 @@ struct leat_job {
     uint64_t *positions;
     struct leat_sample_ref *refs;
     const void **data;
-    uint8_t *cold; /* context->cold_bytes */
+    uint8_t *cold;   /* context->cold_bytes */
+    uint8_t *packed; /* one value of a row that is cut from documents, and its pieces */
+    struct leat_pieces pieces;
     struct leat_row *args;
     struct leat_extent *extents;
     struct leat_job_value *values; /* of row i and slot s: [i * context->n_slots + s] */

@@ -32,6 +32,10 @@ int leat_job_plan(struct leat_job *j, uint64_t first, uint64_t left, uint64_t *f
                          "row %" PRIu64 " of epoch %" PRIu64
                          " can no longer be planned: decisions made since gave up what it needs",
                          to->plan.begin + first, to->plan.epoch);
+    for (size_t i = 0; c->packing && i < j->count; i++)
+        j->refs[i] = (struct leat_sample_ref){.id = (int64_t)j->rows[i].piece.position};
+    if (c->packing)
+        return LEAT_OK;
     for (size_t i = 0; i < j->count; i++) {
         if (!is_whole_sample(&j->rows[i])) {
             *failed = first + i;
@@ -53,6 +57,11 @@ bool leat_job_plan_substitute(struct leat_job *j, size_t i)
     struct leat_piece piece = leat_plan_substitute(c->plan, j->target.plan.epoch, j->rows[i].row, j->attempts[i]++);
     if (!piece.count)
         return false;
+    if (c->packing) {
+        j->rows[i].piece = piece;
+        j->refs[i].id = (int64_t)piece.position;
+        return true;
+    }
     j->positions[i] = position_of(c, &piece);
     leat_dataset_locate(c->dataset, j->positions + i, 1, j->refs + i);
     return true;

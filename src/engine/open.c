@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/loader.h"
+#include "engine/packing.h"
 #include "engine/task.h"
 
 #define WINDOW_BATCHES 24
@@ -63,8 +64,17 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
 {
     size_t n_fields;
     l->fields = leat_dataset_fields(l->dataset, &n_fields);
-    int rc =
-        leat_program_compile_with(l->fields, n_fields, o->program, o->functions, o->n_functions, &l->program, error);
+    int rc = LEAT_OK;
+    if (o->pack) {
+        l->packing = leat_new(struct leat_packing_rule);
+        rc = l->packing ? leat_packing_open(l->dataset, o->pack, l->packing, error)
+                        : leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
+        if (rc)
+            return rc;
+        l->fields = l->packing->fields;
+        n_fields = LEAT_PACKED_FIELDS;
+    }
+    rc = leat_program_compile_with(l->fields, n_fields, o->program, o->functions, o->n_functions, &l->program, error);
     if (rc)
         return rc;
     l->n_outputs = leat_program_outputs(l->program);
@@ -102,6 +112,24 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
 
 /* ---- plan ------------------------------------------------------------------------------------ */
 
+/* Rows cut from documents: their lengths, and the rule that `compile` has set up. */
+static int plan_packed(struct leat_loader *l, const struct leat_loader_options *o, struct leat_pack_spec *pack,
+                       uint64_t **lengths, struct leat_error *error)
+{
+    /* Weights and lists are of rows as they were counted before anything is dropped. */
+    bool all = o->order == LEAT_ORDER_WEIGHTED || o->order == LEAT_ORDER_LIST;
+    int rc = leat_packing_lengths(l->packing, l->dataset, lengths, error);
+    *pack = (struct leat_pack_spec){l->packing->length, *lengths, all || o->tail != LEAT_TAIL_DROP};
+    uint64_t sum = 0, rows;
+    for (uint64_t i = 0, n = leat_dataset_count(l->dataset); !rc && i < n; i++)
+        sum += (*lengths)[i];
+    rows = sum / pack->length + (sum % pack->length != 0);
+    if (!rc && o->order == LEAT_ORDER_WEIGHTED && o->n_weights != rows)
+        rc = leat_fail(error, LEAT_E_INVALID, "weights must be %" PRIu64 ", one per row, not %" PRIu64, rows,
+                       o->n_weights);
+    return rc;
+}
+
 static int make_plan(struct leat_loader *l, const struct leat_loader_source *sources, uint32_t n, uint64_t epoch_rows,
                      const struct leat_loader_options *o, struct leat_error *error)
 {
@@ -112,12 +140,15 @@ static int make_plan(struct leat_loader *l, const struct leat_loader_source *sou
         leat_free(parts);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
     }
-    uint64_t begin = 0;
+    uint64_t begin = 0, *lengths = NULL;
+    struct leat_pack_spec pack;
+    int rc = o->pack ? plan_packed(l, o, &pack, &lengths, error) : LEAT_OK;
     for (uint32_t i = 0; i < n; i++) {
         parts[i] = (struct leat_plan_source){
             .count = leat_dataset_count(sources[i].dataset), .share = sources[i].share, .order = sources[i].order};
         l->source_begin[i] = begin;
         begin += parts[i].count;
+        parts[i].pack = o->pack ? &pack : NULL;
     }
     char facts[128];
     snprintf(facts, sizeof facts, "{\"on_error\": \"%s\", \"program\": \"%016" PRIx64 "\"}", policies[o->on_error],
@@ -131,12 +162,16 @@ static int make_plan(struct leat_loader *l, const struct leat_loader_source *sou
                                   .world_size = o->world_size,
                                   .tail = o->tail,
                                   .facts = facts};
-    int rc = leat_plan_new(&spec, &l->plan, error);
+    rc = rc ? rc : leat_plan_new(&spec, &l->plan, error);
     leat_free(parts);
+    leat_free(lengths);
     if (rc)
         return rc;
+    size_t n_fields;
     l->job = (struct leat_job_context){.dataset = l->dataset,
                                        .fields = l->fields,
+                                       .documents = leat_dataset_fields(l->dataset, &n_fields),
+                                       .packing = l->packing,
                                        .plan = l->plan,
                                        .source_begin = l->source_begin,
                                        .program = l->program,
@@ -181,7 +216,7 @@ static uint64_t rows_of_batch(const struct leat_loader *l, uint64_t global_batch
 {
     uint64_t rows = (global_batch + l->world_size - 1) / l->world_size, most = leat_plan_epoch_rows(l->plan, 0) + 1;
     if (l->lists_later)
-        most = leat_dataset_count(l->dataset) + 1;
+        most = l->packing ? UINT64_MAX : leat_dataset_count(l->dataset) + 1;
     return rows < most ? rows : most;
 }
 
@@ -359,6 +394,7 @@ static void destroy(struct leat_pool *pool)
     leat_job_context_destroy(&l->job);
     leat_program_free(l->program);
     leat_free(l->source_begin);
+    leat_packing_close(l->packing);
     if (l->report_fd >= 0)
         close(l->report_fd);
     leat_free(l);
@@ -436,6 +472,8 @@ int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t 
         rc = open_report(l, o.error_report, error);
     if (!rc)
         leat_dataset_fingerprint(l->dataset, l->fingerprint);
+    if (!rc && l->packing)
+        leat_packing_fingerprint(l->packing, l->fingerprint);
     if (!rc && l->delivery->open)
         rc = l->delivery->open(l, &o, error);
     if (!rc)
@@ -466,7 +504,7 @@ int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_opti
                                                   .replacement = o.replacement,
                                                   .positions = o.positions,
                                                   .n_positions = o.n_positions}};
-    if (o.order == LEAT_ORDER_WEIGHTED && o.n_weights != leat_dataset_count(dataset))
+    if (o.order == LEAT_ORDER_WEIGHTED && !o.pack && o.n_weights != leat_dataset_count(dataset))
         return leat_fail(error, LEAT_E_INVALID, "weights must be %" PRIu64 ", one per sample, not %" PRIu64,
                          leat_dataset_count(dataset), o.n_weights);
     return leat_loader_open_sources(&source, 1, 0, options, out, error);

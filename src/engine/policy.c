@@ -85,7 +85,8 @@ static bool note(struct leat_job *j, uint64_t row, int64_t planned, int code)
 void leat_job_row_failed(struct leat_job *j, size_t i, int code, bool broken)
 {
     uint64_t row = leat_job_row(j, i);
-    leat_error_at_sample(&j->error, j->refs[i].id, NULL);
+    if (!j->context->packing) /* else it names the document */
+        leat_error_at_sample(&j->error, j->refs[i].id, NULL);
     if (j->marks[i] >= LEAT_ROW_DONE)
         return;
     j->marks[i] = LEAT_ROW_DONE;

@@ -51,10 +51,11 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
                              epoch);
         }
         for (uint64_t i = 0; i < count; i++)
-            positions[i] = l->source_begin[rows[i].piece.source] + rows[i].piece.position;
-        leat_dataset_locate(l->dataset, positions, count, refs);
+            positions[i] = (l->packing ? 0 : l->source_begin[rows[i].piece.source]) + rows[i].piece.position;
+        if (!l->packing)
+            leat_dataset_locate(l->dataset, positions, count, refs);
         for (uint64_t i = 0; i < count; i++)
-            all[first + i] = refs[i].id;
+            all[first + i] = l->packing ? (int64_t)positions[i] : refs[i].id;
     }
     *ids = all;
     *n = plan.rows;

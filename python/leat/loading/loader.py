@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import _leat, check
+from ..data.packing import PackedRows
 from ..data.dataset import Dataset, positions_array
 from ..program import (
     Outputs,
@@ -181,6 +182,7 @@ class Loader:
             "log_dir": log_dir,
             "functions": functions,
             "in_order": bool(in_order),
+            "pack": dataset.pack if isinstance(dataset, PackedRows) else None,
         }
         if not in_order and self._log_dir is not None:
             os.makedirs(self._log_dir, exist_ok=True)

@@ -1,0 +1,185 @@
+"""Rows cut from documents: held against joining the documents of an epoch with NumPy and cutting them."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_order_reference import mix, permute
+
+import leat
+
+SEED = 5
+P_ORDER, P_DOCUMENTS = 2**63 + 1, 2**63 + 3
+FIELDS = ("tokens", "doc_ids", "positions", "loss_mask")
+
+
+def write(path: Path, documents: list[np.ndarray[Any, Any]], dtype: str = "uint16") -> leat.Dataset:
+    with leat.Writer(path, {"tokens": leat.field(dtype, (None,)), "n": "int64"}, overwrite=True) as w:
+        for document in documents:
+            w.add(tokens=document, n=len(document))
+    return leat.open(path)
+
+
+def reference(
+    documents: list[np.ndarray[Any, Any]], length: int, epoch: int, shuffle: bool, bos: int | None, eos: int | None, fill: int, partial: bool
+) -> list[dict[str, Any]]:
+    """The rows of an epoch in their order, the slow way."""
+    key = mix(mix(mix(SEED, P_ORDER), 0), epoch)
+    order = list(map(permute(len(documents), mix(key, P_DOCUMENTS)), range(len(documents)))) if shuffle and documents else range(len(documents))
+    tokens, ids = [], []
+    for i in order:
+        whole = ([] if bos is None else [bos]) + documents[i].tolist() + ([] if eos is None else [eos])
+        tokens += whole
+        ids += [i] * len(whole)
+    rows = []
+    for begin in range(0, len(tokens), length):
+        t, d = tokens[begin : begin + length], ids[begin : begin + length]
+        pad = length - len(t)
+        if pad and not partial:
+            break
+        positions: list[int] = []
+        for k, one in enumerate(d):
+            positions.append(positions[-1] + 1 if k and d[k - 1] == one else 0)
+        rows.append({"tokens": t + [fill] * pad, "doc_ids": d + [-1] * pad, "positions": positions + [0] * pad,
+                     "loss_mask": [True] * len(t) + [False] * pad})  # fmt: skip
+    if not shuffle or not rows:
+        return rows
+    return [rows[i] for i in map(permute(len(rows), key), range(len(rows)))]
+
+
+def make(rng: np.random.Generator, n: int, longest: int) -> list[np.ndarray[Any, Any]]:
+    return [rng.integers(0, 60000, rng.integers(0, longest + 1)).astype(np.uint16) for _ in range(n)]
+
+
+def as_rows(batch: Any) -> list[dict[str, Any]]:
+    values = {name: np.asarray(batch[name]).tolist() for name in batch.keys()}
+    return [{name: v[i] for name, v in values.items()} for i in range(batch.size) if batch.valid[i]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_batches_are_the_cut_of_the_joined_documents_for_any_ranks_sizes_and_cut_points(tmp_path_factory: Any, data: Any) -> None:
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    documents = make(rng, data.draw(st.integers(1, 40)), data.draw(st.sampled_from([1, 5, 40])))
+    length, world = data.draw(st.integers(1, 13)), data.draw(st.integers(1, 3))
+    shuffle, drop, partial = data.draw(st.booleans()), data.draw(st.booleans()), True
+    bos, eos = data.draw(st.sampled_from([None, 1])), data.draw(st.sampled_from([None, 2]))
+    ds = write(tmp_path_factory.mktemp("pack") / "d.leat", documents)
+    packed = leat.pack_rows(ds, "tokens", length, bos=bos, eos=eos, fill=7)
+    size = data.draw(st.integers(1, 5))
+    partial = not drop
+    expected = reference(documents, length, 0, shuffle, bos, eos, 7, partial)
+    if not expected:
+        return
+    options = dict(shuffle=shuffle, seed=SEED, framework="numpy", num_threads=data.draw(st.integers(1, 3)), drop_last=drop)
+    loaders = [leat.Loader(packed, batch_size=size, rank=r, world_size=world, **options) for r in range(world)]
+    stop = data.draw(st.integers(0, 3))
+    found: list[dict[str, Any]] = []
+    streams = [iter(loader) for loader in loaders]
+    for _ in range(len(loaders[0])):
+        if stop == 0:  # resumed by others, on the same number of ranks
+            states = [loader.state_dict() for loader in loaders]
+            loaders = [leat.Loader(packed, batch_size=size, rank=r, world_size=world, **options) for r in range(world)]
+            for loader, state in zip(loaders, states, strict=True):
+                loader.load_state_dict(state)
+            streams = [iter(loader) for loader in loaders]
+        stop -= 1
+        for stream in streams:
+            found += as_rows(next(stream))
+    assert found == expected[: len(found)]
+    whole = len(expected) // (size * world) * size * world if drop else len(expected)
+    assert len(found) == whole
+
+
+def test_the_next_epoch_cuts_other_rows_where_documents_are_shuffled(tmp_path: Path) -> None:
+    documents = make(np.random.default_rng(1), 30, 20)
+    packed = leat.pack_rows(write(tmp_path / "d.leat", documents), length=16)
+    loader = leat.Loader(packed, batch_size=4, shuffle=True, seed=SEED, framework="numpy")
+    for epoch in range(3):
+        found = [row for batch in loader for row in as_rows(batch)]
+        assert found == reference(documents, 16, epoch, True, None, None, 0, True)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int64"])
+def test_documents_of_any_integers_and_of_a_fixed_length(tmp_path: Path, dtype: str) -> None:
+    rows = np.arange(60).reshape(12, 5).astype(dtype)
+    with leat.Writer(tmp_path / "f.leat", {"tokens": leat.field(dtype, (5,))}) as w:
+        w.write_batch({"tokens": rows})
+    packed = leat.pack_rows(leat.open(tmp_path / "f.leat"), length=7, eos=1)
+    expected = reference(list(rows), 7, 0, False, None, 1, 0, True)
+    batches = list(leat.Loader(packed, batch_size=3, framework="numpy"))
+    assert batches[0]["tokens"].dtype == dtype
+    assert [row for b in batches for row in as_rows(b)] == expected
+
+
+def test_operators_follow_and_only_what_is_named_is_made(tmp_path: Path) -> None:
+    documents = make(np.random.default_rng(2), 10, 30)
+    packed = leat.pack_rows(write(tmp_path / "d.leat", documents), length=8)
+    loader = leat.Loader(packed, batch_size=2, framework="numpy", outputs={"tokens": [leat.ops.ToDtype("int64")]})
+    found = [row for batch in loader for row in np.asarray(batch["tokens"]).tolist()][: len(packed)]
+    assert batch_dtype(loader) == "int64"
+    assert found == [row["tokens"] for row in reference(documents, 8, 0, False, None, None, 0, True)]
+
+
+def batch_dtype(loader: leat.Loader) -> str:
+    return str(next(iter(loader))["tokens"].dtype)
+
+
+def test_as_a_data_set_it_has_the_rows_in_the_order_of_the_documents(tmp_path: Path) -> None:
+    documents = make(np.random.default_rng(3), 10, 30)
+    packed = leat.pack_rows(write(tmp_path / "d.leat", documents), length=8, bos=1, eos=2, fill=9)
+    expected = reference(documents, 8, 0, False, 1, 2, 9, True)
+    assert len(packed) == len(expected)
+    assert list(packed.schema) == list(FIELDS)
+    assert [{k: v.tolist() for k, v in packed[i].items()} for i in range(len(packed))] == expected
+    assert packed.column("doc_ids").tolist() == [row["doc_ids"] for row in expected]
+    again = pickle.loads(pickle.dumps(packed))
+    assert again.fingerprint == packed.fingerprint != packed.documents.fingerprint
+    assert again[1]["tokens"].tolist() == expected[1]["tokens"]
+
+
+def test_a_part_of_the_documents_keeps_their_ids(tmp_path: Path) -> None:
+    documents = make(np.random.default_rng(4), 10, 30)
+    ds = write(tmp_path / "d.leat", documents)
+    part = leat.pack_rows(ds[4:7], length=4)
+    ids = {i for batch in leat.Loader(part, batch_size=2, framework="numpy") for i in np.asarray(batch["doc_ids"]).ravel().tolist()}
+    assert ids - {-1} == {i for i in (4, 5, 6) if len(documents[i])}
+    with pytest.raises(TypeError, match="select or split the documents"):
+        part[1:2]
+
+
+def test_a_document_with_other_bytes_is_named(tmp_path: Path) -> None:
+    documents = make(np.random.default_rng(5), 10, 300)
+    ds = write(tmp_path / "d.leat", documents)
+    raw = (tmp_path / "d.leat").read_bytes()
+    at = raw.index(documents[3].tobytes())
+    (tmp_path / "d.leat").write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
+    packed = leat.pack_rows(leat.open(tmp_path / "d.leat"), length=16)
+    with pytest.raises(leat.CorruptError, match="sample 3"):
+        list(leat.Loader(packed, batch_size=2, framework="numpy"))
+    skipped = leat.Loader(packed, batch_size=len(packed), framework="numpy", on_error="skip")
+    rows = [row for batch in skipped for row in as_rows(batch)]
+    assert rows == [row for row in reference(documents, 16, 0, False, None, None, 0, True) if 3 not in row["doc_ids"]]
+    del ds
+
+
+def test_what_is_no_field_of_tokens_is_refused(tmp_path: Path) -> None:
+    ds = write(tmp_path / "d.leat", make(np.random.default_rng(6), 3, 5))
+    with pytest.raises(TypeError, match="not a list of tokens"):
+        leat.pack_rows(ds, "n")
+    with pytest.raises(KeyError, match="no field 'text'"):
+        leat.pack_rows(ds, "text")
+    with pytest.raises(ValueError, match="how is 'cut'"):
+        leat.pack_rows(ds, how="sorted")
+    with pytest.raises(ValueError, match="eos"):
+        leat.pack_rows(ds, eos=70000)
+    with pytest.raises(ValueError, match="length"):
+        leat.pack_rows(ds, length=0)
+    with pytest.raises(TypeError, match="documents"):
+        leat.pack_rows(leat.pack_rows(ds))  # type: ignore[arg-type]
