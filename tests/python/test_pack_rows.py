@@ -58,7 +58,7 @@ def make(rng: np.random.Generator, n: int, longest: int) -> list[np.ndarray[Any,
 
 
 def as_rows(batch: Any) -> list[dict[str, Any]]:
-    values = {name: np.asarray(batch[name]).tolist() for name in batch.keys()}
+    values = {name: np.asarray(batch[name]).tolist() for name in batch}
     return [{name: v[i] for name, v in values.items()} for i in range(batch.size) if batch.valid[i]]
 
 

@@ -53,7 +53,7 @@ class PackedRows(Dataset):
         return self._name, self.length, self._bos, self._eos, self._fill
 
     @cached_property
-    def fingerprint(self) -> str:  # type: ignore[override]
+    def fingerprint(self) -> str:
         """128 bits over the documents' fingerprint and how they are packed, in hex."""
         return hashlib.blake2b(repr((self.documents.fingerprint, "cut", *self.pack)).encode(), digest_size=16).hexdigest()
 

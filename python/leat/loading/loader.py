@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import _leat, check
-from ..data.packing import PackedRows
 from ..data.dataset import Dataset, positions_array
+from ..data.packing import PackedRows
 from ..program import (
     Outputs,
     compiled_program,
