@@ -273,6 +273,9 @@ void leat_job_size_rows(struct leat_job *j, int64_t *const *offsets, struct leat
 {
     const struct leat_job_context *c = j->context;
     uint64_t failed_row;
+    for (size_t o = 0; o < leat_program_outputs(c->program); o++)
+        if (offsets[o])
+            offsets[o][0] = 0; /* the batch was used before, for steps of bounded outputs too */
     for (uint64_t first = 0; first < j->target.plan.rows; first += j->count) {
         if (leat_job_plan(j, first, j->target.plan.rows - first, &failed_row)) {
             leat_job_raise(j, failed_row);

@@ -505,12 +505,11 @@ static int parse_output(struct leat_program *program, const struct leat_field *f
     chain->name = name;
     chain->geometry = json_is_true(json_object_get(object, "geometry"));
     if (names || chain->geometry) {
-        json_t *one = names ? NULL : json_pack("[O]", field);
-        int rc = LEAT_OK;
         chain->face.tuple = true;
-        if (!names && (!one || json_object_set_new(object, "fields", one)))
-            rc = fail_nomem(error);
-        rc = rc ? rc : parse_tuple(program, fields, n_fields, chain, object, names ? names : one, error);
+        if (!names && (json_object_set_new(object, "fields", json_pack("[O]", field)) ||
+                       json_object_set_new(object, "outputs", json_pack("[s]", name))))
+            return fail_nomem(error);
+        int rc = parse_tuple(program, fields, n_fields, chain, object, json_object_get(object, "fields"), error);
         return rc ? rc : parse_chain(program, name, list, &chain->uses, &chain->n_uses, error);
     }
     struct leat_compiled *c;

@@ -1,0 +1,564 @@
+"""Chains over tuples of fields: boxes, masks, keypoints and labels are moved, and filtered, with their image.
+
+The references are plain NumPy over what a row's geometry says; the geometry itself is checked against Pillow's pixels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+import leat
+from leat import ops
+
+F = np.float32
+Array = np.ndarray[Any, Any]
+
+
+def png(pixels: Array) -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    return out.getvalue()
+
+
+def to_xyxy(boxes: Array, form: str) -> Array:
+    b = boxes.astype(F).copy()
+    if form == "cxcywh":
+        b[:, :2] -= b[:, 2:] / F(2)
+    if form != "xyxy":
+        b[:, 2:] += b[:, :2]
+    return b
+
+
+def from_xyxy(boxes: Array, form: str) -> Array:
+    b = boxes.astype(F).copy()
+    if form != "xyxy":
+        b[:, 2:] -= b[:, :2]
+    if form == "cxcywh":
+        b[:, :2] = (b[:, :2] * F(2) + b[:, 2:]) / F(2)
+    return b
+
+
+class Sample:
+    """One made-up sample: an image, class ids as large, boxes, one label per box, three keypoints per box."""
+
+    def __init__(self, i: int, rng: np.random.Generator) -> None:
+        self.w, self.h = (int(v) for v in rng.integers(24, 90, 2))
+        self.pixels = rng.integers(0, 256, (self.h, self.w, 3), dtype=np.uint8)
+        self.ids = rng.integers(0, 21, (self.h, self.w), dtype=np.uint8)
+        n = int(rng.integers(0, 6))
+        corners = (rng.uniform(0, 1, (n, 2, 2)) * [self.w, self.h]).astype(F)
+        self.xyxy = np.concatenate([corners.min(1), corners.max(1)], 1)
+        self.label = rng.integers(0, 80, n)
+        self.points = np.concatenate(
+            [rng.uniform(0, 1, (n, 3, 2)) * [self.w - 1, self.h - 1], rng.integers(0, 3, (n, 3, 1))], 2
+        ).astype(F)
+        self.points[self.points[..., 2] == 0] = 0
+        self.number = i
+
+
+def write(path: Path, samples: Sequence[Sample], form: str = "xyxy", normalized: bool = False, **options: Any) -> None:
+    fields = {
+        "image": "image",
+        "mask": leat.mask(),
+        "boxes": leat.boxes(form, normalized),  # type: ignore[arg-type]
+        "label": leat.field("int64", (None,)),
+        "points": leat.keypoints(3),
+        "number": "int32",
+    }
+    with leat.Writer(path, fields, **options) as w:
+        for s in samples:
+            boxes = from_xyxy(s.xyxy, form)
+            if normalized:
+                boxes /= np.array([s.w, s.h] * 2, F)
+            w.add(image=png(s.pixels), mask=png(s.ids), boxes=boxes, label=s.label, points=s.points, number=s.number)
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Sample]:
+    rng = np.random.default_rng(7)
+    return [Sample(i, rng) for i in range(61)]
+
+
+@pytest.fixture(scope="module")
+def stored(samples: list[Sample], tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], leat.Dataset]:
+    folder = tmp_path_factory.mktemp("targets")
+    found = {}
+    for form in ("xyxy", "xywh", "cxcywh"):
+        for normalized in (False, True):
+            path = folder / f"{form}{normalized}.leat"
+            write(path, samples, form, normalized)
+            found[form, normalized] = leat.open(path)
+    return found
+
+
+TUPLE = ("image", "boxes", "label", "mask", "points", "number")
+
+
+def loader(ds: leat.Dataset, chain: list[ops.Operator], batch: int = 8, **options: Any) -> leat.Loader:
+    return leat.Loader(
+        ds, batch, outputs={TUPLE: leat.Out(TUPLE, chain, geometry=True)}, framework="numpy", **{"seed": 3, **options}
+    )
+
+
+def moved_boxes(s: Sample, boxes: Array, form: str, normalized: bool, g: Array, size: int) -> tuple[Array, Array]:
+    """Boxes as stored, after RandomResizedCrop(size), RandomHorizontalFlip and SanitizeBoundingBoxes; and which are left."""
+    x, y, w, h, flip = (float(v) for v in g[:5])
+    b = boxes * np.array([s.w, s.h] * 2, F) if normalized else boxes
+    corner = to_xyxy(b, form) if form == "xyxy" else b.copy()
+    corner[:, :2] -= np.array([x, y], F)
+    if form == "xyxy":
+        corner[:, 2:] -= np.array([x, y], F)
+    inside = to_xyxy(corner, form)
+    inside[:, 0::2] = np.clip(inside[:, 0::2], F(0), F(w))
+    inside[:, 1::2] = np.clip(inside[:, 1::2], F(0), F(h))
+    b = from_xyxy(inside, form)
+    b *= np.array([size / w, size / h] * 2).astype(F)
+    if flip:
+        if form == "xyxy":
+            b[:, [0, 2]] = F(size) - b[:, [2, 0]]
+        elif form == "xywh":
+            b[:, 0] = F(size) - (b[:, 0] + b[:, 2])
+        else:
+            b[:, 0] = F(size) - b[:, 0]
+    c = to_xyxy(b, form)
+    across, down = c[:, 2] - c[:, 0], c[:, 3] - c[:, 1]
+    kept = (across >= 1) & (down >= 1) & (across * down >= 1) & (c >= 0).all(1) & (c <= size).all(1)
+    b = b[kept]
+    return (b / np.array([size] * 4, F) if normalized else b), kept
+
+
+def moved_points(s: Sample, kept: Array, g: Array, size: int) -> Array:
+    x, y, w, h, flip = (float(v) for v in g[:5])
+    p = s.points.copy()
+    p[..., :2] -= np.array([x, y], F)
+    gone = (p[..., 0] < 0) | (p[..., 1] < 0) | (p[..., 0] >= F(w)) | (p[..., 1] >= F(h)) | (s.points[..., 2] == 0)
+    p[..., :2] *= np.array([size / w, size / h]).astype(F)
+    if flip:
+        p[..., 0] = F(size) - F(1) - p[..., 0]
+    p[gone] = 0
+    return p[kept]
+
+
+def nearest(ids: Array, g: Array, size: int) -> Array:
+    x, y, w, h = (int(v) for v in g[:4])
+    made = np.asarray(Image.fromarray(ids).crop((x, y, x + w, y + h)).resize((size, size), Image.Resampling.NEAREST))
+    return made[:, ::-1] if g[4] else made
+
+
+def chain(size: int = 24) -> list[ops.Operator]:
+    return [ops.Decode(), ops.RandomResizedCrop(size), ops.RandomHorizontalFlip(), ops.SanitizeBoundingBoxes()]
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("form", ["xyxy", "xywh", "cxcywh"])
+def test_every_target_goes_where_its_image_goes(
+    samples: list[Sample], stored: dict[tuple[str, bool], leat.Dataset], form: str, normalized: bool
+) -> None:
+    rows = 0
+    for epoch in range(2):
+        for batch in loader(stored[form, normalized], chain(), shuffle=True, seed=epoch):
+            for i, sample in enumerate(batch.ids):
+                s, g = samples[int(sample)], batch["image.geometry"][i]
+                x, y, w, h = (int(v) for v in g[:4])
+                assert (g[5], g[6]) == (s.h, s.w)
+                cut = Image.fromarray(s.pixels).crop((x, y, x + w, y + h)).resize((24, 24), Image.Resampling.BILINEAR)
+                pixels = np.asarray(cut)[:, ::-1] if g[4] else np.asarray(cut)
+                assert abs(batch["image"][i].astype(int) - pixels.transpose(2, 0, 1)).max() <= 1
+                boxes = from_xyxy(s.xyxy, form)
+                boxes = boxes / np.array([s.w, s.h] * 2, F) if normalized else boxes
+                wanted, kept = moved_boxes(s, boxes, form, normalized, g, 24)
+                np.testing.assert_array_equal(batch["boxes"][i], wanted)
+                np.testing.assert_array_equal(batch["label"][i], s.label[kept])
+                np.testing.assert_array_equal(batch["points"][i], moved_points(s, kept, g, 24))
+                np.testing.assert_array_equal(batch["mask"][i], nearest(s.ids, g, 24))
+                assert batch["number"][i] == s.number
+                rows += 1
+    assert rows == 2 * len(samples)
+
+
+def digest(batches: Sequence[Any]) -> list[str]:
+    """A hash per row, so that rows can be compared however they are batched."""
+    found = []
+    for batch in batches:
+        for i in range(batch.size):
+            h = hashlib.sha256()
+            for name in batch:
+                value = batch[name]
+                h.update(np.ascontiguousarray(value[i]).tobytes() + repr(np.shape(value[i])).encode())
+            h.update(int(batch.ids[i]).to_bytes(8, "little"))
+            found.append(h.hexdigest())
+    return found
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 13),
+    st.integers(0, 60),
+    st.booleans(),
+    st.sampled_from(["none", "pad"]),
+)
+def test_rows_are_the_same_for_any_threads_ranks_batches_and_cut_points(
+    stored: dict[tuple[str, bool], leat.Dataset], threads: int, ranks: int, size: int, cut: int, shuffle: bool, pad: str
+) -> None:
+    ds = stored["xywh", False]
+    end: list[ops.Operator] = [] if pad == "none" else [ops.PadTo(6, fill={"label": -1})]
+    wanted = digest(list(loader(ds, chain(16) + end, 61, shuffle=shuffle, num_threads=1)))
+    batches = []
+    for rank in range(ranks):
+        whole = loader(
+            ds,
+            chain(16) + end,
+            batch=size,
+            shuffle=shuffle,
+            num_threads=threads,
+            rank=rank,
+            world_size=ranks,
+            tail="uneven",
+        )
+        mine: list[Any] = []
+        for batch in whole:
+            mine.append(batch)
+            if len(mine) == cut % 7 + 1:  # and on in another loader, from its state
+                state = whole.state_dict()
+                again = loader(
+                    ds, chain(16) + end, batch=size, shuffle=shuffle, rank=rank, world_size=ranks, tail="uneven"
+                )
+                again.load_state_dict(state)
+                if batch.step + 1 < len(whole):
+                    mine.extend(again)
+                break
+        batches.append(digest(mine))
+    assert sorted(row for rank in batches for row in rank) == sorted(wanted)
+
+
+def test_out_of_order_every_row_comes_once_and_is_the_same(stored: dict[tuple[str, bool], leat.Dataset]) -> None:
+    ds = stored["xyxy", False]
+    wanted = digest(list(loader(ds, chain(), 61, shuffle=True)))
+    for threads in (1, 4):
+        assert sorted(
+            digest(list(loader(ds, chain(), 5, shuffle=True, in_order=False, num_threads=threads)))
+        ) == sorted(wanted)
+
+
+def test_a_crop_that_pads_a_clamp_and_a_conversion_are_followed(
+    samples: list[Sample], stored: dict[tuple[str, bool], leat.Dataset]
+) -> None:
+    chain = [ops.Decode(), ops.Resize((40, 60)), ops.CenterCrop((80, 30)), ops.ClampBoundingBoxes()]
+    for batch in loader(stored["xyxy", False], [*chain, ops.ConvertBoundingBoxFormat("cxcywh")]):
+        for i, sample in enumerate(batch.ids):
+            s = samples[int(sample)]
+            b = s.xyxy * np.array([60 / s.w, 40 / s.h] * 2).astype(F)
+            b -= np.array([15, -20] * 2, F)
+            b[:, 0::2], b[:, 1::2] = np.clip(b[:, 0::2], 0, 30), np.clip(b[:, 1::2], 0, 80)
+            np.testing.assert_array_equal(batch["boxes"][i], from_xyxy(b, "cxcywh"))
+            np.testing.assert_allclose(batch["image.geometry"][i][:4], [s.w / 4, -s.h / 2, s.w / 2, s.h * 2], rtol=1e-6)
+            assert (batch["mask"][i][:20] == 0).all() and (batch["mask"][i][60:] == 0).all()
+
+
+def test_a_random_crop_is_followed(samples: list[Sample], stored: dict[tuple[str, bool], leat.Dataset]) -> None:
+    for batch in loader(stored["xyxy", False], [ops.Decode(), ops.RandomCrop(20, padding=6)]):
+        for i, sample in enumerate(batch.ids):
+            s, (x, y, w, h, *_) = samples[int(sample)], batch["image.geometry"][i]
+            assert (w, h) == (20, 20) and -6 <= x <= s.w - 14 and -6 <= y <= s.h - 14
+            b = s.xyxy - np.array([x, y] * 2, F)
+            np.testing.assert_array_equal(batch["boxes"][i], np.clip(b, F(0), F(20)))
+            assert len(batch["label"][i]) == len(s.label)
+
+
+def test_an_image_is_cropped_alike_with_its_boxes_and_without(stored: dict[tuple[str, bool], leat.Dataset]) -> None:
+    ds = stored["xyxy", False]
+    alone = leat.Loader(ds, 61, outputs={"image": chain()[:-1]}, framework="numpy").batch_at(0, 0)["image"]
+    both = leat.Loader(ds, 61, outputs={("image", "boxes", "label"): chain()}, framework="numpy").batch_at(0, 0)
+    assert (alone == both["image"]).all()
+
+
+def test_padding_makes_every_ragged_output_dense(
+    samples: list[Sample], stored: dict[tuple[str, bool], leat.Dataset]
+) -> None:
+    ragged, padded = (
+        list(loader(stored["xyxy", False], chain() + end))
+        for end in ([], [ops.PadTo(7, fill={"label": -1, "points": 0.5})])
+    )
+    for a, b in zip(ragged, padded, strict=True):
+        assert (
+            b["boxes"].shape == (a.size, 7, 4)
+            and b["label"].shape == (a.size, 7)
+            and b["points"].shape == (a.size, 7, 3, 3)
+        )
+        for name, fill in (("boxes", 0), ("label", -1), ("points", 0.5)):
+            np.testing.assert_array_equal(b[name], a[name].to_padded(fill, 7))
+
+
+def test_more_rows_than_padding_has_are_a_broken_sample_unless_they_are_to_be_cut(
+    stored: dict[tuple[str, bool], leat.Dataset],
+) -> None:
+    ds = stored["xyxy", False]
+    with pytest.raises(leat.BrokenSampleError, match=r"'boxes' has \d rows, and PadTo makes 1"):
+        list(leat.Loader(ds, 8, outputs={("image", "boxes"): [ops.Decode(), ops.Resize((8, 8)), ops.PadTo(1)]}))
+    for batch in leat.Loader(ds, 8, outputs={"label": [ops.PadTo(2, -1, cut=True)], "number": []}, framework="numpy"):
+        plain = leat.Loader(ds, 8, outputs={"label": []}, framework="numpy").batch_at(0, batch.step)["label"]
+        np.testing.assert_array_equal(batch["label"], plain.to_padded(-1, 2))
+
+
+def test_a_padded_column_may_be_converted_first(
+    samples: list[Sample], stored: dict[tuple[str, bool], leat.Dataset]
+) -> None:
+    batch = leat.Loader(
+        stored["xyxy", False], 61, outputs={"label": [ops.ToDtype("float32"), ops.PadTo(6, -0.5)]}, framework="numpy"
+    ).batch_at(0, 0)
+    for row, s in zip(batch["label"], samples, strict=True):
+        np.testing.assert_array_equal(row, np.concatenate([s.label, np.full(6 - len(s.label), -0.5)]).astype(F))
+
+
+# ---- what is wrong with a sample -------------------------------------------------------------------------------------
+
+WRONG = {
+    "nan": ([[0, 0, np.nan, 5]], [1], r"box 0, \(0, 0, nan, 5\) in an image of 30 x 20, is not finite"),
+    "infinite": ([[0, 0, 4, 5], [0, 0, np.inf, 5]], [1, 2], "box 1, .* is not finite"),
+    "inverted": ([[9, 2, 3, 5]], [1], "box 0, .* is inverted: its format may be another one"),
+    "outside": ([[31, 2, 39, 5]], [1], "box 0, .* lies outside of the image"),
+    "above": ([[1, -9, 5, -1]], [1], "box 0, .* lies outside of the image"),
+    "labels": ([[1, 1, 5, 5]], [1, 2], r"'label' has 2 rows and 'boxes' 1: one per box is needed"),
+}
+
+
+def broken(path: Path, boxes: Any, label: Any) -> leat.Dataset:
+    fields = {"image": "image", "boxes": leat.boxes(), "label": leat.field("int64", (None,))}
+    with leat.Writer(path, fields) as w:
+        for i in range(9):
+            wrong = i == 4
+            w.add(
+                image=png(np.full((20, 30, 3), i, np.uint8)),
+                boxes=np.array(boxes, F) if wrong else np.array([[1, 2, 9, 9]], F),
+                label=np.array(label) if wrong else np.array([i]),
+            )
+    return leat.open(path)
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_boxes_that_cannot_be_are_a_broken_sample(tmp_path: Path, kind: str) -> None:
+    boxes, label, words = WRONG[kind]
+    ds = broken(tmp_path / "a.leat", boxes, label)
+    outputs = {("image", "boxes", "label"): [ops.Decode(), ops.Resize((8, 8)), ops.SanitizeBoundingBoxes()]}
+    with pytest.raises(leat.BrokenSampleError, match=words) as e:
+        list(leat.Loader(ds, 3, outputs=outputs))
+    assert "sample 4" in str(e.value) and "a.leat" in str(e.value)
+    skipped = list(leat.Loader(ds, 3, outputs=outputs, on_error="skip", framework="numpy"))
+    assert [b.size for b in skipped] == [3, 2, 3]
+    assert [b["label"].values.tolist() for b in skipped] == [[0, 1, 2], [3, 5], [6, 7, 8]]
+    assert [len(b["boxes"]) for b in skipped] == [3, 2, 3] and len(skipped[1].errors) == 1
+    (chain,) = outputs.values()
+    padded = {("image", "boxes", "label"): [*chain, ops.PadTo(2)]}
+    (batch,) = (b for b in leat.Loader(ds, 3, outputs=padded, on_error="substitute", framework="numpy") if b.errors)
+    assert batch.size == 3 and batch.errors[0].delivered == batch.ids[1] != 4
+    assert batch["image"][1].max() == batch.ids[1] == batch["label"][1][0]
+
+
+def test_a_box_that_reaches_beyond_the_image_is_cut_off_or_left_out_as_is_said(tmp_path: Path) -> None:
+    ds = broken(tmp_path / "a.leat", [[-3, 4, 12, 40]], [7])
+    for clamp, wanted in (([ops.ClampBoundingBoxes()], [[0, 4, 12, 20]]), ([], [])):
+        chain = [ops.Decode(), ops.Resize((20, 30)), *clamp, ops.SanitizeBoundingBoxes()]
+        batch = leat.Loader(ds, 9, outputs={("image", "boxes", "label"): chain}, framework="numpy").batch_at(0, 0)
+        assert batch["boxes"][4].tolist() == wanted and batch["label"][4].tolist() == [7] * len(wanted)
+
+
+def test_a_mask_of_another_size_is_a_broken_sample(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"image": "image", "mask": leat.mask()}) as w:
+        w.add(image=png(np.zeros((20, 30, 3), np.uint8)), mask=png(np.zeros((30, 20), np.uint8)))
+    run = leat.Loader(
+        leat.open(tmp_path / "a.leat"), 1, outputs={("image", "mask"): [ops.Decode(), ops.Resize((8, 8))]}
+    )
+    with pytest.raises(leat.BrokenSampleError, match="'image' has 30 x 20 pixels and 'mask' 20 x 30: .* has one size"):
+        next(iter(run))
+
+
+def test_an_image_that_does_not_decode_is_broken_in_a_tuple_too(tmp_path: Path) -> None:
+    good = png(np.zeros((20, 30, 3), np.uint8))
+    with leat.Writer(tmp_path / "a.leat", {"image": "image", "boxes": leat.boxes()}, check=False) as w:
+        for data in (good, good[:-30], good):
+            w.add(image=data, boxes=np.array([[1, 2, 9, 9]], F))
+    ds = leat.open(tmp_path / "a.leat")
+    outputs = {("image", "boxes"): [ops.Decode(), ops.CenterCrop(8)]}
+    with pytest.raises(leat.BrokenSampleError, match="sample 1"):
+        list(leat.Loader(ds, 3, outputs=outputs))
+    (batch,) = leat.Loader(ds, 3, outputs=outputs, on_error="skip", framework="numpy")
+    assert batch.ids.tolist() == [0, 2] and len(batch["boxes"]) == 2
+
+
+# ---- what does not fit -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "chain", "words"),
+    [
+        (("boxes", "label"), [ops.SanitizeBoundingBoxes()], "no image whose size they go by"),
+        (("image", "label"), [ops.Decode(), ops.Resize((8, 8)), ops.SanitizeBoundingBoxes()], "finds no boxes"),
+        (("image", "boxes"), [ops.Resize((8, 8))], r"put Decode\(\) before it"),
+        (("image", "boxes"), [], "encoded photo among a tuple"),
+        (("image", "boxes"), [ops.Decode()], "open size"),
+        (("image", "boxes"), [ops.Decode(), ops.PadTo(3), ops.Resize((8, 8))], "stands behind PadTo"),
+        (
+            ("image", "boxes"),
+            [ops.Decode(), ops.RandomCrop(8, pad_if_needed=True, padding_mode="reflect")],
+            'padding_mode="constant"',
+        ),
+        (("image", "boxes"), [ops.Decode(), ops.CenterCrop(8), ops.RandomRotation(9)], "cannot follow"),
+        (
+            ("image", "boxes", "label"),
+            [ops.Decode(), ops.CenterCrop(8), ops.SanitizeBoundingBoxes(labels_getter="number")],
+            "names a field in labels_getter",
+        ),
+        (("image", "boxes"), [ops.Decode(), ops.CenterCrop(8), ops.Native("a.so:b")], "has no entry|cannot be|no such"),
+        (("image", "number"), [ops.Decode(), ops.Resize((8, 8)), ops.MixUp(num_classes=9)], "mixes images as floats"),
+    ],
+)
+def test_a_chain_that_does_not_fit_its_tuple_says_why(
+    stored: dict[tuple[str, bool], leat.Dataset], fields: tuple[str, ...], chain: list[ops.Operator], words: str
+) -> None:
+    if any(isinstance(op, ops.Native) for op in chain):
+        pytest.skip("loading a library comes before the chain is looked at")
+    with pytest.raises(leat.ProgramError, match=words):
+        leat.Loader(stored["xyxy", False], 2, outputs={fields: chain})
+
+
+def test_operators_of_tuples_say_so_elsewhere(stored: dict[tuple[str, bool], leat.Dataset]) -> None:
+    with pytest.raises(leat.ProgramError, match="works on several fields at once"):
+        leat.Loader(stored["xyxy", False], 2, outputs={"boxes": [ops.ClampBoundingBoxes()]})
+    with pytest.raises(TypeError, match="functions in Python take one field"):
+        leat.Loader(stored["xyxy", False], 2, outputs={("image", "boxes"): [ops.Decode(), ops.Map(lambda x: x)]})
+    with pytest.raises(TypeError, match="a tuple of as many names"):
+        leat.Loader(stored["xyxy", False], 2, outputs={"image": leat.Out(("image", "boxes"), [])})
+    with pytest.raises(ValueError, match="two outputs are named 'image'"):
+        leat.Loader(stored["xyxy", False], 2, outputs={"image": [], ("image", "boxes"): []})
+
+
+# ---- draws that are shared -------------------------------------------------------------------------------------------
+
+
+def test_operators_of_one_name_share_their_draw_over_different_fields(
+    samples: list[Sample], stored: dict[tuple[str, bool], leat.Dataset]
+) -> None:
+    def crop(name: str, interpolation: str, scale: tuple[float, float] = (0.3, 0.9)) -> list[ops.Operator]:
+        return [
+            ops.RandomResizedCrop(24, scale=scale, interpolation=interpolation, name="crop"),
+            ops.RandomHorizontalFlip(name=name),
+        ]
+
+    ds = stored["xyxy", False]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a mask that is tied by names is no loose one
+        run = leat.Loader(
+            ds,
+            61,
+            outputs={
+                "image": leat.Out("image", [ops.Decode(), *crop("flip", "bilinear")], geometry=True),
+                "mask": [ops.Decode("GRAY"), *crop("flip", "nearest")],
+            },
+            framework="numpy",
+        )
+    batch = run.batch_at(0, 0)
+    for i, s in enumerate(samples):
+        np.testing.assert_array_equal(batch["mask"][i, 0], nearest(s.ids, batch["image.geometry"][i], 24))
+    with pytest.raises(ValueError, match='both named "crop"'), warnings.catch_warnings():
+        other = [ops.Decode("GRAY"), *crop("other", "nearest", (0.2, 0.9))]
+        warnings.simplefilter("ignore")
+        leat.Loader(ds, 4, outputs={"image": [ops.Decode(), *crop("flip", "bilinear")], "mask": other})
+    with pytest.raises(ValueError, match='both named "crop"'):
+        leat.Loader(ds, 4, outputs={"image": [ops.Decode(), *crop("a", "bilinear"), *crop("b", "bilinear")]})
+
+
+# ---- warnings --------------------------------------------------------------------------------------------------------
+
+
+def test_targets_that_a_moved_image_leaves_behind_are_a_warning(stored: dict[tuple[str, bool], leat.Dataset]) -> None:
+    ds, crop = stored["xyxy", False], [ops.Decode(), ops.RandomResizedCrop(16)]
+    with pytest.warns(
+        UserWarning, match=r"boxes 'boxes' stay as stored, while RandomResizedCrop moves 'image'"
+    ) as seen:
+        leat.Loader(ds, 4, outputs={"image": crop, "boxes": []})
+    assert "('image', 'boxes'): [...]" in str(seen[0].message) and seen[0].filename == __file__
+    for loose in ({"points": []}, {"mask": []}, {"mask": [ops.Decode("GRAY"), ops.RandomResizedCrop(16)]}):
+        with pytest.warns(UserWarning, match="stay as stored"):
+            leat.Loader(ds, 4, outputs={"image": crop, **loose})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        leat.Loader(ds, 4, outputs={"image": [], "boxes": []})
+        leat.Loader(ds, 4, outputs={("image", "boxes"): crop, "label": []})
+        leat.Loader(ds, 4, outputs={"image": leat.Out("image", crop, geometry=True), "boxes": []})
+        leat.Loader(ds, 4, outputs={"image": crop, "label": []})
+
+
+# ---- schema, text ----------------------------------------------------------------------------------------------------
+
+
+def test_the_roles_of_fields_are_in_the_file(samples: list[Sample], tmp_path: Path) -> None:
+    path = tmp_path / "a.leat"
+    write(path, samples[:9], "cxcywh", True, shard_bytes=20000)
+    schema = leat.open(path).schema
+    assert schema["boxes"] == leat.boxes("cxcywh", normalized=True) and schema["mask"] == leat.mask()
+    assert schema["points"] == leat.keypoints(3) and schema["label"].role is None
+    assert eval(repr(schema["boxes"]), vars(leat)) == schema["boxes"]
+    plain = tmp_path / "b.leat"
+    with leat.Writer(plain, {"boxes": leat.field("float32", (None, 4))}) as w:
+        w.add(boxes=np.zeros((2, 4), F))
+    assert leat.open(plain).schema["boxes"].role is None
+
+
+def test_masks_stay_as_they_came_whatever_becomes_of_photos(samples: list[Sample], tmp_path: Path) -> None:
+    write(tmp_path / "a.leat", samples[:5], photos="raw")
+    ds = leat.open(tmp_path / "a.leat")
+    assert all(ds[i]["mask"] == png(samples[i].ids) for i in range(5))
+    assert (ds[0]["image"] == samples[0].pixels).all()
+    chain = [ops.Decode(), ops.CenterCrop(8)]
+    batch = leat.Loader(ds, 5, outputs={("image", "mask"): chain}, framework="numpy").batch_at(0, 0)
+    assert batch["mask"].shape == (5, 8, 8) and batch["image"].shape == (5, 3, 8, 8)
+
+
+def test_data_sets_whose_boxes_mean_something_else_are_not_joined(stored: dict[tuple[str, bool], leat.Dataset]) -> None:
+    with pytest.raises(ValueError, match="boxes"):
+        leat.concat(stored["xyxy", False], stored["xywh", False])
+
+
+def test_a_program_with_tuples_comes_back_from_its_text(stored: dict[tuple[str, bool], leat.Dataset]) -> None:
+    outputs = {
+        TUPLE: leat.Out(TUPLE, chain() + [ops.PadTo(6, fill={"label": -1}, cut=True)], geometry=True),
+        "small": leat.Out("image", [ops.Decode(), ops.RandomResizedCrop(8)], geometry=True),
+    }
+    again = leat.program_from_json(leat.program_to_json(outputs))
+    assert again == outputs
+    a, b = (leat.Loader(stored["xyxy", False], 8, outputs=o, framework="numpy") for o in (outputs, again))
+    assert digest(list(a)) == digest(list(b)) and list(a.batch_at(0, 0)) == [
+        *TUPLE,
+        "image.geometry",
+        "small",
+        "small.geometry",
+    ]
+
+
+def test_a_tuple_stands_beside_functions_in_python(stored: dict[tuple[str, bool], leat.Dataset]) -> None:
+    outputs: Any = {("image", "boxes", "label"): chain(), "n": leat.Out("number", [ops.Map(double)])}
+    with leat.Loader(stored["xyxy", False], 8, outputs=outputs, framework="numpy") as run:
+        batches = list(run)
+    plain = list(
+        leat.Loader(stored["xyxy", False], 8, outputs={("image", "boxes", "label"): chain()}, framework="numpy")
+    )
+    for a, b in zip(batches, plain, strict=True):
+        assert (a["image"] == b["image"]).all() and (a["boxes"].values == b["boxes"].values).all()
+        assert (a["boxes"].offsets == b["boxes"].offsets).all() and (a["n"] == 2 * a.ids).all()
+
+
+def double(x: Any) -> Any:
+    return 2 * x
