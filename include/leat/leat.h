@@ -564,6 +564,7 @@ LEAT_API void leat_loader_interrupt(struct leat_loader *loader);
 /* Says which epoch `start` begins next. *dropped (may be NULL) becomes true if a loaded position in another epoch was
  * given up. */
 LEAT_API int leat_loader_set_epoch(struct leat_loader *loader, uint64_t epoch, bool *dropped, struct leat_error *error);
+/* The epoch that was started, until leat_loader_next has answered END; then, and before, the one that begins next. */
 LEAT_API uint64_t leat_loader_epoch(const struct leat_loader *loader);
 /* Batches that this rank gets in an epoch. */
 LEAT_API uint64_t leat_loader_steps(const struct leat_loader *loader);

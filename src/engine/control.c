@@ -83,7 +83,7 @@ int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_er
     l->delivery->start(l, to);
     c->epoch = to.epoch;
     c->started = true;
-    c->loaded = c->ended = c->has_next_epoch = false;
+    c->loaded = c->ended = c->told_end = c->has_next_epoch = false;
     l->last_next_ns = leat_clock_ns();
     *iteration = ++c->iteration;
     l->due |= LEAT_DUE_WAKE | LEAT_DUE_WORK;
@@ -115,7 +115,8 @@ uint64_t leat_loader_epoch(const struct leat_loader *l)
     if (leat_loader_check_process(l, NULL))
         return 0;
     leat_engine_lock();
-    uint64_t epoch = l->consumer.started ? l->consumer.epoch : next_start(&l->consumer).epoch;
+    const struct leat_consumer *c = &l->consumer;
+    uint64_t epoch = c->started && !c->told_end ? c->epoch : next_start(c).epoch;
     leat_engine_unlock();
     return epoch;
 }

@@ -15,7 +15,8 @@ struct leat_consumer {
     struct leat_position
         at;        /* the first batch not yet handed out; out of order the frontier: the first of which a row was not */
     uint64_t step; /* of the next batch */
-    bool started, ended, loaded;
+    bool started, loaded;
+    bool ended, told_end; /* the epoch's last batch was handed out; `next` has said so */
     bool has_next_epoch;
     uint64_t next_epoch; /* what set_epoch said */
 };

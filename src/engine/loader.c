@@ -236,7 +236,7 @@ static int end_epoch(struct leat_consumer *c, struct leat_error *error)
 {
     if (!c->ended)
         c->at = (struct leat_position){c->epoch + 1, 0};
-    c->ended = true;
+    c->ended = c->told_end = true;
     return leat_fail(error, LEAT_E_END, "the epoch has no further batch");
 }
 

@@ -187,6 +187,34 @@ def test_set_epoch_of_the_loaded_epoch_keeps_the_position_and_another_one_warns(
     assert (batch.epoch, batch.step) == (3, 0)
 
 
+@pytest.mark.parametrize("cut", [0, 1, 9, 10, 11, 25, 29, 30])
+@pytest.mark.parametrize("function", [False, True], ids=["native", "with a function"])
+def test_the_loop_of_saving_and_resuming_as_people_write_it(records: Path, function: bool, cut: int) -> None:
+    """Three epochs of ten batches; the run ends after `cut` batches and is started again by the same lines."""
+    outputs = {"x": [leat.ops.Map(lambda x: x + 1)], "label": []} if function else None
+
+    def train(saved: dict[str, Any], seen: list[tuple[int, list[int]]], until: int) -> None:
+        with leat.Loader(leat.open(records), 10, True, seed=3, outputs=outputs) as loader:
+            if saved:
+                loader.load_state_dict(saved["loader"])
+            for epoch in range(loader.epoch, 3):
+                for batch in loader:
+                    if len(seen) == until:
+                        return
+                    assert epoch == loader.epoch == batch.epoch
+                    seen.append((epoch, batch.ids.tolist()))
+                    saved["loader"] = json.loads(json.dumps(loader.state_dict()))
+                assert loader.epoch == epoch + 1 == loader.state_dict()["at"]["epoch"]
+
+    whole: list[tuple[int, list[int]]] = []
+    train({}, whole, -1)
+    seen: list[tuple[int, list[int]]] = []
+    saved: dict[str, Any] = {}
+    train(saved, seen, cut)
+    train(saved, seen, -1)
+    assert seen == whole and len(whole) == 30
+
+
 def test_a_new_iterator_ends_the_older_one(records: Path) -> None:
     made = loader(records)
     old = iter(made)
@@ -201,7 +229,7 @@ def test_leaving_an_epoch_early_is_fine(records: Path) -> None:
     made = loader(records, 10)
     for _ in made:
         break
-    assert flat(made) == list(range(100)) and made.epoch == 1
+    assert flat(made) == list(range(100)) and made.epoch == 2
 
 
 def test_an_iterator_that_ended_stays_ended(records: Path) -> None:

@@ -60,7 +60,8 @@ class Stage(Phases):
         self.lock = threading.RLock()
         self.number = -1  #: of the consumer's iteration
         self.pulling = -1  #: of the engine's: another one where the next epoch has been begun
-        self.epoch_now = 0
+        self.epoch_now = self.epoch_ahead = 0
+        self.finished = False  #: the consumer was told that its epoch is over
         self.given_up: int | None = None  #: the epoch that is to come, where the engine had begun another one
         self.begun = ""  #: the engine's state where it had begun the next epoch
         self.over = False  #: the consumer's epoch has no further batch
@@ -86,15 +87,15 @@ class Stage(Phases):
             if self.ahead:
                 self._drop(self.number)
                 self.ended = False
-                self.delivered = self.begun
+                self.delivered, self.epoch_now = self.begun, self.epoch_ahead
             else:
                 self._drop(self.pulling)
                 self.pending = None
                 self.pulling = self.core.start()
+                self.epoch_now = self.core.epoch()
                 self.ended = False
             self.number = self.pulling
-            self.epoch_now = self.core.epoch()
-            self.given_up, self.over = None, False
+            self.given_up, self.over, self.finished = None, False, False
             return self.number
 
     def _drop(self, number: int) -> None:
@@ -118,7 +119,7 @@ class Stage(Phases):
             self._drop(self.number)
             self._drop(self.pulling)
             self.number = self.pulling = -1
-            self.ended, self.pending, self.given_up, self.over = False, None, None, False
+            self.ended, self.pending, self.given_up, self.over, self.finished = False, None, None, False, False
 
     def decide(self, decision: Callable[[], None]) -> int | None:
         """A decision that holds from the batch delivered last on: those in flight are made again.
@@ -139,7 +140,7 @@ class Stage(Phases):
         """As of the engine: whether a loaded position was dropped."""
         with self.lock:
             if self.ahead:
-                if self.core.epoch() == epoch:
+                if self.epoch_ahead == epoch:
                     return False
                 self._drop(self.pulling)
                 self.pulling, self.ended, self.pending, self.given_up = self.number, True, None, epoch
@@ -148,9 +149,12 @@ class Stage(Phases):
             return self.core.set_epoch(epoch)
 
     def epoch(self) -> int:
-        """The one that was begun last; before, the one that begins next."""
+        """The one that is being iterated, or that begins next."""
         with self.lock:
-            return self.core.epoch() if self.number < 0 else self.epoch_now
+            if self.number >= 0 and not self.finished:
+                return self.epoch_now
+            next_one = self.epoch_ahead if self.ahead else self.core.epoch()
+            return next_one if self.given_up is None else self.given_up
 
     def _begin_ahead(self) -> None:
         """The engine's epoch has been pulled to its end: the next one, unless nobody will ask for it."""
@@ -158,6 +162,7 @@ class Stage(Phases):
             self.ended = True
         else:
             self.pulling = self.core.start()
+            self.epoch_ahead = self.core.epoch()
             self.begun = self.core.state()
 
     def close(self) -> None:
@@ -374,7 +379,7 @@ class Stage(Phases):
 
     def _end(self, pool: Pool) -> None:
         """The consumer's epoch is over. Workers get what is ready of the one that comes next."""
-        self.over = True
+        self.over = self.finished = True
         self._pull_ready()
         with pool.lock:
             self._reap()

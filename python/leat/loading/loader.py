@@ -296,7 +296,7 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """The epoch that is being iterated, or that begins next."""
+        """The epoch that is being iterated, or that begins next: right after an epoch's end already the next one."""
         return self._core.epoch() if self._stage is None else self._stage.epoch()
 
     def set_epoch(self, epoch: int) -> None:
