@@ -82,8 +82,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             small = small && leat_program_output(program, o)->row_bytes <= MOST_BYTES;
         struct leat_scratch *scratch =
             small && leat_program_scratch_bytes(program) < 64 * MOST_BYTES ? leat_scratch_new(program) : NULL;
-        for (size_t o = 0; scratch && o < leat_program_outputs(program); o++)
-            make_row(program, o, scratch);
+        for (uint64_t key = 0; scratch && key < (leat_program_varies(program) ? 4 : 1); key++)
+            for (size_t o = 0; o < leat_program_outputs(program); o++)
+                make_row(leat_program_of_batch(program, key), o, scratch);
         leat_scratch_free(scratch);
         leat_program_free(program);
     }

@@ -149,8 +149,8 @@ LEAT_INLINE void between(const struct leat_image *in, const uint8_t *base, unsig
     const uint8_t *top = base + (size_t)clip(y, in->h) * in->row, *bottom = base + (size_t)clip(y + 1, in->h) * in->row;
     size_t left = (size_t)clip(x, in->w) * size, right = (size_t)clip(x + 1, in->w) * size;
     for (unsigned c = 0; c < size; c++) {
-        uint32_t a = (top[left + c] << FRACTION_BITS) + dx * (uint32_t)(top[right + c] - top[left + c]);
-        uint32_t b = (bottom[left + c] << FRACTION_BITS) + dx * (uint32_t)(bottom[right + c] - bottom[left + c]);
+        uint32_t tl = top[left + c], tr = top[right + c], bl = bottom[left + c], br = bottom[right + c];
+        uint32_t a = (tl << FRACTION_BITS) + dx * (tr - tl), b = (bl << FRACTION_BITS) + dx * (br - bl);
         dst[c] = (uint8_t)(((a << FRACTION_BITS) + dy * (b - a)) >> (2 * FRACTION_BITS));
     }
 }
