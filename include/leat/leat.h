@@ -284,8 +284,10 @@ LEAT_API void leat_writer_free(struct leat_writer *writer, bool keep_partial);
 
 struct leat_dataset; /* opaque, reference-counted, immutable. Any thread, several at once. */
 
-/* When the checksum of a value that is read is compared: on the first read in a process, always, never. A photo of a
- * folder that has no checksum yet is decoded to its end instead. */
+/* When the checksum of a value that is read from a file is compared: on the first read in a process, always, never. A
+ * photo of a folder that has no checksum yet is decoded to its end instead. Columns of fixed size are mapped, not read:
+ * their pages are verified on first touch, and again after the file's size or times have changed, which is looked at
+ * when an epoch of a loader begins and when a column is asked for (both not with NEVER). */
 enum leat_recheck { LEAT_RECHECK_FIRST = 0, LEAT_RECHECK_ALWAYS, LEAT_RECHECK_NEVER };
 enum leat_labels { LEAT_LABELS_AUTO = 0, LEAT_LABELS_FOLDERS, LEAT_LABELS_NONE };
 
@@ -303,7 +305,7 @@ struct leat_open_options {
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_FIRST, NULL                             \
+        sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_ALWAYS, NULL                            \
     }
 
 /* Opens a file, a manifest or a folder of photos. Reads only headers and directories.

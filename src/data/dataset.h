@@ -44,6 +44,9 @@ int leat_dataset_rows(const struct leat_dataset *dataset, size_t field, const st
 int leat_dataset_extents(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n,
                          struct leat_extent *extents, size_t *failed, struct leat_error *error);
 
+/* The sources' `refresh`, all of them; of an epoch's start. CHANGED, IO. */
+int leat_dataset_refresh(const struct leat_dataset *dataset, struct leat_error *error);
+
 /* The values of `fields`, all COMPUTED, into `out`, which was initialised for n_fields and n; each is there, and of a
  * size that fits its field. May take long. On failure *failed is the reference that failed, or n. */
 int leat_dataset_compute(const struct leat_dataset *dataset, const size_t *fields, size_t n_fields,

@@ -572,6 +572,17 @@ static int gather_stored_lengths(const struct leat_dataset *d, size_t field, con
     return rc;
 }
 
+int leat_dataset_refresh(const struct leat_dataset *d, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    for (size_t p = 0; p < d->base->n_parts && !rc; p++) {
+        struct leat_source *source = d->base->parts[p].source;
+        if (source->v->refresh)
+            rc = source->v->refresh(source, error);
+    }
+    return rc;
+}
+
 /* The values (`to`) or lengths of a column, in runs of one storage. */
 static int gather(const struct leat_dataset *d, size_t field, uint64_t bytes, uint8_t *to, uint64_t *lengths,
                   struct leat_error *error)
@@ -620,6 +631,8 @@ int leat_dataset_column(const struct leat_dataset *d, size_t field, bool lengths
     memset(out, 0, sizeof *out);
     int rc = check_field(d, field, error);
     if (rc)
+        return rc;
+    if ((rc = leat_dataset_refresh(d, error)))
         return rc;
     const struct leat_field *f = &d->base->fields[field];
     if (lengths == is_fixed(f))

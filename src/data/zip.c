@@ -102,6 +102,15 @@ static int zip_compute(struct leat_source *source, const size_t *fields, size_t 
     return rc;
 }
 
+static int zip_refresh(struct leat_source *source, struct leat_error *error)
+{
+    const struct zip *z = (const struct zip *)source;
+    int rc = LEAT_OK;
+    for (size_t p = 0; p < z->n_parts && !rc; p++)
+        rc = leat_dataset_refresh(z->parts[p], error);
+    return rc;
+}
+
 static int zip_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
 {
     const struct origin *o = origin_of(source, field);
@@ -137,6 +146,7 @@ static const struct leat_source_vtable zip_vtable = {
     .extents = zip_extents,
     .compute = zip_compute,
     .file = zip_file,
+    .refresh = zip_refresh,
     .column = zip_column,
 };
 

@@ -60,8 +60,8 @@ static struct leat_position received(const struct leat_consumer *c)
 int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_error *error)
 {
     struct leat_consumer *c = &l->consumer;
-    int rc = leat_loader_enter(l, error);
-    if (rc)
+    int rc = leat_dataset_refresh(l->dataset, error);
+    if (rc || (rc = leat_loader_enter(l, error)))
         return rc;
     struct leat_position to = next_start(c);
     if (l->record) { /* while no thread plans: it looks there */

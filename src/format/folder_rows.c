@@ -5,6 +5,7 @@
  *     0                                          not known
  *     a pointer (its lowest bit is 0)            in memory, until the folder is closed
  *     place << 24 | length << 2 | 1              in the file
+ *     checksum of the photo, its last bits 10    no index, or no room for one: the checksum alone
  *
  * What is found is also put on a list of what the file lacks, and the thread that finds the list long enough, or old,
  * appends it to the file. When memory is full, an index lives on that list only until it is in the file; and so does a
@@ -107,6 +108,16 @@ static uint32_t length_in(uint64_t word)
     return word >> 2 & LEAT_ROWS_LONGEST;
 }
 
+static bool is_sum(uint64_t word)
+{
+    return (word & 3) == 2;
+}
+
+static uint64_t sum_word(uint64_t checksum)
+{
+    return (checksum & ~UINT64_C(3)) | 2;
+}
+
 static struct kept *kept_in(uint64_t word)
 {
     return (struct kept *)(uintptr_t)word; /* NOLINT: a word that is not filed is a pointer */
@@ -194,7 +205,7 @@ static void found_at_writing(void *user, const struct leat_rows_record *record)
     uint64_t word = 0;
     if (!atomic_compare_exchange_strong_explicit(&words[record->hint], &word, filed_word(record->place, record->length),
                                                  memory_order_acq_rel, memory_order_acquire) &&
-        !is_filed(word))
+        !is_filed(word) && !is_sum(word))
         atomic_store_explicit(&kept_in(word)->stored, true, memory_order_relaxed);
 }
 
@@ -343,7 +354,7 @@ void leat_folder_rows_close(struct leat_folder_rows *r)
         drop(r, k);
     }
     for (size_t i = 0; r->words && i < r->listing->n_files; i++)
-        if (!is_filed(r->words[i]))
+        if (!is_filed(r->words[i]) && !is_sum(r->words[i]))
             leat_free(kept_in(r->words[i]));
     leat_free(r->words);
     if (r->filed)
@@ -362,6 +373,8 @@ void leat_folder_rows_describe(struct leat_folder_rows *r, uint64_t sample, stru
     if (is_filed(word)) {
         info->rows_length = length_in(word);
         info->rows_apart = info->remembered = true;
+    } else if (is_sum(word)) {
+        info->remembered = true;
     } else if (word) {
         info->rows = kept_in(word)->bytes;
         info->rows_length = kept_in(word)->length;
@@ -374,6 +387,8 @@ bool leat_folder_rows_recall(struct leat_folder_rows *r, uint64_t sample, uint8_
 {
     uint64_t word = word_of(r, sample), photo;
     struct leat_rows_key key = key_of(r->listing, sample);
+    if (is_sum(word))
+        return !length && checksum && sum_word(*checksum) == word;
     if (word && !is_filed(word)) /* the index need not be copied: who asks for it looked before it came to memory */
         return !length && (!checksum || (has_checksums(r) && kept_in(word)->photo == *checksum));
     if (!word || length_in(word) != length)
@@ -409,6 +424,10 @@ void leat_folder_rows_keep(struct leat_folder_rows *r, uint64_t sample, const vo
         leat_free(k);
         k = NULL;
     }
+    uint64_t empty = 0;
+    if (!k && r->again)
+        atomic_compare_exchange_strong_explicit(&words[sample], &empty, sum_word(leat_hash64(photo, photo_bytes)),
+                                                memory_order_acq_rel, memory_order_acquire);
     if (!k || !resident)
         atomic_fetch_sub_explicit(&r->memory, room, memory_order_relaxed);
     if (!k || !filed)

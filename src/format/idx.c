@@ -14,6 +14,7 @@
  */
 #include <fnmatch.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -39,6 +40,7 @@ struct idx {
     uint8_t *memory;                     /* they, where they were read */
     uint64_t header, value_bytes, total; /* bytes of the header, of a value, of both together */
     size_t element;
+    _Atomic uint64_t stamp; /* of the file, when it was read to its end */
     uint8_t storage;
     bool gzip;
     /* while it is read to its end */
@@ -253,6 +255,10 @@ static int load(struct idx *x, struct leat_error *error)
     size_t known = x->gzip ? leat_gzip_head(head, n, decoded, sizeof decoded) : n;
     if ((rc = read_header(x, x->gzip ? decoded : head, known, error)) || (rc = check_length(x, error)))
         return rc;
+    uint64_t stamp, size;
+    if ((rc = leat_io_stamp(x->file, &stamp, &size, error)))
+        return rc;
+    atomic_init(&x->stamp, stamp);
     bool in_place = !x->gzip && x->element == 1 && x->file->backend->map,
          kept = !in_place && x->total <= leat_idx_memory_bytes;
     uint8_t **room = kept ? &x->memory : &x->value;
@@ -364,6 +370,30 @@ static int idx_column(struct leat_source *source, size_t field, const void **dat
     return LEAT_OK;
 }
 
+/* What is mapped has no checksums: if the system knows of a change, all of it is compared with what it was. */
+static int idx_refresh(struct leat_source *source, struct leat_error *error)
+{
+    struct idx *x = (struct idx *)source, now = *x;
+    uint64_t stamp, size;
+    int rc = x->memory || x->values ? LEAT_OK : leat_io_stamp(x->file, &stamp, &size, error);
+    if (rc || x->memory || x->values || stamp == atomic_load(&x->stamp))
+        return rc;
+    now.seen = now.filled = 0;
+    memset(now.source.fingerprint, 0, sizeof now.source.fingerprint);
+    if (!(now.value = leat_alloc((size_t)x->value_bytes)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to look at %s again", x->path);
+    rc = size == x->total ? read_plain(&now, error) : LEAT_E_CHANGED;
+    leat_free(now.value);
+    if (rc == LEAT_E_CHANGED ||
+        (!rc && memcmp(now.source.fingerprint, x->source.fingerprint, sizeof now.source.fingerprint))) {
+        rc = leat_fail(error, LEAT_E_CHANGED, "%s was changed after it was opened: open it again", x->path);
+        leat_error_at_file(error, x->path, LEAT_NO_OFFSET);
+    }
+    if (!rc)
+        atomic_store(&x->stamp, stamp);
+    return rc;
+}
+
 /* Opening has read all of it, and compared what checksums it has: those of gzip. */
 static int idx_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
                       struct leat_error *error)
@@ -391,6 +421,7 @@ const struct leat_source_vtable leat_format_idx = {
     .extents = idx_extents,
     .file = idx_file,
     .mark = idx_mark,
+    .refresh = idx_refresh,
     .column = idx_column,
     .verify = idx_verify,
     .about = idx_about,

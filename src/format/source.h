@@ -111,6 +111,9 @@ struct leat_source_vtable {
      * NULL. */
     void (*keep)(struct leat_source *source, size_t field, uint64_t sample, const void *photo, size_t photo_bytes,
                  const uint8_t *rows, size_t length);
+    /* Looks whether files that values are reached in have changed since they were verified, by what the system says of
+     * them (size, times): then they are verified again when they are reached. CHANGED: they cannot be. May be NULL. */
+    int (*refresh)(struct leat_source *source, struct leat_error *error);
     /* The whole column of a fixed field if it lies in one piece, verified, else NULL and LEAT_OK. */
     int (*column)(struct leat_source *source, size_t field, const void **data, struct leat_error *error);
     /* Checks every byte (leat_verify). May be NULL. */

@@ -140,6 +140,13 @@ int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, vo
     return rc;
 }
 
+int leat_io_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error)
+{
+    *stamp = 0;
+    *size = file->size;
+    return file->backend->stamp ? file->backend->stamp(file, stamp, size, error) : LEAT_OK;
+}
+
 const uint8_t *leat_io_map(struct leat_io_file *file, struct leat_error *error)
 {
     if (!file->backend->map) {

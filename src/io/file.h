@@ -43,6 +43,9 @@ struct leat_io_backend {
     void (*cancel)(struct leat_io_request *request);
     /* Maps [0, size) read-only, once; NULL if this backend cannot. */
     const uint8_t *(*map)(struct leat_io_file *file, struct leat_error *error);
+    /* What changes when the file's bytes are changed, as far as the system says: a hash of size and times. NULL: it
+     * says nothing. IO. */
+    int (*stamp)(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error);
     void (*close)(struct leat_io_file *file);
 };
 extern const struct leat_io_backend leat_io_local, leat_io_http;
@@ -79,6 +82,8 @@ int leat_io_wait(struct leat_io_request *request);
 /* Reads and waits; returns the status. Interrupted reads go on, short ones are continued; EIO is retried within
  * bounds. */
 int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer, struct leat_error *error);
+/* As the backend's; 0 and the size at opening where it says nothing. */
+int leat_io_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error);
 /* A file that is memory: `bytes` at `data`, which stay the caller's and outlive the file. `label` is its path in
  * errors. */
 int leat_io_from_memory(const char *label, const void *data, uint64_t bytes, struct leat_io_file **out,

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "io/file.h"
 #include "io/guard.h"
 
@@ -161,6 +162,21 @@ static const uint8_t *local_map(struct leat_io_file *file, struct leat_error *er
     return fresh;
 }
 
+static int local_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error)
+{
+    struct stat st;
+    if (fstat(((struct local_file *)file)->fd, &st)) {
+        leat_fail_errno(error, LEAT_E_IO, "cannot look at %s", file->path);
+        leat_error_at_file(error, file->path, LEAT_NO_OFFSET);
+        return LEAT_E_IO;
+    }
+    /* The time of the last change of any kind cannot be set back, as that of the bytes can. */
+    const int64_t facts[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec, st.st_ctim.tv_sec, st.st_ctim.tv_nsec};
+    *stamp = leat_hash64(facts, sizeof facts);
+    *size = (uint64_t)st.st_size;
+    return LEAT_OK;
+}
+
 static void local_close(struct leat_io_file *file)
 {
     struct local_file *f = (struct local_file *)file;
@@ -173,5 +189,9 @@ static void local_close(struct leat_io_file *file)
     leat_free(f);
 }
 
-const struct leat_io_backend leat_io_local = {
-    .name = "local", .open = local_open, .submit = local_submit, .map = local_map, .close = local_close};
+const struct leat_io_backend leat_io_local = {.name = "local",
+                                              .open = local_open,
+                                              .submit = local_submit,
+                                              .map = local_map,
+                                              .stamp = local_stamp,
+                                              .close = local_close};

@@ -219,8 +219,7 @@ static __attribute__((noinline)) int cold_rows(struct leat_store_source *s, size
         uint64_t g = group_of(s, samples[i]), first = s->first_rows[g], row = samples[i] - first;
         uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
         int rc = LEAT_OK;
-        if (number != last && s->recheck != LEAT_RECHECK_NEVER &&
-            (s->recheck == LEAT_RECHECK_ALWAYS || !bit_get(&s->pages_good[info.column], number))) {
+        if (number != last && s->recheck != LEAT_RECHECK_NEVER && !bit_get(&s->pages_good[info.column], number)) {
             rc = verify_page(s, info.column, g, page, number, scratch, error);
             last = number;
         }
@@ -251,8 +250,7 @@ int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *sa
     if (cold && info.unit <= LEAT_COLD_VALUE && is_cold(s, n))
         return cold_rows(s, field, samples, n, cold, rows, failed, error);
     const struct leat_bits *good = &s->pages_good[info.column];
-    const bool always = s->recheck == LEAT_RECHECK_ALWAYS, never = s->recheck == LEAT_RECHECK_NEVER;
-    uint64_t last = UINT64_MAX; /* the page just verified, where each is verified anew */
+    const bool never = s->recheck == LEAT_RECHECK_NEVER;
     for (size_t i = 0; i < n; i++) {
         uint64_t sample = samples[i];
         if (sample >= s->base.count) {
@@ -261,13 +259,12 @@ int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *sa
         }
         uint64_t g = group_of(s, sample), first = s->first_rows[g], row = sample - first;
         uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
-        if (!never && (always ? number != last : !bit_get(good, number))) {
+        if (!never && !bit_get(good, number)) {
             int rc = verify_only(s, info.column, g, page, number, error);
             if (rc) {
                 *failed = i;
                 return rc;
             }
-            last = number;
         }
         rows[i] = s->map + value_at(s, g, &info, row) + info.at;
     }
@@ -284,8 +281,7 @@ int leat_store_column(struct leat_source *source, size_t field, const void **dat
     if (!s->map || s->n_groups != 1 || s->base.count == 0 || info->width != info->unit)
         return LEAT_OK;
     for (uint64_t page = 0; page < leat_store_pages(s->base.count, info->page_shift); page++) {
-        if (s->recheck == LEAT_RECHECK_NEVER ||
-            (s->recheck == LEAT_RECHECK_FIRST && bit_get(&s->pages_good[info->column], page)))
+        if (s->recheck == LEAT_RECHECK_NEVER || bit_get(&s->pages_good[info->column], page))
             continue;
         int rc = verify_only(s, info->column, 0, page, page, error);
         if (rc)
@@ -344,8 +340,7 @@ static __attribute__((noinline)) int verify_records(struct leat_store_source *s,
         uint64_t g = group_of(s, samples[i]), first = s->first_rows[g], row = samples[i] - first;
         uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
         int rc = LEAT_OK;
-        if (number != last && s->recheck != LEAT_RECHECK_NEVER &&
-            (s->recheck == LEAT_RECHECK_ALWAYS || !bit_get(&s->pages_good[field], number))) {
+        if (number != last && s->recheck != LEAT_RECHECK_NEVER && !bit_get(&s->pages_good[field], number)) {
             rc = verify_page(s, (uint32_t)field, g, page, number, scratch, error);
             last = number;
         } else if (number != last && cold) {
@@ -454,6 +449,30 @@ int leat_store_extents(struct leat_source *source, size_t field, const uint64_t 
         if (broken && bit_get(broken, samples[i]))
             extents[i].info.health = LEAT_HEALTH_BROKEN;
     }
+    return LEAT_OK;
+}
+
+/* ---- files that change ----------------------------------------------------------------------------- */
+
+static void clear_bits(struct leat_bits *bits)
+{
+    for (uint64_t i = 0; i <= bits->n >> 6; i++)
+        atomic_store_explicit(&bits->words[i], 0, memory_order_relaxed);
+}
+
+/* Pages are verified once, because they are read in place; so here is asked whether the system knows of a change since.
+ */
+int leat_store_refresh(struct leat_source *source, struct leat_error *error)
+{
+    struct leat_store_source *s = (struct leat_store_source *)source;
+    uint64_t stamp, size;
+    int rc = leat_io_stamp(s->file, &stamp, &size, error);
+    if (rc || s->recheck == LEAT_RECHECK_NEVER || stamp == atomic_load(&s->stamp))
+        return rc;
+    clear_bits(&s->groups_good);
+    for (uint32_t f = 0; f < s->layout.n_stored; f++)
+        clear_bits(&s->pages_good[f]);
+    atomic_store(&s->stamp, stamp);
     return LEAT_OK;
 }
 

@@ -474,6 +474,10 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
         rc = make_bits(s, error);
     if (rc)
         return rc;
+    uint64_t stamp, size;
+    if ((rc = leat_io_stamp(s->file, &stamp, &size, error)))
+        return rc;
+    atomic_init(&s->stamp, stamp);
     if (s->file->backend->map && !(s->map = leat_io_map(s->file, error)))
         return error->code;
     if (!(s->storage = leat_alloc(s->layout.n_fields)))
@@ -573,6 +577,7 @@ const struct leat_source_vtable leat_format_native = {
     .extents = leat_store_extents,
     .file = file_of,
     .mark = leat_store_mark,
+    .refresh = leat_store_refresh,
     .column = leat_store_column,
     .verify = leat_store_verify,
     .about = about,

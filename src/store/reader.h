@@ -9,7 +9,7 @@
 #include "format/source.h"
 #include "store/layout.h"
 
-/* One bit per page, group or value, set once and never cleared. */
+/* One bit per page, group or value: set when it was seen to be good; cleared when the file has changed. */
 struct leat_bits {
     _Atomic(uint64_t) *words;
     uint64_t n;
@@ -37,6 +37,7 @@ struct leat_store_source {
     uint64_t n_groups;
     unsigned hint_shift;
 
+    _Atomic uint64_t stamp; /* of the file, when what follows was verified */
     /* What this process has verified. Pages have the number (first_row of the group >> page_shift) + group + page in
      * the group, which is unique in a column and needs no table. */
     struct leat_bits groups_good;
@@ -69,6 +70,7 @@ int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *sa
                     const void **rows, size_t *failed, struct leat_error *error);
 int leat_store_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
                        struct leat_extent *extents, size_t *failed, struct leat_error *error);
+int leat_store_refresh(struct leat_source *source, struct leat_error *error);
 void leat_store_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
 int leat_store_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error);
 /* Every byte: verify.c. */

@@ -270,3 +270,74 @@ def test_a_folder_of_splits_is_pointed_out(tmp_path: Path, jpeg: Callable[..., b
         (tmp_path / part / "a" / "0.jpg").write_bytes(jpeg(20, 20))
     with pytest.warns(UserWarning, match="train"):
         leat.open(tmp_path)
+
+
+# ---- bytes that change under an open data set ------------------------------------------------------------------------
+
+
+def damage(path: Path, old: bytes, new: bytes) -> None:
+    """Changes bytes in place, as a program or a disk does: the file stays the one that is open."""
+    raw = path.read_bytes()
+    assert raw.count(old) == 1
+    with path.open("r+b") as f:
+        f.seek(raw.index(old))
+        f.write(new)
+
+
+@pytest.fixture
+def changing(tmp_path: Path) -> Path:
+    path = tmp_path / "changing.leat"
+    with leat.Writer(path, {"raw": "bytes", "label": "int64"}) as w:
+        for i in range(2000):
+            w.add(raw=b"value %06d" % i, label=10**15 + i)
+    return path
+
+
+def epoch(loader: leat.Loader) -> list[int]:
+    return sorted(int(x) for batch in loader for x in batch["label"])
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_values_that_change_between_epochs_are_found(changing: Path, shuffle: bool) -> None:
+    loader = leat.Loader(leat.open(changing), batch_size=64, shuffle=shuffle, epochs=1, framework="numpy")
+    assert len(epoch(loader)) == 2000
+    damage(changing, b"value 001234", b"value 00123x")
+    with pytest.raises(leat.CorruptError, match="1234"):
+        epoch(loader)
+
+
+def test_labels_that_change_between_epochs_are_found(changing: Path) -> None:
+    loader = leat.Loader(leat.open(changing), batch_size=64, epochs=1, framework="numpy")
+    assert epoch(loader) == [10**15 + i for i in range(2000)]
+    damage(changing, (10**15 + 1234).to_bytes(8, "little"), (7).to_bytes(8, "little"))
+    with pytest.raises(leat.CorruptError, match="label"):
+        epoch(loader)
+
+
+def test_a_column_that_changed_is_found_when_it_is_asked_for_again(changing: Path) -> None:
+    ds = leat.open(changing)
+    assert ds.column("label", copy=True)[-1] == 10**15 + 1999
+    damage(changing, (10**15 + 5).to_bytes(8, "little"), (7).to_bytes(8, "little"))
+    with pytest.raises(leat.CorruptError, match="label"):
+        ds.column("label", copy=True)
+
+
+def test_a_file_that_was_only_touched_stays_good(changing: Path) -> None:
+    loader = leat.Loader(leat.open(changing), batch_size=64, epochs=1, framework="numpy")
+    first = epoch(loader)
+    changing.touch()
+    assert epoch(loader) == first
+
+
+def test_a_mapped_idx_file_that_changed_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "x-idx1-ubyte"
+    path.write_bytes(b"\0\0\x08\x01\0\0\x03\xe8" + bytes(i % 256 for i in range(1000)))
+    loader = leat.Loader(leat.open(path), batch_size=50, epochs=1, framework="numpy")
+    assert sum(int(b["data"].sum()) for b in loader) == sum(i % 256 for i in range(1000))
+    path.touch()
+    assert sum(1 for _ in loader) == 20
+    with path.open("r+b") as f:
+        f.seek(500)
+        f.write(b"xyz")
+    with pytest.raises(leat.ChangedError, match="open it again"):
+        list(loader)

@@ -264,7 +264,7 @@ def open(  # noqa: A001
     format: str = "auto",  # noqa: A002
     labels: str | None = "auto",
     index_dir: str | os.PathLike[str] | None = None,
-    recheck: str = "first",
+    recheck: str = "always",
 ) -> Dataset:
     """Opens a data set in place. Only headers and directories are read (of an IDX file, all of it).
 
@@ -280,8 +280,10 @@ def open(  # noqa: A001
             they are kept in memory only, for this process. Any number of folders, ranks and runs may share it; where it cannot
             be written, all is found out again. It lies outside the folder of photos, where it would be taken for a class, or has
             a name that begins with a dot.
-        recheck: payload checksums are verified on ``"first"`` read in a process, ``"always"`` or ``"never"``. A photo of a folder
-            that has no checksum yet is decoded to its end instead, which gives it one.
+        recheck: when the checksum of a value that is read from a file is compared: ``"always"``, on the ``"first"`` read in a
+            process, or ``"never"``. A photo of a folder that has no checksum yet is decoded to its end instead, which gives it
+            one. Columns of fixed size are mapped: their pages are verified on first touch, and again where the file's size or
+            times have changed at the start of an epoch.
 
     Raises:
         FileNotFoundError: there is no such file or folder.

@@ -26,6 +26,7 @@ static struct leat_source *open_folder(enum leat_labels labels)
     struct leat_error error;
     struct leat_source *source;
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    options.recheck = LEAT_RECHECK_FIRST;
     options.labels = labels;
     assert_ok(leat_source_open(folder, &options, &source, &error));
     assert_string_equal(source->v->name, "folder");

@@ -353,9 +353,11 @@ static void unchecked_photos_say_so(void **state)
     struct leat_extent e;
     size_t failed;
     uint64_t sample = 5;
+    struct leat_open_options first = LEAT_OPEN_OPTIONS_INIT;
+    first.recheck = LEAT_RECHECK_FIRST;
     o.check = false;
     assert_ok(made_file(in("a.leat"), 20, &o, &error));
-    assert_ok(leat_source_open(in("a.leat"), NULL, &s, &error));
+    assert_ok(leat_source_open(in("a.leat"), &first, &s, &error));
     assert_ok(s->v->extents(s, 0, &sample, 1, &e, &failed, &error));
     assert_int_equal(e.info.health, LEAT_HEALTH_UNCHECKED);
     assert_int_equal(e.info.width, 6);
