@@ -28,6 +28,7 @@ enum {
     OVERWRITE,
     RESUME,
     NO_CHECK,
+    LENIENT,
     ON_ERROR,
     LABELS,
     METADATA,
@@ -49,6 +50,9 @@ static const struct cli_option options[] = {
     [NO_CHECK] = {"no-check", NULL,
                   "do not decode each photo to find broken ones: faster, they then show in training\n"
                   "(--photos fast and raw find them all the same)"},
+    [LENIENT] = {"lenient", NULL,
+                 "photos that can be decoded with warnings (extraneous bytes, a premature end) are not\n"
+                 "broken; they are counted by kind, and decoded with Decode(strict=False)"},
     [ON_ERROR] = {"on-error", "WHAT",
                   "of a broken photo: mark (keeps its place; the loader's on_error applies), skip\n"
                   "(leave it out) or raise (stop); default: mark"},
@@ -102,6 +106,9 @@ static bool parse(struct cli_pack *pack, struct cli_args *args, int *exit_code)
             break;
         case NO_CHECK:
             o->check = false;
+            break;
+        case LENIENT:
+            o->lenient = true;
             break;
         case ON_ERROR:
             good = cli_parse_choice(command, "on-error", value, on_error, 3, &choice);

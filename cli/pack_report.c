@@ -135,6 +135,19 @@ static void print_as_came(const struct cli_pack *pack, uint64_t n)
         printf("  ... and other reasons\n");
 }
 
+/* What lenient decoding has passed. */
+static void print_warned(const struct cli_pack *pack)
+{
+    struct leat_as_came why;
+    char count[32], reason[600];
+    if (!leat_writer_warned(pack->writer, 0, &why))
+        return;
+    printf("photos that are decoded with warnings, by Decode(strict=False)%s:\n",
+           pack->options.photos == LEAT_PHOTOS_RAW ? " and as pixels" : "");
+    for (size_t i = 0; leat_writer_warned(pack->writer, i, &why); i++)
+        printf("  %12s  %s\n", cli_count(why.photos, count), cli_clean(why.reason, reason, sizeof reason));
+}
+
 int cli_pack_report(const struct cli_pack *pack)
 {
     struct leat_writer_progress total;
@@ -154,6 +167,7 @@ int cli_pack_report(const struct cli_pack *pack)
     printf("%s\n", pack->resumed ? ", resumed" : "");
     print_classes(pack);
     print_as_came(pack, total.as_came);
+    print_warned(pack);
     if (!n_bad)
         return CLI_EXIT_OK;
 

@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     compare(&request, denominator, box, request.gray, verdict);
 
     request.scan_to_end = false;
-    const bool whole = leat_decoder_check(checker, data, length, &error) == LEAT_OK;
+    const bool whole = leat_decoder_check(checker, data, length, false, &error) == LEAT_OK;
     if (whole) {
         FUZZ_ASSERT(oracle(&request, denominator, box) == LEAT_OK);
         request.rows = leat_decoder_rows(checker, &request.rows_length);
@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     }
     uint8_t *fast;
     size_t fast_length;
-    int rc = leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, data, length, &fast, &fast_length, &error);
+    int rc = leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, false, data, length, &fast, &fast_length, &error);
     FUZZ_ASSERT(whole ? rc == LEAT_OK || rc == LEAT_E_UNSUPPORTED : rc != LEAT_OK);
     if (!rc) {
         const struct leat_decode_request of_fast = {

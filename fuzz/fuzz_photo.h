@@ -73,7 +73,7 @@ static inline int fuzz_photo(const uint8_t *data, size_t length)
     if ((uint64_t)full_w * full_h > FUZZ_MAX_PIXELS)
         return 0;
 
-    bool whole = leat_decoder_check(checker, data, length, &error) == LEAT_OK;
+    bool whole = leat_decoder_check(checker, data, length, false, &error) == LEAT_OK;
     const uint32_t full[4] = {0, 0, w, h};
     request.scan_to_end = true;
     bool decodes = fuzz_decode(d, &request, denominator, full, all) == LEAT_OK;

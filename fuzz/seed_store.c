@@ -61,8 +61,8 @@ static const uint8_t *rows_of_any(const struct leat_decoder *decoder, size_t *le
     return *length ? index_of_nothing : NULL;
 }
 /* A gray JPEG of 9 x 7 in the fast form, whatever came; or pixels. */
-static int pack(struct leat_decoder *decoder, enum leat_photos form, const void *data, size_t length, uint8_t **out,
-                size_t *out_length, struct leat_error *error)
+static int pack(struct leat_decoder *decoder, enum leat_photos form, bool lenient, const void *data, size_t length,
+                uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     (void)data;
     (void)decoder;

@@ -205,11 +205,14 @@ struct leat_writer_options {
     /* Without `resume` and `overwrite`, an unfinished target that holds samples is EXISTS and stays as it is; else it
      * is begun anew. */
     bool keep_unfinished;
+    /* Photos that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are not broken; they are
+     * decoded by whoever asks for lenient decoding too. leat_writer_warned counts them. */
+    bool lenient;
 };
 #define LEAT_WRITER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(struct leat_writer_options), true, false, false, LEAT_BAD_MARK, 0, 0, NULL, NULL, 0, 0, 0, NULL,        \
-            LEAT_PHOTOS_ORIGINAL, false                                                                                \
+            LEAT_PHOTOS_ORIGINAL, false, false                                                                         \
     }
 
 /* One value of one sample. `data` holds `length` bytes and is read before the call returns. For a field whose first
@@ -273,6 +276,8 @@ struct leat_as_came {
     uint64_t photos;
 };
 LEAT_API bool leat_writer_as_came(const struct leat_writer *writer, size_t i, struct leat_as_came *out);
+/* The same of warnings that `lenient` has passed; a photo with several kinds of damage counts for each. */
+LEAT_API bool leat_writer_warned(const struct leat_writer *writer, size_t i, struct leat_as_came *out);
 
 /* Makes the file whole and visible: fsync of file and folder, then rename. The writer must still be freed. */
 LEAT_API int leat_writer_finish(struct leat_writer *writer, struct leat_error *error);

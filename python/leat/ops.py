@@ -189,6 +189,8 @@ class Decode(Operator):
         exif: turn the photo as its EXIF orientation says.
         dct_scaling: large JPEGs may be decoded at 1/2, 1/4 or 1/8 while the scaled crop still covers what the next resize
             makes of it: faster, and other pixels than exact decoding gives.
+        strict: False: JPEGs that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are decoded as it
+            does, and counted by kind in ``loader.stats()["warnings"]``, where a strict Decode finds them broken.
 
     Source: torchvision's ``decode_image``; libjpeg-turbo, libspng and libwebp decode.
 
@@ -198,11 +200,17 @@ class Decode(Operator):
     """
 
     def __init__(
-        self, mode: str = "RGB", *, exif: bool = False, dct_scaling: bool = False, name: str | None = None
+        self,
+        mode: str = "RGB",
+        *,
+        exif: bool = False,
+        dct_scaling: bool = False,
+        strict: bool = True,
+        name: str | None = None,
     ) -> None:
         if mode not in ("RGB", "GRAY"):
             raise ValueError(f"mode is 'RGB' or 'GRAY', not {mode!r}")
-        super().__init__(name, mode=mode, exif=bool(exif), dct_scaling=bool(dct_scaling))
+        super().__init__(name, mode=mode, exif=bool(exif), dct_scaling=bool(dct_scaling), strict=bool(strict))
 
 
 class Resize(Operator):

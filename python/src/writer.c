@@ -81,7 +81,8 @@ static const char **strings_of(PyObject *list, size_t *n)
     return out;
 }
 
-/* open(path, fields, check, overwrite, resume, shard_bytes, num_threads, metadata, classes, photos) */
+/* open(path, fields, check, overwrite, resume, shard_bytes, num_threads, metadata, classes, photos, lenient, on_bad,
+ * max_side, quality) */
 static PyObject *writer_open(PyTypeObject *type, PyObject *args)
 {
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
@@ -90,17 +91,19 @@ static PyObject *writer_open(PyTypeObject *type, PyObject *args)
     struct writer *w = NULL;
     struct leat_error error;
     PyObject *path = NULL, *field_list, *class_list;
-    int check, overwrite, resume, photos, rc;
+    int check, overwrite, resume, photos, lenient, on_bad, rc;
     unsigned long long shard_bytes;
-    if (!PyArg_ParseTuple(args, "O&O!pppKIzO!i:open", py_path_or_none, &path, &PyList_Type, &field_list, &check,
+    if (!PyArg_ParseTuple(args, "O&O!pppKIzO!ipiII:open", py_path_or_none, &path, &PyList_Type, &field_list, &check,
                           &overwrite, &resume, &shard_bytes, &options.num_threads, &options.metadata, &PyList_Type,
-                          &class_list, &photos))
+                          &class_list, &photos, &lenient, &on_bad, &options.max_side, &options.quality))
         return NULL;
     options.check = check;
     options.overwrite = overwrite;
     options.resume = resume;
     options.shard_bytes = shard_bytes;
     options.photos = (enum leat_photos)photos;
+    options.lenient = lenient;
+    options.on_bad = (enum leat_on_bad)on_bad;
     Py_ssize_t n = py_schema_fields(field_list, &fields);
     classes = n < 0 ? NULL : strings_of(class_list, &options.n_classes);
     if (!classes)
@@ -330,17 +333,17 @@ static PyObject *writer_bad(PyObject *self, PyObject *none)
     return list;
 }
 
-/* as_came() -> {reason: photos}, most frequent first */
-static PyObject *writer_as_came(PyObject *self, PyObject *none)
+/* as_came(), warned() -> {reason: photos}, most frequent first */
+static PyObject *reasons_of(PyObject *self,
+                            bool (*of)(const struct leat_writer *writer, size_t i, struct leat_as_came *out))
 {
     struct writer *w = (struct writer *)self;
     struct leat_writer *handle = writer_enter(w);
     struct leat_as_came why;
-    (void)none;
     if (!handle)
         return NULL;
     PyObject *counts = PyDict_New();
-    for (size_t i = 0; counts && leat_writer_as_came(handle, i, &why); i++) {
+    for (size_t i = 0; counts && of(handle, i, &why); i++) {
         PyObject *n = PyLong_FromUnsignedLongLong(why.photos);
         if (!n || PyDict_SetItemString(counts, why.reason, n))
             Py_CLEAR(counts);
@@ -350,14 +353,29 @@ static PyObject *writer_as_came(PyObject *self, PyObject *none)
     return counts;
 }
 
+static PyObject *writer_as_came(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return reasons_of(self, leat_writer_as_came);
+}
+
+static PyObject *writer_warned(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return reasons_of(self, leat_writer_warned);
+}
+
 static PyMethodDef writer_methods[] = {
     {"open", (PyCFunction)(void (*)(void))writer_open, METH_VARARGS | METH_CLASS,
-     "open(path, fields, check, overwrite, resume, shard_bytes, num_threads, metadata, classes, photos)"},
+     "open(path, fields, check, overwrite, resume, shard_bytes, num_threads, metadata, classes, photos, lenient, "
+     "on_bad, "
+     "max_side, quality)"},
     {"count", writer_count, METH_NOARGS, "count(): samples so far"},
     {"add", writer_add, METH_O, "add(buffers): one sample; its id"},
     {"add_columns", writer_add_columns, METH_VARARGS, "add_columns(buffers, n): n samples"},
     {"bad", writer_bad, METH_NOARGS, "bad(): (index, skipped, name, reason) of each broken sample"},
     {"as_came", writer_as_came, METH_NOARGS, "as_came(): {reason: photos} of those that stay as they came"},
+    {"warned", writer_warned, METH_NOARGS, "warned(): {kind: photos} of those decoded with warnings"},
     {"finish", writer_finish, METH_NOARGS, "finish(): makes the file visible"},
     {"free", writer_free, METH_O, "free(keep_partial): ends the writer"},
     {NULL, NULL, 0, NULL},

@@ -78,6 +78,7 @@ struct leat_decode_request {
     size_t rows_length;
     bool gray;        /* 1 byte per pixel, else RGBX: 4 bytes per pixel, X = 255 */
     bool exif;        /* deliver the image as its EXIF orientation says */
+    bool lenient;     /* damage that the decoder can pass is a warning, not an error */
     bool scan_to_end; /* leat_decoder_end reads what the box did not need, and reports what is broken in it */
 };
 
@@ -114,16 +115,18 @@ struct leat_codec {
     int (*row)(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error);
     int (*end)(struct leat_decoder *decoder, struct leat_error *error);
     const uint8_t *(*rows)(const struct leat_decoder *decoder, size_t *length); /* NULL: there are no row indexes */
+    unsigned (*warnings)(const struct leat_decoder *decoder); /* NULL, with warning_names: there are none */
+    const char *const *warning_names;                         /* [LEAT_MAX_WARNINGS] at most, ended by NULL */
 
     /* ---- what is stored instead; each NULL where the kind has no such thing ---- */
 
     /* The value in another form; *out is ended with leat_free. It is read to its end: LEAT_E_DECODE if it is broken.
      * LEAT_E_UNSUPPORTED: it has no such form and is to be stored as it came; the error says why, in the same words for
      * all values of its sort. */
-    int (*pack)(struct leat_decoder *decoder, enum leat_photos form, const void *data, size_t length, uint8_t **out,
-                size_t *out_length, struct leat_error *error);
+    int (*pack)(struct leat_decoder *decoder, enum leat_photos form, bool lenient, const void *data, size_t length,
+                uint8_t **out, size_t *out_length, struct leat_error *error);
     /* Makes the longer side `max_side`. *out is ended with leat_free. LEAT_OK with *out NULL: small enough. */
-    int (*shrink)(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out,
+    int (*shrink)(const void *data, size_t length, unsigned max_side, unsigned quality, bool lenient, uint8_t **out,
                   size_t *out_length, struct leat_error *error);
 
     /* ---- reading that; bytes may be hostile. Those of this group take no lock and allocate nothing ---- */
@@ -147,7 +150,7 @@ struct leat_codec {
 
 /* Every codec, ended by NULL. Only tests write to it. */
 extern const struct leat_codec *leat_codecs[];
-enum { LEAT_MAX_CODECS = 8 };
+enum { LEAT_MAX_CODECS = 8, LEAT_MAX_WARNINGS = 8 };
 /* The codec of a field's values; NULL: they are not encoded. */
 const struct leat_codec *leat_codec_of(enum leat_kind kind);
 
@@ -220,9 +223,17 @@ static inline const uint8_t *leat_decoder_rows(const struct leat_decoder *decode
     return decoder->codec->rows ? decoder->codec->rows(decoder, length) : NULL;
 }
 
+/* What a lenient decoder has passed in the value that was ended last: a set of bits, one per name in
+ * codec->warning_names. Valid until the next open. */
+static inline unsigned leat_decoder_warnings(const struct leat_decoder *decoder)
+{
+    return decoder->codec->warnings ? decoder->codec->warnings(decoder) : 0;
+}
+
 /* Scans a value to its end. LEAT_E_DECODE with the reason and, where known, the byte offset, for anything that decoding
  * would report: the one reason that is told of this value, whoever finds it broken. */
-int leat_decoder_check(struct leat_decoder *decoder, const void *data, size_t length, struct leat_error *error);
+int leat_decoder_check(struct leat_decoder *decoder, const void *data, size_t length, bool lenient,
+                       struct leat_error *error);
 
 /* One decoder per codec, each made when it is first asked for. One thread at a time. */
 struct leat_decoders {

@@ -16,9 +16,10 @@ const struct leat_codec *leat_codec_of(enum leat_kind kind)
     return *codec;
 }
 
-int leat_decoder_check(struct leat_decoder *decoder, const void *data, size_t length, struct leat_error *error)
+int leat_decoder_check(struct leat_decoder *decoder, const void *data, size_t length, bool lenient,
+                       struct leat_error *error)
 {
-    struct leat_decode_request request = {.data = data, .length = length, .scan_to_end = true};
+    struct leat_decode_request request = {.data = data, .length = length, .lenient = lenient, .scan_to_end = true};
     uint32_t width, height;
     int rc = leat_decoder_open(decoder, &request, &width, &height, error);
     return rc ? rc : leat_decoder_end(decoder, error);

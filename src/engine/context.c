@@ -45,6 +45,7 @@ static int add_chain(struct leat_job_context *c, const struct leat_program_chain
         if (!feed)
             return LEAT_E_NOMEM;
         feed->ragged |= output->ragged;
+        feed->strict |= output->decodes && !output->lenient;
         if (chain->tuple && !output->decodes)
             continue;
         feed->outputs[feed->n_all++] = chain->outputs[i];

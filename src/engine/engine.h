@@ -39,6 +39,8 @@ struct leat_counters {
     int64_t fetch_ns, native_ns, wait_ns;
     uint64_t waits, helped_tasks, tasks;
     uint64_t gathered, copied; /* batches put together from rows of others; rows copied for that */
+    const char *const *warning_names;
+    uint64_t warned[LEAT_MAX_WARNINGS]; /* values that lenient decoding has passed, by warning */
 };
 
 /* What threads do for a loader. */

@@ -169,12 +169,23 @@ static int remake_mapped(struct leat_job *j, struct leat_scratch *scratch, size_
 
 /* ---- outputs of other values ----------------------------------------------------------------- */
 
+/* Counts what lenient decoding has passed in the row made last. */
+static bool count_warnings(struct leat_job *j, struct leat_scratch *scratch)
+{
+    const char *const *names;
+    unsigned warnings = leat_scratch_warnings(scratch, &names);
+    for (unsigned i = 0; warnings >> i; i++)
+        j->warned[i] += warnings >> i & 1;
+    j->warning_names = warnings ? names : j->warning_names;
+    return warnings;
+}
+
 /* What decoding to the end has shown: of a whole photo also where its rows begin. */
 static void tell_source(const struct leat_fetch *fetch, const struct leat_row *row, struct leat_scratch *scratch,
-                        int rc)
+                        bool warned, int rc)
 {
     size_t length = 0;
-    if ((rc && rc != LEAT_E_DECODE) || fetch->extent.info.health != LEAT_HEALTH_UNCHECKED)
+    if ((rc && rc != LEAT_E_DECODE) || fetch->extent.info.health != LEAT_HEALTH_UNCHECKED || (!rc && warned))
         return; /* it may not have come to the end, or there is nothing to tell */
     leat_fetch_mark(fetch, rc ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
     if (rc || !row->scan_to_end)
@@ -234,8 +245,9 @@ static int make_outputs(struct leat_job *j, struct leat_scratch *scratch, const 
         bool decodes = output_of(j, o)->decodes;
         value->scan_to_end = scan && !scanned && decodes;
         int rc = make_output(j, scratch, value, row, o);
+        bool warned = decodes && count_warnings(j, scratch);
         if (scan && decodes && v->way == LEAT_VALUE_READ && (rc == LEAT_E_DECODE || !scanned))
-            tell_source(&fetch, value, scratch, rc);
+            tell_source(&fetch, value, scratch, warned, rc);
         scanned |= decodes;
         if (rc)
             return rc;
@@ -264,7 +276,7 @@ static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t n
     int rc = leat_program_apply_tuple(j->target.program, number, scratch, j->tied, j->tied_outputs, j->tied_steps,
                                       &failed, &j->error);
     *blamed = failed < chain->n_fields ? value_of_field(j, chain->fields[failed], i) : NULL;
-    bool first = true;
+    bool first = true, warned = count_warnings(j, scratch);
     for (size_t k = 0; k < chain->n_fields; k++) {
         const struct leat_job_value *v = value_of_field(j, chain->fields[k], i);
         if (!j->tied[k].scan_to_end || v->way != LEAT_VALUE_READ || (rc && k != failed))
@@ -273,7 +285,7 @@ static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t n
         struct leat_row told = j->tied[k];
         told.scan_to_end = first; /* the row index in scratch is that of the first image */
         first = false;
-        tell_source(&fetch, &told, scratch, rc);
+        tell_source(&fetch, &told, scratch, warned, rc);
     }
     for (size_t k = 0; !rc && k < chain->n_outputs; k++)
         if (output_of(j, chain->outputs[k])->bounded)
@@ -393,12 +405,12 @@ static int make_from_values(struct leat_job *j, struct leat_scratch *scratch, si
     return rc;
 }
 
-/* Whether a value of row i is known to be broken. */
+/* A value of row i that is known to be broken. Who decodes leniently looks for himself. */
 static const struct leat_job_value *find_known(const struct leat_job *j, size_t i)
 {
     const struct leat_job_value *v = &j->values[i * j->context->n_slots];
     for (size_t s = 0; s < j->context->n_slots; s++, v++)
-        if (v->feed->decodes && v->way == LEAT_VALUE_READ && v->extent.info.health == LEAT_HEALTH_BROKEN)
+        if (v->feed->strict && v->way == LEAT_VALUE_READ && v->extent.info.health == LEAT_HEALTH_BROKEN)
             return v;
     return NULL;
 }
@@ -796,6 +808,7 @@ void leat_job_begin(struct leat_job *j, uint64_t first, uint64_t n)
     j->failed_row = UINT64_MAX;
     j->fetch_ns = 0;
     j->fetches = j->fetched_bytes = 0;
+    memset(j->warned, 0, sizeof j->warned);
 }
 
 void leat_job_destroy(struct leat_job *j)

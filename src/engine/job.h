@@ -38,6 +38,7 @@ struct leat_feed {
     size_t made;            /* and, if computed, this one among those that a source computes */
     bool ragged;            /* the length of some output follows from its value's */
     bool decodes, delivers; /* some output is decoded; some is not */
+    bool strict;            /* some is decoded, and not leniently */
 };
 
 /* What all jobs of a loader are made from: fixed after open. */
@@ -206,6 +207,8 @@ struct leat_job {
     bool pends; /* some read was pending */
     int64_t fetch_ns;
     uint64_t fetches, fetched_bytes;
+    const char *const *warning_names;   /* of what lenient decoding has passed, NULL: nothing */
+    uint64_t warned[LEAT_MAX_WARNINGS]; /* values */
 };
 
 /* Bytes of a job's arrays for a context, and giving it such memory, aligned to 64 bytes. */

@@ -134,6 +134,15 @@ static void add_memory(json_t *root, const struct leat_loader *l)
                                   l->pool.region.kind->name));
 }
 
+static json_t *warnings(const struct leat_counters *c)
+{
+    json_t *root = json_object();
+    for (unsigned i = 0; c->warning_names && c->warning_names[i]; i++)
+        if (c->warned[i])
+            json_object_set_new(root, c->warning_names[i], number(c->warned[i]));
+    return root;
+}
+
 int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error *error)
 {
     *out = NULL;
@@ -147,6 +156,7 @@ int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error
         json_object_set_new(root, "broken",
                             json_pack("{s:o, s:o, s:o}", "skipped", number(l->count.skipped), "substituted",
                                       number(l->count.substituted), "raised", number(l->count.raised)));
+        json_object_set_new(root, "warnings", warnings(&l->count));
         if (l->unordered)
             json_object_set_new(root, "unordered",
                                 json_pack("{s:o, s:o}", "gathered_batches", number(l->count.gathered), "copied_rows",

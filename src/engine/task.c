@@ -380,6 +380,10 @@ static void book(struct leat_task *t)
     l->count.fetch_ns += j->fetch_ns;
     l->count.fetches += j->fetches;
     l->count.fetched_bytes += j->fetched_bytes;
+    for (unsigned i = 0; j->warning_names && i < LEAT_MAX_WARNINGS; i++)
+        l->count.warned[i] += j->warned[i];
+    l->count.warning_names = j->warning_names ? j->warning_names : l->count.warning_names;
+    memset(j->warned, 0, sizeof j->warned);
     j->fetch_ns = 0;
     j->fetches = j->fetched_bytes = 0;
     if (!t->sizing && j->n && !l->tasks.pends)

@@ -209,6 +209,7 @@ int leat_compiled_infer(const struct leat_program *program, struct leat_compiled
             c->face.decodes = true;
         }
         c->face.turns |= type.exif;
+        c->face.lenient |= type.lenient;
     }
     c->out = type;
     if (is_open(&type) && !program->open) {

@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "op/operator.h"
 
 struct decode_args {
-    bool gray, exif, dct_scaling;
+    bool gray, exif, dct_scaling, lenient;
 };
 
 static void parse(void *into, struct leat_args *json)
@@ -18,6 +19,16 @@ static void parse(void *into, struct leat_args *json)
     args->gray = mode == 1;
     leat_args_bool(json, "exif", false, &args->exif);
     leat_args_bool(json, "dct_scaling", false, &args->dct_scaling);
+    bool strict = true;
+    leat_args_bool(json, "strict", true, &strict);
+    args->lenient = !strict;
+}
+
+/* A strict one hashes as before there were others, so that states of then go on. */
+static uint64_t hash(const void *from)
+{
+    const struct decode_args *args = from;
+    return leat_hash64(args, sizeof *args - !args->lenient);
 }
 
 static int infer(const void *from, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
@@ -36,11 +47,16 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     type->gray = args->gray;
     type->exif = args->exif;
     type->dct_scaling = args->dct_scaling;
+    type->lenient = args->lenient;
     type->ndim = 3;
     type->shape[0] = type->shape[1] = -1;
     type->shape[2] = args->gray ? 1 : 3;
     return LEAT_OK;
 }
 
-const struct leat_op_class leat_op_decode = {
-    .type = "Decode", .args_bytes = sizeof(struct decode_args), .decodes = true, .parse = parse, .infer = infer};
+const struct leat_op_class leat_op_decode = {.type = "Decode",
+                                             .args_bytes = sizeof(struct decode_args),
+                                             .decodes = true,
+                                             .parse = parse,
+                                             .hash = hash,
+                                             .infer = infer};

@@ -38,9 +38,9 @@ struct leat_type {
     enum leat_layout layout; /* of an image: how its three axes stand; NONE: a plain array */
     enum leat_range range;
     enum leat_ask ask;
-    const struct leat_codec *codec; /* the value comes from Decode, of this codec ... */
-    bool gray, exif, dct_scaling;   /* ... and how ... */
-    bool ids;                       /* ... as a mask of class ids */
+    const struct leat_codec *codec;        /* the value comes from Decode, of this codec ... */
+    bool gray, exif, dct_scaling, lenient; /* ... and how ... */
+    bool ids;                              /* ... as a mask of class ids */
     unsigned ndim;
     int64_t shape[LEAT_MAX_DIMS]; /* -1: not known before the value is seen */
 };

@@ -167,6 +167,14 @@ uint64_t leat_program_scratch_bytes(const struct leat_program *program)
     return bytes;
 }
 
+unsigned leat_scratch_warnings(struct leat_scratch *scratch, const char *const **names)
+{
+    unsigned warnings = scratch->work.warnings;
+    scratch->work.warnings = 0;
+    *names = scratch->work.decoder ? scratch->work.decoder->codec->warning_names : NULL;
+    return warnings;
+}
+
 const uint8_t *leat_scratch_rows(const struct leat_scratch *scratch, size_t *length)
 {
     *length = 0;

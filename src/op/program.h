@@ -42,6 +42,7 @@ struct leat_output {
     bool in_place; /* the field has fixed size: rows come as mapped memory; else as fetched bytes */
     bool keyed;    /* some operator draws random numbers */
     bool decodes;  /* the value is decoded: it can be found broken, and is scanned to its end if unchecked */
+    bool lenient;  /* ... with warnings, where that is possible */
     bool turns;    /* ... as its EXIF orientation says: all of a turned photo is kept while it is made */
     unsigned ndim; /* of one row; of a ragged one the first dimension is shape[0] = -1 */
     int64_t shape[LEAT_MAX_DIMS];
@@ -141,6 +142,10 @@ struct leat_step_time {
     uint64_t ns, rows;
 };
 size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_time *times, size_t room);
+
+/* What lenient decoding has passed (leat_decoder_warnings) in values since this was last asked, and its names, ended by
+ * NULL. */
+unsigned leat_scratch_warnings(struct leat_scratch *scratch, const char *const **names);
 
 /* The row index (codec/jpeg/rows.h) that the last row made with `scan_to_end` has left: NULL if it was no photo of the
  * kind that has one, or failed. Valid until the next row is made. */

@@ -104,6 +104,7 @@ struct leat_work {
     const struct leat_kernels *kernels;
     struct leat_decoders decoders;
     struct leat_decoder *decoder; /* of the row that was decoded last */
+    unsigned warnings;            /* of rows that were decoded */
     struct leat_axis across, down;
     uint8_t *ring, *line, *between[2];
     uint8_t *tables, *fills; /* of the row that is being made, where a map draws */

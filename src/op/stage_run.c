@@ -423,6 +423,7 @@ static int open_photo(const struct leat_stage *stage, struct leat_work *work, co
                                                 .rows_length = row->info.rows ? row->info.rows_length : 0,
                                                 .gray = stage->in.gray,
                                                 .exif = stage->in.exif,
+                                                .lenient = stage->in.lenient,
                                                 .scan_to_end = row->scan_to_end};
     int64_t begin = work->detail ? leat_clock_ns() : 0;
     work->decoder = leat_decoders_get(&work->decoders, stage->in.codec);
@@ -516,6 +517,7 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const
         return rc;
     int64_t begin = work->detail ? leat_clock_ns() : 0;
     int end = leat_decoder_end(work->decoder, rc ? NULL : error);
+    work->warnings |= leat_decoder_warnings(work->decoder);
     if (work->detail)
         work->decode_ns += (uint64_t)(leat_clock_ns() - begin);
     return rc ? rc : end;

@@ -38,7 +38,7 @@ bool leat_store_note_get(const uint8_t **p, const uint8_t *end, struct leat_stor
                                      .reason_bytes = leat_get_u32(*p + 16)};
     *p += LEAT_STORE_NOTE_FIXED;
     uint64_t text = (uint64_t)note->name_bytes + note->reason_bytes;
-    if (kind > LEAT_NOTE_AS_CAME || text > (uint64_t)(end - *p))
+    if (kind > LEAT_NOTE_WARNED || text > (uint64_t)(end - *p))
         return false;
     note->name = (const char *)*p;
     note->reason = note->name + note->name_bytes;

@@ -43,9 +43,10 @@ void leat_store_check_group(const struct leat_store_layout *layout, const uint8_
                             const struct leat_store_group *group, const struct leat_store_shape *shape,
                             struct leat_store_faults *faults);
 
-/* A note of the directory: a sample that was marked or left out, or a photo that stays as it came. Strings are not
+/* A note of the directory: a sample that was marked or left out, a photo that stays as it came, or a warning that a
+ * lenient decoder passed. Strings are not
  * terminated. */
-enum leat_note_kind { LEAT_NOTE_MARKED = 0, LEAT_NOTE_SKIPPED, LEAT_NOTE_AS_CAME };
+enum leat_note_kind { LEAT_NOTE_MARKED = 0, LEAT_NOTE_SKIPPED, LEAT_NOTE_AS_CAME, LEAT_NOTE_WARNED };
 struct leat_store_note {
     uint64_t input;
     enum leat_note_kind kind;

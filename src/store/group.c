@@ -293,7 +293,8 @@ static int shrink(struct leat_group *g, struct leat_group_value *value, const st
                   const struct leat_group_options *options, const uint8_t **data, size_t *length)
 {
     size_t n = 0;
-    int rc = codec->shrink(*data, *length, options->max_side, options->quality, &value->instead, &n, &g->error);
+    int rc = codec->shrink(*data, *length, options->max_side, options->quality, options->lenient, &value->instead, &n,
+                           &g->error);
     if (rc || !value->instead)
         return rc;
     *data = value->instead;
@@ -310,7 +311,7 @@ static int change_form(struct leat_group *g, uint32_t field, struct leat_group_v
     size_t n = 0;
     if (length > UINT32_MAX)
         return leat_fail(&g->error, LEAT_E_UNSUPPORTED, "it has 4 GiB or more");
-    int rc = decoder->codec->pack(decoder, options->photos, data, length, &packed, &n, &g->error);
+    int rc = decoder->codec->pack(decoder, options->photos, options->lenient, data, length, &packed, &n, &g->error);
     if (rc)
         return rc;
     value->came_length = length;
@@ -325,28 +326,30 @@ static int change_form(struct leat_group *g, uint32_t field, struct leat_group_v
     return LEAT_OK;
 }
 
-/* A value that is stored as it came, or as it was made smaller. */
-static int check_value(struct leat_group *g, struct leat_group_value *value, struct leat_decoder *decoder,
+/* A value that is stored as it came, or as it was made smaller. One that only a lenient decoder reads is not called
+ * good: whoever decodes it looks for himself. */
+static int check_value(struct leat_group *g, struct leat_group_value *value, struct leat_decoder *decoder, bool lenient,
                        const uint8_t *data, size_t length)
 {
     size_t n = 0;
-    int rc = leat_decoder_check(decoder, data, length, &g->error);
-    const uint8_t *rows = rc ? NULL : leat_decoder_rows(decoder, &n);
+    int rc = leat_decoder_check(decoder, data, length, lenient, &g->error);
+    if (rc || leat_decoder_warnings(decoder))
+        return rc;
+    const uint8_t *rows = leat_decoder_rows(decoder, &n);
     if (rows) {
         if (!(value->rows = leat_alloc(n)))
             return leat_fail(&g->error, LEAT_E_NOMEM, "no memory for a row index of %zu bytes", n);
         memcpy(value->rows, rows, n);
         value->record.info.rows_length = (uint32_t)n; /* under 1 % of the value: no larger one can be read */
     }
-    if (!rc)
-        value->record.info.health = LEAT_HEALTH_GOOD;
-    return rc;
+    value->record.info.health = LEAT_HEALTH_GOOD;
+    return LEAT_OK;
 }
 
 /* Looks at one encoded value: fills its record, replaces it by a smaller one or another form where that was asked for.
- * LEAT_E_DECODE: broken. */
+ * `*warnings`: what was passed. LEAT_E_DECODE: broken. */
 static int look(struct leat_group *g, uint64_t input, uint32_t field, struct leat_group_value *value,
-                struct leat_decoder *decoder, const struct leat_group_options *options)
+                struct leat_decoder *decoder, const struct leat_group_options *options, unsigned *warnings)
 {
     const struct leat_codec *codec = decoder->codec;
     struct leat_value_info *info = &value->record.info, found = {0};
@@ -358,21 +361,48 @@ static int look(struct leat_group *g, uint64_t input, uint32_t field, struct lea
     *info = found;
     bool mask = g->layout->fields[field].role == LEAT_ROLE_MASK; /* its pixels are no colours: it stays as it came */
     bool large = !mask && options->max_side && (info->width > options->max_side || info->height > options->max_side);
-    if (large && options->check)
-        rc = leat_decoder_check(decoder, data, length, &g->error);
+    bool check = options->check;
+    char reason[sizeof g->error.message] = ""; /* why it stays as it came */
+    if (large && check) {
+        rc = leat_decoder_check(decoder, data, length, options->lenient, &g->error);
+        *warnings = leat_decoder_warnings(decoder);
+    }
     if (!rc && large)
         rc = shrink(g, value, codec, options, &data, &length);
     if (!rc && options->photos && !mask) {
         rc = change_form(g, field, value, decoder, options, data, length);
-        if (rc != LEAT_E_UNSUPPORTED)
+        if (rc != LEAT_E_UNSUPPORTED) {
+            *warnings |= leat_decoder_warnings(decoder);
             return rc;
-        char reason[sizeof g->error.message];
+        }
         memcpy(reason, g->error.message, sizeof reason);
         leat_error_clear(&g->error);
-        rc = options->check ? check_value(g, value, decoder, data, length) : LEAT_OK;
-        return rc ? rc : note(g, input, LEAT_NOTE_AS_CAME, reason);
+        rc = LEAT_OK;
+        check |= options->lenient; /* damage may be the reason */
     }
-    return rc || !options->check ? rc : check_value(g, value, decoder, data, length);
+    if (!rc && check) {
+        rc = check_value(g, value, decoder, options->lenient, data, length);
+        *warnings |= leat_decoder_warnings(decoder);
+    }
+    return rc || !*reason ? rc : note(g, input, LEAT_NOTE_AS_CAME, reason);
+}
+
+/* Every part of leat tells the same reason for which a value is broken: that of decoding it to its end. */
+static void find_reason(struct leat_group *g, const struct leat_group_value *value, struct leat_decoder *decoder,
+                        bool lenient)
+{
+    struct leat_error error;
+    if (!value->instead && leat_decoder_check(decoder, came(g, value), value->length, lenient, &error) == LEAT_E_DECODE)
+        g->error = error;
+}
+
+static int note_warnings(struct leat_group *g, uint64_t input, const struct leat_codec *codec, unsigned warnings)
+{
+    int rc = LEAT_OK;
+    for (unsigned i = 0; !rc && warnings >> i; i++)
+        if (warnings >> i & 1)
+            rc = note(g, input, LEAT_NOTE_WARNED, codec->warning_names[i]);
+    return rc;
 }
 
 /* A photo of a sample is broken: g->error says why. The first one of each sample is reported. Notes about this sample
@@ -407,10 +437,15 @@ static int look_at_sample(struct leat_group *g, uint64_t input, struct leat_deco
         if (!l->info[f].codec)
             continue;
         struct leat_decoder *decoder = leat_decoders_get(decoders, l->info[f].codec);
-        int rc = decoder ? look(g, input, f, value, decoder, options)
+        unsigned warnings = 0;
+        int rc = decoder ? look(g, input, f, value, decoder, options, &warnings)
                          : leat_fail(&g->error, LEAT_E_NOMEM, "no memory to check encoded values");
         if (!rc)
+            rc = note_warnings(g, input, l->info[f].codec, warnings);
+        if (!rc)
             continue;
+        if (rc == LEAT_E_DECODE)
+            find_reason(g, value, decoder, options->lenient);
         value->record.info.health = LEAT_HEALTH_BROKEN;
         if (value->path && rc == LEAT_E_DECODE)
             leat_error_at_file(&g->error, (const char *)g->paths.data + value->path - 1, LEAT_NO_OFFSET);

@@ -33,7 +33,7 @@ struct leat_group_value {
 };
 
 struct leat_group_options {
-    bool check;
+    bool check, lenient;
     enum leat_on_bad on_bad;
     unsigned max_side, quality;
     enum leat_photos photos;

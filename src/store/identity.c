@@ -1,8 +1,8 @@
 /*
  * The header has room for a hash of the options, not for the options. There are few values that each can have, so the
- * hash is as good as the options to somebody who searches: of check, on_bad and photos there are twelve combinations, a
- * side has 65536 values and a quality a hundred. Only a shard_bytes that nobody would type is not found, and changed
- * sizes of shards and photos at once.
+ * hash is as good as the options to somebody who searches: of check, on_bad, photos and lenient there are 24
+ * combinations, a side has 65536 values and a quality a hundred. Only a shard_bytes that nobody would type is not
+ * found, and changed sizes of shards and photos at once.
  */
 #include "store/identity.h"
 
@@ -13,19 +13,20 @@
 
 #include "base/hash.h"
 
-enum { MAX_SIDE = 65535, MAX_QUALITY = 100, DEFAULT_QUALITY = 90 };
+enum { LENIENT = 4, MAX_SIDE = 65535, MAX_QUALITY = 100, DEFAULT_QUALITY = 90 };
 
 /* What of the options decides what is stored. */
 struct choice {
     uint64_t check, skip, shard_bytes, max_side,
-        quality; /* RAISE and MARK write the same: what RAISE has stopped can go on with MARK */
-    uint64_t photos;
+        quality;     /* RAISE and MARK write the same: what RAISE has stopped can go on with MARK */
+    uint64_t photos; /* and LENIENT */
 };
 
 static struct choice choice_of(const struct leat_writer_options *o, bool images)
 {
-    return (struct choice){o->check,   o->on_bad == LEAT_BAD_SKIP, o->shard_bytes, o->max_side,
-                           o->quality, images ? o->photos : 0};
+    return (struct choice){o->check,       o->on_bad == LEAT_BAD_SKIP,
+                           o->shard_bytes, o->max_side,
+                           o->quality,     images ? o->photos + (o->lenient ? LENIENT : 0) : 0};
 }
 
 static uint64_t hash_choice(const struct choice *c)
@@ -116,11 +117,13 @@ static bool find_shard_bytes(struct choice *c, uint64_t want)
 static bool find_choice(const struct choice *now, bool images, uint64_t want, struct choice *then)
 {
     for (int all = 0; all <= (images ? 1 : 0); all++)
-        for (unsigned small = 0; small < (images ? 12 : 4); small++) {
+        for (unsigned small = 0; small < (images ? 28 : 4); small++) {
             *then = *now;
             then->check = small & 1;
             then->skip = small >> 1 & 1;
             then->photos = small >> 2;
+            if (then->photos % LENIENT > LEAT_PHOTOS_RAW)
+                continue;
             if (hash_choice(then) == want || (!all && find_shard_bytes(then, want)) ||
                 (images && find_side_and_quality(then, want, all)))
                 return true;
@@ -177,7 +180,8 @@ static void say_options(struct text *t, uint64_t want, bool images, const struct
     struct choice then;
     begin_part(t, "the options (");
     if (!find_choice(now, images, want, &then)) {
-        add(t, "which of check, on_bad, shard_bytes, max_side, quality and photos the file does not say: it has but a "
+        add(t, "which of check, on_bad, shard_bytes, max_side, quality, photos and lenient the file does not say: it "
+               "has but a "
                "hash of them)");
         return;
     }
@@ -188,7 +192,8 @@ static void say_options(struct text *t, uint64_t want, bool images, const struct
     say_number(t, "max_side", then.max_side, now->max_side);
     if (then.max_side)
         say_number(t, "quality", then.quality, now->quality);
-    say_word(t, "photos", photos[then.photos], photos[now->photos]);
+    say_word(t, "photos", photos[then.photos % LENIENT], photos[now->photos % LENIENT]);
+    say_word(t, "lenient", then.photos & LENIENT ? "on" : "off", now->photos & LENIENT ? "on" : "off");
     add(t, ")");
 }
 

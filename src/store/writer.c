@@ -52,9 +52,11 @@ struct leat_writer {
     struct leat_writer_progress progress_now;
     struct leat_bad_sample *bad;
     size_t n_bad, bad_room;
-    struct leat_as_came as_came[REASONS]; /* most frequent first */
-    size_t n_as_came;
-    uint64_t came; /* photos of these */
+    struct tally {
+        struct leat_as_came of[REASONS]; /* most frequent first */
+        size_t n;
+        uint64_t all;
+    } as_came, warned;
 
     uint64_t given; /* samples; the caller's thread only */
     bool finished;
@@ -72,46 +74,52 @@ static char *copy_text(const char *text, size_t n)
     return copy;
 }
 
-/* Where a reason stands; n_as_came if it is a new one. */
-static size_t find_reason(const struct leat_writer *w, const char *reason, uint32_t bytes)
+/* Where a reason stands; n if it is a new one. */
+static size_t find_reason(const struct tally *t, const char *reason, uint32_t bytes)
 {
     size_t i = 0;
-    while (i < w->n_as_came && (strlen(w->as_came[i].reason) != bytes || memcmp(w->as_came[i].reason, reason, bytes)))
+    while (i < t->n && (strlen(t->of[i].reason) != bytes || memcmp(t->of[i].reason, reason, bytes)))
         i++;
     return i;
 }
 
-/* One more photo that stays as it came. */
-static int add_as_came(struct leat_writer *w, const char *reason, uint32_t bytes, struct leat_error *error)
+/* One more photo for a reason. */
+static int count_reason(struct tally *t, const char *reason, uint32_t bytes, struct leat_error *error)
 {
-    struct leat_as_came *all = w->as_came;
-    size_t i = find_reason(w, reason, bytes);
-    if (i == w->n_as_came && i >= REASONS - 1) {
+    size_t i = find_reason(t, reason, bytes);
+    if (i == t->n && i >= REASONS - 1) {
         reason = "other reasons";
         bytes = (uint32_t)strlen(reason);
-        i = find_reason(w, reason, bytes);
+        i = find_reason(t, reason, bytes);
     }
-    if (i == w->n_as_came) {
+    if (i == t->n) {
         char *copy = copy_text(reason, bytes);
         if (!copy)
             return leat_fail(error, LEAT_E_NOMEM, "no memory for the report of photos");
-        all[w->n_as_came++] = (struct leat_as_came){.reason = copy};
+        t->of[t->n++] = (struct leat_as_came){.reason = copy};
     }
-    all[i].photos++;
-    w->came++;
-    for (; i && all[i - 1].photos < all[i].photos; i--) {
-        struct leat_as_came swap = all[i];
-        all[i] = all[i - 1];
-        all[i - 1] = swap;
+    t->of[i].photos++;
+    t->all++;
+    for (; i && t->of[i - 1].photos < t->of[i].photos; i--) {
+        struct leat_as_came swap = t->of[i];
+        t->of[i] = t->of[i - 1];
+        t->of[i - 1] = swap;
     }
     return LEAT_OK;
+}
+
+static void drop_tally(struct tally *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        leat_free((char *)t->of[i].reason);
 }
 
 static int add_bad(void *user, const struct leat_store_note *note, struct leat_error *error)
 {
     struct leat_writer *w = user;
-    if (note->kind == LEAT_NOTE_AS_CAME)
-        return add_as_came(w, note->reason, note->reason_bytes, error);
+    if (note->kind == LEAT_NOTE_AS_CAME || note->kind == LEAT_NOTE_WARNED)
+        return count_reason(note->kind == LEAT_NOTE_WARNED ? &w->warned : &w->as_came, note->reason, note->reason_bytes,
+                            error);
     if (w->n_bad == w->bad_room) {
         size_t room = w->bad_room * 2 + 16;
         struct leat_bad_sample *bad = leat_realloc_array(w->bad, room, sizeof *bad);
@@ -143,15 +151,25 @@ bool leat_writer_bad(const struct leat_writer *w, size_t i, struct leat_bad_samp
     return there;
 }
 
-bool leat_writer_as_came(const struct leat_writer *w, size_t i, struct leat_as_came *out)
+static bool tell(const struct leat_writer *w, const struct tally *t, size_t i, struct leat_as_came *out)
 {
     pthread_mutex_t *lock = (pthread_mutex_t *)&w->lock;
     pthread_mutex_lock(lock);
-    bool there = i < w->n_as_came;
+    bool there = i < t->n;
     if (there)
-        *out = w->as_came[i];
+        *out = t->of[i];
     pthread_mutex_unlock(lock);
     return there;
+}
+
+bool leat_writer_as_came(const struct leat_writer *w, size_t i, struct leat_as_came *out)
+{
+    return tell(w, &w->as_came, i, out);
+}
+
+bool leat_writer_warned(const struct leat_writer *w, size_t i, struct leat_as_came *out)
+{
+    return tell(w, &w->warned, i, out);
 }
 
 /* ---- writing in order ------------------------------------------------------------------------ */
@@ -164,7 +182,7 @@ static void update_progress(struct leat_writer *w)
                                                     .bytes = t->bytes + part->bytes,
                                                     .broken = t->broken + part->summary.broken,
                                                     .skipped = t->skipped + part->summary.skipped,
-                                                    .as_came = w->came};
+                                                    .as_came = w->as_came.all};
 }
 
 /* The report of a group's bad photos, from its notes. */
@@ -341,7 +359,7 @@ static int take_options(struct leat_writer *w, const struct leat_writer_options 
     w->max_threads = o->num_threads ? o->num_threads : leat_cpu_count();
     if (w->max_threads > 1024)
         w->max_threads = 1024;
-    w->group_options = (struct leat_group_options){o->check, o->on_bad, o->max_side, o->quality, o->photos};
+    w->group_options = (struct leat_group_options){o->check, o->lenient, o->on_bad, o->max_side, o->quality, o->photos};
     return copy_strings(w, o, error);
 }
 
@@ -597,8 +615,8 @@ void leat_writer_free(struct leat_writer *w, bool keep_partial)
         leat_free((char *)w->bad[i].reason);
     }
     leat_free(w->bad);
-    for (size_t i = 0; i < w->n_as_came; i++)
-        leat_free((char *)w->as_came[i].reason);
+    drop_tally(&w->as_came);
+    drop_tally(&w->warned);
     for (size_t i = 0; w->classes && i < w->options.n_classes; i++)
         leat_free(w->classes[i]);
     leat_free(w->classes);

@@ -22,6 +22,7 @@ _INT_RANGES = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name
 _PACK = {"uint8": "B", "int8": "b", "uint16": "H", "int16": "h", "uint32": "I", "int32": "i", "uint64": "Q", "int64": "q"}
 
 _PHOTOS = ("original", "fast", "raw")
+_ON_BAD = ("mark", "skip", "raise")
 
 
 class Writer:
@@ -46,6 +47,12 @@ class Writer:
         overwrite: replace an existing file when finished.
         resume: go on from what is whole of an unfinished file: ``len(w)`` samples.
         classes: names of the classes of the field ``label``, by number.
+        lenient: JPEGs that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are not broken;
+            :attr:`warned` counts them by kind, and ``Decode(strict=False)`` decodes them.
+        on_bad: ``"mark"`` a broken photo (it keeps its id, and a loader's `on_error` applies), ``"skip"`` its sample, or
+            ``"raise"``.
+        max_side: photos whose longer side is above this are resized and stored as JPEG.
+        quality: of these, 1 to 100.
 
     Raises:
         FileExistsError: `path` exists and `overwrite` is False.
@@ -72,9 +79,15 @@ class Writer:
         resume: bool = False,
         *,
         classes: Sequence[str] | None = None,
+        lenient: bool = False,
+        on_bad: Literal["mark", "skip", "raise"] = "mark",
+        max_side: int | None = None,
+        quality: int = 90,
     ) -> None:
         if photos not in _PHOTOS:
             raise ValueError(f"photos is 'original', 'fast' or 'raw', not {photos!r}")
+        if on_bad not in _ON_BAD:
+            raise ValueError(f"on_bad is 'mark', 'skip' or 'raise', not {on_bad!r}")
         if not isinstance(schema, Mapping):
             raise TypeError(f"schema is a dict of name: type, not {type(schema).__name__}")
         self._fields: dict[str, Field] = {str(name): _schema.as_field(f) for name, f in schema.items()}
@@ -86,6 +99,8 @@ class Writer:
         #: why photos stay as they came although `photos` is another form: how many for each reason, most frequent first; known
         #: once the file is closed
         self.as_came: dict[str, int] = {}
+        #: with `lenient`: how many photos are decoded with each kind of warning; known once the file is closed
+        self.warned: dict[str, int] = {}
         self._handle = _leat.Writer.open(
             os.path.abspath(self._path),
             _schema.to_raw(self._fields),
@@ -97,6 +112,10 @@ class Writer:
             None if metadata is None else json.dumps(dict(metadata)),
             [] if classes is None else [str(c) for c in classes],
             _PHOTOS.index(photos),
+            lenient,
+            _ON_BAD.index(on_bad),
+            0 if max_side is None else _check.integer("max_side", max_side, 1, 1 << 16),
+            _quality(quality),
         )
         self._closed = False
 
@@ -105,7 +124,8 @@ class Writer:
         return self._handle.count()
 
     def __repr__(self) -> str:
-        return f"<leat.Writer of {self._path}, {'closed' if self._closed else f'{len(self)} samples'}>"
+        broken = f", {len(self.broken)} broken" if self.broken else ""
+        return f"<leat.Writer of {self._path}, {'closed' if self._closed else f'{len(self)} samples'}{broken}>"
 
     @property
     def schema(self) -> dict[str, Field]:
@@ -165,6 +185,7 @@ class Writer:
             self._handle.finish()
             self.broken = self._handle.bad()
             self.as_came = self._handle.as_came()
+            self.warned = self._handle.warned()
         finally:
             self._handle.free(True)
 
@@ -190,6 +211,12 @@ class Writer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Writer cannot be pickled: write from one process, or one file per process")
+
+
+def _quality(value: int) -> int:
+    if not 1 <= _check.integer("quality", value, 1) <= 100:
+        raise ValueError(f"quality is 1 to 100, not {value}")
+    return value
 
 
 def _names(fields: Mapping[str, Field], given: Mapping[str, Any]) -> str:

@@ -19,10 +19,45 @@ static void jump(j_common_ptr cinfo)
     longjmp(t->jump, 1);
 }
 
+const char *const leat_jpeg_warning_names[] = {"extraneous bytes",
+                                               "premature end of file",
+                                               "premature end of data",
+                                               "bad code in the data",
+                                               "missing or wrong restart markers",
+                                               "inconsistent progression",
+                                               "other",
+                                               NULL};
+
+static enum leat_jpeg_warning warning_of(int code)
+{
+    switch (code) {
+    case JWRN_EXTRANEOUS_DATA:
+        return LEAT_JPEG_EXTRANEOUS;
+    case JWRN_JPEG_EOF:
+        return LEAT_JPEG_FILE_ENDS;
+    case JWRN_HIT_MARKER:
+        return LEAT_JPEG_SEGMENT_ENDS;
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+        return LEAT_JPEG_BAD_CODE;
+    case JWRN_MUST_RESYNC:
+        return LEAT_JPEG_RESTARTS;
+    case JWRN_BOGUS_PROGRESSION:
+    case JWRN_NOT_SEQUENTIAL:
+        return LEAT_JPEG_PROGRESSION;
+    default:
+        return LEAT_JPEG_OTHER_WARNING;
+    }
+}
+
 static void emit(j_common_ptr cinfo, int level)
 {
-    if (level < 0 && cinfo->err->msg_code != JWRN_JFIF_MAJOR)
+    struct leat_jpeg_trouble *t = (struct leat_jpeg_trouble *)cinfo->err;
+    if (level >= 0 || cinfo->err->msg_code == JWRN_JFIF_MAJOR)
+        return;
+    if (!t->lenient)
         jump(cinfo);
+    t->warnings |= 1u << warning_of(cinfo->err->msg_code);
 }
 
 static void no_output(j_common_ptr cinfo)
@@ -30,9 +65,11 @@ static void no_output(j_common_ptr cinfo)
     (void)cinfo;
 }
 
-struct jpeg_error_mgr *leat_jpeg_trouble_begin(struct leat_jpeg_trouble *trouble)
+struct jpeg_error_mgr *leat_jpeg_trouble_begin(struct leat_jpeg_trouble *trouble, bool lenient)
 {
     struct jpeg_error_mgr *errors = jpeg_std_error(&trouble->errors);
+    trouble->lenient = lenient;
+    trouble->warnings = 0;
     errors->error_exit = jump;
     errors->emit_message = emit;
     errors->output_message = no_output;
@@ -51,19 +88,27 @@ static void source_begin(j_decompress_ptr cinfo)
     (void)cinfo;
 }
 
-/* All bytes were there from the beginning: whoever asks for more has found the photo cut off. */
+/* All bytes were there from the beginning: whoever asks for more has found the photo cut off. A lenient reader gets the
+ * end of the image in the place of what is missing, as libjpeg's own sources give it. */
 static boolean source_fill(j_decompress_ptr cinfo)
 {
-    ERREXIT(cinfo, JERR_INPUT_EOF);
-    return FALSE;
+    static const JOCTET end[] = {0xff, JPEG_EOI};
+    if (!((struct leat_jpeg_trouble *)cinfo->err)->lenient)
+        ERREXIT(cinfo, JERR_INPUT_EOF);
+    WARNMS(cinfo, JWRN_JPEG_EOF);
+    cinfo->src->next_input_byte = end;
+    cinfo->src->bytes_in_buffer = sizeof end;
+    return TRUE;
 }
 
 static void source_skip(j_decompress_ptr cinfo, long bytes)
 {
     if (bytes <= 0)
         return;
-    if ((unsigned long)bytes > cinfo->src->bytes_in_buffer)
-        ERREXIT(cinfo, JERR_INPUT_EOF);
+    while ((unsigned long)bytes > cinfo->src->bytes_in_buffer) {
+        bytes -= (long)cinfo->src->bytes_in_buffer;
+        source_fill(cinfo);
+    }
     cinfo->src->next_input_byte += bytes;
     cinfo->src->bytes_in_buffer -= (size_t)bytes;
 }

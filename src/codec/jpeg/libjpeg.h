@@ -1,6 +1,7 @@
 /*
  * libjpeg-turbo as leat calls it, for decoding (codec/photo/decode_libjpeg.c) and for taking photos apart
- * (transcode.c): the photo is all in memory, warnings are errors, errors jump, and the number of scans is bounded.
+ * (transcode.c): the photo is all in memory, warnings are errors unless that is not wanted, errors jump, and the number
+ * of scans is bounded.
  */
 #ifndef LEAT_CODEC_JPEG_LIBJPEG_H
 #define LEAT_CODEC_JPEG_LIBJPEG_H
@@ -17,9 +18,22 @@ struct leat_jpeg_trouble {
     struct jpeg_error_mgr errors; /* first: libjpeg's pointer to it is cast back */
     jmp_buf jump;                 /* where failures go: to be set before each run of calls */
     char words[JMSG_LENGTH_MAX];  /* of the failure that jumped */
+    bool lenient;                 /* warnings are passed, and noted here: */
+    unsigned warnings;            /* bits of enum leat_jpeg_warning */
 };
+/* What libjpeg-turbo warns about, and Pillow and browsers pass. */
+enum leat_jpeg_warning {
+    LEAT_JPEG_EXTRANEOUS = 0, /* bytes between two markers that belong to neither */
+    LEAT_JPEG_FILE_ENDS,      /* the file ends before the photo does */
+    LEAT_JPEG_SEGMENT_ENDS,   /* a marker stands where data should */
+    LEAT_JPEG_BAD_CODE,       /* a code that no table has */
+    LEAT_JPEG_RESTARTS,       /* restart markers are missing or out of order */
+    LEAT_JPEG_PROGRESSION,    /* scans that do not follow from those before */
+    LEAT_JPEG_OTHER_WARNING
+};
+extern const char *const leat_jpeg_warning_names[]; /* ended by NULL */
 /* What the `err` of a (de)compressor is to be, before it is created. */
-struct jpeg_error_mgr *leat_jpeg_trouble_begin(struct leat_jpeg_trouble *trouble);
+struct jpeg_error_mgr *leat_jpeg_trouble_begin(struct leat_jpeg_trouble *trouble, bool lenient);
 bool leat_jpeg_trouble_is_memory(const struct leat_jpeg_trouble *trouble);
 
 struct leat_jpeg_input {

@@ -76,7 +76,7 @@ int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data
     memset(&r, 0, sizeof r);
     r.data = data;
     r.length = length;
-    r.cinfo.err = leat_jpeg_trouble_begin(&r.trouble);
+    r.cinfo.err = leat_jpeg_trouble_begin(&r.trouble, false);
     int rc;
     if (setjmp(r.trouble.jump)) {
         rc = read_failed(&r, error);
@@ -234,7 +234,7 @@ int leat_jpeg_transcode_write(const struct leat_jpeg_walk *walk, const struct le
         return leat_fail(error, LEAT_E_NOMEM, "memory to put a photo together could not be had");
     }
     w->limit = limit > SIZE_MAX / 2 ? limit : limit + 65536; /* libjpeg's own markers */
-    w->cinfo.err = leat_jpeg_trouble_begin(&w->trouble);
+    w->cinfo.err = leat_jpeg_trouble_begin(&w->trouble, false);
     w->cinfo.client_data = w;
     int rc = LEAT_OK;
     if (setjmp(w->trouble.jump)) {
@@ -286,7 +286,7 @@ bool leat_jpeg_transcode_default_symbols(struct leat_jpeg_symbols dc[2], struct 
     struct jpeg_compress_struct c;
     struct leat_jpeg_trouble t;
     memset(&c, 0, sizeof c);
-    c.err = leat_jpeg_trouble_begin(&t);
+    c.err = leat_jpeg_trouble_begin(&t, false);
     bool good = false;
     if (!setjmp(t.jump)) {
         jpeg_create_compress(&c);

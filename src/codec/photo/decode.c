@@ -32,6 +32,7 @@ struct photo_decoder {
     struct slot slots[LEAT_PHOTO_FORMATS];
     struct slot now;     /* of the open photo; backend NULL if none is open */
     struct slot scanned; /* that has read the last photo to its end; backend NULL if none has */
+    unsigned warnings;   /* of the last photo */
     struct leat_decode_request request;
     uint32_t width, height; /* as stored */
     unsigned orientation, denominator;
@@ -191,6 +192,7 @@ void leat_photo_decoder_free(struct leat_decoder *decoder)
 struct leat_jpeg_packer *leat_photo_packer(struct leat_decoder *decoder)
 {
     struct photo_decoder *d = (struct photo_decoder *)decoder;
+    d->warnings = 0;
     return d->packer ? d->packer : (d->packer = leat_jpeg_packer_new());
 }
 
@@ -201,6 +203,7 @@ int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_reque
     const struct leat_decode_backend *backend =
         leat_decode_backend_of(request->form, request->data, request->length, error);
     d->scanned.backend = NULL;
+    d->warnings = 0;
     if (!backend)
         return LEAT_E_DECODE;
     struct slot slot = {backend, NULL};
@@ -359,6 +362,8 @@ int leat_photo_end(struct leat_decoder *decoder, struct leat_error *error)
     if (d->request.scan_to_end && !d->failed)
         rc = d->now.backend->scan(d->now.codec, error);
     d->now.backend->close(d->now.codec);
+    if (d->now.backend->warnings)
+        d->warnings = d->now.backend->warnings(d->now.codec);
     if (d->request.scan_to_end && !d->failed && !rc)
         d->scanned = d->now;
     d->now.backend = NULL;
@@ -375,4 +380,9 @@ const uint8_t *leat_photo_rows(const struct leat_decoder *decoder, size_t *lengt
         return NULL;
     const uint8_t *rows = d->scanned.backend->rows(d->scanned.codec, length);
     return *length ? rows : NULL;
+}
+
+unsigned leat_photo_warnings(const struct leat_decoder *decoder)
+{
+    return ((const struct photo_decoder *)decoder)->warnings;
 }

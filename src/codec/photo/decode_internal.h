@@ -49,6 +49,8 @@ struct leat_decode_backend {
     int (*scan)(struct leat_decode_codec *codec, struct leat_error *error);
     /* The row index that this scan has left, valid until the next open; or NULL. Asked after close. May be NULL. */
     const uint8_t *(*rows)(const struct leat_decode_codec *codec, size_t *length);
+    /* What a lenient request has passed (bits of enum leat_jpeg_warning). Asked after close. May be NULL. */
+    unsigned (*warnings)(const struct leat_decode_codec *codec);
     /* Always the last call, also after a failure of open. */
     void (*close)(struct leat_decode_codec *codec);
 };
@@ -95,11 +97,13 @@ int leat_photo_begin(struct leat_decoder *decoder, unsigned denominator, uint32_
 int leat_photo_row(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error);
 int leat_photo_end(struct leat_decoder *decoder, struct leat_error *error);
 const uint8_t *leat_photo_rows(const struct leat_decoder *decoder, size_t *length);
-/* The packer of a decoder's thread, made when it is first asked for. NULL when memory is out. */
+unsigned leat_photo_warnings(const struct leat_decoder *decoder);
+/* The packer of a decoder's thread, made when it is first asked for. NULL when memory is out. What the last photo has
+ * left in the decoder is forgotten. */
 struct leat_jpeg_packer *leat_photo_packer(struct leat_decoder *decoder);
 
 /* shrink.c: antialiased bilinear, then encoded as JPEG */
-int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out,
+int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, bool lenient, uint8_t **out,
                       size_t *out_length, struct leat_error *error);
 
 #endif

@@ -135,6 +135,11 @@ static const uint8_t *index_of(const struct leat_decode_codec *j, size_t *length
     return j->index_length ? j->index : NULL;
 }
 
+static unsigned warnings_of(const struct leat_decode_codec *j)
+{
+    return j->way == FAST ? 0 : j->libjpeg.trouble.warnings;
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static int begin_libjpeg(struct leat_decode_codec *j, struct leat_error *error)
@@ -207,5 +212,6 @@ const struct leat_decode_backend leat_decode_jpeg = {
     .row = row_photo,
     .scan = scan_photo,
     .rows = index_of,
+    .warnings = warnings_of,
     .close = close_photo,
 };

@@ -43,7 +43,8 @@ static int failed(struct leat_libjpeg *j, struct leat_error *error)
         return leat_fail(error, LEAT_E_DECODE,
                          "JPEG: %s; leat does not decode this kind: convert the photo, or leave it out",
                          j->trouble.words);
-    int64_t offset = j->input.source.next_input_byte ? (int64_t)(j->input.source.next_input_byte - j->data) : -1;
+    const uint8_t *at = j->input.source.next_input_byte; /* a lenient reader may be behind the end */
+    int64_t offset = at && at >= j->data && at <= j->data + j->length ? (int64_t)(at - j->data) : -1;
     return leat_decode_fail(error, "JPEG", offset, j->length, j->trouble.words);
 }
 
@@ -94,9 +95,9 @@ void leat_libjpeg_destroy(struct leat_libjpeg *j)
     memset(j, 0, sizeof *j);
 }
 
-static void create_decompressor(struct leat_libjpeg *j)
+static void create_decompressor(struct leat_libjpeg *j, bool lenient)
 {
-    j->cinfo.err = leat_jpeg_trouble_begin(&j->trouble);
+    j->cinfo.err = leat_jpeg_trouble_begin(&j->trouble, lenient);
     j->input.source.next_input_byte = NULL;
     jpeg_create_decompress(&j->cinfo);
     j->created = true;
@@ -111,7 +112,7 @@ int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *
     j->created = j->started = j->partial = false;
     if (setjmp(j->trouble.jump))
         return failed(j, error);
-    create_decompressor(j);
+    create_decompressor(j, request->lenient);
     j_decompress_ptr cinfo = &j->cinfo;
     jpeg_read_header(cinfo, TRUE);
 
@@ -128,7 +129,7 @@ int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *
         return leat_fail(error, LEAT_E_DECODE,
                          "JPEG: sampling factors that do not divide the largest; leat does not decode this kind: "
                          "convert the photo, or leave it out");
-    if (leat_jpeg_promises_too_much(cinfo, j->length))
+    if (!request->lenient && leat_jpeg_promises_too_much(cinfo, j->length))
         return leat_decode_fail(error, "JPEG", (int64_t)j->length, j->length, "the file ends before the photo does");
     j->partial = decodes_in_part(cinfo);
     *width = cinfo->image_width;
@@ -222,7 +223,8 @@ static void start_scan(struct leat_libjpeg *j)
     j->started = true;
     jpeg_start_decompress(cinfo);
     JDIMENSION left = 0, width = 1;
-    jpeg_crop_scanline(cinfo, &left, &width);
+    if (j->partial)
+        jpeg_crop_scanline(cinfo, &left, &width);
 }
 
 int leat_libjpeg_scan(struct leat_libjpeg *j, struct leat_error *error)
@@ -234,7 +236,7 @@ int leat_libjpeg_scan(struct leat_libjpeg *j, struct leat_error *error)
     if (setjmp(j->trouble.jump))
         return failed(j, error);
     JSAMPROW line = j->line.p;
-    if (!j->started && (!j->partial || jpeg_has_multiple_scans(cinfo))) {
+    if (!j->started && (jpeg_has_multiple_scans(cinfo) || (!j->partial && !j->trouble.lenient))) {
         jpeg_read_coefficients(cinfo);
         return LEAT_OK;
     }
@@ -248,6 +250,7 @@ int leat_libjpeg_scan(struct leat_libjpeg *j, struct leat_error *error)
         jpeg_skip_scanlines(cinfo, left - 1);
     while (cinfo->output_scanline < cinfo->output_height)
         jpeg_read_scanlines(cinfo, &line, 1);
-    jpeg_finish_decompress(cinfo);
+    if (!j->trouble.lenient) /* what stands behind the last row is of no interest then */
+        jpeg_finish_decompress(cinfo);
     return LEAT_OK;
 }

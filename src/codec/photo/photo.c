@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "codec/jpeg/fast.h"
+#include "codec/jpeg/libjpeg.h"
 #include "codec/jpeg/rows.h"
 #include "codec/photo/decode_internal.h"
 #include "codec/photo/raw.h"
@@ -34,11 +35,12 @@ static int read_pixels(struct leat_decoder *decoder, const struct leat_raw_photo
     return rc;
 }
 
-static int pack_raw(struct leat_decoder *decoder, const void *data, size_t length, const struct leat_value_info *info,
-                    uint8_t **out, size_t *out_length, struct leat_error *error)
+static int pack_raw(struct leat_decoder *decoder, bool lenient, const void *data, size_t length,
+                    const struct leat_value_info *info, uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     const bool gray = info->channels < 3;
-    const struct leat_decode_request request = {.data = data, .length = length, .gray = gray, .scan_to_end = true};
+    const struct leat_decode_request request = {
+        .data = data, .length = length, .gray = gray, .lenient = lenient, .scan_to_end = true};
     struct leat_raw_photo photo = {.channels = gray ? 1 : 3,
                                    .orientation = (uint8_t)leat_exif_orientation(data, length)};
     int rc = leat_decoder_open(decoder, &request, &photo.width, &photo.height, error);
@@ -83,8 +85,8 @@ static int pack_fast(struct leat_decoder *decoder, const void *data, size_t leng
     return LEAT_OK;
 }
 
-static int pack(struct leat_decoder *decoder, enum leat_photos form, const void *data, size_t length, uint8_t **out,
-                size_t *out_length, struct leat_error *error)
+static int pack(struct leat_decoder *decoder, enum leat_photos form, bool lenient, const void *data, size_t length,
+                uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     struct leat_value_info info;
     *out = NULL;
@@ -93,11 +95,14 @@ static int pack(struct leat_decoder *decoder, enum leat_photos form, const void 
     if (rc)
         return rc;
     if (form == LEAT_PHOTOS_RAW)
-        return pack_raw(decoder, data, length, &info, out, out_length, error);
+        return pack_raw(decoder, lenient, data, length, &info, out, out_length, error);
     if (info.kind == LEAT_IMAGE_PNG || info.kind == LEAT_IMAGE_WEBP)
         return leat_fail(error, LEAT_E_UNSUPPORTED, "it is a %s: only a JPEG has a fast form",
                          info.kind == LEAT_IMAGE_PNG ? "PNG" : "WebP");
-    return pack_fast(decoder, data, length, &info, out, out_length, error);
+    rc = pack_fast(decoder, data, length, &info, out, out_length, error);
+    if (rc != LEAT_E_DECODE || !lenient || (rc = leat_decoder_check(decoder, data, length, true, error)))
+        return rc;
+    return leat_fail(error, LEAT_E_UNSUPPORTED, "it is damaged, though it can be decoded: it has no fast form");
 }
 
 /* ---- reading them --------------------------------------------------------------------------------------------------
@@ -158,6 +163,8 @@ const struct leat_codec leat_codec_photo = {
     .row = leat_photo_row,
     .end = leat_photo_end,
     .rows = leat_photo_rows,
+    .warnings = leat_photo_warnings,
+    .warning_names = leat_jpeg_warning_names,
     .pack = pack,
     .shrink = leat_photo_shrink,
     .form_is_true = form_is_true,

@@ -228,7 +228,7 @@ static void shrinker_free(struct shrinker *s)
     leat_free(s);
 }
 
-int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out,
+int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, bool lenient, uint8_t **out,
                       size_t *out_length, struct leat_error *error)
 {
     *out = NULL;
@@ -248,7 +248,7 @@ int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsign
         return leat_fail(error, LEAT_E_NOMEM, "memory to decode a photo could not be had");
     }
     struct leat_decode_request request = {
-        .data = data, .length = length, .gray = info.channels < 3, .scan_to_end = true};
+        .data = data, .length = length, .gray = info.channels < 3, .lenient = lenient, .scan_to_end = true};
     s->pixel = request.gray ? 1 : 4;
     s->orientation = leat_exif_orientation(data, length);
     rc = leat_decoder_open(s->decoder, &request, &s->width, &s->height, error);

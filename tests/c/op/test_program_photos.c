@@ -335,7 +335,7 @@ static void a_fast_photo_that_is_not_what_its_index_says_is_not_delivered(void *
     struct leat_decoder *checker = leat_decoder_new(&leat_codec_photo);
     struct leat_error error;
     size_t n;
-    assert_ok(leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, jpeg.data, jpeg.length, &fast, &n, &error));
+    assert_ok(leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, false, jpeg.data, jpeg.length, &fast, &n, &error));
     const struct leat_field field = field_of("image", LEAT_KIND_IMAGE, LEAT_U8, 0, 0, NULL);
     struct leat_program *program;
     assert_ok(leat_program_compile(&field, 1, NULL, &program, &error));

@@ -8,10 +8,10 @@ enum { UNREAD = 64 }; /* bytes that a fast photo ends with */
 static unsigned packed_photos, spoiled_photo;
 static size_t (*spoiled_place)(const uint8_t *fast, size_t length, unsigned which);
 static unsigned spoiled_which;
-static int pack_and_spoil(struct leat_decoder *decoder, enum leat_photos form, const void *data, size_t length,
-                          uint8_t **out, size_t *out_length, struct leat_error *error)
+static int pack_and_spoil(struct leat_decoder *decoder, enum leat_photos form, bool lenient, const void *data,
+                          size_t length, uint8_t **out, size_t *out_length, struct leat_error *error)
 {
-    int rc = leat_codec_photo.pack(decoder, form, data, length, out, out_length, error);
+    int rc = leat_codec_photo.pack(decoder, form, false, data, length, out, out_length, error);
     if (!rc && packed_photos++ == spoiled_photo)
         (*out)[spoiled_place(*out, *out_length, spoiled_which)] ^= 0x10;
     return rc;

@@ -73,7 +73,7 @@ static const uint8_t *toy_rows(const struct leat_decoder *decoder, size_t *lengt
     *length = d->has_rows ? ROWS_BYTES : 0;
     return d->has_rows ? d->rows : NULL;
 }
-static int toy_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, uint8_t **out,
+static int toy_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, bool lenient, uint8_t **out,
                       size_t *out_length, struct leat_error *error)
 {
     (void)length;
@@ -88,13 +88,13 @@ static int toy_shrink(const void *data, size_t length, unsigned max_side, unsign
     *out_length = 8;
     return LEAT_OK;
 }
-static int toy_pack(struct leat_decoder *decoder, enum leat_photos form, const void *data, size_t length, uint8_t **out,
-                    size_t *out_length, struct leat_error *error)
+static int toy_pack(struct leat_decoder *decoder, enum leat_photos form, bool lenient, const void *data, size_t length,
+                    uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     struct leat_value_info facts = {0};
     int rc = toy_probe(data, length, &facts, error);
     if (!rc)
-        rc = leat_decoder_check(decoder, data, length, error);
+        rc = leat_decoder_check(decoder, data, length, false, error);
     if (rc)
         return rc;
     const size_t pixels = (size_t)facts.width * facts.height,
@@ -119,6 +119,7 @@ __attribute__((constructor)) static void make_toys(void)
     toy_codec.open = toy_open;
     toy_codec.end = toy_end;
     toy_codec.rows = toy_rows;
+    toy_codec.warnings = NULL;
     toy_codec.shrink = toy_shrink;
     toy_form_codec = toy_codec;
     toy_codec.pack = NULL;

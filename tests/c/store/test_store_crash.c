@@ -406,9 +406,10 @@ static void a_refused_resume_says_which_options_changed_and_what_they_were(void 
     other.shard_bytes = 250000000;
     assert_options_told(&o, &other, "shard_bytes: 3221225472 then, 250000000 now");
     other.shard_bytes = 123456789;
-    assert_options_told(&other, &o,
-                        "which of check, on_bad, shard_bytes, max_side, quality and photos the file does not say: it "
-                        "has but a hash of them");
+    assert_options_told(
+        &other, &o,
+        "which of check, on_bad, shard_bytes, max_side, quality, photos and lenient the file does not say: it "
+        "has but a hash of them");
     made_codec = &toy_codec;
 }
 

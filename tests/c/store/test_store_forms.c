@@ -228,8 +228,8 @@ static void photos_that_stay_as_they_came_are_counted_by_reason_and_after_a_resu
 }
 
 /* A form that no photo has, each for a reason of its own. */
-static int refuse_each(struct leat_decoder *decoder, enum leat_photos form, const void *data, size_t length,
-                       uint8_t **out, size_t *out_length, struct leat_error *error)
+static int refuse_each(struct leat_decoder *decoder, enum leat_photos form, bool lenient, const void *data,
+                       size_t length, uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     (void)decoder;
     (void)form;

@@ -63,7 +63,7 @@ static inline struct forms forms_of(const char *name, const uint8_t *data, size_
     struct forms f = {.name = name, .n = 1};
     size_t rows_length, fast_length;
     f.form[0] = (struct leat_decode_request){.data = data, .length = length};
-    assert_ok(leat_decoder_check(checker, data, length, &error));
+    assert_ok(leat_decoder_check(checker, data, length, false, &error));
     const uint8_t *rows = leat_decoder_rows(checker, &rows_length);
     if (rows) {
         f.rows = malloc(rows_length);
@@ -73,7 +73,7 @@ static inline struct forms forms_of(const char *name, const uint8_t *data, size_
         f.form[f.n].rows = f.rows;
         f.form[f.n++].rows_length = rows_length;
     }
-    int rc = leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, data, length, &f.fast, &fast_length, &error);
+    int rc = leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, false, data, length, &f.fast, &fast_length, &error);
     if (rc && rc != LEAT_E_UNSUPPORTED)
         fail_msg("%s: %s", name, error.message);
     if (!rc)

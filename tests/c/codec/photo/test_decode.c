@@ -242,7 +242,7 @@ static void every_kind_of_png_becomes_rgbx(void **state)
         assert_int_equal(info.height, h);
         assert_int_equal(info.channels, kinds[k][0] == 3 ? 3 : channels);
         assert_int_equal(info.kind, LEAT_IMAGE_PNG);
-        assert_ok(leat_decoder_check(checker, data, length, &error));
+        assert_ok(leat_decoder_check(checker, data, length, false, &error));
         uint8_t *got = decode_rgbx(data, length, &got_w, &got_h);
         free(got);
         free(data);
@@ -258,16 +258,16 @@ static void every_changed_or_missing_byte_of_a_png_is_found(void **state)
     uint8_t *pixels = photo_pixels(19, 17, 3, 3);
     size_t length;
     uint8_t *data = png_encode(&header, NULL, pixels, 19 * 17 * 3, &length);
-    assert_ok(leat_decoder_check(checker, data, length, &error));
+    assert_ok(leat_decoder_check(checker, data, length, false, &error));
     for (size_t at = 0; at < length; at++) {
         data[at] ^= 0x10;
-        if (leat_decoder_check(checker, data, length, &error) != LEAT_E_DECODE)
+        if (leat_decoder_check(checker, data, length, false, &error) != LEAT_E_DECODE)
             fail_msg("a changed byte %zu of %zu was not found", at, length);
         data[at] ^= 0x10;
         uint8_t *part = malloc(at + !at);
         assert_non_null(part);
         memcpy(part, data, at);
-        if (leat_decoder_check(checker, part, at, &error) != LEAT_E_DECODE)
+        if (leat_decoder_check(checker, part, at, false, &error) != LEAT_E_DECODE)
             fail_msg("a PNG of %zu bytes cut to %zu was found good", length, at);
         free(part);
     }
@@ -299,7 +299,7 @@ static void interlaced_pngs_equal_their_plain_twins(void **state)
         uint8_t *data = photo_file(folder, entry->d_name, &length), *plain = photo_file(folder, twin, &twin_length);
         uint8_t *full = decode_rgbx(plain, twin_length, &w, &h);
         check_boxes(entry->d_name, data, length, false, full, w, h);
-        assert_ok(leat_decoder_check(checker, data, length, &error));
+        assert_ok(leat_decoder_check(checker, data, length, false, &error));
         free(full);
         free(plain);
         free(data);
@@ -326,7 +326,7 @@ static void a_png_that_promises_too_much_is_refused_before_memory_is_spent(void 
     crc = ~crc;
     for (int k = 0; k < 4; k++)
         data[sizeof head + (size_t)k] = (uint8_t)(crc >> (24 - 8 * k));
-    assert_int_equal(leat_decoder_check(checker, data, sizeof data, &error), LEAT_E_DECODE);
+    assert_int_equal(leat_decoder_check(checker, data, sizeof data, false, &error), LEAT_E_DECODE);
     assert_non_null(strstr(error.message, "ends before"));
 }
 
@@ -358,12 +358,12 @@ static void boxes_of_webp_equal_a_full_decode_cropped(void **state)
             assert_int_equal(info.height, h);
             assert_int_equal(info.channels, channels);
             assert_int_equal(info.kind, LEAT_IMAGE_WEBP);
-            assert_ok(leat_decoder_check(checker, data, length, &error));
+            assert_ok(leat_decoder_check(checker, data, length, false, &error));
             for (size_t cut = 0; cut < length; cut += 1 + length / 50) {
                 uint8_t *part = malloc(cut + !cut);
                 assert_non_null(part);
                 memcpy(part, data, cut);
-                assert_int_equal(leat_decoder_check(checker, part, cut, &error), LEAT_E_DECODE);
+                assert_int_equal(leat_decoder_check(checker, part, cut, false, &error), LEAT_E_DECODE);
                 free(part);
             }
             WebPFree(full);
@@ -377,7 +377,7 @@ static void an_animation_is_refused(void **state)
     (void)state;
     static const uint8_t head[] = {'R', 'I', 'F', 'F', 22, 0, 0, 0, 'W', 'E', 'B', 'P', 'V', 'P', '8',
                                    'X', 10,  0,   0,   0,  2, 0, 0, 0,   9,   0,   0,   9,   0,   0};
-    assert_int_equal(leat_decoder_check(checker, head, sizeof head, &error), LEAT_E_DECODE);
+    assert_int_equal(leat_decoder_check(checker, head, sizeof head, false, &error), LEAT_E_DECODE);
     assert_non_null(strstr(error.message, "animation"));
 }
 
@@ -408,7 +408,7 @@ static void what_leat_does_not_read_is_named(void **state)
     };
     struct leat_value_info info;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        assert_int_equal(leat_decoder_check(checker, files[i].bytes, files[i].n, &error), LEAT_E_DECODE);
+        assert_int_equal(leat_decoder_check(checker, files[i].bytes, files[i].n, false, &error), LEAT_E_DECODE);
         if (!strstr(error.message, files[i].named))
             fail_msg("%s: %s", files[i].named, error.message);
         assert_int_equal(leat_codec_photo.probe(files[i].bytes, files[i].n, &info, &error), LEAT_E_DECODE);
@@ -490,7 +490,7 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
     struct leat_decode_request request = {.data = data, .length = length, .scan_to_end = true};
     uint32_t w, h;
     memset(&error, 0, sizeof error);
-    int rc = leat_decoder_check(checker, data, length, &error);
+    int rc = leat_decoder_check(checker, data, length, false, &error);
     if (rc) {
         assert_int_equal(rc, LEAT_E_DECODE);
         assert_true(strlen(error.message) > 20);

@@ -64,19 +64,20 @@ static void a_photo_cut_anywhere_is_broken(void **state)
         size_t length;
         uint8_t *pixels = photo_pixels(41, 37, channels, s),
                 *data = photo_encode(&styles[s], pixels, 41, 37, 80, &length);
-        assert_ok(leat_decoder_check(checker, data, length, &error));
+        assert_ok(leat_decoder_check(checker, data, length, false, &error));
         for (size_t cut = 0; cut < length; cut++) {
             /* the bytes lie at the end of their own memory, so that a sanitizer sees reads beyond them */
             uint8_t *part = malloc(cut + !cut);
             assert_non_null(part);
             memcpy(part, data, cut);
-            assert_int_equal(leat_decoder_check(checker, part, cut, &error), LEAT_E_DECODE);
+            assert_int_equal(leat_decoder_check(checker, part, cut, false, &error), LEAT_E_DECODE);
             assert_true(error.offset <= (int64_t)cut);
             assert_int_equal(decode_a_pixel_and_scan(part, cut), LEAT_E_DECODE);
             uint8_t *fast;
             size_t fast_length;
-            assert_int_equal(leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, part, cut, &fast, &fast_length, &error),
-                             LEAT_E_DECODE);
+            assert_int_equal(
+                leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, false, part, cut, &fast, &fast_length, &error),
+                LEAT_E_DECODE);
             assert_null(fast);
             free(part);
         }
@@ -163,12 +164,13 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
         return 0;
     const bool gray = info.channels == 1;
     const int verdict = by_libjpeg(data, length, gray, true, &w, &h, &pixels),
-              rc = leat_decoder_check(checker, data, length, &error);
+              rc = leat_decoder_check(checker, data, length, false, &error);
     if (rc != verdict)
         fail_msg("%s: libjpeg-turbo says %s, leat %s", path, leat_status_name(verdict), leat_status_name(rc));
     if (rc) {
         assert_int_not_equal(
-            leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, data, length, &fast, &fast_length, &error), LEAT_OK);
+            leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, false, data, length, &fast, &fast_length, &error),
+            LEAT_OK);
         free(pixels);
         return 0;
     }
@@ -211,7 +213,7 @@ static void checking_finds_what_a_full_decode_finds(void **state)
             data[at] = (uint8_t)(was ^ 1u << leat_draw_below(s, 2 * i + 1, 8));
             bool whole = reference_is_whole(data, length);
             broken += !whole;
-            int rc = leat_decoder_check(checker, data, length, &error);
+            int rc = leat_decoder_check(checker, data, length, false, &error);
             if ((rc == LEAT_OK) != whole)
                 fail_msg("%s, bit flipped in byte %zu: %s, but a full decode is %s", styles[s].name, at,
                          rc ? error.message : "good", whole ? "good" : "broken");
@@ -234,7 +236,7 @@ static void a_huffman_code_of_all_ones_is_broken_for_check_and_decoder(void **st
     (void)state;
     size_t length, at = 0;
     uint8_t *pixels = photo_pixels(19, 17, 1, 5), *data = photo_encode(&styles[0], pixels, 19, 17, 80, &length);
-    assert_ok(leat_decoder_check(checker, data, length, &error));
+    assert_ok(leat_decoder_check(checker, data, length, false, &error));
     while (at + 21 < length && !(data[at] == 0xff && data[at + 1] == 0xc4 && !data[at + 4]))
         at++;
     assert_true(at + 21 < length);
@@ -243,7 +245,7 @@ static void a_huffman_code_of_all_ones_is_broken_for_check_and_decoder(void **st
     assert_int_equal(counts[8], 1);
     counts[7] = 2;
     counts[8] = 0;
-    assert_int_equal(leat_decoder_check(checker, data, length, &error), LEAT_E_DECODE);
+    assert_int_equal(leat_decoder_check(checker, data, length, false, &error), LEAT_E_DECODE);
     free(data);
     free(pixels);
 }
@@ -333,7 +335,7 @@ static void bytes_after_the_end_are_no_damage(void **state)
     uint8_t *more = calloc(1, length + 1000);
     assert_non_null(more);
     memcpy(more, data, length);
-    assert_ok(leat_decoder_check(checker, more, length + 1000, &error));
+    assert_ok(leat_decoder_check(checker, more, length + 1000, false, &error));
     free(more);
     free(data);
     free(pixels);
@@ -360,7 +362,7 @@ static void a_photo_without_tables_does_not_borrow_those_of_the_photo_before(voi
     assert_memory_equal(got, expected, (size_t)w * h * 4);
     size_t at = segment(data, length, 0xdb), bytes = 2u + (size_t)(data[at + 2] << 8 | data[at + 3]);
     memmove(data + at, data + at + bytes, length - at - bytes);
-    assert_int_equal(leat_decoder_check(checker, data, length - bytes, &error), LEAT_E_DECODE);
+    assert_int_equal(leat_decoder_check(checker, data, length - bytes, false, &error), LEAT_E_DECODE);
     free(got);
     free(expected);
     free(first);

@@ -109,7 +109,7 @@ static void boxes_of_unfinished_progressive_photos_equal_a_full_decode_cropped(v
                 continue;
             memcpy(part, data, at);
             memcpy(part + at, "\xff\xd9", 2);
-            if (leat_decoder_check(checker, part, at + 2, &error))
+            if (leat_decoder_check(checker, part, at + 2, false, &error))
                 continue; /* it was no marker but part of a table */
             struct forms forms = forms_of(styles[s].name, part, at + 2);
             struct photo_full full = photo_reference(part, at + 2, channels == 1, 1);
@@ -236,11 +236,11 @@ static void steady_state_allocates_nothing_of_ours(void **state)
     uint32_t w = 300, h = 200;
     uint8_t *pixels = photo_pixels(w, h, 3, 1), *data = photo_encode(&color, pixels, w, h, 80, &length);
     free(decode_all(data, length, true, &w, &h));
-    assert_ok(leat_decoder_check(checker, data, length, &error));
+    assert_ok(leat_decoder_check(checker, data, length, false, &error));
     uint64_t before = leat_alloc_count();
     for (int i = 0; i < 20; i++) {
         free(decode_all(data, length, i & 1, &w, &h));
-        assert_ok(leat_decoder_check(checker, data, length, &error));
+        assert_ok(leat_decoder_check(checker, data, length, false, &error));
     }
     assert_int_equal(leat_alloc_count(), before);
     free(data);

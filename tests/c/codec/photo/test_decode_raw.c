@@ -38,8 +38,8 @@ static struct pair make_pair(bool is_gray, unsigned orientation)
     free(plain);
     struct leat_decoder *checker = leat_decoder_new(&leat_codec_photo);
     assert_non_null(checker);
-    assert_ok(leat_codec_photo.pack(checker, LEAT_PHOTOS_RAW, pair.jpeg, pair.jpeg_length, &pair.raw, &pair.raw_length,
-                                    &error));
+    assert_ok(leat_codec_photo.pack(checker, LEAT_PHOTOS_RAW, false, pair.jpeg, pair.jpeg_length, &pair.raw,
+                                    &pair.raw_length, &error));
     leat_decoder_free(checker);
     return pair;
 }
@@ -179,11 +179,12 @@ static void a_photo_that_breaks_off_has_no_pixels(void **state)
     uint8_t *out;
     size_t n;
     assert_int_equal(
-        leat_codec_photo.pack(checker, LEAT_PHOTOS_RAW, pair.jpeg, pair.jpeg_length - 40, &out, &n, &error),
+        leat_codec_photo.pack(checker, LEAT_PHOTOS_RAW, false, pair.jpeg, pair.jpeg_length - 40, &out, &n, &error),
         LEAT_E_DECODE);
     assert_null(out);
-    assert_int_equal(leat_codec_photo.pack(checker, LEAT_PHOTOS_RAW, pair.raw, pair.raw_length, &out, &n, &error),
-                     LEAT_E_DECODE);
+    assert_int_equal(
+        leat_codec_photo.pack(checker, LEAT_PHOTOS_RAW, false, pair.raw, pair.raw_length, &out, &n, &error),
+        LEAT_E_DECODE);
     assert_null(out);
     leat_decoder_free(checker);
     free_pair(&pair);

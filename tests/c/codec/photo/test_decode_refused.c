@@ -18,7 +18,7 @@ static void a_header_that_promises_too_much_is_refused_before_memory_is_spent(vo
         size_t at = segment(data, length, styles[s].progressive ? 0xc2 : 0xc0);
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             memcpy(data + at + 5, sizes[i], 4);
-            assert_int_equal(leat_decoder_check(checker, data, length, &error), LEAT_E_DECODE);
+            assert_int_equal(leat_decoder_check(checker, data, length, false, &error), LEAT_E_DECODE);
         }
         free(data);
     }
@@ -42,7 +42,7 @@ static void thousands_of_scans_are_refused(void **state)
     for (size_t i = 0; i < n; i++)
         memcpy(bomb + begin + i * scan, data + begin, scan);
     memcpy(bomb + begin + n * scan, data + begin, length - begin);
-    assert_int_equal(leat_decoder_check(checker, bomb, length + n * scan, &error), LEAT_E_DECODE);
+    assert_int_equal(leat_decoder_check(checker, bomb, length + n * scan, false, &error), LEAT_E_DECODE);
     assert_non_null(strstr(error.message, "scans"));
     free(bomb);
     free(data);
@@ -54,7 +54,7 @@ static bool stops_at_scan(int scan, JDIMENSION width, JDIMENSION height)
 {
     static struct leat_jpeg_trouble trouble;
     struct leat_jpeg_input input;
-    struct jpeg_decompress_struct d = {.err = leat_jpeg_trouble_begin(&trouble)};
+    struct jpeg_decompress_struct d = {.err = leat_jpeg_trouble_begin(&trouble, false)};
     leat_jpeg_input_begin(&input, &d, "", 0);
     d.input_scan_number = scan;
     d.image_width = width;
@@ -89,7 +89,7 @@ static void a_kind_without_a_decoder_is_not_called_damaged(void **state)
     for (size_t i = 0; i < 2; i++) {
         uint8_t was = data[frame + kinds[i].at];
         data[frame + kinds[i].at] = kinds[i].value;
-        assert_int_equal(leat_decoder_check(checker, data, length, &error), LEAT_E_DECODE);
+        assert_int_equal(leat_decoder_check(checker, data, length, false, &error), LEAT_E_DECODE);
         assert_non_null(strstr(error.message, "convert"));
         assert_null(strstr(error.message, "damaged"));
         data[frame + kinds[i].at] = was;
@@ -126,7 +126,7 @@ static void photos_of_two_or_five_components_are_refused(void **state)
         }
         jpeg_finish_compress(&c);
         jpeg_destroy_compress(&c);
-        assert_int_equal(leat_decoder_check(checker, data, length, &error), LEAT_E_DECODE);
+        assert_int_equal(leat_decoder_check(checker, data, length, false, &error), LEAT_E_DECODE);
         assert_non_null(strstr(error.message, "colour components"));
         free(data);
     }
@@ -147,7 +147,7 @@ static void factors_that_do_not_divide_the_largest_are_refused_by_the_check_too(
         const size_t frame = segment(data, length, 0xc0);
         for (unsigned c = 0; c < 3; c++)
             data[frame + 11 + 3 * c] = factors[i][c];
-        assert_int_equal(leat_decoder_check(checker, data, length, &error), LEAT_E_DECODE);
+        assert_int_equal(leat_decoder_check(checker, data, length, false, &error), LEAT_E_DECODE);
         assert_non_null(strstr(error.message, "convert"));
         assert_int_equal(decode_a_pixel_and_scan(data, length), LEAT_E_DECODE);
         free(data);

@@ -52,7 +52,7 @@ static void a_large_photo_becomes_the_antialiased_resize_of_itself(void **state)
         size_t length, out_length;
         uint8_t *out, *pixels = smooth(200, 150, kind ? 1 : 3);
         uint8_t *data = photo_encode(kind ? &gray : &color, pixels, 200, 150, 95, &length);
-        assert_ok(leat_codec_photo.shrink(data, length, 64, 100, &out, &out_length, &error));
+        assert_ok(leat_codec_photo.shrink(data, length, 64, 100, false, &out, &out_length, &error));
         assert_non_null(out);
         struct photo_full full = photo_reference(data, length, kind, 1),
                           small = photo_reference(out, out_length, kind, 1);
@@ -82,13 +82,13 @@ static void a_small_photo_stays_as_it_is(void **state)
     (void)state;
     size_t length, out_length;
     uint8_t *out, *pixels = smooth(64, 30, 3), *data = photo_encode(&color, pixels, 64, 30, 90, &length);
-    assert_ok(leat_codec_photo.shrink(data, length, 64, 90, &out, &out_length, &error));
+    assert_ok(leat_codec_photo.shrink(data, length, 64, 90, false, &out, &out_length, &error));
     assert_null(out);
-    assert_ok(leat_codec_photo.shrink(data, length, 63, 90, &out, &out_length, &error));
+    assert_ok(leat_codec_photo.shrink(data, length, 63, 90, false, &out, &out_length, &error));
     assert_non_null(out);
     leat_free(out);
-    assert_int_equal(leat_codec_photo.shrink(data, length, 0, 90, &out, &out_length, &error), LEAT_E_INVALID);
-    assert_int_equal(leat_codec_photo.shrink(data, length, 60, 101, &out, &out_length, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_codec_photo.shrink(data, length, 0, 90, false, &out, &out_length, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_codec_photo.shrink(data, length, 60, 101, false, &out, &out_length, &error), LEAT_E_INVALID);
     free(data);
     free(pixels);
 }
@@ -99,7 +99,7 @@ static void the_thinnest_photo_keeps_a_pixel_of_width(void **state)
     size_t length, out_length;
     uint8_t *out, *pixels = smooth(1, 3000, 3), *data = photo_encode(&color, pixels, 1, 3000, 90, &length);
     struct leat_value_info info;
-    assert_ok(leat_codec_photo.shrink(data, length, 100, 90, &out, &out_length, &error));
+    assert_ok(leat_codec_photo.shrink(data, length, 100, 90, false, &out, &out_length, &error));
     assert_ok(leat_codec_photo.probe(out, out_length, &info, &error));
     assert_int_equal(info.width, 1);
     assert_int_equal(info.height, 100);
@@ -120,7 +120,7 @@ static void the_orientation_is_carried_over(void **state)
     memcpy(turned, data, 2);
     memcpy(turned + 2, exif, sizeof exif);
     memcpy(turned + 2 + sizeof exif, data + 2, length - 2);
-    assert_ok(leat_codec_photo.shrink(turned, length + sizeof exif, 40, 90, &out, &out_length, &error));
+    assert_ok(leat_codec_photo.shrink(turned, length + sizeof exif, 40, 90, false, &out, &out_length, &error));
     struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
     assert_non_null(decoder);
     struct leat_decode_request request = {.data = out, .length = out_length, .exif = true};
@@ -142,7 +142,7 @@ static void a_broken_photo_is_not_made_smaller(void **state)
     size_t length, out_length;
     uint8_t *out, *pixels = smooth(100, 100, 3), *data = photo_encode(&color, pixels, 100, 100, 90, &length);
     for (size_t cut = 0; cut < length; cut += 1 + length / 97) {
-        assert_int_equal(leat_codec_photo.shrink(data, cut, 50, 90, &out, &out_length, &error), LEAT_E_DECODE);
+        assert_int_equal(leat_codec_photo.shrink(data, cut, 50, 90, false, &out, &out_length, &error), LEAT_E_DECODE);
         assert_null(out);
     }
     free(data);
@@ -175,12 +175,12 @@ static void every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothi
     uint8_t *right;
     size_t right_length;
     unsigned harmless = 0;
-    assert_ok(leat_codec_photo.shrink(data, length, 600, 100, &right, &right_length, &error));
+    assert_ok(leat_codec_photo.shrink(data, length, 600, 100, false, &right, &right_length, &error));
     uint64_t n = allocations;
     assert_true(n > 8);
     for (fail_at = 1; fail_at <= n; fail_at++) {
         allocations = 0;
-        const int rc = leat_codec_photo.shrink(data, length, 600, 100, &out, &out_length, &error);
+        const int rc = leat_codec_photo.shrink(data, length, 600, 100, false, &out, &out_length, &error);
         if (rc == LEAT_OK && ++harmless <= 3) {
             assert_int_equal(out_length, right_length);
             assert_memory_equal(out, right, right_length);
