@@ -76,17 +76,20 @@ static int apply_guarded(void *arg)
 
 /* Makes rows [i, i + n) of an output whose stored values stand in job->data. Stops at the first that fails, and returns
  * its code; *made counts those before it. */
-static int apply_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t o, size_t i, size_t n, size_t *made)
+static int apply_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t o, uint64_t value_bytes, size_t i,
+                        size_t n, size_t *made)
 {
     uint8_t *dst = memory_of(j, o) + leat_job_row(j, i) * output_of(j, o)->row_bytes;
     struct apply a = {j->target.program, o, scratch, j->args + i, n, 0, dst, &j->error};
-    for (size_t k = i; k < i + n; k++)
+    for (size_t k = i; k < i + n; k++) {
         j->args[k].data = j->data[k];
+        j->args[k].length = value_bytes;
+    }
     int rc = leat_guarded(apply_guarded, &a, &j->error);
     if (rc && n > 1) { /* a mapping faulted: go row by row, so that the sample has a name */
         for (size_t k = 0; k < n; k++) {
             size_t one = 0;
-            rc = apply_mapped(j, scratch, o, i + k, 1, &one);
+            rc = apply_mapped(j, scratch, o, value_bytes, i + k, 1, &one);
             if (rc) {
                 *made = k;
                 return rc;
@@ -114,8 +117,6 @@ static void make_mapped(struct leat_job *j, struct leat_scratch *scratch, const 
     const struct leat_job_context *c = j->context;
     uint64_t value = feed->value_bytes;
     bool small = value && value <= LEAT_COLD_VALUE;
-    for (size_t k = 0; k < j->count; k++)
-        j->args[k].length = value;
     for (size_t i = 0, n; i < j->count; i += n) {
         n = same_storage(j, feed, i);
         if (!leat_job_is_mapped(j, feed, i))
@@ -132,7 +133,7 @@ static void make_mapped(struct leat_job *j, struct leat_scratch *scratch, const 
         }
         for (size_t made = 0; made < n;) {
             size_t part = 0;
-            int bad = apply_mapped(j, scratch, o, i + made, n - made, &part);
+            int bad = apply_mapped(j, scratch, o, value, i + made, n - made, &part);
             made += part;
             if (bad) {
                 leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, field_name(j, feed->field));
@@ -156,11 +157,10 @@ static int remake_mapped(struct leat_job *j, struct leat_scratch *scratch, size_
         if (!leat_job_is_mapped(j, feed, i))
             continue;
         size_t failed = 0, made = 0;
-        j->args[i].length = feed->value_bytes;
         int rc =
             leat_dataset_rows(j->context->dataset, feed->field, j->refs + i, 1, NULL, j->data + i, &failed, &j->error);
         for (size_t k = 0; !rc && k < feed->n_outputs; k++)
-            rc = apply_mapped(j, scratch, feed->outputs[k], i, 1, &made);
+            rc = apply_mapped(j, scratch, feed->outputs[k], feed->value_bytes, i, 1, &made);
         if (rc)
             return rc;
     }

@@ -116,15 +116,18 @@ int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, st
     struct leat_loader *l = t->loader;
     if (bytes <= t->room && decoding <= t->decoding)
         return LEAT_OK;
-    if (bytes > l->budget.limit || decoding > l->budget.limit)
-        return leat_fail(error, LEAT_E_BUDGET,
-                         "a value of %" PRIu64 " bytes that takes %" PRIu64
-                         " bytes to decode does not fit into budget_bytes = %" PRIu64 "; raise it to at least %" PRIu64,
-                         bytes, decoding, l->budget.limit,
-                         l->budget.fixed + l->window.estimate + l->budget.reserved + leat_region_round(bytes) +
-                             decoding);
-    bool grows = bytes > t->room;
     leat_engine_lock();
+    if (bytes > l->budget.limit || decoding > l->budget.limit) {
+        int never =
+            leat_fail(error, LEAT_E_BUDGET,
+                      "a value of %" PRIu64 " bytes that takes %" PRIu64
+                      " bytes to decode does not fit into budget_bytes = %" PRIu64 "; raise it to at least %" PRIu64,
+                      bytes, decoding, l->budget.limit,
+                      l->budget.fixed + l->window.estimate + l->budget.reserved + leat_region_round(bytes) + decoding);
+        leat_engine_unlock();
+        return never;
+    }
+    bool grows = bytes > t->room;
     uint64_t wanted = decoding > t->decoding ? decoding - t->decoding : 0, room = t->room;
     if (grows) {
         drop_buffer(t);

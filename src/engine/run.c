@@ -35,7 +35,8 @@ static void book_result(struct leat_task *t)
 {
     struct leat_job *j = &t->job;
     struct leat_batch *b = t->batch;
-    b->stand_in = j->target.stand_in;
+    if (b->stand_in) /* a batch of one row */
+        b->stand_in = j->target.stand_in;
     if (!j->n_notes && j->failed_row == UINT64_MAX)
         return;
     leat_engine_lock();

@@ -108,9 +108,11 @@ static void finish(struct leat_io_request *r)
         leat_error_at_file(&r->error, f->file.path, (int64_t)plan.cut_at);
         return;
     }
-    r->file = f->inner;
-    leat_io_local.submit(f->inner, r);
-    r->file = &f->file;
+    struct leat_io_request inner = *r; /* the request itself may be cancelled meanwhile */
+    inner.file = f->inner;
+    leat_io_local.submit(f->inner, &inner);
+    r->status = inner.status;
+    r->error = inner.error;
 }
 
 /* Under the lock. */
