@@ -172,3 +172,23 @@ def test_unknown_operators_and_functions_in_chains_get_a_hint(images: leat.Datas
         leat.Loader(images, 2, outputs={"x": [lambda x: x]})
     with pytest.raises(TypeError, match=r"write Decode\(\.\.\.\)"):
         leat.Loader(images, 2, outputs={"x": [ops.Decode]})
+
+
+def test_boxes_go_with_an_image_whose_size_is_drawn(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    schema = {"x": leat.field("uint8", (40, 30, 3), layout="HWC"), "boxes": leat.boxes("xyxy")}
+    with leat.Writer(tmp_path / "a.leat", schema) as w:
+        for i in range(24):
+            boxes = rng.uniform(0, 15, (i % 4, 2, 2)).cumsum(1).reshape(-1, 4).astype(np.float32)
+            w.add(x=rng.integers(0, 256, (40, 30, 3), np.uint8), boxes=boxes)
+
+    def tied(size: Any) -> leat.Loader:
+        chain = [ops.RandomResizedCrop(size), ops.RandomHorizontalFlip(), ops.SanitizeBoundingBoxes()]
+        return loader_of(leat.open(tmp_path / "a.leat"), out={("x", "boxes"): chain})
+
+    fixed = {size: tied(size) for size in SIZES}
+    for step, batch in enumerate(tied(leat.PerBatch(SIZES))):
+        want = fixed[batch["x"].shape[2:]].batch_at(0, step)
+        assert np.array_equal(batch["x"], want["x"])
+        assert np.array_equal(batch["boxes"].values, want["boxes"].values)
+        assert np.array_equal(batch["boxes"].offsets, want["boxes"].offsets)
