@@ -215,6 +215,28 @@ def test_the_loop_of_saving_and_resuming_as_people_write_it(records: Path, funct
     assert seen == whole and len(whole) == 30
 
 
+@given(st.integers(1, 40), st.integers(0, 30), st.lists(st.integers(1, 40), max_size=2), st.sampled_from(["pad", "drop", "uneven"]))
+def test_a_state_names_the_batch_that_comes_next(records: Path, size: int, cut: int, sizes: list[int], tail: Any) -> None:
+    made = leat.Loader(leat.open(records), size, True, seed=3, tail=tail)
+    for n in [None, *sizes]:
+        if n is not None:
+            made.set_batch_size(n)
+        for _ in zip(range(cut), made):
+            pass
+        asked = made.batch_at(made.state_dict())
+        resumed = leat.Loader(leat.open(records), size, True, seed=3, tail=tail)
+        resumed.load_state_dict(made.state_dict())
+        following = next(iter(resumed))
+        assert (asked.epoch, asked.step, asked.ids.tolist()) == (following.epoch, following.step, following.ids.tolist())
+
+
+@pytest.mark.parametrize("edit", [{"seed": "4"}, {"log": []}, {"at": None}, {"at": {"epoch": 0}}, {"log": None}, {"fingerprint": "0"}])
+def test_batch_at_refuses_a_state_of_another_run(records: Path, edit: dict[str, Any]) -> None:
+    made = loader(records, seed=3)
+    with pytest.raises(leat.StateError):
+        made.batch_at({**made.state_dict(), **edit})
+
+
 def test_a_new_iterator_ends_the_older_one(records: Path) -> None:
     made = loader(records)
     old = iter(made)

@@ -16,6 +16,7 @@ import numpy as np
 from .. import _leat, check
 from ..data.dataset import Dataset, positions_array
 from ..data.packing import PackedRows
+from ..errors import StateError
 from ..program import (
     Outputs,
     compiled_program,
@@ -412,13 +413,47 @@ class Loader:
         """
         return np.asarray(self._core.plan(*_checked(epoch, step)))
 
-    def batch_at(self, epoch: int, step: int) -> Batch:
-        """That batch, computed again. The loader's position does not move.
+    def batch_at(self, epoch: int | Mapping[str, Any], step: int | None = None) -> Batch:
+        """That batch, computed again; of a state, the batch that it points at. The loader's position does not move.
+
+        Raises:
+            IndexError: the epoch has no such step.
+            ValueError: the state is of another run (:class:`leat.StateError`).
+
+        >>> loader = leat.Loader(leat.open(path), batch_size=32)
+        >>> batches = iter(loader)
+        >>> next(batches).step, loader.batch_at(loader.state_dict()).step, next(batches).step
+        (0, 1, 1)
 
         Without `in_order` which rows it had stands only in the record in `log_dir`: ValueError without that, IndexError for a
         batch that was not handed out.
         """
+        if isinstance(epoch, Mapping):
+            if step is not None:
+                raise TypeError("batch_at takes a state, or epoch and step")
+            epoch, step = self._step_of(epoch)
+        elif step is None:
+            raise TypeError("batch_at takes epoch and step, or a state")
         return self._batch(self._core.batch_at(*_checked(epoch, step)))
+
+    def _step_of(self, state: Mapping[str, Any]) -> tuple[int, int]:
+        """Which batch a state points at: positions are counted in rows, and decisions may have changed the size of batches."""
+        mine = self.state_dict()
+        try:
+            other = [name for name in ("fingerprint", "seed", "order") if state[name] != mine[name]]
+            if other or not state["log"] or state["log"] != mine["log"][: len(state["log"])]:
+                raise StateError(f"the state is of another run than this loader's ({', '.join(other or ['log'])} differ): load it instead")
+            if "received" in state:
+                raise StateError("the state was taken within an epoch without in_order, where a position is no batch: give epoch and step")
+            at, size, begin, step = state["at"], 1, 0, 0
+            for decision in state["log"]:
+                if "global_batch" in decision:
+                    if decision["epoch"] == at["epoch"]:
+                        step, begin = step - (begin - decision["row"]) // size, decision["row"]
+                    size = decision["global_batch"]
+            return at["epoch"], step - (begin - at["row"]) // size
+        except (KeyError, TypeError, AttributeError) as e:
+            raise StateError(f"not a state of a leat.Loader: batch_at takes what state_dict() gave ({e!r})") from None
 
     def _batch(self, core: _leat.Batch) -> Batch:
         if self._stage is not None:
