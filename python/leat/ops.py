@@ -871,10 +871,10 @@ class CutMix(MixUp):
 
 
 _TYPES: dict[str, type[Operator]] = {
-    c.__name__: c for c in (Decode, Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip,
-                            ColorJitter, GaussianBlur, RandomRotation, Normalize, ToDtype, ToLayout, Native,
-                            SanitizeBoundingBoxes, ClampBoundingBoxes, ConvertBoundingBoxFormat, PadTo, MixUp, CutMix)
-}  # fmt: skip
+    name: c
+    for name, c in list(globals().items())
+    if isinstance(c, type) and issubclass(c, Operator) and c is not Operator and not issubclass(c, Map)
+}
 
 
 def from_json(value: Mapping[str, Any]) -> Operator:
