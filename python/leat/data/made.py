@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Mapping
@@ -90,7 +91,7 @@ def _field_of(name: str, array: np.ndarray[Any, Any], dtype: str, wanted: Field 
         return found
     if wanted.kind != "array" or wanted.dtype != dtype or None in wanted.shape:
         raise ValueError(f"{name!r} holds {found}, which cannot be a {wanted}")
-    if np.prod(wanted.shape, dtype=np.int64) != np.prod(found.shape, dtype=np.int64):
+    if math.prod(n or 0 for n in wanted.shape) != math.prod(n or 0 for n in found.shape):
         raise ValueError(f"{name!r} has values of shape {found.shape}, which cannot be seen as {wanted.shape}")
     return wanted
 
