@@ -86,11 +86,12 @@ static void print_fields(const struct leat_dataset *dataset)
     char type[128];
     int width = 0;
     for (size_t i = 0; i < n; i++)
-        if ((int)strlen(fields[i].name) > width)
-            width = (int)strlen(fields[i].name);
+        if (cli_columns(fields[i].name) > width)
+            width = cli_columns(fields[i].name);
     printf("fields\n");
     for (size_t i = 0; i < n; i++)
-        printf("  %-*s  %s%s\n", width, fields[i].name, cli_field_type(&fields[i], type, sizeof type),
+        printf("  %-*s  %s%s\n", cli_padded(fields[i].name, width), fields[i].name,
+               cli_field_type(&fields[i], type, sizeof type),
                fields[i].flags & LEAT_FIELD_DERIVED ? "  (derived)" : "");
 }
 

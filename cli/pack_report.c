@@ -72,7 +72,8 @@ static int by_size(const void *a, const void *b)
 static void print_class(const char *name, const struct tally *tally, int width)
 {
     char clean[256], count[32];
-    printf("  %-*s %12s", width, cli_clean(name, clean, sizeof clean), cli_count(tally->samples, count));
+    cli_clean(name, clean, sizeof clean);
+    printf("  %-*s %12s", cli_padded(clean, width), clean, cli_count(tally->samples, count));
     if (tally->bad)
         printf("  (%" PRIu64 " broken)", tally->bad);
     putchar('\n');
@@ -90,9 +91,9 @@ static void print_classes(const struct cli_pack *pack)
     int width = 5;
     for (size_t c = 0; c < n; c++) {
         tallies[c].class = c;
-        size_t length = strlen(names[c]);
-        if (length > (size_t)width)
-            width = length < 60 ? (int)length : 60;
+        int columns = cli_columns(names[c]);
+        if (columns > width)
+            width = columns < 60 ? columns : 60;
     }
     for (uint64_t i = 0; i < pack->count; i++)
         if (labels[i] >= 0 && (uint64_t)labels[i] < n)

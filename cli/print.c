@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #include <jansson.h>
 
@@ -36,6 +38,35 @@ const char *cli_clean(const char *text, char *out, size_t room)
     }
     out[used] = 0;
     return out;
+}
+
+int cli_columns(const char *text)
+{
+    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", 0), before = utf8 ? uselocale(utf8) : 0;
+    mbstate_t state = {0};
+    int columns = 0;
+    for (size_t left = strlen(text); left;) {
+        wchar_t c;
+        size_t n = mbrtowc(&c, text, left, &state);
+        int width = n - 1 < left ? wcwidth(c) : -1; /* invalid bytes take a column each */
+        if (n - 1 >= left)
+            state = (mbstate_t){0};
+        n = n - 1 < left ? n : 1;
+        columns += width >= 0 ? width : 1;
+        text += n;
+        left -= n;
+    }
+    if (utf8) {
+        uselocale(before);
+        freelocale(utf8);
+    }
+    return columns;
+}
+
+int cli_padded(const char *text, int columns)
+{
+    int taken = cli_columns(text);
+    return (int)strlen(text) + (columns > taken ? columns - taken : 0);
 }
 
 void cli_place(const struct leat_error *error, char *out, size_t room)

@@ -19,6 +19,11 @@ int cli_fail(const struct cli_command *command, const struct leat_error *error, 
 /* The place of an error, as "FILE: sample 3, field image, byte 77: " or as much of it as there is. */
 void cli_place(const struct leat_error *error, char *out, size_t room);
 
+/* Columns that UTF-8 text takes in a terminal: two of a wide character, none of a combining one. */
+int cli_columns(const char *text);
+/* What printf's "%-*s" takes, which counts bytes, to pad the text to so many columns. */
+int cli_padded(const char *text, int columns);
+
 /* `text` with bytes that would steer a terminal written as \xNN. Cut to fit. Returns `out`. */
 const char *cli_clean(const char *text, char *out, size_t room);
 

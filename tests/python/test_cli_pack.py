@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -531,3 +532,12 @@ def test_an_empty_folder_is_an_error_or_an_empty_file_but_never_silent(tmp_path:
     (tmp_path / "photos").mkdir()
     done = leat("pack", tmp_path / "photos", tmp_path / "p.leat", code=None)
     assert done.returncode == 2 and "photos" in done.stderr
+
+
+def test_columns_stay_aligned_in_any_script(tmp_path: Path) -> None:
+    """Wide characters take two columns of a terminal, combining ones none."""
+    names = ["dog", "漢字", "e\u0301te\u0301", "Füchse", "кот"]
+    done = leat("pack", make_folder(tmp_path / "photos", dict.fromkeys(names, 1)), tmp_path / "a.leat")
+    lines = {name: line for name in names for line in done.stdout.splitlines() if line.startswith(f"  {name} ")}
+    taken = {name: sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) == "W" else 1 for c in line) for name, line in lines.items()}
+    assert len(taken) == 5 and len(set(taken.values())) == 1
