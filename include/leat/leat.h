@@ -530,7 +530,8 @@ struct leat_loader_options {
     unsigned num_threads;     /* at most so many of the engine's threads at a time; 0: auto */
     /* 0: the smaller of a quarter of leat_memory_allowed and 24 batches with the threads' scratch, never under 3
      * batches; where photos are decoded 64 MiB more, at most an eighth of that memory, for those of which more than the
-     * crop must be kept meanwhile. */
+     * crop must be kept meanwhile; 16 MiB more once reads turn out to complete later (a web server), for what is in
+     * flight. */
     uint64_t budget_bytes;
     uint64_t max_held_bytes; /* 0: as much again, without what is for decoding, at least 64 MiB */
     double weight;           /* share of the engine beside other loaders; 1 */
