@@ -246,8 +246,8 @@ static void print_json(const struct bench *bench)
 
 static void print_heading(const struct bench *bench)
 {
-    char count[32];
-    printf("%s: %s samples, batches of %" PRIu64 ", %s, %s\n", bench->path,
+    char count[32], path[1200];
+    printf("%s: %s samples, batches of %" PRIu64 ", %s, %s\n", cli_clean(bench->path, path, sizeof path),
            cli_count(leat_dataset_count(bench->dataset), count), bench->batch_size,
            bench->order ? "sequential" : "shuffled", bench->program_name);
     printf("%8s %12s %10s %8s   %s\n", "threads", "samples/s", "read", "x first", "where the threads' time went");

@@ -151,9 +151,9 @@ static void print_photos(const json_t *photos)
 
 static void print_person(const struct leat_dataset *dataset, const json_t *info)
 {
-    char a[32];
+    char a[32], path[1200];
     const char *format = json_string_value(json_object_get(info, "format"));
-    printf("%s\n", json_string_value(json_object_get(info, "path")));
+    printf("%s\n", cli_clean(json_string_value(json_object_get(info, "path")), path, sizeof path));
     if (format && number(info, "format_version"))
         printf("format         %s, version %" PRIu64 "\n", format, number(info, "format_version"));
     else if (format)

@@ -18,26 +18,26 @@
 void cli_say(const struct cli_command *command, const char *format, ...)
 {
     va_list list;
+    char *text = NULL;
     fflush(stdout);
-    fprintf(stderr, "leat %s: ", command->name);
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    int n = vasprintf(&text, format, list);
     va_end(list);
-    fputc('\n', stderr);
+    fprintf(stderr, "leat %s: ", command->name);
+    for (char *line = n < 0 ? NULL : text, *next; line; line = next) {
+        if ((next = strchr(line, '\n')))
+            *next++ = 0;
+        size_t room = 4 * strlen(line) + 1;
+        char *clean = malloc(room);
+        fprintf(stderr, "%s\n", clean ? leat_escape(line, clean, room) : "");
+        free(clean);
+    }
+    free(text);
 }
 
 const char *cli_clean(const char *text, char *out, size_t room)
 {
-    size_t used = 0;
-    for (; *text && used + 5 < room; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == 0x7f)
-            used += (size_t)snprintf(out + used, room - used, "\\x%02x", c);
-        else
-            out[used++] = *text;
-    }
-    out[used] = 0;
-    return out;
+    return leat_escape(text, out, room);
 }
 
 int cli_columns(const char *text)

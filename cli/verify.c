@@ -109,12 +109,13 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return CLI_EXIT_FAILED;
     }
     if (!quiet) {
-        char a[32], b[32], c[32];
+        char a[32], b[32], c[32], path[1200];
+        cli_clean(verify.path, path, sizeof path);
         const uint64_t bytes = atomic_load(&verify.bytes);
         if (verify.faults)
-            printf("%s: %" PRIu64 " fault%s found.\n", verify.path, verify.faults, verify.faults == 1 ? "" : "s");
+            printf("%s: %" PRIu64 " fault%s found.\n", path, verify.faults, verify.faults == 1 ? "" : "s");
         else
-            printf("%s: %s; %s in %s (%s/s)\n", verify.path, outcome(verify.path), cli_bytes(bytes, a),
+            printf("%s: %s; %s in %s (%s/s)\n", path, outcome(verify.path), cli_bytes(bytes, a),
                    cli_duration(seconds, b), cli_bytes(seconds > 0 ? (uint64_t)((double)bytes / seconds) : 0, c));
     }
     return verify.faults ? CLI_EXIT_FAULTS : CLI_EXIT_OK;

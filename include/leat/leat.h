@@ -102,6 +102,11 @@ struct leat_error {
 LEAT_API const char *leat_status_name(int code);
 LEAT_API const char *leat_status_text(int code);
 
+/* Writes to `out` (of `room` bytes, cut to fit) what can be shown of a text that may be anything, such as a name out of
+ * a file: control characters, what changes the direction of writing, and bytes that are not UTF-8 become \xNN. Returns
+ * `out`. What leat itself puts into messages, notes and its log is escaped. Any thread. */
+LEAT_API char *leat_escape(const char *text, char *out, size_t room);
+
 /* Ends a string or array that leat gave. NULL is allowed. Any thread. */
 LEAT_API void leat_free(void *p);
 

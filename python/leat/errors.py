@@ -181,9 +181,12 @@ def from_status(code: int, sys_errno: int, sample: int, offset: int, file: str, 
 
 def _with_place(message: str, sample: int, offset: int, file: str, field: str) -> str:
     """The message, with what it does not say of where."""
+    from . import _leat
+
     said = set(re.findall(r"\w+", message))  # whole words: "2" is not said by "428"
     place = [f"sample {sample}"] if sample >= 0 and not {"sample", str(sample)} <= said else []
     place += [f"field {field!r}"] if field and field not in message else []
     place += [f"byte {offset}"] if offset >= 0 and str(offset) not in said else []
-    place += [file] if file and file not in message else []
+    shown = _leat.escape(file)
+    place += [shown] if file and shown not in message else []
     return f"{message} ({', '.join(place)})" if place else message

@@ -121,6 +121,19 @@ static PyObject *set_error_factory(PyObject *module, PyObject *factory)
     Py_RETURN_NONE;
 }
 
+/* escape(text, /): what can be shown of it */
+static PyObject *escape(PyObject *module, PyObject *text)
+{
+    char out[4096];
+    PyObject *bytes = PyUnicode_EncodeFSDefault(text);
+    (void)module;
+    if (!bytes)
+        return NULL;
+    PyObject *shown = PyUnicode_FromString(leat_escape(PyBytes_AsString(bytes), out, sizeof out));
+    Py_DECREF(bytes);
+    return shown;
+}
+
 static PyObject *version(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -154,6 +167,7 @@ static PyMethodDef functions[] = {
     {"memory_allowed", memory_allowed, METH_NOARGS, "memory_allowed(): bytes that this process may use"},
     {"cpu_count", cpu_count, METH_NOARGS, "cpu_count(): cores that this process may use"},
     {"status_name", status_name, METH_O, "status_name(code, /): 'LEAT_E_IO' and so on"},
+    {"escape", escape, METH_O, "escape(text, /): what can be shown of it"},
     {"zip", py_dataset_zip, METH_VARARGS, "zip(datasets, names, bare): side by side"},
     {"arrays", py_arrays_make, METH_VARARGS, "arrays(schema, count, [(address, stride)], keep): a data set"},
     {"source", py_source_make, METH_VARARGS, "source(schema, count, version, reader, timeout_s, warn_s): a data set"},

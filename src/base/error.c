@@ -66,6 +66,47 @@ void leat_error_clear(struct leat_error *error)
     error->file[0] = error->field[0] = error->message[0] = 0;
 }
 
+/* Bytes of the character at `p`, and what it is; 0: this is not UTF-8. */
+static unsigned character(const unsigned char *p, uint32_t *c)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned n = *p < 0x80 ? 1 : *p < 0xc0 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf8 ? 4 : 0;
+    *c = n == 1 ? *p : n ? *p & (0x7fu >> n) : 0;
+    for (unsigned i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        *c = *c << 6 | (p[i] & 0x3f);
+    }
+    return n && *c >= least[n] && *c <= 0x10ffff && (*c < 0xd800 || *c > 0xdfff) ? n : 0;
+}
+
+/* Whether a character does something to a terminal, or to the order in which others are shown. */
+static bool is_control(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+           (c >= 0x2066 && c <= 0x2069);
+}
+
+char *leat_escape(const char *text, char *out, size_t room)
+{
+    size_t used = 0;
+    for (const unsigned char *p = (const unsigned char *)text; *p;) {
+        uint32_t c;
+        unsigned n = character(p, &c), bytes = n ? n : 1;
+        bool escape = !n || is_control(c);
+        if (used + (escape ? 4 * bytes : bytes) >= room)
+            break;
+        for (unsigned i = 0; i < bytes; i++, p++)
+            if (escape)
+                used += (size_t)snprintf(out + used, room - used, "\\x%02x", *p);
+            else
+                out[used++] = (char)*p;
+    }
+    if (room)
+        out[used] = 0;
+    return out;
+}
+
 static void fill(struct leat_error *error, int code, const char *format, va_list args)
 {
     /* The format's arguments may point into *error itself (wrapping a message), so it is written only afterwards. */
@@ -73,7 +114,7 @@ static void fill(struct leat_error *error, int code, const char *format, va_list
     vsnprintf(message, sizeof message, format, args);
     leat_error_clear(error);
     error->code = code;
-    memcpy(error->message, message, sizeof message);
+    leat_escape(message, error->message, sizeof error->message); /* it may quote names out of files */
 }
 
 int leat_fail(struct leat_error *error, int code, const char *format, ...)

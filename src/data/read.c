@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 #include "data/internal.h"
 #include "io/guard.h"
+#include "store/text.h"
 
 /* ---- locating -------------------------------------------------------------------------------- */
 
@@ -422,6 +423,29 @@ static int present(const struct leat_codec *codec, uint8_t form, struct leat_val
     return LEAT_OK;
 }
 
+/* Text is checked when it is written; a file may have been made by anyone. */
+static int check_text(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref,
+                      const struct leat_extent *extent, const struct leat_value *value, struct leat_error *error)
+{
+    const struct leat_field *f = &d->base->fields[field];
+    const bool json = f->kind == LEAT_KIND_JSON;
+    size_t n = (size_t)value->length, good = json ? leat_json_check(value->data, n) : leat_utf8_check(value->data, n);
+    if (good == n && (n || !json))
+        return LEAT_OK;
+    int rc =
+        leat_fail(error, LEAT_E_CORRUPT,
+                  "sample %" PRId64 ", field \"%s\": the value is not %s from its byte %zu on: the file was not made "
+                  "by leat, make it again",
+                  ref->id, f->name, json ? "JSON" : "UTF-8 text", good);
+    if (extent->length) {
+        struct leat_sample_ref found = *ref;
+        leat_ref_resolve(&found, &field);
+        leat_error_at_extent(error, found.source, extent);
+    }
+    leat_error_at_sample(error, ref->id, f->name);
+    return rc;
+}
+
 static int check_field(const struct leat_dataset *d, size_t field, struct leat_error *error)
 {
     return field < d->base->n_fields
@@ -457,6 +481,8 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
         struct leat_extent extent = {0};
         rc = storage == LEAT_STORAGE_COMPUTED ? read_computed(d, field, &ref, out, error)
                                               : read_varying(d, field, &ref, out, &extent, error);
+        if (!rc && (f->kind == LEAT_KIND_STR || f->kind == LEAT_KIND_JSON))
+            rc = check_text(d, field, &ref, &extent, out, error);
         if (f->kind != LEAT_KIND_ARRAY) {
             out->dtype = LEAT_U8;
             out->ndim = 1;

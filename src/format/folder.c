@@ -93,9 +93,11 @@ __attribute__((format(printf, 2, 3))) static void note(struct folder *f, const c
         f->notice[used++] = '\n';
         f->notice[used] = 0;
     }
+    char line[1024];
     va_start(args, format);
-    vsnprintf(f->notice + used, f->notice_room - used, format, args);
+    vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    leat_escape(line, f->notice + used, f->notice_room - used);
 }
 
 /* "train", "train2017", "trainA", "val_1" are parts of a data set; "valley" is a class. */

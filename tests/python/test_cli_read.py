@@ -236,3 +236,14 @@ def test_bench_runs_a_program_from_a_file(packed: Path, tmp_path: Path) -> None:
 def test_bench_names_what_does_not_fit_in_a_program(packed: Path, tmp_path: Path) -> None:
     (tmp_path / "program.json").write_text('{"operators": {}, "outputs": {"x": {"field": "nothing", "chain": []}}}')
     assert "nothing" in leat("bench", packed, "--program", tmp_path / "program.json", code=2).stderr
+
+
+@pytest.mark.parametrize("command_of", ["verify", "info"])
+def test_hostile_names_are_printed_escaped(tmp_path: Path, command_of: str) -> None:
+    folder = make_folder(tmp_path / "photos", {"ant\x1b[31m": 2, "bee\x9b\u202e": 1})
+    packed = tmp_path / "x\x1b]0;title\x07.leat"
+    leat("pack", folder, packed, "--quiet")
+    for path in (packed, folder, tmp_path / "missing\x1b[2J.leat"):
+        done = leat(command_of, path, code=None)
+        bad = [c for c in done.stdout + done.stderr if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c == "\u202e"]
+        assert bad == [], done

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import multiprocessing
 import pickle
 from collections.abc import Callable
@@ -341,3 +343,57 @@ def test_a_mapped_idx_file_that_changed_is_told(tmp_path: Path) -> None:
         f.write(b"xyz")
     with pytest.raises(leat.ChangedError, match="open it again"):
         list(loader)
+
+
+# ---- forged files ----------------------------------------------------------------------------------------------------
+
+
+def forge(folder: Path, kind: str, value: bytes) -> Path:
+    """A file whose checksums are all right, with a field of text that holds other bytes: those of a field "bytes", under the
+    header of a file that has text there."""
+    xxhash = ctypes.CDLL(ctypes.util.find_library("xxhash"))
+    xxhash.XXH3_64bits.restype = ctypes.c_uint64
+    raws = []
+    for i, (k, v) in enumerate((("bytes", value), (kind, "{}" if kind == "json" else "ok"))):
+        with leat.Writer(folder / f"{i}.leat", {"x": k}) as w:
+            w.add(x=v if k != "json" else {})
+        raws.append((folder / f"{i}.leat").read_bytes())
+    n = int.from_bytes(raws[1][16:24], "little")  # of the header, whose last bytes are its checksum
+    footer = bytearray(raws[0][-64:-8])
+    footer[48:56] = raws[1][n - 8 : n]
+    check = xxhash.XXH3_64bits(bytes(footer), ctypes.c_size_t(56))
+    (folder / "forged.leat").write_bytes(raws[1][:n] + raws[0][n:-64] + footer + check.to_bytes(8, "little"))
+    return folder / "forged.leat"
+
+
+@pytest.mark.parametrize(("kind", "value", "what"), [("str", b"abc\xff", "UTF-8"), ("json", b"{1}", "JSON"), ("json", b'"\xff"', "JSON")])
+def test_text_that_is_none_under_right_checksums_is_a_clear_error(tmp_path: Path, kind: str, value: bytes, what: str) -> None:
+    ds = leat.open(forge(tmp_path, kind, value))
+    with pytest.raises(leat.CorruptError, match=f"sample 0, field \"x\": the value is not {what}") as e:
+        _ = ds[0]
+    assert "forged.leat" in str(e.value)
+    batch = next(iter(leat.Loader(ds, batch_size=1, framework="numpy")))
+    with pytest.raises(leat.CorruptError, match="not made by leat"):
+        _ = batch["x"]
+
+
+HOSTILE = "a\x1b[31m\u202eb\x9b\n.leat"
+
+
+def test_hostile_names_are_escaped_in_errors(tmp_path: Path) -> None:
+    path = tmp_path / HOSTILE
+    path.write_bytes(b"nothing")
+    with pytest.raises(leat.CorruptError) as e:
+        leat.open(path)
+    text = str(e.value)
+    assert not [c for c in text if ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or c == "\u202e"]
+    assert r"\x1b[31m" in text
+    assert e.value.file == str(path)
+
+
+def test_hostile_names_are_escaped_in_notes(tmp_path: Path, jpeg: Any) -> None:
+    (tmp_path / "ok").mkdir()
+    (tmp_path / "ok" / "1.jpg").write_bytes(jpeg(8, 8))
+    (tmp_path / "empty\x1b]0;x\x07").mkdir()
+    with pytest.warns(UserWarning, match=r"empty\\x1b\]0;x\\x07"):
+        leat.open(tmp_path)

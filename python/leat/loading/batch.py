@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import _leat
 from ..data.schema import JSON, STR
+from ..errors import CorruptError
 from .ragged import Ragged
 
 
@@ -56,7 +57,7 @@ class Form:
         if kind == STR:
             return lambda core: core.text(i)
         if kind == JSON:
-            return lambda core: [json.loads(text) for text in core.text(i)]
+            return lambda core: [_parsed(text, name) for text in core.text(i)]
         tensor = self.tensor
         if tensor is None:
             if dtype == "bfloat16":
@@ -67,6 +68,13 @@ class Form:
         if ragged:
             return lambda core: Ragged(tensor(core.dlpack(i)), tensor(core.dlpack_offsets(i)))
         return lambda core: tensor(core.dlpack(i))
+
+
+def _parsed(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as e:  # a file that was forged: the writer checks
+        raise CorruptError(f"a value of field {name!r} is not JSON ({e}): the file was not made by leat, make it again") from e
 
 
 def _no_bfloat16(name: str) -> Any:
