@@ -184,30 +184,47 @@ static int read_document(const struct leat_job_context *c, struct part *p, struc
     return rc;
 }
 
-static int find_document(const struct leat_job_context *c, struct part *p, struct place *place,
-                         struct leat_error *error)
+/* One document by its extent: in the mapping if there is one and its bytes are what was written. */
+static int map_document(const struct leat_job_context *c, struct part *p, const struct leat_extent *extent,
+                        struct place *place, struct leat_error *error)
 {
-    const struct leat_packing_rule *r = c->packing;
     struct leat_sample_ref ref = p->ref;
-    size_t field = r->field, failed;
+    size_t field = c->packing->field;
     leat_ref_resolve(&ref, &field);
-    enum leat_storage storage = (enum leat_storage)ref.source->storage[field];
-    if (storage == LEAT_STORAGE_MAPPED) {
-        p->elements = (uint64_t)c->documents[r->field].shape[0];
-        return leat_dataset_rows(c->dataset, r->field, &p->ref, 1, NULL, (const void **)&p->data, &failed, error);
-    }
-    if (storage == LEAT_STORAGE_COMPUTED)
-        return read_document(c, p, error);
-    struct leat_extent extent;
-    int rc = leat_dataset_extents(c->dataset, r->field, &p->ref, 1, &extent, &failed, error);
-    if (!rc)
-        rc = find_place(place, ref.source, extent.file, error);
+    int rc = find_place(place, ref.source, extent->file, error);
     if (rc)
         return rc;
-    p->elements = extent.length / r->element;
-    p->data = place->base ? place->base + extent.offset : NULL;
-    bool inside = extent.offset <= place->open->size && extent.length <= place->open->size - extent.offset;
-    return p->data && inside && is_whole(r, p, &extent, error) ? LEAT_OK : read_document(c, p, error);
+    p->elements = extent->length / c->packing->element;
+    p->data = place->base ? place->base + extent->offset : NULL;
+    bool inside = extent->offset <= place->open->size && extent->length <= place->open->size - extent->offset;
+    return p->data && inside && is_whole(c->packing, p, extent, error) ? LEAT_OK : read_document(c, p, error);
+}
+
+/* Finds the documents of n pieces, all reached alike. *failed: the piece that an error is of. */
+static int find_documents(const struct leat_job_context *c, const struct leat_sample_ref *refs, struct part *parts,
+                          size_t n, struct place *place, size_t *failed, struct leat_error *error)
+{
+    size_t field = c->packing->field;
+    enum leat_storage storage = leat_ref_storage(refs, field);
+    struct leat_extent extents[RUN];
+    const void *rows[RUN];
+    int rc = LEAT_OK;
+    if (storage == LEAT_STORAGE_MAPPED)
+        rc = leat_dataset_rows(c->dataset, field, refs, n, NULL, rows, failed, error);
+    else if (storage == LEAT_STORAGE_EXTENT)
+        rc = leat_dataset_extents(c->dataset, field, refs, n, extents, failed, error);
+    for (size_t k = 0; !rc && k < n; k++) {
+        *failed = k;
+        if (storage == LEAT_STORAGE_MAPPED) {
+            parts[k].elements = (uint64_t)c->documents[field].shape[0];
+            parts[k].data = rows[k];
+        } else if (storage == LEAT_STORAGE_EXTENT) {
+            rc = map_document(c, &parts[k], &extents[k], place, error);
+        } else {
+            rc = read_document(c, &parts[k], error);
+        }
+    }
+    return rc;
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
@@ -221,27 +238,31 @@ static uint8_t *put(uint8_t *at, const struct leat_packing_rule *r, uint64_t tok
 
 struct copy {
     const struct leat_packing_rule *rule;
-    const struct part *part;
+    const struct part *parts;
+    size_t n;
     uint8_t *at;
 };
 
-/* The elements of a piece: of the document, and what is put around it. */
-static int copy_tokens(void *arg)
+/* The elements of a piece: of the document, and what is put around it. Returns where those of the next one begin. */
+static uint8_t *copy_piece(const struct leat_packing_rule *r, const struct part *p, uint8_t *at)
 {
-    struct copy *to = arg;
-    const struct leat_packing_rule *r = to->rule;
-    const struct part *p = to->part;
     uint64_t begin = p->piece->begin, end = begin + p->piece->count, before = r->has_bos;
     uint64_t from = begin > before ? begin - before : 0, until = end > before ? end - before : 0;
     until = until < p->elements ? until : p->elements;
     if (r->has_bos && !begin)
-        to->at = put(to->at, r, r->bos, 1);
+        at = put(at, r, r->bos, 1);
     if (until > from) {
-        memcpy(to->at, p->data + from * r->element, (until - from) * r->element);
-        to->at += (until - from) * r->element;
+        memcpy(at, p->data + from * r->element, (until - from) * r->element);
+        at += (until - from) * r->element;
     }
-    if (r->has_eos && end == p->elements + before + 1)
-        to->at = put(to->at, r, r->eos, 1);
+    return r->has_eos && end == p->elements + before + 1 ? put(at, r, r->eos, 1) : at;
+}
+
+static int copy_pieces(void *arg)
+{
+    struct copy *to = arg;
+    for (size_t k = 0; k < to->n; k++)
+        to->at = copy_piece(to->rule, &to->parts[k], to->at);
     return LEAT_OK;
 }
 
@@ -257,16 +278,35 @@ static void put_beside(enum leat_packed_field field, int64_t id, uint64_t at, ui
         numbers[k] = id < 0 ? 0 : (int64_t)k;
 }
 
-static int join_piece(struct leat_job *j, struct part *p, struct place *place, struct copy *to)
+/* The tokens of n pieces, at most RUN. *failed: the piece that an error is of. */
+static int join(struct leat_job *j, const struct leat_piece *pieces, const struct leat_sample_ref *refs,
+                const uint64_t *positions, size_t n, struct place *place, struct copy *to, size_t *failed, bool *broken)
 {
     const struct leat_job_context *c = j->context;
-    int rc = find_document(c, p, place, &j->error);
-    to->part = p;
-    if (!rc && p->piece->begin + p->piece->count > p->elements + c->packing->has_bos + c->packing->has_eos)
-        rc = leat_fail(&j->error, LEAT_E_CHANGED, "a document is shorter than it was: open the data set again");
+    struct part parts[RUN];
+    int rc = LEAT_OK;
+    for (size_t k = 0; k < n; k++)
+        parts[k] = (struct part){.piece = &pieces[k], .ref = refs[k], .position = positions[k]};
+    for (size_t k = 0, run; !rc && k < n; k += run) {
+        for (run = 1; k + run < n && leat_ref_storage(&refs[k + run], c->packing->field) ==
+                                         leat_ref_storage(&refs[k], c->packing->field);)
+            run++;
+        rc = find_documents(c, refs + k, parts + k, run, place, failed, &j->error);
+        *failed += rc ? k : 0;
+    }
+    *broken = rc && (parts[*failed].differs || rc == LEAT_E_OPERATOR);
+    for (size_t k = 0; !rc && k < n; k++)
+        if (pieces[k].begin + pieces[k].count > parts[k].elements + c->packing->has_bos + c->packing->has_eos) {
+            *failed = k;
+            rc = leat_fail(&j->error, LEAT_E_CHANGED, "a document is shorter than it was: open the data set again");
+        }
+    to->parts = parts;
+    to->n = n;
     if (!rc)
-        rc = leat_guarded(copy_tokens, to, &j->error);
-    leat_value_clear(&p->read);
+        rc = leat_guarded(copy_pieces, to, &j->error);
+    for (size_t k = 0; k < n; k++)
+        if (parts[k].read.data)
+            leat_value_clear(&parts[k].read);
     return rc;
 }
 
@@ -276,31 +316,28 @@ static int make_value(struct leat_job *j, const struct leat_plan_row *row, enum 
 {
     const struct leat_job_context *c = j->context;
     const struct leat_packing_rule *r = c->packing;
+    const struct leat_piece *pieces = row->n_more ? row->more - 1 : &row->piece; /* one array: leat_plan_pieces */
     struct copy to = {.rule = r, .at = j->packed};
     uint64_t at = 0;
-    for (uint32_t first = 0, n; first <= row->n_more; first += n) {
+    for (size_t n, left = row->n_more + (size_t)1; left; left -= n, pieces += n) {
         struct leat_sample_ref refs[RUN];
         uint64_t positions[RUN];
-        const struct leat_piece *pieces =
-            row->n_more ? row->more - 1 + first : &row->piece; /* one array: leat_plan_pieces */
-        n = row->n_more + 1 - first < RUN ? row->n_more + 1 - first : RUN;
-        for (uint32_t k = 0; k < n; k++)
+        size_t failed = 0;
+        n = left < RUN ? left : RUN;
+        for (size_t k = 0; k < n; k++)
             positions[k] = c->source_begin[pieces[k].source] + pieces[k].position;
         leat_dataset_locate(c->dataset, positions, n, refs);
-        for (uint32_t k = 0; k < n; at += pieces[k++].count) {
-            struct part p = {.piece = &pieces[k], .ref = refs[k], .position = positions[k]};
-            int rc = LEAT_OK;
-            if (field == LEAT_PACKED_TOKENS)
-                rc = join_piece(j, &p, place, &to);
-            else
-                put_beside(field, refs[k].id, at, pieces[k].count, j->packed);
-            if (rc) {
-                leat_error_at_sample(&j->error, refs[k].id, c->documents[r->field].name);
-                j->positions[i] = positions[k];
-                *broken = p.differs || rc == LEAT_E_OPERATOR;
-                return rc;
-            }
+        int rc = LEAT_OK;
+        if (field == LEAT_PACKED_TOKENS)
+            rc = join(j, pieces, refs, positions, n, place, &to, &failed, broken);
+        if (rc) {
+            leat_error_at_sample(&j->error, refs[failed].id, c->documents[r->field].name);
+            j->positions[i] = positions[failed];
+            return rc;
         }
+        for (size_t k = 0; k < n; at += pieces[k++].count)
+            if (field != LEAT_PACKED_TOKENS)
+                put_beside(field, refs[k].id, at, pieces[k].count, j->packed);
     }
     if (field == LEAT_PACKED_TOKENS)
         put(to.at, r, r->fill, r->length - at);
