@@ -77,6 +77,7 @@ struct leat_decode_request {
     const uint8_t *rows; /* the row index of a value in the form ORIGINAL, or NULL */
     size_t rows_length;
     bool gray;        /* 1 byte per pixel, else RGBX: 4 bytes per pixel, X = 255 */
+    bool ids;         /* with gray: a mask, whose stored numbers are wanted as they are; only PNGs have them */
     bool exif;        /* deliver the image as its EXIF orientation says */
     bool lenient;     /* damage that the decoder can pass is a warning, not an error */
     bool scan_to_end; /* leat_decoder_end reads what the box did not need, and reports what is broken in it */

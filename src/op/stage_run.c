@@ -422,6 +422,7 @@ static int open_photo(const struct leat_stage *stage, struct leat_work *work, co
                                                 .rows = row->info.rows,
                                                 .rows_length = row->info.rows ? row->info.rows_length : 0,
                                                 .gray = stage->in.gray,
+                                                .ids = stage->in.ids,
                                                 .exif = stage->in.exif,
                                                 .lenient = stage->in.lenient,
                                                 .scan_to_end = row->scan_to_end};

@@ -385,6 +385,33 @@ def test_a_mask_of_another_size_is_a_broken_sample(tmp_path: Path) -> None:
         next(iter(run))
 
 
+def one_mask(path: Path, data: bytes, w: int = 30, h: int = 20) -> Array:
+    with leat.Writer(path, {"image": "image", "mask": leat.mask()}) as writer:
+        writer.add(image=png(np.zeros((h, w, 3), np.uint8)), mask=data)
+    outputs = {("image", "mask"): [ops.Decode(), ops.CenterCrop((h, w))]}
+    made: Array = leat.Loader(leat.open(path), 1, outputs=outputs, framework="numpy").batch_at(0, 0)["mask"][0]
+    return made
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+@pytest.mark.parametrize("interlaced", [False, True])
+def test_a_mask_with_a_palette_gives_its_indices(tmp_path: Path, bits: int, interlaced: bool) -> None:
+    ids = np.random.default_rng(bits).integers(0, 2**bits, (20, 30), dtype=np.uint8)
+    image, out = Image.fromarray(ids, "P"), io.BytesIO()
+    image.putpalette([255 - i // 3 for i in range(3 * 256)])
+    image.save(out, "PNG", bits=bits, interlace=interlaced)
+    np.testing.assert_array_equal(one_mask(tmp_path / "a.leat", out.getvalue()), ids)
+
+
+@pytest.mark.parametrize("kind", ["RGB", "JPEG", "16 bits"])
+def test_a_mask_that_has_no_class_ids_says_so(tmp_path: Path, kind: str) -> None:
+    out, shape = io.BytesIO(), (20, 30, 3) if kind == "RGB" else (20, 30)
+    pixels = np.zeros(shape, np.uint16 if kind == "16 bits" else np.uint8)
+    Image.fromarray(pixels).save(out, "JPEG" if kind == "JPEG" else "PNG")
+    with pytest.raises(leat.BrokenSampleError, match="class ids.* store the mask"):
+        one_mask(tmp_path / "a.leat", out.getvalue())
+
+
 def test_an_image_that_does_not_decode_is_broken_in_a_tuple_too(tmp_path: Path) -> None:
     good = png(np.zeros((20, 30, 3), np.uint8))
     with leat.Writer(tmp_path / "a.leat", {"image": "image", "boxes": leat.boxes()}, check=False) as w:

@@ -206,6 +206,9 @@ int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_reque
     d->warnings = 0;
     if (!backend)
         return LEAT_E_DECODE;
+    if (request->ids && backend != &leat_decode_png)
+        return leat_fail(error, LEAT_E_DECODE, "%s has colours, and no class ids: store the mask as PNG",
+                         backend->name);
     struct slot slot = {backend, NULL};
     for (size_t i = 0; !slot.codec; i++)
         if (d->slots[i].backend == backend)

@@ -27,6 +27,8 @@ struct leat_decode_codec {
 
     uint32_t x, y, w;                /* of the box; y counts on with each row */
     uint64_t row_bytes;              /* of what spng writes */
+    bool ids;                        /* palette indices and grays as they are stored */
+    struct leat_decode_buffer line;  /* of these, a row of the box */
     struct leat_decode_buffer image; /* one row; of an interlaced image, all */
 };
 
@@ -87,6 +89,7 @@ static void png_close(struct leat_decode_codec *p)
     p->spng = NULL;
     if (p->header.interlace_method)
         leat_decode_buffer_free(&p->image); /* a whole image is not kept */
+    leat_decode_buffer_free(&p->line);
 }
 
 static void png_destroy(struct leat_decode_codec *p)
@@ -131,7 +134,11 @@ static int png_open(struct leat_decode_codec *p, const struct leat_decode_reques
         return leat_decode_fail(error, "PNG", (int64_t)p->length, p->length, "the file ends before the photo does");
     *width = p->header.width;
     *height = p->header.height;
-    *gray_rows = false;
+    *gray_rows = p->ids = request->ids;
+    if (p->ids && (p->header.bit_depth > 8 || stored_channels(&p->header) != 1))
+        return leat_decode_fail(
+            error, "PNG", -1, p->length,
+            "a mask of class ids is gray or has a palette, with at most 8 bits a pixel: store it so");
     return LEAT_OK;
 }
 
@@ -151,7 +158,7 @@ static int start(struct leat_decode_codec *p, int format, struct leat_error *err
     if (!code)
         code = whole ? spng_decode_image(p->spng, p->image.p, bytes, format, 0)
                      : spng_decode_image(p->spng, NULL, 0, format, SPNG_DECODE_PROGRESSIVE);
-    if (!code && !whole)
+    if (!code)
         p->row_bytes = bytes / p->header.height;
     p->finished = whole;
     return code ? failed(p, code, error) : LEAT_OK;
@@ -171,13 +178,25 @@ static int png_begin(struct leat_decode_codec *p, unsigned denominator, uint32_t
                      struct leat_error *error)
 {
     (void)denominator, (void)h;
-    int rc = start(p, SPNG_FMT_RGBA8, error);
+    int rc = start(p, p->ids ? SPNG_FMT_PNG : SPNG_FMT_RGBA8, error);
+    rc = rc || !p->ids ? rc : leat_decode_reserve(&p->line, w, 1, error);
     p->x = x;
     p->y = y;
     p->w = w;
     for (uint32_t i = 0; !rc && !p->finished && i < y; i++)
         rc = next_row(p, error);
     return rc;
+}
+
+/* The numbers of a row of the box, which are packed into bytes from the highest bits on. */
+static const uint8_t *unpack_ids(const struct leat_decode_codec *p, const uint8_t *packed)
+{
+    unsigned depth = p->header.bit_depth, mask = (1u << depth) - 1;
+    for (size_t i = 0; i < p->w; i++) {
+        size_t bit = (p->x + i) * depth;
+        p->line.p[i] = (uint8_t)(packed[bit / 8] >> (8 - depth - bit % 8) & mask);
+    }
+    return p->line.p;
 }
 
 static int png_row(struct leat_decode_codec *p, const uint8_t **row, struct leat_error *error)
@@ -189,6 +208,10 @@ static int png_row(struct leat_decode_codec *p, const uint8_t **row, struct leat
         int rc = next_row(p, error);
         if (rc)
             return rc;
+    }
+    if (p->ids) {
+        *row = unpack_ids(p, line);
+        return LEAT_OK;
     }
     line += (size_t)p->x * 4;
     for (size_t i = 0; i < p->w; i++)
