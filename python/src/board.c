@@ -490,9 +490,12 @@ static PyObject *offsets_tuple(const uint64_t *offsets, uint32_t n)
 static PyObject *board_take(PyObject *self, PyObject *none)
 {
     struct leat_board_unit *u = &((struct board *)self)->unit;
+    struct leat_error error;
     (void)none;
     if (!leat_board_take(handle_of(self), u))
         Py_RETURN_NONE;
+    if (leat_share_follow(&error))
+        return py_raise(&error);
     const struct leat_board_batch *b = &u->batch;
     PyObject *buffers = offsets_tuple(b->buffers, b->n_buffers);
     if (!buffers)

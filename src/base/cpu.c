@@ -121,6 +121,17 @@ uint64_t leat_memory_allowed(void)
     return bytes;
 }
 
+uint64_t leat_address_space_left(void)
+{
+    struct rlimit r;
+    long long pages = 0, unused;
+    if (getrlimit(RLIMIT_AS, &r) || r.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    read_numbers("/proc/self", "statm", &pages, &unused);
+    uint64_t used = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    return r.rlim_cur > used ? r.rlim_cur - used : 0;
+}
+
 #if defined(__x86_64__)
 /* Two that clang's __builtin_cpu_supports does not know by name. Processors with AVX2 have them; emulators and virtual
  * machines that hide some features may not. */

@@ -27,4 +27,7 @@ enum leat_isa leat_cpu_isa(void);
  * known, or of a set above `best`, lowers nothing and is said in the log. */
 enum leat_isa leat_cpu_isa_wished(enum leat_isa best, const char *wish);
 
+/* Bytes that may still be mapped: what RLIMIT_AS (ulimit -v) leaves. UINT64_MAX: no limit. */
+uint64_t leat_address_space_left(void);
+
 #endif

@@ -176,13 +176,12 @@ int leat_batch_allocate(struct leat_batch *b, struct leat_error *error)
         int rc = allocate_output(b, o, output_bytes(b, o));
         if (rc) {
             uint64_t total = leat_batch_buffer_bytes(b);
+            const char *obstacle = leat_region_obstacle(&b->pool->region);
             leat_batch_release(b);
             return rc == LEAT_E_NOMEM
                        ? leat_fail(error, rc, "no memory for a batch")
-                       : leat_fail(error, rc,
-                                   "no %" PRIu64 " bytes in one piece for a batch: batches that are held lie between; "
-                                   "let go of some",
-                                   total);
+                       : leat_fail(error, rc, "no %" PRIu64 " bytes in one piece for a batch%s", total,
+                                   obstacle ? obstacle : ": batches that are held lie between; let go of some");
         }
         if (leat_program_output(b->program, o)->ragged)
             memcpy(b->buffers[o]->data, b->offsets[o], (b->plan.rows + 1) * sizeof(int64_t));

@@ -8,33 +8,70 @@
  */
 #include "engine/region.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/error.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
+/* What an area grows by where addresses are scarce: few system calls, and little that is reserved for nothing. */
+#define STEP_SMALL (UINT64_C(4) << 20)
+#define STEP_LARGE (UINT64_C(64) << 20)
+/* How far below the newest mapping of the process a region lies that grows: the kernel maps from there downwards. */
+#define FAR_BELOW (UINT64_C(64) << 30)
 
-static int reserve_private(uint64_t bytes, uint8_t **base, int *fd, struct leat_error *error)
+static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
-    *fd = -1;
-    void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED)
-        return leat_fail_errno(error, LEAT_E_NOMEM, "cannot reserve %llu bytes of address space for batches",
-                               (unsigned long long)bytes);
-    *base = p;
-    return LEAT_OK;
+    return (bytes + unit - 1) / unit * unit;
 }
 
-static bool commit_private(uint8_t *at, uint64_t bytes, bool huge)
+/* Maps at exactly that address, where nothing may be mapped yet. */
+static bool map_at(uint8_t *at, uint64_t bytes, int protection, int flags, int fd, uint64_t offset)
 {
-    if (mprotect(at, bytes, PROT_READ | PROT_WRITE))
-        return false;
-    if (huge)
-        madvise(at, bytes, MADV_HUGEPAGE); /* a wish: kernels without huge pages refuse it */
-    return true;
+    void *p = mmap(at, bytes, protection, flags | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd, (off_t)offset);
+    if (p != MAP_FAILED && p != at) /* a kernel before 4.17 takes the address for a wish */
+        munmap(p, bytes);
+    return p == at;
+}
+
+bool leat_region_map(int fd, uint8_t *base, uint64_t offset, uint64_t bytes)
+{
+    return map_at(base + offset, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+}
+
+uint8_t *leat_region_addresses(uint64_t bytes)
+{
+    static _Atomic uintptr_t lowest; /* of all such ranges */
+    for (int tries = 0; tries < 16; tries++) {
+        uintptr_t seen = atomic_load(&lowest), top = seen;
+        if (top < bytes + (uintptr_t)FAR_BELOW) {
+            void *newest = mmap(NULL, HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (newest == MAP_FAILED || (uintptr_t)newest < bytes + 2 * FAR_BELOW)
+                return NULL;
+            munmap(newest, HUGE_PAGE);
+            top = (uintptr_t)newest - (uintptr_t)FAR_BELOW;
+        }
+        uint8_t *at = (uint8_t *)((top - bytes) & ~(uintptr_t)(HUGE_PAGE - 1));
+        if (!atomic_compare_exchange_strong(&lowest, &seen, (uintptr_t)at) ||
+            !map_at(at, HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
+            continue;
+        munmap(at, HUGE_PAGE);
+        return at;
+    }
+    return NULL;
+}
+
+static bool commit_private(struct leat_region *region, uint64_t offset, uint64_t bytes)
+{
+    uint8_t *at = region->base + offset;
+    return region->stepwise ? map_at(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                            : !mprotect(at, bytes, PROT_READ | PROT_WRITE);
 }
 
 static void give_back_private(uint8_t *at, uint64_t bytes)
@@ -42,30 +79,15 @@ static void give_back_private(uint8_t *at, uint64_t bytes)
     madvise(at, bytes, MADV_DONTNEED);
 }
 
-static int reserve_memfd(uint64_t bytes, uint8_t **base, int *fd, struct leat_error *error)
+/* A file that grew and cannot be mapped stays longer: that costs nothing. */
+static bool commit_memfd(struct leat_region *region, uint64_t offset, uint64_t bytes)
 {
-    *fd = memfd_create("leat", MFD_CLOEXEC);
-    if (*fd < 0)
-        return leat_fail_errno(error, LEAT_E_NOMEM, "cannot make a memfd for batches");
-    void *p = MAP_FAILED;
-    if (!ftruncate(*fd, (off_t)bytes))
-        p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *fd, 0);
-    if (p == MAP_FAILED) {
-        int rc = leat_fail_errno(error, LEAT_E_NOMEM, "cannot reserve %llu bytes of shared memory for batches",
-                                 (unsigned long long)bytes);
-        close(*fd);
-        *fd = -1;
-        return rc;
-    }
-    *base = p;
-    return LEAT_OK;
-}
-
-static bool commit_memfd(uint8_t *at, uint64_t bytes, bool huge)
-{
-    if (huge)
-        madvise(at, bytes, MADV_HUGEPAGE);
-    return true;
+    struct stat st;
+    if (!region->stepwise)
+        return true; /* mapped whole */
+    return !fstat(region->fd, &st) &&
+           ((uint64_t)st.st_size >= offset + bytes || !ftruncate(region->fd, (off_t)(offset + bytes))) &&
+           leat_region_map(region->fd, region->base, offset, bytes);
 }
 
 static void give_back_memfd(uint8_t *at, uint64_t bytes)
@@ -74,8 +96,8 @@ static void give_back_memfd(uint8_t *at, uint64_t bytes)
 }
 
 const struct leat_region_kind leat_region_kinds[] = {
-    {"private", reserve_private, commit_private, give_back_private},
-    {"memfd", reserve_memfd, commit_memfd, give_back_memfd},
+    {"private", false, commit_private, give_back_private},
+    {"memfd", true, commit_memfd, give_back_memfd},
 };
 const int leat_region_n_kinds = sizeof leat_region_kinds / sizeof *leat_region_kinds;
 
@@ -110,7 +132,29 @@ static void remove_extent(struct leat_region_area *area, size_t at)
 static bool open_area(struct leat_region_area *area, uint64_t begin, uint64_t end, bool huge)
 {
     *area = (struct leat_region_area){.begin = begin, .end = end, .committed = begin, .huge = huge};
-    return insert_extent(area, 0, (struct leat_region_extent){begin, end - begin, 0});
+    return end == begin || insert_extent(area, 0, (struct leat_region_extent){begin, end - begin, 0});
+}
+
+/* Addresses of the whole region, reserved at once if that takes no more than a quarter of what may still be mapped. */
+static bool reserve(struct leat_region *region)
+{
+    const uint64_t bytes = region->bytes + HUGE_PAGE;
+    uint8_t *p = MAP_FAILED;
+    if (bytes <= leat_address_space_left() / 4)
+        p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        region->stepwise = true;
+        region->base = leat_region_addresses(region->bytes);
+        return region->base;
+    }
+    region->base = p + (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
+    if (region->base > p)
+        munmap(p, (size_t)(region->base - p));
+    munmap(region->base + region->bytes, (size_t)(p + bytes - (region->base + region->bytes)));
+    return region->kind->fd ? !ftruncate(region->fd, (off_t)region->bytes) &&
+                                  mmap(region->base, region->bytes, PROT_READ | PROT_WRITE,
+                                       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, region->fd, 0) != MAP_FAILED
+                            : true;
 }
 
 int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struct leat_error *error)
@@ -125,20 +169,30 @@ int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struc
         return leat_fail(error, LEAT_E_NOMEM,
                          "a budget of %llu bytes is more than there are addresses for; lower budget_bytes",
                          (unsigned long long)limit);
-    /* Twice the limit for each area, so that holes between held buffers rarely matter; once if addresses are scarce. */
-    uint64_t once = (limit + 2 * HUGE_PAGE - 1) & ~(HUGE_PAGE - 1), each = 2 * once;
-    int rc = region->kind->reserve(2 * each + HUGE_PAGE, &region->base, &region->fd, NULL);
-    if (rc) {
-        each = once;
-        rc = region->kind->reserve(2 * each + HUGE_PAGE, &region->base, &region->fd, error);
+    /* Twice the limit for each area, so that holes between held buffers rarely matter. */
+    uint64_t each[2] = {2 * round_up(limit, HUGE_PAGE), 2 * round_up(limit, HUGE_PAGE)};
+    struct rlimit file = {.rlim_cur = RLIM_INFINITY};
+    if (region->kind->fd) {
+        if ((region->fd = memfd_create("leat", MFD_CLOEXEC)) < 0)
+            return leat_fail_errno(error, LEAT_E_NOMEM, "cannot make a memfd for batches");
+        getrlimit(RLIMIT_FSIZE, &file);
     }
-    if (rc)
+    if (file.rlim_cur < each[0] + each[1]) { /* in whole huge pages where there are some */
+        uint64_t unit = file.rlim_cur < 64 * HUGE_PAGE ? leat_region_round(1) : HUGE_PAGE;
+        each[0] = file.rlim_cur / 4 / unit * unit;
+        each[1] = (file.rlim_cur - each[0]) / unit * unit;
+        region->file_limited = true;
+    }
+    region->bytes = each[0] + each[1];
+    if (!reserve(region)) {
+        int rc = leat_fail_errno(error, LEAT_E_NOMEM, "cannot reserve %llu bytes of address space for batches%s",
+                                 (unsigned long long)region->bytes,
+                                 leat_address_space_left() < UINT64_MAX ? LEAT_REGION_ADDRESSES : "");
+        leat_region_close(region);
         return rc;
-    region->bytes = 2 * each + HUGE_PAGE;
-    /* so that the large area is aligned */
-    uint64_t skew = (HUGE_PAGE - (uintptr_t)region->base % HUGE_PAGE) % HUGE_PAGE;
-    if (!open_area(&region->areas[0], skew, skew + each, false) ||
-        !open_area(&region->areas[1], skew + each, skew + 2 * each, true)) {
+    }
+    if (!open_area(&region->areas[0], 0, each[0], false) ||
+        !open_area(&region->areas[1], each[0], region->bytes, true)) {
         leat_region_close(region);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the lists of a region");
     }
@@ -147,12 +201,16 @@ int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struc
 
 void leat_region_close(struct leat_region *region)
 {
-    if (region->base)
+    for (int i = 0; i < 2; i++) {
+        const struct leat_region_area *area = &region->areas[i];
+        if (region->base && region->stepwise && area->committed > area->begin)
+            munmap(region->base + area->begin, area->committed - area->begin);
+        leat_free(area->free);
+    }
+    if (region->base && !region->stepwise)
         munmap(region->base, region->bytes);
     if (region->fd >= 0)
         close(region->fd);
-    for (int i = 0; i < 2; i++)
-        leat_free(region->areas[i].free);
     memset(region, 0, sizeof *region);
     region->fd = -1;
 }
@@ -197,22 +255,37 @@ static bool commit_to(struct leat_region *region, struct leat_region_area *area,
 {
     if (end <= area->committed)
         return true;
-    uint64_t to = (end + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1); /* begin and end of an area are multiples too */
-    if (!region->kind->commit(region->base + area->committed, to - area->committed, area->huge))
+    const uint64_t at = area->committed, least = end - at, room = area->end - at;
+    uint64_t more = round_up(least, !region->stepwise ? HUGE_PAGE : area->huge ? STEP_LARGE : STEP_SMALL);
+    more = more < room ? more : room;
+    if (!region->kind->commit(region, at, more) && !(more > least && region->kind->commit(region, at, more = least)))
         return false;
-    area->committed = to;
+    if (area->huge)
+        madvise(region->base + at, more, MADV_HUGEPAGE); /* a wish: kernels without huge pages refuse it */
+    area->committed += more;
     return true;
+}
+
+const char *leat_region_obstacle(const struct leat_region *region)
+{
+    return region->refused && leat_address_space_left() < UINT64_MAX ? LEAT_REGION_ADDRESSES
+           : region->file_limited ? "; the size of files is limited, and with it that of shared memory: raise "
+                                    "ulimit -f (RLIMIT_FSIZE)"
+                                  : NULL;
 }
 
 uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset)
 {
     struct leat_region_area *area = &region->areas[bytes >= LEAT_REGION_LARGE];
+    region->refused = false;
     for (size_t i = 0; i < area->n_free; i++) {
         struct leat_region_extent *e = &area->free[i];
         if (e->bytes < bytes)
             continue;
-        if (!commit_to(region, area, e->offset + bytes))
+        if (!commit_to(region, area, e->offset + bytes)) {
+            region->refused = true;
             return NULL;
+        }
         *offset = e->offset;
         e->offset += bytes;
         e->bytes -= bytes;

@@ -1,6 +1,8 @@
 /*
  * A region: the memory that the batches of one loader live in. Address space is reserved when the loader opens; pages
  * are committed when they are first written, and given back when the loader is idle or its limit would be passed.
+ * Where addresses are scarce (ulimit -v) nothing is reserved: the region lies where the process maps nothing else, and
+ * each area is mapped step by step up to where it was used.
  *
  *     base                                                  base + bytes
  *     +------------------------+------------------------------------+
@@ -42,10 +44,13 @@ struct leat_region_kind;
 struct leat_region {
     const struct leat_region_kind *kind;
     uint8_t *base;
-    uint64_t bytes; /* reserved */
-    uint64_t limit; /* used + dirty stays at or below it */
-    uint64_t used;  /* in extents that were handed out */
-    uint64_t dirty; /* free, but may be resident */
+    uint64_t bytes; /* reserved, or where it is mapped in steps: what it can grow to */
+    bool stepwise;
+    bool file_limited; /* it is smaller than it should be, because files may not be larger */
+    bool refused;      /* the last allocation found addresses that the system did not map */
+    uint64_t limit;    /* used + dirty stays at or below it */
+    uint64_t used;     /* in extents that were handed out */
+    uint64_t dirty;    /* free, but may be resident */
     int fd;
     struct leat_region_area areas[2]; /* small, large */
 };
@@ -53,12 +58,16 @@ struct leat_region {
 /* How memory is made. One line per kind in region.c; leat_loader_options.region is the index. */
 struct leat_region_kind {
     const char *name;
-    int (*reserve)(uint64_t bytes, uint8_t **base, int *fd, struct leat_error *error);
-    bool (*commit)(uint8_t *at, uint64_t bytes, bool huge);
+    bool fd; /* memory of a file: an offset in the region is one in the file */
+    /* The bytes from `offset` on, which are an area's next, may be written from now on. */
+    bool (*commit)(struct leat_region *region, uint64_t offset, uint64_t bytes);
     void (*give_back)(uint8_t *at, uint64_t bytes); /* pages go back to the system; they read as zero afterwards */
 };
 extern const struct leat_region_kind leat_region_kinds[];
 extern const int leat_region_n_kinds;
+
+#define LEAT_REGION_ADDRESSES                                                                                          \
+    "; the address space of this process is limited: raise ulimit -v (RLIMIT_AS, h_vmem), or hold fewer batches"
 
 /* Errors: INVALID (unknown kind), NOMEM. */
 int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struct leat_error *error);
@@ -73,6 +82,15 @@ uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t 
 void leat_region_free(struct leat_region *region, uint64_t offset, uint64_t bytes);
 /* Changes the limit, and gives free pages back until it holds, as far as there are any. */
 void leat_region_set_limit(struct leat_region *region, uint64_t limit);
+/* After an allocation that gave NULL: the setting of the system that stands in its way, as the end of a sentence that
+ * says what is missing. NULL: none does. */
+const char *leat_region_obstacle(const struct leat_region *region);
+
+/* For another process that follows a region of a file in steps: a range of addresses of that size in which the process
+ * will map nothing by itself, or NULL; and a piece of the file at its place in the range. */
+uint8_t *leat_region_addresses(uint64_t bytes);
+bool leat_region_map(int fd, uint8_t *base, uint64_t offset, uint64_t bytes);
+
 /* Gives all free pages back; how many bytes at most. */
 uint64_t leat_region_trim(struct leat_region *region);
 

@@ -158,6 +158,9 @@ int leat_pool_attach(uint64_t offset, unsigned worker, bool thread, struct leat_
     uint8_t *base = leat_share_base(!thread);
     if (!base)
         return leat_fail(error, LEAT_E_INVALID, "worker %u has no memory of its parent's", worker);
+    int rc = leat_share_follow(error);
+    if (rc)
+        return rc;
     struct pool_shared *shared = (struct pool_shared *)(void *)(base + offset);
     if (worker >= shared->n)
         return leat_fail(error, LEAT_E_INVALID, "a pool of %u workers has no worker %u", shared->n, worker);
@@ -289,6 +292,9 @@ int leat_board_attach(struct leat_pool *pool, uint64_t offset, bool thread, stru
     uint8_t *base = leat_share_base(!thread);
     if (!base)
         return leat_fail(error, LEAT_E_INVALID, "a worker that has no memory of its parent's has no board");
+    int rc = leat_share_follow(error);
+    if (rc)
+        return rc;
     struct leat_board *b = leat_new(struct leat_board);
     if (!b)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a board");

@@ -6,17 +6,22 @@
  *     parent:   own.region --- cut into slots, counted, given back when the last reference goes
  *     worker:   inherited (by fork) or attached (by descriptor): read and written, never cut
  *
+ * Where addresses are scarce (ulimit -v) the region is mapped in steps. Its first page says how far it goes, and a
+ * worker that has taken a unit maps what it lacks: what a unit names was mapped before the unit was published.
+ *
  * A process may be both: a worker whose data set runs a loader of its own. Pages have no name in any file system, so
  * that nothing is left behind however the processes end.
  */
 #include "worker/share.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/cpu.h"
@@ -32,13 +37,26 @@ struct leat_slot {
     uint8_t *data; /* kept: a forked child that makes a region of its own still reads the slots that it inherited */
 };
 
+/* The first page of the region. */
+struct share_head {
+    uint64_t bytes, begin[2];   /* of the region and its areas */
+    _Atomic uint64_t mapped[2]; /* each area up to here, */
+    bool stepwise;              /* if not all of it */
+};
+
 static struct {
     pthread_mutex_t lock;
     struct leat_region region;
     bool open;
     unsigned generation;
-    uint8_t *inherited;
 } own = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The parent's, in a worker process. */
+static struct {
+    uint8_t *base;
+    int fd;
+    _Atomic uint64_t mapped[2];
+} inherited;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -55,9 +73,13 @@ static void after_fork(void)
 static void in_child(void)
 {
     pthread_mutex_init(&own.lock, NULL);
-    if (own.open)
-        own.inherited = own.region.base;
-    own.open = false; /* its mapping stays: slots that the child inherited are read there */
+    if (own.open) { /* its mapping and descriptor stay: slots that the child inherited are read there */
+        inherited.base = own.region.base;
+        inherited.fd = own.region.fd;
+        for (int a = 0; a < 2; a++)
+            atomic_store(&inherited.mapped[a], own.region.areas[a].committed);
+    }
+    own.open = false;
     own.generation++;
 }
 
@@ -66,14 +88,40 @@ static void start_once(void)
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
+static const char *obstacle(void)
+{
+    const char *found = leat_region_obstacle(&own.region);
+    return found ? found : "";
+}
+
+static void say_mapped(void)
+{
+    struct share_head *head = (void *)own.region.base;
+    for (int a = 0; a < 2; a++)
+        atomic_store(&head->mapped[a], own.region.areas[a].committed);
+}
+
 static int open_region(struct leat_error *error)
 {
     pthread_once(&once, start_once);
     if (own.open)
         return LEAT_OK;
     int rc = leat_region_open(&own.region, KIND_MEMFD, leat_memory_allowed(), error);
-    own.open = rc == LEAT_OK;
-    return rc;
+    if (rc)
+        return rc;
+    uint64_t offset;
+    struct share_head *head = (void *)leat_region_alloc(&own.region, leat_region_round(sizeof *head), &offset);
+    if (!head) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory to share with workers%s", obstacle());
+        leat_region_close(&own.region);
+        return rc;
+    }
+    *head = (struct share_head){.bytes = own.region.bytes,
+                                .begin = {own.region.areas[0].begin, own.region.areas[1].begin},
+                                .stepwise = own.region.stepwise};
+    say_mapped();
+    own.open = true;
+    return LEAT_OK;
 }
 
 int leat_share_descriptor(int *fd, struct leat_error *error)
@@ -92,16 +140,55 @@ int leat_share_attach(int fd, struct leat_error *error)
     struct stat st;
     if (fstat(fd, &st))
         return leat_fail_errno(error, LEAT_E_IO, "cannot look at the shared memory of the parent process");
-    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (p == MAP_FAILED)
-        return leat_fail_errno(error, LEAT_E_NOMEM, "cannot map the shared memory of the parent process");
-    own.inherited = p;
+    struct share_head head = {0};
+    if (pread(fd, &head, sizeof head, 0) != sizeof head)
+        return leat_fail_errno(error, LEAT_E_IO, "cannot read the shared memory of the parent process");
+    if (head.stepwise) {
+        inherited.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        inherited.base = leat_region_addresses(head.bytes);
+        for (int a = 0; a < 2; a++)
+            atomic_store(&inherited.mapped[a], head.begin[a]);
+        const uint64_t first = atomic_load(&head.mapped[0]);
+        if (inherited.fd >= 0 && inherited.base && leat_region_map(inherited.fd, inherited.base, 0, first)) {
+            atomic_store(&inherited.mapped[0], first);
+            return leat_share_follow(error);
+        }
+        inherited.base = NULL;
+    } else {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        inherited.base = p == MAP_FAILED ? NULL : p;
+    }
+    return inherited.base ? LEAT_OK
+                          : leat_fail_errno(error, LEAT_E_NOMEM, "cannot map the shared memory of the parent process");
+}
+
+/* One thread of a worker at a time maps; others find the step done. */
+int leat_share_follow(struct leat_error *error)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const struct share_head *head = (const void *)inherited.base;
+    if (!head || !head->stepwise)
+        return LEAT_OK;
+    for (int a = 0; a < 2; a++) {
+        if (atomic_load(&inherited.mapped[a]) >= atomic_load(&head->mapped[a]))
+            continue;
+        pthread_mutex_lock(&lock);
+        const uint64_t from = atomic_load(&inherited.mapped[a]), to = atomic_load(&head->mapped[a]);
+        bool mapped = from >= to || leat_region_map(inherited.fd, inherited.base, from, to - from);
+        if (mapped)
+            atomic_store(&inherited.mapped[a], to);
+        pthread_mutex_unlock(&lock);
+        if (!mapped)
+            return leat_fail_errno(error, LEAT_E_NOMEM,
+                                   "a worker cannot map %" PRIu64 " bytes more of its parent's memory%s", to - from,
+                                   leat_address_space_left() < UINT64_MAX ? LEAT_REGION_ADDRESSES : "");
+    }
     return LEAT_OK;
 }
 
 uint8_t *leat_share_base(bool worker)
 {
-    return worker ? own.inherited : own.region.base;
+    return worker ? inherited.base : own.region.base;
 }
 
 unsigned leat_share_generation(void)
@@ -118,13 +205,18 @@ int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *err
     slot->bytes = leat_region_round(bytes ? bytes : 1); /* 0 where that does not fit into 64 bits */
     pthread_mutex_lock(&own.lock);
     int rc = open_region(error);
-    if (!rc &&
-        (!slot->bytes || own.region.used > own.region.limit || slot->bytes > own.region.limit - own.region.used ||
-         !(slot->data = leat_region_alloc(&own.region, slot->bytes, &slot->offset))))
+    if (!rc && (!slot->bytes || own.region.used > own.region.limit || slot->bytes > own.region.limit - own.region.used))
         rc = leat_fail(error, LEAT_E_HELD,
                        "batches in use hold %" PRIu64 " bytes of memory shared with workers, and %" PRIu64
                        " more would pass what this process may use; let go of batches",
                        own.region.used, bytes);
+    else if (!rc && !(slot->data = leat_region_alloc(&own.region, slot->bytes, &slot->offset)))
+        rc = leat_fail(error, LEAT_E_HELD,
+                       "batches in use hold %" PRIu64 " bytes of memory shared with workers, and there is no room for "
+                       "%" PRIu64 " more in one piece; let go of batches%s",
+                       own.region.used, bytes, obstacle());
+    else if (!rc)
+        say_mapped();
     slot->generation = own.generation;
     pthread_mutex_unlock(&own.lock);
     atomic_init(&slot->references, 1);
@@ -183,7 +275,7 @@ void leat_share_trim(uint64_t keep)
 uint64_t leat_share_used(void)
 {
     pthread_mutex_lock(&own.lock);
-    uint64_t used = own.open ? own.region.used : 0;
+    uint64_t used = own.open ? own.region.used - leat_region_round(sizeof(struct share_head)) : 0;
     pthread_mutex_unlock(&own.lock);
     return used;
 }

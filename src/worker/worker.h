@@ -21,6 +21,8 @@
 int leat_share_descriptor(int *fd, struct leat_error *error);
 /* In a worker process that was not forked: maps the parent's shared memory. IO, NOMEM. */
 int leat_share_attach(int fd, struct leat_error *error);
+/* In a worker process, when it has taken a unit: maps what the parent has added to its shared memory. NOMEM. */
+int leat_share_follow(struct leat_error *error);
 /* Bytes in slots that are held. Gives free pages back to the system if more than `keep` bytes are resident. Any
  * thread. */
 uint64_t leat_share_used(void);

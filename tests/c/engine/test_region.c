@@ -1,10 +1,32 @@
 /* Regions: what the memory of batches promises, on every kind. */
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "engine/region.h"
 #include "support.h"
 
 #define MIB (UINT64_C(1) << 20)
+
+/* Stands before the library's own (--wrap): a limit that sanitizers, which map terabytes, could not have. */
+uint64_t __wrap_leat_address_space_left(void);
+static uint64_t space_left = UINT64_MAX;
+uint64_t __wrap_leat_address_space_left(void)
+{
+    return space_left;
+}
+
+/* Regions of each kind, reserved at once and then in steps. Way 2 * kind is the former. */
+#define WAYS (2 * leat_region_n_kinds)
+static int open_way(struct leat_region *region, int way, uint64_t limit, struct leat_error *error)
+{
+    space_left = way % 2 ? 0 : UINT64_MAX;
+    int rc = leat_region_open(region, way / 2, limit, error);
+    assert_true(rc || region->stepwise == (way % 2 == 1));
+    return rc;
+}
 
 /* Resident bytes of this process's anonymous and shared memory. */
 static uint64_t resident(void)
@@ -23,10 +45,10 @@ static uint64_t resident(void)
 static void extents_never_overlap_and_come_back_whole(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < leat_region_n_kinds; kind++) {
+    for (int way = 0; way < WAYS; way++) {
         struct leat_region region;
         struct leat_error error;
-        assert_ok(leat_region_open(&region, kind, 64 * MIB, &error));
+        assert_ok(open_way(&region, way, 64 * MIB, &error));
         enum { N = 64 };
         struct {
             uint64_t offset, bytes;
@@ -85,12 +107,12 @@ static void giving_back_free_pages_leaves_the_extents_beside_them(void **state)
     (void)state;
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = leat_region_round(1);
     assert_int_equal(bytes % page, 0);
-    for (int kind = 0; kind < leat_region_n_kinds; kind++) {
+    for (int way = 0; way < WAYS; way++) {
         struct leat_region region;
         struct leat_error error;
         enum { N = 64 };
         uint64_t offsets[N];
-        assert_ok(leat_region_open(&region, kind, 8 * MIB, &error));
+        assert_ok(open_way(&region, way, 8 * MIB, &error));
         for (int i = 0; i < N; i++) {
             assert_true(leat_region_alloc(&region, bytes, &offsets[i]));
             assert_int_equal(offsets[i] % page, 0);
@@ -123,10 +145,10 @@ static void small_extents_lie_apart_from_large_ones(void **state)
 static void resident_memory_stays_below_the_limit_however_holes_lie(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < leat_region_n_kinds; kind++) {
+    for (int way = 0; way < WAYS; way++) {
         struct leat_region region;
         struct leat_error error;
-        assert_ok(leat_region_open(&region, kind, 32 * MIB, &error));
+        assert_ok(open_way(&region, way, 32 * MIB, &error));
         uint64_t before = resident(), offsets[8], wide;
         for (int round = 0; round < 3; round++) {
             for (int i = 0; i < 8; i++) {
@@ -149,6 +171,60 @@ static void resident_memory_stays_below_the_limit_however_holes_lie(void **state
     }
 }
 
+static void where_addresses_are_scarce_no_more_is_mapped_than_was_used(void **state)
+{
+    (void)state;
+    struct leat_region regions[8];
+    struct leat_error error;
+    uint64_t small, large;
+    for (int i = 0; i < 8; i++) {
+        assert_ok(open_way(&regions[i], 1 + 2 * (i % 2), UINT64_C(8) << 30, &error));
+        assert_non_null(leat_region_alloc(&regions[i], leat_region_round(1), &small));
+        uint8_t *data = leat_region_alloc(&regions[i], 200 * MIB, &large);
+        assert_non_null(data);
+        assert_ptr_equal(data, regions[i].base + large);
+        data[0] = data[200 * MIB - 1] = 1;
+        const struct leat_region_area *areas = regions[i].areas;
+        assert_true(areas[0].committed - areas[0].begin <= 4 * MIB);
+        assert_true(areas[1].committed - areas[1].begin <= 256 * MIB);
+    }
+    for (int i = 0; i < 8; i++)
+        leat_region_close(&regions[i]);
+}
+
+static void limits_the_size_of_files(void)
+{
+    struct leat_region region;
+    struct leat_error error;
+    uint64_t offset;
+    signal(SIGXFSZ, SIG_DFL); /* what passes the limit is killed by it */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){40 * MIB, 40 * MIB}), 0);
+    for (int way = 2; way < 4; way++) {
+        assert_ok(open_way(&region, way, UINT64_C(1) << 30, &error));
+        uint8_t *data = leat_region_alloc(&region, 20 * MIB, &offset);
+        assert_non_null(data);
+        data[20 * MIB - 1] = 1;
+        assert_null(leat_region_alloc(&region, 20 * MIB, &offset));
+        assert_non_null(strstr(leat_region_obstacle(&region), "ulimit -f"));
+        assert_non_null(leat_region_alloc(&region, MIB / 2, &offset));
+        leat_region_close(&region);
+    }
+}
+
+static void shared_memory_keeps_within_the_size_that_files_may_have(void **state)
+{
+    (void)state;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (!pid) {
+        limits_the_size_of_files();
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 static void an_unknown_kind_is_an_error(void **state)
 {
     (void)state;
@@ -167,6 +243,8 @@ int main(void)
         cmocka_unit_test(giving_back_free_pages_leaves_the_extents_beside_them),
         cmocka_unit_test(small_extents_lie_apart_from_large_ones),
         cmocka_unit_test(resident_memory_stays_below_the_limit_however_holes_lie),
+        cmocka_unit_test(where_addresses_are_scarce_no_more_is_mapped_than_was_used),
+        cmocka_unit_test(shared_memory_keeps_within_the_size_that_files_may_have),
         cmocka_unit_test(an_unknown_kind_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

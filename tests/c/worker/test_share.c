@@ -3,9 +3,18 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/random.h"
 #include "support.h"
 #include "worker/share.h"
+
+/* Stands before the library's own (--wrap): whether addresses are scarce when the memory is made. */
+uint64_t __wrap_leat_address_space_left(void);
+static bool scarce;
+uint64_t __wrap_leat_address_space_left(void)
+{
+    return scarce ? 0 : UINT64_MAX;
+}
 
 static struct leat_slot *slot_of(uint64_t bytes)
 {
@@ -191,6 +200,20 @@ static int attached(const char *descriptor, const char *offset)
     return 0;
 }
 
+/* A worker: what it is told of, in any order that two of them share, can be read. */
+static int follows(int begin)
+{
+    uint64_t offset;
+    while (read(begin, &offset, 8) == 8) {
+        if (leat_share_follow(NULL))
+            return 7;
+        const uint8_t *data = leat_share_base(true) + offset;
+        if (*data < 10 || *data > 12 || data[4 << 20] != *data)
+            return 8;
+    }
+    return 0;
+}
+
 static void a_program_that_was_not_forked_attaches_by_the_descriptor(void **state)
 {
     (void)state;
@@ -222,8 +245,56 @@ static void a_descriptor_that_is_no_memory_is_an_error(void **state)
     assert_int_equal(leat_share_attach(-1, &error), LEAT_E_IO);
     int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     assert_true(fd >= 0);
-    assert_int_equal(leat_share_attach(fd, &error), LEAT_E_NOMEM);
+    assert_int_equal(leat_share_attach(fd, &error), LEAT_E_IO);
     close(fd);
+}
+
+/* A parent whose memory grows in steps after its workers began: one forked, one started with the descriptor. */
+static void grows_while_workers_run(void *argument)
+{
+    (void)argument;
+    enum { MIB = 1 << 20, WORKERS = 2 };
+    int ready[2], fd;
+    pid_t workers[WORKERS];
+    struct leat_slot *slots[3], *first;
+    scarce = true;
+    child_assert(!leat_slot_new(100, &first, NULL) && !leat_share_descriptor(&fd, NULL) && !pipe(ready));
+    for (int w = 0; w < WORKERS; w++) {
+        workers[w] = fork();
+        if (workers[w])
+            continue;
+        close(ready[1]);
+        if (w) {
+            char memory[20], begin[20];
+            snprintf(memory, sizeof memory, "%d", dup(fd));
+            snprintf(begin, sizeof begin, "%d", ready[0]);
+            execl("/proc/self/exe", "test_share", "follow", memory, begin, (char *)NULL);
+        }
+        _exit(follows(ready[0]));
+    }
+    for (int i = 0; i < 3; i++) {
+        uint64_t at[3];
+        child_assert(!leat_slot_new(i == 1 ? 5 * MIB - 4096 : 100 * MIB, &slots[i], NULL));
+        memset(leat_slot_data(slots[i]), 10 + i, leat_slot_bytes(slots[i]));
+        at[i] = leat_slot_offset(slots[i]);
+        for (int w = 0; w < WORKERS; w++)
+            child_assert(write(ready[1], &at[i], 8) == 8);
+    }
+    close(ready[1]);
+    for (int w = 0; w < WORKERS; w++) {
+        int status;
+        child_assert(waitpid(workers[w], &status, 0) == workers[w] && status == 0);
+    }
+    for (int i = 0; i < 3; i++)
+        leat_slot_release(slots[i]);
+    leat_slot_release(first);
+    child_assert(leat_share_used() == 0);
+}
+
+static void workers_follow_memory_that_grows_in_steps(void **state)
+{
+    (void)state;
+    assert_int_equal(end_of(start_child(grows_while_workers_run, NULL)), 0);
 }
 
 /* ---- memory that runs out -------------------------------------------------------------------- */
@@ -281,6 +352,10 @@ int main(int argc, char **argv)
 {
     if (argc == 4 && !strcmp(argv[1], "attached"))
         return attached(argv[2], argv[3]);
+    if (argc == 4 && !strcmp(argv[1], "follow")) {
+        struct leat_error error;
+        return leat_share_attach(atoi(argv[2]), &error) ? 5 : follows(atoi(argv[3]));
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_never_overlap_and_come_back),
         cmocka_unit_test(memory_that_came_back_is_cut_again_first),
@@ -290,6 +365,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_forked_child_shares_its_parents_slots_and_gives_none_back),
         cmocka_unit_test(a_child_has_memory_of_its_own_beside_what_it_inherited),
         cmocka_unit_test(a_program_that_was_not_forked_attaches_by_the_descriptor),
+        cmocka_unit_test(workers_follow_memory_that_grows_in_steps),
         cmocka_unit_test(a_descriptor_that_is_no_memory_is_an_error),
         cmocka_unit_test(when_any_one_allocation_fails_an_error_says_so_and_all_comes_back),
     };
