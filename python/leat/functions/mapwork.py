@@ -9,6 +9,9 @@ The parent's side is mapped.py.
 
 from __future__ import annotations
 
+import contextlib
+import mmap
+import os
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -68,7 +71,7 @@ class Runner:
         self.task: Task
         self.readers: dict[int, Callable[[int], Any]] = {}
         self.targets: dict[int, np.ndarray[Any, Any]] = {}
-        self.region: Any = None
+        self.region: Region
         if program.framework == "torch":
             load_torch()
 
@@ -110,18 +113,18 @@ class Runner:
             if strides is not None:
                 size = dtype.itemsize
                 return lambda row: np.lib.stride_tricks.as_strided(
-                    np.frombuffer(self.region, dtype, each // size, offset + row * each),
+                    np.frombuffer(self.region.view(offset + row * each, each), dtype),
                     shape,
                     [n * size for n in strides],
                 )
             count = rows * each // dtype.itemsize
             if not count:
                 return lambda row: np.empty(shape, dtype)
-            array = np.frombuffer(self.region, dtype, count, offset).reshape((rows, *shape))
+            array = np.frombuffer(self.region.view(offset, rows * each), dtype).reshape((rows, *shape))
             return lambda row: array[row]
-        offsets = np.frombuffer(self.region, np.int64, rows + 1, offset)
+        offsets = np.frombuffer(self.region.view(offset, (rows + 1) * 8), np.int64)
         if t.kind != "array":
-            return lambda row: bytes(self.region[offset + values + int(offsets[row]) : offset + values + int(offsets[row + 1])])
+            return lambda row: bytes(self.region.view(offset + values + int(offsets[row]), int(offsets[row + 1] - offsets[row])))
         inner = sides(t)
         step = int(np.prod(inner, dtype=np.int64))
 
@@ -129,7 +132,8 @@ class Runner:
             first, n = int(offsets[row]), int(offsets[row + 1] - offsets[row])
             if not n * step:
                 return np.empty((n, *inner), dtype)
-            return np.frombuffer(self.region, dtype, n * step, offset + values + first * step * dtype.itemsize).reshape((n, *inner))
+            memory = self.region.view(offset + values + first * step * dtype.itemsize, n * step * dtype.itemsize)
+            return np.frombuffer(memory, dtype).reshape((n, *inner))
 
         return ragged
 
@@ -223,11 +227,37 @@ def dense(memory: Any, t: Field, rows: int, strides: Sequence[int] | None) -> np
     return np.lib.stride_tricks.as_strided(flat, shape, [row_bytes(t), *[n * size for n in strides]])
 
 
-def attach(descriptor: int, size: int) -> memoryview:
-    """Maps the engine's memory, to be read."""
-    import mmap
+class Region:
+    """The engine's memory, to be read. Where addresses are scarce the engine maps it in steps, and its file is shorter
+    than it may become: then windows are mapped as they are needed."""
 
-    return memoryview(mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ))
+    WINDOW = 64 << 20
+    KEPT = 4
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self.descriptor = os.dup(descriptor)
+        self.whole = self._map(0, size) if os.fstat(descriptor).st_size >= size else None
+        self.windows: dict[tuple[int, int], memoryview] = {}
+
+    def _map(self, offset: int, size: int) -> memoryview:
+        return memoryview(mmap.mmap(self.descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ, offset=offset))
+
+    def view(self, offset: int, size: int) -> memoryview:
+        if self.whole is not None:
+            return self.whole[offset : offset + size]
+        first, end = offset // self.WINDOW, -(-(offset + size) // self.WINDOW)
+        window = self.windows.pop((first, end), None)
+        if window is None or len(window) < offset + size - first * self.WINDOW:  # the file may have grown since
+            length = min(end * self.WINDOW, os.fstat(self.descriptor).st_size) - first * self.WINDOW
+            window = self._map(first * self.WINDOW, length)
+        self.windows[first, end] = window  # the last one is the newest
+        if len(self.windows) > self.KEPT:
+            del self.windows[next(iter(self.windows))]
+        return window[offset - first * self.WINDOW :][:size]
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError, OSError):
+            os.close(self.descriptor)
 
 
 def run(worker: Any, client: Any, serial: int, unit: int, first: int, n: int, payload: int, size: int) -> bool:

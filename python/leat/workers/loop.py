@@ -187,12 +187,12 @@ class Worker:
             self.clients.pop(args[0], None)
             self.left.append(args[0])
         elif what == "region":  # its descriptor follows
-            from ..functions.mapwork import attach
+            from ..functions.mapwork import Region
 
             _, fds, _, _ = socket.recv_fds(self.sock, 1, 1)
             board, size = args
             if board in self.clients:
-                self.clients[board].region = attach(fds[0], size)
+                self.clients[board].region = Region(fds[0], size)
             os.close(fds[0])
         elif what == "rewind":  # a new epoch of an iterable data set
             client = self.clients[args[0]]

@@ -1,0 +1,111 @@
+"""Limits of the system on a process: its address space (ulimit -v, as clusters set it) and the size of files (ulimit -f).
+
+Each in a process of its own, whose limit is set before anything is imported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+GIB = 1 << 30
+SETUP = """
+import resource, sys
+resource.setrlimit(getattr(resource, sys.argv[1]), (int(sys.argv[2]),) * 2)
+path = sys.argv[3]
+import numpy as np
+import leat
+"""
+TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+
+
+def run(tmp_path: Path, limit: str, size: int, code: str) -> str:
+    script = tmp_path / "script.py"  # a file, so that workers that are not forked can import it
+    script.write_text(SETUP + textwrap.dedent(code))
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", str(script), limit, str(size), str(tmp_path / "rows.leat")],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240, check=False, env=dict(os.environ),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+WRITE = """
+def write():
+    schema = {"x": leat.field("float32", (3, 64, 64)), "n": leat.field("int32", (None,)), "label": "int64"}
+    with leat.Writer(path, schema) as w:
+        for i in range(200):
+            w.add(x=np.full((3, 64, 64), i, np.float32), n=np.full(i % 5, i, np.int32), label=i)
+"""
+LOADERS = (
+    WRITE
+    + """
+write()
+native = leat.Loader(leat.open(path), 32, shuffle=True, seed=1, framework="numpy", outputs={"x": [], "label": []})
+add = leat.ops.Map(lambda x: x + 1)
+more = leat.ops.Map(lambda n: n + 1, returns=leat.field("int32", (None,)))
+mapped = leat.Loader(leat.open(path), 32, shuffle=True, seed=1, framework="numpy", outputs={"x": [add], "n": [more], "label": []})
+rows = 0
+for one, two in zip(native, mapped, strict=True):
+    rows += len(one["label"])
+    assert (one["label"] == two["label"]).all() and (one["x"] + 1 == two["x"]).all()
+    for i, values in zip(two["label"], two["n"]):
+        assert values.tolist() == [i + 1] * (i % 5)
+print(rows)
+"""
+)
+TORCHS = """
+import torch.utils.data
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 100
+    def __getitem__(self, i):
+        return torch.full((3, 224, 224), float(i)), i
+
+def main():
+    for context in "fork", "spawn":
+        found = []
+        for x, y in leat.DataLoader(Data(), 16, num_workers=2, multiprocessing_context=context):
+            assert (x[:, 0, 0, 0] == y).all() and (x[:, 2, 223, 223] == y).all()
+            found += y.tolist()
+        print(found == list(range(100)))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize("gib", [2, 8])
+def test_loaders_with_and_without_functions_run_in_little_address_space(tmp_path: Path, gib: int) -> None:
+    assert run(tmp_path, "RLIMIT_AS", gib * GIB, LOADERS) == "200\n"
+
+
+@TORCH
+@pytest.mark.parametrize("gib", [8, 24])
+def test_workers_run_in_little_address_space_forked_or_not(tmp_path: Path, gib: int) -> None:
+    assert run(tmp_path, "RLIMIT_AS", gib * GIB, TORCHS) == "True\nTrue\n"
+
+
+def test_workers_run_where_files_may_not_be_large(tmp_path: Path) -> None:
+    assert run(tmp_path, "RLIMIT_FSIZE", GIB // 4, LOADERS) == "200\n"
+
+
+def test_what_does_not_fit_says_which_limit_of_the_system_helps(tmp_path: Path) -> None:
+    code = """
+    from leat import _leat
+    held = []
+    try:
+        while len(held) < 10000:
+            held.append(_leat.Slot(8 << 20))
+    except leat.Error as e:
+        print(e)
+    """
+    assert "ulimit -f" in run(tmp_path, "RLIMIT_FSIZE", 64 << 20, code)
+    assert "ulimit -v" in run(tmp_path, "RLIMIT_AS", 2 * GIB, code)
