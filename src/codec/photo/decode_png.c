@@ -136,9 +136,8 @@ static int png_open(struct leat_decode_codec *p, const struct leat_decode_reques
     *height = p->header.height;
     *gray_rows = p->ids = request->ids;
     if (p->ids && (p->header.bit_depth > 8 || stored_channels(&p->header) != 1))
-        return leat_decode_fail(
-            error, "PNG", -1, p->length,
-            "a mask of class ids is gray or has a palette, with at most 8 bits a pixel: store it so");
+        return leat_fail(error, LEAT_E_DECODE,
+                         "a PNG of class ids is gray or has a palette, with at most 8 bits a pixel: store the mask so");
     return LEAT_OK;
 }
 
