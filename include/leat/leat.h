@@ -624,6 +624,33 @@ LEAT_API int leat_loader_stats(const struct leat_loader *loader, char **json, st
  * memory. */
 LEAT_API int leat_loader_region(const struct leat_loader *loader, int *fd, uint64_t *bytes, struct leat_error *error);
 
+/* ---- consumers ----------------------------------------------------------------------------------------- */
+
+/* A second reader of the same rows in this process: it gets each row of this rank once an epoch, in the same order, in
+ * batches of its own size (the last of an epoch may be shorter) and at its own pace. Rows are made once for all
+ * consumers that are near each other; one that lags makes what it missed again, and never holds up another. Batches are
+ * its own to write to. Calls are those of a loader; each consumer is for one thread at a time, and different ones may
+ * be used by different threads. Close it before or after its loader; once that is closed it answers LEAT_E_CLOSED. */
+struct leat_consumer; /* opaque */
+
+/* `beginning`: it starts at the beginning of the loader's current epoch; else where the consumer is that is farthest
+ * ahead. Errors: INVALID (batch_size; a loader without in_order), NOMEM, CLOSED, FORKED. */
+LEAT_API int leat_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool beginning,
+                                struct leat_consumer **out, struct leat_error *error);
+LEAT_API void leat_consumer_close(struct leat_consumer *consumer);
+LEAT_API int leat_consumer_start(struct leat_consumer *consumer, uint64_t *iteration, struct leat_error *error);
+/* As leat_loader_next. HELD: max_held_bytes has no room for a copy of its rows; BUDGET: they are spread over more of
+ * the loader's batches than its window has. */
+LEAT_API int leat_consumer_next(struct leat_consumer *consumer, uint64_t iteration, int64_t timeout_ms,
+                                struct leat_batch **out, struct leat_error *error);
+LEAT_API int leat_consumer_set_epoch(struct leat_consumer *consumer, uint64_t epoch, struct leat_error *error);
+LEAT_API uint64_t leat_consumer_epoch(const struct leat_consumer *consumer);
+LEAT_API uint64_t leat_consumer_steps(const struct leat_consumer *consumer);
+/* Its position as JSON text: the epoch and how many rows of it were received. It fits a consumer of any batch size over
+ * the same data set, order and seed; within an epoch, of the same rank. Errors of load: STATE, INVALID. */
+LEAT_API int leat_consumer_state(const struct leat_consumer *consumer, char **json, struct leat_error *error);
+LEAT_API int leat_consumer_load_state(struct leat_consumer *consumer, const char *json, struct leat_error *error);
+
 /* ---- batches --------------------------------------------------------------------------------- */
 
 /* One output of a batch. Dense: `data` is an array of shape[0] = rows; `strides` in elements. Ragged: `data` holds

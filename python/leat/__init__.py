@@ -48,6 +48,7 @@ from .errors import (  # noqa: E402
 from .functions.keyed import rng  # noqa: E402
 from .functions.native import get_include  # noqa: E402
 from .loading.batch import Batch, RowError  # noqa: E402
+from .loading.consumer import Consumer  # noqa: E402
 from .loading.loader import Loader  # noqa: E402
 from .loading.ragged import Ragged  # noqa: E402
 from .loading.samplers import Blocks, Weighted  # noqa: E402
@@ -81,6 +82,7 @@ __all__ = [
     "CancelledError",
     "ChangedError",
     "ClosedError",
+    "Consumer",
     "CorruptError",
     "DataLoader",
     "Dataset",

@@ -31,10 +31,10 @@
 #endif
 
 /* Types, made when the module is imported. */
-extern PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type, *py_slot_type,
-    *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type;
-extern PyType_Spec py_memory_spec, py_dataset_spec, py_writer_spec, py_loader_spec, py_batch_spec, py_slot_spec,
-    py_pool_spec, py_board_spec, py_layout_spec, py_chain_spec;
+extern PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_consumer_type,
+    *py_batch_type, *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type;
+extern PyType_Spec py_memory_spec, py_dataset_spec, py_writer_spec, py_loader_spec, py_consumer_spec, py_batch_spec,
+    py_slot_spec, py_pool_spec, py_board_spec, py_layout_spec, py_chain_spec;
 
 /* Sets the Python exception that belongs to the error and returns NULL. */
 PyObject *py_raise(const struct leat_error *error);
@@ -69,6 +69,9 @@ PyObject *py_memory_of_tensor(const struct leat_tensor *tensor, bool offsets, ui
 /* Takes the value over: read-only, and kept with its data set, or (NULL) the caller's own. */
 PyObject *py_memory_of_value(struct leat_value *value, PyObject *dataset);
 PyObject *py_memory_copy(const void *data, enum leat_dtype dtype, uint64_t count);
+
+/* A consumer of a loader. New reference, or NULL with an exception. */
+PyObject *py_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool beginning);
 
 /* A DLPack capsule ("dltensor") over one output of a batch, or over its offsets. */
 PyObject *py_dlpack_of_tensor(const struct leat_tensor *tensor, bool offsets, uint64_t rows);

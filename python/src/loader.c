@@ -511,6 +511,22 @@ static PyObject *loader_batch_at(PyObject *self, PyObject *args)
     return rc ? py_raise(&error) : py_batch_new(batch);
 }
 
+/* consumer(batch_size, beginning) -> Consumer */
+static PyObject *loader_consumer(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    unsigned long long batch_size;
+    int beginning;
+    if (!PyArg_ParseTuple(args, "Kp:consumer", &batch_size, &beginning))
+        return NULL;
+    struct leat_loader *handle = loader_enter(l);
+    if (!handle)
+        return NULL;
+    PyObject *made = py_consumer_open(handle, batch_size, beginning);
+    loader_leave(l);
+    return made;
+}
+
 /* substitute(epoch, step, row, attempt) -> (Batch of one row, the next attempt) */
 static PyObject *loader_substitute(PyObject *self, PyObject *args)
 {
@@ -551,6 +567,7 @@ static PyMethodDef loader_methods[] = {
     {"load_state", loader_load_state, METH_O, "load_state(JSON text)"},
     {"plan", loader_plan, METH_VARARGS, "plan(epoch, step): Memory of int64 ids"},
     {"batch_at", loader_batch_at, METH_VARARGS, "batch_at(epoch, step): that Batch, computed again"},
+    {"consumer", loader_consumer, METH_VARARGS, "consumer(batch_size, beginning): a Consumer of the same rows"},
     {"substitute", loader_substitute, METH_VARARGS,
      "substitute(epoch, step, row, attempt): (Batch of one row, the next attempt)"},
     {"stats", loader_stats, METH_NOARGS, "stats(): JSON text"},

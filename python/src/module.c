@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_batch_type, *py_slot_type,
-    *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type;
+PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_consumer_type, *py_batch_type,
+    *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type;
 static PyObject *error_factory; /* leat.errors.from_status */
 
 PyObject *py_raise(const struct leat_error *e)
@@ -204,9 +204,10 @@ static int module_exec(PyObject *module)
     imported = true;
     if (add_type(module, &py_memory_spec, &py_memory_type) || add_type(module, &py_dataset_spec, &py_dataset_type) ||
         add_type(module, &py_writer_spec, &py_writer_type) || add_type(module, &py_loader_spec, &py_loader_type) ||
-        add_type(module, &py_batch_spec, &py_batch_type) || add_type(module, &py_slot_spec, &py_slot_type) ||
-        add_type(module, &py_pool_spec, &py_pool_type) || add_type(module, &py_board_spec, &py_board_type) ||
-        add_type(module, &py_layout_spec, &py_layout_type) || add_type(module, &py_chain_spec, &py_chain_type))
+        add_type(module, &py_consumer_spec, &py_consumer_type) || add_type(module, &py_batch_spec, &py_batch_type) ||
+        add_type(module, &py_slot_spec, &py_slot_type) || add_type(module, &py_pool_spec, &py_pool_type) ||
+        add_type(module, &py_board_spec, &py_board_type) || add_type(module, &py_layout_spec, &py_layout_type) ||
+        add_type(module, &py_chain_spec, &py_chain_type))
         return -1;
     return 0;
 }

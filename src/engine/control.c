@@ -22,6 +22,7 @@ void leat_loader_pause(struct leat_loader *l)
 void leat_loader_unpause(struct leat_loader *l)
 {
     l->client.paused = false;
+    l->changes++; /* who has worked out a place in the plan does so again */
     l->due |= LEAT_DUE_WAKE | (l->consumer.started || l->tasks.resumed ? LEAT_DUE_WORK : 0);
     leat_loader_settle(l);
 }
@@ -42,7 +43,7 @@ static size_t first_beyond(const struct leat_loader *l, struct leat_position at)
 }
 
 /* Where the next start begins. */
-static struct leat_position next_start(const struct leat_consumer *c)
+struct leat_position leat_consumer_next_start(const struct leat_consumer *c)
 {
     if (c->loaded)
         return c->at;
@@ -52,9 +53,20 @@ static struct leat_position next_start(const struct leat_consumer *c)
 }
 
 /* What a state names: the first batch that the consumer has not received. */
-static struct leat_position received(const struct leat_consumer *c)
+struct leat_position leat_consumer_received(const struct leat_consumer *c)
 {
-    return c->started && !c->ended ? c->at : next_start(c);
+    return c->started && !c->ended ? c->at : leat_consumer_next_start(c);
+}
+
+/* What no consumer asks for any more. */
+static struct leat_position done(const struct leat_loader *l)
+{
+    struct leat_position least = leat_consumer_received(&l->consumer);
+    for (const struct leat_consumer *c = l->consumer.next; c; c = c->next) {
+        struct leat_position at = leat_consumer_received(c);
+        least = leat_position_precedes(at, least) ? (struct leat_position){at.epoch, 0} : least;
+    }
+    return least;
 }
 
 int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_error *error)
@@ -63,7 +75,7 @@ int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_er
     int rc = leat_dataset_refresh(l->dataset, error);
     if (rc || (rc = leat_loader_enter(l, error)))
         return rc;
-    struct leat_position to = next_start(c);
+    struct leat_position to = leat_consumer_next_start(c);
     if (l->record) { /* while no thread plans: it looks there */
         leat_engine_unlock();
         rc = leat_record_read(l->record, to.epoch, error);
@@ -116,7 +128,7 @@ uint64_t leat_loader_epoch(const struct leat_loader *l)
         return 0;
     leat_engine_lock();
     const struct leat_consumer *c = &l->consumer;
-    uint64_t epoch = c->started && !c->told_end ? c->epoch : next_start(c).epoch;
+    uint64_t epoch = c->started && !c->told_end ? c->epoch : leat_consumer_next_start(c).epoch;
     leat_engine_unlock();
     return epoch;
 }
@@ -141,9 +153,15 @@ static int decide(struct leat_loader *l, struct leat_decision d, struct leat_err
             error, LEAT_E_INVALID,
             "a decision within an epoch needs in_order: rows beyond it may have been handed out. Let it hold "
             "from an epoch's start");
+    for (const struct leat_consumer *other = c->next; other && l->world_size > 1; other = other->next)
+        if (leat_position_precedes(d.at, other->at))
+            return leat_fail(error, LEAT_E_INVALID,
+                             "a decision must not hold from epoch %" PRIu64 ", row %" PRIu64
+                             ": another consumer was handed that out",
+                             d.at.epoch, d.at.row);
     leat_window_cancel(l, first_beyond(l, d.at));
     leat_loader_pause(l);
-    d.done = received(c);
+    d.done = done(l);
     int rc = leat_plan_decide(l->plan, &d, error);
     leat_loader_unpause(l);
     return rc;
@@ -157,7 +175,7 @@ int leat_loader_decide(struct leat_loader *l, const struct leat_decision *decisi
         return rc;
     struct leat_decision d = *decision;
     if (at_next)
-        d.at = received(&l->consumer);
+        d.at = leat_consumer_received(&l->consumer);
     rc = decide(l, d, error);
     leat_engine_unlock();
     return rc;
@@ -185,7 +203,7 @@ int leat_loader_set_batch_size(struct leat_loader *l, uint64_t rows, const struc
     if (rc)
         return rc;
     if (!at)
-        d.at = received(&l->consumer);
+        d.at = leat_consumer_received(&l->consumer);
     rc = leat_loader_fit(l, d.global_batch, error);
     if (!rc)
         rc = decide(l, d, error);
@@ -205,11 +223,10 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
     rc = leat_loader_enter(l, error);
     if (rc)
         return rc;
-    struct leat_position at = next_start(&l->consumer);
+    struct leat_position at = leat_consumer_next_start(&l->consumer);
     if (l->consumer.loaded && l->delivery->is_within(l, at))
         at = (struct leat_position){at.epoch + 1, 0};
-    struct leat_decision decision = {
-        .at = at, .positions = positions, .n_positions = n, .done = received(&l->consumer)};
+    struct leat_decision decision = {.at = at, .positions = positions, .n_positions = n, .done = done(l)};
     leat_window_cancel(l, first_beyond(l, at));
     leat_loader_pause(l);
     rc = leat_plan_decide(l->plan, &decision, error);
@@ -226,7 +243,7 @@ int leat_loader_state(const struct leat_loader *l, char **json, struct leat_erro
     int rc = leat_loader_enter(l, error);
     if (rc)
         return rc;
-    rc = l->delivery->state(l, received(&l->consumer), json, error);
+    rc = l->delivery->state(l, leat_consumer_received(&l->consumer), json, error);
     leat_engine_unlock();
     return rc;
 }

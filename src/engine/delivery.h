@@ -19,6 +19,19 @@ struct leat_consumer {
     bool ended, told_end; /* the epoch's last batch was handed out; `next` has said so */
     bool has_next_epoch;
     uint64_t next_epoch; /* what set_epoch said */
+
+    /* consumer.c */
+    struct leat_loader *loader;
+    struct leat_consumer *next; /* of the loader's own: all others */
+    uint64_t batch_rows;        /* rows of its batches; 0: the loader's own, whose batches are those of the plan */
+    uint64_t skip;              /* rows of the planned batch at `at` that it has */
+    uint64_t rows;              /* rows of the epoch that it has; the loader's own does not count them */
+    uint64_t changes;           /* of the plan, when `at` and `skip` were worked out */
+    struct leat_part *parts;    /* of the batch at hand */
+    struct leat_batch *own;     /* batches that it missed, made again */
+    uint64_t copied, remade;    /* rows */
+    unsigned inside;            /* threads in its `next` */
+    bool closed;
 };
 
 /* All functions: under the lock. */
@@ -64,6 +77,27 @@ static inline bool leat_position_precedes(struct leat_position a, struct leat_po
 {
     return a.epoch < b.epoch || (a.epoch == b.epoch && a.row < b.row);
 }
+
+/* Where the next start of a consumer begins; and what a state names: the first batch that it has not received. */
+struct leat_position leat_consumer_next_start(const struct leat_consumer *consumer);
+struct leat_position leat_consumer_received(const struct leat_consumer *consumer);
+
+/* consumer.c: of a loader that others read, too; under the lock. */
+
+/* How many batches at the window's front all are past, or are kept for those behind; and who is farthest ahead. */
+size_t leat_consumers_lead(const struct leat_loader *loader);
+const struct leat_consumer *leat_consumers_leader(const struct leat_loader *loader);
+/* Evicts the oldest batch that is kept for one behind. False: there is none, or only one consumer. */
+bool leat_consumers_evict(struct leat_loader *loader);
+/* The next batch of a consumer, as leat_delivery.next; LEAT_E_END. */
+int leat_consumer_take(struct leat_consumer *consumer, struct leat_batch **out, struct leat_error *error);
+/* The loader is closed: what is made for consumers on their own is given up. */
+void leat_consumers_end(struct leat_loader *loader);
+/* The loader's own begins at `to`. */
+void leat_consumer_begin(struct leat_consumer *consumer, struct leat_position to);
+/* Whether the first part of its next batch is made. */
+bool leat_consumer_is_due(const struct leat_consumer *consumer);
+
 /* The step of the batch at a position; 0 where there is none. */
 uint64_t leat_loader_step_at(const struct leat_loader *loader, struct leat_position at);
 

@@ -95,7 +95,7 @@ struct leat_loader {
     int64_t epochs;
     bool lists_later;   /* LIST whose positions come before each epoch */
     int64_t list_epoch; /* last epoch for which lists are known; lists_later only */
-    uint32_t world_size;
+    uint32_t rank, world_size;
     uint64_t scratch_bytes;
     uint64_t asked_budget, asked_held; /* 0: leat chooses, and may choose more for larger batches */
     uint64_t spare;                    /* of the budget: for decoding, not for more batches */
@@ -108,6 +108,7 @@ struct leat_loader {
 
     /* who is inside */
     unsigned due;            /* enum leat_due */
+    uint64_t changes;        /* of the plan */
     struct leat_batch *side; /* made for leat_loader_batch_at, not part of the window */
     bool closed;
     bool detached; /* closing is done: the last parked task releases the data set */
@@ -151,6 +152,8 @@ bool leat_loader_evict(struct leat_loader *loader, const struct leat_batch *keep
 
 /* Makes bounds and window fit batches of so many rows of all ranks. BUDGET: what the caller allowed is too little. */
 int leat_loader_fit(struct leat_loader *loader, uint64_t global_batch, struct leat_error *error);
+/* A time of leat_clock_ns; negative: none. */
+int64_t leat_loader_deadline(int64_t timeout_ms);
 /* Takes the lock if the loader can be used. Errors: FORKED, CLOSED. */
 int leat_loader_enter(const struct leat_loader *loader, struct leat_error *error);
 int leat_loader_check_process(const struct leat_loader *loader, struct leat_error *error);

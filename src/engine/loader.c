@@ -61,6 +61,8 @@ static void evict_others(const struct leat_loader *for_whom, uint64_t bytes)
 
 bool leat_loader_evict(struct leat_loader *l, const struct leat_batch *keep)
 {
+    if (leat_consumers_evict(l))
+        return true;
     size_t n = l->window.n;
     if (n < 2 || leat_window_at(&l->window, n - 1) == keep)
         return false;
@@ -75,6 +77,10 @@ int leat_loader_ask(struct leat_loader *l, enum leat_account account, uint64_t b
     enum leat_answer answer = leat_budget_ask(&l->budget, account, bytes);
     /* Many reads had waited at once, each in a task of its own. */
     if (answer == LEAT_WAIT && window && leat_budget_has_many_tasks(&l->budget, bytes) && leat_task_drop_resting(l))
+        answer = leat_budget_ask(&l->budget, account, bytes);
+    /* What is kept for consumers that are behind does not hold up the one ahead. */
+    while (answer == LEAT_WAIT && window && l->consumer.next && leat_consumers_lead(l) == l->window.n &&
+           leat_consumers_evict(l))
         answer = leat_budget_ask(&l->budget, account, bytes);
     if (answer == LEAT_WAIT && !in_flight && !leat_ledger_fits(bytes)) {
         evict_others(l, bytes);
@@ -165,7 +171,7 @@ void leat_loader_count(struct leat_loader *l, const struct leat_batch *b)
     l->count.bytes += bytes;
     l->last_next_ns = now;
     count_recent(l, now, b->rows, bytes);
-    leat_window_drained(l, l->tasks.ns_per_row * (double)b->plan.rows < CHEAP_BATCH_NS);
+    leat_window_drained(l, !l->consumer.next && l->tasks.ns_per_row * (double)b->plan.rows < CHEAP_BATCH_NS);
 }
 
 /* ---- the next batch -------------------------------------------------------------------------- */
@@ -218,10 +224,13 @@ bool leat_loader_help(struct leat_loader *l)
     return true;
 }
 
-/* LEAT_OK: the first batch of the window belongs to this epoch. */
+/* LEAT_OK: the first batch of the window belongs to this epoch. With other consumers the batch at hand may be another.
+ */
 static int plan_first(struct leat_loader *l, struct leat_error *error)
 {
     struct leat_window *w = &l->window;
+    if (l->consumer.next)
+        return LEAT_OK;
     while (!w->n) {
         if (w->plan_at.epoch > l->consumer.epoch)
             return LEAT_E_END;
@@ -260,9 +269,11 @@ static int next_locked(struct leat_loader *l, uint64_t iteration, int64_t deadli
             return end_epoch(c, error);
         if (rc == LEAT_OK) {
             rc = l->delivery->next(l, out, error);
+            if (rc == LEAT_E_END)
+                return end_epoch(c, error);
             if (rc != LEAT_IO_PENDING)
                 return rc;
-            if (!l->window.n || l->delivery->is_due(l))
+            if (!c->next && (!l->window.n || l->delivery->is_due(l)))
                 continue;
             if (leat_clock_ns() < deadline_ns && leat_loader_help(l))
                 continue;
@@ -280,7 +291,7 @@ static int next_locked(struct leat_loader *l, uint64_t iteration, int64_t deadli
     }
 }
 
-static int64_t deadline(int64_t timeout_ms)
+int64_t leat_loader_deadline(int64_t timeout_ms)
 {
     int64_t now = leat_clock_ns();
     return timeout_ms < 0 || timeout_ms > (INT64_MAX - now) / 1000000 - 1 ? INT64_MAX : now + timeout_ms * 1000000;
@@ -297,7 +308,7 @@ int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_
         return rc;
     l->in_next++; /* so that a closing waits, also while the report is written, for which the lock is let go */
     uint64_t raised = l->count.raised, epoch = l->consumer.epoch, step = l->consumer.step;
-    rc = next_locked(l, iteration, deadline(timeout_ms), out, error);
+    rc = next_locked(l, iteration, leat_loader_deadline(timeout_ms), out, error);
     raised = l->count.raised - raised;
     bool reports = l->report_fd >= 0 && (raised || (*out && (*out)->n_broken)),
          records = l->record && *out && !(*out)->recorded;

@@ -45,14 +45,18 @@ static void rewind_to(struct leat_loader *l, const struct leat_batch *first)
 
 static bool is_due(const struct leat_loader *l)
 {
+    if (l->consumer.next)
+        return leat_consumer_is_due(&l->consumer);
     return l->window.n && leat_batch_is_done(leat_window_at(&l->window, 0));
 }
 
 static int next(struct leat_loader *l, struct leat_batch **out, struct leat_error *error)
 {
+    struct leat_consumer *c = &l->consumer;
+    if (c->next)
+        return leat_consumer_take(c, out, error);
     if (!is_due(l))
         return LEAT_IO_PENDING;
-    struct leat_consumer *c = &l->consumer;
     struct leat_batch *b = leat_window_at(&l->window, 0);
     if (b->state == LEAT_BATCH_FAILED || leat_batch_fail_if_empty(b))
         return leat_loader_raise(l, b, error);
@@ -74,6 +78,10 @@ static void start(struct leat_loader *l, struct leat_position to)
 {
     struct leat_window *w = &l->window;
     size_t keep = 0;
+    if (l->consumer.next) {
+        leat_consumer_begin(&l->consumer, to);
+        return;
+    }
     while (keep < w->n && leat_position_precedes(leat_window_at(w, keep)->plan.at, to))
         keep++;
     if (keep == w->n || !leat_position_is(leat_window_at(w, keep)->plan.at, to)) {

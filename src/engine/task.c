@@ -83,13 +83,21 @@ static struct leat_batch *batch_with_work(struct leat_loader *l, bool ahead)
 {
     if (l->side && leat_batch_has_work(l->side))
         return l->side;
+    bool started = l->consumer.started;
+    for (const struct leat_consumer *c = l->consumer.next ? &l->consumer : NULL; c; c = c->next) {
+        started |= c->started;
+        for (struct leat_batch *b = c->own; b; b = b->next)
+            if (leat_batch_has_work(b))
+                return b;
+    }
     if (ahead && l->tasks.pends && l->tasks.in_flight >= l->tasks.most_in_flight)
         return NULL;
-    size_t n = ahead || l->window.n < l->delivery->helped ? l->window.n : l->delivery->helped;
+    size_t n = l->delivery->helped;
+    n = ahead || l->consumer.next || l->window.n < n ? l->window.n : n;
     for (size_t i = 0; i < n; i++)
         if (leat_batch_has_work(leat_window_at(&l->window, i)))
             return leat_window_at(&l->window, i);
-    if (!ahead || l->window.full || !l->consumer.started || l->tasks.starved)
+    if (!ahead || l->window.full || !started || l->tasks.starved)
         return NULL;
     int rc = l->delivery->plan(l, NULL);
     if (rc == LEAT_OK)
@@ -424,7 +432,7 @@ static void finish_sizing(struct leat_loader *l, struct leat_batch *b)
         return;
     }
     b->state = LEAT_BATCH_SIZED;
-    if (b == l->side)
+    if (b->account == LEAT_HELD) /* it stands apart from the window */
         b->state = leat_loader_allocate(l, b, &b->failure) ? LEAT_BATCH_FAILED : LEAT_BATCH_FILLING;
     else
         l->window.n_sized++;
@@ -461,6 +469,7 @@ void leat_task_finish(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
     l->tasks.running--;
+    l->due |= l->consumer.next ? LEAT_DUE_WAKE : 0; /* each waits for another batch */
     book(t);
     give_work_back(t);
     finish(l, t);

@@ -7,7 +7,8 @@
 
 uint64_t leat_window_last_epoch(const struct leat_loader *l)
 {
-    uint64_t epoch = l->consumer.epoch, last = epoch + 1; /* at most one window into the next */
+    const struct leat_consumer *leader = l->consumer.next ? leat_consumers_leader(l) : &l->consumer;
+    uint64_t epoch = leader->epoch, last = epoch + 1; /* at most one window into the next */
     if (l->epochs >= 0)
         last = l->epochs && (uint64_t)l->epochs - 1 > epoch ? last : epoch;
     if (l->lists_later && (int64_t)last > l->list_epoch)

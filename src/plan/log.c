@@ -272,7 +272,7 @@ out:
     return rc;
 }
 
-static uint64_t hash_until(const struct leat_plan *plan, uint32_t last)
+uint64_t leat_plan_order_hash(const struct leat_plan *plan)
 {
     uint64_t h = leat_key_mix(leat_key_mix(LEAT_PLAN_VERSION, plan->seed), plan->epoch_rows);
     for (uint32_t k = 0; k < plan->n_sources; k++) {
@@ -286,6 +286,12 @@ static uint64_t hash_until(const struct leat_plan *plan, uint32_t last)
                                   o->list ? o->list->hash : 0};
         h = leat_key_mix(h, leat_hash64(words, sizeof words));
     }
+    return h;
+}
+
+static uint64_t hash_until(const struct leat_plan *plan, uint32_t last)
+{
+    uint64_t h = leat_plan_order_hash(plan);
     for (uint32_t i = 0; i <= last; i++) {
         const struct leat_entry *e = &plan->log[i];
         if (e->kind == LEAT_ENTRY_FOLDED) {

@@ -155,6 +155,9 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *decisio
 /* Over seed, order and log, not the rank: what ranks compare to see that they run the same plan. */
 uint64_t leat_plan_hash(const struct leat_plan *plan);
 
+/* Over seed and order alone: the same whatever sizes and decisions are. */
+uint64_t leat_plan_order_hash(const struct leat_plan *plan);
+
 /* A saved state: versions, fingerprint, seed, position, log; JSON text ended with leat_free. Lists of positions and
  * weights stand in it by hash, except LIST decisions made after opening, which are small blobs (base64) where they fit
  * 64 KiB. */

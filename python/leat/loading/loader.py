@@ -28,6 +28,7 @@ from ..program import (
 )
 from . import ranks
 from .batch import Batch, Form, framework_of
+from .consumer import Consumer
 from .ranks import short_hash
 from .samplers import Blocks, Weighted, digest, load_list, save_list
 
@@ -396,6 +397,44 @@ class Loader:
         self._facts["decisions"] = json.dumps(self.log)
         self._agreed = not self._distributed
 
+    def consumer(self, batch_size: int, start: Literal["here", "beginning"] = "here") -> Consumer:
+        """A second reader of the same rows in this process: each gets every row once an epoch, in the same order.
+
+        Rows are decoded once for all readers that are near each other (within half of the window). One that lags, or comes
+        later, makes what it missed again, and never holds up another. The batches are its own to write to.
+
+        Args:
+            batch_size: rows per batch of this reader.
+            start: ``"here"``: where the reader is that is farthest ahead; ``"beginning"``: at the beginning of the epoch
+                that the loader is in.
+
+        Raises:
+            ValueError: the loader has ``in_order=False``, or functions in its program.
+
+        >>> loader = leat.Loader(leat.open(path), batch_size=32, shuffle=True)
+        >>> probe = loader.consumer(batch_size=8)
+        >>> first = next(iter(loader)).ids
+        >>> [batch.ids.tolist() for batch, _ in zip(probe, range(4))] == first.reshape(4, 8).tolist()
+        True
+        """
+        if self._stage is not None:
+            raise ValueError("consumers do not go with functions in the program (leat.ops.Map): open a second Loader")
+        places = check.choice("start", start, {"here": 0, "beginning": 1})
+        batch_size = check.integer("batch_size", batch_size, 1)
+        return Consumer(self, self._core.consumer(batch_size, bool(places)), batch_size)
+
+    def _deliver(self, core: _leat.Batch) -> Any:
+        """What iterating gives for a batch of the engine's."""
+        if not self._form.makers:
+            self._form.learn(core)
+        batch = Batch(core, self._form)
+        return self._tuple(batch) if self._yields == "tuple" else batch
+
+    def _tuple(self, batch: Batch) -> tuple[Any, ...]:
+        """The outputs, with `valid` where there can be padding."""
+        padded = self._tail == "pad" and self.world_size > 1
+        return (*batch.tuple(), batch.valid) if padded else batch.tuple()
+
     @property
     def log(self) -> list[dict[str, Any]]:
         """The decisions that the order follows from, each with the position from which it holds (docs/order.md).
@@ -548,7 +587,7 @@ class _Iteration:
         if not form.makers:
             form.learn(core)
         batch = Batch(core, form)
-        return self._tuple(batch) if self._tuples else batch
+        return self._loader._tuple(batch) if self._tuples else batch
 
     def go_on(self, number: int | None) -> None:
         """The loader has begun again where this iteration is; None: that is its end."""
@@ -560,9 +599,4 @@ class _Iteration:
         if batch is None:
             self._done = True
             raise StopIteration
-        return self._tuple(batch) if self._tuples else batch
-
-    def _tuple(self, batch: Batch) -> tuple[Any, ...]:
-        """The outputs, with `valid` where there can be padding."""
-        padded = self._loader._tail == "pad" and self._loader.world_size > 1
-        return (*batch.tuple(), batch.valid) if padded else batch.tuple()
+        return self._loader._tuple(batch) if self._tuples else batch

@@ -1,0 +1,81 @@
+"""Further readers of a loader's rows."""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .. import _leat, check
+
+if TYPE_CHECKING:
+    from .loader import Loader
+
+
+class Consumer:
+    """A second reader of a loader's rows, made by :meth:`leat.Loader.consumer`.
+
+    It gets every row of this rank once an epoch, in the order of the loader, in batches of its own size and at its own
+    pace. What lies near to what others read is decoded once; what it missed because it came later is made again. Iterating
+    once is one epoch, and again the next one, as with a :class:`leat.Loader`. The last batch of an epoch may be shorter.
+    """
+
+    def __init__(self, loader: Loader, core: _leat.Consumer, batch_size: int) -> None:
+        self.loader = loader  #: what it reads; kept open
+        self.batch_size = batch_size
+        self._core = core
+        self._finalizer = weakref.finalize(self, core.close)
+        self._finalizer.atexit = False
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._batches(self._core.start())
+
+    def _batches(self, number: int) -> Iterator[Any]:
+        while (core := self._core.next(number)) is not None:
+            yield self.loader._deliver(core)
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        return self._core.steps()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is being iterated, or that begins next."""
+        return self._core.epoch()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Says which epoch begins next."""
+        self._core.set_epoch(check.integer("epoch", epoch))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where it is: the epoch, and how many of its rows were handed out."""
+        state: dict[str, Any] = json.loads(self._core.state())
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state of a consumer, of any batch size.
+
+        Raises:
+            ValueError: it is of another data set, order or rank (:class:`leat.StateError`), or is none.
+        """
+        if not isinstance(state, Mapping):
+            raise TypeError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")
+        self._core.load_state(json.dumps(dict(state)))
+
+    def close(self) -> None:
+        """Ends the consumer; the loader and its other consumers go on."""
+        self._finalizer()
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a consumer cannot be pickled: pickle its state_dict(), and open one of a Loader in the other process")
+
+    def __repr__(self) -> str:
+        return f"<leat.Consumer of {self.loader!r}, batches of {self.batch_size}>"
