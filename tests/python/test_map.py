@@ -431,6 +431,30 @@ def test_sixteen_substitutes_that_fail_raise_the_last_error(numbers: leat.Datase
         list(loader)
 
 
+def test_a_function_that_fails_by_its_draw_draws_anew_for_a_substitute(numbers: leat.Dataset) -> None:
+    def fails_by_draw(x: Any) -> Any:
+        draw = leat.rng().random()
+        if draw < 0.5:
+            raise ValueError(f"drew {draw}")
+        return x
+
+    def make(threads: int) -> list[tuple[list[int], list[int]]]:
+        outputs = {"n": [ops.Map(fails_by_draw, leat.field("int64"))]}
+        with leat.Loader(numbers, 8, outputs=outputs, on_error="substitute", seed=0, num_threads=threads) as loader:
+            return [(batch["n"].tolist(), [e.row for e in batch.errors]) for batch in loader]
+
+    found = make(1)
+    assert sum(len(rows) for _, rows in found) > 5
+    assert make(3) == found
+
+
+def test_the_last_exception_of_a_function_is_the_cause_where_no_substitute_is_left(numbers: leat.Dataset) -> None:
+    output = {"n": [ops.Map(refuse(*range(1, 50)))]}
+    with leat.Loader(numbers, 8, outputs=output, on_error="substitute") as loader, pytest.raises(leat.BrokenSampleError) as told:
+        list(loader)
+    assert isinstance(told.value.__cause__, Odd) and "is odd" in str(told.value.__cause__)
+
+
 def test_a_batch_with_no_row_left_raises_its_first_error(numbers: leat.Dataset) -> None:
     with leat.Loader(numbers, 2, outputs={"n": [ops.Map(refuse(2, 3))]}, on_error="skip") as loader:
         batches = iter(loader)

@@ -50,7 +50,8 @@ class Task:
     """What the payload of a phase says."""
 
     phase: int
-    keys: list[int]  #: per row of the task
+    keys: list[int]  #: per row of the task, for native operators
+    draws: list[int]  #: and for functions
     ids: list[int]
     outputs: list[int]  #: which have something to do
     inputs: dict[int, Any]  #: per output: see `_reader`
@@ -157,7 +158,7 @@ class Runner:
                         value = (
                             step.apply(value, task.keys[row], task.ids[row])
                             if isinstance(step, NativeStep)
-                            else step.row(value, task.keys[row])
+                            else step.row(value, task.draws[row])
                         )
                     if at in self.targets:
                         self.targets[at][place] = _plain(value)
@@ -185,7 +186,7 @@ class Runner:
                 values = np.stack(values)
             for step in output.phases[task.phase]:
                 assert isinstance(step, CallStep)
-                values = step.rows(values, task.keys[0])
+                values = step.rows(values, task.draws[0])
         except Exception as e:
             return [(unit, f"{type(e).__name__}: {e}", transport.pack_error(e, self.where(at, None, worker)))], {}
         if at in self.targets:

@@ -42,6 +42,7 @@ class Work:
         self.state = state  #: of the engine, behind this batch
         self.rows = core.rows()
         self.keys: list[int] = np.asarray(core.row_keys()).tolist()
+        self.draws = list(self.keys)  #: what functions draw from: of a substitute another key than that of its row
         self.ids: list[int] = np.asarray(core.ids()).tolist()
         self.errors = [(row, planned, None if delivered < 0 else delivered, reason) for row, planned, delivered, reason in core.errors()]
         self.left = np.ones(self.rows, bool)  #: rows that are not left out
@@ -206,8 +207,9 @@ class Phases:
         whole = bool(phase % 2)
         rows = work.redo
         n = len(at) if whole else work.rows if rows is None else len(rows)
-        keys, ids = (work.keys, work.ids) if rows is None else ([work.keys[row] for row in rows], [work.ids[row] for row in rows])
-        task = Task(phase, keys, ids, at, {o: self._input(work, o, rows) for o in at}, {}, work.rows, rows, work.where)
+        of_rows = (work.keys, work.draws, work.ids)
+        keys, draws, ids = of_rows if rows is None else ([values[row] for row in rows] for values in of_rows)
+        task = Task(phase, keys, draws, ids, at, {o: self._input(work, o, rows) for o in at}, {}, work.rows, rows, work.where)
         entry = Entry(work, self.next_serial, task, n)
         for o in at:
             t = program.outputs[o].type_after(phase)
@@ -308,6 +310,8 @@ class Phases:
                     e.__cause__ = transport.unpack_error(packed)
                 work.error = e
                 return
+            # A function that failed by its own draw must not fail by it again.
+            work.draws[row] = _leat.row_key(work.keys[row], work.attempts[row], 1)
             work.places[row] = (len(work.cores), 0)
             work.cores.append(core)
             earlier = next((error for error in work.errors if error[0] == planned), None)
@@ -344,6 +348,7 @@ class Phases:
         assert work.native is not None
         work.native = {name: _chosen(value, rows) for name, value in work.native.items()}
         work.keys = [work.keys[row] for row in rows]
+        work.draws = [work.draws[row] for row in rows]
         work.ids = [work.ids[row] for row in rows]
         work.valid = work.valid[rows]
         work.places = [work.places[row] for row in rows]
