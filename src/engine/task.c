@@ -194,16 +194,26 @@ void leat_task_resume(struct leat_task *t)
 
 /* ---- parking --------------------------------------------------------------------------------- */
 
-static void unpark(struct leat_task *t)
+static void unlink_away(struct leat_task *t)
 {
-    struct leat_tasks *l = &t->loader->tasks;
-    *(t->before ? &t->before->behind : &l->away) = t->behind;
+    *(t->before ? &t->before->behind : &t->loader->tasks.away) = t->behind;
     if (t->behind)
         t->behind->before = t->before;
+}
+
+static void count_back(struct leat_task *t)
+{
+    struct leat_tasks *l = &t->loader->tasks;
     t->parked = false;
     l->parked--;
     l->in_flight -= t->room;
     t->loader->pool.references--; /* never the last: the loader is open, or its closing waits */
+}
+
+static void unpark(struct leat_task *t)
+{
+    unlink_away(t);
+    count_back(t);
 }
 
 static void set_parked(struct leat_task *t)
@@ -220,7 +230,18 @@ static void set_parked(struct leat_task *t)
     t->loader->pool.references++;
 }
 
-/* The last of a task of a closed loader: nothing of it is in flight any more. Without the lock. */
+/* Whether nothing of a task of a closed loader is in flight any more. True to one caller only, who then ends it with
+ * orphan: from then on nobody finds it. */
+static bool claim(struct leat_task *t)
+{
+    if (!t->parked || t->held || leat_reads_in_flight(&t->job))
+        return false;
+    unlink_away(t);
+    t->held = true;
+    return true;
+}
+
+/* The last of a task that was claimed. Without the lock. */
 static void orphan(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
@@ -228,7 +249,7 @@ static void orphan(struct leat_task *t)
     leat_engine_lock();
     struct leat_batch *b = t->batch;
     struct leat_dataset *dataset = NULL;
-    unpark(t);
+    count_back(t);
     l->pool.references++; /* given back below */
     if (!--b->tasks)
         leat_batch_recycle(b);
@@ -250,7 +271,7 @@ void leat_task_read_done(struct leat_io_request *request, void *user)
     leat_engine_lock();
     leat_reads_arrived(span); /* its thread lets go of the task under the lock */
     t->completed = true;
-    bool last = t->parked && !t->held && l->closed && !leat_reads_in_flight(&t->job);
+    bool last = l->closed && claim(t);
     if (t->parked && !l->closed) {
         unpark(t);
         leat_task_resume(t);
@@ -310,7 +331,7 @@ void leat_task_end_all(struct leat_loader *l)
         leat_reads_cancel(&t->job);
         leat_engine_lock();
         t->held = false;
-        bool last = !leat_reads_in_flight(&t->job);
+        bool last = claim(t);
         leat_engine_unlock();
         if (last)
             orphan(t);
