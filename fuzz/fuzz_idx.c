@@ -10,6 +10,8 @@
 #include "format/idx.h"
 #include "format/source.h"
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 static uint64_t read_all(const char *path, struct leat_source **out)
 {
     struct leat_error error;
