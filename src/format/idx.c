@@ -166,6 +166,12 @@ static int check_length(const struct idx *x, struct leat_error *error)
 /* ---- reading to the end
  * ---------------------------------------------------------------------------------------------- */
 
+/* Memory for a value that is being read: of a file without samples the header alone would say how much. */
+static uint64_t value_room(const struct idx *x)
+{
+    return x->source.count ? x->value_bytes : 1;
+}
+
 /* To this machine's byte order, which is little-endian: base/bytes.h. */
 static void swap(uint8_t *bytes, uint64_t length, size_t element)
 {
@@ -262,7 +268,7 @@ static int load(struct idx *x, struct leat_error *error)
     bool in_place = !x->gzip && x->element == 1 && x->file->backend->map,
          kept = !in_place && x->total <= leat_idx_memory_bytes;
     uint8_t **room = kept ? &x->memory : &x->value;
-    *room = x->total < SIZE_MAX ? leat_alloc((size_t)(kept ? x->total : x->value_bytes)) : NULL;
+    *room = x->total < SIZE_MAX ? leat_alloc((size_t)(kept ? x->total : value_room(x))) : NULL;
     if (!*room)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", x->path);
     const struct leat_gzip_options options = {.sink = see, .convert = x->element > 1 ? convert : NULL, .user = x};
@@ -380,7 +386,7 @@ static int idx_refresh(struct leat_source *source, struct leat_error *error)
         return rc;
     now.seen = now.filled = 0;
     memset(now.source.fingerprint, 0, sizeof now.source.fingerprint);
-    if (!(now.value = leat_alloc((size_t)x->value_bytes)))
+    if (!(now.value = leat_alloc((size_t)value_room(x))))
         return leat_fail(error, LEAT_E_NOMEM, "no memory to look at %s again", x->path);
     rc = size == x->total ? read_plain(&now, error) : LEAT_E_CHANGED;
     leat_free(now.value);
