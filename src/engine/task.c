@@ -342,7 +342,10 @@ static void park(struct leat_task *t)
 {
     struct leat_job *j = &t->job;
     t->pending = false;
-    if (t->completed || (t->told && !leat_reads_in_flight(j))) {
+    /* Its batch may have been cancelled while it ran: then it goes on at once, to cancel its reads. */
+    bool cancelled = atomic_load_explicit(&t->batch->cancelled, memory_order_relaxed) && !t->told;
+    t->told |= cancelled;
+    if (t->completed || cancelled || (t->told && !leat_reads_in_flight(j))) {
         leat_task_resume(t);
         return;
     }
