@@ -1,0 +1,132 @@
+"""The examples of README.md and docs/ run as they stand, also where a process has 8 GB of address space (ulimit -v)."""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_support import command, jpeg, make_folder
+
+import leat
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 8 << 30
+PAGES = sorted(
+    str(page.relative_to(ROOT))
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    if "```python" in page.read_text()
+)
+
+# What the reader of an example has already.
+GIVEN = """
+import doctest, pathlib, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))
+import numpy as np
+import torch
+import leat
+
+class tokenizer:
+    encode = staticmethod(lambda text: np.frombuffer(text.encode(), np.uint8).astype(np.int64))
+
+def png(array):
+    import io
+    from PIL import Image
+    out = io.BytesIO()
+    Image.fromarray(array).save(out, "PNG")
+    return out.getvalue()
+
+given = {{
+    "leat": leat, "np": np, "torch": torch, "tmp": pathlib.Path(), "path": "records.leat", "checkpoint": {{}},
+    "photos": leat.open("photos.leat"), "ds": leat.open("captions.leat"), "train_step": lambda x, y: x.sum(),
+    "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225), "tokenizer": tokenizer,
+    "jpeg": open("photo.jpg", "rb").read(), "png": png(np.zeros((480, 640), np.uint8)),
+    "boxes": [[10, 10, 600, 400], [100, 50, 200, 90]], "labels": [3, 7],
+}}
+{numba}
+"""
+RUN = """
+flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+for name, text in {blocks!r}:
+    if ">>>" in text:
+        example = doctest.DocTestParser().get_doctest(text, given, name, name, 0)
+        runner = doctest.DocTestRunner(optionflags=flags)
+        if runner.run(example, clear_globs=False).failed:
+            sys.exit(1)
+        given |= example.globs
+    else:
+        exec(compile(text, name, "exec"), given)
+"""
+
+
+@pytest.fixture(scope="session")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the pages name."""
+    root = tmp_path_factory.mktemp("docs")
+    make_folder(root / "photos", {"cat": 40, "dog": 56}, (48, 40), jpeg)
+    shutil.copytree(root / "photos", root / "photos" / "train", ignore=shutil.ignore_patterns("train"))
+    photos = [p.read_bytes() for p in sorted((root / "photos" / "train").rglob("*.jpg"))]
+    (root / "photo.jpg").write_bytes(jpeg(640, 480))
+    with leat.Writer(root / "photos.leat", {"image": "image", "label": "int64"}, classes=["cat", "dog"]) as w:
+        for i, photo in enumerate(photos):
+            w.add(image=photo, label=i >= 40)
+    with leat.Writer(root / "captions.leat", {"image": "image", "label": "int64", "caption": "str"}) as w:
+        for i, photo in enumerate(photos):
+            w.add(image=photo, label=i % 2, caption="a photo " * (i % 5))
+    with leat.Writer(root / "corpus.leat", {"tokens": leat.field("uint16", (None,))}) as w:
+        for i in range(300):
+            w.add(tokens=np.arange(i, dtype=np.uint16))
+    with leat.Writer(root / "records.leat", {"x": leat.field("float32", (3,)), "label": "int64"}) as w:
+        w.write_batch({"x": np.repeat(np.arange(100, dtype=np.float32)[:, None], 3, 1), "label": np.arange(100) % 10})
+    images = np.random.default_rng(0).integers(0, 256, (256, 28, 28), np.uint8)
+    for name, code, array in (("images-idx3", 3, images), ("labels-idx1", 1, images[:, 0, 0] % 10)):
+        header = struct.pack(f">HBB{code}I", 0, 8, code, *array.shape)
+        (root / f"train-{name}-ubyte.gz").write_bytes(gzip.compress(header + array.tobytes()))
+    return root
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_of_a_page_run(page: str, workplace: Path) -> None:
+    pytest.importorskip("torch")
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
+    text = "".join(blocks)
+    numba = ""
+    if "numba." in text:
+        pytest.importorskip("numba")
+        numba = "import numba\ngiven['numba'] = numba"
+    if "libnative_op.so" in text:
+        compiler = shutil.which("cc") or pytest.skip("no C compiler")
+        flags = ["-shared", "-fPIC", "-I", leat.get_include(), "-o", workplace / "libnative_op.so"]
+        subprocess.run([compiler, ROOT / "examples" / "native_op.c", *flags], check=True)
+    named = [(f"{page}, example {i + 1}", block) for i, block in enumerate(blocks)]
+    code = GIVEN.format(limit=LIMIT, numba=numba) + RUN.format(blocks=named)
+    done = subprocess.run([sys.executable, "-c", code], cwd=workplace, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", ["docs/quickstart.md", "docs/cli.md"])
+def test_the_commands_of_a_page_run(page: str, workplace: Path, tmp_path: Path) -> None:
+    """The lines that begin with the command, in their order, as a shell runs them."""
+    place = shutil.copytree(workplace / "photos", tmp_path / "work" / "photos").parent
+    (tmp_path / "leat").symlink_to(command())
+    lines = re.findall(r"^    (leat .*?)(?:  +#.*)?$", (ROOT / page).read_text(), re.M)
+    assert lines
+    for line in lines:
+        shell = f"ulimit -v {LIMIT >> 10}; {line}"
+        env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        done = subprocess.run(shell, shell=True, cwd=place, env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+def test_the_page_of_the_loader_names_every_argument() -> None:
+    page = (ROOT / "docs" / "loader.md").read_text()
+    arguments = set(inspect.signature(leat.Loader.__init__).parameters) - {"self", "args", "kwargs"}
+    assert len(arguments) > 15 and {name for name in arguments if f"`{name}`" not in page} == set()
