@@ -1,4 +1,5 @@
-"""What Decode(dct_scaling=True) gains on large photos: RandomResizedCrop(224) with and without it, in turns, on one thread.
+"""What Decode(dct_scaling=True) gains on large photos: RandomResizedCrop(224) with and without it, in turns, on one
+thread.
 
     python bench/dct_scaling.py FOLDER [--epochs 2] [--rounds 5] [--photos fast]
 
@@ -32,7 +33,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--photos", choices=["original", "fast"], default="original", help="the form that they are packed in")
+    parser.add_argument(
+        "--photos", choices=["original", "fast"], default="original", help="the form that they are packed in"
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         path = Path(work) / "photos.leat"

@@ -1,10 +1,12 @@
-"""FFCV's own ways to store photos: bytes per photo and training speed on one core, beside `leat bench --photos` on the same photos.
+"""FFCV's own ways to store photos: bytes per photo and training speed on one core, beside `leat bench --photos` on the
+same photos.
 
     python bench/ffcv_modes.py FOLDER --json ffcv-modes.json
 
-It needs FFCV with torch, in an environment of its own (they are no dependency of leat's). The job is that of `leat bench`: random-resized crop 224, flip,
-normalise, float32, batches of 64, shuffled, page cache warm. Modes take turns, the median of the rounds counts; every round goes over whole epochs. Bytes
-are those that FFCV's table of allocations says, without what its pages of 8 MB leave empty at their ends.
+It needs FFCV with torch, in an environment of its own (they are no dependency of leat's). The job is that of `leat
+bench`: random-resized crop 224, flip, normalise, float32, batches of 64, shuffled, page cache warm. Modes take turns,
+the median of the rounds counts; every round goes over whole epochs. Bytes are those that FFCV's table of allocations
+says, without what its pages of 8 MB leave empty at their ends.
 
 as-came         the JPEG bytes as they came, which FFCV's writer cannot do by itself: a field of our own does
 jpg, jpg-N      encoded again with quality 90, of at most N pixels a side
@@ -86,16 +88,28 @@ def write(mode: str, files: list[Path], target: Path) -> float:
         field = as_came()()
     else:
         write_mode = {"jpg": "jpg", "raw": "raw", "half": "proportion"}[kind]
-        field = RGBImageField(write_mode=write_mode, max_resolution=int(side) if side else None, jpeg_quality=90, compress_probability=0.5)
+        field = RGBImageField(
+            write_mode=write_mode, max_resolution=int(side) if side else None, jpeg_quality=90, compress_probability=0.5
+        )
     np.random.seed(0)  # for the coin
     begun = time.perf_counter()
-    DatasetWriter(str(target), {"image": field, "label": IntField()}, num_workers=1).from_indexed_dataset(Photos(files, kind != "as-came"))
+    DatasetWriter(str(target), {"image": field, "label": IntField()}, num_workers=1).from_indexed_dataset(
+        Photos(files, kind != "as-came")
+    )
     return len(files) / (time.perf_counter() - begun)
 
 
 def in_own_process(mode: str, target: Path) -> float:
-    """`write`, by this script with the same arguments: FFCV's writer forks, which hangs where its loader has begun threads."""
-    done = subprocess.run([sys.executable, *sys.argv, "--write", mode, str(target)], stdout=subprocess.PIPE, text=True, check=True, timeout=600)
+    """`write`, by this script with the same arguments: FFCV's writer forks, which hangs where its loader has begun
+    threads.
+    """
+    done = subprocess.run(
+        [sys.executable, *sys.argv, "--write", mode, str(target)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=600,
+    )
     return float(done.stdout.splitlines()[-1])
 
 
@@ -106,11 +120,25 @@ def loader(mode: str, target: Path, photos: int, repeat: int) -> Any:
     from ffcv.loader import Loader, OrderOption
     from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, Squeeze, ToTensor, ToTorchImage
 
-    image = [RandomResizedCropRGBImageDecoder((224, 224)), RandomHorizontalFlip(),
-             NormalizeImage(np.array(MEAN) * 255, np.array(STD) * 255, np.float32), ToTensor(), ToTorchImage(channels_last=True)]
-    return Loader(str(target), batch_size=BATCH, num_workers=1, order=OrderOption.RANDOM, os_cache=True, drop_last=False, seed=0,
-                  indices=np.tile(np.arange(photos), repeat), custom_fields={"image": as_came()} if mode == "as-came" else {},
-                  pipelines={"image": image, "label": [IntDecoder(), ToTensor(), Squeeze()]})
+    image = [
+        RandomResizedCropRGBImageDecoder((224, 224)),
+        RandomHorizontalFlip(),
+        NormalizeImage(np.array(MEAN) * 255, np.array(STD) * 255, np.float32),
+        ToTensor(),
+        ToTorchImage(channels_last=True),
+    ]
+    return Loader(
+        str(target),
+        batch_size=BATCH,
+        num_workers=1,
+        order=OrderOption.RANDOM,
+        os_cache=True,
+        drop_last=False,
+        seed=0,
+        indices=np.tile(np.arange(photos), repeat),
+        custom_fields={"image": as_came()} if mode == "as-came" else {},
+        pipelines={"image": image, "label": [IntDecoder(), ToTensor(), Squeeze()]},
+    )
 
 
 def epoch(batches: Any) -> int:
@@ -128,7 +156,12 @@ def main() -> None:
     a.add_argument("--rounds", type=int, default=5)
     a.add_argument("--seconds", type=float, default=1, help="of each mode and round, at least; default: 1")
     a.add_argument("--samples", type=int, help="only so many photos, evenly spread")
-    a.add_argument("--repeat", type=int, default=4, help="how often an epoch goes over the photos, so that what is done once an epoch does not decide; default: 4")
+    a.add_argument(
+        "--repeat",
+        type=int,
+        default=4,
+        help="how often an epoch goes over the photos, so that what is done once an epoch does not decide; default: 4",
+    )
     a.add_argument("--json", type=Path, help="where all numbers go")
     a.add_argument("--write", nargs=2, help=argparse.SUPPRESS)
     o = a.parse_args()
@@ -152,10 +185,20 @@ def main() -> None:
             epoch(batches)  # FFCV compiles once more for its second epoch
             loaders.append(batches)
             per_photo = stored_bytes(batches) / len(files)
-            results.append({"mode": mode, "bytes_per_photo": per_photo, "ratio": per_photo / source, "packed_per_second": packed, "runs": []})
+            results.append(
+                {
+                    "mode": mode,
+                    "bytes_per_photo": per_photo,
+                    "ratio": per_photo / source,
+                    "packed_per_second": packed,
+                    "runs": [],
+                }
+            )
         for turn in range(o.rounds):
             for result, batches in zip(results, loaders):
-                print(f"\rround {turn + 1} of {o.rounds}: {result['mode']}        ", end="", file=sys.stderr, flush=True)
+                print(
+                    f"\rround {turn + 1} of {o.rounds}: {result['mode']}        ", end="", file=sys.stderr, flush=True
+                )
                 begun, photos = time.perf_counter(), 0
                 while (spent := time.perf_counter() - begun) < o.seconds:
                     photos += epoch(batches)
@@ -165,11 +208,19 @@ def main() -> None:
     print(f"{'mode':10}{'bytes/photo':>14}{'x as came':>12}{'photos/s':>12}{'storage':>14}{'packed/s':>12}")
     for r in results:
         r["photos_per_second"] = statistics.median(r["runs"])
-        print(f"{r['mode']:10}{r['bytes_per_photo'] / 1e3:11.1f} kB{r['ratio']:12.2f}{r['photos_per_second']:12,.0f}"
-              f"{r['photos_per_second'] * r['bytes_per_photo'] / 1e6:9.1f} MB/s{r['packed_per_second']:12,.0f}")
+        print(
+            f"{r['mode']:10}{r['bytes_per_photo'] / 1e3:11.1f} kB{r['ratio']:12.2f}{r['photos_per_second']:12,.0f}"
+            f"{r['photos_per_second'] * r['bytes_per_photo'] / 1e6:9.1f} MB/s{r['packed_per_second']:12,.0f}"
+        )
     if o.json:
-        told = {"loader": "FFCV", "version": version("ffcv"), "samples": len(files), "source_bytes_per_photo": source, "batch_size": BATCH,
-                "forms": results}
+        told = {
+            "loader": "FFCV",
+            "version": version("ffcv"),
+            "samples": len(files),
+            "source_bytes_per_photo": source,
+            "batch_size": BATCH,
+            "forms": results,
+        }
         o.json.write_text(json.dumps(told, indent=2) + "\n")
     sys.stdout.flush()
     os._exit(0)

@@ -4,10 +4,11 @@ photos    JPEG -> random-resized crop 224 -> flip -> normalise -> float32 NCHW, 
 raw       uint8 256 x 256 at rest -> random crop 224 -> flip -> uint8 NHWC, batches of 256
 records   13 float32, 26 int32, one int64, shuffled, batches of 4096
 tokens    rows of 2048 uint16 -> int64, batches of 16
-pillow    photos with Pillow transforms in a Python data set, batches of 64: leat.DataLoader against torch's, as those below
-map       photos through the same and a Python function of the pixels: leat.ops.Map between native operators, against Pillow in torch's workers
-ints      a Python data set that returns an int, batches of 256, as many workers as cores: what the loader itself costs
-arrays    a Python data set whose samples are new arrays of 16 MB, batches of 1 GB, as many workers as cores
+pillow    photos with Pillow transforms in a Python data set, batches of 64: leat.DataLoader against torch's, as those
+below map       photos through the same and a Python function of the pixels: leat.ops.Map between native operators,
+against Pillow in torch's workers ints      a Python data set that returns an int, batches of 256, as many workers as
+cores: what the loader itself costs arrays    a Python data set whose samples are new arrays of 16 MB, batches of 1 GB,
+as many workers as cores
 
 copy and widen are the limits: NumPy moving the same bytes into a buffer that it keeps.
 """
@@ -57,15 +58,24 @@ def array(name: str, make: Callable[[], Any]) -> Any:
     return np.load(once(WORK / f"{name}.npy", save), mmap_mode="r")
 
 
-def torch_loader(dataset: Any, batch: int, cores: int, least_workers: int = 0, ours: bool = False, **more: Any) -> Epoch:
+def torch_loader(
+    dataset: Any, batch: int, cores: int, least_workers: int = 0, ours: bool = False, **more: Any
+) -> Epoch:
     """PyTorch's DataLoader, or `ours`; on one core without workers, or with `least_workers`."""
     import torch
 
     torch.set_num_threads(1)
     workers = max(0 if cores == 1 else cores, least_workers)
     kind = leat.DataLoader if ours else torch.utils.data.DataLoader
-    loader: Any = kind(dataset, batch_size=batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0,
-                       multiprocessing_context="fork" if workers else None, **more)
+    loader: Any = kind(
+        dataset,
+        batch_size=batch,
+        shuffle=True,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        multiprocessing_context="fork" if workers else None,
+        **more,
+    )
     return lambda: (len(b[-1]) if isinstance(b, (list, tuple)) else len(b) for b in loader)
 
 
@@ -73,7 +83,9 @@ def leat_loader(path: Path, batch: int, cores: int, outputs: dict[str, list[Any]
     import torch
 
     torch.set_num_threads(1)
-    loader = leat.Loader(leat.open(path), batch_size=batch, shuffle=True, seed=0, num_threads=cores, framework="torch", outputs=outputs)
+    loader = leat.Loader(
+        leat.open(path), batch_size=batch, shuffle=True, seed=0, num_threads=cores, framework="torch", outputs=outputs
+    )
     first = next(iter(outputs))
     return lambda: (len(b[first]) for b in loader)
 
@@ -117,7 +129,8 @@ def same(batch: Any) -> Any:
     return batch
 
 
-# --- photos ------------------------------------------------------------------------------------------------------------
+# --- photos
+# ------------------------------------------------------------------------------------------------------------
 
 
 def photo_files() -> list[str]:
@@ -171,8 +184,15 @@ def photos_leat(cores: int) -> Epoch:
                 w.add(image=Path(f).read_bytes(), label=i)
 
     ops = leat.ops
-    return leat_loader(once(WORK / f"photos-{leat.__version__}.leat", make), 64, cores,
-                       {"image": [ops.Decode(), ops.RandomResizedCrop(CROP), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)], "label": []})
+    return leat_loader(
+        once(WORK / f"photos-{leat.__version__}.leat", make),
+        64,
+        cores,
+        {
+            "image": [ops.Decode(), ops.RandomResizedCrop(CROP), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)],
+            "label": [],
+        },
+    )
 
 
 def posterize(pixels: Any) -> Any:
@@ -189,11 +209,18 @@ def map_torch(cores: int) -> Epoch:
 def map_leat(cores: int) -> Epoch:
     ops = leat.ops
     photos_leat(1)  # makes the file
-    chain = [ops.Decode(), ops.RandomResizedCrop(CROP), ops.RandomHorizontalFlip(), ops.Map(posterize), ops.Normalize(MEAN, STD)]
+    chain = [
+        ops.Decode(),
+        ops.RandomResizedCrop(CROP),
+        ops.RandomHorizontalFlip(),
+        ops.Map(posterize),
+        ops.Normalize(MEAN, STD),
+    ]
     return leat_loader(WORK / f"photos-{leat.__version__}.leat", 64, cores, {"image": chain, "label": []})
 
 
-# --- raw ---------------------------------------------------------------------------------------------------------------
+# --- raw
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def raw_array() -> Any:
@@ -236,18 +263,25 @@ def raw_leat(cores: int) -> Epoch:
             w.write_batch({"image": np.asarray(raw_array())})
 
     ops = leat.ops
-    return leat_loader(once(WORK / f"raw-{leat.__version__}.leat", make), 256, cores,
-                       {"image": [ops.RandomCrop(CROP), ops.RandomHorizontalFlip(), ops.ToLayout("NHWC")]})
+    return leat_loader(
+        once(WORK / f"raw-{leat.__version__}.leat", make),
+        256,
+        cores,
+        {"image": [ops.RandomCrop(CROP), ops.RandomHorizontalFlip(), ops.ToLayout("NHWC")]},
+    )
 
 
-# --- records -----------------------------------------------------------------------------------------------------------
+# --- records
+# -----------------------------------------------------------------------------------------------------------
 
 
 def record_columns() -> list[Any]:
     rng = np.random.default_rng
-    return [array("dense", lambda: rng(0).random((RECORDS, 13), np.float32)),
-            array("sparse", lambda: rng(1).integers(0, 1 << 20, (RECORDS, 26), np.int32)),
-            array("label", lambda: rng(2).integers(0, 2, RECORDS))]
+    return [
+        array("dense", lambda: rng(0).random((RECORDS, 13), np.float32)),
+        array("sparse", lambda: rng(1).integers(0, 1 << 20, (RECORDS, 26), np.int32)),
+        array("label", lambda: rng(2).integers(0, 2, RECORDS)),
+    ]
 
 
 def records_copy(cores: int) -> Epoch:
@@ -258,18 +292,25 @@ def records_torch(cores: int) -> Epoch:
     import torch
 
     columns = record_columns()
-    return torch_loader(Batches(RECORDS, lambda ids: [torch.from_numpy(c[ids]) for c in columns]), 4096, cores, collate_fn=same)
+    return torch_loader(
+        Batches(RECORDS, lambda ids: [torch.from_numpy(c[ids]) for c in columns]), 4096, cores, collate_fn=same
+    )
 
 
 def records_leat(cores: int) -> Epoch:
     def make(part: Path) -> None:
-        with leat.Writer(part, {"dense": leat.field("float32", (13,)), "sparse": leat.field("int32", (26,)), "label": "int64"}) as w:
+        with leat.Writer(
+            part, {"dense": leat.field("float32", (13,)), "sparse": leat.field("int32", (26,)), "label": "int64"}
+        ) as w:
             w.write_batch(dict(zip(("dense", "sparse", "label"), map(np.asarray, record_columns()))))
 
-    return leat_loader(once(WORK / f"records-{leat.__version__}.leat", make), 4096, cores, {"dense": [], "sparse": [], "label": []})
+    return leat_loader(
+        once(WORK / f"records-{leat.__version__}.leat", make), 4096, cores, {"dense": [], "sparse": [], "label": []}
+    )
 
 
-# --- tokens ------------------------------------------------------------------------------------------------------------
+# --- tokens
+# ------------------------------------------------------------------------------------------------------------
 
 
 def token_rows() -> Any:
@@ -301,10 +342,13 @@ def tokens_leat(cores: int) -> Epoch:
         with leat.Writer(part, {"t": leat.field("uint16", (LENGTH,))}) as w:
             w.write_batch({"t": np.asarray(token_rows())})
 
-    return leat_loader(once(WORK / f"tokens-{leat.__version__}.leat", make), 16, cores, {"t": [leat.ops.ToDtype("int64")]})
+    return leat_loader(
+        once(WORK / f"tokens-{leat.__version__}.leat", make), 16, cores, {"t": [leat.ops.ToDtype("int64")]}
+    )
 
 
-# --- Python data sets ---------------------------------------------------------------------------------------------------
+# --- Python data sets
+# ---------------------------------------------------------------------------------------------------
 
 
 def ints(cores: int, ours: bool) -> Epoch:

@@ -1,11 +1,12 @@
-"""What opening ten million samples and taking the first shuffled batch costs in Python: seconds, and memory of the process
-above the level after the imports. Each measurement is of a fresh process.
+"""What opening ten million samples and taking the first shuffled batch costs in Python: seconds, and memory of the
+process above the level after the imports. Each measurement is of a fresh process.
 
     python bench/open.py FOLDER [SAMPLES]
 
-Makes the files in FOLDER where there are none: `values` has a label and bytes of 0 to 15, `records` 13 float32, 26 int32
-and a label.
+Makes the files in FOLDER where there are none: `values` has a label and bytes of 0 to 15, `records` 13 float32, 26
+int32 and a label.
 """
+
 import multiprocessing
 import os
 import sys
@@ -29,7 +30,9 @@ def make(path, kind, count):
             n = min(PIECE, count - first)
             label = np.arange(first, first + n)
             if kind == "records":
-                writer.write_batch({"dense": np.zeros((n, 13), "float32"), "sparse": np.zeros((n, 26), "int32"), "label": label})
+                writer.write_batch(
+                    {"dense": np.zeros((n, 13), "float32"), "sparse": np.zeros((n, 26), "int32"), "label": label}
+                )
             else:
                 for i in range(first, first + n):
                     writer.add(label=i, text=b"fifteen letters"[: i % 16])

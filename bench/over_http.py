@@ -1,5 +1,7 @@
-"""Reading from a web server on loopback that takes 50 ms for each answer: small samples, beside one thread that fetches a sample at a time as a
-torch Dataset would; and large values in order from a server without delay, beside the command curl. over_http.py [--latency SECONDS]"""
+"""Reading from a web server on loopback that takes 50 ms for each answer: small samples, beside one thread that fetches
+a sample at a time as a torch Dataset would; and large values in order from a server without delay, beside the command
+curl. over_http.py [--latency SECONDS]
+"""
 
 import argparse
 import asyncio
@@ -24,7 +26,7 @@ async def serve(folder: Path, latency: float) -> None:
                 asked = [line.split("=")[1].split("-") for line in lines if line.lower().startswith("range:")]
                 first, last = (int(asked[0][0]), min(int(asked[0][1]), len(data) - 1)) if asked else (0, len(data) - 1)
                 await asyncio.sleep(latency)
-                head = f"HTTP/1.1 {206 if asked else 200} OK\r\nContent-Length: {last - first + 1}\r\nETag: \"1\"\r\n"
+                head = f'HTTP/1.1 {206 if asked else 200} OK\r\nContent-Length: {last - first + 1}\r\nETag: "1"\r\n'
                 writer.write(f"{head}Content-Range: bytes {first}-{last}/{len(data)}\r\n\r\n".encode())
                 writer.write(data[first : last + 1])
                 await writer.drain()
@@ -38,7 +40,9 @@ async def serve(folder: Path, latency: float) -> None:
 
 
 def started(folder: Path, latency: float) -> tuple[subprocess.Popen[str], str]:
-    child = subprocess.Popen([sys.executable, __file__, "--serve", folder, "--latency", str(latency)], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, __file__, "--serve", folder, "--latency", str(latency)], stdout=subprocess.PIPE, text=True
+    )
     assert child.stdout is not None
     return child, f"http://127.0.0.1:{int(child.stdout.readline())}/"
 
@@ -72,11 +76,16 @@ def main() -> None:
         child, url = started(folder, args.latency)
         begin = time.perf_counter()
         for i in range(20):
-            urllib.request.urlopen(urllib.request.Request(url + "small.leat", headers={"Range": f"bytes={i}-{i + 499}"})).read()
+            urllib.request.urlopen(
+                urllib.request.Request(url + "small.leat", headers={"Range": f"bytes={i}-{i + 499}"})
+            ).read()
         alone = 20 / (time.perf_counter() - begin)
         for shuffle in (False, True):
             got = rate(url + "small.leat", shuffle)[0]
-            print(f"500 bytes, {args.latency * 1000:.0f} ms, {'shuffled' if shuffle else 'in order'}: {got:,.0f} samples/s ({got / alone:.0f}x one at a time)")
+            print(
+                f"500 bytes, {args.latency * 1000:.0f} ms, {'shuffled' if shuffle else 'in order'}: {got:,.0f} "
+                f"samples/s ({got / alone:.0f}x one at a time)"
+            )
         child.terminate()
         child, url = started(folder, 0.0)
         begin = time.perf_counter()

@@ -4,7 +4,8 @@
     python bench/ffcv_modes.py FOLDER --json ffcv-modes.json             (FFCV's own modes, as further points; or none)
     python bench/photo_forms.py forms.json ffcv-modes.json --out docs/photo-forms.svg
 
-Both measurements belong into one run on one machine, with nothing else on it. Prints the table of both, in Markdown. It needs matplotlib.
+Both measurements belong into one run on one machine, with nothing else on it. Prints the table of both, in Markdown. It
+needs matplotlib.
 """
 
 from __future__ import annotations
@@ -39,11 +40,29 @@ def points_of(ours: dict[str, Any], theirs: dict[str, Any] | None) -> list[dict[
         if "photos_per_second" in form:
             marker, colour = STYLES[form["form"]]
             name = form["form"] + (f" {form['max_side']}" if form["max_side"] else "")
-            points.append({"name": name, "marker": marker, "colour": colour, "series": form["form"], "ours": True, "numbers": form})
+            points.append(
+                {
+                    "name": name,
+                    "marker": marker,
+                    "colour": colour,
+                    "series": form["form"],
+                    "ours": True,
+                    "numbers": form,
+                }
+            )
     for form in theirs["forms"] if theirs else []:
         kind = form["mode"].split("-")[0]
         name = "FFCV " + form["mode"].replace("as-came", "JPEG as it came").replace("-", " ")
-        points.append({"name": name, "marker": FFCV_STYLES[kind], "colour": "#666666", "series": "FFCV " + kind, "ours": False, "numbers": form})
+        points.append(
+            {
+                "name": name,
+                "marker": FFCV_STYLES[kind],
+                "colour": "#666666",
+                "series": "FFCV " + kind,
+                "ours": False,
+                "numbers": form,
+            }
+        )
     for point in points:
         point["x"], point["y"] = point["numbers"]["bytes_per_photo"], point["numbers"]["photos_per_second"]
     return points
@@ -57,11 +76,21 @@ def place_labels(figure: Any, axes: Any, points: list[dict[str, Any]]) -> None:
         x, y = axes.transData.transform((point["x"], point["y"]))
         taken.append(matplotlib.transforms.Bbox.from_extents(x - 5, y - 5, x + 5, y + 5))
     frame = axes.get_window_extent(renderer)
-    places = [(sign * 8, dy, "left" if sign > 0 else "right") for dy in (0, 9, -9, 18, -18, 27, -27) for sign in (1, -1)]
+    places = [
+        (sign * 8, dy, "left" if sign > 0 else "right") for dy in (0, 9, -9, 18, -18, 27, -27) for sign in (1, -1)
+    ]
     for point in sorted(points, key=lambda p: (not p["ours"], p["y"])):
         for dx, dy, side in places:
-            label = axes.annotate(point["name"], (point["x"], point["y"]), (dx, dy), textcoords="offset points", ha=side, va="center", fontsize=8.5,
-                                  color="#222222" if point["ours"] else "#666666")
+            label = axes.annotate(
+                point["name"],
+                (point["x"], point["y"]),
+                (dx, dy),
+                textcoords="offset points",
+                ha=side,
+                va="center",
+                fontsize=8.5,
+                color="#222222" if point["ours"] else "#666666",
+            )
             box = label.get_window_extent(renderer)
             inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
             if inside and not any(box.overlaps(other) for other in taken):
@@ -90,18 +119,49 @@ def draw(points: list[dict[str, Any]], title: str, out: Path) -> None:
     axes.set_title(title, loc="left", fontsize=10)
     for rate in RATES:  # photos per second that such storage brings
         (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-        axes.plot((left, right), (rate / left, rate / right), color="#bbbbbb", linewidth=0.8, linestyle=(0, (5, 4)), scalex=False, scaley=False, zorder=1)
+        axes.plot(
+            (left, right),
+            (rate / left, rate / right),
+            color="#bbbbbb",
+            linewidth=0.8,
+            linestyle=(0, (5, 4)),
+            scalex=False,
+            scaley=False,
+            zorder=1,
+        )
         above = rate / left > top  # the line comes in through the upper edge, else through the left one
         x, y = (rate / top, top) if above else (left, rate / left)
         if x < right and y > bottom:
-            axes.annotate(text_of_bytes(rate) + "/s", (x, y), (5, -3) if above else (5, 0), textcoords="offset points", ha="left", va="top" if above else "center",
-                          fontsize=7.5, color="#888888")
+            axes.annotate(
+                text_of_bytes(rate) + "/s",
+                (x, y),
+                (5, -3) if above else (5, 0),
+                textcoords="offset points",
+                ha="left",
+                va="top" if above else "center",
+                fontsize=7.5,
+                color="#888888",
+            )
     for series in {p["series"] for p in points}:
         line = sorted((p["x"], p["y"]) for p in points if p["series"] == series)
-        axes.plot(*zip(*line), color=next(p["colour"] for p in points if p["series"] == series), linewidth=0.8, alpha=0.4, zorder=2)
+        axes.plot(
+            *zip(*line),
+            color=next(p["colour"] for p in points if p["series"] == series),
+            linewidth=0.8,
+            alpha=0.4,
+            zorder=2,
+        )
     for p in points:
         face = p["colour"] if p["ours"] else "white"
-        axes.plot(p["x"], p["y"], p["marker"], color=p["colour"], markerfacecolor=face, markersize=7 if p["ours"] else 6, zorder=3)
+        axes.plot(
+            p["x"],
+            p["y"],
+            p["marker"],
+            color=p["colour"],
+            markerfacecolor=face,
+            markersize=7 if p["ours"] else 6,
+            zorder=3,
+        )
     figure.draw_without_rendering()
     place_labels(figure, axes, points)
     figure.savefig(out, metadata={"Date": None})
@@ -116,12 +176,23 @@ def main() -> None:
     ours = json.loads(o.ours.read_text())
     theirs = json.loads(o.theirs.read_text()) if o.theirs else None
     points = points_of(ours, theirs)
-    draw(points, f"{ours['samples']} photos of {ours['source_bytes_per_photo'] / 1e3:.0f} kB, random-resized crop 224, one core; dashed: the rate of the storage", o.out)
-    print("| form | bytes per photo | x as came | photos/s | storage it reads, MB/s | packed/s |\n|---|---|---|---|---|---|")
+    draw(
+        points,
+        f"{ours['samples']} photos of {ours['source_bytes_per_photo'] / 1e3:.0f} kB, random-resized crop 224, one "
+        "core; dashed: the rate of the storage",
+        o.out,
+    )
+    print(
+        "| form | bytes per photo | x as came | photos/s | storage it reads, MB/s | packed/s "
+        "|\n|---|---|---|---|---|---|"
+    )
     for p in points:
         n = p["numbers"]
-        print(f"| {p['name']} | {n['bytes_per_photo'] / 1e3:.1f} kB | {n['ratio']:.2f} | {p['y']:,.0f} | {p['x'] * p['y'] / 1e6:,.0f} | "
-              f"{n['packed_per_second']:,.0f} |")
+        print(
+            f"| {p['name']} | {n['bytes_per_photo'] / 1e3:.1f} kB | {n['ratio']:.2f} | {p['y']:,.0f} | "
+            f"{p['x'] * p['y'] / 1e6:,.0f} | "
+            f"{n['packed_per_second']:,.0f} |"
+        )
 
 
 if __name__ == "__main__":

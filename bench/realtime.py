@@ -2,9 +2,10 @@
 
     python bench/realtime.py [--workload segmentation] [--scale 0.05] [--epochs 20] [--workers 8] [--step 0.1]
 
-A sample sleeps for its time, scaled down; so does the consumer for its step. Sleeping needs no core: what is measured is
-the order of work, not the machine. Once running: epochs are timed from the end of the second to the end of the last. The
-bound is what no loader can beat there: the epochs' work divided among all workers, or the consumer's steps, whichever is longer.
+A sample sleeps for its time, scaled down; so does the consumer for its step. Sleeping needs no core: what is measured
+is the order of work, not the machine. Once running: epochs are timed from the end of the second to the end of the last.
+The bound is what no loader can beat there: the epochs' work divided among all workers, or the consumer's steps,
+whichever is longer.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ def main() -> None:
     times = (workload.times(min(workload.epoch, 48 * 24)) * o.scale).tolist()
     batches, step = -(-len(times) // workload.batch), o.step * o.scale
     bound = (o.epochs - 2) * max(sum(times) / o.workers, batches * step)
-    print(f"{o.workload}: {len(times)} samples an epoch, batch {workload.batch}, {o.workers} workers, {o.epochs} epochs, times x {o.scale:g}")
+    print(
+        f"{o.workload}: {len(times)} samples an epoch, batch {workload.batch}, {o.workers} workers, {o.epochs} "
+        f"epochs, times x {o.scale:g}"
+    )
     common = {"batch_size": workload.batch, "shuffle": True, "num_workers": o.workers, "persistent_workers": True}
     contenders = {
         "leat": lambda: leat.DataLoader(Sleeper(times), **common),

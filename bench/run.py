@@ -51,13 +51,26 @@ def main() -> None:
             speed: dict[str, list[float]] = {name: [] for name in JOBS[job]}
             for turn in range(o.rounds):
                 for name in JOBS[job]:
-                    print(f"\r{job}, cores {cores}, round {turn + 1} of {o.rounds}: {name}        ", end="", file=sys.stderr, flush=True)
-                    done = subprocess.run([sys.executable, __file__, "--one", job, name, str(cores), "--seconds", str(o.seconds)],
-                                          stdout=subprocess.PIPE, text=True, check=True)
+                    print(
+                        f"\r{job}, cores {cores}, round {turn + 1} of {o.rounds}: {name}        ",
+                        end="",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+                    done = subprocess.run(
+                        [sys.executable, __file__, "--one", job, name, str(cores), "--seconds", str(o.seconds)],
+                        stdout=subprocess.PIPE,
+                        text=True,
+                        check=True,
+                    )
                     speed[name].append(float(done.stdout.splitlines()[-1]))
             print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
             ours = statistics.median(speed["leat"])
-            ratios = "   ".join(f"{ours / statistics.median(v):.2f} x {name} ({statistics.median(v):,.0f})" for name, v in speed.items() if name != "leat")
+            ratios = "   ".join(
+                f"{ours / statistics.median(v):.2f} x {name} ({statistics.median(v):,.0f})"
+                for name, v in speed.items()
+                if name != "leat"
+            )
             print(f"{job:8} cores {cores}  leat {ours:12,.0f} samples/s   {ratios}", flush=True)
 
 

@@ -1,35 +1,41 @@
-"""How loaders cope with slow samples, in virtual time: leat, torch and MinatoLoader's published rule against a work-conserving bound.
+"""How loaders cope with slow samples, in virtual time: leat, torch and MinatoLoader's published rule against a
+work-conserving bound.
 
     python bench/simulate.py [--workloads segmentation ...] [--workers 1 2 4 ...] [--steps 0.1 0.25] [--each]
 
-A discrete-event simulation: workers take tasks, the consumer takes a batch and trains for a step; taking, queues and memory cost
-nothing. So it tells what the rule of a loader costs, and nothing else. The workloads are in bench/workloads.py.
+A discrete-event simulation: workers take tasks, the consumer takes a batch and trains for a step; taking, queues and
+memory cost nothing. So it tells what the rule of a loader costs, and nothing else. The workloads are in
+bench/workloads.py.
 
-The bound is the least time in which n workers and this consumer can deliver the run's M batches, from a cold start to the end of the
-last step. W(b) is the least work that b batches can be made of: of the batches in plan order for a loader that keeps it, of
-the shortest b batches' worth of samples for any other. L(b) is the longest sample among those. Then
+The bound is the least time in which n workers and this consumer can deliver the run's M batches, from a cold start to
+the end of the last step. W(b) is the least work that b batches can be made of: of the batches in plan order for a
+loader that keeps it, of the shortest b batches' worth of samples for any other. L(b) is the longest sample among those.
+Then
 
     bound = max over b of  max(W(b) / n, L(b)) + (M - b + 1) step
 
-because batch b cannot be taken before its samples are done, and from there on M - b + 1 steps follow, one after the other. b = 1 is the
-consumer's bound with the wait for its first batch, b = M that of the workers. No loader can beat it. A run is many epochs (`--epochs`), so that
-what the bound cannot know (at the end of a run no work is left for a worker that is done) hardly counts: at 64 workers up to 0.2% of
-it. Every figure is bound / time, the least over the steps unless `--each` is given.
+because batch b cannot be taken before its samples are done, and from there on M - b + 1 steps follow, one after the
+other. b = 1 is the consumer's bound with the wait for its first batch, b = M that of the workers. No loader can beat
+it. A run is many epochs (`--epochs`), so that what the bound cannot know (at the end of a run no work is left for a
+worker that is done) hardly counts: at 64 workers up to 0.2% of it. Every figure is bound / time, the least over the
+steps unless `--each` is given.
 
 What is simulated:
 
-- `leat`: a worker takes the earliest row that nobody has taken, of all batches of the window, whatever their epoch. The window is
-  refilled when the consumer takes a batch. (The engine takes runs of rows that together take 0.2 ms; here each row takes longer.) `leat 24` has 24
-  batches in flight; `leat 8n` as many more as it takes for eight rows per worker (see `window`).
+- `leat`: a worker takes the earliest row that nobody has taken, of all batches of the window, whatever their epoch. The
+  window is refilled when the consumer takes a batch. (The engine takes runs of rows that together take 0.2 ms; here
+  each row takes longer.) `leat 24` has 24 batches in flight; `leat 8n` as many more as it takes for eight rows per
+  worker (see `window`).
 - `any order`: `in_order=False`. Rows are taken so too, and fill the batches of their epoch as they are done; no row is
   taken that is a window or more behind the oldest one not done, so none is starved.
-- `torch`, `torch any`: the unit is a batch, dealt out in turn to the workers' queues, `prefetch_factor` 2; at the end of an
-  epoch nothing is dealt until the consumer begins the next (persistent workers, as they do it).
-- `Minato 75`, `Minato 90`: a sample that has taken longer than that percentile is set aside after the transform at hand and finished
-  when no fresh one is wanted; batches are made of what is ready, fast ones first. Workers = min(n, max(1, workers + D)),
-  D = a(1 - Q/Qmax) + b(C - theta) clipped to [-2, 2], once a second, Q rows ready, C the share of the n workers that is busy. The paper
-  prints neither a, b, theta nor Qmax: here 2, 2, 0.7 and the rows of 24 batches. `Minato lit.` is the letter of its algorithm, which runs
-  the transform at hand again when it resumes. Its epochs are not chained.
+- `torch`, `torch any`: the unit is a batch, dealt out in turn to the workers' queues, `prefetch_factor` 2; at the end
+  of an epoch nothing is dealt until the consumer begins the next (persistent workers, as they do it).
+- `Minato 75`, `Minato 90`: a sample that has taken longer than that percentile is set aside after the transform at hand
+  and finished when no fresh one is wanted; batches are made of what is ready, fast ones first. Workers = min(n, max(1,
+  workers + D)), D = a(1 - Q/Qmax) + b(C - theta) clipped to [-2, 2], once a second, Q rows ready, C the share of the n
+  workers that is busy. The paper prints neither a, b, theta nor Qmax: here 2, 2, 0.7 and the rows of 24 batches.
+  `Minato lit.` is the letter of its algorithm, which runs the transform at hand again when it resumes. Its epochs are
+  not chained.
 """
 
 from __future__ import annotations
@@ -57,7 +63,9 @@ class Job:
 
     @classmethod
     def of(cls, workload: Workload, epochs: int, step: float, seed: int = 0) -> Job:
-        return cls(workload.times(epochs * workload.epoch, seed).tolist(), workload.batch, workload.epoch, step, workload.parts)
+        return cls(
+            workload.times(epochs * workload.epoch, seed).tolist(), workload.batch, workload.epoch, step, workload.parts
+        )
 
     def __post_init__(self) -> None:
         self.batches = [
@@ -280,7 +288,9 @@ class Minato(Loader):
     shared = False
     A, B, THETA = 2.0, 2.0, 0.7
 
-    def __init__(self, job: Job, workers: int, percentile: float = 75, window: int = 24, repeat: bool = False, adapt: bool = True) -> None:
+    def __init__(
+        self, job: Job, workers: int, percentile: float = 75, window: int = 24, repeat: bool = False, adapt: bool = True
+    ) -> None:
         super().__init__(job, workers)
         self.timeout = float(np.percentile(job.times, percentile)) * (1 + 1e-9)
         self.room, self.repeat, self.adapt = window * job.batch, repeat, adapt
@@ -343,8 +353,9 @@ class Minato(Loader):
 def window(workers: int, batch: int) -> int:
     """Batches in flight: 24, and eight rows per worker where that is more.
 
-    A worker on the longest sample holds up the batches behind it; meanwhile the others take longest / mean rows each, about 4.4 on
-    three of the workloads. So many rows per worker must be in the window, and some more, because long samples come in clusters.
+    A worker on the longest sample holds up the batches behind it; meanwhile the others take longest / mean rows each,
+    about 4.4 on three of the workloads. So many rows per worker must be in the window, and some more, because long
+    samples come in clusters.
     """
     return max(24, -(-8 * workers // batch))
 

@@ -1,12 +1,13 @@
 """The four workloads of MinatoLoader (arXiv 2509.10712), made from their printed statistics.
 
-Of each the paper prints the mean and some quantiles of a sample's preprocessing time. Here a quantile function runs through the printed
-points, straight between them, and curved by one exponent in the lowest and the highest stretch, where most of the freedom is; the
-exponent is solved for, so that the mean is the printed one exactly. Times of a run are that function at evenly spaced
-levels, in a random order: every run has the printed statistics, not only on average.
+Of each the paper prints the mean and some quantiles of a sample's preprocessing time. Here a quantile function runs
+through the printed points, straight between them, and curved by one exponent in the lowest and the highest stretch,
+where most of the freedom is; the exponent is solved for, so that the mean is the printed one exactly. Times of a run
+are that function at evenly spaced levels, in a random order: every run has the printed statistics, not only on average.
 
-The speech ones have two kinds of samples: every fifth is heavy (3008 or 10008 ms), the others take up to the printed median, and
-their lowest stretch is curved so that the mean is right. Of speech-10s no median is printed; that of speech-3s is taken.
+The speech ones have two kinds of samples: every fifth is heavy (3008 or 10008 ms), the others take up to the printed
+median, and their lowest stretch is curved so that the mean is right. Of speech-10s no median is printed; that of
+speech-3s is taken.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ class Workload:
     epoch: int
     """Samples of an epoch."""
     stages: int | None = 5
-    """Transforms in sequence, of equal length (the paper does not print their shares); None: those of the speech workloads."""
+    """Transforms in sequence, of equal length (the paper does not print their shares); None: those of the speech
+    workloads.
+    """
 
     def _low(self) -> tuple[float, float, float]:
         (_, least), (level, first) = self.points[:2]
         return level, least, first
 
     def _exponent(self) -> float:
-        """g, such that u**(1/g) in the lowest stretch and u**g in the highest give the mean; with a share x = 1/(1+g), it is linear in x."""
+        """g, such that u**(1/g) in the lowest stretch and u**g in the highest give the mean; with a share x = 1/(1+g),
+        it is linear in x.
+        """
         level, least, first = self._low()
         (begin, last), (_, most) = self.points[-2:]
         middle = sum((b - a) * (v + w) / 2 for (a, v), (b, w) in zip(self.points[1:-2], self.points[2:-1]))
@@ -64,7 +69,7 @@ class Workload:
         return np.random.default_rng(seed).permutation(self.quantile(u)) / 1000
 
     def parts(self, seconds: float) -> list[float]:
-        """What its transforms take of a sample's time: of speech, the light step, the heavy one, and 8 ms of features."""
+        """What its transforms take of a sample's time; of speech the light step, the heavy one and 8 ms of features."""
         if self.stages:
             return [seconds / self.stages] * self.stages
         light = min(seconds, 0.508) - 0.008

@@ -23,7 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: its threads sleep while they wait, and leave the cores to the loader
+# before torch: its threads sleep while they wait, and leave the cores to the loader
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import torch
@@ -48,8 +49,16 @@ def network(classes: int) -> nn.Module:
     def block(into: int, out: int) -> nn.Module:
         return nn.Sequential(nn.Conv2d(into, out, 3, 2, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU())
 
-    return nn.Sequential(block(3, 32), block(32, 64), block(64, 128), block(128, 128), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
-                         nn.Dropout(0.2), nn.Linear(512, classes))
+    return nn.Sequential(
+        block(3, 32),
+        block(32, 64),
+        block(64, 128),
+        block(128, 128),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.2),
+        nn.Linear(512, classes),
+    )
 
 
 def examples_of(batch: leat.Batch, turning: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -62,13 +71,33 @@ def examples_of(batch: leat.Batch, turning: bool) -> tuple[torch.Tensor, torch.T
 
 def train(data: leat.Dataset, model: nn.Module, turning: bool, epochs: int) -> None:
     ops = leat.ops
-    outputs: dict[str, list[Any]] = {"image": [ops.Decode(), ops.RandomResizedCrop(SIDE, scale=(0.35, 1.0)), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)]}
+    outputs: dict[str, list[Any]] = {
+        "image": [
+            ops.Decode(),
+            ops.RandomResizedCrop(SIDE, scale=(0.35, 1.0)),
+            ops.RandomHorizontalFlip(),
+            ops.Normalize(MEAN, STD),
+        ]
+    }
     if not turning:
         outputs["label"] = []
-    with leat.Loader(data, batch_size=BATCH, shuffle=True, seed=1, epochs=epochs, drop_last=len(data) >= BATCH, outputs=outputs, framework="torch") as loader:
+    with leat.Loader(
+        data,
+        batch_size=BATCH,
+        shuffle=True,
+        seed=1,
+        epochs=epochs,
+        drop_last=len(data) >= BATCH,
+        outputs=outputs,
+        framework="torch",
+    ) as loader:
         optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.05)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=epochs * len(loader))
-        with tqdm(total=epochs * (len(data) - len(data) % BATCH if len(data) >= BATCH else len(data)), desc="training", unit=" photos") as bar:
+        with tqdm(
+            total=epochs * (len(data) - len(data) % BATCH if len(data) >= BATCH else len(data)),
+            desc="training",
+            unit=" photos",
+        ) as bar:
             for epoch in range(epochs):
                 for batch in loader:
                     x, y = examples_of(batch, turning)
@@ -85,7 +114,9 @@ def train(data: leat.Dataset, model: nn.Module, turning: bool, epochs: int) -> N
 def test(data: leat.Dataset, model: nn.Module, turning: bool) -> tuple[int, int]:
     """How many of how many the model gets right on photos held out; each turn of a photo is asked."""
     ops = leat.ops
-    outputs: dict[str, list[Any]] = {"image": [ops.Decode(), ops.Resize(SIDE), ops.CenterCrop(SIDE), ops.Normalize(MEAN, STD)]}
+    outputs: dict[str, list[Any]] = {
+        "image": [ops.Decode(), ops.Resize(SIDE), ops.CenterCrop(SIDE), ops.Normalize(MEAN, STD)]
+    }
     if not turning:
         outputs["label"] = []
     right = seen = 0
@@ -103,7 +134,9 @@ def contact_sheet(data: leat.Dataset, model: nn.Module, turning: bool, path: Pat
     The crops are those that the model saw in its first batch, larger: a crop depends on the row's key, not on its size.
     """
     ops = leat.ops
-    outputs: dict[str, list[Any]] = {"image": [ops.Decode(), ops.RandomResizedCrop(144, scale=(0.35, 1.0)), ops.RandomHorizontalFlip()]}
+    outputs: dict[str, list[Any]] = {
+        "image": [ops.Decode(), ops.RandomResizedCrop(144, scale=(0.35, 1.0)), ops.RandomHorizontalFlip()]
+    }
     if not turning:
         outputs["label"] = []
     batch = next(iter(leat.Loader(data, batch_size=BATCH, shuffle=True, seed=1, outputs=outputs, framework="torch")))
@@ -123,7 +156,11 @@ def contact_sheet(data: leat.Dataset, model: nn.Module, turning: bool, path: Pat
     for i, (image, label, guess) in enumerate(zip(images, labels, said)):
         x, y = 8 + i % columns * 152, 8 + i // columns * 168
         sheet.paste(Image.fromarray(image.permute(1, 2, 0).numpy()), (x, y))
-        draw.text((x, y + 146), names[label] if label == guess else f"{names[label]}: said {names[guess]}", fill="black" if label == guess else "red")
+        draw.text(
+            (x, y + 146),
+            names[label] if label == guess else f"{names[label]}: said {names[guess]}",
+            fill="black" if label == guess else "red",
+        )
     sheet.save(path)
 
 
@@ -167,11 +204,16 @@ def decoded_by_pillow(file: str) -> bool:
 
 
 def decoded_by_both(data: leat.Dataset, files: list[str]) -> list[int]:
-    """The positions of the photos that leat and Pillow both decode: each reads a few odd files that the other refuses."""
+    """Positions of the photos that leat and Pillow both decode: each reads a few odd files that the other refuses."""
     broken: set[int] = set()
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool, tqdm(total=2 * len(files), desc="checking", unit=" photos") as bar:
+    with (
+        ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool,
+        tqdm(total=2 * len(files), desc="checking", unit=" photos") as bar,
+    ):
         ops = leat.ops
-        for batch in leat.Loader(data, batch_size=64, on_error="skip", outputs={"image": [ops.Decode(), ops.Resize((8, 8))]}):
+        for batch in leat.Loader(
+            data, batch_size=64, on_error="skip", outputs={"image": [ops.Decode(), ops.Resize((8, 8))]}
+        ):
             broken.update(error.planned for error in batch.errors)
             bar.update(batch.size + len(batch.errors))
         both = []
@@ -207,18 +249,40 @@ def throughput(data: leat.Dataset, files: list[str], rounds: int, photos: int) -
         return epochs * len(files) / (time.perf_counter() - start)
 
     def ours() -> float:
-        with leat.Loader(data, batch_size=64, shuffle=True, epochs=epochs + 2, framework="torch", outputs={
-                "image": [ops.Decode(), ops.RandomResizedCrop(224), ops.RandomHorizontalFlip(), ops.Normalize(MEAN, STD)]}) as loader:
+        with leat.Loader(
+            data,
+            batch_size=64,
+            shuffle=True,
+            epochs=epochs + 2,
+            framework="torch",
+            outputs={
+                "image": [
+                    ops.Decode(),
+                    ops.RandomResizedCrop(224),
+                    ops.RandomHorizontalFlip(),
+                    ops.Normalize(MEAN, STD),
+                ]
+            },
+        ) as loader:
             return timed(loader, lambda batch: len(batch["image"]))
 
     def theirs() -> float:
-        return timed(torch.utils.data.DataLoader(Photos(files), batch_size=64, shuffle=True, num_workers=workers, persistent_workers=workers > 0),
-                     lambda batch: len(batch[0]))
+        return timed(
+            torch.utils.data.DataLoader(
+                Photos(files), batch_size=64, shuffle=True, num_workers=workers, persistent_workers=workers > 0
+            ),
+            lambda batch: len(batch[0]),
+        )
 
     pairs = [(ours(), theirs()) for _ in range(rounds)]
     bar.close()
     torch.set_num_threads(cores)
-    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs), statistics.median(p[0] / p[1] for p in pairs), cores
+    return (
+        statistics.median(p[0] for p in pairs),
+        statistics.median(p[1] for p in pairs),
+        statistics.median(p[0] / p[1] for p in pairs),
+        cores,
+    )
 
 
 def main() -> int:
@@ -237,7 +301,11 @@ def main() -> int:
         make_photos.make(folder, 60 if o.short else make_photos.PER_CLASS)
     folder = folder.expanduser()
     if not folder.is_dir():
-        print(f"demo: {folder} is {'no folder' if folder.exists() else 'not there'}; give a folder of photos: make demo DATA=folder", file=sys.stderr)
+        print(
+            f"demo: {folder} is {'no folder' if folder.exists() else 'not there'}; give a folder of photos: make demo "
+            "DATA=folder",
+            file=sys.stderr,
+        )
         return 2
     packed = o.out / "photos.leat"
     command = Path(sys.executable).with_name("leat")
@@ -247,13 +315,18 @@ def main() -> int:
 
     data = leat.open(packed)
     if len(data) < 8:
-        print(f"demo: {len(data)} usable photos in {folder} are too few to learn from and to hold some out", file=sys.stderr)
+        print(
+            f"demo: {len(data)} usable photos in {folder} are too few to learn from and to hold some out",
+            file=sys.stderr,
+        )
         return 2
     turning = not data.classes or len(data.classes) < 2
     names = TURNS if turning else data.classes
     training, held_out = data.split([1 - HELD_OUT, HELD_OUT], seed=0)
-    print(f"\n{len(training)} photos to learn from, {len(held_out)} held out; the network learns "
-          + ("which way up a photo is" if turning else f"{len(names)} classes"))
+    print(
+        f"\n{len(training)} photos to learn from, {len(held_out)} held out; the network learns "
+        + ("which way up a photo is" if turning else f"{len(names)} classes")
+    )
     # About as many pictures seen whatever the size of the folder: enough to learn, a minute or two on two cores.
     seen = (24_000 if turning else 12_000) // (2 if o.short and not turning else 1)
     epochs = max(2, min(60, round(seen / (len(training) * (2 if turning else 1)))))
@@ -266,9 +339,14 @@ def main() -> int:
     files = files_of(data, folder.resolve())
     both = decoded_by_both(data, files)
     if len(both) < len(files):
-        print(f"demo: {len(files) - len(both)} of {len(files)} photos stay out of the comparison, on both sides: leat or Pillow does not decode them")
+        print(
+            f"demo: {len(files) - len(both)} of {len(files)} photos stay out of the comparison, on both sides: leat "
+            "or Pillow does not decode them"
+        )
     if both:
-        ours, theirs, ratio, cores = throughput(data.select(both), [files[i] for i in both], 1 if o.short else 3, 500 if o.short else 1000)
+        ours, theirs, ratio, cores = throughput(
+            data.select(both), [files[i] for i in both], 1 if o.short else 3, 500 if o.short else 1000
+        )
         compared = f"""\
 leat.Loader         {ours:6.0f} photos/s on {cores} cores, random-resized crop 224, float32
 torch DataLoader    {theirs:6.0f} photos/s, the same with Pillow
@@ -280,8 +358,8 @@ ratio               {ratio:6.2f}   (median of turns side by side)"""
     # Three standard deviations above chance; turns of one photo count as one observation.
     photos = asked // 4 if turning else asked
     needed = chance + 3 * math.sqrt(chance * (1 - chance) / max(photos, 1))
-    # A network that fails is blamed only where chance alone would get some photos right: below that the deviations above
-    # tell little, and the photos left to learn from are few, too.
+    # A network that fails is blamed only where chance alone would get some photos right: below that the deviations
+    # above tell little, and the photos left to learn from are few, too.
     learned, enough = right / max(asked, 1) > needed, photos * chance >= RIGHT_BY_CHANCE and needed < 1
     print(f"""
 held-out accuracy   {right / max(asked, 1):6.1%}   (chance {chance:.1%}, clearly better from {needed:.1%})
@@ -291,10 +369,16 @@ what the model saw  {sheet}
     if learned:
         print("demo: the network learned, everything worked")
     elif enough:
-        print("demo: everything ran, but the network did not learn clearly more than chance: these photos are too few, or too hard, for it")
+        print(
+            "demo: everything ran, but the network did not learn clearly more than chance: these photos are too few, "
+            "or too hard, for it"
+        )
     else:
-        print(f"demo: everything ran; {photos} photos held out of {len(data)} are too few to tell whether the network can learn them: "
-              f"some {math.ceil(RIGHT_BY_CHANCE / chance / HELD_OUT)} would do")
+        print(
+            f"demo: everything ran; {photos} photos held out of {len(data)} are too few to tell whether the network "
+            "can learn them: "
+            f"some {math.ceil(RIGHT_BY_CHANCE / chance / HELD_OUT)} would do"
+        )
     return 1 if enough and not learned else 0
 
 

@@ -9,7 +9,8 @@ import leat
 
 folder = Path(sys.argv[1])
 images, labels = (
-    next(p for p in sorted(folder.glob(f"*train-{kind}-ubyte*")) if p.name.islower()) for kind in ("images-idx3", "labels-idx1")
+    next(p for p in sorted(folder.glob(f"*train-{kind}-ubyte*")) if p.name.islower())
+    for kind in ("images-idx3", "labels-idx1")
 )
 train, test = leat.open({"image": images, "label": labels}).split([0.9, 0.1], seed=0)
 outputs = {"image": [leat.ops.Normalize((0.2860,), (0.3530,))], "label": [leat.ops.ToDtype("int64")]}
@@ -22,5 +23,7 @@ for epoch in range(3):
         torch.nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
     with torch.no_grad():
-        right = sum(int((model(x).argmax(1) == y).sum()) for x, y in leat.Loader(test, 256, outputs=outputs, yields="tuple"))
+        right = sum(
+            int((model(x).argmax(1) == y).sum()) for x, y in leat.Loader(test, 256, outputs=outputs, yields="tuple")
+        )
     print(f"epoch {epoch}: {right / len(test):.1%} of {len(test)} right")

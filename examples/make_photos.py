@@ -59,8 +59,8 @@ def picture(name: str, index: int) -> Image.Image:
         a, b, turn = (float(v) for v in rng.uniform((70, 70, 0), (170, 170, np.pi)))
         reach = int(max(a, b)) + 1  # nothing of the object lies outside this square
         left, top = max(cx - reach, 0), max(cy - reach, 0)
-        part = image[top:cy + reach, left:cx + reach]
-        y, x = np.ogrid[top:top + part.shape[0], left:left + part.shape[1]]
+        part = image[top : cy + reach, left : cx + reach]
+        y, x = np.ogrid[top : top + part.shape[0], left : left + part.shape[1]]
         x, y = (x - cx).astype(np.float32), (y - cy).astype(np.float32)
         dx, dy = x * math.cos(turn) + y * math.sin(turn), y * math.cos(turn) - x * math.sin(turn)
         inside = np.clip((1 - np.hypot(dx / a, dy / b)) * 12, 0, 1)[:, :, None]
@@ -94,7 +94,9 @@ def make(folder: Path, per_class: int = PER_CLASS) -> None:
     from tqdm import tqdm
 
     # Ctrl-C is for this process alone: it drops what is left, and the next run goes on.
-    pool = ProcessPoolExecutor(len(os.sched_getaffinity(0)), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
+    pool = ProcessPoolExecutor(
+        len(os.sched_getaffinity(0)), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
+    )
     try:
         for _ in tqdm(pool.map(save, todo, chunksize=4), total=len(todo), desc="making photos", unit=" photos"):
             pass

@@ -1,4 +1,5 @@
-"""Builds dist/leat-*.whl, has auditwheel put the libraries it needs inside, and tries it in a fresh virtual environment.
+"""Builds dist/leat-*.whl, has auditwheel put the libraries it needs inside, and tries it in a fresh virtual
+environment.
 
 The trial packs a folder, iterates over it, and runs the command `leat`, with nothing but the wheel and numpy installed.
 """
@@ -29,8 +30,14 @@ assert "100" in subprocess.run([command, "info", path], check=True, text=True, s
 
 
 def run(*command: object, **environment: str) -> None:
-    done = subprocess.run([str(c) for c in command], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **environment})
+    done = subprocess.run(
+        [str(c) for c in command],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **environment},
+    )
     if done.returncode:
         print(done.stdout[-6000:])
         sys.exit(f"failed: {' '.join(map(str, command))}")

@@ -90,8 +90,20 @@ def build(name: str, compiler: str, *options: str) -> Path:
 def c_tests(folder: Path, *options: str, **environment: str) -> Count:
     report = folder / "meson-logs" / "testlog.json"
     report.unlink(missing_ok=True)
-    run("meson", "test", "-C", folder, "--no-rebuild", "--num-processes", CORES, "--timeout-multiplier", 6, *options,
-        check=False, **environment)
+    run(
+        "meson",
+        "test",
+        "-C",
+        folder,
+        "--no-rebuild",
+        "--num-processes",
+        CORES,
+        "--timeout-multiplier",
+        6,
+        *options,
+        check=False,
+        **environment,
+    )
     count = Count()
     for line in report.read_text().splitlines() if report.exists() else []:
         test = json.loads(line)
@@ -128,18 +140,27 @@ def step_exports() -> Count:
 
 
 def step_asan() -> Count:
-    return c_tests(build("asan", "clang", "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dlibrary=false"),
-                   ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:abort_on_error=0",
-                   UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
+    return c_tests(
+        build("asan", "clang", "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dlibrary=false"),
+        ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:abort_on_error=0",
+        UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1",
+    )
 
 
 def step_tsan() -> Count:
     """All but the codecs, which know no threads and take long here."""
-    return c_tests(build("tsan", "gcc", "-Db_sanitize=thread", "-Dlibrary=false"), "--no-suite", "jpeg", "--no-suite", "codec",
-                   TSAN_OPTIONS="halt_on_error=1")
+    return c_tests(
+        build("tsan", "gcc", "-Db_sanitize=thread", "-Dlibrary=false"),
+        "--no-suite",
+        "jpeg",
+        "--no-suite",
+        "codec",
+        TSAN_OPTIONS="halt_on_error=1",
+    )
 
 
-SEEDS_OF = {"fuzz_jpeg_huffman": "fuzz_decode_jpeg", "fuzz_jpeg_pixels": "fuzz_decode_jpeg"}  # targets that share a corpus
+# targets that share a corpus
+SEEDS_OF = {"fuzz_jpeg_huffman": "fuzz_decode_jpeg", "fuzz_jpeg_pixels": "fuzz_decode_jpeg"}
 
 
 def fuzz(target: Path) -> Count:
@@ -147,8 +168,17 @@ def fuzz(target: Path) -> Count:
     seeds = ROOT / "fuzz" / "corpus" / SEEDS_OF.get(target.name, target.name)
     with tempfile.TemporaryDirectory() as work:
         try:
-            run(target, f"-max_total_time={FUZZ_SECONDS}", *SEED, "-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1",
-                f"-artifact_prefix={target.parent.parent}/", work, *([seeds] if seeds.is_dir() else []))
+            run(
+                target,
+                f"-max_total_time={FUZZ_SECONDS}",
+                *SEED,
+                "-timeout=20",
+                "-rss_limit_mb=2048",
+                "-print_final_stats=1",
+                f"-artifact_prefix={target.parent.parent}/",
+                work,
+                *([seeds] if seeds.is_dir() else []),
+            )
             return Count(1)
         except Failed as e:
             return Count(0, 1, 0, f"--- {target.name}\n{e}\n")
@@ -156,8 +186,15 @@ def fuzz(target: Path) -> Count:
 
 def step_fuzz() -> Count:
     """A build of its own: with the fuzzer's instrumentation the tests in C would take twice as long."""
-    folder = build("fuzz", "clang", "-Dfuzz=true", "-Dtests=false", "-Dlibrary=false", "-Db_sanitize=address,undefined",
-                   "-Db_lundef=false")
+    folder = build(
+        "fuzz",
+        "clang",
+        "-Dfuzz=true",
+        "-Dtests=false",
+        "-Dlibrary=false",
+        "-Db_sanitize=address,undefined",
+        "-Db_lundef=false",
+    )
     targets = sorted(p for p in (folder / "fuzz").glob("fuzz_*") if p.is_file() and os.access(p, os.X_OK))
     if not targets:
         raise Failed("no fuzz target was built")
@@ -178,8 +215,21 @@ def pytest(*arguments: str) -> Count:
     report = LOGS / f"{here.name}.xml"
     out = ""
     try:
-        run(sys.executable, "-m", "pytest", "-q", "--tb=short", "-n", min(CORES, 8), "--dist", "worksteal",
-            f"--junitxml={report}", *arguments, LEAT_CLI=str(BIN / "leat"), LEAT_REQUIRE_TORCH="1")
+        run(
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "--tb=short",
+            "-n",
+            min(CORES, 8),
+            "--dist",
+            "worksteal",
+            f"--junitxml={report}",
+            *arguments,
+            LEAT_CLI=str(BIN / "leat"),
+            LEAT_REQUIRE_TORCH="1",
+        )
     except Failed as e:
         out = str(e)
     suite = xml.parse(report).getroot().find("testsuite") if report.exists() else None
@@ -201,7 +251,11 @@ def step_frameworks() -> Count:
 def step_lint() -> Count:
     files = [f for f in run("git", "ls-files", "*.c", "*.h").split() if f]
     run("clang-format", "--dry-run", "--Werror", *files)
-    long = [f for f in run("git", "ls-files", "*.c", "*.h", "*.py").split() if len((ROOT / f).read_text().splitlines()) > 1000]
+    long = [
+        f
+        for f in run("git", "ls-files", "*.c", "*.h", "*.py").split()
+        if len((ROOT / f).read_text().splitlines()) > 1000
+    ]
     if long:
         raise Failed("files above 1000 lines: " + " ".join(long))
     run("ruff", "check", ".")
@@ -294,8 +348,10 @@ def main() -> int:
         else:
             for name in sorted(under_way):
                 say(f"  {where(name)}")
-    print(f"{'everything passed' if not total.failed else 'something failed: see above'}"
-          + (f"; {total.skipped} skipped (LEAT_DATA names the folder of real data)" if total.skipped else ""))
+    print(
+        f"{'everything passed' if not total.failed else 'something failed: see above'}"
+        + (f"; {total.skipped} skipped (LEAT_DATA names the folder of real data)" if total.skipped else "")
+    )
     print(f"{total.passed} passed, {total.failed} failed")
     return 1 if total.failed else 0
 

@@ -1,4 +1,5 @@
-"""Checks that a shared library exports nothing without the prefix leat_ (of an extension module: nothing but PyInit__leat).
+"""Checks that a shared library exports nothing without the prefix leat_ (of an extension module: nothing but
+PyInit__leat).
 
     python tools/check_exports.py LIBRARY
 """
@@ -10,7 +11,9 @@ import sys
 
 
 def main(path: str) -> int:
-    out = subprocess.run(["nm", "--dynamic", "--defined-only", path], text=True, stdout=subprocess.PIPE, check=True).stdout
+    out = subprocess.run(
+        ["nm", "--dynamic", "--defined-only", path], text=True, stdout=subprocess.PIPE, check=True
+    ).stdout
     names = [line.split()[-1].split("@")[0] for line in out.splitlines() if line.strip()]
     module = "_leat." in path
     wrong = [n for n in names if (n != "PyInit__leat" if module else not n.startswith(("leat_", "LEAT_")))]

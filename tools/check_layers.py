@@ -25,12 +25,23 @@ FACES = {"cli", "python", "examples"}
 
 def main() -> int:
     wrong = []
-    for name in subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.c", "*.h"], cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True).stdout.split():
+    for name in subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.c", "*.h"],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout.split():
         path = Path(name)
         layer = path.parts[1] if path.parts[0] == "src" else path.parts[0]
         for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
             match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
-            if not match or match[1] == "leat/leat.h" or "/" not in match[1] and (ROOT / path.parent / match[1]).exists():
+            if (
+                not match
+                or match[1] == "leat/leat.h"
+                or "/" not in match[1]
+                and (ROOT / path.parent / match[1]).exists()
+            ):
                 continue
             target = match[1].split("/")[0]
             if path.parts[0] == "src" and layer in BELOW and (target == layer or target in BELOW[layer]):

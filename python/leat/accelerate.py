@@ -1,10 +1,11 @@
 """leat's engine inside Hugging Face Accelerate, and so inside Hugging Face Trainer.
 
-``accelerator.prepare(loader)`` makes any loader again: it reads its arguments, gives them to a ``torch.utils.data.DataLoader``
-of its own, and puts sharding, devices and the end of the epoch around that. All of this stays Accelerate's; only the loader
-inside becomes leat's again. Nothing has to be called for it: while Accelerate is imported, the timeout that is read from a
-``leat.DataLoader`` remembers whose it is, and where Accelerate passes it on, :class:`Inside` is made in place of PyTorch's
-loader. That holds for ``skip_first_batches`` as well, and no argument of leat's is lost.
+``accelerator.prepare(loader)`` makes any loader again: it reads its arguments, gives them to a
+``torch.utils.data.DataLoader`` of its own, and puts sharding, devices and the end of the epoch around that. All of this
+stays Accelerate's; only the loader inside becomes leat's again. Nothing has to be called for it: while Accelerate is
+imported, the timeout that is read from a ``leat.DataLoader`` remembers whose it is, and where Accelerate passes it on,
+:class:`Inside` is made in place of PyTorch's loader. That holds for ``skip_first_batches`` as well, and no argument of
+leat's is lost.
 
 :class:`TrainerMixin` does the same for the loaders that a Trainer makes by itself.
 """
@@ -57,7 +58,8 @@ def install() -> None:
     known = {"dataset", "use_stateful_dataloader", "batch_sampler", "kwargs"}
     if adapter is None or not known <= inspect.signature(adapter.__init__).parameters.keys():
         warnings.warn(
-            "leat does not know how this version of Accelerate makes loaders: the batches of prepared ones come from PyTorch's "
+            "leat does not know how this version of Accelerate makes loaders: the batches of prepared ones come from "
+            "PyTorch's "
             "DataLoader. Versions from 1.12 on are known.",
             stacklevel=4,
         )
@@ -65,13 +67,18 @@ def install() -> None:
     original = adapter.__init__
 
     @functools.wraps(original)
-    def init(self: Any, dataset: Any, use_stateful_dataloader: bool = False, batch_sampler: Any = None, **kwargs: Any) -> None:
+    def init(
+        self: Any, dataset: Any, use_stateful_dataloader: bool = False, batch_sampler: Any = None, **kwargs: Any
+    ) -> None:
         origin = getattr(kwargs.get("timeout"), "loader", None)
         if origin is None:
-            original(self, dataset, use_stateful_dataloader=use_stateful_dataloader, batch_sampler=batch_sampler, **kwargs)
+            original(
+                self, dataset, use_stateful_dataloader=use_stateful_dataloader, batch_sampler=batch_sampler, **kwargs
+            )
             return
         sizes = {k: kwargs[k] for k in ("batch_size", "sampler", "drop_last") if k in kwargs}
-        original(self, dataset, batch_sampler=batch_sampler, **sizes)  # with a loader of PyTorch's that is never asked for a batch
+        # with a loader of PyTorch's that is never asked for a batch
+        original(self, dataset, batch_sampler=batch_sampler, **sizes)
         _adopt(self, Inside(origin, dataset, batch_sampler, kwargs), use_stateful_dataloader)
 
     adapter.__init__ = init
@@ -86,7 +93,7 @@ def install() -> None:
             return issubclass(subclass, torch.utils.data.DataLoader)
 
     class Made(metaclass=Plain):
-        """What Accelerate calls DataLoader: PyTorch's, or leat's where the arguments are those of a loader of leat's."""
+        """What Accelerate calls DataLoader: PyTorch's, or leat's where the arguments are those of a leat.DataLoader."""
 
         def __new__(cls, dataset: Any, batch_sampler: Any = None, **kwargs: Any) -> Any:
             origin = getattr(kwargs.get("timeout"), "loader", None)
@@ -104,8 +111,8 @@ def _adopt(adapter: Any, inside: Inside, use_stateful_dataloader: bool) -> None:
     inside.outside = weakref.ref(adapter)
     adapter.dl_state_dict = inside.state_dict()
     if isinstance(adapter, sys.modules["accelerate.data_loader"].DataLoaderDispatcher):
-        # The first rank fetches the batches of all ranks, one round ahead: the state is that of before its last round. Only that
-        # rank has read anything, and only it writes the file that all share.
+        # The first rank fetches the batches of all ranks, one round ahead: the state is that of before its last round.
+        # Only that rank has read anything, and only it writes the file that all share.
         if _world() > 1 and not _first_rank():
             adapter.use_stateful_dataloader = False
         history: deque[dict[str, Any]] = deque(maxlen=_world())
@@ -148,9 +155,15 @@ class Inside(DataLoader[Any]):
         self.outside: Any = lambda: None
         self._skip = 0
         self._order_began: str | None = None
-        given = {k: v for k, v in arguments.items() if v is not None} | {k: getattr(origin, k, v) for k, v in _defaults().items()}
+        given = {k: v for k, v in arguments.items() if v is not None} | {
+            k: getattr(origin, k, v) for k, v in _defaults().items()
+        }
         given["timeout"] = getattr(given.get("timeout", 0), "given", given.get("timeout", 0))
-        if batch_sampler is None or batch_sampler is not origin.batch_sampler or not getattr(origin, "_plain_batches", False):
+        if (
+            batch_sampler is None
+            or batch_sampler is not origin.batch_sampler
+            or not getattr(origin, "_plain_batches", False)
+        ):
             super().__init__(dataset, batch_sampler=batch_sampler, **_sized(arguments, given))
             self._whole, self._skip = _unskipped(batch_sampler)
             return
@@ -235,7 +248,8 @@ def use_engine(prepared: Any, **options: Any) -> Any:
 
     Args:
         prepared: what ``accelerator.prepare(loader)`` gave.
-        options: arguments of leat.DataLoader that PyTorch's does not have, or that are to differ, as ``num_workers="auto"``.
+        options: arguments of leat.DataLoader that PyTorch's does not have, or that are to differ, as
+            ``num_workers="auto"``.
 
     Returns:
         `prepared`, with another loader inside; a loader that has leat's already, or none, as it is.
@@ -243,7 +257,8 @@ def use_engine(prepared: Any, **options: Any) -> Any:
     old = getattr(prepared, "base_dataloader", None)
     if old is None or isinstance(old, DataLoader):
         return prepared
-    names = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "generator", "prefetch_factor",
+    names = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context",
+    "generator", "prefetch_factor",
              "persistent_workers", "pin_memory_device", "in_order")  # fmt: skip
     arguments = {name: getattr(old, name) for name in names if hasattr(old, name)}
     if arguments.get("prefetch_factor") == 2:  # PyTorch's default: leat has a window of its own
@@ -252,8 +267,14 @@ def use_engine(prepared: Any, **options: Any) -> Any:
         arguments |= {"batch_size": old.batch_size, "drop_last": old.drop_last}
     elif old.batch_sampler is None:
         arguments |= {"batch_size": None, "sampler": old.sampler}
-    own = _Options({**_defaults(), **{k: options.pop(k) for k in _OWN if k in options}}, None if old.batch_sampler is None else old)
-    _adopt(prepared, Inside(own, old.dataset, None if "batch_size" in arguments else old.batch_sampler, arguments | options), prepared.use_stateful_dataloader)
+    own = _Options(
+        {**_defaults(), **{k: options.pop(k) for k in _OWN if k in options}}, None if old.batch_sampler is None else old
+    )
+    _adopt(
+        prepared,
+        Inside(own, old.dataset, None if "batch_size" in arguments else old.batch_sampler, arguments | options),
+        prepared.use_stateful_dataloader,
+    )
     return prepared
 
 
@@ -268,7 +289,8 @@ class _Options:
 class TrainerMixin:
     """Hugging Face Trainer with leat's engine: put it before Trainer, and change nothing else.
 
-    All loaders that the Trainer makes, of training, evaluation and prediction, keep their samplers, collator and arguments.
+    All loaders that the Trainer makes, of training, evaluation and prediction, keep their samplers, collator and
+    arguments.
 
     Attributes:
         loader_options: arguments of leat.DataLoader for these loaders, as ``{"num_workers": "auto", "reseed": True}``.

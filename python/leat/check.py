@@ -12,14 +12,14 @@ P = ParamSpec("P")
 # What users of PyTorch's DataLoader are used to and a Loader lacks by choice, with what there is instead.
 _INSTEAD = {
     "num_workers": "it works in native threads: num_threads bounds them, and 'auto' is the default",
-    "collate_fn": "batches are made as tensors: outputs says what is in them, and leat.ops.MapBatch runs a function on whole batches",
+    "collate_fn": "batches are made as tensors; leat.ops.MapBatch in outputs runs a function on whole batches",
     "pin_memory": "a batch has pin_memory() and to(device, non_blocking=True)",
     "pin_memory_device": "a batch has pin_memory() and to(device, non_blocking=True)",
     "prefetch_factor": "it works ahead as far as budget_bytes allows",
     "persistent_workers": "its threads stay from epoch to epoch",
     "batch_sampler": "give batch_size, and a sampler of single positions where shuffle will not do",
     "generator": "seed decides order and augmentations",
-    "worker_init_fn": "its threads need none, and leat.rng() gives the random numbers of a row to functions in leat.ops.Map",
+    "worker_init_fn": "its threads need none; leat.rng() gives functions in leat.ops.Map random numbers of their row",
     "multiprocessing_context": "its threads need none",
     "timeout": "its threads need none",
 }
@@ -67,7 +67,8 @@ def explained(init: Callable[P, None]) -> Callable[P, None]:
         for name in kwargs:
             if name in _INSTEAD:
                 raise TypeError(
-                    f"leat.Loader has no {name}: {_INSTEAD[name]}. Arguments as PyTorch's DataLoader has them are those of leat.DataLoader"
+                    f"leat.Loader has no {name}: {_INSTEAD[name]}. Arguments as PyTorch's DataLoader has them are "
+                    "those of leat.DataLoader"
                 )
         init(*args, **kwargs)
 

@@ -2,8 +2,8 @@
 
 An operator has the signature, the defaults and the distribution of the one of the same name in
 ``torchvision.transforms.v2``, and takes `name`. It is a description: it holds arguments, is compared by value and
-computes nothing itself. A chain of operators is a list; the same operator *object* in two chains of a loader draws once, so
-that both get the same crop.
+computes nothing itself. A chain of operators is a list; the same operator *object* in two chains of a loader draws
+once, so that both get the same crop.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class PerBatch:
         weights: how often each is drawn, relative to the others; None: all alike.
         name: of the draw; None: it goes by the operators that have the size.
 
-    The same object in several operators is drawn once; another object, with the same sizes too, is another draw. What a batch
-    has follows from the seed, the epoch and the batch's first row, for any number of threads and ranks, and after a resume.
-    :class:`Resize` takes a number as the shorter side; give it pairs where the result is a batch.
+    The same object in several operators is drawn once; another object, with the same sizes too, is another draw. What a
+    batch has follows from the seed, the epoch and the batch's first row, for any number of threads and ranks, and after
+    a resume. :class:`Resize` takes a number as the shorter side; give it pairs where the result is a batch.
 
     >>> size = leat.PerBatch([16, 24, 32])
     >>> chain = [leat.ops.Decode(), leat.ops.RandomResizedCrop(size)]
@@ -187,10 +187,10 @@ class Decode(Operator):
     Args:
         mode: ``"RGB"``, or ``"GRAY"`` for one channel.
         exif: turn the photo as its EXIF orientation says.
-        dct_scaling: large JPEGs may be decoded at 1/2, 1/4 or 1/8 while the scaled crop still covers what the next resize
-            makes of it: faster, and other pixels than exact decoding gives.
-        strict: False: JPEGs that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are decoded as it
-            does, and counted by kind in ``loader.stats()["warnings"]``, where a strict Decode finds them broken.
+        dct_scaling: large JPEGs may be decoded at 1/2, 1/4 or 1/8 while the scaled crop still covers what the next
+            resize makes of it: faster, and other pixels than exact decoding gives.
+        strict: False: JPEGs that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are decoded as
+            it does, and counted by kind in ``loader.stats()["warnings"]``, where a strict Decode finds them broken.
 
     Source: torchvision's ``decode_image``; libjpeg-turbo, libspng and libwebp decode.
 
@@ -276,8 +276,8 @@ class RandomCrop(Operator):
         padding: added around first: one number, (left and right, top and bottom), or (left, top, right, bottom).
         pad_if_needed: pad an image that is too small.
         fill: value of padding, one number or one per channel.
-        padding_mode: ``"constant"`` (`fill`), ``"edge"`` (the nearest pixel), ``"reflect"`` or ``"symmetric"`` (mirrored,
-            without or with the edge's pixel twice).
+        padding_mode: ``"constant"`` (`fill`), ``"edge"`` (the nearest pixel), ``"reflect"`` or ``"symmetric"``
+            (mirrored, without or with the edge's pixel twice).
 
     >>> leat.ops.RandomCrop(32, padding=4)
     RandomCrop(size=(32, 32), padding=(4,), pad_if_needed=False, fill=(0.0,), padding_mode='constant')
@@ -321,7 +321,8 @@ class RandomResizedCrop(Operator):
         interpolation: as of :class:`Resize`.
         antialias: as of :class:`Resize`.
 
-    Source: Szegedy et al., "Going deeper with convolutions", 2015. The result equals Pillow's ``crop(box).resize(size)``.
+    Source: Szegedy et al., "Going deeper with convolutions", 2015. The result equals Pillow's
+    ``crop(box).resize(size)``.
 
     >>> chain = [leat.ops.Decode(), leat.ops.RandomResizedCrop(32, scale=(0.3, 1))]
     >>> leat.Loader(photos, 2, outputs={"image": chain}, seed=1).batch_at(0, 0)["image"].shape
@@ -376,7 +377,8 @@ def _jitter(what: str, value: Any, center: float = 1.0) -> tuple[float, float] |
     least, most = (-0.5, 0.5) if center == 0 else (0.0, 1e6)
     if len(found) != 2 or not least <= found[0] <= found[1] <= most:
         raise ValueError(
-            f"{what} is a number from 0{' to 0.5' * (center == 0)}, or (low, high) within [{least:g}, {most:g}], not {value!r}"
+            f"{what} is a number from 0{' to 0.5' * (center == 0)}, or (low, high) within [{least:g}, {most:g}], not "
+            f"{value!r}"
         )
     return None if found == (center, center) else (found[0], found[1])
 
@@ -388,10 +390,11 @@ class ColorJitter(Operator):
         brightness: x: the factor is uniform in [max(0, 1 - x), 1 + x]; (low, high): in that range. None: not changed.
         contrast: the same.
         saturation: the same.
-        hue: h, of 0 to 0.5: the hue is turned by a part of the circle that is uniform in [-h, h]; (low, high): in that range.
+        hue: h, of 0 to 0.5: the hue is turned by a part of the circle that is uniform in [-h, h]; (low, high): in that
+            range.
 
-    Takes uint8 images of 3 channels, or of 1, of which saturation and hue change nothing. The pixels equal those of Pillow's
-    ``ImageEnhance`` and of a hue that is turned in its mode ``"HSV"``.
+    Takes uint8 images of 3 channels, or of 1, of which saturation and hue change nothing. The pixels equal those of
+    Pillow's ``ImageEnhance`` and of a hue that is turned in its mode ``"HSV"``.
 
     >>> leat.ops.ColorJitter(0.4, hue=(-0.1, 0.2))
     ColorJitter(brightness=(0.6, 1.4), contrast=None, saturation=None, hue=(-0.1, 0.2))
@@ -422,8 +425,8 @@ class GaussianBlur(Operator):
         kernel_size: odd numbers of pixels: one, or (width, height).
         sigma: of the Gaussian, in pixels: uniform in (low, high), or one number.
 
-    Takes uint8 images. Beyond its edges an image goes on mirrored, without the edge's pixel twice. The pixels are within 1 of
-    those of torchvision, which computes in float.
+    Takes uint8 images. Beyond its edges an image goes on mirrored, without the edge's pixel twice. The pixels are
+    within 1 of those of torchvision, which computes in float.
 
     >>> leat.ops.GaussianBlur(5)
     GaussianBlur(kernel_size=(5, 5), sigma=(0.1, 2.0))
@@ -489,14 +492,16 @@ class RandomRotation(Operator):
 
 
 class Normalize(Operator):
-    """``(x - mean) / std`` per channel, as float32. Integers of decoded images and of fields with a layout count as 0 to 1.
+    """``(x - mean) / std`` per channel, as float32. Integers of decoded images and of fields with a layout count as 0
+    to 1.
 
     Args:
         mean: one number per channel (or one for all), in units of 0 to 1 for images.
         std: the same, above 0.
         inplace: accepted for torchvision's sake; makes no difference.
 
-    >>> chain = [leat.ops.Decode(), leat.ops.CenterCrop(32), leat.ops.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]
+    >>> normalize = leat.ops.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    >>> chain = [leat.ops.Decode(), leat.ops.CenterCrop(32), normalize]
     >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].dtype
     torch.float32
     """
@@ -527,7 +532,8 @@ class ToDtype(Operator):
 
 
 class ToLayout(Operator):
-    """Says how the batch lies in memory: ``"NCHW"`` (the default of images), ``"NHWC"``, or ``"channels_last"`` (shape NCHW, strides of NHWC).
+    """Says how the batch lies in memory: ``"NCHW"`` (the default of images), ``"NHWC"``, or ``"channels_last"`` (shape
+    NCHW, strides of NHWC).
 
     >>> chain = [leat.ops.Decode(), leat.ops.CenterCrop(32), leat.ops.ToLayout("NHWC")]
     >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape
@@ -544,20 +550,22 @@ class Native(Operator):
     """A compiled function of yours, on the library's own threads, without the interpreter.
 
     Args:
-        function: ``"path/to/lib.so:symbol"``, a C function of the form ``leat_native_fn`` in the header ``leat/leat.h`` (in
-            :func:`leat.get_include`); a ``numba.cfunc``; a ctypes function; or an address.
+        function: ``"path/to/lib.so:symbol"``, a C function of the form ``leat_native_fn`` in the header ``leat/leat.h``
+            (in :func:`leat.get_include`); a ``numba.cfunc``; a ctypes function; or an address.
         args: for the C function: a number or a list of numbers, a text, or whatever JSON can hold.
-        returns: the type of the result, ``leat.field(dtype, shape)``, with ``layout="HWC"`` if it is an image. None: that of
-            the input.
-        call: ``"structure"`` or ``"flat"``: how the function is called, where it does not say so itself. A function of a library
-            is called with the structure, an address always needs it, and one of numba or ctypes says it by its arguments.
+        returns: the type of the result, ``leat.field(dtype, shape)``, with ``layout="HWC"`` if it is an image. None:
+            that of the input.
+        call: ``"structure"`` or ``"flat"``: how the function is called, where it does not say so itself. A function of
+            a library is called with the structure, an address always needs it, and one of numba or ctypes says it by
+            its arguments.
 
-    The flat form, for numba, is ``int32(in, out, int64 n_in, int64 n_out, uint64 key)``: pointers to the elements of the input
-    and of the result, how many these are, and the row's random key. Whatever it returns but 0 makes the sample a broken one.
-    The input is a value of fixed shape, an image of fixed size (as HWC), or, where `returns` is given, any stored value.
-    ``docs/operators.md`` says the rest, and what both forms must keep to.
+    The flat form, for numba, is ``int32(in, out, int64 n_in, int64 n_out, uint64 key)``: pointers to the elements of
+    the input and of the result, how many these are, and the row's random key. Whatever it returns but 0 makes the
+    sample a broken one. The input is a value of fixed shape, an image of fixed size (as HWC), or, where `returns` is
+    given, any stored value. ``docs/operators.md`` says the rest, and what both forms must keep to.
 
-    A program with a function of a library can be saved; reading it back loads nothing unless ``allow_native=True`` is said.
+    A program with a function of a library can be saved; reading it back loads nothing unless ``allow_native=True`` is
+    said.
 
     Raises:
         TypeError: not a compiled function, or its arguments are none of the two forms.
@@ -602,7 +610,8 @@ class Native(Operator):
         """
         if not isinstance(self.function, str):
             raise ValueError(
-                f"{self!r} has no JSON form and cannot be pickled: only a function named 'lib.so:symbol' is found again in another process"
+                f"{self!r} has no JSON form and cannot be pickled: only a function named 'lib.so:symbol' is found "
+                "again in another process"
             )
         kept = {
             "function": self.function,
@@ -644,16 +653,16 @@ class Map(Operator):
     """A Python function of one value, in a worker process.
 
     Args:
-        function: ``fn(x)``, or ``fn(x, rng)`` with the row's ``numpy.random.Generator``. `x` is the value as it stands in the chain, and
-            is the function's own to write into: a tensor, or an array with ``framework="numpy"`` (a decoded photo as HWC, a stored
-            array as it is stored); ``bytes`` of an encoded photo; ``str``; what JSON text says. It returns a tensor, an array, a number,
-            ``str`` or ``bytes``.
-        returns: the type of the result, ``leat.field(dtype, shape)``, with ``layout="HWC"`` if it is an image; its first dimension may
-            be None: results differ in length, and the batch has a :class:`leat.Ragged`. None: the function is called once, on the
-            first sample, when the loader opens, and the type of that result is taken.
+        function: ``fn(x)``, or ``fn(x, rng)`` with the row's ``numpy.random.Generator``. `x` is the value as it stands
+            in the chain, and is the function's own to write into: a tensor, or an array with ``framework="numpy"`` (a
+            decoded photo as HWC, a stored array as it is stored); ``bytes`` of an encoded photo; ``str``; what JSON
+            text says. It returns a tensor, an array, a number, ``str`` or ``bytes``.
+        returns: the type of the result, ``leat.field(dtype, shape)``, with ``layout="HWC"`` if it is an image; its
+            first dimension may be None: results differ in length, and the batch has a :class:`leat.Ragged`. None: the
+            function is called once, on the first sample, when the loader opens, and the type of that result is taken.
 
-    Functions and lambdas of ``__main__`` travel to the workers by value. A sample for which the function raises is a broken one.
-    ``docs/operators.md`` says the rest.
+    Functions and lambdas of ``__main__`` travel to the workers by value. A sample for which the function raises is a
+    broken one. ``docs/operators.md`` says the rest.
 
     >>> def invert(x):
     ...     return 255 - x
@@ -701,15 +710,16 @@ class Map(Operator):
 
 
 class MapBatch(Map):
-    """A Python function of all rows of a batch, in a worker process: when they are made, and before the batch is delivered.
+    """A Python function of all rows of a batch, in a worker process: when they are made, and before the batch is
+    delivered.
 
     Args:
-        function: ``fn(x)``, or ``fn(x, rng)`` with the generator of the batch's first row. `x` is a tensor or array of shape
-            ``(rows, ...)``; a list where values differ in length. It returns as many rows.
+        function: ``fn(x)``, or ``fn(x, rng)`` with the generator of the batch's first row. `x` is a tensor or array of
+            shape ``(rows, ...)``; a list where values differ in length. It returns as many rows.
         returns: the type of a row of the result, as of :class:`leat.ops.Map`.
 
-    It sees the rows of this rank's batch: its result changes where the batch size or the number of ranks does. Where it raises, the batch
-    fails, whatever ``on_error`` says.
+    It sees the rows of this rank's batch: its result changes where the batch size or the number of ranks does. Where it
+    raises, the batch fails, whatever ``on_error`` says.
 
     >>> chain = [leat.ops.ToDtype("float32"), leat.ops.MapBatch(lambda x: x - x.mean())]
     >>> leat.Loader(photos, 2, outputs={"label": chain}).batch_at(0, 0)["label"]
@@ -736,11 +746,11 @@ class SanitizeBoundingBoxes(Operator):
     Args:
         min_size: pixels of a box's shorter side at least.
         min_area: square pixels of a box at least.
-        labels_getter: which fields of the tuple go with the boxes: ``"default"``, every array whose first dimension varies, which then
-            has one row per box; a name or a list of names; None for none. Keypoints always do.
+        labels_getter: which fields of the tuple go with the boxes: ``"default"``, every array whose first dimension
+            varies, which then has one row per box; a name or a list of names; None for none. Keypoints always do.
 
-    Put it last, behind what moves the image: boxes that a crop left behind are then empty. As in torchvision, a box that reaches beyond the
-    image is left out too; :class:`ClampBoundingBoxes` before it cuts it off instead.
+    Put it last, behind what moves the image: boxes that a crop left behind are then empty. As in torchvision, a box
+    that reaches beyond the image is left out too; :class:`ClampBoundingBoxes` before it cuts it off instead.
 
     >>> leat.ops.SanitizeBoundingBoxes(min_size=2)
     SanitizeBoundingBoxes(min_size=2.0, min_area=1.0, labels_getter='default')
@@ -789,11 +799,13 @@ class ConvertBoundingBoxFormat(Operator):
 
 
 class PadTo(Operator):
-    """Fills values of varying length up to `n` rows: the output is a tensor in the place of a :class:`leat.Ragged`. Stands last in its chain.
+    """Fills values of varying length up to `n` rows: the output is a tensor in the place of a :class:`leat.Ragged`.
+    Stands last in its chain.
 
     Args:
         n: rows of the result.
-        fill: what stands in the rows added: a number, or in the chain of a tuple a dict of numbers by field (0 for those it does not name).
+        fill: what stands in the rows added: a number, or in the chain of a tuple a dict of numbers by field (0 for
+            those it does not name).
         cut: longer values lose what is above `n`; else they are broken samples.
 
     >>> leat.ops.PadTo(100, fill={"label": -1})
@@ -815,21 +827,25 @@ class PadTo(Operator):
 
 
 class MixUp(Operator):
-    """Mixes each image of a batch with the one before it, and their labels, in one share per batch drawn from Beta(alpha, alpha).
+    """Mixes each image of a batch with the one before it, and their labels, in one share per batch drawn from
+    Beta(alpha, alpha).
 
-    It stands last in the chain of a tuple with an image of floats and a label: ``{("image", "label"): [..., leat.ops.MixUp(num_classes=10)]}``.
-    Labels arrive as float32 of shape ``(batch, num_classes)``.
+    It stands last in the chain of a tuple with an image of floats and a label:
+    ``{("image", "label"): [..., leat.ops.MixUp(num_classes=10)]}``. Labels arrive as float32 of shape
+    ``(batch, num_classes)``.
 
     Args:
         alpha: of the Beta distribution; 1: every share is as likely.
         num_classes: one more than the largest label; None where labels are stored as float32 vectors.
         labels_getter: the field of the label, where several could be it.
 
-    The share comes from the random key of the batch's first row: it changes where the batch size or the number of ranks does.
+    The share comes from the random key of the batch's first row: it changes where the batch size or the number of ranks
+    does.
 
     Source: Zhang et al., "mixup: Beyond empirical risk minimization", 2018.
 
-    >>> chain = [leat.ops.Decode(), leat.ops.Resize((32, 32)), leat.ops.ToDtype("float32"), leat.ops.MixUp(num_classes=4)]
+    >>> mixing = [leat.ops.ToDtype("float32"), leat.ops.MixUp(num_classes=4)]
+    >>> chain = [leat.ops.Decode(), leat.ops.Resize((32, 32)), *mixing]
     >>> leat.Loader(photos, 2, outputs={("image", "label"): chain}).batch_at(0, 0)["label"].shape
     torch.Size([2, 4])
     """

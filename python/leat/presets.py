@@ -19,13 +19,23 @@ def imagenet_train(size: int = 224, dtype: str = "float32") -> list[ops.Operator
 
     Source: the reference training of torchvision.
     """
-    chain = [ops.Decode(), ops.RandomResizedCrop(size), ops.RandomHorizontalFlip(), ops.Normalize(IMAGENET_MEAN, IMAGENET_STD)]
+    chain = [
+        ops.Decode(),
+        ops.RandomResizedCrop(size),
+        ops.RandomHorizontalFlip(),
+        ops.Normalize(IMAGENET_MEAN, IMAGENET_STD),
+    ]
     return chain if dtype == "float32" else [*chain, ops.ToDtype(dtype)]
 
 
 def imagenet_val(size: int = 224, resize: int | None = None, dtype: str = "float32") -> list[ops.Operator]:
     """Photos to [N, 3, size, size]: the shorter side to `resize` (size * 256 / 224), the middle, normalised."""
-    chain = [ops.Decode(), ops.Resize(resize or round(size * 256 / 224)), ops.CenterCrop(size), ops.Normalize(IMAGENET_MEAN, IMAGENET_STD)]
+    chain = [
+        ops.Decode(),
+        ops.Resize(resize or round(size * 256 / 224)),
+        ops.CenterCrop(size),
+        ops.Normalize(IMAGENET_MEAN, IMAGENET_STD),
+    ]
     return chain if dtype == "float32" else [*chain, ops.ToDtype(dtype)]
 
 

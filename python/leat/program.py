@@ -1,4 +1,6 @@
-"""Programs: which outputs a loader has, and the operators by which each is made; as text, and as the library takes them."""
+"""Programs: which outputs a loader has, and the operators by which each is made; as text, and as the library takes
+them.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,10 @@ class Out:
     Args:
         field: the field, or a tuple of fields; its entry in `outputs` then has a tuple of as many names.
         chain: the operators.
-        geometry: deliver one output more, ``"<name>.geometry"`` (of a tuple: the name of its first output): float32 of shape (batch, 7), the
-            part of the decoded image that a row shows: x, y of its upper left corner, width, height in pixels (beyond the image where it is
-            padded); whether it was mirrored, 0 or 1; height and width of the decoded image.
+        geometry: deliver one output more, ``"<name>.geometry"`` (of a tuple: the name of its first output): float32 of
+            shape (batch, 7), the part of the decoded image that a row shows: x, y of its upper left corner, width,
+            height in pixels (beyond the image where it is padded); whether it was mirrored, 0 or 1; height and width of
+            the decoded image.
 
     >>> outputs = {"label": [], "soft": leat.Out("label", [leat.ops.ToDtype("float32")])}
     >>> list(leat.Loader(photos, 2, outputs=outputs).batch_at(0, 0))
@@ -69,7 +72,8 @@ def entries(outputs: Outputs) -> list[Entry]:
             raise TypeError(f"the name of an output is a str, or a tuple of them for a tuple of fields, not {key!r}")
         if len(names) != len(fields) or isinstance(key, tuple) != isinstance(field, tuple):
             raise TypeError(
-                f"output {key!r} is made of {field!r}: a tuple of fields gives one output each, so it has a tuple of as many names"
+                f"output {key!r} is made of {field!r}: a tuple of fields gives one output each, so it has a tuple of "
+                "as many names"
             )
         found.append(Entry(names, fields, _chain(str(key), chain), bool(geometry), isinstance(key, tuple)))
     every = [name for entry in found for name in entry.outputs]
@@ -150,8 +154,9 @@ def described_program(outputs: Outputs) -> str:
 
 
 def instance_names(outputs: Outputs) -> dict[int, str]:
-    """The instance of each operator, by its id(): `name`, or output, type, and ordinal of the type in that chain; of an operator in several
-    chains, those of the alphabetically first output. A tuple counts by its first output."""
+    """The instance of each operator, by its id(): `name`, or output, type, and ordinal of the type in that chain; of an
+    operator in several chains, those of the alphabetically first output. A tuple counts by its first output.
+    """
     best: dict[int, tuple[bytes, str]] = {}
     operators: dict[int, Operator] = {}
     for entry in entries(outputs):
@@ -196,8 +201,10 @@ def warn_of_loose_targets(outputs: Outputs, schema: Mapping[str, Field], stackle
                 image = next(f for f in other.fields if _is_image(schema.get(f)))
                 op = next(type(op).__name__ for op in other.chain if op._moves)
                 warnings.warn(
-                    f"{role.partition(':')[0]} {name!r} stay as stored, while {op} moves {image!r} of the same sample: give both one chain, "
-                    f"{{({image!r}, {name!r}): [...]}}, or ask for the geometry of each row with leat.Out({image!r}, [...], geometry=True)",
+                    f"{role.partition(':')[0]} {name!r} stay as stored, while {op} moves {image!r} of the same "
+                    "sample: give both one chain, "
+                    f"{{({image!r}, {name!r}): [...]}}, or ask for the geometry of each row with leat.Out({image!r}, "
+                    "[...], geometry=True)",
                     stacklevel=stacklevel,
                 )
                 return
@@ -208,7 +215,9 @@ def _is_image(field: Field | None) -> bool:
 
 
 def compiled_program(outputs: Outputs) -> tuple[str, list[tuple[int, bool, object]]]:
-    """A program as the library takes it, and its table of functions: address, whether it is of the flat form, what keeps it."""
+    """A program as the library takes it, and its table of functions: address, whether it is of the flat form, what
+    keeps it.
+    """
     operators, found = _listed(outputs)
     functions: list[tuple[int, bool, object]] = []
     listed: dict[str, dict[str, Any]] = {}
@@ -243,8 +252,8 @@ def program_from_json(text: str, *, allow_native: bool = False) -> dict[str | tu
 
     Args:
         text: the program.
-        allow_native: whether it may name functions of libraries, which opening a Loader then loads and runs. Only for texts
-            that are trusted as code is.
+        allow_native: whether it may name functions of libraries, which opening a Loader then loads and runs. Only for
+            texts that are trusted as code is.
 
     Raises:
         ValueError: the text is not a program; it says why.
@@ -269,7 +278,8 @@ def program_from_json(text: str, *, allow_native: bool = False) -> dict[str | tu
         for op in operators.values():
             if isinstance(op, Native) and not allow_native:
                 raise ValueError(
-                    f"the program runs code of a library, {op.function!r}: if you trust it as you would code, say allow_native=True"
+                    f"the program runs code of a library, {op.function!r}: if you trust it as you would code, say "
+                    "allow_native=True"
                 )
         found: dict[str | tuple[str, ...], Out] = {}
         for name, o in program["outputs"].items():

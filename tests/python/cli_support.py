@@ -27,7 +27,7 @@ def command() -> str:
 
 
 class Started(subprocess.Popen):  # type: ignore[type-arg]
-    """A process that a test talks to. It ends with the `with` block, also where a wait inside fails by its time limit."""
+    """A process that a test talks to. It ends with the `with` block, also where a wait inside runs out of time."""
 
     def __exit__(self, *error: object) -> None:
         self.kill()
@@ -36,9 +36,14 @@ class Started(subprocess.Popen):  # type: ignore[type-arg]
 
 def leat(*arguments: object, code: int | None = 0, **options: object) -> subprocess.CompletedProcess[str]:
     """Runs the command; fails with everything that it said if it does not end with `code`."""
-    done = subprocess.run([command(), *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=120, **options)  # type: ignore[call-overload]
+    done = subprocess.run(
+        [command(), *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=120, **options
+    )  # type: ignore[call-overload]
     if code is not None and done.returncode != code:
-        pytest.fail(f"leat {' '.join(map(str, arguments))}\nended with {done.returncode}, not {code}\n{done.stdout}\n{done.stderr}")
+        pytest.fail(
+            f"leat {' '.join(map(str, arguments))}\nended with {done.returncode}, not "
+            f"{code}\n{done.stdout}\n{done.stderr}"
+        )
     return done  # type: ignore[no-any-return]
 
 

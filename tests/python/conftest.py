@@ -17,8 +17,9 @@ import leat
 if os.environ.get("LEAT_REQUIRE_TORCH"):
     import torch  # noqa: F401  where it must be there, no test is skipped for want of it
 
-# A shell without job control starts what runs in the background with SIGINT ignored, nohup with SIGHUP, and every process
-# that a test starts would inherit that. Here both are caught and dropped: what is caught is the default after an exec.
+# A shell without job control starts what runs in the background with SIGINT ignored, nohup with SIGHUP, and every
+# process that a test starts would inherit that. Here both are caught and dropped: what is caught is the default after
+# an exec.
 for _number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)

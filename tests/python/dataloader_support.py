@@ -1,4 +1,6 @@
-"""Data sets, samplers and functions of the DataLoader tests, in a module of their own so that spawned workers can import them."""
+"""Data sets, samplers and functions of the DataLoader tests, in a module of their own so that spawned workers can
+import them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ def assert_same(got: Any, expected: Any, where: str = "batch") -> None:
     """Types, dtypes, shapes, keys, order and values are all the same."""
     assert type(got) is type(expected), f"{where} is {type(got)}, not {type(expected)}"
     if isinstance(expected, torch.Tensor):
-        assert (got.dtype, got.shape, got.layout, got.device) == (expected.dtype, expected.shape, expected.layout, expected.device), where
+        assert (got.dtype, got.shape, got.layout, got.device) == (
+            expected.dtype,
+            expected.shape,
+            expected.layout,
+            expected.device,
+        ), where
         torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True, msg=lambda m: f"{where}: {m}")
     elif isinstance(expected, np.ndarray):
         assert got.dtype == expected.dtype, where
@@ -62,7 +69,8 @@ def batches(loader: Any) -> list[list[int]]:
     return [batch.tolist() for batch in loader]
 
 
-# --- map-style ---------------------------------------------------------------------------------------------------------
+# --- map-style
+# ---------------------------------------------------------------------------------------------------------
 
 
 class Count(Dataset):
@@ -187,7 +195,7 @@ class Draws(Dataset):
 
 
 class Meeting:
-    """In each process the first `wait` returns once as many processes as expected wait; so each worker makes a sample."""
+    """In each process the first `wait` returns once as many as expected wait; so each worker makes a sample."""
 
     def __init__(self, context: Any, expected: int) -> None:
         self.counter, self.all_here, self.expected = context.Value("i", 0), context.Event(), expected
@@ -288,7 +296,8 @@ class Waits(Dataset):
         return i
 
 
-# --- iterable ----------------------------------------------------------------------------------------------------------
+# --- iterable
+# ----------------------------------------------------------------------------------------------------------
 
 
 class Stream(IterableDataset):
@@ -361,7 +370,8 @@ class FailingStream(IterableDataset):
         raise ValueError("the stream broke")
 
 
-# --- collation ---------------------------------------------------------------------------------------------------------
+# --- collation
+# ---------------------------------------------------------------------------------------------------------
 
 
 class Point(NamedTuple):
@@ -396,8 +406,22 @@ class Opaque:
         return hash(self.value)
 
 
-TORCH_TYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
-NUMPY_TYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+TORCH_TYPES = [
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
+NUMPY_TYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16",
+"float32", "float64",
                "complex64", "complex128"]  # fmt: skip
 
 
@@ -465,7 +489,10 @@ KINDS: dict[str, Callable[[int], Any]] = {
     "sliced array": lambda i: (np.arange(20) + i)[3::4],
     "read-only array": _read_only,
     "image and label": lambda i: (torch.full((3, 8, 8), i, dtype=torch.uint8), i % 10),
-    "detection": lambda i: {"image": np.full((3, 4, 4), i, np.float32), "target": {"boxes": torch.full((2, 4), i), "name": f"{i}"}},
+    "detection": lambda i: {
+        "image": np.full((3, 4, 4), i, np.float32),
+        "target": {"boxes": torch.full((2, 4), i), "name": f"{i}"},
+    },
     **{f"torch {t}": (lambda i, t=t: torch.tensor([i % 2, 1, 0]).to(getattr(torch, t))) for t in TORCH_TYPES},
     **{f"numpy array {t}": (lambda i, t=t: np.array([i % 2, 1, 0]).astype(t)) for t in NUMPY_TYPES},
     **{f"numpy scalar {t}": (lambda i, t=t: np.dtype(t).type(i % 2)) for t in NUMPY_TYPES if t != "uint64"},
@@ -549,14 +576,19 @@ def as_text(batch: Any) -> str:
 
 def as_ragged(batch: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor, list[str]]:
     """What a model of texts wants: padded values, lengths, names."""
-    return torch.nn.utils.rnn.pad_sequence(batch, True), torch.tensor([len(x) for x in batch]), [f"{len(x)}" for x in batch]
+    return (
+        torch.nn.utils.rnn.pad_sequence(batch, True),
+        torch.tensor([len(x) for x in batch]),
+        [f"{len(x)}" for x in batch],
+    )
 
 
 def failing_collate(batch: Any) -> Any:
     raise LookupError("cannot collate this")
 
 
-# --- functions for workers ---------------------------------------------------------------------------------------------
+# --- functions for workers
+# ---------------------------------------------------------------------------------------------
 
 
 def seed_alike(worker: int) -> None:
@@ -589,7 +621,8 @@ class CountInit:
             self.calls[worker] += 1
 
 
-# --- state -------------------------------------------------------------------------------------------------------------
+# --- state
+# -------------------------------------------------------------------------------------------------------------
 
 
 class StatefulStream(IterableDataset):
@@ -618,7 +651,7 @@ class StatefulStream(IterableDataset):
 
 
 class StatefulIterator:
-    """An iterator with state; with `draw` its numbers come from torch's global generator, which is part of the state."""
+    """An iterator with state; with `draw` its numbers come from torch's global generator, as part of the state."""
 
     def __init__(self, numbers: Sequence[int], draw: bool) -> None:
         self.numbers, self.draw, self.i = numbers, draw, 0

@@ -124,15 +124,17 @@ def ids(batch: Any) -> list[int]:
 def tell(**values: Any) -> None:
     """A rank's result: a line that the test finds among what frameworks print.
 
-    Ranks that a framework starts share one output: the line goes there in a single write, begun by a line's end, so that neither
-    what another rank prints at the same time nor a line that one has begun can run into it.
+    Ranks that a framework starts share one output: the line goes there in a single write, begun by a line's end, so
+    that neither what another rank prints at the same time nor a line that one has begun can run into it.
     """
     sys.stdout.flush()
     os.write(sys.stdout.fileno(), f"\n{RESULT}{json.dumps(values)}\n".encode())
 
 
 def leave() -> None:
-    """Ends a rank: what used the process group goes first, then the group, once all ranks are here. Else gloo may wait for ever."""
+    """Ends a rank: what used the process group goes first, then the group, once all ranks are here. Else gloo may wait
+    for ever.
+    """
     gc.collect()
     if torch.distributed.is_initialized():
         torch.distributed.barrier()
@@ -145,7 +147,9 @@ def results(output: str) -> list[dict[str, Any]]:
 
 def environment(**more: str) -> dict[str, str]:
     found = {
-        k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC", "ACCELERATE"))
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC", "ACCELERATE"))
     }
     path = os.pathsep.join([str(HERE), str(Path(leat.__file__).parent.parent)])
     return {
@@ -160,7 +164,9 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Process:
-    """A script under way, in a process group of its own; what it prints goes to a file, so that it never waits for a reader."""
+    """A script under way, in a process group of its own; what it prints goes to a file, so that it never waits for a
+    reader.
+    """
 
     def __init__(self, script: str, *arguments: object, **env: str) -> None:
         self.output = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  closed in finish
@@ -182,7 +188,9 @@ def finish(processes: list[Process], seconds: float) -> list[str]:
     """What each has printed, once all have ended well; their groups are ended, whatever happens."""
     deadline = time.monotonic() + seconds
     try:
-        while None in (codes := [p.process.poll() for p in processes]) and not any(codes) and time.monotonic() < deadline:
+        while (
+            None in (codes := [p.process.poll() for p in processes]) and not any(codes) and time.monotonic() < deadline
+        ):
             time.sleep(0.05)
         if any(codes) or None in codes:
             for p in processes:  # those that hang say where
@@ -204,13 +212,16 @@ def run_script(script: str, *arguments: object, seconds: float = 240) -> list[di
 
 
 def run_ranks(script: str, *arguments: object, world: int = 2, seconds: float = 240) -> list[dict[str, Any]]:
-    """Runs tests/python/frameworks/SCRIPT as ranks that find each other as under torchrun; the result of each, in order.
+    """Runs tests/python/frameworks/SCRIPT as ranks that find each other as under torchrun; the result of each, in
+    order.
 
     The store where they meet is this process's: its port is taken before they start, so that no other can take it.
     """
     store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world),
-              "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0",
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "WORLD_SIZE": str(world),
+    "LOCAL_WORLD_SIZE": str(world),
+              "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0",
+              "TORCHELASTIC_MAX_RESTARTS": "0",
               "TORCHELASTIC_RUN_ID": "test", "GROUP_RANK": "0"}  # fmt: skip
     ranks = [Process(script, *arguments, **common, RANK=str(r), LOCAL_RANK=str(r)) for r in range(world)]
     told = [results(output) for output in finish(ranks, seconds)]

@@ -9,7 +9,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-STATUS = {200: "OK", 206: "Partial Content", 302: "Found", 403: "Forbidden", 404: "Not Found", 416: "Range Not Satisfiable",
+STATUS = {200: "OK", 206: "Partial Content", 302: "Found", 403: "Forbidden", 404: "Not Found",
+416: "Range Not Satisfiable",
           429: "Too Many Requests", 500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
 
 
@@ -31,7 +32,9 @@ class Server:
     `requests` counts them, `ranges` lists what was asked for, `most` is how many were answered at once.
     """
 
-    def __init__(self, files: dict[str, bytes], latency_s: float = 0.0, behave: Callable[..., Answer | None] | None = None) -> None:
+    def __init__(
+        self, files: dict[str, bytes], latency_s: float = 0.0, behave: Callable[..., Answer | None] | None = None
+    ) -> None:
         self.files, self.latency_s, self.behave = files, latency_s, behave
         self.requests, self.ranges, self.open, self.most = 0, [], 0, 0  # type: int, list[tuple[int, int]], int, int
         self.loop = asyncio.new_event_loop()

@@ -70,7 +70,14 @@ def trace(request: pytest.FixtureRequest) -> Trace:
 
 
 def test_there_are_traces_of_every_kind() -> None:
-    assert {p.stem for p in TRACES} == {"bursts", "consumer_bound", "cpu_starved", "loader_bound", "phase_change", "storage_bound"}
+    assert {p.stem for p in TRACES} == {
+        "bursts",
+        "consumer_bound",
+        "cpu_starved",
+        "loader_bound",
+        "phase_change",
+        "storage_bound",
+    }
 
 
 def test_the_right_size_is_reached_and_kept(trace: Trace) -> None:
@@ -93,7 +100,8 @@ def test_the_budget_is_kept_on_every_trace(trace: Trace) -> None:
     assert max(used) <= controller.budget + 0.5
 
 
-# ---- machines that hypothesis makes up ---------------------------------------------------------------------------------
+# ---- machines that hypothesis makes up
+# ---------------------------------------------------------------------------------
 
 
 @dataclass
@@ -116,7 +124,9 @@ class Machine:
         rows = max(0, round(20 * rate * self.noise()))
         waited = max(0.0, 1 - rate / self.demand)
         used, training = n * self.cpu * share / slower, self.training * (1 - waited) / slower
-        return Interval(20.0, 20 * waited, rows, n, 20 * used, 20 * training, 20 * max(0.0, self.cores - used - training))
+        return Interval(
+            20.0, 20 * waited, rows, n, 20 * used, 20 * training, 20 * max(0.0, self.cores - used - training)
+        )
 
     def run(self, controller: Controller, intervals: int) -> list[int]:
         return [controller.observe(self.interval(controller.workers)) for _ in range(intervals)]
@@ -134,7 +144,9 @@ def machines(draw: st.DrawFn, limited: bool = False) -> Machine:
     cores = draw(st.integers(4, 64))
     needed = draw(st.floats(0.3, 40))
     limit = draw(st.floats(1, 30)) * per_worker if limited else 1e9
-    return Machine(per_worker, needed * per_worker, limit, cores, draw(st.sampled_from((0.05, 0.5, 1.0))), 1.0, shaken(draw))
+    return Machine(
+        per_worker, needed * per_worker, limit, cores, draw(st.sampled_from((0.05, 0.5, 1.0))), 1.0, shaken(draw)
+    )
 
 
 @given(machines())
@@ -181,19 +193,33 @@ intervals = st.builds(
 
 @settings(max_examples=40)
 @given(st.lists(intervals, min_size=1, max_size=40), st.integers(1, 40), st.integers(1, 64), st.floats(0.1, 64))
-def test_whatever_is_observed_growths_that_are_taken_back_are_few(shown: list[Interval], each: int, most: int, budget: float) -> None:
+def test_whatever_is_observed_growths_that_are_taken_back_are_few(
+    shown: list[Interval], each: int, most: int, budget: float
+) -> None:
     controller = Controller(budget, most)
     sizes = [1]
     for i in range(2000):
         x = shown[i // each % len(shown)]
-        sizes.append(controller.observe(Interval(x.elapsed_s, min(x.waited_s, x.elapsed_s), x.rows, controller.workers, x.worker_cpu_s,
-                                                 x.process_cpu_s, x.idle_cpu_s)))
+        sizes.append(
+            controller.observe(
+                Interval(
+                    x.elapsed_s,
+                    min(x.waited_s, x.elapsed_s),
+                    x.rows,
+                    controller.workers,
+                    x.worker_cpu_s,
+                    x.process_cpu_s,
+                    x.idle_cpu_s,
+                )
+            )
+        )
     assert all(1 <= n <= most for n in sizes)
     assert taken_back(sizes) <= allowed(len(sizes))
     assert controller.changes == sum(a != b for a, b in zip(sizes, sizes[1:]))
 
 
-# ---- single rules ------------------------------------------------------------------------------------------------------
+# ---- single rules
+# ------------------------------------------------------------------------------------------------------
 
 
 def interval(workers: int, waited: float = 0.9, rows: int = 100, used: float = 1.0, idle: float = 6.0) -> Interval:
@@ -230,7 +256,9 @@ def test_intervals_in_which_nobody_asked_for_a_batch_are_not_judged() -> None:
 def test_workers_that_begin_to_compute_are_reduced_to_their_budget() -> None:
     controller = Controller(7, 32)
     for _ in range(300):  # they wait for storage
-        controller.observe(interval(controller.workers, rows=100 * controller.workers, used=0.1 * controller.workers, idle=4.0))
+        controller.observe(
+            interval(controller.workers, rows=100 * controller.workers, used=0.1 * controller.workers, idle=4.0)
+        )
     assert controller.workers == 32
     for _ in range(10):
         controller.observe(interval(32, rows=100, used=7.9, idle=0.0))
@@ -255,22 +283,30 @@ def test_a_limit_that_has_moved_ends_a_pause_early() -> None:
     assert controller.workers >= 8
 
 
-@pytest.mark.parametrize("wrong", [dict(budget=0, max_workers=1), dict(budget=1, max_workers=0), dict(budget=1, max_workers=2, workers=3)])
+@pytest.mark.parametrize(
+    "wrong", [dict(budget=0, max_workers=1), dict(budget=1, max_workers=0), dict(budget=1, max_workers=2, workers=3)]
+)
 def test_a_controller_refuses_sizes_that_make_no_sense(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="it should be"):
         Controller(**wrong)
 
 
-# ---- cores -------------------------------------------------------------------------------------------------------------
+# ---- cores
+# -------------------------------------------------------------------------------------------------------------
 
 
 def elsewhere(code: str, **environment: str) -> str:
     """What this prints in a process of its own."""
-    return subprocess.run([sys.executable, "-c", code], env={**os.environ, **environment}, text=True, stdout=subprocess.PIPE, check=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, text=True, stdout=subprocess.PIPE, check=True
+    ).stdout.strip()
 
 
 def test_cores_are_counted_by_affinity() -> None:
-    code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from leat.workers import cores; print(cores.share(), cores.budget())"
+    code = (
+        "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from leat.workers import cores; "
+        "print(cores.share(), cores.budget())"
+    )
     assert elsewhere(code) == "1.0 1.0"
 
 
@@ -280,7 +316,9 @@ def test_cores_are_divided_among_the_ranks_of_this_host() -> None:
 
 
 @pytest.mark.parametrize(("have", "workers"), [(0.5, 0.5), (1, 1), (2, 2), (2.5, 2), (3, 2), (4, 3), (64, 63)])
-def test_the_training_keeps_a_core_where_there_are_more_than_two(have: float, workers: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_training_keeps_a_core_where_there_are_more_than_two(
+    have: float, workers: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cores, "share", lambda world_size=1: have)
     assert cores.budget() == workers
 

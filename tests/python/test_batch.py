@@ -33,7 +33,21 @@ def test_a_batch_is_a_mapping(records: Path) -> None:
     assert batch.ids.dtype == torch.int64 and batch.row_keys.dtype == torch.uint64 and batch.valid.all()
 
 
-DTYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32", "float64", "bool"]
+DTYPES = [
+    "uint8",
+    "int8",
+    "uint16",
+    "int16",
+    "uint32",
+    "int32",
+    "uint64",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "bool",
+]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +88,9 @@ def test_bfloat16_in_numpy_is_a_type_error(typed: Path) -> None:
 
 def test_channels_last_is_what_torch_calls_so(photos: Path) -> None:
     t = first(
-        photos, framework="torch", outputs={"image": [leat.ops.Decode(), leat.ops.Resize((16, 8)), leat.ops.ToLayout("channels_last")]}
+        photos,
+        framework="torch",
+        outputs={"image": [leat.ops.Decode(), leat.ops.Resize((16, 8)), leat.ops.ToLayout("channels_last")]},
     )["image"]
     assert t.shape == (8, 3, 16, 8) and t.is_contiguous(memory_format=torch.channels_last)
 
@@ -171,10 +187,22 @@ def test_clone_is_a_copy_that_does_not_count_as_held(mixed: Path) -> None:
     loader = leat.Loader(leat.open(mixed), 5, framework="torch")
     batch = next(iter(loader))
     copy = batch.clone()
-    want = (batch["vector"].tolist(), batch["boxes"].to_padded().tolist(), batch["text"], batch.ids.tolist(), batch.valid.tolist())
+    want = (
+        batch["vector"].tolist(),
+        batch["boxes"].to_padded().tolist(),
+        batch["text"],
+        batch.ids.tolist(),
+        batch.valid.tolist(),
+    )
     del batch
     assert held_bytes(loader) == 0
-    assert (copy["vector"].tolist(), copy["boxes"].to_padded().tolist(), copy["text"], copy.ids.tolist(), copy.valid.tolist()) == want
+    assert (
+        copy["vector"].tolist(),
+        copy["boxes"].to_padded().tolist(),
+        copy["text"],
+        copy.ids.tolist(),
+        copy.valid.tolist(),
+    ) == want
     assert (copy.epoch, copy.step, copy.size, copy.errors) == (0, 0, 5, [])
 
 
@@ -188,12 +216,20 @@ def test_to_takes_a_device_and_no_dtype(records: Path) -> None:
         first(records, 4, framework="torch").to(torch.float16)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))], ids=["deepcopy", "pickle"])
-def test_a_copy_of_a_batch_holds_the_same_and_memory_of_its_own(mixed: Path, copied: Callable[[leat.Batch], leat.Batch]) -> None:
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))], ids=["deepcopy", "pickle"]
+)
+def test_a_copy_of_a_batch_holds_the_same_and_memory_of_its_own(
+    mixed: Path, copied: Callable[[leat.Batch], leat.Batch]
+) -> None:
     made = leat.Loader(leat.open(mixed), 4, framework="numpy")
     batch = next(iter(made))
     again = copied(batch)
-    assert list(again) == list(batch) and again.ids.tolist() == [0, 1, 2, 3] and (again.epoch, again.step, again.size) == (0, 0, 4)
+    assert (
+        list(again) == list(batch)
+        and again.ids.tolist() == [0, 1, 2, 3]
+        and (again.epoch, again.step, again.size) == (0, 0, 4)
+    )
     assert again["text"] == batch["text"] and np.array_equal(again["boxes"].values, batch["boxes"].values)
     del batch
     assert held_bytes(made) == 0 and again["vector"].shape == (4, 2, 2)

@@ -27,7 +27,9 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def report(*arguments: object, temporary: Path) -> dict[str, Any]:
     """The JSON of a short run, whose temporary files go to `temporary` and must be gone."""
-    done = leat("bench", "--photos", "--json", "--seconds", 0.1, *arguments, env=dict(os.environ, TMPDIR=str(temporary)))
+    done = leat(
+        "bench", "--photos", "--json", "--seconds", 0.1, *arguments, env=dict(os.environ, TMPDIR=str(temporary))
+    )
     assert list(temporary.iterdir()) == []
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
@@ -51,13 +53,17 @@ def test_each_form_is_measured_on_all_photos(photos: Path, tmp_path: Path) -> No
 
 def test_each_form_is_measured_with_each_largest_side(photos: Path, tmp_path: Path) -> None:
     found = report(photos, "--max-side", "60,30", temporary=tmp_path)
-    assert [(f["form"], f["max_side"]) for f in found["forms"]] == [(form, side) for side in (None, 60, 30) for form in FORMS]
+    assert [(f["form"], f["max_side"]) for f in found["forms"]] == [
+        (form, side) for side in (None, 60, 30) for form in FORMS
+    ]
     raw = [f["bytes_per_photo"] for f in found["forms"] if f["form"] == "raw"]
     assert raw[0] > 120 * 90 * 3 and 60 * 45 * 3 < raw[1] < raw[0] and 30 * 22 * 3 < raw[2] < raw[1]
     assert len(found["advice"]) == 3 and "at most 30 pixels" in found["advice"][2]
 
 
-def test_the_advice_goes_from_the_fewest_bytes_to_forms_that_are_faster_by_a_twentieth(photos: Path, tmp_path: Path) -> None:
+def test_the_advice_goes_from_the_fewest_bytes_to_forms_that_are_faster_by_a_twentieth(
+    photos: Path, tmp_path: Path
+) -> None:
     found = report(photos, "--max-side", "60,30", temporary=tmp_path)
     for side, said in zip((None, 60, 30), found["advice"], strict=True):
         forms = sorted((f for f in found["forms"] if f["max_side"] == side), key=lambda f: f["bytes_per_photo"])
@@ -99,7 +105,10 @@ def test_photos_that_cannot_have_a_form_are_counted(tmp_path: Path) -> None:
     temporary.mkdir()
     fast = report(folder, temporary=temporary)["forms"][1]
     assert (fast["photos"], fast["photos_as_they_came"]) == (9, 4)
-    assert "fast, max side -: 4 of 9 photos cannot have this form" in leat("bench", "--photos", folder, "--seconds", 0.1).stdout
+    assert (
+        "fast, max side -: 4 of 9 photos cannot have this form"
+        in leat("bench", "--photos", folder, "--seconds", 0.1).stdout
+    )
 
 
 def test_broken_photos_are_left_out(tmp_path: Path) -> None:
@@ -130,7 +139,9 @@ def test_photos_that_are_kept_as_pixels_are_refused(photos: Path, tmp_path: Path
 def test_the_table_and_the_plot_name_each_form(photos: Path) -> None:
     out = leat("bench", "--photos", photos, "--seconds", 0.1, "--max-side", 40).stdout
     table, plot = out.split("Photos: bytes at rest and training speed")
-    assert [line.split()[:2] for line in table.splitlines() if line.startswith(tuple(FORMS))] == [[f, s] for s in ("-", "40") for f in FORMS]
+    assert [line.split()[:2] for line in table.splitlines() if line.startswith(tuple(FORMS))] == [
+        [f, s] for s in ("-", "40") for f in FORMS
+    ]
     assert "Photos of at most 40 pixels a side: " in table
     assert "photos per second, one core" in plot and "bytes per photo" in plot
     assert plot.count(" 40") >= 3 and "raw 40" in plot
@@ -141,11 +152,20 @@ def test_the_plot_is_svg(photos: Path, tmp_path: Path) -> None:
     root = xml.parse(photos.parent / "forms.svg").getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     texts = {e.text for e in root.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"photos per second, one core", "bytes per photo (logarithmic)", "original", "fast", "raw", "raw 40"} <= texts
+    assert {
+        "photos per second, one core",
+        "bytes per photo (logarithmic)",
+        "original",
+        "fast",
+        "raw",
+        "raw 40",
+    } <= texts
 
 
 @pytest.mark.parametrize(("target", "why"), [("no/forms.svg", "No such file or directory"), (".", "Is a directory")])
-def test_a_plot_that_cannot_be_written_ends_the_run_before_it_measures(photos: Path, tmp_path: Path, target: str, why: str) -> None:
+def test_a_plot_that_cannot_be_written_ends_the_run_before_it_measures(
+    photos: Path, tmp_path: Path, target: str, why: str
+) -> None:
     done = leat("bench", "--photos", photos, "--seconds", 0.1, "--plot", tmp_path / target, code=2)
     assert f"the plot could not be written there: {why}" in done.stderr and done.stdout == ""
     assert list(tmp_path.iterdir()) == []
@@ -176,13 +196,19 @@ def test_a_plot_for_which_there_is_no_room_is_a_failure(photos: Path) -> None:
 
 
 def test_an_own_program_is_run(photos: Path, tmp_path: Path) -> None:
-    (tmp_path / "program.json").write_text(json.dumps({
-        "operators": {"a": {"type": "Decode", "mode": "GRAY"}, "b": {"type": "Resize", "size": [16, 16]}},
-        "outputs": {"x": {"field": "image", "chain": ["a", "b"]}},
-    }))
+    (tmp_path / "program.json").write_text(
+        json.dumps(
+            {
+                "operators": {"a": {"type": "Decode", "mode": "GRAY"}, "b": {"type": "Resize", "size": [16, 16]}},
+                "outputs": {"x": {"field": "image", "chain": ["a", "b"]}},
+            }
+        )
+    )
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    found = report(photos, "--program", tmp_path / "program.json", "--batch-size", 5, "--order", "sequential", temporary=temporary)
+    found = report(
+        photos, "--program", tmp_path / "program.json", "--batch-size", 5, "--order", "sequential", temporary=temporary
+    )
     assert found["program"].endswith("program.json") and found["batch_size"] == 5 and found["order"] == "sequential"
     assert all(f["photos_per_second"] > 0 for f in found["forms"])
 
@@ -216,7 +242,9 @@ def test_an_interruption_leaves_no_temporary_files(photos: Path, tmp_path: Path,
 
 def test_the_progress_says_the_time_that_is_left(photos: Path) -> None:
     master, slave = pty.openpty()
-    with Started([command(), "bench", "--photos", str(photos), "--seconds", "1"], stdout=subprocess.DEVNULL, stderr=slave) as process:
+    with Started(
+        [command(), "bench", "--photos", str(photos), "--seconds", "1"], stdout=subprocess.DEVNULL, stderr=slave
+    ) as process:
         os.close(slave)
         shown = b""
         while True:

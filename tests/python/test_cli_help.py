@@ -91,13 +91,18 @@ def test_a_wrong_line_is_answered_in_two_lines_and_exit_code_2(line: list[str]) 
     assert len(lines) == 2 and lines[0].startswith("leat") and lines[1].startswith("Help: leat ")
 
 
-@pytest.mark.parametrize(("value", "said"), [("4X", "such as 1000000, 512M or 4G"), ("", "such as"), ("99999999999G", "such as")])
+@pytest.mark.parametrize(
+    ("value", "said"), [("4X", "such as 1000000, 512M or 4G"), ("", "such as"), ("99999999999G", "such as")]
+)
 def test_a_wrong_size_is_answered_with_what_would_be_right(value: str, said: str) -> None:
     assert said in leat("pack", "a", "b", f"--shard-bytes={value}", code=2).stderr
 
 
 def test_options_may_stand_between_the_arguments_and_two_dashes_end_them() -> None:
-    assert "there is one argument too many" in leat("pack", "--quiet", "a", "--resume", "b", "--", "--overwrite", code=2).stderr
+    assert (
+        "there is one argument too many"
+        in leat("pack", "--quiet", "a", "--resume", "b", "--", "--overwrite", code=2).stderr
+    )
 
 
 @pytest.mark.parametrize("command", [["info"], ["verify"], ["cat", "--id", "0"], ["bench"], ["pack", "target.leat"]])

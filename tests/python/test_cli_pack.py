@@ -49,7 +49,9 @@ def test_photos_and_names_are_stored_as_they_came(tmp_path: Path) -> None:
     leat("pack", folder, tmp_path / "p.leat")
     for i, path in enumerate(sorted(folder.rglob("*.png"))):
         assert leat_bytes("cat", tmp_path / "p.leat", "--id", i, "--field", "image") == path.read_bytes()
-        assert leat_bytes("cat", tmp_path / "p.leat", "--id", i, "--field", "name").decode() == str(path.relative_to(folder))
+        assert leat_bytes("cat", tmp_path / "p.leat", "--id", i, "--field", "name").decode() == str(
+            path.relative_to(folder)
+        )
 
 
 def test_a_flat_folder_has_no_labels(tmp_path: Path) -> None:
@@ -89,7 +91,9 @@ def test_the_same_bytes_come_of_any_number_of_threads(tmp_path: Path) -> None:
     make_folder(tmp_path / "photos", {"a": 40, "b": 30})
     for n in (1, 2, 5):
         leat("pack", tmp_path / "photos", tmp_path / f"{n}.leat", "--num-threads", n, "--quiet")
-    assert (tmp_path / "1.leat").read_bytes() == (tmp_path / "2.leat").read_bytes() == (tmp_path / "5.leat").read_bytes()
+    assert (
+        (tmp_path / "1.leat").read_bytes() == (tmp_path / "2.leat").read_bytes() == (tmp_path / "5.leat").read_bytes()
+    )
 
 
 def test_quiet_prints_nothing(tmp_path: Path) -> None:
@@ -143,8 +147,13 @@ def test_a_file_of_leat_can_be_packed_again(tmp_path: Path) -> None:
     leat("pack", folder, tmp_path / "p.leat")
     leat("pack", tmp_path / "p.leat", tmp_path / "q.leat")
     one, two = info(tmp_path / "p.leat"), info(tmp_path / "q.leat")
-    assert one["fingerprint"] == two["fingerprint"] and one["fields"] == two["fields"] and one["classes"] == two["classes"]
-    assert leat_bytes("cat", tmp_path / "q.leat", "--id", 5, "--field", "image") == (folder / "b" / "0002.png").read_bytes()
+    assert (
+        one["fingerprint"] == two["fingerprint"] and one["fields"] == two["fields"] and one["classes"] == two["classes"]
+    )
+    assert (
+        leat_bytes("cat", tmp_path / "q.leat", "--id", 5, "--field", "image")
+        == (folder / "b" / "0002.png").read_bytes()
+    )
 
 
 def test_max_side_shrinks_large_photos_only(tmp_path: Path) -> None:
@@ -186,7 +195,10 @@ def test_bad_photos_are_marked_listed_and_keep_their_places(bad_folder: Path, tm
     assert all(b["reason"] for b in bad)
     about = info(tmp_path / "p.leat")
     assert about["count"] == 13 and about["broken"] == 3
-    assert leat_bytes("cat", tmp_path / "p.leat", "--id", 4, "--field", "image") == (bad_folder / "a" / "cut.png").read_bytes()
+    assert (
+        leat_bytes("cat", tmp_path / "p.leat", "--id", 4, "--field", "image")
+        == (bad_folder / "a" / "cut.png").read_bytes()
+    )
     leat("verify", tmp_path / "p.leat")
 
 
@@ -259,7 +271,9 @@ def large_folder(tmp_path: Path) -> Path:
 def pack_until_it_has_written(
     source: Path, target: Path, how: signal.Signals, least: int, options: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Starts a pack, waits until `least` bytes are in the partial files, sends the signal and gives what the command said."""
+    """Starts a pack, waits until `least` bytes are in the partial files, sends the signal and gives what the command
+    said.
+    """
     line = [command(), "pack", source, target, "--num-threads", "1", *options]
     with Started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         end = time.monotonic() + 60
@@ -294,14 +308,19 @@ def test_ctrl_c_leaves_what_is_whole_and_says_how_to_go_on(large_folder: Path, t
 
 
 @pytest.mark.parametrize("options", [(), ("--shard-bytes", "4M")])
-def test_what_an_interrupted_run_has_left_is_not_begun_anew_unless_asked_for(large_folder: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_what_an_interrupted_run_has_left_is_not_begun_anew_unless_asked_for(
+    large_folder: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
     done = pack_until_it_has_written(large_folder, tmp_path / "p.leat", signal.SIGINT, 8 << 20, options)
     assert done.returncode == 130, done.stderr
     before = {path.name: path.read_bytes() for path in tmp_path.glob("p.*partial")}
     for other in ((), ("--photos", "fast"), ("--labels", "none")):  # what it was begun with does not matter
         refused = leat("pack", large_folder, tmp_path / "p.leat", *options, *other, code=2)
         assert len(refused.stderr.splitlines()) == 1
-        assert "p.leat.partial: " in refused.stderr and "--resume goes on from there, --overwrite begins anew" in refused.stderr
+        assert (
+            "p.leat.partial: " in refused.stderr
+            and "--resume goes on from there, --overwrite begins anew" in refused.stderr
+        )
     assert {path.name: path.read_bytes() for path in tmp_path.glob("p.*partial")} == before
     said = int(refused.stderr.split(".partial: ")[1].split(" sample")[0])
     shutil.copytree(tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("large", "copy"))
@@ -314,7 +333,9 @@ def test_what_an_interrupted_run_has_left_is_not_begun_anew_unless_asked_for(lar
 
 
 @pytest.mark.parametrize("left", [0, 100, 5000])
-def test_an_unfinished_file_that_holds_nothing_whole_is_begun_anew(large_folder: Path, tmp_path: Path, left: int) -> None:
+def test_an_unfinished_file_that_holds_nothing_whole_is_begun_anew(
+    large_folder: Path, tmp_path: Path, left: int
+) -> None:
     done = pack_until_it_has_written(large_folder, tmp_path / "p.leat", signal.SIGKILL, 4 << 20)
     assert done.returncode == -signal.SIGKILL
     os.truncate(tmp_path / "p.leat.partial", left)
@@ -403,7 +424,8 @@ def test_a_photo_that_cannot_be_read_stops_and_packing_goes_on_when_it_can_be(tm
     assert info(tmp_path / "p.leat")["count"] == 8
 
 
-# ---- the form of photos ---------------------------------------------------------------------------------------------------------
+# ---- the form of photos
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -427,7 +449,9 @@ def test_each_form_keeps_the_fingerprint_and_finds_the_same_broken(mixed_folder:
     abouts = []
     for form in ("original", "fast", "raw"):
         leat("pack", mixed_folder, tmp_path / f"{form}.leat", "--photos", form)
-        assert [json.loads(line)["path"] for line in (tmp_path / f"{form}.leat.bad.jsonl").read_text().splitlines()] == ["cut.jpg"]
+        assert [
+            json.loads(line)["path"] for line in (tmp_path / f"{form}.leat.bad.jsonl").read_text().splitlines()
+        ] == ["cut.jpg"]
         abouts.append(info(tmp_path / f"{form}.leat"))
     assert {about["fingerprint"] for about in abouts} == {info(mixed_folder)["fingerprint"]}
     assert {about["broken"] for about in abouts} == {1}
@@ -478,14 +502,22 @@ def test_pixels_are_not_packed_again_but_the_fast_form_is(mixed_folder: Path, tm
     leat("pack", mixed_folder, tmp_path / "original.leat")
     leat("pack", tmp_path / "original.leat", tmp_path / "fast.leat", "--photos", "fast")
     leat("pack", tmp_path / "fast.leat", tmp_path / "back.leat")
-    assert [info(tmp_path / f"{name}.leat")["fingerprint"] for name in ("fast", "back")] == [info(mixed_folder)["fingerprint"]] * 2
+    assert [info(tmp_path / f"{name}.leat")["fingerprint"] for name in ("fast", "back")] == [
+        info(mixed_folder)["fingerprint"]
+    ] * 2
     for i, path in enumerate(sorted(mixed_folder.iterdir())):
         assert leat_bytes("cat", tmp_path / "back.leat", "--id", i, "--field", "image") == path.read_bytes()
 
 
 @pytest.mark.parametrize("form", ["fast", "raw"])
-def test_each_form_comes_out_the_same_for_any_number_of_threads_and_in_shards(mixed_folder: Path, tmp_path: Path, form: str) -> None:
-    for name, options in {"one": ("--num-threads", 1), "four": ("--num-threads", 4), "parts": ("--shard-bytes", "1K")}.items():
+def test_each_form_comes_out_the_same_for_any_number_of_threads_and_in_shards(
+    mixed_folder: Path, tmp_path: Path, form: str
+) -> None:
+    for name, options in {
+        "one": ("--num-threads", 1),
+        "four": ("--num-threads", 4),
+        "parts": ("--shard-bytes", "1K"),
+    }.items():
         leat("pack", mixed_folder, tmp_path / f"{name}.leat", "--photos", form, *options)
         leat("verify", tmp_path / f"{name}.leat")
     assert (tmp_path / "one.leat").read_bytes() == (tmp_path / "four.leat").read_bytes()
@@ -501,7 +533,9 @@ def test_without_a_check_the_fast_form_finds_broken_photos_all_the_same(mixed_fo
 def test_photos_are_made_smaller_before_they_get_their_form(mixed_folder: Path, tmp_path: Path) -> None:
     for form in ("original", "fast"):
         leat("pack", mixed_folder, tmp_path / f"{form}.leat", "--photos", form, "--max-side", 100)
-    small = [leat_bytes("cat", tmp_path / f"{form}.leat", "--id", 0, "--field", "image") for form in ("original", "fast")]
+    small = [
+        leat_bytes("cat", tmp_path / f"{form}.leat", "--id", 0, "--field", "image") for form in ("original", "fast")
+    ]
     assert small[0] == small[1] != (mixed_folder / "0000.jpg").read_bytes()
 
 
@@ -517,7 +551,10 @@ def test_shards_open_as_one(large_folder: Path, tmp_path: Path) -> None:
     assert about["count"] == 304 and len(about["shards"]) > 1
     assert sum(s["count"] for s in about["shards"]) == 304
     assert about["fingerprint"] == info(large_folder)["fingerprint"]
-    assert leat_bytes("cat", tmp_path / "p.leat", "--id", 303, "--field", "image") == max(large_folder.rglob("*.png")).read_bytes()
+    assert (
+        leat_bytes("cat", tmp_path / "p.leat", "--id", 303, "--field", "image")
+        == max(large_folder.rglob("*.png")).read_bytes()
+    )
     leat("verify", tmp_path / "p.leat")
     shown = leat("info", tmp_path / "p.leat").stdout
     assert f"shards         {len(about['shards'])}" in shown
@@ -539,5 +576,8 @@ def test_columns_stay_aligned_in_any_script(tmp_path: Path) -> None:
     names = ["dog", "漢字", "e\u0301te\u0301", "Füchse", "кот"]
     done = leat("pack", make_folder(tmp_path / "photos", dict.fromkeys(names, 1)), tmp_path / "a.leat")
     lines = {name: line for name in names for line in done.stdout.splitlines() if line.startswith(f"  {name} ")}
-    taken = {name: sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) == "W" else 1 for c in line) for name, line in lines.items()}
+    taken = {
+        name: sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) == "W" else 1 for c in line)
+        for name, line in lines.items()
+    }
     assert len(taken) == 5 and len(set(taken.values())) == 1

@@ -171,13 +171,18 @@ def test_cat_says_what_there_is(packed: Path, arguments: list[str], said: str) -
 
 def test_cat_keeps_binary_bytes_off_a_terminal(packed: Path) -> None:
     master, slave = pty.openpty()
-    done = subprocess.run([command(), "cat", packed, "--id", "0", "--field", "image"], stdout=slave, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [command(), "cat", packed, "--id", "0", "--field", "image"], stdout=slave, stderr=subprocess.PIPE, text=True
+    )
     os.close(slave)
     os.close(master)
     assert done.returncode == 2 and "--out PATH, or --force" in done.stderr
 
 
-@pytest.mark.parametrize("line", [("info",), ("info", "--json"), ("cat", "--id", "0", "--field", "image"), ("cat", "--id", "0", "--field", "label")])
+@pytest.mark.parametrize(
+    "line",
+    [("info",), ("info", "--json"), ("cat", "--id", "0", "--field", "image"), ("cat", "--id", "0", "--field", "label")],
+)
 def test_output_that_cannot_be_written_is_a_failure_that_is_told_once(packed: Path, line: tuple[str, ...]) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no /dev/full")
@@ -209,8 +214,17 @@ def test_bench_on_one_core_divides_no_more_than_all_of_the_time(tmp_path: Path) 
     leat("pack", make_folder(tmp_path / "photos", {"a": 64}, (200, 150)), tmp_path / "p.leat", "--quiet")
     one = min(os.sched_getaffinity(0))
     for order in ("sequential", "shuffled"):
-        done = leat("bench", tmp_path / "p.leat", "--seconds", 0.4, "--num-threads", 1, "--order", order,
-                    preexec_fn=lambda: os.sched_setaffinity(0, [one]))
+        done = leat(
+            "bench",
+            tmp_path / "p.leat",
+            "--seconds",
+            0.4,
+            "--num-threads",
+            1,
+            "--order",
+            order,
+            preexec_fn=lambda: os.sched_setaffinity(0, [one]),
+        )
         shares = [int(share) for share in re.findall(r" (\d+)%", done.stdout.splitlines()[-1])]
         assert len(shares) >= 3 and 100 - len(shares) <= sum(shares) <= 100 + len(shares)
 
@@ -245,5 +259,9 @@ def test_hostile_names_are_printed_escaped(tmp_path: Path, command_of: str) -> N
     leat("pack", folder, packed, "--quiet")
     for path in (packed, folder, tmp_path / "missing\x1b[2J.leat"):
         done = leat(command_of, path, code=None)
-        bad = [c for c in done.stdout + done.stderr if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c == "\u202e"]
+        bad = [
+            c
+            for c in done.stdout + done.stderr
+            if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c == "\u202e"
+        ]
         assert bad == [], done

@@ -31,7 +31,10 @@ def test_photos_that_are_stored_as_pixels_are_written_as_pictures(tmp_path: Path
     assert len(files) == 6
     for i, name in enumerate(files):
         assert name.endswith(f"-id{i}.png")
-        with Image.open(io.BytesIO((tmp_path / "out" / name).read_bytes())) as picture, Image.open(tmp_path / "photos" / data[i]["name"]) as came:
+        with (
+            Image.open(io.BytesIO((tmp_path / "out" / name).read_bytes())) as picture,
+            Image.open(tmp_path / "photos" / data[i]["name"]) as came,
+        ):
             assert picture.mode == came.mode and picture.getexif().get(0x0112, 1) == came.getexif()[0x0112]
             assert np.array_equal(np.asarray(picture).reshape(data[i]["image"].shape), data[i]["image"])
 
@@ -59,5 +62,7 @@ def test_a_state_of_a_run_over_a_part_says_that_the_command_cannot_build_it(tmp_
             w.add(x=i)
     with leat.Loader(leat.open(tmp_path / "numbers.leat")[3:7], 2) as loader:
         (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
-    said = command("replay", tmp_path / "state.json", tmp_path / "numbers.leat", "--out", tmp_path / "out", code=2).stderr
+    said = command(
+        "replay", tmp_path / "state.json", tmp_path / "numbers.leat", "--out", tmp_path / "out", code=2
+    ).stderr
     assert "its run was over 4 samples, this one is over 10" in said and "loader.batch_at()" in said

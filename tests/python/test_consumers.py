@@ -62,7 +62,9 @@ def test_promise_2_every_consumer_gets_every_row_once_in_order_whoever_goes_firs
     path: str, sizes: list[int], turns: list[int], ragged: bool, tight: bool
 ) -> None:
     budget = 1 << 20 if ragged else 1 << 19
-    with opened(path, outputs=None if ragged else DENSE, budget_bytes=budget if tight else None, num_threads=2) as loader:
+    with opened(
+        path, outputs=None if ragged else DENSE, budget_bytes=budget if tight else None, num_threads=2
+    ) as loader:
         readers: list[Any] = [loader, *(loader.consumer(n, start="beginning") for n in sizes)]
         got: list[list[list[int]]] = [[] for _ in readers]
         running = [iter(reader) for reader in readers]
@@ -195,7 +197,11 @@ def test_broken_samples_are_left_out_for_all(tmp_path: Path) -> None:
         for i in range(40):
             writer.add(image=b"\xff\xd8 not a photo" if i % 7 == 3 else data.getvalue(), y=i)
     good = [i for i in range(40) if i % 7 != 3]
-    options: dict[str, Any] = {"outputs": {"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))], "y": []}, "on_error": "skip", "framework": "numpy"}
+    options: dict[str, Any] = {
+        "outputs": {"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))], "y": []},
+        "on_error": "skip",
+        "framework": "numpy",
+    }
     with leat.Loader(leat.open(tmp_path / "photos.leat"), 8, **options) as loader:
         consumer = loader.consumer(11)
         pairs = list(zip(loader, consumer, strict=False))
@@ -269,7 +275,10 @@ def test_what_cannot_be_is_an_error_that_says_why(path: str) -> None:
     functions = {"x": [leat.ops.Map(np.negative, returns=leat.field("float32", (3,)))]}
     with opened(path, outputs=functions) as loader, pytest.raises(ValueError, match="functions"):
         loader.consumer(8)
-    with opened(path, 1, outputs=DENSE, budget_bytes=1 << 19) as loader, pytest.raises(leat.BudgetError, match="window"):
+    with (
+        opened(path, 1, outputs=DENSE, budget_bytes=1 << 19) as loader,
+        pytest.raises(leat.BudgetError, match="window"),
+    ):
         next(iter(loader.consumer(N)))
 
 

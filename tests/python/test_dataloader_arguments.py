@@ -36,7 +36,10 @@ BATCH_SAMPLER = BatchSampler(SAMPLER, 3, False)
         ({"num_workers": 1, "prefetch_factor": -1}, "prefetch_factor option should be non-negative"),
         ({"persistent_workers": True}, "persistent_workers option needs num_workers > 0"),
         ({"sampler": SAMPLER, "shuffle": True}, "sampler option is mutually exclusive with shuffle"),
-        ({"sampler": SAMPLER, "batch_sampler": BATCH_SAMPLER, "shuffle": True}, "sampler option is mutually exclusive with shuffle"),
+        (
+            {"sampler": SAMPLER, "batch_sampler": BATCH_SAMPLER, "shuffle": True},
+            "sampler option is mutually exclusive with shuffle",
+        ),
         ({"sampler": SAMPLER, "shuffle": 3}, "sampler option is mutually exclusive with shuffle"),
         ({"batch_sampler": BATCH_SAMPLER, "batch_size": 11}, "batch_sampler option is mutually exclusive with"),
         ({"batch_sampler": BATCH_SAMPLER, "batch_size": None}, "batch_sampler option is mutually exclusive with"),
@@ -45,7 +48,9 @@ BATCH_SAMPLER = BatchSampler(SAMPLER, 3, False)
         ({"batch_sampler": BATCH_SAMPLER, "drop_last": True}, "batch_sampler option is mutually exclusive with"),
     ],
 )
-def test_arguments_that_exclude_each_other_are_value_errors(loader_class: Any, arguments: dict[str, Any], text: str) -> None:
+def test_arguments_that_exclude_each_other_are_value_errors(
+    loader_class: Any, arguments: dict[str, Any], text: str
+) -> None:
     with pytest.raises(ValueError, match=text):
         loader_class(Count(10), **arguments)
 
@@ -106,13 +111,20 @@ def test_it_can_be_subscripted_in_annotations(loader_class: Any) -> None:
 def test_attributes_show_what_was_given(loader_class: Any) -> None:
     data, generator = Count(10), torch.Generator()
     loader = loader_class(
-        data, batch_size=4, shuffle=True, num_workers=2, collate_fn=as_text, drop_last=True, timeout=7, worker_init_fn=print,
-        multiprocessing_context="fork", generator=generator, prefetch_factor=3, persistent_workers=True, pin_memory_device="", in_order=False,
+        data, batch_size=4, shuffle=True, num_workers=2, collate_fn=as_text, drop_last=True, timeout=7,
+        worker_init_fn=print,
+        multiprocessing_context="fork", generator=generator, prefetch_factor=3, persistent_workers=True,
+        pin_memory_device="", in_order=False,
     )  # fmt: skip
     assert loader.dataset is data and loader.generator is generator
     assert (loader.batch_size, loader.num_workers, loader.drop_last, loader.timeout) == (4, 2, True, 7)
     assert (loader.collate_fn, loader.worker_init_fn) == (as_text, print)
-    assert (loader.prefetch_factor, loader.persistent_workers, loader.pin_memory, loader.in_order) == (3, True, False, False)
+    assert (loader.prefetch_factor, loader.persistent_workers, loader.pin_memory, loader.in_order) == (
+        3,
+        True,
+        False,
+        False,
+    )
     assert loader.multiprocessing_context.get_start_method() == "fork"
     assert type(loader.sampler) is RandomSampler and loader.sampler.generator is generator
     assert type(loader.batch_sampler) is BatchSampler and loader.batch_sampler.sampler is loader.sampler
@@ -121,8 +133,19 @@ def test_attributes_show_what_was_given(loader_class: Any) -> None:
 def test_attributes_of_defaults(loader_class: Any) -> None:
     data = Count(10)
     loader = loader_class(data)
-    assert (loader.batch_size, loader.num_workers, loader.drop_last, loader.timeout, loader.pin_memory) == (1, 0, False, 0, False)
-    assert (loader.prefetch_factor, loader.persistent_workers, loader.in_order, loader.pin_memory_device) == (None, False, True, "")
+    assert (loader.batch_size, loader.num_workers, loader.drop_last, loader.timeout, loader.pin_memory) == (
+        1,
+        0,
+        False,
+        0,
+        False,
+    )
+    assert (loader.prefetch_factor, loader.persistent_workers, loader.in_order, loader.pin_memory_device) == (
+        None,
+        False,
+        True,
+        "",
+    )
     assert (loader.generator, loader.worker_init_fn, loader.multiprocessing_context) == (None, None, None)
     assert type(loader.sampler) is SequentialSampler and loader.sampler.data_source is data
     assert loader.batch_sampler.batch_size == 1 and loader.batch_sampler.drop_last is False
@@ -140,10 +163,14 @@ def test_a_loader_without_batches_has_no_batch_sampler_and_converts(loader_class
     assert loader.collate_fn is torch.utils.data.default_convert
 
 
-@pytest.mark.parametrize("name", ["batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"])
+@pytest.mark.parametrize(
+    "name", ["batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"]
+)
 def test_what_the_order_rests_on_cannot_be_set_later(loader_class: Any, name: str) -> None:
     loader = loader_class(Count(10))
-    with pytest.raises(ValueError, match=f"{name} attribute should not be set after {loader_class.__name__} is initialized"):
+    with pytest.raises(
+        ValueError, match=f"{name} attribute should not be set after {loader_class.__name__} is initialized"
+    ):
         setattr(loader, name, {})
 
 
@@ -168,14 +195,19 @@ def test_own_attributes_can_be_set(loader_class: Any) -> None:
     assert loader.name_of_mine == "train"
 
 
-@pytest.mark.parametrize("size, drop_last, expected", [(1, False, 10), (2, False, 5), (3, False, 4), (3, True, 3), (10, True, 1), (11, True, 0)])
+@pytest.mark.parametrize(
+    "size, drop_last, expected",
+    [(1, False, 10), (2, False, 5), (3, False, 4), (3, True, 3), (10, True, 1), (11, True, 0)],
+)
 def test_length_is_the_number_of_batches(loader_class: Any, size: int, drop_last: bool, expected: int) -> None:
     loader = loader_class(Count(10), size, drop_last=drop_last)
     assert len(loader) == len(list(loader)) == expected
 
 
 @pytest.mark.parametrize("size, drop_last, expected", [(None, False, 10), (1, True, 10), (3, False, 4), (3, True, 3)])
-def test_length_over_an_iterable_data_set_follows_its_length(loader_class: Any, size: int, drop_last: bool, expected: int) -> None:
+def test_length_over_an_iterable_data_set_follows_its_length(
+    loader_class: Any, size: int, drop_last: bool, expected: int
+) -> None:
     assert len(loader_class(Stream(10), size, drop_last=drop_last)) == expected
 
 
@@ -246,7 +278,9 @@ def test_a_subclass_may_have_another_constructor(loader_class: Any) -> None:
     assert batches(Mine(3, batch_size=2)) == [[0, 1], [2]]
 
 
-def test_a_failing_constructor_leaves_nothing_that_complains_later(loader_class: Any, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_constructor_leaves_nothing_that_complains_later(
+    loader_class: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
     import gc
 
     for bad in ({"num_workers": -1}, {"batch_size": 0}, {"no_such_option": 1}):
@@ -260,4 +294,6 @@ def test_a_loader_may_be_made_list_tuple_or_zipped(loader_class: Any) -> None:
     for num_workers in (0, 1):
         loader = loader_class(Count(6), 2, num_workers=num_workers)
         assert [b.tolist() for b in tuple(loader)] == [b.tolist() for b in list(loader)] == [[0, 1], [2, 3], [4, 5]]
-        assert [(a.tolist(), b.tolist()) for a, b in zip(loader, loader)] == [([i, i + 1], [i, i + 1]) for i in (0, 2, 4)]
+        assert [(a.tolist(), b.tolist()) for a, b in zip(loader, loader)] == [
+            ([i, i + 1], [i, i + 1]) for i in (0, 2, 4)
+        ]

@@ -1,4 +1,6 @@
-"""What becomes of samples in a batch: the default collation of every kind of value, one's own, and what cannot be collated."""
+"""What becomes of samples in a batch: the default collation of every kind of value, one's own, and what cannot be
+collated.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def test_samples_without_batches_are_what_default_convert_makes(loader_class: An
 
 
 @pytest.mark.parametrize("name", LAZY_KINDS)
-def test_tensors_whose_memory_is_not_their_value_are_right_from_workers(name: str, num_workers: int, leat_loader_class: Any) -> None:
+def test_tensors_whose_memory_is_not_their_value_are_right_from_workers(
+    name: str, num_workers: int, leat_loader_class: Any
+) -> None:
     samples = [LAZY_KINDS[name](i) for i in range(4)]
     found = list(leat_loader_class(Kind(name, 4), 2, num_workers=num_workers))
     assert [b.resolve_conj().tolist() for b in found] == [torch.stack(samples[k : k + 2]).tolist() for k in (0, 2)]
@@ -75,7 +79,9 @@ def test_tensors_whose_memory_is_not_their_value_are_right_from_workers(name: st
 
 
 @pytest.mark.parametrize("name", LAZY_KINDS)
-def test_streams_of_tensors_whose_memory_is_not_their_value_are_right(name: str, num_workers: int, leat_loader_class: Any) -> None:
+def test_streams_of_tensors_whose_memory_is_not_their_value_are_right(
+    name: str, num_workers: int, leat_loader_class: Any
+) -> None:
     found = list(leat_loader_class(KindStream(name, 4), 2, num_workers=min(1, num_workers)))
     samples = [LAZY_KINDS[name](i) for i in range(4)]
     assert [b.tolist() for b in found] == [torch.stack(samples[k : k + 2]).tolist() for k in (0, 2)]
@@ -154,11 +160,16 @@ def test_numpy_memory_maps_are_collated(loader_class: Any, tmp_path: Any, num_wo
     mapped[:] = np.arange(8).reshape(4, 2)
     mapped.flush()
     data = np.memmap(tmp_path / "a", np.int64, "r", shape=(4, 2))
-    assert_same(list(loader_class(data, 2, num_workers=num_workers)), [torch.tensor([[0, 1], [2, 3]]), torch.tensor([[4, 5], [6, 7]])])
+    assert_same(
+        list(loader_class(data, 2, num_workers=num_workers)),
+        [torch.tensor([[0, 1], [2, 3]]), torch.tensor([[4, 5], [6, 7]])],
+    )
 
 
 @pytest.mark.parametrize("name", BAD_KINDS)
-def test_what_cannot_be_collated_is_the_error_of_default_collate(loader_class: Any, name: str, num_workers: int) -> None:
+def test_what_cannot_be_collated_is_the_error_of_default_collate(
+    loader_class: Any, name: str, num_workers: int
+) -> None:
     try:
         default_collate([BAD_KINDS[name](i) for i in range(2)])
         raise AssertionError(f"{name} can be collated")
@@ -182,7 +193,11 @@ def test_any_value_passes_without_batches(loader_class: Any, value: Any) -> None
 
 
 def test_a_collate_fn_gets_a_list_of_samples_and_gives_anything(loader_class: Any, num_workers: int) -> None:
-    assert list(loader_class(Count(5), 2, num_workers=num_workers, collate_fn=as_opaque)) == [Opaque(1), Opaque(5), Opaque(4)]
+    assert list(loader_class(Count(5), 2, num_workers=num_workers, collate_fn=as_opaque)) == [
+        Opaque(1),
+        Opaque(5),
+        Opaque(4),
+    ]
 
 
 def test_a_collate_fn_may_give_none_and_text(loader_class: Any, num_workers: int) -> None:
@@ -219,7 +234,10 @@ def test_a_collate_fn_may_give_sparse_nested_packed_and_shared_tensors(loader_cl
 
     for batch in loader_class(Count(4), 2, num_workers=num_workers, collate_fn=collate):
         assert batch["coo"].layout is torch.sparse_coo and torch.equal(batch["coo"].to_dense(), torch.eye(2))
-        assert type(batch["packed"]) is torch.nn.utils.rnn.PackedSequence and batch["packed"].batch_sizes.tolist() == [2, 1]
+        assert type(batch["packed"]) is torch.nn.utils.rnn.PackedSequence and batch["packed"].batch_sizes.tolist() == [
+            2,
+            1,
+        ]
         assert batch["view"].tolist() == [2, 3] and batch["twice"][1].tolist() == list(range(6))
         assert torch.equal(batch["strided"], torch.arange(12).reshape(3, 4).t())
         assert batch["channels_last"].is_contiguous(memory_format=torch.channels_last)
@@ -263,13 +281,19 @@ def _scaled(batch: list[int], by: int) -> list[int]:
 # --- default_collate_fn_map, which users extend ----------------------------------------------------------------------
 
 
-def test_a_class_added_to_the_collate_map_is_collated(loader_class: Any, monkeypatch: pytest.MonkeyPatch, num_workers: int) -> None:
-    monkeypatch.setitem(default_collate_fn_map, Opaque, lambda batch, *, collate_fn_map=None: torch.tensor([o.value for o in batch]))
+def test_a_class_added_to_the_collate_map_is_collated(
+    loader_class: Any, monkeypatch: pytest.MonkeyPatch, num_workers: int
+) -> None:
+    monkeypatch.setitem(
+        default_collate_fn_map, Opaque, lambda batch, *, collate_fn_map=None: torch.tensor([o.value for o in batch])
+    )
     found = list(loader_class(From(4, lambda i: {"o": Opaque(i), "i": i}), 2, num_workers=num_workers))
     assert_same(found, [{"o": torch.tensor([k, k + 1]), "i": torch.tensor([k, k + 1])} for k in (0, 2)])
 
 
-@pytest.mark.parametrize("kind, sample", [(torch.Tensor, torch.ones(2)), (int, 3), (str, "x"), (float, 0.5), (np.ndarray, np.ones(2))])
+@pytest.mark.parametrize(
+    "kind, sample", [(torch.Tensor, torch.ones(2)), (int, 3), (str, "x"), (float, 0.5), (np.ndarray, np.ones(2))]
+)
 def test_an_entry_replaced_in_the_collate_map_is_used(
     loader_class: Any, monkeypatch: pytest.MonkeyPatch, num_workers: int, kind: type, sample: Any
 ) -> None:
@@ -299,7 +323,7 @@ def test_dicts_hold_tensors_under_the_same_keys(loader_class: Any, num_workers: 
 
 def test_text_stays_text(loader_class: Any, num_workers: int) -> None:
     text = "12345"
-    for (letters, numbers) in loader_class(From(5, lambda i: (text[i], i)), 2, num_workers=num_workers):
+    for letters, numbers in loader_class(From(5, lambda i: (text[i], i)), 2, num_workers=num_workers):
         assert all(type(x) is str for x in letters) and [text[i] for i in numbers] == list(letters)
 
 

@@ -1,4 +1,6 @@
-"""Errors of data sets, samplers, collate functions and workers: their class, their text, what comes after them; timeouts."""
+"""Errors of data sets, samplers, collate functions and workers: their class, their text, what comes after them;
+timeouts.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ ERRORS = {
 
 @WORKERS
 @pytest.mark.parametrize("name", ERRORS)
-def test_an_error_of_the_data_set_arrives_as_its_class_with_its_text(loader_class: Any, name: str, num_workers: int) -> None:
+def test_an_error_of_the_data_set_arrives_as_its_class_with_its_text(
+    loader_class: Any, name: str, num_workers: int
+) -> None:
     loader = loader_class(Failing(8, ERRORS[name], {5}), 2, num_workers=num_workers)
     text = error_of(type(ERRORS[name](0)), lambda: list(loader))
     assert "bad sample 5" in text
@@ -53,7 +57,9 @@ def test_an_error_in_a_worker_shows_the_worker_and_its_traceback(loader_class: A
 
 
 def test_a_key_error_in_a_worker_is_readable(loader_class: Any) -> None:
-    text = error_of(KeyError, lambda: list(loader_class(Failing(4, lambda i: KeyError("no such field")), num_workers=1)))
+    text = error_of(
+        KeyError, lambda: list(loader_class(Failing(4, lambda i: KeyError("no such field")), num_workers=1))
+    )
     assert "no such field" in text and text.count("\n") > 3 and "\\n" not in text
 
 

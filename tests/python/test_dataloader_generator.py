@@ -57,7 +57,9 @@ KINDS = ["shuffle", "in order", "without batches", "dropped", "sampler", "sample
 
 def epochs(loader_class: Any, kind: str, num_workers: int, generator: torch.Generator | None) -> Any:
     """Three epochs, with what the global generator gives after each."""
-    loader = loader_class(Count(50), **{"batch_size": 7, "num_workers": num_workers, "generator": generator, **arguments(kind)})
+    loader = loader_class(
+        Count(50), **{"batch_size": 7, "num_workers": num_workers, "generator": generator, **arguments(kind)}
+    )
     return [([torch.as_tensor(b).tolist() for b in loader], drawn()) for _ in range(3)]
 
 
@@ -105,7 +107,9 @@ def test_out_of_order_batches_have_the_rows_of_pytorchs(loader_class: Any, num_w
     torch.manual_seed(5)
     expected = batches(DataLoader(Count(50), 7, shuffle=True))
     torch.manual_seed(5)
-    assert sorted(batches(loader_class(Count(50), 7, shuffle=True, num_workers=num_workers, in_order=False))) == sorted(expected)
+    assert sorted(batches(loader_class(Count(50), 7, shuffle=True, num_workers=num_workers, in_order=False))) == sorted(
+        expected
+    )
 
 
 @WORKERS
@@ -146,7 +150,10 @@ def test_one_worker_draws_what_its_seed_says(loader_class: Any) -> None:
     own = random.Random(seed)
     numpy_own = np.random.RandomState(_generate_state(seed, 0))
     torch_own = torch.Generator().manual_seed(seed)
-    expected = [(own.random(), numpy_own.random_sample(), float(torch.rand((), dtype=torch.float64, generator=torch_own))) for _ in range(12)]
+    expected = [
+        (own.random(), numpy_own.random_sample(), float(torch.rand((), dtype=torch.float64, generator=torch_own)))
+        for _ in range(12)
+    ]
     loader = loader_class(Draws(12), 3, num_workers=1, generator=torch.Generator().manual_seed(77), collate_fn=as_is)
     found = [(a, b, float(c)) for batch in loader for a, b, c in batch]
     assert found == expected

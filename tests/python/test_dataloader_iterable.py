@@ -66,7 +66,9 @@ def test_workers_take_turns_element_by_element_without_batches(loader_class: Any
 
 
 def test_each_worker_drops_its_own_last_batch(loader_class: Any) -> None:
-    assert batches(loader_class(PerWorker([0, 4, 20]), 7, num_workers=3, drop_last=True)) == alternating([0, 4, 20], 7, True)
+    assert batches(loader_class(PerWorker([0, 4, 20]), 7, num_workers=3, drop_last=True)) == alternating(
+        [0, 4, 20], 7, True
+    )
 
 
 def test_a_stream_that_nobody_shards_comes_once_per_worker(loader_class: Any) -> None:

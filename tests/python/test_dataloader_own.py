@@ -1,4 +1,6 @@
-"""What leat.DataLoader has beyond PyTorch's: seed, reseed, on_error, sample_timeout_s, return_ids, workers that adapt, are shared, or are threads."""
+"""What leat.DataLoader has beyond PyTorch's: seed, reseed, on_error, sample_timeout_s, return_ids, workers that adapt,
+are shared, or are threads.
+"""
 
 import os
 import random
@@ -94,7 +96,12 @@ def test_seed_and_generator_exclude_each_other() -> None:
 
 @pytest.mark.parametrize(
     ("what", "other"),
-    [("batch_size", {"batch_size": 8}), ("seed", {"seed": 7}), ("order", {"shuffle": False}), ("samples", {"dataset": Range(60)})],
+    [
+        ("batch_size", {"batch_size": 8}),
+        ("seed", {"seed": 7}),
+        ("order", {"shuffle": False}),
+        ("samples", {"dataset": Range(60)}),
+    ],
 )
 def test_a_state_in_mid_epoch_is_refused_where_it_would_lose_samples(what: str, other: dict[str, Any]) -> None:
     arguments: dict[str, Any] = {"dataset": Range(64), "batch_size": 16, "shuffle": True, "seed": 0}
@@ -214,7 +221,8 @@ def test_on_error_is_refused_for_streams() -> None:
         leat.DataLoader(Stream(True), 4, on_error="skip")
 
 
-# ---- workers that are shared, adapt, or are threads --------------------------------------------------------------------
+# ---- workers that are shared, adapt, or are threads
+# --------------------------------------------------------------------
 
 
 def test_loaders_of_one_data_set_share_workers_that_live_on() -> None:
@@ -273,7 +281,8 @@ def test_workers_start_and_end_while_batches_are_in_flight() -> None:
 
 
 def test_without_a_gil_workers_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leat.torch.dataloader, "threads_wanted", lambda context: True)  # as on an interpreter without one
+    # as on an interpreter without one
+    monkeypatch.setattr(leat.torch.dataloader, "threads_wanted", lambda context: True)
     before = threading.active_count()
     for workers in (1, 3):
         loader = leat.DataLoader(Range(50), 4, shuffle=True, seed=5, num_workers=workers)
@@ -295,4 +304,8 @@ def test_samples_that_grow_from_batch_to_batch_are_collated_in_workers() -> None
 def test_tensors_of_a_batch_stay_as_they_are_while_they_are_held() -> None:
     held = list(leat.DataLoader(Range(400), 4, num_workers=2))
     again = list(leat.DataLoader(Range(400), 4, num_workers=2))
-    assert [batch.tolist() for batch in held] == [batch.tolist() for batch in again] == [list(range(i, i + 4)) for i in range(0, 400, 4)]
+    assert (
+        [batch.tolist() for batch in held]
+        == [batch.tolist() for batch in again]
+        == [list(range(i, i + 4)) for i in range(0, 400, 4)]
+    )

@@ -68,7 +68,9 @@ def test_a_batch_of_an_unknown_class_passes(loader_class: Any, num_workers: int)
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set")
 def test_without_batches_tensors_are_pinned_too(loader_class: Any, num_workers: int) -> None:
-    for point in loader_class(From(3, lambda i: Point(torch.ones(2), i)), batch_size=None, num_workers=num_workers, pin_memory=True):
+    for point in loader_class(
+        From(3, lambda i: Point(torch.ones(2), i)), batch_size=None, num_workers=num_workers, pin_memory=True
+    ):
         assert type(point) is Point and point.x.is_pinned() == ACCELERATOR and type(point.y) is int
 
 

@@ -1,4 +1,6 @@
-"""leat.DataLoader when something fails in its midst: samplers, results, workers, interrupts; and states of orders that were drawn."""
+"""leat.DataLoader when something fails in its midst: samplers, results, workers, interrupts; and states of orders that
+were drawn.
+"""
 
 import itertools
 import os
@@ -43,7 +45,8 @@ def whole(n: int, size: int) -> list[list[int]]:
     return [list(range(i, min(i + size, n))) for i in range(0, n, size)]
 
 
-# ---- state of orders that were drawn ------------------------------------------------------------------------------------
+# ---- state of orders that were drawn
+# ------------------------------------------------------------------------------------
 
 
 class Drawn:
@@ -126,7 +129,8 @@ def test_states_of_a_sampler_are_kept_for_batches_in_flight_only() -> None:
     assert len(iterator.order.sampler_states) <= 6
 
 
-# ---- what cannot be had -------------------------------------------------------------------------------------------------
+# ---- what cannot be had
+# -------------------------------------------------------------------------------------------------
 
 
 class Stopping(Range):
@@ -217,7 +221,8 @@ def test_a_stream_that_failed_fails_once_when_it_is_resumed() -> None:
     assert read(iter(again)) == ["error", "end"]
 
 
-# ---- workers ------------------------------------------------------------------------------------------------------------
+# ---- workers
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_workers_that_are_killed_while_they_are_idle_are_replaced_each_time() -> None:
@@ -237,7 +242,9 @@ def test_workers_that_are_killed_while_they_are_idle_are_replaced_each_time() ->
 
 @pytest.mark.parametrize("dataset", [Deadly, Hanging])
 def test_skip_leaves_out_what_ends_or_holds_workers_with_a_collate_function_of_the_users(dataset: Any) -> None:
-    loader = leat.DataLoader(dataset(12), 4, num_workers=2, on_error="skip", sample_timeout_s=0.5, collate_fn=torch.tensor)
+    loader = leat.DataLoader(
+        dataset(12), 4, num_workers=2, on_error="skip", sample_timeout_s=0.5, collate_fn=torch.tensor
+    )
     assert rows(loader) == [[0, 1, 2, 3], [4, 6, 7], [8, 9, 10, 11]]
 
 
@@ -258,7 +265,9 @@ def test_return_ids_leaves_out_what_was_skipped_whatever_the_index() -> None:
                 raise ValueError(name)
             return int(name[1:])
 
-    loader = leat.DataLoader(Named(8), 4, sampler=[f"k{i}" for i in range(8)], num_workers=2, on_error="skip", return_ids=True)
+    loader = leat.DataLoader(
+        Named(8), 4, sampler=[f"k{i}" for i in range(8)], num_workers=2, on_error="skip", return_ids=True
+    )
     assert [ids for _, ids in loader] == [["k0", "k1", "k2", "k3"], ["k4", "k6", "k7"]]
 
 
@@ -273,14 +282,18 @@ def test_workers_are_not_shared_with_a_loader_that_was_made_after_the_data_set_c
 
 def test_a_large_job_reaches_a_worker_that_waits_to_be_heard() -> None:
     dataset, large = Range(400), os.urandom(8 << 20)
-    loud = leat.DataLoader(dataset, 4, num_workers=1, persistent_workers=True, collate_fn=lambda _: [os.urandom(3000) for _ in range(300)])
+    loud = leat.DataLoader(
+        dataset, 4, num_workers=1, persistent_workers=True, collate_fn=lambda _: [os.urandom(3000) for _ in range(300)]
+    )
     iterator = iter(loud)
     next(iterator)
     core = iterator.pool.core
     while core.worker(0)[1] == 0:  # until it fills the way to us
         time.sleep(0.01)
     time.sleep(0.2)
-    other = leat.DataLoader(dataset, 4, num_workers=1, persistent_workers=True, collate_fn=lambda samples: [len(large), *samples])
+    other = leat.DataLoader(
+        dataset, 4, num_workers=1, persistent_workers=True, collate_fn=lambda samples: [len(large), *samples]
+    )
     assert next(iter(other)) == [8 << 20, 0, 1, 2, 3]
     assert len(list(iterator)) == 99
 
@@ -313,7 +326,8 @@ def test_a_sample_that_hundreds_of_batches_overtake_holds_up_none_of_them_for_go
     assert sorted(sum(rows(loader), [])) == list(range(1000))
 
 
-# ---- the end, and interrupts --------------------------------------------------------------------------------------------
+# ---- the end, and interrupts
+# --------------------------------------------------------------------------------------------
 
 
 def test_an_iterator_that_was_closed_says_so() -> None:
@@ -404,7 +418,8 @@ def test_an_interrupted_sample_of_this_process_is_made_again_or_the_iterator_say
         assert rows(iterator) == [[4, 5, 6, 7]]
 
 
-# ---- pinning ------------------------------------------------------------------------------------------------------------
+# ---- pinning
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_an_error_ahead_that_belongs_to_no_batch_is_not_taken_for_the_end() -> None:

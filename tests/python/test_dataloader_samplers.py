@@ -35,7 +35,9 @@ def pictures() -> TensorDataset:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 50, 99])
-def test_without_shuffle_batches_are_slices(loader_class: Any, pictures: TensorDataset, num_workers: int, size: int) -> None:
+def test_without_shuffle_batches_are_slices(
+    loader_class: Any, pictures: TensorDataset, num_workers: int, size: int
+) -> None:
     found = list(loader_class(pictures, size, num_workers=num_workers))
     assert len(found) == math.ceil(50 / size)
     for k, (x, y) in enumerate(found):
@@ -191,7 +193,9 @@ def test_the_random_sampler_gives_as_many_as_it_was_told(loader_class: Any, num_
         loader = loader_class(Count(10), 4, sampler=sampler, num_workers=num_workers)
         found = rows(loader)
         assert len(loader) == 4 and len(found) == 15 and set(found) <= set(range(10))
-    assert set(rows(loader_class(Count(10), 4, sampler=RandomSampler(range(10), num_samples=20), num_workers=num_workers))) == set(range(10))
+    assert set(
+        rows(loader_class(Count(10), 4, sampler=RandomSampler(range(10), num_samples=20), num_workers=num_workers))
+    ) == set(range(10))
 
 
 @pytest.mark.parametrize(
@@ -234,7 +238,9 @@ def test_full_batches_of_ranks_have_no_sample_twice(loader_class: Any, num_worke
     seen = [
         i
         for rank in range(4)
-        for i in rows(loader_class(data, 2, drop_last=True, sampler=DistributedSampler(data, 4, rank), num_workers=num_workers))
+        for i in rows(
+            loader_class(data, 2, drop_last=True, sampler=DistributedSampler(data, 4, rank), num_workers=num_workers)
+        )
     ]
     assert len(seen) == len(set(seen))
 
@@ -246,7 +252,9 @@ def test_a_batch_sampler_may_be_a_list_of_batches_of_any_size(loader_class: Any,
 
 
 def test_a_batch_sampler_of_the_library_is_taken(loader_class: Any, num_workers: int) -> None:
-    loader = loader_class(Count(8), batch_sampler=BatchSampler(SequentialSampler(range(8)), 3, True), num_workers=num_workers)
+    loader = loader_class(
+        Count(8), batch_sampler=BatchSampler(SequentialSampler(range(8)), 3, True), num_workers=num_workers
+    )
     assert len(loader) == 2 and batches(loader) == [[0, 1, 2], [3, 4, 5]]
 
 
@@ -267,7 +275,9 @@ def test_a_sampler_of_lists_without_batches_indexes_with_lists(loader_class: Any
 
 
 def test_getitems_gets_the_positions_of_a_batch(loader_class: Any, num_workers: int) -> None:
-    assert batches(loader_class(Many(), 8, num_workers=num_workers)) == [[10 * i for i in range(k, min(k + 8, 20))] for k in (0, 8, 16)]
+    assert batches(loader_class(Many(), 8, num_workers=num_workers)) == [
+        [10 * i for i in range(k, min(k + 8, 20))] for k in (0, 8, 16)
+    ]
     assert rows(loader_class(Many(), 3, sampler=[5, 1], num_workers=num_workers)) == [50, 10]
 
 

@@ -71,12 +71,14 @@ MAKERS: dict[str, Callable[[], dict[str, Any]]] = {
     "stream, last batches dropped": lambda: {"dataset": PlainStream(SIZES), "batch_size": 3, "drop_last": True},
     "in order": lambda: {"dataset": Count(27), "batch_size": 3},
     "sampler with a seed": lambda: {
-        "dataset": Count(27), "batch_size": 3, "sampler": RandomSampler(range(27), generator=torch.Generator().manual_seed(13)),
+        "dataset": Count(27), "batch_size": 3, "sampler": RandomSampler(range(27),
+        generator=torch.Generator().manual_seed(13)),
     },
     "sampler with state": lambda: {"dataset": Count(27), "batch_size": 3, "sampler": StatefulSampler(27)},
     "list as sampler": lambda: {"dataset": Count(27), "batch_size": 2, "sampler": list(range(26, 0, -1))},
     "no batches": lambda: {"dataset": Count(20), "batch_size": None},
-    "batch sampler": lambda: {"dataset": Count(20), "batch_sampler": BatchSampler(SequentialSampler(range(20)), 3, False)},
+    "batch sampler": lambda: {"dataset": Count(20), "batch_sampler": BatchSampler(SequentialSampler(range(20)), 3,
+    False)},
     "shuffled with a generator": lambda: {
         "dataset": Count(27), "batch_size": 3, "shuffle": True, "generator": torch.Generator().manual_seed(21),
     },
@@ -105,7 +107,8 @@ def test_another_loader_goes_on_where_the_state_was_taken(stateful_class: Any, n
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", [name for name in MAKERS if name != "sampler with a seed"])  # whose generator is not the loader's
+# whose generator is not the loader's
+@pytest.mark.parametrize("name", [name for name in MAKERS if name != "sampler with a seed"])
 def test_the_same_loader_goes_back_to_a_state(stateful_class: Any, name: str, way: str) -> None:
     loader = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
     it = iter(loader)
@@ -140,7 +143,10 @@ def test_after_a_resumed_epoch_the_next_is_whole(stateful_class: Any, name: str,
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["in order", "sampler with state", "stream with state", "stream without state", "stream of iterators with state"])
+@pytest.mark.parametrize(
+    "name",
+    ["in order", "sampler with state", "stream with state", "stream without state", "stream of iterators with state"],
+)
 def test_a_state_after_an_epoch_is_the_start_of_the_next(stateful_class: Any, name: str, way: str) -> None:
     loader = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
     list(loader)
@@ -192,7 +198,9 @@ def test_a_loaded_state_is_what_is_saved_until_something_runs(stateful_class: An
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["in order", "sampler with state", "stream with state", "stream without state", "shuffled with a generator"])
+@pytest.mark.parametrize(
+    "name", ["in order", "sampler with state", "stream with state", "stream without state", "shuffled with a generator"]
+)
 def test_a_state_of_plain_values_survives_json(name: str, way: str) -> None:
     loader = leat.DataLoader(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
     it = iter(loader)
@@ -265,7 +273,9 @@ def test_a_state_can_be_taken_after_every_batch_of_resumed_persistent_workers(st
 def test_errors_arrive_from_stateful_loaders(stateful_class: Any) -> None:
     failing = Failing(10, lambda i: ValueError("no sample"))
     assert "no sample" in error_of(ValueError, lambda: next(iter(stateful_class(failing, num_workers=2))))
-    assert "cannot begin" in error_of(LookupError, lambda: next(iter(stateful_class(Count(9), num_workers=2, worker_init_fn=failing_init))))
+    assert "cannot begin" in error_of(
+        LookupError, lambda: next(iter(stateful_class(Count(9), num_workers=2, worker_init_fn=failing_init)))
+    )
 
 
 def test_out_of_order_a_state_leaves_out_what_was_delivered() -> None:
@@ -296,7 +306,8 @@ def test_streams_that_have_met_their_ends_stay_at_them(name: str, cut: int) -> N
     assert same(found, expected) or not expected  # then it was the start of the next epoch
 
 
-# --- what leat promises beyond -----------------------------------------------------------------------------------------
+# --- what leat promises beyond
+# -----------------------------------------------------------------------------------------
 
 
 ORDERS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -312,7 +323,8 @@ ORDERS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @given(
-    st.sampled_from(sorted(ORDERS)), st.integers(1, 7), st.integers(0, 30), st.sampled_from([0, 1, 2]), st.sampled_from([0, 1, 2]),
+    st.sampled_from(sorted(ORDERS)), st.integers(1, 7), st.integers(0, 30), st.sampled_from([0, 1, 2]),
+    st.sampled_from([0, 1, 2]),
     st.sampled_from([False, True]), st.sampled_from([False, True]), st.integers(0, 2),
 )  # fmt: skip
 @example("shuffled", 1, 2, 0, 1, False, True, 0)
@@ -321,7 +333,9 @@ def test_any_cut_of_any_order_goes_on_with_any_number_of_workers(
     order: str, size: int, cut: int, before: int, after: int, persistent: bool, then_persistent: bool, epochs: int
 ) -> None:
     def made(workers: int, persistent: bool = False) -> leat.DataLoader:
-        return leat.DataLoader(Count(31), size, num_workers=workers, persistent_workers=persistent and workers > 0, **ORDERS[order]())
+        return leat.DataLoader(
+            Count(31), size, num_workers=workers, persistent_workers=persistent and workers > 0, **ORDERS[order]()
+        )
 
     torch.manual_seed(cut)
     loader = made(before, persistent)
@@ -447,7 +461,8 @@ def test_the_epoch_can_be_said() -> None:
     assert rows(loader) == epochs[1] and rows(loader) == epochs[2]
 
 
-# --- states that were edited -------------------------------------------------------------------------------------------
+# --- states that were edited
+# -------------------------------------------------------------------------------------------
 
 EDITED: dict[str, Callable[[], dict[str, Any]]] = {
     "map-style": lambda: {"dataset": Count(27), "batch_size": 3},
@@ -459,14 +474,38 @@ EDITED: dict[str, Callable[[], dict[str, Any]]] = {
     "stream with state": MAKERS["stream with state"],
     "stream without state": MAKERS["stream without state"],
 }
-HOSTILE = [None, True, -1, 0, 1, 3, 10**6, 2**63, -(2**70), 1.5, float("nan"), "", "7", "AAAA", b"x", [], [0], [[0, None, 1]], {}, {"random": 1}, ...]
+HOSTILE = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    3,
+    10**6,
+    2**63,
+    -(2**70),
+    1.5,
+    float("nan"),
+    "",
+    "7",
+    "AAAA",
+    b"x",
+    [],
+    [0],
+    [[0, None, 1]],
+    {},
+    {"random": 1},
+    ...,
+]
 
 
 def paths_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Where something stands in nested dicts and lists, containers included; the user's own states are left alone."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     mine = [] if at[:1] == ("streams",) and at[3:] else [at] if at else []
-    return mine + [path for name, each in inside if name not in ("dataset", "iterator") for path in paths_of(each, (*at, name))]
+    return mine + [
+        path for name, each in inside if name not in ("dataset", "iterator") for path in paths_of(each, (*at, name))
+    ]
 
 
 @given(st.sampled_from(sorted(EDITED)), st.integers(0, 6), st.data())
@@ -526,7 +565,9 @@ def test_a_state_error_names_what_is_wrong(edit: dict[str, Any], said: str) -> N
         leat.DataLoader(Count(27), 3).load_state_dict({**loader.state_dict(), **edit})
 
 
-@pytest.mark.parametrize("missing", ["yielded", "of", "generator", "rng", "base_seed", "sampler_seed", "own", "step", "epoch", "version"])
+@pytest.mark.parametrize(
+    "missing", ["yielded", "of", "generator", "rng", "base_seed", "sampler_seed", "own", "step", "epoch", "version"]
+)
 def test_a_state_that_is_not_whole_is_refused(missing: str) -> None:
     loader = leat.DataLoader(Count(27), 3)
     it = iter(loader)
@@ -554,7 +595,9 @@ def test_a_state_beyond_the_end_of_a_sampler_of_unknown_length_is_refused_when_i
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", [name for name in MAKERS if name.startswith("stream")])
-def test_a_state_taken_in_the_loop_after_the_last_batch_of_a_stream_goes_on_with_the_next_epoch(name: str, way: str) -> None:
+def test_a_state_taken_in_the_loop_after_the_last_batch_of_a_stream_goes_on_with_the_next_epoch(
+    name: str, way: str
+) -> None:
     loader = leat.DataLoader(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
     for _ in loader:
         state = loader.state_dict()

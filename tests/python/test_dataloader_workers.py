@@ -263,7 +263,12 @@ def test_spawned_workers_have_seeds_and_numbers_too(loader_class: Any) -> None:
     generator = torch.Generator().manual_seed(3)
     expected = int(torch.empty((), dtype=torch.int64).random_(generator=torch.Generator().manual_seed(3)))
     loader = loader_class(
-        Workers(3), num_workers=1, multiprocessing_context="spawn", collate_fn=as_is, generator=generator, worker_init_fn=mark_dataset
+        Workers(3),
+        num_workers=1,
+        multiprocessing_context="spawn",
+        collate_fn=as_is,
+        generator=generator,
+        worker_init_fn=mark_dataset,
     )
     found = who(loader)
     assert [w["row"] for w in found] == [0, 1, 2] and {w["base"] for w in found} == {1000}

@@ -101,7 +101,9 @@ def test_views_of_views_are_what_numpy_indexing_is(records: Path, data: st.DataO
 
 
 @given(fractions=st.lists(st.floats(0.01, 1), min_size=1, max_size=5), seed=st.integers(0, 2**64 - 1))
-def test_parts_of_a_split_are_disjoint_ascending_and_of_the_size_asked(records: Path, fractions: list[float], seed: int) -> None:
+def test_parts_of_a_split_are_disjoint_ascending_and_of_the_size_asked(
+    records: Path, fractions: list[float], seed: int
+) -> None:
     total = sum(fractions) * 1.001
     parts = leat.open(records).split([f / total for f in fractions], seed=seed)
     seen = [i for part in parts for i in part.ids.tolist()]
@@ -349,8 +351,9 @@ def test_a_mapped_idx_file_that_changed_is_told(tmp_path: Path) -> None:
 
 
 def forge(folder: Path, kind: str, value: bytes) -> Path:
-    """A file whose checksums are all right, with a field of text that holds other bytes: those of a field "bytes", under the
-    header of a file that has text there."""
+    """A file whose checksums are all right, with a field of text that holds other bytes: those of a field "bytes",
+    under the header of a file that has text there.
+    """
     xxhash = ctypes.CDLL(ctypes.util.find_library("xxhash"))
     xxhash.XXH3_64bits.restype = ctypes.c_uint64
     raws = []
@@ -366,10 +369,14 @@ def forge(folder: Path, kind: str, value: bytes) -> Path:
     return folder / "forged.leat"
 
 
-@pytest.mark.parametrize(("kind", "value", "what"), [("str", b"abc\xff", "UTF-8"), ("json", b"{1}", "JSON"), ("json", b'"\xff"', "JSON")])
-def test_text_that_is_none_under_right_checksums_is_a_clear_error(tmp_path: Path, kind: str, value: bytes, what: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "value", "what"), [("str", b"abc\xff", "UTF-8"), ("json", b"{1}", "JSON"), ("json", b'"\xff"', "JSON")]
+)
+def test_text_that_is_none_under_right_checksums_is_a_clear_error(
+    tmp_path: Path, kind: str, value: bytes, what: str
+) -> None:
     ds = leat.open(forge(tmp_path, kind, value))
-    with pytest.raises(leat.CorruptError, match=f"sample 0, field \"x\": the value is not {what}") as e:
+    with pytest.raises(leat.CorruptError, match=f'sample 0, field "x": the value is not {what}') as e:
         _ = ds[0]
     assert "forged.leat" in str(e.value)
     batch = next(iter(leat.Loader(ds, batch_size=1, framework="numpy")))

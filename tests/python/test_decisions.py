@@ -68,8 +68,16 @@ def test_promise_2_each_row_comes_once_whatever_sizes_are_decided(path: str, siz
 
 
 @settings(max_examples=25, deadline=None)
-@given(first=st.integers(1, 30), second=st.integers(1, 30), before=st.integers(0, 9), between=st.integers(0, 9), after=st.integers(0, 9))
-def test_promise_3_a_resumed_run_goes_on_with_the_decisions(path: str, first: int, second: int, before: int, between: int, after: int) -> None:
+@given(
+    first=st.integers(1, 30),
+    second=st.integers(1, 30),
+    before=st.integers(0, 9),
+    between=st.integers(0, 9),
+    after=st.integers(0, 9),
+)
+def test_promise_3_a_resumed_run_goes_on_with_the_decisions(
+    path: str, first: int, second: int, before: int, between: int, after: int
+) -> None:
     def batches(loader: leat.Loader, n: int) -> list[list[int]]:
         found: list[list[int]] = []
         while len(found) < n:
@@ -114,7 +122,10 @@ def test_the_size_holds_from_the_next_batch_on_and_in_later_epochs(path: str) ->
         assert [len(b.ids) for b in batches] == [20, 20, 20, 19]
         assert [len(b.ids) for b in loader] == [20, 20, 20, 20, 20, 3]
         assert len(loader) == 6
-        assert [(e["kind"], e["epoch"], e["row"], e.get("global_batch")) for e in loader.log] == [("open", 0, 0, 8), ("decide", 0, 24, 20)]
+        assert [(e["kind"], e["epoch"], e["row"], e.get("global_batch")) for e in loader.log] == [
+            ("open", 0, 0, 8),
+            ("decide", 0, 24, 20),
+        ]
 
 
 def test_ranks_agree_on_what_they_decide_for_a_step(path: str) -> None:

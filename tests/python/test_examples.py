@@ -17,7 +17,9 @@ def test_the_quickstart_learns_fashion_mnist() -> None:
     folder = Path(os.environ.get("LEAT_DATA", "/nowhere")) / "fashion-mnist"
     if not folder.is_dir():
         pytest.skip("LEAT_DATA names no folder with fashion-mnist")
-    done = subprocess.run([sys.executable, EXAMPLES / "fashion_mnist.py", folder], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "fashion_mnist.py", folder], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
     assert last.startswith("epoch 2: ")

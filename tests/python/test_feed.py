@@ -38,7 +38,7 @@ class Rows:
 
 
 class Gate:
-    """Samples that are made once a file is there; the others at once. What is being made says so by a file beside it."""
+    """Samples that are made once a file is there; the others at once. A file beside it says what is being made."""
 
     def __init__(self, path: Path, closed: set[int]) -> None:
         self.path, self.closed = path, closed
@@ -59,10 +59,26 @@ def plan_of(n: int, rows: int, kind: int = ROWS) -> Iterator[Planned]:
         yield Planned(np.arange(first, first + rows), rows, kind, 0, 0, step, first)
 
 
-def feed_of(pool: Pool, dataset: Any, n: int, rows: int = 4, kind: int = ROWS, window: int = 20, window_bytes: int = 1 << 30, **options: Any) -> Feed:
+def feed_of(
+    pool: Pool,
+    dataset: Any,
+    n: int,
+    rows: int = 4,
+    kind: int = ROWS,
+    window: int = 20,
+    window_bytes: int = 1 << 30,
+    **options: Any,
+) -> Feed:
     collate = default_collate
     made = Feed(
-        pool, Job(dataset, collate), plan_of(n, rows, kind), window=window, window_bytes=window_bytes, collate=collate, direct=kind == ROWS, **options
+        pool,
+        Job(dataset, collate),
+        plan_of(n, rows, kind),
+        window=window,
+        window_bytes=window_bytes,
+        collate=collate,
+        direct=kind == ROWS,
+        **options,
     )
     pool.start()
     return made
@@ -124,7 +140,9 @@ def delivered_by_turns(feeds: list[Feed], total: int) -> list[int]:
 
 
 @pytest.mark.parametrize("weights, low, high", [((1.0, 1.0), 0.7, 1.4), ((3.0, 1.0), 2.0, 4.5)])
-def test_loaders_that_share_workers_get_time_by_their_weights(pool_of: Any, weights: tuple[float, ...], low: float, high: float) -> None:
+def test_loaders_that_share_workers_get_time_by_their_weights(
+    pool_of: Any, weights: tuple[float, ...], low: float, high: float
+) -> None:
     data = Rows(4000, 1, 0.5)
     pool = pool_of(data, 1)
     feeds = [feed_of(pool, data, 4000, weight=weight) for weight in weights]
@@ -166,7 +184,8 @@ def test_each_loader_of_a_pool_gets_its_own_rows_in_its_own_order(pool_of: Any) 
         one.close()
 
 
-# ---- bounds --------------------------------------------------------------------------------------------------------------
+# ---- bounds
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_the_window_is_bounded_in_bytes(pool_of: Any) -> None:
@@ -192,17 +211,22 @@ def test_a_window_of_few_bytes_still_has_three_batches(pool_of: Any) -> None:
     one.close()
 
 
-# ---- what is given back ----------------------------------------------------------------------------------------------------
+# ---- what is given back
+# ----------------------------------------------------------------------------------------------------
 
 
 def whole(samples: Any) -> Any:
     return default_collate(samples)
 
 
-@pytest.mark.parametrize("how", ["to its end", "left in the middle", "ended by an error", "batches held", "collated by a function"])
+@pytest.mark.parametrize(
+    "how", ["to its end", "left in the middle", "ended by an error", "batches held", "collated by a function"]
+)
 def test_the_memory_of_a_loader_comes_back(how: str) -> None:
     before = _leat.share_used()
-    loader = leat.DataLoader(Rows(64, 5000), 4, num_workers=2, collate_fn=whole if how == "collated by a function" else None)
+    loader = leat.DataLoader(
+        Rows(64, 5000), 4, num_workers=2, collate_fn=whole if how == "collated by a function" else None
+    )
     iterator = iter(loader)
     held = [next(iterator) for _ in range(3)]
     if how == "ended by an error":
@@ -257,7 +281,9 @@ def test_a_pool_does_not_grow_with_the_loaders_that_came_and_went() -> None:
 
 
 @pytest.mark.parametrize("end", ["finishes", "is killed"])
-def test_what_a_worker_may_still_write_to_is_kept_until_it_finishes_or_is_dead(tmp_path: Path, pool_of: Any, end: str) -> None:
+def test_what_a_worker_may_still_write_to_is_kept_until_it_finishes_or_is_dead(
+    tmp_path: Path, pool_of: Any, end: str
+) -> None:
     data = Gate(tmp_path / "open", {9})
     pool = pool_of(data, 2)
     one = feed_of(pool, data, 64)
@@ -295,7 +321,9 @@ def test_a_loader_joins_workers_that_are_sending_however_much_it_has_to_tell_the
     found = [next(first)]
     pool: Pool = first.pool  # type: ignore[attr-defined]
     until(pool.expects)
-    second = leat.DataLoader(data, 4, num_workers=2, persistent_workers=True, collate_fn=lambda batch: (batch, len(ballast)))
+    second = leat.DataLoader(
+        data, 4, num_workers=2, persistent_workers=True, collate_fn=lambda batch: (batch, len(ballast))
+    )
     joined = iter(second)
     assert joined.pool is pool  # type: ignore[attr-defined]
     assert next(joined)[1] == 8 << 20
@@ -304,7 +332,8 @@ def test_a_loader_joins_workers_that_are_sending_however_much_it_has_to_tell_the
     del first, joined, pool
 
 
-# ---- messages and deaths ---------------------------------------------------------------------------------------------------
+# ---- messages and deaths
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_after_workers_were_killed_every_message_is_accounted_for(pool_of: Any) -> None:
@@ -367,7 +396,8 @@ def test_a_worker_that_dies_three_times_before_it_has_any_work_is_an_error(pool_
     one.close()
 
 
-# ---- workers that are threads ------------------------------------------------------------------------------------------------
+# ---- workers that are threads
+# ------------------------------------------------------------------------------------------------
 
 
 class Info:

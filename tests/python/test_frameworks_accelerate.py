@@ -1,4 +1,5 @@
-"""Hugging Face Accelerate shards, evens, skips, gathers and saves leat.DataLoader as it does torch's, and leat's engine does the work.
+"""Hugging Face Accelerate shards, evens, skips, gathers and saves leat.DataLoader as it does torch's, and leat's engine
+does the work.
 
 Each case runs all scenes of frameworks/accelerate_ranks.py once: in one process, and in two that speak gloo.
 """
@@ -80,7 +81,9 @@ SHARDS = [[[0, 1], [4, 5], [8, 9]], [[2, 3], [6, 7], [0, 1]]]
 WHOLE = [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
 
 
-@pytest.mark.parametrize("scene", ["sharded", "sharded_without_workers", "own_batch_sampler", "sampler_of_batches", "split"])
+@pytest.mark.parametrize(
+    "scene", ["sharded", "sharded_without_workers", "own_batch_sampler", "sampler_of_batches", "split"]
+)
 def test_two_ranks_share_the_batches_and_the_last_are_evened_from_the_first(two: Case, scene: str) -> None:
     assert two[scene] == SHARDS
 
@@ -222,9 +225,13 @@ def test_a_prepared_loader_keeps_its_engine_and_every_argument(any_case: Case, s
     for rank in any_case["arguments"]:
         found = dict(rank[stage])
         own = found.pop("own")
-        assert found == {"engine": any_case.kind, "dataset": True, "collate_fn": True, "timeout": 50, "worker_init_fn": True, "method": "fork",
-                         "num_workers": 2, "prefetch_factor": 3, "persistent_workers": True, "isinstance": True}  # fmt: skip
-        assert own == ({"reseed": True, "on_error": "skip", "sample_timeout_s": 60.0} if any_case.kind == "leat" else {})
+        assert found == {"engine": any_case.kind, "dataset": True, "collate_fn": True, "timeout": 50,
+        "worker_init_fn": True, "method": "fork",
+                         "num_workers": 2, "prefetch_factor": 3, "persistent_workers": True,
+                         "isinstance": True}  # fmt: skip
+        assert own == (
+            {"reseed": True, "on_error": "skip", "sample_timeout_s": 60.0} if any_case.kind == "leat" else {}
+        )
 
 
 def test_a_loader_whose_state_is_saved_keeps_its_engine(any_case: Case) -> None:
@@ -246,7 +253,9 @@ def test_a_seed_gives_all_ranks_together_the_order_that_it_gives_one_loader(own:
     plain = leat.DataLoader(range(16), batch_size=2, shuffle=True, seed=9)
     for epoch in range(2):
         order = [batch.tolist() for batch in plain]
-        assert [rank[how]["epochs"][epoch] for rank in own["seeded"]] == [order[number::world] for number in range(world)]
+        assert [rank[how]["epochs"][epoch] for rank in own["seeded"]] == [
+            order[number::world] for number in range(world)
+        ]
     if how.startswith("sharded"):  # of dispatched batches Accelerate skips some of the first rank's, not rounds
         for rank in own["seeded"]:
             assert rank[how]["rest"] == rank[how]["epochs"][1][1:]
@@ -270,7 +279,17 @@ def test_an_adapting_number_of_workers_and_a_window_that_nobody_gave_stay_so(own
         assert rank["batches"] == (4 if len(own.ranks) == 1 else 2)
 
 
-@pytest.mark.parametrize("how", ["dispatched", "dispatched and split", "a stream", "shuffled without a seed", "shuffled with a seed", "without workers"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "dispatched",
+        "dispatched and split",
+        "a stream",
+        "shuffled without a seed",
+        "shuffled with a seed",
+        "without workers",
+    ],
+)
 def test_any_saved_state_goes_on_with_the_very_next_batch_and_the_epochs_after_it(own: Case, how: str) -> None:
     for rank in own["saved_otherwise"]:
         found = rank[how]

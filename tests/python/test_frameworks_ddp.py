@@ -1,4 +1,4 @@
-"""A training under DistributedDataParallel (gloo, two processes) gets from leat.DataLoader what it gets from torch's."""
+"""Training under DistributedDataParallel (gloo, two processes) gets from leat.DataLoader what it gets from torch's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def test_the_ranks_together_see_every_sample_in_each_epoch(ranks: list[dict[str,
         assert {i for rank in ranks for batch in rank["epochs"][epoch] for i in batch} == set(range(21))
 
 
-def test_the_ranks_end_with_the_weights_of_one_process_that_sees_both_halves_of_each_batch(ranks: list[dict[str, Any]]) -> None:
+def test_the_ranks_end_with_the_weights_of_one_process_that_sees_both_halves_of_each_batch(
+    ranks: list[dict[str, Any]],
+) -> None:
     model, data = Line(), Numbers(21)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for epoch in range(3):

@@ -1,4 +1,6 @@
-"""Lightning trains with leat.DataLoader: alone and on two ranks, where it makes each loader again with a sampler of its own."""
+"""Lightning trains with leat.DataLoader: alone and on two ranks, where it makes each loader again with a sampler of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -47,16 +49,22 @@ WHOLE = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_fit_sees_the_batches_of_training_and_validation_in_each_epoch(lightning: Any, kind: str, workers: int, tmp_path: Path) -> None:
+def test_a_fit_sees_the_batches_of_training_and_validation_in_each_epoch(
+    lightning: Any, kind: str, workers: int, tmp_path: Path
+) -> None:
     make, model = loader_class(kind), lightning.Model()
     fit = lightning.trainer(tmp_path, max_epochs=3, enable_checkpointing=False)
-    fit.fit(model, make(Numbers(10), batch_size=3, num_workers=workers), make(Numbers(4), batch_size=2, num_workers=workers))
+    fit.fit(
+        model, make(Numbers(10), batch_size=3, num_workers=workers), make(Numbers(4), batch_size=2, num_workers=workers)
+    )
     assert model.seen["train"] == {epoch: WHOLE for epoch in range(3)}
     assert model.seen["val"] == {epoch: [[0, 1], [2, 3]] for epoch in range(3)}
     assert {engine_of(fit.train_dataloader), engine_of(fit.val_dataloaders)} == {kind}
 
 
-def test_a_shuffled_fit_sees_every_sample_in_each_epoch_in_an_order_of_its_own(lightning: Any, kind: str, tmp_path: Path) -> None:
+def test_a_shuffled_fit_sees_every_sample_in_each_epoch_in_an_order_of_its_own(
+    lightning: Any, kind: str, tmp_path: Path
+) -> None:
     model = lightning.Model()
     loader = loader_class(kind)(Numbers(40), batch_size=5, shuffle=True, num_workers=2, persistent_workers=True)
     lightning.trainer(tmp_path, max_epochs=2, enable_checkpointing=False).fit(model, loader)
@@ -71,7 +79,9 @@ def test_predictions_come_in_the_order_of_the_samples(lightning: Any, kind: str,
     assert engine_of(fit.predict_dataloaders) == kind
 
 
-def test_a_limit_of_batches_ends_each_epoch_early_and_the_next_begins_anew(lightning: Any, kind: str, tmp_path: Path) -> None:
+def test_a_limit_of_batches_ends_each_epoch_early_and_the_next_begins_anew(
+    lightning: Any, kind: str, tmp_path: Path
+) -> None:
     model = lightning.Model()
     loader = loader_class(kind)(Numbers(10), batch_size=3, num_workers=2, persistent_workers=True)
     lightning.trainer(tmp_path, max_epochs=2, limit_train_batches=2, enable_checkpointing=False).fit(model, loader)
@@ -100,8 +110,12 @@ def test_a_fit_resumed_in_the_middle_of_an_epoch_goes_on_with_the_very_next_batc
     assert len(whole[1]) == 5
 
 
-@pytest.mark.parametrize("how", [{"shuffle": True, "seed": 4}, {"shuffle": True}, {"shuffle": True, "seed": 4, "persistent_workers": True}])
-def test_a_shuffled_fit_resumed_in_the_middle_of_an_epoch_keeps_its_order(lightning: Any, how: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "how", [{"shuffle": True, "seed": 4}, {"shuffle": True}, {"shuffle": True, "seed": 4, "persistent_workers": True}]
+)
+def test_a_shuffled_fit_resumed_in_the_middle_of_an_epoch_keeps_its_order(
+    lightning: Any, how: dict[str, Any], tmp_path: Path
+) -> None:
     if not available("leat"):
         pytest.skip("leat has no DataLoader yet")
     whole, resumed = fit_and_resume(lightning, "leat", tmp_path, 7, **how)
@@ -159,7 +173,8 @@ def test_two_ranks_end_with_the_same_weights(two: Ranks) -> None:
 def test_a_loader_that_is_made_again_for_a_rank_keeps_its_engine_and_every_argument(two: Ranks, where: str) -> None:
     for rank in two:
         for stage in ("train", "val"):
-            assert rank["arguments"][where][stage] == {"engine": rank["kind"], "lost": [], "sampler": "DistributedSampler", "method": "fork",
+            assert rank["arguments"][where][stage] == {"engine": rank["kind"], "lost": [],
+            "sampler": "DistributedSampler", "method": "fork",
                                                        "batch_size": 3, "drop_last": True}  # fmt: skip
 
 
@@ -171,5 +186,7 @@ def test_two_ranks_predict_each_sample_once(two: Ranks) -> None:
 @pytest.mark.parametrize("two", ["leat"], indirect=True)
 def test_two_ranks_resumed_in_the_middle_of_an_epoch_go_on_with_their_very_next_batches(two: Ranks) -> None:
     for number, rank in enumerate(two):
-        assert [rank["whole"][str(epoch)] for epoch in range(3)] == [shares(20, 2, epoch, shuffle=True)[number] for epoch in range(3)]
+        assert [rank["whole"][str(epoch)] for epoch in range(3)] == [
+            shares(20, 2, epoch, shuffle=True)[number] for epoch in range(3)
+        ]
         assert rank["resumed"] == {"1": rank["whole"]["1"][2:], "2": rank["whole"]["2"]}

@@ -1,4 +1,6 @@
-"""Hugging Face Trainer trains with leat.DataLoader, by a method of the user's or by leat's mixin, and resumes where it was."""
+"""Hugging Face Trainer trains with leat.DataLoader, by a method of the user's or by leat's mixin, and resumes where it
+was.
+"""
 
 from __future__ import annotations
 
@@ -114,10 +116,21 @@ def test_the_mixin_gives_loaders_what_only_leat_has(trainer: Any, tmp_path: Path
 def test_a_loader_that_the_user_does_not_prepare_resumes_by_its_seed(trainer: Any, step: int, tmp_path: Path) -> None:
     class Unprepared(trainer.Trainer):  # type: ignore[misc]
         def get_train_dataloader(self) -> Any:
-            return leat.DataLoader(self.train_dataset, self._train_batch_size, shuffle=True, seed=5, collate_fn=self.data_collator, num_workers=2)
+            return leat.DataLoader(
+                self.train_dataset,
+                self._train_batch_size,
+                shuffle=True,
+                seed=5,
+                collate_fn=self.data_collator,
+                num_workers=2,
+            )
 
     def fit(folder: Path, resume: str | None = None) -> list[list[int]]:
-        made = Unprepared(trainer.Model(), trainer.arguments(folder, save_strategy="steps", save_steps=step), train_dataset=Numbers(20))
+        made = Unprepared(
+            trainer.Model(),
+            trainer.arguments(folder, save_strategy="steps", save_steps=step),
+            train_dataset=Numbers(20),
+        )
         made.train(resume_from_checkpoint=resume)
         return made.model.seen  # type: ignore[no-any-return]
 

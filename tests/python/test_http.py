@@ -171,7 +171,9 @@ def test_another_range_than_was_asked_for_is_refused(server: Server) -> None:
     ds = leat.open(server.url("data.leat"))
     for bad in ("bytes 0-79/{n}", "bytes 7-20/{n}", "nonsense"):
         header = bad.format(n=len(server.files["data.leat"]))
-        server.behave = lambda n, path, asked, right, header=header: Answer(206, right.body, right.headers | {"Content-Range": header})
+        server.behave = lambda n, path, asked, right, header=header: Answer(
+            206, right.body, right.headers | {"Content-Range": header}
+        )
         with pytest.raises(leat.FileError, match="another range"):
             _ = ds[N - 1]["raw"]
 

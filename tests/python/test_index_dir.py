@@ -34,7 +34,9 @@ def photos(tmp_path: Path, jpeg: Callable[..., bytes]) -> Path:
 
 def crops(ds: leat.Dataset) -> str:
     """A hash of two epochs of crops: the first scans each photo, the second has what that left."""
-    loader = leat.Loader(ds, batch_size=2, shuffle=True, seed=3, outputs={"image": [leat.ops.Decode(), leat.ops.RandomResizedCrop(32)]})
+    loader = leat.Loader(
+        ds, batch_size=2, shuffle=True, seed=3, outputs={"image": [leat.ops.Decode(), leat.ops.RandomResizedCrop(32)]}
+    )
     found = hashlib.sha256()
     for _ in range(2):
         for batch in loader:
@@ -74,12 +76,16 @@ def replace(path: Path, content: bytes) -> None:
 def broken(photos: Path, indexes: Path, recheck: str) -> list[str]:
     """Which photos an epoch of crops of their middle leaves out, of a data set that is opened for it."""
     ds = leat.open(photos, index_dir=indexes, recheck=recheck)
-    loader = leat.Loader(ds, batch_size=2, on_error="skip", outputs={"image": [leat.ops.Decode(), leat.ops.CenterCrop(32)]})
+    loader = leat.Loader(
+        ds, batch_size=2, on_error="skip", outputs={"image": [leat.ops.Decode(), leat.ops.CenterCrop(32)]}
+    )
     return sorted(ds[int(e.planned)]["name"] for batch in loader for e in batch.errors)
 
 
 @pytest.mark.parametrize("recheck", ["first", "always"])
-def test_a_photo_that_broke_behind_the_crop_without_other_size_or_time_is_found_broken(photos: Path, tmp_path: Path, recheck: str) -> None:
+def test_a_photo_that_broke_behind_the_crop_without_other_size_or_time_is_found_broken(
+    photos: Path, tmp_path: Path, recheck: str
+) -> None:
     indexes = tmp_path / "indexes"
     whole = (photos / "2.jpg").read_bytes()
     assert broken(photos, indexes, recheck) == []
@@ -107,7 +113,9 @@ def test_photos_without_an_index_are_remembered_too(tmp_path: Path, jpeg: Callab
     assert kept.stat().st_size == size  # all was known
 
 
-def test_a_dataset_with_indexes_is_pickled_as_it_was_opened(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_with_indexes_is_pickled_as_it_was_opened(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     ds = leat.open("photos", index_dir="indexes")
     state = pickle.dumps(ds[1:])
@@ -151,7 +159,8 @@ def test_the_log_says_why_the_folder_could_not_be_made(photos: Path) -> None:
     """
     with tempfile.TemporaryDirectory() as parent:  # that everybody may enter
         os.chmod(parent, 0o555)
-        done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), photos, f"{parent}/indexes"], text=True, stderr=subprocess.PIPE,
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), photos, f"{parent}/indexes"],
+        text=True, stderr=subprocess.PIPE,
                               env=dict(os.environ, LEAT_LOG="warning"), check=True)  # fmt: skip
     assert "cannot be opened for writing (Permission denied)" in done.stderr
 

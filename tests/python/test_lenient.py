@@ -1,5 +1,6 @@
-"""JPEGs that can be decoded with warnings: broken by default, decoded with ``strict=False``, counted by kind; and one reason for one
-broken photo, wherever it is found."""
+"""JPEGs that can be decoded with warnings: broken by default, decoded with ``strict=False``, counted by kind; and one
+reason for one broken photo, wherever it is found.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,12 @@ def with_junk(data: bytes) -> bytes:
 @pytest.fixture(name="photos")
 def photos_fixture(jpeg: Callable[..., bytes]) -> Photos:
     cut = jpeg(64, 48, 2)
-    return {"0": jpeg(64, 48, 0), "1": with_junk(jpeg(64, 48, 1)), "2": cut[: len(cut) * 2 // 3], "3": b"\xff\xd8\xff no photo"}
+    return {
+        "0": jpeg(64, 48, 0),
+        "1": with_junk(jpeg(64, 48, 1)),
+        "2": cut[: len(cut) * 2 // 3],
+        "3": b"\xff\xd8\xff no photo",
+    }
 
 
 @pytest.fixture(name="folder")

@@ -1,4 +1,5 @@
-"""Limits of the system on a process: its address space (ulimit -v, as clusters set it) and the size of files (ulimit -f).
+"""Limits of the system on a process: its address space (ulimit -v, as clusters set it) and the size of files (ulimit
+-f).
 
 Each in a process of its own, whose limit is set before anything is imported.
 """
@@ -50,7 +51,8 @@ write()
 native = leat.Loader(leat.open(path), 32, shuffle=True, seed=1, framework="numpy", outputs={"x": [], "label": []})
 add = leat.ops.Map(lambda x: x + 1)
 more = leat.ops.Map(lambda n: n + 1, returns=leat.field("int32", (None,)))
-mapped = leat.Loader(leat.open(path), 32, shuffle=True, seed=1, framework="numpy", outputs={"x": [add], "n": [more], "label": []})
+outputs = {"x": [add], "n": [more], "label": []}
+mapped = leat.Loader(leat.open(path), 32, shuffle=True, seed=1, framework="numpy", outputs=outputs)
 rows = 0
 for one, two in zip(native, mapped, strict=True):
     rows += len(one["label"])

@@ -17,7 +17,12 @@ from PIL import Image
 
 import leat
 
-CHAIN = [leat.ops.Decode(), leat.ops.RandomResizedCrop(16), leat.ops.RandomHorizontalFlip(), leat.ops.Normalize(0.5, 0.5)]
+CHAIN = [
+    leat.ops.Decode(),
+    leat.ops.RandomResizedCrop(16),
+    leat.ops.RandomHorizontalFlip(),
+    leat.ops.Normalize(0.5, 0.5),
+]
 
 
 def loader(path: Path, batch_size: int | None = 7, *arguments: Any, **options: Any) -> leat.Loader:
@@ -40,10 +45,19 @@ def flat(batches: Any) -> list[int]:
 def test_same_order_and_bytes_for_any_threads_and_budget(photos: Path, threads: int, batches: int, seed: int) -> None:
     outputs = {"image": CHAIN, "label": []}
     want = [
-        (b.ids.tolist(), b["image"].tobytes(), b["label"].tobytes()) for b in loader(photos, 5, shuffle=True, seed=seed, outputs=outputs)
+        (b.ids.tolist(), b["image"].tobytes(), b["label"].tobytes())
+        for b in loader(photos, 5, shuffle=True, seed=seed, outputs=outputs)
     ]
     rows = 5 * (3 * 16 * 16 * 4 + 8)
-    with loader(photos, 5, shuffle=True, seed=seed, outputs=outputs, num_threads=threads, budget_bytes=(1 << 24) + batches * rows) as other:
+    with loader(
+        photos,
+        5,
+        shuffle=True,
+        seed=seed,
+        outputs=outputs,
+        num_threads=threads,
+        budget_bytes=(1 << 24) + batches * rows,
+    ) as other:
         assert [(b.ids.tolist(), b["image"].tobytes(), b["label"].tobytes()) for b in other] == want
 
 
@@ -54,11 +68,16 @@ def test_same_order_and_bytes_for_any_threads_and_budget(photos: Path, threads: 
     shuffle=st.booleans(),
     tail=st.sampled_from(["pad", "drop", "uneven"]),
 )
-def test_the_ranks_together_are_the_global_order(records: Path, world: int, size: int, seed: int, shuffle: bool, tail: Any) -> None:
+def test_the_ranks_together_are_the_global_order(
+    records: Path, world: int, size: int, seed: int, shuffle: bool, tail: Any
+) -> None:
     size += world  # every rank has a row
     whole = loader(records, None, shuffle, seed=seed, global_batch_size=size, tail=tail)
     want = ids(whole)
-    parts = [loader(records, None, shuffle, seed=seed, global_batch_size=size, tail=tail, rank=r, world_size=world) for r in range(world)]
+    parts = [
+        loader(records, None, shuffle, seed=seed, global_batch_size=size, tail=tail, rank=r, world_size=world)
+        for r in range(world)
+    ]
     got = [[(b.ids[b.valid].tolist(), len(b.ids)) for b in part] for part in parts]
     assert [len(part) for part in parts] == [len(g) for g in got]
     for step, rows in enumerate(want):
@@ -215,8 +234,15 @@ def test_the_loop_of_saving_and_resuming_as_people_write_it(records: Path, funct
     assert seen == whole and len(whole) == 30
 
 
-@given(st.integers(1, 40), st.integers(0, 30), st.lists(st.integers(1, 40), max_size=2), st.sampled_from(["pad", "drop", "uneven"]))
-def test_a_state_names_the_batch_that_comes_next(records: Path, size: int, cut: int, sizes: list[int], tail: Any) -> None:
+@given(
+    st.integers(1, 40),
+    st.integers(0, 30),
+    st.lists(st.integers(1, 40), max_size=2),
+    st.sampled_from(["pad", "drop", "uneven"]),
+)
+def test_a_state_names_the_batch_that_comes_next(
+    records: Path, size: int, cut: int, sizes: list[int], tail: Any
+) -> None:
     made = leat.Loader(leat.open(records), size, True, seed=3, tail=tail)
     for n in [None, *sizes]:
         if n is not None:
@@ -227,10 +253,16 @@ def test_a_state_names_the_batch_that_comes_next(records: Path, size: int, cut: 
         resumed = leat.Loader(leat.open(records), size, True, seed=3, tail=tail)
         resumed.load_state_dict(made.state_dict())
         following = next(iter(resumed))
-        assert (asked.epoch, asked.step, asked.ids.tolist()) == (following.epoch, following.step, following.ids.tolist())
+        assert (asked.epoch, asked.step, asked.ids.tolist()) == (
+            following.epoch,
+            following.step,
+            following.ids.tolist(),
+        )
 
 
-@pytest.mark.parametrize("edit", [{"seed": "4"}, {"log": []}, {"at": None}, {"at": {"epoch": 0}}, {"log": None}, {"fingerprint": "0"}])
+@pytest.mark.parametrize(
+    "edit", [{"seed": "4"}, {"log": []}, {"at": None}, {"at": {"epoch": 0}}, {"log": None}, {"fingerprint": "0"}]
+)
 def test_batch_at_refuses_a_state_of_another_run(records: Path, edit: dict[str, Any]) -> None:
     made = loader(records, seed=3)
     with pytest.raises(leat.StateError):
@@ -262,7 +294,12 @@ def test_an_iterator_that_ended_stays_ended(records: Path) -> None:
             next(it)
 
 
-@given(n=st.integers(0, 30), size=st.integers(1, 12), world=st.integers(1, 3), tail=st.sampled_from(["pad", "drop", "uneven"]))
+@given(
+    n=st.integers(0, 30),
+    size=st.integers(1, 12),
+    world=st.integers(1, 3),
+    tail=st.sampled_from(["pad", "drop", "uneven"]),
+)
 def test_len_is_the_number_of_batches(records: Path, n: int, size: int, world: int, tail: Any) -> None:
     for rank in range(world):
         made = leat.Loader(leat.open(records)[:n], size, rank=rank, world_size=world, tail=tail)
@@ -355,7 +392,9 @@ def test_an_output_of_a_field_that_is_not_there_is_a_key_error(records: Path) ->
         loader(records, outputs={"picture": []})
 
 
-def test_labels_of_a_folder_without_sub_folders_are_said_to_come_from_these(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+def test_labels_of_a_folder_without_sub_folders_are_said_to_come_from_these(
+    tmp_path: Path, jpeg: Callable[..., bytes]
+) -> None:
     (tmp_path / "a.jpg").write_bytes(jpeg(8, 8))
     with pytest.raises(leat.MissingNameError, match="labels come from sub-folders, one per class"):
         loader(tmp_path, outputs={"image": CHAIN, "label": []})
@@ -372,7 +411,9 @@ def test_labels_of_a_folder_without_sub_folders_are_said_to_come_from_these(tmp_
         ("generator", "seed"),
     ],
 )
-def test_an_argument_of_pytorchs_loader_is_refused_with_what_there_is_instead(records: Path, name: str, instead: str) -> None:
+def test_an_argument_of_pytorchs_loader_is_refused_with_what_there_is_instead(
+    records: Path, name: str, instead: str
+) -> None:
     with pytest.raises(TypeError, match=f"has no {name}: .*{instead}"):
         leat.Loader(leat.open(records), 4, **{name: 4})
 
@@ -393,7 +434,10 @@ def test_after_a_break_the_next_epoch_begins(records: Path) -> None:
 
 def test_layouts_have_the_shapes_and_strides_that_they_say(photos: Path) -> None:
     outputs = {
-        name: leat.Out("image", [leat.ops.Decode(), leat.ops.Resize((16, 8)), *([leat.ops.ToLayout(name)] if name != "default" else [])])
+        name: leat.Out(
+            "image",
+            [leat.ops.Decode(), leat.ops.Resize((16, 8)), *([leat.ops.ToLayout(name)] if name != "default" else [])],
+        )
         for name in ("default", "NHWC", "channels_last")
     }
     batch = next(iter(loader(photos, 4, outputs=outputs)))
@@ -591,7 +635,9 @@ def test_a_large_list_is_not_needed_between_epochs(many: Path) -> None:
     again = loader(many, 10000, sampler=other)
     again.load_state_dict(made.state_dict())
     batches = list(again)
-    assert [b.epoch for b in batches] == [1, 1] and flat(batches) == np.random.default_rng(8).permutation(20000).tolist()
+    assert [b.epoch for b in batches] == [1, 1] and flat(batches) == np.random.default_rng(8).permutation(
+        20000
+    ).tolist()
 
 
 def test_a_distributed_sampler_is_an_error(records: Path) -> None:
@@ -660,7 +706,9 @@ def test_an_argument_of_another_type_is_a_type_error_that_names_it(records: Path
 
 def test_integers_of_numpy_are_taken_wherever_integers_are(records: Path) -> None:
     three: Any = np.int64(3)
-    made = leat.Loader(leat.open(records), three, seed=three, epochs=three, num_threads=three, rank=three - 3, world_size=three - 2)
+    made = leat.Loader(
+        leat.open(records), three, seed=three, epochs=three, num_threads=three, rank=three - 3, world_size=three - 2
+    )
     made.set_epoch(three - 1)
     assert made.plan(three - 3, three).tolist() == [9, 10, 11] and next(iter(made)).epoch == 2
 

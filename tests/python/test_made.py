@@ -28,10 +28,13 @@ N = 100
 def idx(array: np.ndarray[Any, Any]) -> bytes:
     types = {"u1": 8, "i1": 9, "i2": 11, "i4": 12, "f4": 13, "f8": 14}
     big = array.astype(array.dtype.newbyteorder(">"))
-    return struct.pack(f">BBBB{array.ndim}I", 0, 0, types[array.dtype.str[1:]], array.ndim, *array.shape) + big.tobytes()
+    return (
+        struct.pack(f">BBBB{array.ndim}I", 0, 0, types[array.dtype.str[1:]], array.ndim, *array.shape) + big.tobytes()
+    )
 
 
-# ---- arrays -----------------------------------------------------------------------------------------------------------
+# ---- arrays
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_arrays_are_delivered_as_they_are_without_a_copy() -> None:
@@ -101,7 +104,9 @@ def test_views_of_arrays_split_join_and_select() -> None:
 def test_a_layout_makes_images_of_an_array() -> None:
     x = np.random.default_rng(1).integers(0, 256, (N, 28, 28), np.uint8)
     ds = leat.from_arrays({"x": leat.field("uint8", (1, 28, 28), layout="CHW")}, x=x)
-    batch = next(iter(leat.Loader(ds, batch_size=N, outputs={"x": [leat.ops.Normalize((0.5,), (0.25,))]}, framework="numpy")))
+    batch = next(
+        iter(leat.Loader(ds, batch_size=N, outputs={"x": [leat.ops.Normalize((0.5,), (0.25,))]}, framework="numpy"))
+    )
     assert np.allclose(batch["x"], (x[:, None] / 255 - 0.5) / 0.25, atol=1e-5)
 
 
@@ -121,7 +126,8 @@ def test_arrays_that_are_no_data_set_say_why(arrays: dict[str, Any], why: str) -
         leat.from_arrays(**arrays)
 
 
-# ---- IDX --------------------------------------------------------------------------------------------------------------
+# ---- IDX
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_idx_files_by_name_are_zipped_and_delivered(tmp_path: Path) -> None:
@@ -144,11 +150,17 @@ def test_a_single_idx_file_has_the_field_data(tmp_path: Path) -> None:
     (tmp_path / "y.gz").write_bytes(gzip.compress(idx(x)))
     for name in ("x", "y.gz"):
         assert np.array_equal(leat.open(tmp_path / name).column("data"), x)
-    assert leat.open(tmp_path / "x").fingerprint == leat.open(tmp_path / "y.gz").fingerprint == leat.from_arrays(data=x).fingerprint
+    assert (
+        leat.open(tmp_path / "x").fingerprint
+        == leat.open(tmp_path / "y.gz").fingerprint
+        == leat.from_arrays(data=x).fingerprint
+    )
 
 
 @given(st.data())
-def test_damaged_idx_files_are_refused_or_read_but_never_crash(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_damaged_idx_files_are_refused_or_read_but_never_crash(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     raw = bytearray(gzip.compress(idx(np.arange(3000, dtype=np.int16).reshape(50, 60))))
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
@@ -176,7 +188,8 @@ def test_mnist_has_the_values_that_torchvision_reads() -> None:
     assert ds.column("label")[:5].tolist() == [7, 2, 1, 0, 4]
 
 
-# ---- zip --------------------------------------------------------------------------------------------------------------
+# ---- zip
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_zipped_data_sets_keep_samples_together_in_every_view(records: Path, mixed: Path) -> None:
@@ -230,7 +243,8 @@ def test_fingerprints_of_zips_tell_their_parts_apart(records: Path) -> None:
     assert len({z.fingerprint for z in zips}) == 4
 
 
-# ---- sources ----------------------------------------------------------------------------------------------------------
+# ---- sources
+# ----------------------------------------------------------------------------------------------------------
 
 
 class Numbers:
@@ -304,7 +318,11 @@ class Bad(Numbers):
 
     def read(self, p: np.ndarray[Any, Any]) -> Any:
         good = {"y": np.zeros(len(p), np.int32), "b": [b""] * len(p)}
-        return self.y if isinstance(self.y, str) else {**good, **{k: v for k, v in (("y", self.y), ("b", self.b)) if v is not None}}
+        return (
+            self.y
+            if isinstance(self.y, str)
+            else {**good, **{k: v for k, v in (("y", self.y), ("b", self.b)) if v is not None}}
+        )
 
 
 @pytest.mark.parametrize(
@@ -391,7 +409,11 @@ def test_a_source_that_hangs_ends_with_its_time_limit_and_goes_on_later() -> Non
 def run_script(script: str, **options: Any) -> subprocess.Popen[str]:
     start = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     return subprocess.Popen(
-        [sys.executable, "-c", start + textwrap.dedent(script)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+        [sys.executable, "-c", start + textwrap.dedent(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **options,
     )
 
 
@@ -419,7 +441,8 @@ def test_ctrl_c_ends_a_source_that_hangs() -> None:
 
 
 def test_a_process_ends_while_its_source_hangs() -> None:
-    child = run_script(HANGS + "import threading\nthreading.Thread(target=lambda: ds[0], daemon=True).start()\ntime.sleep(0.3)\nprint('end')\n")
+    reading = "import threading\nthreading.Thread(target=lambda: ds[0], daemon=True).start()\n"
+    child = run_script(HANGS + reading + "time.sleep(0.3)\nprint('end')\n")
     out, _ = child.communicate(timeout=60)
     assert out == "reading\nend\n"
 

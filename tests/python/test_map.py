@@ -46,11 +46,14 @@ def same(a: leat.Batch, b: leat.Batch) -> bool:
     return list(a) == list(b) and bool((a.ids == b.ids).all()) and all(bool((a[name] == b[name]).all()) for name in a)
 
 
-# ---- what a function gets and gives -----------------------------------------------------------------------------------
+# ---- what a function gets and gives
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", ["original", "fast", "raw"])
-def test_a_function_behind_decoding_gets_photos_turned_in_each_form(form: str, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+def test_a_function_behind_decoding_gets_photos_turned_in_each_form(
+    form: str, tmp_path: Path, jpeg: Callable[..., bytes]
+) -> None:
     from PIL import Image
 
     exif = Image.Exif()
@@ -69,7 +72,9 @@ def test_a_function_sees_the_value_that_stands_in_the_chain(photos: Path) -> Non
         return x
 
     chain = [ops.Decode(), ops.Resize((24, 20))]
-    loader = leat.Loader(leat.open(photos), 4, outputs={"seen": leat.Out("image", [*chain, ops.Map(report)]), "image": chain})
+    loader = leat.Loader(
+        leat.open(photos), 4, outputs={"seen": leat.Out("image", [*chain, ops.Map(report)]), "image": chain}
+    )
     for batch in loader:
         assert tuple(batch["image"].shape) == (4, 3, 24, 20) and bool((batch["seen"] == batch["image"]).all())
 
@@ -116,7 +121,15 @@ def test_a_function_may_take_photos_of_any_size(photos: Path) -> None:
 
 @pytest.mark.parametrize("framework", ["torch", "numpy"])
 def test_values_come_as_the_framework_has_them(mixed: Path, framework: Any) -> None:
-    seen = {"vector": "Tensor", "boxes": "Tensor", "number": "Tensor", "raw": "bytes", "text": "str", "meta": "dict", "image": "bytes"}
+    seen = {
+        "vector": "Tensor",
+        "boxes": "Tensor",
+        "number": "Tensor",
+        "raw": "bytes",
+        "text": "str",
+        "meta": "dict",
+        "image": "bytes",
+    }
     if framework == "numpy":
         seen |= {"vector": "ndarray", "boxes": "ndarray", "number": "float64"}
     outputs = {name: leat.Out(name, [ops.Map(lambda x: type(x).__name__)]) for name in seen}
@@ -143,12 +156,18 @@ def test_results_of_every_kind_are_delivered(mixed: Path) -> None:
                 rows = [data[i] for i in range(5 * step, 5 * step + 5)]
                 assert batch.epoch == epoch and batch["dense"].dtype == torch.float32
                 assert batch["dense"].tolist() == [row["vector"].tolist() for row in rows]
-                assert batch["number"].dtype == torch.float64 and batch["number"].tolist() == [row["number"] + 1 for row in rows]
-                assert [row.tolist() for row in batch["tokens"].unbind()] == [list(range(len(row["text"]))) for row in rows]
+                assert batch["number"].dtype == torch.float64 and batch["number"].tolist() == [
+                    row["number"] + 1 for row in rows
+                ]
+                assert [row.tolist() for row in batch["tokens"].unbind()] == [
+                    list(range(len(row["text"]))) for row in rows
+                ]
                 assert batch["upper"] == [row["text"].upper() for row in rows]
                 assert [bytes(row.tolist()) for row in batch["raw"].unbind()] == [row["raw"][::-1] for row in rows]
                 assert batch["parsed"] == [{"first": row["meta"]["i"][0]} for row in rows]
-                assert batch["half"].dtype == torch.bfloat16 and batch["half"].tolist() == [row["number"] for row in rows]
+                assert batch["half"].dtype == torch.bfloat16 and batch["half"].tolist() == [
+                    row["number"] for row in rows
+                ]
                 for i, row in enumerate(rows):
                     assert batch["large"][i].tolist() == np.tile(row["boxes"], (600, 1)).tolist()
 
@@ -185,11 +204,19 @@ def test_a_batch_function_sees_all_rows_of_its_batch(records: Path) -> None:
 
 
 def test_a_batch_function_takes_and_gives_rows_of_any_length(mixed: Path) -> None:
-    chain = [ops.MapBatch(lambda rows: [np.frombuffer(s.encode(), np.uint8) for s in rows], returns=leat.field("uint8", (None,)))]
+    chain = [
+        ops.MapBatch(
+            lambda rows: [np.frombuffer(s.encode(), np.uint8) for s in rows], returns=leat.field("uint8", (None,))
+        )
+    ]
     padded = [ops.MapBatch(lambda rows: np.array([len(s) for s in rows]))]
-    with leat.Loader(leat.open(mixed), 4, outputs={"bytes": leat.Out("text", chain), "length": leat.Out("text", padded)}) as loader:
+    with leat.Loader(
+        leat.open(mixed), 4, outputs={"bytes": leat.Out("text", chain), "length": leat.Out("text", padded)}
+    ) as loader:
         for batch in loader:
-            assert [bytes(row.tolist()).decode() for row in batch["bytes"].unbind()] == ["ä" * i for i in batch.ids.tolist()]
+            assert [bytes(row.tolist()).decode() for row in batch["bytes"].unbind()] == [
+                "ä" * i for i in batch.ids.tolist()
+            ]
             assert batch["length"].tolist() == batch.ids.tolist()
 
 
@@ -208,7 +235,8 @@ def test_torchvision_transforms_of_objects_work(photos: Path) -> None:
             assert torch.equal(batch["half"], batch["image"].float() * 0.5)
 
 
-# ---- random numbers ---------------------------------------------------------------------------------------------------
+# ---- random numbers
+# ---------------------------------------------------------------------------------------------------
 
 
 def jitter(x: Any, rng: np.random.Generator) -> Any:
@@ -217,7 +245,9 @@ def jitter(x: Any, rng: np.random.Generator) -> Any:
 
 @settings(max_examples=6)
 @given(seed=st.integers(0, 2**64 - 1), threads=st.integers(1, 4), batch=st.integers(1, 40))
-def test_random_numbers_of_a_row_are_the_same_for_any_number_of_workers(records: Path, seed: int, threads: int, batch: int) -> None:
+def test_random_numbers_of_a_row_are_the_same_for_any_number_of_workers(
+    records: Path, seed: int, threads: int, batch: int
+) -> None:
     data = leat.open(records)
     with leat.Loader(data, 7, True, outputs={"x": [ops.Map(jitter)]}, seed=seed, num_threads=1) as one:
         wanted = [every(one, "x") for _ in range(2)]
@@ -269,7 +299,8 @@ def test_leat_rng_goes_on_within_a_row() -> None:
         assert torch.equal(found, wanted)
 
 
-# ---- functions that fail ----------------------------------------------------------------------------------------------
+# ---- functions that fail
+# ----------------------------------------------------------------------------------------------
 
 
 class Odd(Exception):
@@ -303,7 +334,9 @@ def test_an_error_arrives_as_its_own_class_with_sample_and_traceback(numbers: le
         assert [next(batches)["n"].tolist()[0] for _ in range(2)] == [0, 80]
         state = loader.state_dict()
         for _ in range(2):  # the position does not move
-            with pytest.raises(Odd, match=r"(?s)in output 'n' for sample 21, row 5 of batch 2 of epoch 0.*label 21 is odd") as caught:
+            with pytest.raises(
+                Odd, match=r"(?s)in output 'n' for sample 21, row 5 of batch 2 of epoch 0.*label 21 is odd"
+            ) as caught:
                 next(batches)
             assert "in checked" in str(caught.value) and caught.value.sample == 21  # type: ignore[attr-defined]
             assert loader.state_dict() == state
@@ -340,13 +373,17 @@ def test_rows_that_functions_refuse_stand_in_report_and_statistics(broken: Path,
             counted = loader.stats()["broken"]
         lines = [json.loads(line) for line in report.read_text().splitlines()]
         if policy == "raise":
-            assert counted == {"skipped": 0, "substituted": 0, "raised": 1} and "label 5 is odd" in lines[0].pop("reason")
+            assert counted == {"skipped": 0, "substituted": 0, "raised": 1} and "label 5 is odd" in lines[0].pop(
+                "reason"
+            )
             assert lines == [{"epoch": 0, "step": 1, "planned": 5, "code": "LEAT_E_OPERATOR", "file": None}]
             continue
         mine = [line for line in lines if line["code"] == "LEAT_E_OPERATOR"]
         assert {line["planned"] for line in mine} == {5, 8} and {line["planned"] for line in lines} == {3, 5, 8, 11}
         assert all((line["delivered"] is None) == (policy == "skip") and "is odd" in line["reason"] for line in mine)
-        assert counted == {"skipped": 0, "substituted": 0, "raised": 0} | {"skipped" if policy == "skip" else "substituted": len(lines)}
+        assert counted == {"skipped": 0, "substituted": 0, "raised": 0} | {
+            "skipped" if policy == "skip" else "substituted": len(lines)
+        }
 
 
 def test_skip_leaves_the_row_out_of_every_output(numbers: leat.Dataset) -> None:
@@ -361,8 +398,12 @@ def test_skip_leaves_the_row_out_of_every_output(numbers: leat.Dataset) -> None:
         ids = []
         for step, batch in enumerate(loader):
             wanted = [i for i in range(8 * step, min(50, 8 * step + 8)) if i not in (3, 9, 10, 49)]
-            assert batch.ids.tolist() == wanted == batch["same"].tolist() and batch["n"].tolist() == [10 * i for i in wanted]
-            assert batch["text"] == ["abc"[: i % 4] for i in wanted] and batch["tokens"].lengths.tolist() == [i % 4 for i in wanted]
+            assert batch.ids.tolist() == wanted == batch["same"].tolist() and batch["n"].tolist() == [
+                10 * i for i in wanted
+            ]
+            assert batch["text"] == ["abc"[: i % 4] for i in wanted] and batch["tokens"].lengths.tolist() == [
+                i % 4 for i in wanted
+            ]
             assert batch["sum"].tolist() == [sum(wanted) + len(wanted)] * len(wanted)
             gone = [i for i in range(8 * step, min(50, 8 * step + 8)) if i not in wanted]
             assert [(e.row, e.planned, e.delivered) for e in batch.errors] == [(i - 8 * step, i, None) for i in gone]
@@ -411,7 +452,11 @@ def test_substitutes_are_those_of_the_engine_and_the_same_for_any_workers(broken
             for step, batch in enumerate(loader):
                 planned = loader.plan(0, step).tolist()
                 ids = batch.ids.tolist()
-                assert not {3, 11, 5, 8} & set(ids) and batch["label"].tolist() == ids and batch["ten"].tolist() == [10 * i for i in ids]
+                assert (
+                    not {3, 11, 5, 8} & set(ids)
+                    and batch["label"].tolist() == ids
+                    and batch["ten"].tolist() == [10 * i for i in ids]
+                )
                 assert batch["text"] == [str(i) for i in ids] and batch["sum"].tolist() == [sum(ids)] * len(ids)
                 changed = [(row, a, b) for row, (a, b) in enumerate(zip(planned, ids)) if a != b]
                 assert [(e.row, e.planned, e.delivered) for e in batch.errors] == changed
@@ -450,7 +495,10 @@ def test_a_function_that_fails_by_its_draw_draws_anew_for_a_substitute(numbers: 
 
 def test_the_last_exception_of_a_function_is_the_cause_where_no_substitute_is_left(numbers: leat.Dataset) -> None:
     output = {"n": [ops.Map(refuse(*range(1, 50)))]}
-    with leat.Loader(numbers, 8, outputs=output, on_error="substitute") as loader, pytest.raises(leat.BrokenSampleError) as told:
+    with (
+        leat.Loader(numbers, 8, outputs=output, on_error="substitute") as loader,
+        pytest.raises(leat.BrokenSampleError) as told,
+    ):
         list(loader)
     assert isinstance(told.value.__cause__, Odd) and "is odd" in str(told.value.__cause__)
 
@@ -466,7 +514,10 @@ def test_a_batch_with_no_row_left_raises_its_first_error(numbers: leat.Dataset) 
 
 def test_a_photo_of_open_size_that_does_not_decode_is_a_broken_sample(broken: Path) -> None:
     chain = [ops.Decode(), ops.Map(lambda x: x.float().mean())]
-    with leat.Loader(leat.open(broken), 4, outputs={"image": chain}) as loader, pytest.raises(leat.BrokenSampleError, match="sample 3"):
+    with (
+        leat.Loader(leat.open(broken), 4, outputs={"image": chain}) as loader,
+        pytest.raises(leat.BrokenSampleError, match="sample 3"),
+    ):
         list(loader)
     with leat.Loader(leat.open(broken), 20, outputs={"image": chain}, on_error="skip") as loader:
         (batch,) = loader
@@ -480,7 +531,14 @@ def test_a_result_that_differs_names_what_came_and_what_was_wanted(numbers: leat
     with leat.Loader(numbers, 4, outputs={"n": [ops.Map(grows)]}) as loader, pytest.raises(TypeError) as caught:
         list(loader)
     text = str(caught.value)
-    for part in ("Map(grows)", "'n'", "sample 5", "float32 of shape (2,)", "float32 of shape (1,)", "returns=leat.field"):
+    for part in (
+        "Map(grows)",
+        "'n'",
+        "sample 5",
+        "float32 of shape (2,)",
+        "float32 of shape (1,)",
+        "returns=leat.field",
+    ):
         assert part in text
     declared = r"(?s)returned float32 of shape \(1,\), where float64 of shape \(1,\) is declared by returns="
     output = {"n": [ops.Map(grows, returns=leat.field("float64", (1,)))]}
@@ -509,7 +567,8 @@ def test_arguments_are_checked(numbers: leat.Dataset) -> None:
         leat.Loader(numbers, 4, outputs={"n": [ops.Decode(), ops.Map(double)]})
 
 
-# ---- workers that die --------------------------------------------------------------------------------------------------
+# ---- workers that die
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_killed_worker_is_replaced_and_its_rows_are_made_again(numbers: leat.Dataset, tmp_path: Path) -> None:
@@ -520,7 +579,9 @@ def test_a_killed_worker_is_replaced_and_its_rows_are_made_again(numbers: leat.D
             os.kill(os.getpid(), signal.SIGKILL)
         return x * 10
 
-    with leat.Loader(numbers, 8, outputs={"n": [ops.Map(dies_once, returns=leat.field("int64"))]}, num_threads=2) as loader:
+    with leat.Loader(
+        numbers, 8, outputs={"n": [ops.Map(dies_once, returns=leat.field("int64"))]}, num_threads=2
+    ) as loader:
         found = every(loader, "n")
         assert found.tolist() == [10 * i for i in range(50)]
         events = loader.stats()["python"]["replaced"]
@@ -534,7 +595,10 @@ def test_a_row_that_ends_three_workers_is_a_broken_sample(numbers: leat.Dataset)
         return x
 
     output = {"n": [ops.Map(deadly, returns=leat.field("int64"))]}
-    with leat.Loader(numbers, 8, outputs=output) as loader, pytest.raises(leat.BrokenSampleError, match="(?s)sample 11.*ended 3 workers"):
+    with (
+        leat.Loader(numbers, 8, outputs=output) as loader,
+        pytest.raises(leat.BrokenSampleError, match="(?s)sample 11.*ended 3 workers"),
+    ):
         list(loader)
     with leat.Loader(numbers, 8, outputs=output, on_error="skip") as loader:
         assert every(loader, "n").tolist() == [i for i in range(50) if i != 11]
@@ -555,22 +619,27 @@ def test_a_loader_that_was_left_alone_ends_no_further_workers(numbers: leat.Data
         del alone
         gc.collect()
         assert gone() is None
-    with leat.Loader(numbers, 8, outputs={"n": [ops.Map(double, returns=number)]}, num_threads=2) as loader:  # has the same workers
+    # has the same workers
+    with leat.Loader(numbers, 8, outputs={"n": [ops.Map(double, returns=number)]}, num_threads=2) as loader:
         for _ in range(3):
             assert every(loader, "n").tolist() == [2 * i for i in range(50)]
-        assert len(loader.stats()["python"]["replaced"]) - before < (10 if kept else 3)  # 50 rows in flight would end 150
+        # 50 rows in flight would end 150
+        assert len(loader.stats()["python"]["replaced"]) - before < (10 if kept else 3)
     if kept:  # it goes on where it was once it is asked
         with pytest.raises(leat.BrokenSampleError, match="(?s)sample 0.*ended 3 workers"):
             next(iter(alone))
         alone.close()
 
 
-# ---- the loader around it -----------------------------------------------------------------------------------------------
+# ---- the loader around it
+# -----------------------------------------------------------------------------------------------
 
 
 def test_state_in_the_middle_goes_on_exactly(numbers: leat.Dataset) -> None:
     def make() -> leat.Loader:
-        return leat.Loader(numbers, 4, True, outputs={"n": [ops.Map(double)], "r": leat.Out("n", [ops.Map(jitter)])}, seed=9)
+        return leat.Loader(
+            numbers, 4, True, outputs={"n": [ops.Map(double)], "r": leat.Out("n", [ops.Map(jitter)])}, seed=9
+        )
 
     with make() as loader:
         assert loader.state_dict()["at"]["row"] == 0
@@ -609,7 +678,9 @@ def test_batch_at_gives_the_batch_again_and_moves_nothing(numbers: leat.Dataset)
         assert same(loader.batch_at(0, 0), first)
         later = loader.batch_at(1, 3)
         rest = [first, *batches]
-        assert [i for batch in rest for i in batch.ids.tolist()] == [i for step in range(13) for i in loader.plan(0, step).tolist()]
+        assert [i for batch in rest for i in batch.ids.tolist()] == [
+            i for step in range(13) for i in loader.plan(0, step).tolist()
+        ]
         assert same([*loader][3], later)
 
 
@@ -647,7 +718,9 @@ def test_workers_go_on_with_the_next_epoch_before_it_is_asked_for(numbers: leat.
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 5])
-def test_an_epoch_may_be_set_after_the_last_batch_before_the_end_is_asked_for(numbers: leat.Dataset, epoch: int) -> None:
+def test_an_epoch_may_be_set_after_the_last_batch_before_the_end_is_asked_for(
+    numbers: leat.Dataset, epoch: int
+) -> None:
     with leat.Loader(numbers, 5, True, outputs={"n": [ops.Map(double)]}) as loader:
         batches = iter(loader)
         assert [next(batches).step for _ in range(10)] == list(range(10))
@@ -679,9 +752,13 @@ def test_what_was_begun_ahead_is_given_up_where_another_epoch_is_wanted(numbers:
 @settings(max_examples=15)
 @given(
     size=st.integers(1, 60),
-    moves=st.lists(st.one_of(st.integers(0, 60), st.tuples(st.just("set"), st.integers(0, 4)), st.just("load")), max_size=6),
+    moves=st.lists(
+        st.one_of(st.integers(0, 60), st.tuples(st.just("set"), st.integers(0, 4)), st.just("load")), max_size=6
+    ),
 )
-def test_any_way_through_epochs_is_that_of_a_loader_without_functions(numbers: leat.Dataset, size: int, moves: list[Any]) -> None:
+def test_any_way_through_epochs_is_that_of_a_loader_without_functions(
+    numbers: leat.Dataset, size: int, moves: list[Any]
+) -> None:
     """Iterating some steps, setting epochs, and going on from a state."""
 
     def walk(chain: list[ops.Operator]) -> list[Any]:
@@ -725,10 +802,18 @@ def test_a_sampler_is_read_when_its_epoch_begins(numbers: leat.Dataset) -> None:
 def test_tuples_ranks_and_padding(numbers: leat.Dataset) -> None:
     parts = []
     for rank in range(3):
-        loader = leat.Loader(numbers, 4, outputs={"n": [ops.Map(double)], "text": []}, yields="tuple", rank=rank, world_size=3)
+        loader = leat.Loader(
+            numbers, 4, outputs={"n": [ops.Map(double)], "text": []}, yields="tuple", rank=rank, world_size=3
+        )
         with loader:
             parts.append([(n, valid) for n, text, valid in loader])
-    rows = [n for step in zip(*parts, strict=True) for values, valid in step for n, v in zip(values.tolist(), valid.tolist()) if v]
+    rows = [
+        n
+        for step in zip(*parts, strict=True)
+        for values, valid in step
+        for n, v in zip(values.tolist(), valid.tolist())
+        if v
+    ]
     assert rows == [2 * i for i in range(50)]
 
 
@@ -824,10 +909,12 @@ PROGRAM = """
 
     if __name__ == "__main__":
         multiprocessing.set_start_method(sys.argv[2])
-        outputs = {"n": leat.Out("n", [leat.ops.Map(twice)]), "m": leat.Out("n", [leat.ops.Map(lambda x: x + 1)]), "k": leat.Out("n", [leat.ops.Map(Scale())])}
+        functions = {"n": twice, "m": lambda x: x + 1, "k": Scale()}
+        outputs = {name: leat.Out("n", [leat.ops.Map(function)]) for name, function in functions.items()}
         loader = leat.Loader(leat.open(sys.argv[1]), 8, outputs=outputs, framework="numpy", num_threads=2)
         for batch in loader:
-            assert (batch["n"] == 2 * batch.ids).all() and (batch["m"] == batch.ids + 1).all() and (batch["k"] == 3 * batch.ids).all()
+            assert (batch["n"] == 2 * batch.ids).all() and (batch["k"] == 3 * batch.ids).all()
+            assert (batch["m"] == batch.ids + 1).all()
         print("rows", loader.stats()["python"]["rows"], *loader.stats()["python"]["pids"])
         if len(sys.argv) > 3:
             iterator = iter(loader)
@@ -843,7 +930,9 @@ def test_functions_of_main_travel_by_value_and_interpreters_end(
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(PROGRAM))
     path = folder / "numbers.leat"
-    done = subprocess.run([sys.executable, script, path, method, *(["live"] if live else [])], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, script, path, method, *(["live"] if live else [])], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("rows 50 ") and not done.stderr
     for pid in done.stdout.split()[2:]:

@@ -21,7 +21,9 @@ import leat
 from leat import ops, program
 
 ROOT = Path(__file__).resolve().parents[2]
-FLAT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint64)
+FLAT = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint64
+)
 
 SOURCE = """
 #include <leat/leat.h>
@@ -119,7 +121,15 @@ def test_a_function_of_a_library_can_have_the_flat_form(records: Path, library: 
 
 @pytest.mark.parametrize(
     "args, text",
-    [(None, ""), ("plain", "plain"), ([1, 2.5], "[1,2.5]"), (7, "7"), ({"a": [None, "ü"]}, '{"a":[null,"ü"]}'), (True, "true"), ([], "[]")],
+    [
+        (None, ""),
+        ("plain", "plain"),
+        ([1, 2.5], "[1,2.5]"),
+        (7, "7"),
+        ({"a": [None, "ü"]}, '{"a":[null,"ü"]}'),
+        (True, "true"),
+        ([], "[]"),
+    ],
 )
 def test_arguments_arrive_as_text(records: Path, library: str, args: Any, text: str) -> None:
     op = ops.Native(f"{library}:words", args, leat.field("uint8", (32,)))
@@ -130,7 +140,14 @@ def test_arguments_arrive_as_text(records: Path, library: str, args: Any, text: 
 def test_the_random_key_is_the_rows_and_the_operators(records: Path, library: str) -> None:
     def keys(**options: Any) -> list[int]:
         op = [ops.Native(f"{library}:key", returns=leat.field("uint64"))]
-        found = first(records, {"a": leat.Out("label", op), "b": leat.Out("label", [ops.Native(f"{library}:key", returns=leat.field("uint64"))])}, **options)
+        found = first(
+            records,
+            {
+                "a": leat.Out("label", op),
+                "b": leat.Out("label", [ops.Native(f"{library}:key", returns=leat.field("uint64"))]),
+            },
+            **options,
+        )
         return [*found["a"].tolist(), *found["b"].tolist()]
 
     assert len(set(keys())) == 10
@@ -138,7 +155,10 @@ def test_the_random_key_is_the_rows_and_the_operators(records: Path, library: st
 
 
 def test_the_error_of_a_function_names_operator_sample_and_its_own_words(records: Path, library: str) -> None:
-    with pytest.raises(leat.BrokenSampleError, match=r"Native\(libfunctions.so:refuse_threes\) in output 'x' failed with 42: 3 ends in 3") as e:
+    with pytest.raises(
+        leat.BrokenSampleError,
+        match=r"Native\(libfunctions.so:refuse_threes\) in output 'x' failed with 42: 3 ends in 3",
+    ) as e:
         first(records, {"x": [ops.Native(f"{library}:refuse_threes")]})
     assert (e.value.sample, e.value.code) == (3, "LEAT_E_OPERATOR")
 
@@ -188,11 +208,17 @@ def test_another_function_or_argument_is_another_program(records: Path, library:
 
     twice = program(ops.Native(f"{library}:scale", args=2))
     assert twice == program(ops.Native(f"{library}:scale", args=2))
-    others = [ops.Native(f"{library}:scale", args=3), ops.Native(f"{library}:negate", call="flat"), ops.Native(f"{library}:scale", args=2, name="b")]
+    others = [
+        ops.Native(f"{library}:scale", args=3),
+        ops.Native(f"{library}:negate", call="flat"),
+        ops.Native(f"{library}:scale", args=2, name="b"),
+    ]
     assert len({twice, *map(program, others)}) == 4
 
 
-def test_a_state_goes_on_with_the_same_library_elsewhere_and_notes_another_function(records: Path, library: str, tmp_path: Path) -> None:
+def test_a_state_goes_on_with_the_same_library_elsewhere_and_notes_another_function(
+    records: Path, library: str, tmp_path: Path
+) -> None:
     def loader(op: ops.Native) -> leat.Loader:
         return leat.Loader(leat.open(records), 5, outputs={"x": [op]}, framework="numpy")
 
@@ -200,7 +226,10 @@ def test_a_state_goes_on_with_the_same_library_elsewhere_and_notes_another_funct
     next(iter(first))
     state = first.state_dict()
     kinds = {}
-    for op in (ops.Native(f"{shutil.copy(library, tmp_path)}:scale", args=2), ops.Native(f"{library}:negate", call="flat")):
+    for op in (
+        ops.Native(f"{shutil.copy(library, tmp_path)}:scale", args=2),
+        ops.Native(f"{library}:negate", call="flat"),
+    ):
         again = loader(op)
         again.load_state_dict(state)
         kinds[op.function] = [entry["kind"] for entry in again.state_dict()["log"]]
@@ -215,7 +244,9 @@ def test_a_state_goes_on_with_the_same_library_elsewhere_and_notes_another_funct
         ("libc.so.6:leat_no_such", ValueError, "no symbol 'leat_no_such'"),
     ],
 )
-def test_a_library_or_symbol_that_is_not_there_is_named(records: Path, name: str, error: type[Exception], says: str) -> None:
+def test_a_library_or_symbol_that_is_not_there_is_named(
+    records: Path, name: str, error: type[Exception], says: str
+) -> None:
     with pytest.raises(error, match=says):
         first(records, {"x": [ops.Native(name)]})
 
@@ -223,7 +254,9 @@ def test_a_library_or_symbol_that_is_not_there_is_named(records: Path, name: str
 # ---- text never runs anything ----------------------------------------------------------------------------------------
 
 
-def test_a_saved_program_is_read_only_where_native_code_is_allowed(records: Path, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_saved_program_is_read_only_where_native_code_is_allowed(
+    records: Path, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     marker = tmp_path / "loaded"
     monkeypatch.setenv("LEAT_TEST_LOADED", str(marker))
     fresh = shutil.copy(library, tmp_path / "libfresh.so")
@@ -242,11 +275,37 @@ def test_a_saved_program_is_read_only_where_native_code_is_allowed(records: Path
 
 def test_the_library_itself_never_takes_a_name_for_a_function(records: Path, library: str) -> None:
     text = leat.program_to_json({"x": [ops.Native(f"{library}:scale", args=2)]})
-    options: dict[str, Any] = {"seed": 0, "epochs": -1, "tail": 0, "rank": 0, "world_size": 1, "local_ranks": 1, "on_error": 0}
-    options |= {"error_report": None, "num_threads": 0, "budget_bytes": 0, "max_held_bytes": 0, "weight": 1.0, "region": 0, "log_dir": None}
-    options |= {"batch_size": 4, "global_batch_size": 0, "order": 0, "block_rows": 0, "weights": None, "num_samples": 0, "replacement": True}
+    options: dict[str, Any] = {
+        "seed": 0,
+        "epochs": -1,
+        "tail": 0,
+        "rank": 0,
+        "world_size": 1,
+        "local_ranks": 1,
+        "on_error": 0,
+    }
+    options |= {
+        "error_report": None,
+        "num_threads": 0,
+        "budget_bytes": 0,
+        "max_held_bytes": 0,
+        "weight": 1.0,
+        "region": 0,
+        "log_dir": None,
+    }
+    options |= {
+        "batch_size": 4,
+        "global_batch_size": 0,
+        "order": 0,
+        "block_rows": 0,
+        "weights": None,
+        "num_samples": 0,
+        "replacement": True,
+    }
     with pytest.raises(leat.InvalidError, match="text alone may not load"):
-        leat._leat.Loader.open(dataset=leat.open(records)._handle, positions=None, program=text, functions=[], **options)
+        leat._leat.Loader.open(
+            dataset=leat.open(records)._handle, positions=None, program=text, functions=[], **options
+        )
 
 
 def test_the_text_of_a_program_holds_no_address(records: Path, library: str) -> None:

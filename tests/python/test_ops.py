@@ -81,7 +81,10 @@ def test_torch_dtypes_and_enums_are_taken() -> None:
 def test_the_same_object_is_listed_once_in_the_json(shared: bool) -> None:
     crop = ops.RandomCrop(8)
     text = leat.program_to_json(
-        {"a": leat.Out("image", [ops.Decode(), crop]), "b": leat.Out("image", [ops.Decode(), crop if shared else ops.RandomCrop(8)])}
+        {
+            "a": leat.Out("image", [ops.Decode(), crop]),
+            "b": leat.Out("image", [ops.Decode(), crop if shared else ops.RandomCrop(8)]),
+        }
     )
     assert len(json.loads(text)["operators"]) == (3 if shared else 4)
     again = leat.program_from_json(text)

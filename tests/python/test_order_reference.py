@@ -1,4 +1,5 @@
-"""Plan version 1 a second time, in plain Python from docs/order.md: the golden hashes are not only what the C code gave.
+"""Plan version 1 a second time, in plain Python from docs/order.md: the golden hashes are not only what the C code
+gave.
 
 It is written to be read next to that page, not to be fast, and needs nothing of leat.
 """
@@ -69,7 +70,8 @@ def permute(n: int, key: int) -> Callable[[int], int]:
     return image
 
 
-# ---- the orders of one source: rows of a pass -------------------------------------------------------------------------
+# ---- the orders of one source: rows of a pass
+# -------------------------------------------------------------------------
 
 
 def blocks(n: int, size: int, key: int) -> Iterator[int]:
@@ -132,7 +134,8 @@ def one_source(name: str, n: int, key: int) -> list[int]:
     return [i * i % n for i in range(n)]
 
 
-# ---- several sources --------------------------------------------------------------------------------------------------
+# ---- several sources
+# --------------------------------------------------------------------------------------------------
 
 
 def pick(shares: list[int], i: int) -> tuple[int, int]:
@@ -164,7 +167,8 @@ def mixture(n: int, seed: int, epoch: int) -> list[tuple[int, int]]:
     return rows
 
 
-# ---- substitutes ------------------------------------------------------------------------------------------------------
+# ---- substitutes
+# ------------------------------------------------------------------------------------------------------
 
 
 def substitute(name: str, n: int, seed: int, epoch: int, row: int, attempt: int, planned: tuple[int, int]) -> int:
@@ -195,7 +199,11 @@ def order_hash(name: str, n: int, seed: int) -> int:
     hashed = 0
     for epoch in (0, 5):
         key = mix(seed, epoch)
-        rows = mixture(n, seed, epoch) if name == "mixture" else [(0, p) for p in one_source(name, n, pass_key(seed, 0, epoch))]
+        rows = (
+            mixture(n, seed, epoch)
+            if name == "mixture"
+            else [(0, p) for p in one_source(name, n, pass_key(seed, 0, epoch))]
+        )
         for row, (source, position) in enumerate(rows):
             hashed = mix(hashed, position)
             hashed = mix(hashed, (mix(key, row) + source) & MASK)

@@ -27,11 +27,22 @@ def write(path: Path, documents: list[np.ndarray[Any, Any]], dtype: str = "uint1
 
 
 def reference(
-    documents: list[np.ndarray[Any, Any]], length: int, epoch: int, shuffle: bool, bos: int | None, eos: int | None, fill: int, partial: bool
+    documents: list[np.ndarray[Any, Any]],
+    length: int,
+    epoch: int,
+    shuffle: bool,
+    bos: int | None,
+    eos: int | None,
+    fill: int,
+    partial: bool,
 ) -> list[dict[str, Any]]:
     """The rows of an epoch in their order, the slow way."""
     key = mix(mix(mix(SEED, P_ORDER), 0), epoch)
-    order = list(map(permute(len(documents), mix(key, P_DOCUMENTS)), range(len(documents)))) if shuffle and documents else range(len(documents))
+    order = (
+        list(map(permute(len(documents), mix(key, P_DOCUMENTS)), range(len(documents))))
+        if shuffle and documents
+        else range(len(documents))
+    )
     tokens, ids = [], []
     for i in order:
         whole = ([] if bos is None else [bos]) + documents[i].tolist() + ([] if eos is None else [eos])
@@ -64,7 +75,9 @@ def as_rows(batch: Any) -> list[dict[str, Any]]:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_batches_are_the_cut_of_the_joined_documents_for_any_ranks_sizes_and_cut_points(tmp_path_factory: Any, data: Any) -> None:
+def test_batches_are_the_cut_of_the_joined_documents_for_any_ranks_sizes_and_cut_points(
+    tmp_path_factory: Any, data: Any
+) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     documents = make(rng, data.draw(st.integers(1, 40)), data.draw(st.sampled_from([1, 5, 40])))
     length, world = data.draw(st.integers(1, 13)), data.draw(st.integers(1, 3))
@@ -77,7 +90,9 @@ def test_batches_are_the_cut_of_the_joined_documents_for_any_ranks_sizes_and_cut
     expected = reference(documents, length, 0, shuffle, bos, eos, 7, partial)
     if not expected:
         return
-    options = dict(shuffle=shuffle, seed=SEED, framework="numpy", num_threads=data.draw(st.integers(1, 3)), drop_last=drop)
+    options = dict(
+        shuffle=shuffle, seed=SEED, framework="numpy", num_threads=data.draw(st.integers(1, 3)), drop_last=drop
+    )
     loaders = [leat.Loader(packed, batch_size=size, rank=r, world_size=world, **options) for r in range(world)]
     stop = data.draw(st.integers(0, 3))
     found: list[dict[str, Any]] = []
@@ -148,7 +163,11 @@ def test_a_part_of_the_documents_keeps_their_ids(tmp_path: Path) -> None:
     documents = make(np.random.default_rng(4), 10, 30)
     ds = write(tmp_path / "d.leat", documents)
     part = leat.pack_rows(ds[4:7], length=4)
-    ids = {i for batch in leat.Loader(part, batch_size=2, framework="numpy") for i in np.asarray(batch["doc_ids"]).ravel().tolist()}
+    ids = {
+        i
+        for batch in leat.Loader(part, batch_size=2, framework="numpy")
+        for i in np.asarray(batch["doc_ids"]).ravel().tolist()
+    }
     assert ids - {-1} == {i for i in (4, 5, 6) if len(documents[i])}
     with pytest.raises(TypeError, match="select or split the documents"):
         part[1:2]

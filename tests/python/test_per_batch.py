@@ -26,10 +26,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> leat.Dataset:
 
 
 def outputs(size: Any = None) -> dict[str, Any]:
-    return {
-        "x": [ops.RandomResizedCrop(size or leat.PerBatch(SIZES)), ops.Normalize([0.5] * 3, [0.25] * 3)],
-        "n": [],
-    }
+    return {"x": [ops.RandomResizedCrop(size or leat.PerBatch(SIZES)), ops.Normalize([0.5] * 3, [0.25] * 3)], "n": []}
 
 
 def loader_of(images: leat.Dataset, batch: int = 4, out: Any = None, **more: Any) -> leat.Loader:

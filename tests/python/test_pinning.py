@@ -1,4 +1,4 @@
-"""Batches ahead of the consumer, as pinned memory is made. Here `pin` copies: what needs a GPU is PyTorch's own part."""
+"""Batches ahead of the consumer, as pinned memory is made. Here `pin` copies: what needs a GPU is PyTorch's part."""
 
 import pytest
 

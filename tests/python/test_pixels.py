@@ -17,7 +17,9 @@ Image: Any = pytest.importorskip("PIL.Image")
 
 def resized(path: Path, size: tuple[int, int]) -> list[Any]:
     outputs = {"image": [leat.ops.Decode(), leat.ops.Resize(size), leat.ops.ToLayout("NHWC")]}
-    return [row for batch in leat.Loader(leat.open(path), 16, outputs=outputs, framework="numpy") for row in batch["image"]]
+    return [
+        row for batch in leat.Loader(leat.open(path), 16, outputs=outputs, framework="numpy") for row in batch["image"]
+    ]
 
 
 def pillow(data: bytes, size: tuple[int, int]) -> Any:
@@ -37,7 +39,9 @@ def worst(path: Path, data: list[bytes], size: tuple[int, int]) -> int:
 
 
 @pytest.mark.parametrize("size", [(32, 48), (200, 100), (7, 333)])
-def test_decode_and_resize_are_within_1_of_pillow(tmp_path: Path, jpeg: Callable[..., bytes], size: tuple[int, int]) -> None:
+def test_decode_and_resize_are_within_1_of_pillow(
+    tmp_path: Path, jpeg: Callable[..., bytes], size: tuple[int, int]
+) -> None:
     data = [
         jpeg(90 + 7 * i, 120 - 5 * i, i, mode, quality=92, subsampling=s)
         for i, (mode, s) in enumerate([("RGB", 0), ("RGB", 1), ("RGB", 2), ("L", 0)] * 2)
@@ -51,7 +55,9 @@ def test_lossless_formats_decode_to_the_pixels_of_pillow(tmp_path: Path, kind: s
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, kind, **({"lossless": True} if kind == "WEBP" else {}))
     outputs = {"image": [leat.ops.Decode(), leat.ops.CenterCrop((37, 53)), leat.ops.ToLayout("NHWC")]}
-    (batch,) = leat.Loader(leat.open(pack(tmp_path / "a.leat", [out.getvalue()])), 1, outputs=outputs, framework="numpy")
+    (batch,) = leat.Loader(
+        leat.open(pack(tmp_path / "a.leat", [out.getvalue()])), 1, outputs=outputs, framework="numpy"
+    )
     assert np.array_equal(batch["image"][0], pixels)
 
 

@@ -32,14 +32,19 @@ def open_loader(path=records, size=7, **options):
 def run(records: Path, photos: Path, code: str, *, expect: int = 0, environment: dict[str, str] | None = None) -> str:
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "-c", SETUP + textwrap.dedent(code), str(records), str(photos)],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False, env={**os.environ, **(environment or {})},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False, env={**os.environ,
+        **(environment or {})},
     )  # fmt: skip
     assert done.returncode == expect, f"exit code {done.returncode}\n{done.stdout}"
     return done.stdout
 
 
 def test_importing_leat_imports_no_torch(records: Path, photos: Path) -> None:
-    run(records, photos, "assert 'torch' not in sys.modules; next(iter(open_loader())); assert 'torch' not in sys.modules")
+    run(
+        records,
+        photos,
+        "assert 'torch' not in sys.modules; next(iter(open_loader())); assert 'torch' not in sys.modules",
+    )
 
 
 def test_asking_for_torch_where_it_is_missing_says_what_to_do(records: Path, photos: Path) -> None:
@@ -62,7 +67,9 @@ def test_the_extension_exports_its_init_only() -> None:
     import leat._leat as module
 
     assert module.__file__ is not None and module.__file__.endswith(".abi3.so")
-    names = subprocess.run(["nm", "-D", "--defined-only", module.__file__], stdout=subprocess.PIPE, text=True, check=True).stdout
+    names = subprocess.run(
+        ["nm", "-D", "--defined-only", module.__file__], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
     assert [line.split()[-1] for line in names.splitlines()] == ["PyInit__leat"]
 
 
@@ -80,7 +87,12 @@ def test_exit_with_a_live_loader_is_clean(records: Path, photos: Path, where: st
 def test_exit_with_live_tensors_is_clean(records: Path, photos: Path) -> None:
     pytest.importorskip("torch")
     assert (
-        run(records, photos, "import torch; kept = [b['x'] for b in open_loader(framework='torch')]; sys.modules['kept'] = kept[0]") == ""
+        run(
+            records,
+            photos,
+            "import torch; kept = [b['x'] for b in open_loader(framework='torch')]; sys.modules['kept'] = kept[0]",
+        )
+        == ""
     )
 
 
@@ -127,7 +139,8 @@ def test_a_signal_handler_runs_while_next_waits(records: Path, photos: Path) -> 
     class Stop(Exception): pass
     def stop(*_): raise Stop
     signal.signal(signal.SIGALRM, stop)
-    loader = open_loader(photos, 24, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((6000, 6000))]}, num_threads=1)
+    chain = [leat.ops.Decode(), leat.ops.Resize((6000, 6000))]
+    loader = open_loader(photos, 24, outputs={"image": chain}, num_threads=1)
     it = iter(loader)
     signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
@@ -139,7 +152,9 @@ def test_a_signal_handler_runs_while_next_waits(records: Path, photos: Path) -> 
 
 
 def test_closing_from_another_thread_ends_a_next_that_waits(photos: Path) -> None:
-    loader = leat.Loader(leat.open(photos), 24, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((4000, 4000))]}, framework="numpy")
+    loader = leat.Loader(
+        leat.open(photos), 24, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((4000, 4000))]}, framework="numpy"
+    )
     it = iter(loader)
     timer = threading.Timer(0.05, loader.close)
     timer.start()
@@ -151,7 +166,9 @@ def test_closing_from_another_thread_ends_a_next_that_waits(photos: Path) -> Non
 
 
 def test_a_state_can_be_taken_while_another_thread_iterates(photos: Path) -> None:
-    loader = leat.Loader(leat.open(photos), 2, framework="numpy", outputs={"image": [leat.ops.Decode(), leat.ops.Resize((500, 500))]})
+    loader = leat.Loader(
+        leat.open(photos), 2, framework="numpy", outputs={"image": [leat.ops.Decode(), leat.ops.Resize((500, 500))]}
+    )
     stop = threading.Event()
 
     def eat() -> None:
@@ -287,7 +304,14 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory, records: Path) -> list[t
     command = [sys.executable, "-c", RANK]
     with contextlib.ExitStack() as stack:
         children = [
-            stack.enter_context(Started([*command, str(r), str(store), str(records)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            stack.enter_context(
+                Started(
+                    [*command, str(r), str(store), str(records)],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
             for r in range(2)
         ]
         found = [c.communicate(timeout=120) for c in children]

@@ -53,7 +53,9 @@ def test_every_fifth_sample_of_speech_is_heavy(name: str) -> None:
 
 @LOADER
 @given(job=jobs(), workers=st.integers(1, 9))
-def test_each_row_is_delivered_once_and_in_its_epoch(make: Callable[[Job, int], Loader], job: Job, workers: int) -> None:
+def test_each_row_is_delivered_once_and_in_its_epoch(
+    make: Callable[[Job, int], Loader], job: Job, workers: int
+) -> None:
     run = simulate(make(job, workers))
     rows = [row for batch in run.delivered for row in batch]
     assert sorted(rows) == list(range(len(job.times)))
@@ -65,7 +67,12 @@ def test_each_row_is_delivered_once_and_in_its_epoch(make: Callable[[Job, int], 
 @given(job=jobs(), workers=st.integers(1, 9))
 def test_no_loader_beats_the_bound(make: Callable[[Job, int], Loader], job: Job, workers: int) -> None:
     loader = make(job, workers)
-    ordered = isinstance(loader, InOrder) and not isinstance(loader, AnyOrder) or isinstance(loader, Torch) and loader.in_order
+    ordered = (
+        isinstance(loader, InOrder)
+        and not isinstance(loader, AnyOrder)
+        or isinstance(loader, Torch)
+        and loader.in_order
+    )
     assert simulate(loader).seconds >= bound(job, workers, ordered) * (1 - 1e-9)
 
 
@@ -74,7 +81,11 @@ def test_no_loader_beats_the_bound(make: Callable[[Job, int], Loader], job: Job,
 def test_workers_do_each_rows_work_once(make: Callable[[Job, int], Loader], job: Job, workers: int) -> None:
     loader = make(job, workers)
     busy, work = simulate(loader).busy, sum(job.times)
-    assert busy == pytest.approx(work) if not isinstance(loader, Minato) or not loader.repeat else busy >= work * (1 - 1e-9)
+    assert (
+        busy == pytest.approx(work)
+        if not isinstance(loader, Minato) or not loader.repeat
+        else busy >= work * (1 - 1e-9)
+    )
 
 
 @LOADER
@@ -105,7 +116,8 @@ def test_a_slow_row_holds_up_its_batch_and_the_window_behind_it_only() -> None:
 
 def test_torch_drains_at_the_end_of_an_epoch() -> None:
     short, long = Job([1.0] * 24, 1, 3, 0.001), Job([1.0] * 24, 1, 24, 0.001)
-    assert simulate(Torch(short, 4)).seconds == pytest.approx(8 * 1.0, rel=0.01)  # three rows on four workers, eight times
+    # three rows on four workers, eight times
+    assert simulate(Torch(short, 4)).seconds == pytest.approx(8 * 1.0, rel=0.01)
     assert simulate(Torch(long, 4)).seconds == pytest.approx(6 * 1.0, rel=0.01)
     assert simulate(InOrder(short, 4)).seconds == pytest.approx(6 * 1.0, rel=0.01)
 
@@ -129,7 +141,8 @@ def test_any_order_delivers_a_slow_row_after_faster_ones_but_within_the_window()
 def test_minato_sets_a_slow_sample_aside_after_the_transform_at_hand() -> None:
     job = Job([1.0] * 9 + [10.0], 1, 10, 0.01, lambda seconds: [seconds / 5] * 5)
     run = simulate(Minato(job, 1, 75, adapt=False))
-    assert run.tasks[-2:] == [(9.0, 11.0), (11.0, 19.0)]  # 2 s are over the timeout of 1 s; the rest of 8 s when nothing fresh is left
+    # 2 s are over the timeout of 1 s; the rest of 8 s when nothing fresh is left
+    assert run.tasks[-2:] == [(9.0, 11.0), (11.0, 19.0)]
     assert simulate(Minato(job, 1, 75, adapt=False, repeat=True)).busy == 19 + 2
 
 

@@ -112,7 +112,9 @@ def loader(ds: leat.Dataset, chain: list[ops.Operator], batch: int = 8, **option
 
 
 def moved_boxes(s: Sample, boxes: Array, form: str, normalized: bool, g: Array, size: int) -> tuple[Array, Array]:
-    """Boxes as stored, after RandomResizedCrop(size), RandomHorizontalFlip and SanitizeBoundingBoxes; and which are left."""
+    """Boxes as stored, after RandomResizedCrop(size), RandomHorizontalFlip and SanitizeBoundingBoxes; and which are
+    left.
+    """
     x, y, w, h, flip = (float(v) for v in g[:5])
     b = boxes * np.array([s.w, s.h] * 2, F) if normalized else boxes
     corner = to_xyxy(b, form) if form == "xyxy" else b.copy()

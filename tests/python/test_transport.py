@@ -21,7 +21,19 @@ from leat import _leat  # noqa: E402
 from leat.workers import feed, transport  # noqa: E402
 
 FROM_DLPACK = feed._from_dlpack()
-DTYPES = ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128", "bool"]
+DTYPES = [
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "bool",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +76,9 @@ class Written:
         self.fits = [self.core.store(sample, self.slots, row, self.objects[row]) for row, sample in enumerate(samples)]
 
     def sample(self, row: int) -> Any:
-        return transport.rebuild(self.spec, transport.arrays_of(self.spec, self.slots, self.rows), row, self.objects[row])
+        return transport.rebuild(
+            self.spec, transport.arrays_of(self.spec, self.slots, self.rows), row, self.objects[row]
+        )
 
     def batch(self) -> Any:
         kinds = transport.object_lists(self.spec)
@@ -100,8 +114,10 @@ leaf_makers: st.SearchStrategy[Maker] = st.one_of(
     st.just(lambda rng: f"text {rng.integers(1000)}"),
     st.just(lambda rng: b"bytes %d" % rng.integers(1000)),
     st.builds(lambda dtype: lambda rng: np.dtype(dtype).type(rng.integers(2)), st.sampled_from(DTYPES)),
-    st.builds(lambda d, s, how: lambda rng: strided(array_of(rng, d, s), how), st.sampled_from(DTYPES), shapes, st.integers(0, 2)),
-    st.builds(lambda d, s, how: lambda rng: torch.from_numpy(strided(array_of(rng, d, s), how)), st.sampled_from(DTYPES), shapes,
+    st.builds(lambda d, s, how: lambda rng: strided(array_of(rng, d, s), how), st.sampled_from(DTYPES), shapes,
+    st.integers(0, 2)),
+    st.builds(lambda d, s, how: lambda rng: torch.from_numpy(strided(array_of(rng, d, s), how)),
+    st.sampled_from(DTYPES), shapes,
               st.integers(0, 2)),
     st.builds(lambda s: lambda rng: torch.from_numpy(array_of(rng, "float32", s)).to(torch.bfloat16), shapes),
 )  # fmt: skip
@@ -137,7 +153,8 @@ def test_a_sample_is_read_back_as_it_was_written(make: Maker, rows: int, seed: i
     assert all(same(written.sample(row), sample) for row, sample in enumerate(samples))
 
 
-# ---- samples that do not -----------------------------------------------------------------------------------------------
+# ---- samples that do not
+# -----------------------------------------------------------------------------------------------
 
 ODD: list[tuple[Any, Any]] = [
     (1, 1.0),
@@ -338,7 +355,8 @@ def test_a_batch_keeps_its_memory_and_gives_it_back() -> None:
     assert _leat.share_used() == before
 
 
-# ---- odd objects ---------------------------------------------------------------------------------------------------------
+# ---- odd objects
+# ---------------------------------------------------------------------------------------------------------
 
 ROOM = 1 << 20
 big, small = np.arange(5000), np.arange(5)
@@ -347,8 +365,19 @@ OBJECTS: dict[str, Any] = {
     "large": [big, torch.arange(5000.0), {"x": (big.astype("f4"), 1)}],
     "bfloat16": [torch.arange(5000.0).to(torch.bfloat16), torch.zeros((), dtype=torch.bfloat16)],
     "bool and complex": [torch.arange(5000) % 2 == 0, torch.full((5000,), 1 + 2j), np.full(5000, 1j)],
-    "empty and without dimensions": [torch.zeros(0), torch.zeros(3, 0, 2), torch.tensor(5), np.array(5), np.zeros((0, 3))],
-    "not contiguous": [torch.arange(20000).reshape(100, 200).t(), torch.arange(20000)[::3], big[::2], big.reshape(50, 100).T],
+    "empty and without dimensions": [
+        torch.zeros(0),
+        torch.zeros(3, 0, 2),
+        torch.tensor(5),
+        np.array(5),
+        np.zeros((0, 3)),
+    ],
+    "not contiguous": [
+        torch.arange(20000).reshape(100, 200).t(),
+        torch.arange(20000)[::3],
+        big[::2],
+        big.reshape(50, 100).T,
+    ],
     "structured": np.zeros(3000, [("a", "i4"), ("b", "f8")]),
     "dates": np.arange("2020-01", "2030-01", dtype="datetime64[h]"),
     "objects": np.array([None, "text", {"a": 1}], object),
@@ -375,7 +404,9 @@ def test_an_object_comes_back_as_it_was_sent(name: str, room: int | None) -> Non
 def test_what_came_over_a_file_or_a_slot_can_be_written_to_and_outlives_the_message() -> None:
     slot = _leat.Slot(ROOM)
     for view in (None, memoryview(slot.memory(0, ROOM)).cast("B")):
-        array, tensor = transport.decode(*transport.encode([big, torch.arange(5000)], view), slot if view is not None else None)
+        array, tensor = transport.decode(
+            *transport.encode([big, torch.arange(5000)], view), slot if view is not None else None
+        )
         gc.collect()
         array[0], tensor[1] = 7, 8
         assert array[0] == 7 and tensor[1] == 8 and array[-1] == 4999 and tensor[-1] == 4999
@@ -415,14 +446,20 @@ def raised(error: BaseException) -> BaseException:
         return transport.unpack_error(transport.pack_error(caught, "in worker 3"))
 
 
-@pytest.mark.parametrize("error", [ValueError("a"), KeyError("a"), OSError(2, "a"), UnicodeDecodeError("utf-8", b"a", 0, 1, "b")], ids=repr)
+@pytest.mark.parametrize(
+    "error", [ValueError("a"), KeyError("a"), OSError(2, "a"), UnicodeDecodeError("utf-8", b"a", 0, 1, "b")], ids=repr
+)
 def test_an_error_comes_back_with_its_class_or_as_a_runtime_error_and_with_its_text(error: Exception) -> None:
     again = raised(error)
     assert type(again) is type(error) or (type(again) is RuntimeError and isinstance(error, UnicodeDecodeError))
     assert "in worker 3" in str(again) and "Traceback" in str(again) and "\\n" not in str(again)
 
 
-@pytest.mark.parametrize("error", [StopIteration(1), SystemExit(3), KeyboardInterrupt(), GeneratorExit(), Unspeakable()], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "error",
+    [StopIteration(1), SystemExit(3), KeyboardInterrupt(), GeneratorExit(), Unspeakable()],
+    ids=lambda e: type(e).__name__,
+)
 def test_an_error_that_means_something_else_here_comes_back_as_a_runtime_error(error: BaseException) -> None:
     again = raised(error)
     assert type(again) is RuntimeError
@@ -437,11 +474,12 @@ def test_an_error_of_a_local_class_comes_back_as_that_class() -> None:
     assert type(again).__name__ == "Mine" and isinstance(again, ValueError)
 
 
-# ---- rows that a worker fills ----------------------------------------------------------------------------------------------
+# ---- rows that a worker fills
+# ----------------------------------------------------------------------------------------------
 
 
 class Bench:
-    """A board with one batch, its only unit taken, and a layout for it: what a worker has in hand when it fills rows."""
+    """A board with one batch, its only unit taken, and a layout for it: what a worker has when it fills rows."""
 
     def __init__(self, sample: Any, indices: list[int]) -> None:
         spec = transport.describe(sample)
@@ -455,7 +493,21 @@ class Bench:
         memory: Any = self.payload.memory(0, 8 * self.rows)
         np.frombuffer(memory, np.int64)[:] = indices
         self.slots = tuple(_leat.Slot(max(1, size * self.rows)) for size in self.layout.row_bytes)
-        self.board.publish(1, self.rows, self.rows, -1, 1, 0, self.payload.offset, 8 * self.rows, 5, 6, 70, 0, tuple(s.offset for s in self.slots))
+        self.board.publish(
+            1,
+            self.rows,
+            self.rows,
+            -1,
+            1,
+            0,
+            self.payload.offset,
+            8 * self.rows,
+            5,
+            6,
+            70,
+            0,
+            tuple(s.offset for s in self.slots),
+        )
         assert self.theirs.take() is not None
         self.objects: list[Any] = []
 
@@ -527,7 +579,19 @@ def test_filling_keeps_no_references() -> None:
     array, tensor = np.arange(4), torch.arange(3)
     sample = {key: (text, array), "t": [tensor, index]}
     bench = Bench(sample, [0] * 8)
-    watched = [sample, text, key, index, array, tensor, np.ndarray, torch.Tensor, torch.int64, bench.objects, bench.theirs]
+    watched = [
+        sample,
+        text,
+        key,
+        index,
+        array,
+        tensor,
+        np.ndarray,
+        torch.Tensor,
+        torch.int64,
+        bench.objects,
+        bench.theirs,
+    ]
     odd: Any = ("differs",)
 
     def once() -> None:

@@ -102,7 +102,9 @@ def rows(batches: Any, *names: str) -> list[tuple[Any, ...]]:
     found = []
     for b in batches:
         for i in range(b.size):
-            values = tuple(v if isinstance(v, (str, dict, list)) else np.asarray(v).tobytes() for v in (b[n][i] for n in names))
+            values = tuple(
+                v if isinstance(v, (str, dict, list)) else np.asarray(v).tobytes() for v in (b[n][i] for n in names)
+            )
             found.append((int(b.row_keys[i]), int(b.ids[i]), bool(b.valid[i]), *values))
     return sorted(found)
 
@@ -111,8 +113,13 @@ def rows(batches: Any, *names: str) -> list[tuple[Any, ...]]:
 
 
 @given(threads=st.integers(1, 4), size=st.integers(1, 9), seed=st.integers(0, 99))
-def test_each_row_comes_once_with_the_bytes_that_it_has_in_order(photos: Path, threads: int, size: int, seed: int) -> None:
-    outputs = {"image": [leat.ops.Decode(), leat.ops.RandomResizedCrop(16), leat.ops.RandomHorizontalFlip()], "label": []}
+def test_each_row_comes_once_with_the_bytes_that_it_has_in_order(
+    photos: Path, threads: int, size: int, seed: int
+) -> None:
+    outputs = {
+        "image": [leat.ops.Decode(), leat.ops.RandomResizedCrop(16), leat.ops.RandomHorizontalFlip()],
+        "label": [],
+    }
     options: dict[str, Any] = {"shuffle": True, "seed": seed, "outputs": outputs, "num_threads": threads}
     want = loader(photos, size, in_order=True, **options)
     got = loader(photos, size, **options)
@@ -176,7 +183,8 @@ def test_the_share_of_slow_rows_in_what_comes_is_that_of_the_data(records: Path,
         for _ in range(3):
             share = [sum(i % 9 == 4 for i in b.ids.tolist()) for b in slow]
             assert sum(share) == 11
-            assert min(np.cumsum(share)[3:] - np.arange(4, 11) * 1.1) > -8  # within a window none is left for the end alone
+            # within a window none is left for the end alone
+            assert min(np.cumsum(share)[3:] - np.arange(4, 11) * 1.1) > -8
 
 
 def test_nothing_of_the_next_epoch_comes_before_the_last_of_this_one(records: Path, sleepy: Any) -> None:
@@ -200,7 +208,9 @@ def test_an_epoch_can_be_left_and_begun_again(records: Path, sleepy: Any) -> Non
 # ---- state -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", [False, True, leat.Blocks(4), leat.Weighted(np.arange(100.0), 90), list(range(0, 100, 2)) * 2])
+@pytest.mark.parametrize(
+    "order", [False, True, leat.Blocks(4), leat.Weighted(np.arange(100.0), 90), list(range(0, 100, 2)) * 2]
+)
 def test_exact_resume_at_every_cut(records: Path, order: Any, sleepy: Any) -> None:
     options: dict[str, Any] = {"sampler": order} if isinstance(order, (list, leat.Weighted)) else {"shuffle": order}
     options |= {"seed": 3, "outputs": sleepy, "num_threads": 3}
@@ -253,7 +263,12 @@ def test_a_state_within_an_epoch_is_one_ranks_own(records: Path, sleepy: Any) ->
         for _ in range(4):
             next(iterator)
         state = first.state_dict()
-    for other in ({"rank": 1}, {"rank": 0, "in_order": True}, {"rank": 0, "batch_size": 6}, {"rank": 0, "world_size": 3}):
+    for other in (
+        {"rank": 1},
+        {"rank": 0, "in_order": True},
+        {"rank": 0, "batch_size": 6},
+        {"rank": 0, "world_size": 3},
+    ):
         with pytest.raises(leat.StateError):
             loader(records, **{"batch_size": 5, **options, **other}).load_state_dict(state)
 

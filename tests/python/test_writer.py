@@ -14,7 +14,20 @@ from hypothesis.extra import numpy as hnp
 
 import leat
 
-DTYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bool"]
+DTYPES = [
+    "uint8",
+    "int8",
+    "uint16",
+    "int16",
+    "uint32",
+    "int32",
+    "uint64",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+]
 
 
 def write(path: Path, schema: dict[str, Any], *samples: dict[str, Any], **options: Any) -> leat.Dataset:
@@ -33,16 +46,26 @@ def test_add_returns_running_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @settings(max_examples=4)
 @given(data=st.data())
-def test_arrays_of_every_dtype_come_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, dtype: str, data: st.DataObject) -> None:
+def test_arrays_of_every_dtype_come_back_bit_for_bit(
+    tmp_path_factory: pytest.TempPathFactory, dtype: str, data: st.DataObject
+) -> None:
     array = data.draw(hnp.arrays(dtype, st.tuples(st.integers(0, 5), st.just(2), st.just(3))))
     path = tmp_path_factory.mktemp("w") / "a.leat"
     sample = write(path, {"v": leat.field(dtype, (None, 2, 3))}, {"v": array})[0]
-    assert sample["v"].dtype == array.dtype and sample["v"].tobytes() == array.tobytes() and sample["v"].shape == array.shape
+    assert (
+        sample["v"].dtype == array.dtype
+        and sample["v"].tobytes() == array.tobytes()
+        and sample["v"].shape == array.shape
+    )
 
 
 @settings(max_examples=15)
 @given(
-    st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x), max_leaves=8)
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda x: st.lists(x) | st.dictionaries(st.text(), x),
+        max_leaves=8,
+    )
 )
 def test_json_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     path = tmp_path_factory.mktemp("w") / "a.leat"
@@ -71,7 +94,10 @@ def test_tensors_are_taken(tmp_path: Path) -> None:
 
 def test_strided_arrays_are_taken(tmp_path: Path) -> None:
     a = np.arange(12, dtype=np.int32).reshape(3, 4)
-    assert write(tmp_path / "a.leat", {"v": leat.field("int32", (2, 3))}, {"v": a[:, ::2].T})[0]["v"].tolist() == a[:, ::2].T.tolist()
+    assert (
+        write(tmp_path / "a.leat", {"v": leat.field("int32", (2, 3))}, {"v": a[:, ::2].T})[0]["v"].tolist()
+        == a[:, ::2].T.tolist()
+    )
 
 
 def test_numbers_are_converted_if_they_fit(tmp_path: Path) -> None:
@@ -101,7 +127,9 @@ def test_numbers_are_converted_if_they_fit(tmp_path: Path) -> None:
         ("image", (), 3),
     ],
 )
-def test_a_value_that_does_not_fit_is_an_error_that_names_its_field(tmp_path: Path, dtype: str, shape: Any, value: Any) -> None:
+def test_a_value_that_does_not_fit_is_an_error_that_names_its_field(
+    tmp_path: Path, dtype: str, shape: Any, value: Any
+) -> None:
     with leat.Writer(tmp_path / "a.leat", {"strange": leat.field(dtype, shape)}) as w:
         with pytest.raises((TypeError, ValueError), match="'strange'"):
             w.add(strange=value)
@@ -139,7 +167,10 @@ def test_columns_of_varying_size_are_written_row_by_row(tmp_path: Path) -> None:
 
 
 def test_columns_of_different_lengths_are_an_error(tmp_path: Path) -> None:
-    with leat.Writer(tmp_path / "a.leat", {"a": "int64", "b": "int64"}) as w, pytest.raises(ValueError, match="a has 2, b has 3"):
+    with (
+        leat.Writer(tmp_path / "a.leat", {"a": "int64", "b": "int64"}) as w,
+        pytest.raises(ValueError, match="a has 2, b has 3"),
+    ):
         w.write_batch({"a": [1, 2], "b": [1, 2, 3]})
 
 
@@ -257,7 +288,9 @@ PHOTOS = ("original", "fast", "raw")
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> tuple[list[bytes], dict[str, leat.Dataset]]:
+def photos(
+    tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]
+) -> tuple[list[bytes], dict[str, leat.Dataset]]:
     """Some photos, and a data set of them in each form: JPEGs, a gray one, a progressive one, a PNG, a broken one."""
     import io
 
@@ -265,12 +298,20 @@ def photos(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes])
 
     png = io.BytesIO()
     Image.fromarray(np.arange(30 * 20 * 3, dtype=np.uint8).reshape(20, 30, 3)).save(png, "PNG")
-    files = [jpeg(300, 200, 1), jpeg(90, 120, 2), jpeg(64, 48, 3, "L"), jpeg(80, 80, 4, progressive=True), png.getvalue()]
+    files = [
+        jpeg(300, 200, 1),
+        jpeg(90, 120, 2),
+        jpeg(64, 48, 3, "L"),
+        jpeg(80, 80, 4, progressive=True),
+        png.getvalue(),
+    ]
     files.append(files[0][: len(files[0]) // 2])
     folder = tmp_path_factory.mktemp("photos")
     schema = {"image": "image", "n": "int64"}
     return files, {
-        form: write(folder / f"{form}.leat", schema, *({"image": file, "n": i} for i, file in enumerate(files)), photos=form)
+        form: write(
+            folder / f"{form}.leat", schema, *({"image": file, "n": i} for i, file in enumerate(files)), photos=form
+        )
         for form in PHOTOS
     }
 

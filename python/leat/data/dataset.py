@@ -74,7 +74,9 @@ class Dataset:
 
     @property
     def fingerprint(self) -> str:
-        """128 bits over schema and contents, in hex; the same for a folder and its pack. Of a view: over its base's and the selection."""
+        """128 bits over schema and contents, in hex; the same for a folder and its pack. Of a view: over its base's and
+        the selection.
+        """
         return self._handle.fingerprint().hex()
 
     @property
@@ -86,7 +88,8 @@ class Dataset:
         """All values of a field of fixed size: an array of shape ``(len, *shape)``.
 
         Read-only and without a copy where the values lie in one piece; gathered otherwise. The checksums of what is
-        read are verified. With ``copy=True`` the array is a writable copy. bfloat16, which numpy lacks, comes as a copy in float32.
+        read are verified. With ``copy=True`` the array is a writable copy. bfloat16, which numpy lacks, comes as a copy
+        in float32.
 
         Raises:
             KeyError: there is no such field.
@@ -97,7 +100,9 @@ class Dataset:
         """
         index, field = self._find(name)
         if field.kind != "array" or (field.shape and field.shape[0] is None):
-            raise TypeError(f"field {name!r} varies in size ({field}): it has no column; read single samples with ds[i][{name!r}]")
+            raise TypeError(
+                f"field {name!r} varies in size ({field}): it has no column; read single samples with ds[i][{name!r}]"
+            )
         memory = self._handle.column(index, copy)
         if field.dtype == "bfloat16":
             return _widen(memory)
@@ -111,7 +116,9 @@ class Dataset:
         raise KeyError(f"no field {name!r}: this data set has {', '.join(n for n, _ in self._fields)}")
 
     def stored(self, position: int, name: str) -> Any:
-        """The value of one field as a loader delivers it: an array as it lies in memory (bfloat16 as uint16), else its bytes."""
+        """The value of one field as a loader delivers it: an array as it lies in memory (bfloat16 as uint16), else its
+        bytes.
+        """
         index, field = self._find(name)
         found = self._handle.read(position, index, field.kind != "array")
         if isinstance(found, bytes):
@@ -151,7 +158,9 @@ class Dataset:
             recipe = (self, "slice", begin, max(begin, end), step)
             return Dataset(self._handle.slice(*recipe[2:]), recipe)
         if isinstance(key, (bool, np.bool_)):
-            raise TypeError("a Dataset is indexed by positions, or by a mask of one bool per sample: this is a single bool")
+            raise TypeError(
+                "a Dataset is indexed by positions, or by a mask of one bool per sample: this is a single bool"
+            )
         if hasattr(key, "__index__") and getattr(key, "ndim", 0) == 0:
             position = key.__index__()
             if not -self._count <= position < self._count:
@@ -170,7 +179,8 @@ class Dataset:
         return (self._sample(i) for i in range(self._count))
 
     def select(self, positions: Any) -> Dataset:
-        """The samples at these positions, in this order; a position may come several times, negative ones count from the end.
+        """The samples at these positions, in this order; a position may come several times, negative ones count from
+        the end.
 
         Raises:
             IndexError: a position is out of range.
@@ -214,24 +224,35 @@ def _widen(memory: _leat.Memory) -> np.ndarray[Any, Any]:
 
 def positions_array(positions: Any, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Positions in a data set of `count` samples as a contiguous array of int64, counted from the start."""
-    array = np.asarray(positions if hasattr(positions, "__len__") or not hasattr(positions, "__iter__") else list(positions))
+    array = np.asarray(
+        positions if hasattr(positions, "__len__") or not hasattr(positions, "__iter__") else list(positions)
+    )
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise TypeError(f"positions are a list of integers, not an array of {array.dtype} with shape {array.shape}")
     if array.size and (array.min() < -count or array.max() >= count):
-        raise IndexError(f"position {array[(array < -count) | (array >= count)][0]} is out of range: the data set has {count} samples")
+        raise IndexError(
+            f"position {array[(array < -count) | (array >= count)][0]} is out of range: the data set has {count} "
+            "samples"
+        )
     array = np.ascontiguousarray(array, np.int64)
     return np.where(array < 0, array + count, array) if array.size and array.min() < 0 else array
 
 
 def _open_one(path: str, format: str, labels: str, index_dir: str | None, recheck: str) -> Dataset:
-    handle = _leat.Dataset.open(path, format, check.choice("labels", labels, LABELS), check.choice("recheck", recheck, RECHECK), index_dir)
+    handle = _leat.Dataset.open(
+        path, format, check.choice("labels", labels, LABELS), check.choice("recheck", recheck, RECHECK), index_dir
+    )
     return Dataset(handle, ("open", path, format, labels, index_dir, recheck))
 
 
-def _unpickle_open(path: str, format: str, labels: str, index_dir: str | None, recheck: str, fingerprint: str) -> Dataset:
+def _unpickle_open(
+    path: str, format: str, labels: str, index_dir: str | None, recheck: str, fingerprint: str
+) -> Dataset:
     dataset = _open_one(path, format, labels, index_dir, recheck)
     if dataset.fingerprint != fingerprint:
-        raise ChangedError(f"{path} is not the data set that was pickled: its contents changed; open it again with leat.open")
+        raise ChangedError(
+            f"{path} is not the data set that was pickled: its contents changed; open it again with leat.open"
+        )
     return dataset
 
 
@@ -242,10 +263,14 @@ def _unpickle_made(kind: str, *args: Any) -> Dataset:
     dataset = (
         made.from_arrays(given[0], **given[1])
         if kind == "arrays"
-        else made.from_source(given[0], timeout_s=given[1]) if kind == "source" else made.zipped(*given)
+        else made.from_source(given[0], timeout_s=given[1])
+        if kind == "source"
+        else made.zipped(*given)
     )
     if dataset.fingerprint != fingerprint:
-        raise ChangedError("this is not the data set that was pickled: the length, the fields or the version of its source changed")
+        raise ChangedError(
+            "this is not the data set that was pickled: the length, the fields or the version of its source changed"
+        )
     return dataset
 
 
@@ -269,26 +294,28 @@ def open(  # noqa: A001
     """Opens a data set in place. Only headers and directories are read (of an IDX file, all of it).
 
     Args:
-        src: a file of leat, a manifest of its shards, a folder of photos (a sub-folder per class, or flat), an IDX file, plain or
-            compressed with gzip (field ``data``); a list of these, which are joined as by :func:`leat.concat`; or a dict of
-            them, which are put side by side: ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}``
-            gives the fields ``image`` and ``label``, and of what has several fields ``name.field``, as :func:`leat.zip` does.
+        src: a file of leat, a manifest of its shards, a folder of photos (a sub-folder per class, or flat), an IDX
+            file, plain or compressed with gzip (field ``data``); a list of these, which are joined as by
+            :func:`leat.concat`; or a dict of them, which are put side by side:
+            ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
+            ``image`` and ``label``, and of what has several fields ``name.field``, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"`` or ``"idx"``.
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
-        index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums of its
-            good photos, so that other processes and later runs need not decode each photo to its end once more; without one
-            they are kept in memory only, for this process. Any number of folders, ranks and runs may share it; where it cannot
-            be written, all is found out again. It lies outside the folder of photos, where it would be taken for a class, or has
-            a name that begins with a dot.
-        recheck: when the checksum of a value that is read from a file is compared: ``"always"``, on the ``"first"`` read in a
-            process, or ``"never"``. A photo of a folder that has no checksum yet is decoded to its end instead, which gives it
-            one. Columns of fixed size are mapped: their pages are verified on first touch, and again where the file's size or
-            times have changed at the start of an epoch.
+        index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
+            of its good photos, so that other processes and later runs need not decode each photo to its end once more;
+            without one they are kept in memory only, for this process. Any number of folders, ranks and runs may share
+            it; where it cannot be written, all is found out again. It lies outside the folder of photos, where it would
+            be taken for a class, or has a name that begins with a dot.
+        recheck: when the checksum of a value that is read from a file is compared: ``"always"``, on the ``"first"``
+            read in a process, or ``"never"``. A photo of a folder that has no checksum yet is decoded to its end
+            instead, which gives it one. Columns of fixed size are mapped: their pages are verified on first touch, and
+            again where the file's size or times have changed at the start of an epoch.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
         ValueError: not a format that leat reads (:class:`leat.FormatError`), never finished
-            (:class:`leat.UnfinishedError`) or damaged (:class:`leat.CorruptError`); or `index_dir` lies among the photos or is a file.
+            (:class:`leat.UnfinishedError`) or damaged (:class:`leat.CorruptError`); or `index_dir` lies among the
+            photos or is a file.
 
     >>> leat.open(path)
     <leat.Dataset of 100 samples (x: float32[3], label: int64)>
@@ -298,7 +325,10 @@ def open(  # noqa: A001
     if isinstance(src, Mapping):
         from .made import zipped
 
-        return zipped({str(n): open(p, format=format, labels=labels, index_dir=index, recheck=recheck) for n, p in src.items()}, True)
+        return zipped(
+            {str(n): open(p, format=format, labels=labels, index_dir=index, recheck=recheck) for n, p in src.items()},
+            True,
+        )
     if not isinstance(src, (str, os.PathLike)):
         if isinstance(src, bytes) or not isinstance(src, Sequence):
             raise TypeError(f"src is a path or a list of paths, not {builtins.type(src).__name__}")
@@ -311,8 +341,8 @@ def open(  # noqa: A001
 
 
 def concat(*datasets: Dataset | Sequence[Dataset]) -> Dataset:
-    """Data sets of the same schema, one after the other; given one by one or as a list. Ids of each are offset by the counts of
-    those before it.
+    """Data sets of the same schema, one after the other; given one by one or as a list. Ids of each are offset by the
+    counts of those before it.
 
     >>> len(leat.concat(leat.open(path), leat.open(path)))
     200

@@ -22,13 +22,13 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
     """A data set of arrays in memory, one field per keyword, without a copy of them.
 
     Args:
-        schema: for some or all names a :func:`leat.field`, where the array alone does not say enough: a `layout` makes images
-            of it for operators. Its shape may be another one of as many elements; its dtype is the array's.
-        arrays: NumPy arrays or PyTorch tensors on the CPU, all of one length; the first axis counts samples. An array whose
-            samples do not each lie in one piece is copied once.
+        schema: for some or all names a :func:`leat.field`, where the array alone does not say enough: a `layout` makes
+            images of it for operators. Its shape may be another one of as many elements; its dtype is the array's.
+        arrays: NumPy arrays or PyTorch tensors on the CPU, all of one length; the first axis counts samples. An array
+            whose samples do not each lie in one piece is copied once.
 
-    The data set keeps the arrays alive. They must not change while it is used: what is in them then is read once here, for
-    the fingerprint, which is that of the same values packed. It pickles with its arrays, by value.
+    The data set keeps the arrays alive. They must not change while it is used: what is in them then is read once here,
+    for the fingerprint, which is that of the same values packed. It pickles with its arrays, by value.
 
     Raises:
         ValueError: arrays of different lengths, without a first axis, or of a dtype that leat has not.
@@ -58,7 +58,9 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
 
 
 def _as_rows(name: str, given: Any) -> tuple[np.ndarray[Any, Any], str]:
-    """An array whose rows are dense, over the memory of what was given where that is possible; and the name of its dtype."""
+    """An array whose rows are dense, over the memory of what was given where that is possible; and the name of its
+    dtype.
+    """
     dtype = None
     if hasattr(given, "detach") and hasattr(given, "device"):
         if given.device.type != "cpu":
@@ -109,19 +111,20 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
     """A data set whose values an object computes: a reader of another library, a generator, a remote store.
 
     Args:
-        source: has ``len(source)``; ``source.fields``, a dict of names to :func:`leat.field` or what that takes as dtype; and
-            ``source.read(positions)``, which is given an int64 array of up to some hundred positions and returns a dict that
-            has for each name the values in that order: an array of shape ``(len(positions), *shape)``, or a list of one value
-            per position (arrays, numbers; bytes, str, JSON values for those kinds). It must give the same values each time.
-            ``source.version``, a text, is optional: it names the content, and is all that the fingerprint has of it beside
-            the schema and the length.
+        source: has ``len(source)``; ``source.fields``, a dict of names to :func:`leat.field` or what that takes as
+            dtype; and ``source.read(positions)``, which is given an int64 array of up to some hundred positions and
+            returns a dict that has for each name the values in that order: an array of shape
+            ``(len(positions), *shape)``, or a list of one value per position (arrays, numbers; bytes, str, JSON values
+            for those kinds). It must give the same values each time. ``source.version``, a text, is optional: it names
+            the content, and is all that the fingerprint has of it beside the schema and the length.
         timeout_s: a `read` that takes longer is an error. None: it is waited for, with a warning after 30 s.
 
-    `read` is called in a thread of its own, in one call at a time, while batches are made ahead. Nothing is pickled. A data set
-    of a source pickles as the source does.
+    `read` is called in a thread of its own, in one call at a time, while batches are made ahead. Nothing is pickled. A
+    data set of a source pickles as the source does.
 
-    Errors: an exception of `read` is told of the sample that raises it alone (:class:`leat.BrokenSampleError`, with the exception
-    as cause), so that the loader's ``on_error`` applies; values that do not fit `fields` raise :class:`leat.InvalidError`.
+    Errors: an exception of `read` is told of the sample that raises it alone (:class:`leat.BrokenSampleError`, with the
+    exception as cause), so that the loader's ``on_error`` applies; values that do not fit `fields` raise
+    :class:`leat.InvalidError`.
 
     >>> class Squares:
     ...     fields = {"x": leat.field("int64")}
@@ -132,9 +135,14 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
     """
     for attribute in ("__len__", "fields", "read"):
         if not hasattr(source, attribute):
-            raise TypeError(f"from_source takes an object with __len__, fields and read(positions): {type(source).__name__} has no {attribute}")
+            raise TypeError(
+                f"from_source takes an object with __len__, fields and read(positions): {type(source).__name__} has "
+                f"no {attribute}"
+            )
     if not isinstance(source.fields, Mapping) or not source.fields:
-        raise TypeError(f"fields of {type(source).__name__} is a dict of names to leat.field, not {source.fields!r:.60}")
+        raise TypeError(
+            f"fields of {type(source).__name__} is a dict of names to leat.field, not {source.fields!r:.60}"
+        )
     if not callable(source.read):
         raise TypeError(f"read of {type(source).__name__} is not callable")
     fields = {str(name): _schema.as_field(f) for name, f in source.fields.items()}
@@ -147,7 +155,9 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
 
 
 class Failed(Exception):
-    """What the extension module makes an error of: (code, index of the sample or -1, text, the exception of the source's)."""
+    """What the extension module makes an error of: (code, index of the sample or -1, text, the exception of the
+    source's).
+    """
 
     def __init__(self, code: int, index: int, text: str, cause: BaseException | None = None) -> None:
         super().__init__(text)
@@ -163,11 +173,14 @@ class Reader:
         self.fields = list(fields.items())
 
     def start(self, capsule: Any) -> None:
-        threading.Thread(target=_leat.source_serve, args=(capsule,), name=f"leat-source-{self.name}", daemon=True).start()
+        threading.Thread(
+            target=_leat.source_serve, args=(capsule,), name=f"leat-source-{self.name}", daemon=True
+        ).start()
 
     def slow(self, seconds: float) -> None:
         warnings.warn(
-            f"{self.name}.read has not returned for {seconds:.0f} s; it is waited for (leat.from_source(..., timeout_s=...) ends that)",
+            f"{self.name}.read has not returned for {seconds:.0f} s; it is waited for (leat.from_source(..., "
+            "timeout_s=...) ends that)",
             stacklevel=2,
         )
 
@@ -211,7 +224,11 @@ class Reader:
         if not isinstance(found, Mapping):
             raise Failed(_INVALID, -1, f"{self.name}.read gave {type(found).__name__}, not a dict of fields")
         if name not in found:
-            raise Failed(_INVALID, -1, f"{self.name}.read gave no field {name!r}: it gave {', '.join(map(repr, found)) or 'none'}")
+            raise Failed(
+                _INVALID,
+                -1,
+                f"{self.name}.read gave no field {name!r}: it gave {', '.join(map(repr, found)) or 'none'}",
+            )
         values = found[name]
         if not hasattr(values, "__len__") or len(values) != n:
             given = len(values) if hasattr(values, "__len__") else type(values).__name__
@@ -231,7 +248,11 @@ class Reader:
         try:
             array = np.asarray(value)
             kinds = {"b": "biuf", "i": "iuf", "u": "iuf", "f": "f"}
-            if numbers and not (len(value) and hasattr(value[0], "dtype")) and dtype.kind in kinds.get(array.dtype.kind, ""):
+            if (
+                numbers
+                and not (len(value) and hasattr(value[0], "dtype"))
+                and dtype.kind in kinds.get(array.dtype.kind, "")
+            ):
                 array = np.asarray(value, dtype)
         except (ValueError, TypeError, OverflowError) as e:
             raise self._wrong(name, f"values that are no array of {field}: {e}") from None
@@ -239,7 +260,9 @@ class Reader:
             array = array.view(np.uint16)
         want = tuple(array.shape[i] if d is None and i < array.ndim else d for i, d in enumerate(shape))
         if array.shape != want or array.dtype.newbyteorder("=") != dtype:
-            raise self._wrong(name, f"an array of {array.dtype} with shape {array.shape}: it needs {field.dtype} with {shape}")
+            raise self._wrong(
+                name, f"an array of {array.dtype} with shape {array.shape}: it needs {field.dtype} with {shape}"
+            )
         return np.ascontiguousarray(array, dtype)
 
     def _varying(self, name: str, field: Field, value: Any) -> Any:
@@ -253,13 +276,19 @@ class Reader:
             return json.dumps(value).encode()
         if field.kind in ("bytes", "image") and isinstance(value, (bytes, bytearray, memoryview)):
             return value
-        if field.kind in ("bytes", "image") and isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1:
+        if (
+            field.kind in ("bytes", "image")
+            and isinstance(value, np.ndarray)
+            and value.dtype == np.uint8
+            and value.ndim == 1
+        ):
             return np.ascontiguousarray(value)
         raise self._wrong(name, f"a value of {type(value).__name__}, which is no {field.kind}")
 
 
 def zip(**datasets: Dataset) -> Dataset:  # noqa: A001
-    """Data sets of equal length side by side: sample i of it has the fields of sample i of each, ``left.image``, ``right.image``.
+    """Data sets of equal length side by side: sample i of it has the fields of sample i of each, ``left.image``,
+    ``right.image``.
 
     Views (``select``, ``split``, slices) of the whole keep samples together; a part may be a view itself.
 

@@ -20,9 +20,10 @@ INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "in
 class PackedRows(Dataset):
     """Rows of tokens that are cut from the documents of a data set; made by :func:`leat.pack_rows`.
 
-    As a data set it has the rows of the documents in their order: ``rows[7]`` is the 8th. A Loader with ``shuffle=True`` permutes
-    the documents of each epoch first and then the rows, so that its rows are others in each epoch, as many as here. Ids are numbers of
-    rows. To take part of the documents, select or split them before they are packed.
+    As a data set it has the rows of the documents in their order: ``rows[7]`` is the 8th. A Loader with
+    ``shuffle=True`` permutes the documents of each epoch first and then the rows, so that its rows are others in each
+    epoch, as many as here. Ids are numbers of rows. To take part of the documents, select or split them before they are
+    packed.
     """
 
     def __init__(self, documents: Dataset, name: str, length: int, bos: int | None, eos: int | None, fill: int) -> None:
@@ -30,7 +31,10 @@ class PackedRows(Dataset):
         self.documents, self.length = documents, length
         self._name, self._bos, self._eos, self._fill = name, bos, eos, fill
         tokens = documents.schema[name]
-        self._fields = [(name, field(tokens.dtype, (length,))), *((n, field(dtype, (length,))) for n, dtype in DERIVED.items())]
+        self._fields = [
+            (name, field(tokens.dtype, (length,))),
+            *((n, field(dtype, (length,))) for n, dtype in DERIVED.items()),
+        ]
         self._count = -(-int(self._ends[-1]) // length) if len(self._ends) else 0
 
     @cached_property
@@ -45,7 +49,8 @@ class PackedRows(Dataset):
         return np.cumsum(lengths.astype(np.int64) // item + around)
 
     def __repr__(self) -> str:
-        return f"<leat.PackedRows of {self._count} rows of {self.length} ({self._name}, of {len(self.documents)} documents)>"
+        documents = len(self.documents)
+        return f"<leat.PackedRows of {self._count} rows of {self.length} ({self._name}, of {documents} documents)>"
 
     @property
     def pack(self) -> tuple[str, int, int | None, int | None, int]:
@@ -55,7 +60,9 @@ class PackedRows(Dataset):
     @cached_property
     def fingerprint(self) -> str:
         """128 bits over the documents' fingerprint and how they are packed, in hex."""
-        return hashlib.blake2b(repr((self.documents.fingerprint, "cut", *self.pack)).encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(
+            repr((self.documents.fingerprint, "cut", *self.pack)).encode(), digest_size=16
+        ).hexdigest()
 
     @property
     def ids(self) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -76,7 +83,11 @@ class PackedRows(Dataset):
         i, filled, ends = int(np.searchsorted(self._ends, at, "right")), 0, self._ends
         while filled < self.length and i < len(ends):
             begin = int(ends[i - 1]) if i else 0
-            part = self._document(i)[at + filled - begin :][: self.length - filled] if ends[i] > begin else np.empty(0, dtype)
+            part = (
+                self._document(i)[at + filled - begin :][: self.length - filled]
+                if ends[i] > begin
+                else np.empty(0, dtype)
+            )
             place = slice(filled, filled + len(part))
             sample[self._name][place] = part
             sample["doc_ids"][place] = np.frombuffer(self._handle.ids(i, 1), np.int64)[0] if len(part) else -1
@@ -116,20 +127,27 @@ class PackedRows(Dataset):
 
 
 def pack_rows(
-    ds: Dataset, field: str = "tokens", length: int = 2048, how: str = "cut", *, bos: int | None = None, eos: int | None = None, fill: int = 0
+    ds: Dataset,
+    field: str = "tokens",
+    length: int = 2048,
+    how: str = "cut",
+    *,
+    bos: int | None = None,
+    eos: int | None = None,
+    fill: int = 0,
 ) -> PackedRows:
     """Rows of `length` tokens that are cut from documents joined one after the other: nothing is copied or stored.
 
-    Each document is a sample of `ds`; the documents of an epoch are joined in its order and cut every `length` tokens. A row has the
-    fields
+    Each document is a sample of `ds`; the documents of an epoch are joined in its order and cut every `length` tokens.
+    A row has the fields
 
     - `field`, shape ``(length,)``, of the dtype that is stored;
     - ``doc_ids``, int64: the sample id of the document that each token is of, -1 on padding;
     - ``positions``, int64: 0, 1, ... from each document's first token in the row on;
     - ``loss_mask``, bool: False on padding.
 
-    What is left behind the last cut is a row that is padded with `fill`; a Loader with ``drop_last=True`` leaves it out. With
-    ``shuffle=True`` a Loader permutes the documents of each epoch, and then the rows.
+    What is left behind the last cut is a row that is padded with `fill`; a Loader with ``drop_last=True`` leaves it
+    out. With ``shuffle=True`` a Loader permutes the documents of each epoch, and then the rows.
 
     Args:
         ds: documents; `field` is of integers, with one dimension, which may vary (``leat.field("uint16", (None,))``).

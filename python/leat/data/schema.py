@@ -9,7 +9,8 @@ from typing import Any, Literal
 from .. import check
 
 DTYPES = (
-    "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32", "float64", "bool",
+    "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32",
+    "float64", "bool",
 )  # fmt: skip
 
 # Numbers of enum leat_kind and enum leat_layout.
@@ -59,7 +60,8 @@ class Field:
         shape: of an array; its first dimension may be None: it varies from sample to sample.
         layout: ``"HWC"`` or ``"CHW"`` of an array of pixels, or None.
         derived: made by leat, such as ``image.width``; outside the fingerprint.
-        role: what it says about the image of its sample: ``"boxes:xyxy"`` (or ``xywh``, ``cxcywh``), ``"mask"``, ``"keypoints"``; None.
+        role: what it says about the image of its sample: ``"boxes:xyxy"`` (or ``xywh``, ``cxcywh``), ``"mask"``,
+            ``"keypoints"``; None.
         normalized: of boxes: in units of the image's width and height.
     """
 
@@ -131,7 +133,8 @@ def boxes(format: Literal["xyxy", "xywh", "cxcywh"] = "xyxy", normalized: bool =
     The chain of a tuple of fields moves them with the image (``docs/targets.md``).
 
     Args:
-        format: ``"xyxy"`` (two corners), ``"xywh"`` (upper left corner, width, height) or ``"cxcywh"`` (centre, width, height).
+        format: ``"xyxy"`` (two corners), ``"xywh"`` (upper left corner, width, height) or ``"cxcywh"`` (centre, width,
+            height).
         normalized: in units of the image's width and height; else in pixels of the decoded image.
 
     >>> leat.boxes("xywh")
@@ -144,7 +147,8 @@ def boxes(format: Literal["xyxy", "xywh", "cxcywh"] = "xyxy", normalized: bool =
 
 
 def mask() -> Field:
-    """A field of masks: an encoded image (PNG, gray or with a palette) whose pixels are class ids, as large as the image of the sample.
+    """A field of masks: an encoded image (PNG, gray or with a palette) whose pixels are class ids, as large as the
+    image of the sample.
 
     >>> leat.mask()
     mask()
@@ -153,7 +157,8 @@ def mask() -> Field:
 
 
 def keypoints(k: int) -> Field:
-    """A field of keypoints: float32 of shape (None, k, 3): of each instance k times x, y (pixels) and visibility (0: not labelled).
+    """A field of keypoints: float32 of shape (None, k, 3): of each instance k times x, y (pixels) and visibility (0:
+    not labelled).
 
     >>> leat.keypoints(17)
     keypoints(17)

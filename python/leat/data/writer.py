@@ -19,7 +19,16 @@ from .schema import Field
 
 _INT_RANGES = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _schema.DTYPES if "int" in name}
 
-_PACK = {"uint8": "B", "int8": "b", "uint16": "H", "int16": "h", "uint32": "I", "int32": "i", "uint64": "Q", "int64": "q"}
+_PACK = {
+    "uint8": "B",
+    "int8": "b",
+    "uint16": "H",
+    "int16": "h",
+    "uint32": "I",
+    "int32": "i",
+    "uint64": "Q",
+    "int64": "q",
+}
 
 _PHOTOS = ("original", "fast", "raw")
 _ON_BAD = ("mark", "skip", "raise")
@@ -35,12 +44,13 @@ class Writer:
         path: the file to make.
         schema: name and type of each field: a dtype name or :func:`leat.field`.
         check: scan every photo to its end and mark broken ones.
-        photos: ``"original"``: JPEG, PNG and WebP bytes stay as they came (with `check`, JPEGs get an index of their rows, under
-            1% of their bytes); ``"fast"``: JPEGs are stored in a form that is decoded several times faster to the same pixels, and
-            ``ds[i]`` gives the original bytes; ``"raw"``: photos are stored as pixels, and ``ds[i]`` gives a uint8 array of shape
-            (height, width, 1 or 3). A loader that decodes gives the same batches from all three (but for ``dct_scaling=True``, which
-            ``"raw"`` does without); the fingerprint and saved states are the same too. Photos that cannot have the form stay as
-            they came: :attr:`as_came` says why. ``"fast"`` and ``"raw"`` find broken photos without `check` too.
+        photos: ``"original"``: JPEG, PNG and WebP bytes stay as they came (with `check`, JPEGs get an index of their
+            rows, under 1% of their bytes); ``"fast"``: JPEGs are stored in a form that is decoded several times faster
+            to the same pixels, and ``ds[i]`` gives the original bytes; ``"raw"``: photos are stored as pixels, and
+            ``ds[i]`` gives a uint8 array of shape (height, width, 1 or 3). A loader that decodes gives the same batches
+            from all three (but for ``dct_scaling=True``, which ``"raw"`` does without); the fingerprint and saved
+            states are the same too. Photos that cannot have the form stay as they came: :attr:`as_came` says why.
+            ``"fast"`` and ``"raw"`` find broken photos without `check` too.
         shard_bytes: start a new shard once a file has this many bytes; `path` is then a manifest.
         metadata: a dict, kept as JSON.
         num_threads: of the writer, or ``"auto"``.
@@ -49,8 +59,8 @@ class Writer:
         classes: names of the classes of the field ``label``, by number.
         lenient: JPEGs that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are not broken;
             :attr:`warned` counts them by kind, and ``Decode(strict=False)`` decodes them.
-        on_bad: ``"mark"`` a broken photo (it keeps its id, and a loader's `on_error` applies), ``"skip"`` its sample, or
-            ``"raise"``.
+        on_bad: ``"mark"`` a broken photo (it keeps its id, and a loader's `on_error` applies), ``"skip"`` its sample,
+            or ``"raise"``.
         max_side: photos whose longer side is above this are resized and stored as JPEG.
         quality: of these, 1 to 100.
 
@@ -59,7 +69,8 @@ class Writer:
         OSError: another process writes it (:class:`leat.BusyError`), or the system refuses.
         ValueError: the schema is not valid.
 
-    >>> with leat.Writer(tmp / "a.leat", {"image": "image", "label": "int64", "boxes": leat.field("float32", (None, 4))}) as w:
+    >>> fields = {"image": "image", "label": "int64", "boxes": leat.field("float32", (None, 4))}
+    >>> with leat.Writer(tmp / "a.leat", fields) as w:
     ...     w.add(image=jpeg, label=3, boxes=[[0, 0, 10, 10]])
     0
     >>> leat.open(tmp / "a.leat")[0]["boxes"]
@@ -91,13 +102,15 @@ class Writer:
         if not isinstance(schema, Mapping):
             raise TypeError(f"schema is a dict of name: type, not {type(schema).__name__}")
         self._fields: dict[str, Field] = {str(name): _schema.as_field(f) for name, f in schema.items()}
-        self._encode: list[tuple[str, Callable[[Any], Any]]] = [(name, _encoder(name, f)) for name, f in self._fields.items()]
+        self._encode: list[tuple[str, Callable[[Any], Any]]] = [
+            (name, _encoder(name, f)) for name, f in self._fields.items()
+        ]
         self._path = os.fspath(path)
         self._closed = True
         #: broken photos, known once the file is closed: (id, whether it was left out, name, reason) of each
         self.broken: list[tuple[int, bool, str, str]] = []
-        #: why photos stay as they came although `photos` is another form: how many for each reason, most frequent first; known
-        #: once the file is closed
+        #: why photos stay as they came although `photos` is another form: how many for each reason, most frequent
+        #: first; known once the file is closed
         self.as_came: dict[str, int] = {}
         #: with `lenient`: how many photos are decoded with each kind of warning; known once the file is closed
         self.warned: dict[str, int] = {}
@@ -197,7 +210,9 @@ class Writer:
     def __enter__(self) -> Writer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.close()
         else:
@@ -206,7 +221,10 @@ class Writer:
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):
             warnings.warn(
-                f"the Writer of {self._path} was never closed: there is no finished file", ResourceWarning, stacklevel=2, source=self
+                f"the Writer of {self._path} was never closed: there is no finished file",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -221,9 +239,9 @@ def _quality(value: int) -> int:
 
 def _names(fields: Mapping[str, Field], given: Mapping[str, Any]) -> str:
     missing, unknown = [n for n in fields if n not in given], [n for n in given if n not in fields]
-    parts = [f"no value for {', '.join(map(repr, missing))}"] * bool(missing) + [f"no field {', '.join(map(repr, unknown))}"] * bool(
-        unknown
-    )
+    parts = [f"no value for {', '.join(map(repr, missing))}"] * bool(missing) + [
+        f"no field {', '.join(map(repr, unknown))}"
+    ] * bool(unknown)
     return f"{'; '.join(parts)}: the fields are {', '.join(fields)}"
 
 
@@ -245,7 +263,7 @@ def _encoder(name: str, field: Field) -> Callable[[Any], Any]:
 
 
 def _scalar_encoder(name: str, field: Field) -> Callable[[Any], Any]:
-    """Python numbers that fit are packed at once; whatever else comes goes the general way, which converts or explains."""
+    """Python numbers that fit are packed at once; all else goes the general way, which converts or explains."""
     dtype = np.dtype(field.dtype)
     pack = struct.Struct(f"={dtype.char if dtype.kind in 'bf' else _PACK[dtype.name]}").pack
     taken: tuple[type, ...] = {"b": (bool,), "f": (float, int)}.get(dtype.kind, (int,))
@@ -270,7 +288,8 @@ def _bytes(name: str, field: Field, value: Any) -> Any:
         raise TypeError(f"field {name!r} ({field.kind}) takes bytes, not {type(value).__name__}") from None
     if field.kind == "image" and view.ndim > 1:
         raise TypeError(
-            f"field {name!r} takes the bytes of an encoded photo (JPEG, PNG or WebP), not pixels: this is an array of shape {view.shape}; "
+            f"field {name!r} takes the bytes of an encoded photo (JPEG, PNG or WebP), not pixels: this is an array of "
+            f"shape {view.shape}; "
             "encode it, or give it a dtype field"
         )
     if not view.c_contiguous or view.itemsize != 1:
@@ -297,7 +316,9 @@ def _json(name: str, value: Any) -> bytes:
 def _array(name: str, field: Field, value: Any, shape: tuple[int | None, ...]) -> np.ndarray[Any, Any]:
     """The value as a contiguous array of the field's dtype and of `shape`, whose first dimension may be None."""
     array = _convert(name, field, value)
-    if array.ndim != len(shape) or any(want is not None and got != want for got, want in zip(array.shape, shape, strict=True)):
+    if array.ndim != len(shape) or any(
+        want is not None and got != want for got, want in zip(array.shape, shape, strict=True)
+    ):
         wanted = str(tuple(shape)).replace("None", "any") if shape else "() (a scalar)"
         raise ValueError(f"field {name!r} has shape {wanted}, the value has {array.shape}")
     return np.ascontiguousarray(array) if array.ndim else array
@@ -327,13 +348,16 @@ def _cast(name: str, field: Field, array: np.ndarray[Any, Any]) -> np.ndarray[An
     if field.dtype == "bfloat16":
         if array.dtype.name == "bfloat16":
             return array.view(np.int16)
-        raise TypeError(f"field {name!r} takes bfloat16, which numpy lacks: give a torch tensor, not an array of {array.dtype}")
+        raise TypeError(
+            f"field {name!r} takes bfloat16, which numpy lacks: give a torch tensor, not an array of {array.dtype}"
+        )
     dtype = np.dtype(field.dtype)
     if array.dtype == dtype:
         return array
     if not np.can_cast(array.dtype, dtype, "safe"):
         raise TypeError(
-            f"field {name!r} takes {field.dtype}, not {array.dtype}: convert it with .astype({field.dtype!r}) if nothing is lost"
+            f"field {name!r} takes {field.dtype}, not {array.dtype}: convert it with .astype({field.dtype!r}) if "
+            "nothing is lost"
         )
     return array.astype(dtype)
 

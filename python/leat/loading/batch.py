@@ -74,18 +74,24 @@ def _parsed(text: str, name: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as e:  # a file that was forged: the writer checks
-        raise CorruptError(f"a value of field {name!r} is not JSON ({e}): the file was not made by leat, make it again") from e
+        raise CorruptError(
+            f"a value of field {name!r} is not JSON ({e}): the file was not made by leat, make it again"
+        ) from e
 
 
 def _no_bfloat16(name: str) -> Any:
-    raise TypeError(f"output {name!r} is bfloat16, which numpy lacks: open the Loader with framework='torch', or end its chain in ToDtype")
+    raise TypeError(
+        f"output {name!r} is bfloat16, which numpy lacks: open the Loader with framework='torch', or end its chain in "
+        "ToDtype"
+    )
 
 
 class Batch(Mapping[str, Any]):
     """One batch: a mapping from the names of outputs to tensors (or arrays, with ``framework="numpy"``).
 
     A dense output is a tensor whose first dimension is the row; one of variable length is a :class:`leat.Ragged`; text
-    and JSON are lists. Tensors are made without a copy, are yours to write into, and stay valid as long as you keep them.
+    and JSON are lists. Tensors are made without a copy, are yours to write into, and stay valid as long as you keep
+    them.
 
     >>> batch = next(iter(leat.Loader(leat.open(path), batch_size=4)))
     >>> batch.size, list(batch), batch["x"].shape, batch.ids.tolist()
@@ -158,7 +164,8 @@ class Batch(Mapping[str, Any]):
         made = self._small(
             "errors",
             lambda core: [
-                RowError(row, planned, None if delivered < 0 else delivered, reason) for row, planned, delivered, reason in core.errors()
+                RowError(row, planned, None if delivered < 0 else delivered, reason)
+                for row, planned, delivered, reason in core.errors()
             ],
         )
         return list(made)
@@ -194,7 +201,11 @@ class Batch(Mapping[str, Any]):
         for name in self:
             value = self[name]
             values[name] = (
-                value._map(function) if isinstance(value, Ragged) else value.copy() if isinstance(value, list) else function(value)
+                value._map(function)
+                if isinstance(value, Ragged)
+                else value.copy()
+                if isinstance(value, list)
+                else function(value)
             )
         for name in ("ids", "row_keys", "valid"):
             values["." + name] = function(getattr(self, name))

@@ -18,8 +18,9 @@ class Consumer:
     """A second reader of a loader's rows, made by :meth:`leat.Loader.consumer`.
 
     It gets every row of this rank once an epoch, in the order of the loader, in batches of its own size and at its own
-    pace. What lies near to what others read is decoded once; what it missed because it came later is made again. Iterating
-    once is one epoch, and again the next one, as with a :class:`leat.Loader`. The last batch of an epoch may be shorter.
+    pace. What lies near to what others read is decoded once; what it missed because it came later is made again.
+    Iterating once is one epoch, and again the next one, as with a :class:`leat.Loader`. The last batch of an epoch may
+    be shorter.
     """
 
     def __init__(self, loader: Loader, core: _leat.Consumer, batch_size: int) -> None:
@@ -71,11 +72,15 @@ class Consumer:
     def __enter__(self) -> Consumer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a consumer cannot be pickled: pickle its state_dict(), and open one of a Loader in the other process")
+        raise TypeError(
+            "a consumer cannot be pickled: pickle its state_dict(), and open one of a Loader in the other process"
+        )
 
     def __repr__(self) -> str:
         return f"<leat.Consumer of {self.loader!r}, batches of {self.batch_size}>"

@@ -41,7 +41,8 @@ ON_ERROR = {"raise": 0, "skip": 1, "substitute": 2}
 class Loader:
     """Gives batch after batch of a data set. Iterating once is one epoch; again, the next one.
 
-    That holds after a ``break`` too: what was left of the epoch is not given. To go on in it, load a state into a loader.
+    That holds after a ``break`` too: what was left of the epoch is not given. To go on in it, load a state into a
+    loader.
 
     The order of samples, and every byte of every tensor, is a function of the data set, `seed` and the position alone:
     the same for any number of threads, any budget and any number of ranks.
@@ -51,8 +52,9 @@ class Loader:
         batch_size: rows per batch and rank.
         shuffle: True, False, or ``leat.Blocks(rows)``.
         outputs: ``{name: chain}``: each name is a field and the list of operators that its values go through;
-            ``leat.Out(field, chain)`` names the field. A tuple of fields, ``{("image", "boxes"): chain}``, is moved together, and gives one
-            output each (docs/targets.md). ``[]`` delivers the value as stored. None: every field as stored.
+            ``leat.Out(field, chain)`` names the field. A tuple of fields, ``{("image", "boxes"): chain}``, is moved
+            together, and gives one output each (docs/targets.md). ``[]`` delivers the value as stored. None: every
+            field as stored.
         global_batch_size: instead of `batch_size`: rows per batch of all ranks together.
         sampler: instead of `shuffle`: ``leat.Weighted(...)``, a list of positions, or a PyTorch Sampler, which is
             read once per epoch.
@@ -60,22 +62,25 @@ class Loader:
         epochs: how many will be asked for; None: at most one window is prefetched into the next one.
         drop_last: the same as ``tail="drop"``.
         tail: what becomes of the last rows of an epoch: ``"pad"``, ``"drop"``, ``"uneven"``.
-        rank, world_size: the data-parallel ones; None: from ``torch.distributed``, else RANK and WORLD_SIZE, else 0 of 1.
-        in_order: False: rows in the order in which they are finished, within bounds, so that a slow one holds up no batch
-            (docs/order.md). Sizes and bytes of rows are the same; only which rows are together differs from run to run.
+        rank, world_size: the data-parallel ones; None: from ``torch.distributed``, else RANK and WORLD_SIZE, else 0 of
+            1.
+        in_order: False: rows in the order in which they are finished, within bounds, so that a slow one holds up no
+            batch (docs/order.md). Sizes and bytes of rows are the same; only which rows are together differs from run
+            to run.
         on_error: of a broken sample: ``"raise"``, ``"skip"`` (its row is left out), ``"substitute"``.
         error_report: a file to which broken samples are appended as JSON lines.
         num_threads: at most so many threads work for this loader.
-        budget_bytes: bound of batches in flight with the threads' scratch. None: the smaller of a quarter of the memory that the process
-            may use and 24 batches, never under 3; where photos are decoded 64 MiB more, at most an eighth of that memory, for those of
-            which more than the crop must be kept meanwhile.
-        max_held_bytes: bound of outputs whose memory a tensor still refers to. None: as much again, without what is for decoding, at
-            least 64 MiB.
+        budget_bytes: bound of batches in flight with the threads' scratch. None: the smaller of a quarter of the memory
+            that the process may use and 24 batches, never under 3; where photos are decoded 64 MiB more, at most an
+            eighth of that memory, for those of which more than the crop must be kept meanwhile.
+        max_held_bytes: bound of outputs whose memory a tensor still refers to. None: as much again, without what is for
+            decoding, at least 64 MiB.
         weight: share of the threads beside other loaders.
         framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
-        yields: ``"dict"`` (a :class:`leat.Batch`) or ``"tuple"`` (its outputs, with `valid` appended where padding is possible).
-        log_dir: a folder of this run's: for what is too large for a state (the lists of a Sampler), and without `in_order` for the
-            record of which rows came together. What stands in it is given again as it was.
+        yields: ``"dict"`` (a :class:`leat.Batch`) or ``"tuple"`` (its outputs, with `valid` appended where padding is
+            possible).
+        log_dir: a folder of this run's: for what is too large for a state (the lists of a Sampler), and without
+            `in_order` for the record of which rows came together. What stands in it is given again as it was.
 
     Raises:
         ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
@@ -146,7 +151,9 @@ class Loader:
             from ..functions.mapping import Compiler
 
             if not in_order:
-                raise ValueError("in_order=False does not go with leat.ops.Map and MapBatch: their batches come in order")
+                raise ValueError(
+                    "in_order=False does not go with leat.ops.Map and MapBatch: their batches come in order"
+                )
             if any(per_batch(op) for entry in entries(outputs) for op in entry.chain):
                 raise ValueError("leat.PerBatch does not go with leat.ops.Map and MapBatch yet")
             compiler = Compiler(outputs, dataset.schema, self._form.framework, self._first, _leat.row_key(seed, 0, 0))
@@ -157,7 +164,9 @@ class Loader:
             "the data set": dataset.fingerprint,
             "seed": str(seed),
             "outputs": described_program(outputs) if compiler and outputs is not None else program or "",
-            "order, sizes and error policy": repr((self._global, order, digest(arrays), tail, on_error, self.world_size)),
+            "order, sizes and error policy": repr(
+                (self._global, order, digest(arrays), tail, on_error, self.world_size)
+            ),
         }
         self._agreed = not self._distributed
         options: dict[str, Any] = {
@@ -198,10 +207,19 @@ class Loader:
             known = 0 if self._sampler is not None else epochs  # a Sampler is read when the epoch is asked for
             program_of_workers = compiler.program(on_error)
             self._stage = Stage(
-                self._core, program_of_workers, compiler.native, [n for e in entries(outputs) for n in e.outputs], self._form, workers, weight, known, error_report
+                self._core,
+                program_of_workers,
+                compiler.native,
+                [n for e in entries(outputs) for n in e.outputs],
+                self._form,
+                workers,
+                weight,
+                known,
+                error_report,
             )
-        # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's core. Not at
-        # exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing of Python.
+        # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's
+        # core. Not at exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing
+        # of Python.
         self._finalizer = weakref.finalize(self, _close, self._core, self._stage)
         self._finalizer.atexit = False
 
@@ -217,20 +235,34 @@ class Loader:
         n = len(self.dataset)
         if isinstance(sampler, Weighted):
             if len(sampler.weights) != n:
-                raise ValueError(f"Weighted has {len(sampler.weights)} weights, the data set {n} samples: one per sample is needed")
-            return WEIGHTED, {"weights": sampler.weights, "num_samples": sampler.num_samples, "replacement": sampler.replacement}
+                raise ValueError(
+                    f"Weighted has {len(sampler.weights)} weights, the data set {n} samples: one per sample is needed"
+                )
+            return WEIGHTED, {
+                "weights": sampler.weights,
+                "num_samples": sampler.num_samples,
+                "replacement": sampler.replacement,
+            }
         if any(c.__name__ == "DistributedSampler" for c in type(sampler).__mro__):
             raise ValueError(
-                "a DistributedSampler would share the data out twice: leat.Loader does it by itself; leave the sampler out and say shuffle=True"
+                "a DistributedSampler would share the data out twice: leat.Loader does it by itself; leave the "
+                "sampler out and say shuffle=True"
             )
         if isinstance(sampler, (list, tuple, range, np.ndarray)) or type(sampler).__name__ == "Tensor":
             return LIST, {"positions": self._positions(sampler)}
         if not hasattr(sampler, "__iter__") or isinstance(sampler, (str, bytes)):
-            raise TypeError(f"sampler is leat.Weighted, a list of positions or a PyTorch Sampler, not {type(sampler).__name__}")
+            raise TypeError(
+                f"sampler is leat.Weighted, a list of positions or a PyTorch Sampler, not {type(sampler).__name__}"
+            )
         if hasattr(sampler, "__next__"):
-            raise TypeError(f"a {type(sampler).__name__} is used up after one epoch: give a list of positions, or an object with __iter__")
+            raise TypeError(
+                f"a {type(sampler).__name__} is used up after one epoch: give a list of positions, or an object with "
+                "__iter__"
+            )
         if hasattr(sampler, "batch_size") and hasattr(sampler, "sampler"):
-            raise TypeError(f"a {type(sampler).__name__} makes batches, which the Loader does: give its sampler, and batch_size")
+            raise TypeError(
+                f"a {type(sampler).__name__} makes batches, which the Loader does: give its sampler, and batch_size"
+            )
         self._sampler = sampler
         return LIST, {}
 
@@ -243,7 +275,10 @@ class Loader:
     def _first(self, name: str) -> tuple[Any, int]:
         """The stored value of a field in the first sample, and that sample's id."""
         if not len(self.dataset):
-            raise ValueError("the data set is empty: a function's result is known only where returns=leat.field(dtype, shape) declares it")
+            raise ValueError(
+                "the data set is empty: a function's result is known only where returns=leat.field(dtype, shape) "
+                "declares it"
+            )
         return self.dataset.stored(0, name), int(self.dataset.ids[0])
 
     # ---- iterating ---------------------------------------------------------------------------------------------------
@@ -302,7 +337,9 @@ class Loader:
         return self._core.epoch() if self._stage is None else self._stage.epoch()
 
     def set_epoch(self, epoch: int) -> None:
-        """Says which epoch begins next. That of a loaded position keeps the position; another one drops it with a warning."""
+        """Says which epoch begins next. That of a loaded position keeps the position; another one drops it with a
+        warning.
+        """
         epoch = check.integer("epoch", epoch)
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
@@ -315,7 +352,8 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Where training is: a small dict of plain values, which counts the batches handed out and fits every rank.
 
-        Without `in_order`, one taken within an epoch on several ranks fits only the rank that took it: save each rank's.
+        Without `in_order`, one taken within an epoch on several ranks fits only the rank that took it: save each
+        rank's.
         """
         state: dict[str, Any] = json.loads(self._core.state() if self._stage is None else self._stage.state())
         return state
@@ -323,7 +361,8 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state: the next iteration begins with the batch after the last one that was handed out.
 
-        Sizes and the number of ranks may differ from those of the saving run, except within an epoch without `in_order`.
+        Sizes and the number of ranks may differ from those of the saving run, except within an epoch without
+        `in_order`.
 
         Raises:
             ValueError: the state is of another data set, order or version (:class:`leat.StateError`), or is none.
@@ -346,8 +385,9 @@ class Loader:
         self._resuming = self._sampler is not None and is_within(plain)
 
     def _find_lists(self, state: dict[str, Any]) -> None:
-        """A Sampler's list that is too large for a state: from `log_dir`, else by reading the sampler again, which must then give
-        the same; the library compares hashes."""
+        """A Sampler's list that is too large for a state: from `log_dir`, else by reading the sampler again, which must
+        then give the same; the library compares hashes.
+        """
         missing = lists_elsewhere(state)
         if not missing:
             return
@@ -368,12 +408,12 @@ class Loader:
 
         Args:
             n: rows per batch and rank.
-            at: (epoch, step) of the first such batch. None: the first one not yet handed out. On several ranks every rank
-                gives the same.
+            at: (epoch, step) of the first such batch. None: the first one not yet handed out. On several ranks every
+                rank gives the same.
 
         Raises:
-            ValueError: that batch was handed out; on several ranks `at` is missing; `n` rows need more than `budget_bytes`
-                (:class:`leat.BudgetError`); without `in_order`, within an epoch.
+            ValueError: that batch was handed out; on several ranks `at` is missing; `n` rows need more than
+                `budget_bytes` (:class:`leat.BudgetError`); without `in_order`, within an epoch.
             IndexError: the epoch has no such step.
 
         >>> loader = leat.Loader(leat.open(path), batch_size=32)
@@ -400,13 +440,13 @@ class Loader:
     def consumer(self, batch_size: int, start: Literal["here", "beginning"] = "here") -> Consumer:
         """A second reader of the same rows in this process: each gets every row once an epoch, in the same order.
 
-        Rows are decoded once for all readers that are near each other (within half of the window). One that lags, or comes
-        later, makes what it missed again, and never holds up another. The batches are its own to write to.
+        Rows are decoded once for all readers that are near each other (within half of the window). One that lags, or
+        comes later, makes what it missed again, and never holds up another. The batches are its own to write to.
 
         Args:
             batch_size: rows per batch of this reader.
-            start: ``"here"``: where the reader is that is farthest ahead; ``"beginning"``: at the beginning of the epoch
-                that the loader is in.
+            start: ``"here"``: where the reader is that is farthest ahead; ``"beginning"``: at the beginning of the
+                epoch that the loader is in.
 
         Raises:
             ValueError: the loader has ``in_order=False``, or functions in its program.
@@ -464,8 +504,8 @@ class Loader:
         >>> next(batches).step, loader.batch_at(loader.state_dict()).step, next(batches).step
         (0, 1, 1)
 
-        Without `in_order` which rows it had stands only in the record in `log_dir`: ValueError without that, IndexError for a
-        batch that was not handed out.
+        Without `in_order` which rows it had stands only in the record in `log_dir`: ValueError without that, IndexError
+        for a batch that was not handed out.
         """
         if isinstance(epoch, Mapping):
             if step is not None:
@@ -476,14 +516,22 @@ class Loader:
         return self._batch(self._core.batch_at(*_checked(epoch, step)))
 
     def _step_of(self, state: Mapping[str, Any]) -> tuple[int, int]:
-        """Which batch a state points at: positions are counted in rows, and decisions may have changed the size of batches."""
+        """Which batch a state points at: positions are counted in rows, and decisions may have changed the size of
+        batches.
+        """
         mine = self.state_dict()
         try:
             other = [name for name in ("fingerprint", "seed", "order") if state[name] != mine[name]]
             if other or not state["log"] or state["log"] != mine["log"][: len(state["log"])]:
-                raise StateError(f"the state is of another run than this loader's ({', '.join(other or ['log'])} differ): load it instead")
+                raise StateError(
+                    f"the state is of another run than this loader's ({', '.join(other or ['log'])} differ): load it "
+                    "instead"
+                )
             if "received" in state:
-                raise StateError("the state was taken within an epoch without in_order, where a position is no batch: give epoch and step")
+                raise StateError(
+                    "the state was taken within an epoch without in_order, where a position is no batch: give epoch "
+                    "and step"
+                )
             at, size, begin, step = state["at"], 1, 0, 0
             for decision in state["log"]:
                 if "global_batch" in decision:
@@ -502,7 +550,8 @@ class Loader:
         return Batch(core, self._form)
 
     def stats(self) -> dict[str, Any]:
-        """Statistics since the loader was opened: samples and bytes per second, time per operator, bytes in use and held.
+        """Statistics since the loader was opened: samples and bytes per second, time per operator, bytes in use and
+        held.
 
         ``stats()["agreement"]`` is a hash of what all ranks must have in common.
         """
@@ -523,11 +572,16 @@ class Loader:
     def __enter__(self) -> Loader:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a Loader cannot be pickled: pickle its data set and its state_dict(), and open a Loader in the other process")
+        raise TypeError(
+            "a Loader cannot be pickled: pickle its data set and its state_dict(), and open a Loader in the other "
+            "process"
+        )
 
     def __repr__(self) -> str:
         return f"<leat.Loader of {self.dataset!r}, global batch {self._global}, rank {self.rank} of {self.world_size}>"

@@ -36,15 +36,20 @@ class Ragged:
         return len(self.offsets) - 1
 
     def __repr__(self) -> str:
-        return f"Ragged({len(self)} rows, {len(self.values)} values of {self.values.dtype}{list(self.values.shape[1:]) or ''})"
+        shape = list(self.values.shape[1:]) or ""
+        return f"Ragged({len(self)} rows, {len(self.values)} values of {self.values.dtype}{shape})"
 
     def __getitem__(self, key: Any) -> Any:
-        """Row `key`, or for a slice a Ragged of those rows, both without a copy of the values (a step other than 1 copies)."""
+        """Row `key`, or for a slice a Ragged of those rows, both without a copy of the values (a step other than 1
+        copies).
+        """
         if not isinstance(key, slice):
             try:
                 i = operator.index(key)
             except TypeError:
-                raise TypeError(f"a Ragged is indexed by the number of a row or by a slice, not by {type(key).__name__}") from None
+                raise TypeError(
+                    f"a Ragged is indexed by the number of a row or by a slice, not by {type(key).__name__}"
+                ) from None
             if not -len(self) <= i < len(self):
                 raise IndexError(f"row {i} is out of range: there are {len(self)} rows")
             i %= len(self)

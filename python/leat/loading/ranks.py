@@ -1,7 +1,7 @@
 """Which data-parallel rank this process is, and what ranks say to each other.
 
-Nothing is communicated unless ``torch.distributed`` is initialised and the ranks were taken from it. Ranks exchange plain
-tensors of integers: nothing is ever unpickled.
+Nothing is communicated unless ``torch.distributed`` is initialised and the ranks were taken from it. Ranks exchange
+plain tensors of integers: nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -77,12 +77,15 @@ def agree(facts: dict[str, str]) -> None:
     different = [name for i, name in enumerate(facts) if len(set(table[:, i].tolist())) > 1]
     if different:
         raise StateError(
-            f"the ranks differ in {' and '.join(different)}: give every rank the same data set and the same arguments of the Loader"
+            f"the ranks differ in {' and '.join(different)}: give every rank the same data set and the same arguments "
+            "of the Loader"
         )
 
 
 def broadcast(positions: np.ndarray[Any, np.dtype[np.int64]] | None) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The positions of rank 0 on every rank. The other ranks give None; if rank 0 does, it has failed, and the others raise."""
+    """The positions of rank 0 on every rank. The other ranks give None; if rank 0 does, it has failed, and the others
+    raise.
+    """
     import torch
 
     dist = distributed()
@@ -91,7 +94,11 @@ def broadcast(positions: np.ndarray[Any, np.dtype[np.int64]] | None) -> np.ndarr
     dist.broadcast(count, 0)
     if int(count) < 0:
         raise RuntimeError("the sampler failed on rank 0: see the error there")
-    data = torch.empty(int(count), dtype=torch.int64, device=device) if positions is None else torch.from_numpy(positions).to(device)
+    data = (
+        torch.empty(int(count), dtype=torch.int64, device=device)
+        if positions is None
+        else torch.from_numpy(positions).to(device)
+    )
     dist.broadcast(data, 0)
     return np.ascontiguousarray(data.cpu().numpy())
 

@@ -16,8 +16,8 @@ from .. import check
 
 
 class Blocks:
-    """``shuffle=leat.Blocks(rows)``: shuffles blocks of `rows` consecutive samples, and the samples of a few blocks among each
-    other: long reads for disks that are slow at short ones.
+    """``shuffle=leat.Blocks(rows)``: shuffles blocks of `rows` consecutive samples, and the samples of a few blocks
+    among each other: long reads for disks that are slow at short ones.
 
     >>> ids = leat.Loader(leat.open(path), 100, shuffle=leat.Blocks(10)).plan(0, 0)
     >>> sorted(ids.tolist()) == list(range(100))
@@ -56,11 +56,19 @@ class Weighted:
 
     def __init__(self, weights: Any, num_samples: int, replacement: bool = True) -> None:
         self.weights = np.ascontiguousarray(weights, np.float64)
-        if self.weights.ndim != 1 or not np.isfinite(self.weights).all() or (self.weights < 0).any() or not (self.weights > 0).any():
+        if (
+            self.weights.ndim != 1
+            or not np.isfinite(self.weights).all()
+            or (self.weights < 0).any()
+            or not (self.weights > 0).any()
+        ):
             raise ValueError("weights is a list of numbers, none below 0 and one above it")
         self.num_samples = check.integer("num_samples", num_samples, 1)
         if not replacement and self.num_samples > np.count_nonzero(self.weights):
-            raise ValueError(f"without replacement num_samples is at most {np.count_nonzero(self.weights)}, the number of weights above 0")
+            raise ValueError(
+                f"without replacement num_samples is at most {np.count_nonzero(self.weights)}, the number of weights "
+                "above 0"
+            )
         self.replacement = bool(replacement)
 
     def __repr__(self) -> str:

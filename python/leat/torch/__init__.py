@@ -1,1 +1,3 @@
-"""`leat.DataLoader`: the orders of its batches, and pinned memory. Nothing here is imported before it is used, as PyTorch is."""
+"""`leat.DataLoader`: the orders of its batches, and pinned memory. Nothing here is imported before it is used, as
+PyTorch is.
+"""

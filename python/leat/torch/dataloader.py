@@ -54,12 +54,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     Args:
         dataset ... in_order: as of PyTorch's. `num_workers` may be ``"auto"``: their number then adapts.
-        seed: of leat's own order, for ``shuffle=True``, and of the rows' random keys. It excludes `generator`. The order is that of
-            :class:`leat.Loader` with the same seed: a pure function of (seed, epoch), resumed without reading a sampler.
-        reseed: seed ``random``, ``numpy`` and ``torch`` for each sample from (seed, epoch, row), so that augmentations are the same
-            for any number of workers.
-        on_error: of a sample that raises: ``"raise"``, ``"skip"`` (the batch is shorter), ``"substitute"`` (another sample).
-        sample_timeout_s: a sample that takes longer is broken: its worker is replaced, and `on_error` says what becomes of the row.
+        seed: of leat's own order, for ``shuffle=True``, and of the rows' random keys. It excludes `generator`. The
+            order is that of :class:`leat.Loader` with the same seed: a pure function of (seed, epoch), resumed without
+            reading a sampler.
+        reseed: seed ``random``, ``numpy`` and ``torch`` for each sample from (seed, epoch, row), so that augmentations
+            are the same for any number of workers.
+        on_error: of a sample that raises: ``"raise"``, ``"skip"`` (the batch is shorter), ``"substitute"`` (another
+            sample).
+        sample_timeout_s: a sample that takes longer is broken: its worker is replaced, and `on_error` says what becomes
+            of the row.
         return_ids: yield ``(batch, indices)``.
 
     Raises:
@@ -102,7 +105,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if on_error not in ("raise", "skip", "substitute"):
             raise ValueError(f"on_error is 'raise', 'skip' or 'substitute', not {on_error!r}")
         if on_error != "raise" and isinstance(dataset, IterableDataset):
-            raise ValueError("on_error is for map-style data sets: a stream has no sample to leave out, nor one to put in its place")
+            raise ValueError(
+                "on_error is for map-style data sets: a stream has no sample to leave out, nor one to put in its place"
+            )
         if sample_timeout_s is not None and not sample_timeout_s > 0:
             raise ValueError(f"sample_timeout_s is a number of seconds above 0, not {sample_timeout_s!r}")
         adaptive = num_workers == "auto" or isinstance(num_workers, _Auto)
@@ -126,20 +131,24 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             "in_order": in_order,
         }
         super().__init__(
-            dataset, batch_size, shuffle, sampler, batch_sampler, count, collate_fn, pin_memory, drop_last, timeout, worker_init_fn,
-            multiprocessing_context, generator, **{name: value for name, value in given.items() if name in _TORCH_ARGUMENTS},
+            dataset, batch_size, shuffle, sampler, batch_sampler, count, collate_fn, pin_memory, drop_last, timeout,
+            worker_init_fn,
+            multiprocessing_context, generator, **{name: value for name,
+            value in given.items() if name in _TORCH_ARGUMENTS},
         )  # fmt: skip
         self.in_order = in_order
         if prefetch_factor is None and self.prefetch_factor is not None:
             self.prefetch_factor = _Default(self.prefetch_factor)
-        if self._shuffle and self.seed is not None:  # for frameworks, which read the sampler of a loader to make it again
+        # for frameworks, which read the sampler of a loader to make it again
+        if self._shuffle and self.seed is not None:
             self.__dict__["sampler"] = Shuffled(dataset, self.seed)
             if self.batch_size is not None:
                 self.__dict__["batch_sampler"] = BatchSampler(self.sampler, self.batch_size, drop_last)
         self._current: Any = None  # a weak reference to the iterator that was made last
         self._epoch = 0  # of the next iterator
         self._loaded: dict[str, Any] | None = None
-        self._parting: tuple[dict[str, Any], dict[str, Any]] | None = None  # state and statistics of an iterator that is gone
+        # state and statistics of an iterator that is gone
+        self._parting: tuple[dict[str, Any], dict[str, Any]] | None = None
 
     @property
     def timeout(self) -> float:
@@ -165,7 +174,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def _plain_batches(self) -> bool:
         """Whether batches are cut from the sampler in the usual way."""
         batches = self.batch_sampler
-        return type(batches) is BatchSampler and batches.sampler is self.sampler and batches.batch_size == self.batch_size
+        return (
+            type(batches) is BatchSampler and batches.sampler is self.sampler and batches.batch_size == self.batch_size
+        )
 
     @property
     def _own_order(self) -> bool:
@@ -197,7 +208,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if self.persistent_workers and self.num_workers > 0:
             iterator: Any = self._iterator
             self._iterator = None
-            if iterator is None or iterator.interrupted or (self._loaded is not None and self._iterable):  # streams go on in new workers
+            # streams go on in new workers
+            if iterator is None or iterator.interrupted or (self._loaded is not None and self._iterable):
                 iterator = None  # ends before the next one begins
                 iterator = self._get_iterator()
             else:
@@ -212,7 +224,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if isinstance(self.dataset, IterDataPipe | MapDataPipe):
             return super()._get_iterator()  # graphs of data pipes are sharded and seeded by PyTorch's own iterators
         if self.timeout and not self.num_workers:
-            raise ValueError("timeout needs num_workers > 0: nobody looks at the clock while this process makes the batch")
+            raise ValueError(
+                "timeout needs num_workers > 0: nobody looks at the clock while this process makes the batch"
+            )
         made = _Iteration(self)
         self._current = weakref.ref(made)
         return made
@@ -229,7 +243,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     _state_needs: tuple[str, ...] = POSITION + DRAWN
 
     def state_dict(self) -> dict[str, Any]:
-        """Where iteration is: a dict of plain values (and of what samplers and data sets offer), which counts delivered batches."""
+        """Where iteration is: a dict of plain values (and of what samplers and data sets offer), which counts delivered
+        batches.
+        """
         current = self._current() if self._current is not None else None
         if self._loaded is not None:
             return dict(self._loaded)
@@ -242,15 +258,21 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """Has the next iterator go on from a state. The number of workers may differ, but for iterable data sets.
 
         Raises:
-            StateError: it is no state of a leat.DataLoader, is damaged, or of another kind of data set; in mid-epoch, of another batch
-                size, length, seed or sampler, or a batch that the epoch does not have.
+            StateError: it is no state of a leat.DataLoader, is damaged, or of another kind of data set; in mid-epoch,
+                of another batch size, length, seed or sampler, or a batch that the epoch does not have.
         """
         self._loaded = loaded = checked(self, state)
         self._epoch = loaded["epoch"]
 
     def _facts(self) -> dict[str, Any]:
         """What a position in an epoch is a position in."""
-        order = self.sampler if self._plain_batches else self.batch_sampler if self.batch_sampler is not None else self.sampler
+        order = (
+            self.sampler
+            if self._plain_batches
+            else self.batch_sampler
+            if self.batch_sampler is not None
+            else self.sampler
+        )
         try:
             samples = None if self._iterable else len(self.dataset)  # type: ignore[arg-type]
         except TypeError:
@@ -260,7 +282,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def stats(self) -> dict[str, Any]:
         """Counters of the current iterator: batches, seconds waited, workers and what befell them."""
         current = self._current() if self._current is not None else None
-        found: dict[str, Any] = current.stats() if current is not None else dict(self._parting[1]) if self._parting else {}
+        found: dict[str, Any] = (
+            current.stats() if current is not None else dict(self._parting[1]) if self._parting else {}
+        )
         return found
 
     def __getstate__(self) -> dict[str, Any]:
@@ -299,7 +323,9 @@ class _Adapting:
         by_workers, by_process, idle = self.meter.read(self.pool.pids, elapsed)
         steady = self.pool.n if self.pool.n == self.n else 0
         wanted = self.controller.observe(
-            adapt.Interval(elapsed, min(elapsed, waited - self.waited_s), self.rows, steady, by_workers, by_process, idle)
+            adapt.Interval(
+                elapsed, min(elapsed, waited - self.waited_s), self.rows, steady, by_workers, by_process, idle
+            )
         )
         self.rows, self.at, self.waited_s, self.n = 0, loop.now(), waited, self.pool.n
         if wanted != self.pool.n:
@@ -385,7 +411,8 @@ class _Iteration:
 
     def _job(self, collate: Callable[[Any], Any]) -> Job:
         loader = self.loader
-        return Job(loader.dataset, collate, loader._iterable, loader.batch_size, loader._auto_collation, loader.drop_last, loader.on_error,
+        return Job(loader.dataset, collate, loader._iterable, loader.batch_size, loader._auto_collation,
+        loader.drop_last, loader.on_error,
                    loader.reseed)  # fmt: skip
 
     def _resumes(self) -> dict[int, tuple[Any, int]]:
@@ -402,11 +429,16 @@ class _Iteration:
         threads = threads_wanted(loader.multiprocessing_context)
         context = loader.multiprocessing_context
         if threads and loader.sample_timeout_s is not None:
-            raise ValueError("sample_timeout_s needs processes, and workers are threads here: give multiprocessing_context='fork' or another")
+            raise ValueError(
+                "sample_timeout_s needs processes, and workers are threads here: give multiprocessing_context='fork' "
+                "or another"
+            )
         n = loader.num_workers
         room = n if not loader._adaptive else max(n, 2 * int(cores.share(_world_size()) + 0.5), 4)
         self.pool = _pool_for(loader, n, room, context, threads, self.order.base_seed)
-        default = loader.collate_fn is torch_collate.default_collate and torch_collate.default_collate_fn_map == _PRISTINE
+        default = (
+            loader.collate_fn is torch_collate.default_collate and torch_collate.default_collate_fn_map == _PRISTINE
+        )
         items = getattr(loader.dataset, "__getitems__", None)
         direct = default and loader._auto_collation and not loader._iterable and not items
         # Many workers on small batches need more in flight: eight rows for each (bench/simulate.py).
@@ -428,7 +460,8 @@ class _Iteration:
             self.pool.let_go()
             if not self.pool.jobs:
                 raise
-            self.pool = _new_pool(loader, n, room, context, threads, self.order.base_seed)  # the job cannot be sent: workers of its own
+            # the job cannot be sent: workers of its own
+            self.pool = _new_pool(loader, n, room, context, threads, self.order.base_seed)
             feed = Feed(self.pool, job, plan, **options)
         if loader._iterable:
             feed.states = self._resumes()
@@ -490,8 +523,10 @@ class _Iteration:
         length = loader._IterableDataset_len_called
         if loader._iterable and length is not None and self.yielded > length:
             warnings.warn(
-                f"Length of IterableDataset {loader.dataset} was reported to be {length}(when accessing len(dataloader)), but "
-                f"{self.yielded} samples have been fetched. For multiprocessing data-loading, this could be caused by not properly "
+                f"Length of IterableDataset {loader.dataset} was reported to be {length}(when accessing "
+                "len(dataloader)), but "
+                f"{self.yielded} samples have been fetched. For multiprocessing data-loading, this could be caused by "
+                "not properly "
                 "configuring the IterableDataset replica at each worker. Please see "
                 "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples.",
                 stacklevel=3,
@@ -519,7 +554,9 @@ class _Iteration:
         return made
 
     def _next_epoch(self) -> Delivered | None:
-        """The first batch of the next epoch: the state was taken after the last batch of a stream, which nobody knew to be the last."""
+        """The first batch of the next epoch: the state was taken after the last batch of a stream, which nobody knew to
+        be the last.
+        """
         original = self.original()
         original = self.loader if original is None else original
         if original._loaded is not None:  # meanwhile: it is for the next iterator
@@ -600,7 +637,13 @@ class _Iteration:
                 streams = [[w, state, 0] for w, state in sorted(ends.items())]
                 found |= {"workers": self.loader.num_workers, "streams": streams, "turn": 0, "ended": []}
             return found
-        found = {"version": VERSION, "epoch": self.epoch, "step": self.step, "yielded": self.yielded, "of": self.loader._facts()}
+        found = {
+            "version": VERSION,
+            "epoch": self.epoch,
+            "step": self.step,
+            "yielded": self.yielded,
+            "of": self.loader._facts(),
+        }
         if self.beyond:
             found["beyond"] = sorted(self.beyond)
         found |= {"generator": text_of(self.order.generator_state), "rng": plain(self.order.rng_state)}
@@ -703,8 +746,11 @@ class _InProcess:
             value = next(self.stream)
             return Delivered(planned, value, [], loop.stream_state(self.job, self.stream))
         indices = planned.indices.tolist() if isinstance(planned.indices, np.ndarray) else planned.indices
-        with loop.kept_generators() if self.job.reseed else contextlib.nullcontext():  # the training draws from them too
-            value, broken = self.worker.whole(self.worker.client, indices, planned.seed, planned.epoch, planned.first_row)
+        # the training draws from them too
+        with loop.kept_generators() if self.job.reseed else contextlib.nullcontext():
+            value, broken = self.worker.whole(
+                self.worker.client, indices, planned.seed, planned.epoch, planned.first_row
+            )
         self.stats["broken"] += len(broken)
         return Delivered(planned, value, [(row, indices[row], other, reason) for row, other, reason in broken])
 
@@ -740,14 +786,21 @@ def _new_pool(loader: DataLoader[Any], n: int, room: int, context: Any, threads:
 
 
 def _pool_for(loader: DataLoader[Any], n: int, room: int, context: Any, threads: bool, base_seed: int) -> Pool:
-    """Workers, held; those that live on are shared by loaders of the same data set object that would start the same ones."""
+    """Workers, held; those that live on are shared by loaders of the same data set object that would start the same
+    ones.
+    """
     if not loader.persistent_workers or loader._adaptive or loader._iterable:
         return _new_pool(loader, n, room, context, threads, base_seed)
     name = context if context is None or isinstance(context, str) else context.get_start_method()
     key = (id(loader.dataset), id(loader.worker_init_fn), n, name, os.getpid())
     found = _shared[key]() if key in _shared else None
     attributes = _attributes(loader.dataset)
-    shared = found is not None and not found.broken and found.dataset is loader.dataset and _same(found.attributes, attributes)
+    shared = (
+        found is not None
+        and not found.broken
+        and found.dataset is loader.dataset
+        and _same(found.attributes, attributes)
+    )
     if found is None or not shared or not found.hold():
         found = _new_pool(loader, n, room, context, threads, base_seed)
         found.attributes = attributes
@@ -756,7 +809,9 @@ def _pool_for(loader: DataLoader[Any], n: int, room: int, context: Any, threads:
 
 
 def _attributes(dataset: Any) -> list[tuple[Any, dict[str, Any]]]:
-    """What a data set is made of, and those inside it: workers have a copy, which does not follow when an attribute is set anew."""
+    """What a data set is made of, and those inside it: workers have a copy, which does not follow when an attribute is
+    set anew.
+    """
     inside = [dataset]
     for each in inside:  # grows
         for value in getattr(each, "__dict__", {}).values():
@@ -770,7 +825,8 @@ def _same(before: list[tuple[Any, dict[str, Any]]], now: list[tuple[Any, dict[st
         return a is b or (type(a) is type(b) and isinstance(a, int | float | str) and a == b)
 
     return len(before) == len(now) and all(
-        a is b and x.keys() == y.keys() and all(equal(x[name], y[name]) for name in x) for (a, x), (b, y) in zip(before, now)
+        a is b and x.keys() == y.keys() and all(equal(x[name], y[name]) for name in x)
+        for (a, x), (b, y) in zip(before, now)
     )
 
 
@@ -790,7 +846,11 @@ def _pin_device(loader: DataLoader[Any]) -> str | None:
         return None
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is None or not accelerator.is_available():
-        warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.", stacklevel=4)
+        warnings.warn(
+            "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
+            "used.",
+            stacklevel=4,
+        )
         return None
     found = accelerator.current_accelerator()
     return None if found is None or found.type == "mps" else str(found.type)

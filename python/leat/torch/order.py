@@ -1,7 +1,7 @@
 """The order of a DataLoader's batches: leat's own, or what a sampler says, epoch after epoch.
 
-Where the order is PyTorch's, its seeds are drawn from the same generators in the same sequence as PyTorch draws them, so
-that ``torch.manual_seed`` gives the same batches. What was drawn stands in the state.
+Where the order is PyTorch's, its seeds are drawn from the same generators in the same sequence as PyTorch draws them,
+so that ``torch.manual_seed`` gives the same batches. What was drawn stands in the state.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _SHARE = 0x5348
 
 
 class Shuffled(RandomSampler):
-    """leat's order of a seed as a sampler, an epoch at a time: what ``shuffle=True`` with a seed puts into a loader's ``sampler``.
+    """leat's order of a seed as a sampler, an epoch at a time: what ``shuffle=True`` with a seed puts into a loader's
+    ``sampler``.
 
     Args:
         data_source: has a length.
@@ -46,7 +47,9 @@ class Shuffled(RandomSampler):
         n = len(self)
         for first in range(0, n, _SHUFFLED_AT_ONCE):
             rows = min(_SHUFFLED_AT_ONCE, n - first)
-            yield from np.asarray(_leat.order_shuffled(n, self.seed & 0xFFFFFFFFFFFFFFFF, self.epoch, first, rows)).tolist()
+            yield from np.asarray(
+                _leat.order_shuffled(n, self.seed & 0xFFFFFFFFFFFFFFFF, self.epoch, first, rows)
+            ).tolist()
 
 
 class Order:
@@ -76,7 +79,11 @@ class Order:
             self.own = loaded["own"]  # saved with, or without, workers that persist
         midway = loaded is not None and "yielded" in loaded
         generator = loader.generator
-        saved = tensor_of(loaded["generator"]) if generator is not None and loaded is not None and loaded.get("generator") else None
+        saved = (
+            tensor_of(loaded["generator"])
+            if generator is not None and loaded is not None and loaded.get("generator")
+            else None
+        )
         if saved is not None and not (midway or loader._chained):
             generator.set_state(saved)
         if first or not loader._chained:
@@ -96,7 +103,8 @@ class Order:
                 generator.set_state(tensor_of(state))
         self.sampler_generators = [generator.get_state() for generator in inside]
         if self.own and self.seed is None and not first and self.sampler_seed is not None:
-            drawn = self.sampler_seed  # the seed of all epochs; the draw keeps the global generator where PyTorch would have it
+            # the seed of all epochs; the draw keeps the global generator where PyTorch would have it
+            drawn = self.sampler_seed
         self.sampler_seed = drawn
         if loaded is not None and "base_seed" in loaded:
             self.base_seed = loaded["base_seed"]
@@ -109,8 +117,9 @@ class Order:
 
     @property
     def key_seed(self) -> int:
-        """What the random keys of rows are made from. Ranks that share an order by a sampler count rows each for itself: their keys
-        differ by the number of the share, so that no two ranks draw the same augmentations."""
+        """What the random keys of rows are made from. Ranks that share an order by a sampler count rows each for
+        itself: their keys differ by the number of the share, so that no two ranks draw the same augmentations.
+        """
         seed = (self.seed if self.seed is not None else self.base_seed) & 0xFFFFFFFFFFFFFFFF
         return seed if not self.share else int(_leat.row_key(seed, _SHARE, self.share))
 
@@ -142,7 +151,9 @@ class Order:
             if len(ended | loaded_ended) >= max(1, workers):
                 return
             if i % max(1, workers) not in ended | loaded_ended:
-                yield Planned(None, 1, ITER, self.key_seed, self.epoch, i, i * size, owner=i % workers if workers else -1)
+                yield Planned(
+                    None, 1, ITER, self.key_seed, self.epoch, i, i * size, owner=i % workers if workers else -1
+                )
 
     def _own(self, skip: Callable[[int], bool], passed: int) -> Iterator[Planned]:
         loader = self.loader
@@ -187,7 +198,9 @@ class Order:
                     indices = next(iterator)
                 except StopIteration:
                     if step < passed:
-                        raise StateError(f"the state counts more batches than the sampler gives now: {passed}, not {step}") from None
+                        raise StateError(
+                            f"the state counts more batches than the sampler gives now: {passed}, not {step}"
+                        ) from None
                     return
                 finally:
                     if seed is not None:
@@ -228,16 +241,20 @@ def samplers_of(loader: Any) -> Iterator[Any]:
     for each in inside:  # grows
         yield each
         if len(inside) < 16:
-            inside += [found for name in ("sampler", "batch_sampler") if (found := getattr(each, name, None)) is not None]
+            inside += [
+                found for name in ("sampler", "batch_sampler") if (found := getattr(each, name, None)) is not None
+            ]
 
 
 def told_of_epochs(loader: Any) -> Any:
-    """The sampler that has ``set_epoch``, as torch's DistributedSampler: the loader's own or one inside it. None: there is none."""
+    """The sampler that has ``set_epoch``, as torch's DistributedSampler: the loader's own or one inside it. None: there
+    is none.
+    """
     return next((each for each in samplers_of(loader) if hasattr(each, "set_epoch")), None)
 
 
 def share_of(loader: Any) -> int:
-    """Which share of a common order a sampler gives: ``rank`` of DistributedSampler, ``process_index`` of Accelerate's."""
+    """Which part of a common order a sampler gives: ``rank`` of DistributedSampler, ``process_index`` of Accelerate."""
     for each in (*samplers_of(loader), loader.dataset):
         for name, of in (("rank", "num_replicas"), ("process_index", "num_processes")):
             if isinstance(getattr(each, of, None), int) and isinstance(found := getattr(each, name, None), int):
@@ -247,7 +264,9 @@ def share_of(loader: Any) -> int:
 
 def generators_in(loader: Any) -> list[torch.Generator]:
     """The generators that samplers hold, but for the loader's own."""
-    found = {id(g): g for each in samplers_of(loader) if isinstance(g := getattr(each, "generator", None), torch.Generator)}
+    found = {
+        id(g): g for each in samplers_of(loader) if isinstance(g := getattr(each, "generator", None), torch.Generator)
+    }
     return [g for g in found.values() if g is not loader.generator]
 
 

@@ -1,7 +1,8 @@
 """Batches in pinned memory, one ahead of the consumer: ``pin_memory=True``.
 
-Copying a batch into pinned memory takes as long as reading it. Where the next batch is complete already, a thread copies it
-while the consumer trains on the one before; where it is not, the consumer waits for it anyway, and copies it itself.
+Copying a batch into pinned memory takes as long as reading it. Where the next batch is complete already, a thread
+copies it while the consumer trains on the one before; where it is not, the consumer waits for it anyway, and copies it
+itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """States of a DataLoader: what stands in one, checked before any of it is used.
 
-A state is written by the loader's iterator and may come back edited, cut, or from another loader. Whatever does not fit is a
-:class:`leat.StateError` when it is loaded, never an error or an empty epoch later.
+A state is written by the loader's iterator and may come back edited, cut, or from another loader. Whatever does not fit
+is a :class:`leat.StateError` when it is loaded, never an error or an empty epoch later.
 """
 
 from __future__ import annotations
@@ -33,15 +33,22 @@ def checked(loader: Any, state: Any) -> dict[str, Any]:
     """The state with plain numbers, if this loader can go on from it.
 
     Raises:
-        StateError: it is no state, not whole, of another kind of data set, order or number of workers, or names a position that does
-            not exist.
+        StateError: it is no state, not whole, of another kind of data set, order or number of workers, or names a
+            position that does not exist.
     """
-    if not isinstance(state, dict) or not isinstance(state.get("version"), int) or state["version"] != VERSION or "epoch" not in state:
+    if (
+        not isinstance(state, dict)
+        or not isinstance(state.get("version"), int)
+        or state["version"] != VERSION
+        or "epoch" not in state
+    ):
         raise StateError("not a state of a leat.DataLoader: load_state_dict takes what state_dict() gave")
     found = dict(state)
     number(found, "epoch", (1 << 63) - 1)
     number(found, "step")
-    midway = found["step"] > 0 or any(name in found for name in ("yielded", "of", "rng", "beyond", "sampler", "sampler_epoch"))
+    midway = found["step"] > 0 or any(
+        name in found for name in ("yielded", "of", "rng", "beyond", "sampler", "sampler_epoch")
+    )
     streams = any(name in found for name in _STREAMS)
     if (midway or streams) and streams != loader._iterable:
         raise StateError("the state is of a loader of another kind of data set (map-style or iterable)")
@@ -85,11 +92,15 @@ def _facts(saved: Any, mine: dict[str, Any]) -> None:
     _whole(saved, tuple(mine))
     differ = [name for name in mine if type(saved[name]) is not type(mine[name]) or saved[name] != mine[name]]
     if other := [f"{name}: {saved[name]!r:.60} there, {mine[name]!r} here" for name in differ]:
-        raise StateError(f"the state counts batches of another order, and would lose or repeat samples here ({'; '.join(other)})")
+        raise StateError(
+            f"the state counts batches of another order, and would lose or repeat samples here ({'; '.join(other)})"
+        )
 
 
 def _steps(found: dict[str, Any], loader: Any) -> None:
-    """Of a map-style data set: `step` batches from the epoch's start were delivered, and of later ones those in `beyond`."""
+    """Of a map-style data set: `step` batches from the epoch's start were delivered, and of later ones those in
+    `beyond`.
+    """
     beyond = found.get("beyond", [])
     if not isinstance(beyond, list | tuple):
         _damaged("beyond", beyond)
@@ -108,7 +119,10 @@ def _steps(found: dict[str, Any], loader: Any) -> None:
 def _length(loader: Any) -> int | None:
     """Batches of an epoch, where that is certain."""
     batches = loader.batch_sampler
-    exact = type(loader.sampler if batches is None else batches.sampler if type(batches) is BatchSampler else None) in _EXACT
+    exact = (
+        type(loader.sampler if batches is None else batches.sampler if type(batches) is BatchSampler else None)
+        in _EXACT
+    )
     return len(loader._index_sampler) if exact and isinstance(loader._index_sampler, Sized) else None
 
 
@@ -117,7 +131,9 @@ def _streams(found: dict[str, Any], n_workers: int) -> None:
     if number(found, "workers", 1 << 31) != n_workers:
         raise StateError(f"the state of an iterable data set is one of {found['workers']} workers, not {n_workers}")
     workers = max(1, n_workers)
-    if not isinstance(found["streams"], list | tuple) or not all(isinstance(s, list | tuple) and len(s) == 3 for s in found["streams"]):
+    if not isinstance(found["streams"], list | tuple) or not all(
+        isinstance(s, list | tuple) and len(s) == 3 for s in found["streams"]
+    ):
         _damaged("streams", found["streams"])
     streams = [
         [number({"streams": worker}, "streams", workers), state, number({"streams": count}, "streams")]
@@ -183,7 +199,8 @@ def _global(saved: Any) -> None:
     ours, numpys, torchs = generators_of(saved)
     random.Random().setstate(ours)
     kind, key, at, has_gauss, gauss = numpys
-    if kind == "MT19937" and not (len(key) == 624 and 0 <= check.integer("pos", at) <= 624):  # which NumPy itself does not check
+    # which NumPy itself does not check
+    if kind == "MT19937" and not (len(key) == 624 and 0 <= check.integer("pos", at) <= 624):
         raise ValueError("NumPy's has 624 words")
     if type(has_gauss) is not int or has_gauss not in (0, 1) or not isinstance(gauss, float):
         raise ValueError("NumPy's may hold one number more")

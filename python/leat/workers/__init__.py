@@ -1,1 +1,3 @@
-"""Worker processes: the pool seen from outside, what runs in one, what goes between, batches in flight, how many there should be."""
+"""Worker processes: the pool seen from outside, what runs in one, what goes between, batches in flight, how many there
+should be.
+"""

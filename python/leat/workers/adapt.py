@@ -1,27 +1,30 @@
 """How many worker processes: the controller behind ``num_workers="auto"``.
 
-It holds no clock and does no I/O: the loader tells it what happened (`Interval`), and it says how many workers there should
-be. It grows while the consumer waits and cores are idle, takes back what did not help, and cannot oscillate.
+It holds no clock and does no I/O: the loader tells it what happened (`Interval`), and it says how many workers there
+should be. It grows while the consumer waits and cores are idle, takes back what did not help, and cannot oscillate.
 
 The rules:
 
-- *Reading.* Intervals at one size are pooled until the figures are certain enough for the decision at hand: the share of
-  time waited, and rows a second, with the standard error of a ratio estimate. What a worker's first row may distort is left out.
-- *Growth.* A consumer that waits for the share ``w`` of its time would take ``1 / (1 - w)`` times the rows: so many times the
-  workers are tried, at most twice as many, and no more than idle cores and the budget can run. This is the linear model of
-  DS2 (Kalavri et al., OSDI 2018), which comes to the right size in a few steps because it needs no search.
-- *Judgement.* A growth is kept if the wait is gone or at least half of the gain foreseen, as a factor, has come. Else the model gives
-  the size that reaches the same rate, and the surplus goes. So a limit that more workers cannot move (a disk, a lock,
-  other processes) is found whatever it is, as hill climbing finds it (Hellerstein et al., FeBID 2008: the .NET thread pool),
-  but without its perpetual probing.
+- *Reading.* Intervals at one size are pooled until the figures are certain enough for the decision at hand: the share
+  of time waited, and rows a second, with the standard error of a ratio estimate. What a worker's first row may distort
+  is left out.
+- *Growth.* A consumer that waits for the share ``w`` of its time would take ``1 / (1 - w)`` times the rows: so many
+  times the workers are tried, at most twice as many, and no more than idle cores and the budget can run. This is the
+  linear model of DS2 (Kalavri et al., OSDI 2018), which comes to the right size in a few steps because it needs no
+  search.
+- *Judgement.* A growth is kept if the wait is gone or at least half of the gain foreseen, as a factor, has come. Else
+  the model gives the size that reaches the same rate, and the surplus goes. So a limit that more workers cannot move (a
+  disk, a lock, other processes) is found whatever it is, as hill climbing finds it (Hellerstein et al., FeBID 2008: the
+  .NET thread pool), but without its perpetual probing.
 - *Budget.* Workers that use more cores than theirs while none is idle are reduced, whoever waits.
 
-Why it cannot oscillate. To oscillate is to shrink and to grow again, over and over. After the k-th growth that was taken back,
-nothing grows for ``PAUSE * 2 ** (k - 1)`` intervals, so in T intervals the end of such a pause is followed by at most
-``log2(T / PAUSE + 1)`` growths. One thing ends a pause early, a rate that left its band (the limit has moved: another phase of
-training); that must have lasted ``PAUSE * 2 ** i`` intervals at the i-th time, so there are again at most ``log2(T / PAUSE + 1)``. Together
-with the first: **at most 1 + 2 log2(T / PAUSE + 1) growths are taken back in T intervals, whatever is observed**, however noisy. Back-off
-that doubles is what keeps Ethernet stable (Metcalfe and Boggs, CACM 1976). Between two of them the number only rises.
+Why it cannot oscillate. To oscillate is to shrink and to grow again, over and over. After the k-th growth that was
+taken back, nothing grows for ``PAUSE * 2 ** (k - 1)`` intervals, so in T intervals the end of such a pause is followed
+by at most ``log2(T / PAUSE + 1)`` growths. One thing ends a pause early, a rate that left its band (the limit has
+moved: another phase of training); that must have lasted ``PAUSE * 2 ** i`` intervals at the i-th time, so there are
+again at most ``log2(T / PAUSE + 1)``. Together with the first: **at most 1 + 2 log2(T / PAUSE + 1) growths are taken
+back in T intervals, whatever is observed**, however noisy. Back-off that doubles is what keeps Ethernet stable
+(Metcalfe and Boggs, CACM 1976). Between two of them the number only rises.
 
 Workers that have nothing to do are not taken back: they sleep, cost no core, and are there for the next evaluation.
 """
@@ -49,7 +52,8 @@ BAND = 0.7
 class Interval:
     """What happened in a stretch of time, half a second or more, during which the consumer iterated.
 
-    Times are in seconds. ``idle_cpu_s`` is what all cores of this rank together had left over: CPU time that no process used.
+    Times are in seconds. ``idle_cpu_s`` is what all cores of this rank together had left over: CPU time that no process
+    used.
     """
 
     elapsed_s: float
@@ -123,7 +127,7 @@ class Controller:
     Example:
         >>> from leat.workers.adapt import Controller, Interval
         >>> controller = Controller(budget=7, max_workers=16)
-        >>> starved = Interval(elapsed_s=1, waited_s=0.9, rows=10, workers=1, worker_cpu_s=1, process_cpu_s=0.1, idle_cpu_s=6.9)
+        >>> starved = Interval(1, waited_s=0.9, rows=10, workers=1, worker_cpu_s=1, process_cpu_s=0.1, idle_cpu_s=6.9)
         >>> [controller.observe(starved) for _ in range(5)]
         [1, 1, 1, 1, 2]
         >>> controller.reason
@@ -152,8 +156,8 @@ class Controller:
     def observe(self, x: Interval) -> int:
         """Takes what happened since the last call; returns the number of workers wanted.
 
-        Give it as ``x.workers`` the number that was in fact at work: while it is not yet what was asked for, or changed in
-        the midst (give 0 then), the interval is not judged.
+        Give it as ``x.workers`` the number that was in fact at work: while it is not yet what was asked for, or changed
+        in the midst (give 0 then), the interval is not judged.
         """
         if self._shrunk_for is not None:
             self._shrunk_for += 1
@@ -169,7 +173,8 @@ class Controller:
             self._decide(self._reading)
         return self.workers
 
-    # ---- decisions on a reading ---------------------------------------------------------------------------------------
+    # ---- decisions on a reading
+    # ---------------------------------------------------------------------------------------
 
     def _decide(self, r: _Reading) -> None:
         now = _Reading(r.intervals[-READ_MIN:])
@@ -203,7 +208,9 @@ class Controller:
             self._change(target, f"the consumer waited {wait:.0%} of the time and {idle:.1f} cores were idle")
 
     def _affordable(self, r: _Reading, idle: float) -> int:
-        """How many workers the idle cores and the budget can run, to the nearest: training takes more as more rows come."""
+        """How many workers the idle cores and the budget can run, to the nearest: training takes more as more rows
+        come.
+        """
         used, training = r.per_second("worker_cpu_s"), r.per_second("process_cpu_s")
         if used <= 0:
             return self.max_workers
@@ -211,7 +218,9 @@ class Controller:
         return math.floor(min(run, self.max_workers) + 0.5)
 
     def _pausing(self) -> bool:
-        return self._shrunk_for is not None and self._taken_back > 0 and self._shrunk_for < PAUSE << (self._taken_back - 1)
+        return (
+            self._shrunk_for is not None and self._taken_back > 0 and self._shrunk_for < PAUSE << (self._taken_back - 1)
+        )
 
     def _moved(self, r: _Reading) -> bool:
         """In a pause: whether the rate has left its band, so that what limited it then may limit it no longer."""

@@ -1,4 +1,5 @@
-"""Cores: which share of them this process has, how much of it workers may use, and what was used (what `adapt.py` is fed).
+"""Cores: which share of them this process has, how much of it workers may use, and what was used (what `adapt.py` is
+fed).
 
 Cores are counted by affinity and cgroup limits and divided among the ranks on this host.
 """
@@ -15,7 +16,8 @@ _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def share(world_size: int = 1) -> float:
-    """Cores of this rank: those that the process may use, divided by the ranks on this host; less than 1 if ranks share one.
+    """Cores of this rank: those that the process may use, divided by the ranks on this host; less than 1 if ranks share
+    one.
 
     Example:
         >>> import leat.workers.cores
@@ -26,7 +28,8 @@ def share(world_size: int = 1) -> float:
 
 
 def budget(world_size: int = 1) -> float:
-    """Cores that the workers of this rank may use: its share, and where that is more than two, one less: the training's.
+    """Cores that the workers of this rank may use: its share, and where that is more than two, one less: the
+    training's.
 
     On one or two cores none is set aside, because the training would then idle with a good part of the machine while
     it waits; the system's scheduler gives it what it needs.
@@ -87,15 +90,20 @@ class Meter:
         self.read((), 0.0)
 
     def read(self, workers: Iterable[int], elapsed_s: float) -> tuple[float, float, float]:
-        """CPU time since the last call: of the worker processes with these ids, of this process, and left over on this rank's cores.
+        """CPU time since the last call: of the worker processes with these ids, of this process, and left over on this
+        rank's cores.
 
-        A worker that ended in between is not counted, nor is one that is new. What is left over is what the system calls idle, of this
-        rank's part, but no more than what the processes of this rank left of its cores (a quota leaves CPUs idle that may not be used).
+        A worker that ended in between is not counted, nor is one that is new. What is left over is what the system
+        calls idle, of this rank's part, but no more than what the processes of this rank left of its cores (a quota
+        leaves CPUs idle that may not be used).
         """
         now = {pid: used for pid in workers if (used := _used_by(pid)) is not None}
         by_workers = sum(max(0.0, used - self._workers[pid]) for pid, used in now.items() if pid in self._workers)
         process, idle = sum(os.times()[:2]), _idle_since_boot(os.sched_getaffinity(0))
-        by_process, left = process - self._process, max(0.0, self._cores * elapsed_s - by_workers - (process - self._process))
+        by_process, left = (
+            process - self._process,
+            max(0.0, self._cores * elapsed_s - by_workers - (process - self._process)),
+        )
         if idle != float("inf"):
             left = min(left, max(0.0, (idle - self._idle) / self._ranks))
         self._workers, self._process, self._idle = now, process, idle

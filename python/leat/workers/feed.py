@@ -59,7 +59,8 @@ class Delivered:
 class _Flight:
     """One batch between publishing and delivery."""
 
-    __slots__ = ("broken", "cancelled", "done", "end", "error", "exact", "gone", "kills", "layout", "objects", "odd", "payload", "planned", "result",
+    __slots__ = ("broken", "cancelled", "done", "end", "error", "exact", "gone", "kills", "layout", "objects", "odd",
+    "payload", "planned", "result",
                  "room", "serial", "slots", "state", "units")  # fmt: skip
 
     def __init__(self, planned: Planned, serial: int) -> None:
@@ -149,7 +150,11 @@ class Feed:
 
     def publish(self) -> None:
         """Publishes batches as far as the window reaches."""
-        if self.ns_per_row and 2 * len(self.order) > self.window and self.ns_per_row * self.order[0].planned.rows < _CHEAP_NS:
+        if (
+            self.ns_per_row
+            and 2 * len(self.order) > self.window
+            and self.ns_per_row * self.order[0].planned.rows < _CHEAP_NS
+        ):
             return  # cheap batches are made in bursts: waking a worker for each would cost more than making it
         while not self.exhausted and len(self.order) < self.window and self._may_publish():
             if self.planned is None:
@@ -217,7 +222,8 @@ class Feed:
             buffers, capacity = (flight.room.offset,), self.capacity
         self._catch_up()
         self.board.publish(
-            flight.serial, planned.rows, run, planned.owner, flight.layout, planned.kind, flight.payload.offset if flight.payload else 0,
+            flight.serial, planned.rows, run, planned.owner, flight.layout, planned.kind,
+            flight.payload.offset if flight.payload else 0,
             size, planned.seed, planned.epoch, planned.first_row, capacity, buffers,
         )  # fmt: skip
         self.next_serial += 1
@@ -231,14 +237,24 @@ class Feed:
         """Time in which this feed asked for nothing gives it no claim on the workers of others that did."""
         if len(self.pool.listeners) < 2 or self._backlogged():
             return
-        others = [f.board.served_ns() for f in self.pool.listeners.values() if isinstance(f, Feed) and f is not self and f._backlogged()]
+        others = [
+            f.board.served_ns()
+            for f in self.pool.listeners.values()
+            if isinstance(f, Feed) and f is not self and f._backlogged()
+        ]
         if others and min(others) > self.board.served_ns():
             self.board.start_at(min(others))
 
     def _run(self, rows: int) -> int:
         if not self.ns_per_row:
             return 1
-        return max(1, min(int(_RUN_NS / self.ns_per_row), -(-rows // max(1, self.pool.n)) if len(self.order) < self.pool.n else rows))
+        return max(
+            1,
+            min(
+                int(_RUN_NS / self.ns_per_row),
+                -(-rows // max(1, self.pool.n)) if len(self.order) < self.pool.n else rows,
+            ),
+        )
 
     def _cut(self, flight: _Flight) -> None:
         flight.slots = tuple(self._slot(size * flight.planned.rows) for size in self.row_bytes)
@@ -247,7 +263,10 @@ class Feed:
     def _learn(self, sample: Any) -> None:
         """What samples look like, from the first one."""
         spec = transport.describe(sample)
-        if spec is None or len([leaf for leaf in transport.leaves(spec) if leaf[1] != transport.OBJECT]) > transport.MAX_LEAVES:
+        if (
+            spec is None
+            or len([leaf for leaf in transport.leaves(spec) if leaf[1] != transport.OBJECT]) > transport.MAX_LEAVES
+        ):
             self.direct = False
             return
         core = _leat.Layout(spec)
@@ -275,7 +294,9 @@ class Feed:
 
     # ---- what workers send ---------------------------------------------------------------------------------------
 
-    def on_message(self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None) -> None:
+    def on_message(
+        self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None
+    ) -> None:
         """A message of a worker: called by the pool."""
         if kind == FAILED:
             self.failure = transport.decode(data, places, fd, None)[1]
@@ -391,7 +412,12 @@ class Feed:
             return
         flight.kills[row] = -(1 << 30)
         what = f"row {row} of batch {planned.step} of epoch {planned.epoch}"
-        if planned.kind != ITER and planned.indices is not None and np.ndim(planned.indices) == 1 and row < len(planned.indices):
+        if (
+            planned.kind != ITER
+            and planned.indices is not None
+            and np.ndim(planned.indices) == 1
+            and row < len(planned.indices)
+        ):
             what += f", the sample at index {_plain(planned.indices[row])!r},"
         flight.error = (row, (None, "", f"{what} {why}"))
         self.board.cancel(flight.serial)
@@ -399,7 +425,9 @@ class Feed:
             self._end_stream(flight)
 
     def _end_stream(self, flight: _Flight) -> None:
-        """A stream that ends workers, or hangs, is over, as one that raises is: begun again it would come to the same sample."""
+        """A stream that ends workers, or hangs, is over, as one that raises is: begun again it would come to the same
+        sample.
+        """
         self.ended.add(flight.planned.owner)
         for later in self.order:
             if later.planned.owner == flight.planned.owner and later.serial > flight.serial:
@@ -409,7 +437,11 @@ class Feed:
     def _take_out(self, flight: _Flight, row: int) -> bool:
         """Has those who try the batch again treat a row as broken, as `on_error` says. False: that cannot be."""
         tries = flight.gone.get(row, 0)  # of samples that stood in, and ended workers too
-        if self.job.on_error == "raise" or flight.payload is None or tries > (GONE_TRIES if self.job.on_error == "substitute" else 0):
+        if (
+            self.job.on_error == "raise"
+            or flight.payload is None
+            or tries > (GONE_TRIES if self.job.on_error == "substitute" else 0)
+        ):
             return False
         if flight.planned.kind == ROWS:
             _view(flight.payload, flight.planned.rows * 8).view(np.int64)[row] = GONE + tries
@@ -471,9 +503,10 @@ class Feed:
                 return None
         return None
 
-
     def head(self) -> Planned | None:
-        """The batch that is delivered next, in order. What the sampler raises in its stead passes through, once and again."""
+        """The batch that is delivered next, in order. What the sampler raises in its stead passes through, once and
+        again.
+        """
         self.waiting = False
         with self.pool.lock:
             self._publish_some()
@@ -519,7 +552,8 @@ class Feed:
                 if flight is None and (announced or self.pool.threads):
                     self.pool.look(_SLICE_MS if announced else 0)
                     flight = self._ready()
-                elif announced and self.pool.leaving:  # memory of others is given back once workers say that they have left them
+                # memory of others is given back once workers say that they have left them
+                elif announced and self.pool.leaving:
                     self.pool.look()
                 if flight is not None:
                     self.stats["wait_s"] += now() - begun
@@ -603,7 +637,9 @@ class Feed:
         if row in flight.odd:
             return flight.odd[row]
         spec = self.layouts[flight.layout - 1][0]
-        return transport.rebuild(spec, transport.arrays_of(spec, flight.slots, flight.planned.rows), row, flight.objects.get(row, []))
+        return transport.rebuild(
+            spec, transport.arrays_of(spec, flight.slots, flight.planned.rows), row, flight.objects.get(row, [])
+        )
 
     # ---- the end -------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """What runs in a worker: the loop that takes units from boards, and computes their rows.
 
-A worker serves every loader of its pool: for each it has a :class:`Job` (the data set, how samples become a batch) and a
-board. It works on the board that has had the least time, earliest batch first. Rows that look as the layout says are written
-to their place by the library; what does not goes back over the worker's own socket (``transport.py``).
+A worker serves every loader of its pool: for each it has a :class:`Job` (the data set, how samples become a batch) and
+a board. It works on the board that has had the least time, earliest batch first. Rows that look as the layout says are
+written to their place by the library; what does not goes back over the worker's own socket (``transport.py``).
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Start:
     base_seed: int
     dataset: Any  #: for get_worker_info
     layouts: list[tuple[int, int, Any]] = field(default_factory=list)
-    resume: dict[int, Any] = field(default_factory=dict)  #: by board: (state, batches to pass over) of an iterable data set
+    # : by board: (state, batches to pass over) of an iterable data set
+    resume: dict[int, Any] = field(default_factory=dict)
     torch_seed: bool = True
 
 
@@ -213,7 +214,11 @@ class Worker:
                 self.listen()
                 self.say_left()
                 heard = seen
-            for client in sorted(self.clients.values(), key=lambda c: c.board.served_ns()) if len(self.clients) > 1 else self.clients.values():
+            for client in (
+                sorted(self.clients.values(), key=lambda c: c.board.served_ns())
+                if len(self.clients) > 1
+                else self.clients.values()
+            ):
                 unit = client.board.take()
                 if unit is not None:
                     self.work(client, *unit)
@@ -224,8 +229,10 @@ class Worker:
                     if self.pool.seen() == seen:
                         heard = None  # a parent that let go without a word
 
-    def work(self, client: _Client, serial: int, unit: int, first: int, n: int, rows: int, layout: int, kind: int, payload: int,
-             size: int, seed: int, epoch: int, first_row: int, capacity: int, buffers: tuple[int, ...]) -> None:  # fmt: skip
+    def work(self, client: _Client, serial: int, unit: int, first: int, n: int, rows: int, layout: int, kind: int,
+    payload: int,
+             size: int, seed: int, epoch: int, first_row: int, capacity: int, buffers: tuple[int,
+             ...]) -> None:  # fmt: skip
         board = client.board
         sent = True
         self.index = None
@@ -244,7 +251,14 @@ class Worker:
                 self.send(board, serial, unit, BATCH, self.whole(client, indices, seed, epoch, first_row), room)
             elif not layout:
                 indices = np.frombuffer(board.view(payload, size), np.int64)
-                self.send(board, serial, unit, SAMPLES, self.samples(client, indices, first, first + n, seed, epoch, first_row), None)
+                self.send(
+                    board,
+                    serial,
+                    unit,
+                    SAMPLES,
+                    self.samples(client, indices, first, first + n, seed, epoch, first_row),
+                    None,
+                )
             else:
                 while layout not in client.layouts:
                     self.listen(block=True)
@@ -268,7 +282,8 @@ class Worker:
         at = "" if self.index is None else f", at index {self.index!r}"
         return f"in DataLoader worker process {self.start.worker}{at}"
 
-    def rows(self, client: _Client, serial: int, unit: int, layout: int, first: int, end: int, payload: int, size: int, seed: int,
+    def rows(self, client: _Client, serial: int, unit: int, layout: int, first: int, end: int, payload: int,
+    size: int, seed: int,
              epoch: int, first_row: int) -> bool:  # fmt: skip
         """Rows [first, end) straight into their places. Whether a message was sent."""
         board, job = client.board, client.job
@@ -314,7 +329,9 @@ class Worker:
             raise Broken("its earlier tries ended workers or took too long")
         return client.job.dataset[index]
 
-    def stand_in(self, job: Job, row: int, index: Any, error: BaseException, seed: int, epoch: int, first_row: int) -> tuple[Any, ...]:
+    def stand_in(
+        self, job: Job, row: int, index: Any, error: BaseException, seed: int, epoch: int, first_row: int
+    ) -> tuple[Any, ...]:
         """(row, index of the sample that stands in for it or None, reason, that sample)."""
         reason = str(error) if isinstance(error, Broken) else pack_error(error, self.where())[2]
         if job.on_error == "skip":
@@ -328,7 +345,9 @@ class Worker:
                 reason = pack_error(e, self.where())[2]
         raise error
 
-    def samples(self, client: _Client, indices: Any, first: int, end: int, seed: int, epoch: int, first_row: int) -> tuple[Any, ...]:
+    def samples(
+        self, client: _Client, indices: Any, first: int, end: int, seed: int, epoch: int, first_row: int
+    ) -> tuple[Any, ...]:
         """Rows whose layout nobody knows yet: (first, samples, broken)."""
         found: list[Any] = []
         broken: list[tuple[int, Any, str]] = []
@@ -606,8 +625,9 @@ def prepare(start: Start) -> None:
 
 
 def _stack_plainly() -> None:
-    """Has the default collation stack tensors in ordinary memory: in workers PyTorch's makes a file in /dev/shm of each, for its
-    own way back, and gets tensors wrong that are conjugated or negated when they are read."""
+    """Has the default collation stack tensors in ordinary memory: in workers PyTorch's makes a file in /dev/shm of
+    each, for its own way back, and gets tensors wrong that are conjugated or negated when they are read.
+    """
     import torch
     from torch.utils.data._utils import collate
 
@@ -650,7 +670,8 @@ class ThreadInfo:
         cls._local.info = info
         if not isinstance(torch_worker._worker_info, cls):
             torch_worker._worker_info = cls()  # type: ignore[assignment]
-            # Those who import the function have the function itself: what it does is changed, for threads that are no workers.
+            # Those who import the function have the function itself: what it does is changed, for threads that are no
+            # workers.
             torch_worker.get_worker_info.__code__ = _worker_info_here.__code__
 
     def __getattr__(self, name: str) -> Any:

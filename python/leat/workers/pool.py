@@ -1,8 +1,8 @@
 """Worker processes as the process that trains sees them: starting, watching, replacing and stopping them.
 
-A pool is a number of workers with one data set, and the boards of the loaders that they serve. Nothing here has a thread of
-its own: whoever waits for a batch looks after the pool. A worker that dies is replaced under its number; what it had taken
-is queued again (``feed.py``). Workers end with their parent, however that ends.
+A pool is a number of workers with one data set, and the boards of the loaders that they serve. Nothing here has a
+thread of its own: whoever waits for a batch looks after the pool. A worker that dies is replaced under its number; what
+it had taken is queued again (``feed.py``). Workers end with their parent, however that ends.
 """
 
 from __future__ import annotations
@@ -36,14 +36,16 @@ _EXIT_PATIENCE_S = 5.0
 class Listener(Protocol):
     """What a pool tells those whose boards its workers serve."""
 
-    def on_message(self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None) -> None: ...
+    def on_message(
+        self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None
+    ) -> None: ...
     def on_death(self, worker: int, exitcode: int | None) -> None: ...
     def on_start(self, worker: int) -> None: ...
     def resume_of(self, worker: int) -> Any: ...
 
 
 class _ByValue:
-    """Pickles by value what the standard pickle knows by name only: lambdas, functions of ``__main__``, local classes."""
+    """Pickles by value what pickle knows by name only: lambdas, functions of ``__main__``, local classes."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -112,10 +114,25 @@ class Pool:
         threads: workers are threads of this process.
     """
 
-    def __init__(self, dataset: Any, n: int, room: int, context: Any, init: Callable[[int], Any] | None, base_seed: int, threads: bool) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        n: int,
+        room: int,
+        context: Any,
+        init: Callable[[int], Any] | None,
+        base_seed: int,
+        threads: bool,
+    ) -> None:
         if isinstance(context, str):
             context = multiprocessing.get_context(context)
-        self.dataset, self.context, self.init, self.base_seed, self.threads = dataset, context or multiprocessing, init, base_seed, threads
+        self.dataset, self.context, self.init, self.base_seed, self.threads = (
+            dataset,
+            context or multiprocessing,
+            init,
+            base_seed,
+            threads,
+        )
         self.core = _leat.Pool(room)
         self.room = room
         self.n = n
@@ -138,7 +155,8 @@ class Pool:
         self.superfluous: set[int] = set()  # workers that were told to stop, because there are too many
         self.users = 0
         self.killed: set[int] = set()  # by us
-        self.leaving: dict[int, tuple[set[int], Any]] = {}  # boards that are over: workers that may still use them; what to keep until then
+        # boards that are over: workers that may still use them; what to keep until then
+        self.leaving: dict[int, tuple[set[int], Any]] = {}
         self.attributes: list[Any] = []  # of the data set, as the workers have it, where they are shared
         _live.add(self)
 
@@ -161,15 +179,19 @@ class Pool:
         if method == "forkserver":
             _preload()
         start = Start(
-            worker=i, n_workers=self.n, pool=self.core.offset, sock=theirs, memory=None, parent=0 if self.threads else os.getpid(),
-            jobs=dict(self.jobs), init=self.init, base_seed=self.base_seed, dataset=self.dataset, layouts=list(self.layouts),
+            worker=i, n_workers=self.n, pool=self.core.offset, sock=theirs, memory=None,
+            parent=0 if self.threads else os.getpid(),
+            jobs=dict(self.jobs), init=self.init, base_seed=self.base_seed, dataset=self.dataset,
+            layouts=list(self.layouts),
             resume={board: listener.resume_of(i) for board, listener in self.listeners.items()},
         )  # fmt: skip
         process: Any
         if self.threads:
             process = threading.Thread(target=loop.main, args=(start,), daemon=True, name=f"leat-worker-{i}")
         elif memory is None:
-            process = self.context.Process(target=_run_forked, args=(start, [h.sock for h in self.handles if h] + [ours]), daemon=True)
+            process = self.context.Process(
+                target=_run_forked, args=(start, [h.sock for h in self.handles if h] + [ours]), daemon=True
+            )
         else:
             process = self.context.Process(target=loop.main_of, args=(_Late(start),), daemon=True)
         self.units_before[i] = self.core.worker(i)[3]
@@ -179,7 +201,8 @@ class Pool:
             ours.close()
             theirs.close()
             e.add_note(
-                "leat: with this start method the data set, collate_fn, worker_init_fn and functions of leat.ops.Map are pickled for the "
+                "leat: with this start method the data set, collate_fn, worker_init_fn and functions of leat.ops.Map "
+                "are pickled for the "
                 "workers; with the start method 'fork' they need not be"
             )
             raise
@@ -230,7 +253,9 @@ class Pool:
         self.jobs[board] = job
 
     def leave(self, board: int, memory: Any) -> None:
-        """The board is at its end. `memory`: what workers may still write to; it is kept until each has said that it knows."""
+        """The board is at its end. `memory`: what workers may still write to; it is kept until each has said that it
+        knows.
+        """
         if self.listeners.pop(board, None) is None:
             return
         self.jobs.pop(board, None)
@@ -274,7 +299,9 @@ class Pool:
         try:
             while handle.unsent:
                 data, descriptor = handle.unsent[0]
-                rights = [] if descriptor is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", descriptor))]
+                rights = (
+                    [] if descriptor is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", descriptor))]
+                )
                 n = handle.sock.sendmsg([data], rights, socket.MSG_DONTWAIT)
                 handle.unsent.popleft()
                 if descriptor is not None:
@@ -328,7 +355,10 @@ class Pool:
     def check(self) -> None:
         """Raises a RuntimeError if what workers sent, or were told, was cut off."""
         if self.broken:
-            raise RuntimeError("the process was interrupted while it spoke with workers of this loader: what they sent is lost; iterate anew")
+            raise RuntimeError(
+                "the process was interrupted while it spoke with workers of this loader: what they sent is lost; "
+                "iterate anew"
+            )
 
     def _read(self, i: int) -> bool:
         """One message of a worker. False: it has closed its end."""
@@ -396,11 +426,16 @@ class Pool:
             return  # it was one too many
         if self.idle_deaths[i] >= 3:
             raise RuntimeError(
-                f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly: worker {i} ended three times before it had any work, "
+                f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly: worker {i} ended three times before "
+                "it had any work, "
                 f"the last time with {describe_exit(exitcode)}"
             )
         if not asked:
-            how = "was ended: a sample took longer than sample_timeout_s" if process.pid in self.killed else f"ended with {describe_exit(exitcode)}"
+            how = (
+                "was ended: a sample took longer than sample_timeout_s"
+                if process.pid in self.killed
+                else f"ended with {describe_exit(exitcode)}"
+            )
             self.killed.discard(process.pid)
             log.warning("worker %d (pid %d) %s; it is replaced", i, process.pid, how)
         self._start(i)

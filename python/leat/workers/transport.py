@@ -1,8 +1,8 @@
 """What goes between a process and its workers: samples as layouts see them, and odd objects as bytes.
 
-Arrays and tensors never go through a pipe: :func:`encode` puts their bytes into the batch's slot of shared memory (or, where
-they do not fit, into an anonymous file that goes with the message), and the rest, a small skeleton, is pickled. Only this
-process's own workers can write to the pipes that are unpickled.
+Arrays and tensors never go through a pipe: :func:`encode` puts their bytes into the batch's slot of shared memory (or,
+where they do not fit, into an anonymous file that goes with the message), and the rest, a small skeleton, is pickled.
+Only this process's own workers can write to the pipes that are unpickled.
 """
 
 from __future__ import annotations
@@ -40,7 +40,15 @@ def _torch_names() -> dict[Any, str]:
 
 
 def _array_leaf(kind: int, array: np.ndarray[Any, Any], type_: Any, bits: int | None = None) -> Spec:
-    return ("leaf", kind, _CODES[array.dtype.kind], bits or array.dtype.itemsize * 8, array.data.format, tuple(array.shape), type_)
+    return (
+        "leaf",
+        kind,
+        _CODES[array.dtype.kind],
+        bits or array.dtype.itemsize * 8,
+        array.data.format,
+        tuple(array.shape),
+        type_,
+    )
 
 
 def _leaf(value: Any) -> Spec | None:
@@ -56,8 +64,19 @@ def _leaf(value: Any) -> Spec | None:
     torch = sys.modules["torch"]
     if kind is torch.Tensor:
         bfloat = value.dtype == torch.bfloat16
-        plain = value.device.type == "cpu" and value.layout == torch.strided and not value.is_nested and not value.requires_grad
-        if not plain or value.is_conj() or value.is_neg() or value.dim() > 7 or not (bfloat or value.dtype in _torch_names()):
+        plain = (
+            value.device.type == "cpu"
+            and value.layout == torch.strided
+            and not value.is_nested
+            and not value.requires_grad
+        )
+        if (
+            not plain
+            or value.is_conj()
+            or value.is_neg()
+            or value.dim() > 7
+            or not (bfloat or value.dtype in _torch_names())
+        ):
             return None
         array = (value.view(torch.int16) if bfloat else value).numpy()
         leaf = _array_leaf(TENSOR, array, (kind, value.dtype, torch.int16 if bfloat else None))
@@ -65,7 +84,13 @@ def _leaf(value: Any) -> Spec | None:
     if kind is np.ndarray or isinstance(value, np.generic):
         array = np.asarray(value)
         good = kind is not np.uint64  # a number that torch.as_tensor refuses
-        good = good and array.dtype.kind in _CODES and array.dtype.isnative and array.ndim <= 7 and array.dtype.name in _torch_names().values()
+        good = (
+            good
+            and array.dtype.kind in _CODES
+            and array.dtype.isnative
+            and array.ndim <= 7
+            and array.dtype.name in _torch_names().values()
+        )
         return _array_leaf(ARRAY if kind is np.ndarray else SCALAR, array, kind) if good else None
     return None
 
@@ -101,7 +126,9 @@ def leaves(spec: Spec) -> list[Spec]:
 
 
 def object_lists(spec: Spec, parent: type = list) -> list[type]:
-    """For each leaf that is text: whether the default collation makes a list of a batch's, or, within a sequence, a tuple."""
+    """For each leaf that is text: whether the default collation makes a list of a batch's, or, within a sequence, a
+    tuple.
+    """
     if spec[0] == "leaf":
         return [parent] if spec[1] == OBJECT else []
     inner = list if spec[0] == "dict" else tuple
@@ -139,7 +166,9 @@ def arrays_of(spec: Spec, slots: Sequence[_leat.Slot], rows: int) -> list[np.nda
         dtype = np.dtype("int16" if code == 4 else "bool" if code == 6 else f"{'iuf??c'[code]}{bits // 8}")
         count = int(np.prod((rows, *shape)))
         memory: Any = slot.memory(0, count * dtype.itemsize)
-        found.append(np.frombuffer(memory, dtype, count).reshape((rows, *shape)) if count else np.empty((rows, *shape), dtype))
+        found.append(
+            np.frombuffer(memory, dtype, count).reshape((rows, *shape)) if count else np.empty((rows, *shape), dtype)
+        )
     return found
 
 
@@ -163,7 +192,12 @@ class _Pickler(pickle.Pickler):
         torch = sys.modules.get("torch")
         if torch is None or type(value) is not torch.Tensor:
             return NotImplemented
-        plain = value.device.type == "cpu" and value.layout == torch.strided and not value.is_nested and not value.requires_grad
+        plain = (
+            value.device.type == "cpu"
+            and value.layout == torch.strided
+            and not value.is_nested
+            and not value.requires_grad
+        )
         bfloat = value.dtype == torch.bfloat16
         if not plain or value.is_quantized or not (bfloat or value.dtype in _torch_names()):
             return NotImplemented
@@ -185,7 +219,8 @@ def _dumps(value: Any, keep: Callable[[pickle.PickleBuffer], bool]) -> bytes:
 
 
 def encode(value: Any, room: memoryview | None = None) -> tuple[bytes, list[tuple[int, int]], int | None]:
-    """A value as (skeleton, [(offset, bytes) of its buffers], descriptor of the file that holds them, or None: `room` does).
+    """A value as (skeleton, [(offset, bytes) of its buffers], descriptor of the file that holds them, or None: `room`
+    does).
 
     The caller closes the descriptor.
     """
@@ -253,7 +288,7 @@ class _Text(str):
 
 
 def pack_error(error: BaseException, where: str) -> tuple[bytes | None, str, str]:
-    """An exception as (its class, pickled; its name; its text with the traceback). KeyboardInterrupt and the like too."""
+    """Any exception, KeyboardInterrupt too, as (its class, pickled; its name; its text with the traceback)."""
     import traceback
 
     text = f"Caught {type(error).__name__} {where}.\nOriginal {''.join(traceback.format_exception(error))}"
@@ -268,7 +303,9 @@ def _same_class(kind: Any) -> Any:
     """The class of this process of which `kind`, if it was sent by value because a function made it, is a copy."""
     if getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind:
         return kind
-    found = [c for base in kind.__bases__ for c in base.__subclasses__() if c is not kind and c.__name__ == kind.__name__]
+    found = [
+        c for base in kind.__bases__ for c in base.__subclasses__() if c is not kind and c.__name__ == kind.__name__
+    ]
     return next((c for c in reversed(found) if c.__module__ == kind.__module__), kind)
 
 

@@ -1,4 +1,5 @@
-"""Installs the library of a build folder, compiles the example of docs/c-api.md against it as its page says, and runs it.
+"""Installs the library of a build folder, compiles the example of docs/c-api.md against it as its page says, and runs
+it.
 
     python installed.py BUILD_FOLDER PAGE
 """
@@ -38,7 +39,9 @@ def main(build: str, page: str) -> int:
         source.write_text(examples[0])
         program = Path(folder) / "iterate"
         subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", source, *flags, "-o", program], check=True)
-        said = subprocess.run([program, Path(folder) / "samples.leat"], env=env, check=True, capture_output=True, text=True).stdout
+        said = subprocess.run(
+            [program, Path(folder) / "samples.leat"], env=env, check=True, capture_output=True, text=True
+        ).stdout
         assert said == "1000 samples, labels sum to 499500\n", said
         headers = sorted(p.name for p in (real / "include").rglob("*.h"))
         assert headers == ["leat.h"], headers

@@ -98,7 +98,9 @@ def sampler_of_batches() -> Any:
     if Accelerator(cpu=True).num_processes == 1:
         return None  # Accelerate itself fails
     data = Rows(10)
-    return batches(prepared(loader(data=data, batch_size=None, sampler=BatchSampler(SequentialSampler(data), 2, False)))[1])
+    return batches(
+        prepared(loader(data=data, batch_size=None, sampler=BatchSampler(SequentialSampler(data), 2, False)))[1]
+    )
 
 
 @scene
@@ -148,7 +150,8 @@ def skipped() -> Any:
     rest = accelerator.skip_first_batches(ready, 2)
     ready.set_epoch(2)
     return {"epochs": [first, second], "rest": batches(rest), "length": len(rest), "engine": engine_of(rest),
-            "after": batches(ready), "twice": batches(skip_first_batches(skip_first_batches(prepared(loader(20))[1], 1), 1))}  # fmt: skip
+            "after": batches(ready), "twice": batches(skip_first_batches(skip_first_batches(prepared(loader(20))[1],
+            1), 1))}  # fmt: skip
 
 
 @scene
@@ -264,9 +267,11 @@ def arguments() -> Any:
         for stage, one in {"prepared": ready, "skipped": rest}.items():
             method = one.multiprocessing_context and one.multiprocessing_context.get_start_method()
             found[f"{name} {stage}"] = {
-                "engine": engine_of(one), "dataset": one.dataset is given.dataset, "collate_fn": one.collate_fn is stack,
+                "engine": engine_of(one), "dataset": one.dataset is given.dataset,
+                "collate_fn": one.collate_fn is stack,
                 "timeout": one.timeout, "worker_init_fn": one.worker_init_fn is nothing, "method": method,
-                "num_workers": one.num_workers, "prefetch_factor": one.prefetch_factor, "persistent_workers": one.persistent_workers,
+                "num_workers": one.num_workers, "prefetch_factor": one.prefetch_factor,
+                "persistent_workers": one.persistent_workers,
                 "isinstance": isinstance(one, loader_class(KIND)), "own": {k: getattr(one, k) for k in own},
             }  # fmt: skip
     return found
@@ -300,7 +305,12 @@ def redrawn() -> Any:
         return None
     accelerator, ready = prepared(loader(data=Dice(16), batch_size=2, shuffle=True, seed=9, reseed=True))
     first = drawn(ready)
-    return {"whole": first, "rest": drawn(accelerator.skip_first_batches(prepared(loader(data=Dice(16), shuffle=True, seed=9, reseed=True))[1], 2))}
+    return {
+        "whole": first,
+        "rest": drawn(
+            accelerator.skip_first_batches(prepared(loader(data=Dice(16), shuffle=True, seed=9, reseed=True))[1], 2)
+        ),
+    }
 
 
 @scene
@@ -311,7 +321,11 @@ def kept() -> Any:
     accelerator, ready = prepared(loader(num_workers="auto"))
     rest = accelerator.skip_first_batches(ready, 1)
     plain = accelerator.skip_first_batches(prepared(loader())[1], 1)
-    return {"adaptive": [ready._adaptive, rest._adaptive], "windows": [ready._window_given, plain._window_given], "batches": len(batches(rest))}
+    return {
+        "adaptive": [ready._adaptive, rest._adaptive],
+        "windows": [ready._window_given, plain._window_given],
+        "batches": len(batches(rest)),
+    }
 
 
 @scene

@@ -15,7 +15,9 @@ def main(kind: str, workers: int) -> None:
     dist.init_process_group("gloo")
     data = Numbers(21)
     sampler = DistributedSampler(data, seed=5)
-    loader = loader_class(kind)(data, batch_size=4, sampler=sampler, num_workers=workers, persistent_workers=workers > 0)
+    loader = loader_class(kind)(
+        data, batch_size=4, sampler=sampler, num_workers=workers, persistent_workers=workers > 0
+    )
     model = DistributedDataParallel(Line())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     epochs = []

@@ -1,4 +1,5 @@
-"""Trainings with Lightning: the model that the tests share, and as a script a training on two ranks: lightning_ddp.py KIND FOLDER.
+"""Trainings with Lightning: the model that the tests share, and as a script a training on two ranks: lightning_ddp.py
+KIND FOLDER.
 
 Lightning starts the second rank itself: it runs this script again.
 """
@@ -44,7 +45,7 @@ class Model(lightning.LightningModule):
 
 
 class Provider(Model):
-    """A model that makes its own loaders, in the hooks where Lightning notes the arguments of each loader that is made."""
+    """A model that makes its loaders in the hooks where Lightning notes the arguments of each loader made."""
 
     def __init__(self, make: Any) -> None:
         super().__init__()
@@ -59,7 +60,8 @@ class Provider(Model):
 
 def trainer(folder: Path, **options: Any) -> lightning.Trainer:
     options.setdefault("devices", 1)
-    return lightning.Trainer(accelerator="cpu", default_root_dir=folder, logger=False, enable_progress_bar=False, enable_model_summary=False,
+    return lightning.Trainer(accelerator="cpu", default_root_dir=folder, logger=False, enable_progress_bar=False,
+    enable_model_summary=False,
                              num_sanity_val_steps=0, **options)  # fmt: skip
 
 
@@ -82,8 +84,13 @@ def nothing(worker: int) -> None:
 
 def described(loader: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Whether a loader that was made again has what the first was given."""
-    same = [k for k, v in given.items() if k != "multiprocessing_context" and getattr(loader, k) is not v and getattr(loader, k) != v]
-    return {"engine": engine_of(loader), "lost": same, "sampler": type(loader.sampler).__name__, "method": loader.multiprocessing_context.get_start_method(),
+    same = [
+        k
+        for k, v in given.items()
+        if k != "multiprocessing_context" and getattr(loader, k) is not v and getattr(loader, k) != v
+    ]
+    return {"engine": engine_of(loader), "lost": same, "sampler": type(loader.sampler).__name__,
+    "method": loader.multiprocessing_context.get_start_method(),
             "batch_size": loader.batch_size, "drop_last": loader.drop_last}  # fmt: skip
 
 
@@ -93,15 +100,22 @@ def main(kind: str, folder: Path) -> None:
 
     model = Model()
     fit = trainer(folder, max_epochs=2, enable_checkpointing=False, **of_two())
-    fit.fit(model, make(Numbers(21), batch_size=4, shuffle=True, num_workers=2), make(Numbers(10), batch_size=2, num_workers=2))
+    fit.fit(
+        model,
+        make(Numbers(21), batch_size=4, shuffle=True, num_workers=2),
+        make(Numbers(10), batch_size=2, num_workers=2),
+    )
     told: dict[str, Any] = {
         "rank": fit.global_rank,
         "seen": model.seen,
         "weights": [float(w) for w in model.line.layer.weight.detach().flatten()],
     }
 
-    own: dict[str, Any] = {"reseed": True, "on_error": "skip", "sample_timeout_s": 60.0, "return_ids": False} if kind == "leat" else {}
-    given = {"num_workers": 2, "collate_fn": stack, "timeout": 50, "worker_init_fn": nothing, "multiprocessing_context": "fork",
+    own: dict[str, Any] = (
+        {"reseed": True, "on_error": "skip", "sample_timeout_s": 60.0, "return_ids": False} if kind == "leat" else {}
+    )
+    given = {"num_workers": 2, "collate_fn": stack, "timeout": 50, "worker_init_fn": nothing,
+    "multiprocessing_context": "fork",
              "prefetch_factor": 3, "persistent_workers": True, **own}  # fmt: skip
     told["arguments"] = {}
     for where in ("passed", "hook"):
@@ -114,7 +128,10 @@ def main(kind: str, folder: Path) -> None:
             fit.fit(Provider(fresh))
         else:
             fit.fit(Model(), fresh(True), fresh(False))
-        told["arguments"][where] = {"train": described(fit.train_dataloader, given), "val": described(fit.val_dataloaders, given)}
+        told["arguments"][where] = {
+            "train": described(fit.train_dataloader, given),
+            "val": described(fit.val_dataloaders, given),
+        }
 
     fit = trainer(folder, enable_checkpointing=False, **of_two())
     told["predicted"] = fit.predict(Model(), make(Numbers(9), batch_size=2, num_workers=2))
@@ -124,7 +141,9 @@ def main(kind: str, folder: Path) -> None:
         whole, resumed = Model(), Model()
         loader = {"batch_size": 2, "shuffle": True, "num_workers": 2}
         trainer(folder, max_epochs=3, callbacks=[every(7, folder)], **of_two()).fit(whole, make(Numbers(20), **loader))
-        trainer(folder, max_epochs=3, **of_two()).fit(resumed, make(Numbers(20), **loader), ckpt_path=str(folder / "step=7.ckpt"))
+        trainer(folder, max_epochs=3, **of_two()).fit(
+            resumed, make(Numbers(20), **loader), ckpt_path=str(folder / "step=7.ckpt")
+        )
         told |= {"whole": whole.seen["train"], "resumed": resumed.seen["train"]}
     tell(**told)
 

@@ -1,4 +1,6 @@
-"""Trainings with Hugging Face Trainer: what the tests share, and as a script a training on each rank: trainer_ranks.py KIND FOLDER."""
+"""Trainings with Hugging Face Trainer: what the tests share, and as a script a training on each rank: trainer_ranks.py
+KIND FOLDER.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,17 @@ class Model(torch.nn.Module):
 
 
 def arguments(folder: Path, **options: Any) -> TrainingArguments:
-    options = {"num_train_epochs": 2, "per_device_train_batch_size": 2, "per_device_eval_batch_size": 2, "dataloader_num_workers": 2, "seed": 7,
+    options = {"num_train_epochs": 2, "per_device_train_batch_size": 2, "per_device_eval_batch_size": 2,
+    "dataloader_num_workers": 2, "seed": 7,
                "save_strategy": "no", "logging_strategy": "no", "learning_rate": 0.1, **options}  # fmt: skip
     return TrainingArguments(
-        str(folder), use_cpu=True, report_to=[], disable_tqdm=True, remove_unused_columns=False, label_names=["y"], **options
+        str(folder),
+        use_cpu=True,
+        report_to=[],
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        label_names=["y"],
+        **options,
     )
 
 
@@ -71,8 +80,10 @@ def main(how: str, folder: Path) -> None:
     resumed = fit(how, folder / "again", Numbers(20), resume=str(folder / "checkpoint-7"))
     predicted = trainer.predict(Numbers(5))
     weights = [float(w) for w in trainer.model.line.layer.weight.detach().flatten()]
-    tell(seen=trainer.model.seen, resumed=resumed.model.seen, weights=weights, engine=engine_of(trainer.get_train_dataloader()),
-         evaluated=trainer.evaluate()["eval_loss"], labels=[float(v) for v in predicted.label_ids.flatten()])  # fmt: skip
+    tell(seen=trainer.model.seen, resumed=resumed.model.seen, weights=weights,
+    engine=engine_of(trainer.get_train_dataloader()),
+         evaluated=trainer.evaluate()["eval_loss"],
+         labels=[float(v) for v in predicted.label_ids.flatten()])  # fmt: skip
 
 
 if __name__ == "__main__":
