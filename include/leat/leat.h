@@ -13,9 +13,9 @@
  *
  *   - Functions that can fail return 0 (LEAT_OK) or a negative LEAT_E_* code; their last parameter is a caller-owned
  *     `struct leat_error *`, which may be NULL. The library never exits, aborts or prints.
- *   - `_new`/`_open` give an object that the caller must end with the matching `_free`/`_close`/`_release`. On failure
- *     the out parameter is set to NULL.
- *   - Strings are UTF-8 and NUL-terminated; a `char *` that a function gives is ended with leat_free().
+ *   - An object from `_new` or `_open` is the caller's, who frees it with the matching `_free`, `_close` or `_release`.
+ *     On failure the out parameter is set to NULL.
+ *   - Strings are UTF-8 and NUL-terminated; a `char *` that a function returns is freed with leat_free().
  *   - Threads: an object may be used from any thread, from one thread at a time, unless its comment says more.
  *   - fork: data sets may be used on both sides of a fork. A loader may be used only in the process that opened it:
  *     elsewhere its functions return LEAT_E_FORKED.
@@ -47,7 +47,7 @@ extern "C" {
 LEAT_API const char *leat_version(void);
 
 /* Cores that this process may use: the smaller of its affinity mask and its cgroup's (v1 or v2) quota rounded up; at
- * least 1. Read anew at each call: affinity changes. Any thread. */
+ * least 1. Each call reads both again, because affinity changes. Any thread. */
 LEAT_API unsigned leat_cpu_count(void);
 
 /* Bytes of memory that this process may use: the smallest of physical memory, cgroup limits and RLIMIT_AS. Any
@@ -86,8 +86,8 @@ enum leat_status {
 #define LEAT_NO_SAMPLE INT64_C(-1)
 #define LEAT_NO_OFFSET INT64_C(-1)
 
-/* What went wrong and where. Filled only when a function fails. `file` and `field` are empty, `sample` and `offset`
- * are -1, where there is none. `message` is one or more sentences that end in what to do. */
+/* What went wrong and where. Filled only when a function fails. Without a file or field the text is empty; without a
+ * sample or offset the number is -1. `message` is one or more sentences; the last says what to do. */
 struct leat_error {
     int code;       /* LEAT_E_* */
     int sys_errno;  /* errno, or 0 */
@@ -102,12 +102,12 @@ struct leat_error {
 LEAT_API const char *leat_status_name(int code);
 LEAT_API const char *leat_status_text(int code);
 
-/* Writes to `out` (of `room` bytes, cut to fit) what can be shown of a text that may be anything, such as a name out of
- * a file: control characters, what changes the direction of writing, and bytes that are not UTF-8 become \xNN. Returns
- * `out`. What leat itself puts into messages, notes and its log is escaped. Any thread. */
+/* Writes to `out` (of `room` bytes, cut to fit) a form of `text` that is safe to print. The text may be anything, such
+ * as a name from a file: control characters, marks that change the direction of writing, and bytes that are not UTF-8
+ * become \xNN. Returns `out`. leat's own messages, notes and log are escaped already. Any thread. */
 LEAT_API char *leat_escape(const char *text, char *out, size_t room);
 
-/* Ends a string or array that leat gave. NULL is allowed. Any thread. */
+/* Frees a string or array that leat returned. NULL is allowed. Any thread. */
 LEAT_API void leat_free(void *p);
 
 /* ---- types and schemas ----------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ enum leat_kind {
     LEAT_KIND_BYTES, /* any bytes */
     LEAT_KIND_STR,   /* UTF-8 text */
     LEAT_KIND_JSON,  /* a JSON document as UTF-8 text */
-    LEAT_KIND_IMAGE  /* an encoded photo: JPEG, PNG or WebP bytes as they came */
+    LEAT_KIND_IMAGE  /* an encoded photo: a JPEG, PNG or WebP file, unchanged */
 };
 
 enum leat_layout { LEAT_LAYOUT_NONE = 0, LEAT_LAYOUT_HWC, LEAT_LAYOUT_CHW };
@@ -143,8 +143,8 @@ enum leat_layout { LEAT_LAYOUT_NONE = 0, LEAT_LAYOUT_HWC, LEAT_LAYOUT_CHW };
 #define LEAT_FIELD_DERIVED 1u /* made by leat (name, image.width ...), outside the fingerprint */
 #define LEAT_FIELD_FILES 2u   /* each value is one file of a folder, byte for byte */
 
-/* What a field says about the image of its sample. The chain of a tuple of fields moves it as it moves the image
- * (docs/targets.md). Boxes are float32 (any, 4), keypoints float32 (any, k, 3) of x, y and visibility, a mask is an
+/* What a field says about the image of its sample. A chain over a tuple of fields moves it as it moves the image
+ * (docs/targets.md). Boxes are float32 (any, 4); keypoints are float32 (any, k, 3): x, y and visibility; a mask is an
  * encoded image of class ids. */
 enum leat_role {
     LEAT_ROLE_NONE = 0,
@@ -178,14 +178,14 @@ struct leat_writer; /* opaque. One thread at a time. */
 
 enum leat_on_bad { LEAT_BAD_MARK = 0, LEAT_BAD_SKIP, LEAT_BAD_RAISE };
 
-/* How photos are stored. A loader that decodes gives the same bytes from each (but for dct_scaling, which RAW does
- * without); the fingerprint is the same too. */
+/* How photos are stored. Decoding gives the same pixels from each form, except that RAW ignores dct_scaling. The
+ * fingerprint is the same too. */
 enum leat_photos {
-    /* Byte for byte as they came; with `check`, JPEGs get a row index, under 1% of their bytes. */
+    /* Byte for byte as given. With `check`, JPEGs get a row index, under 1% of their bytes. */
     LEAT_PHOTOS_ORIGINAL = 0,
-    /* JPEGs in a form that is decoded several times faster; reading a value gives the original bytes. */
+    /* JPEGs in a form that is decoded several times faster. Reading a value gives the original bytes. */
     LEAT_PHOTOS_FAST,
-    /* As 8-bit pixels: reading a value gives these. */
+    /* 8-bit pixels. Reading a value gives these. */
     LEAT_PHOTOS_RAW
 };
 
@@ -193,7 +193,7 @@ struct leat_writer_options {
     size_t struct_size;
     bool check;                 /* decode every photo to its end (entropy decoding only) and mark broken ones */
     bool overwrite;             /* replace an existing target when finished; the old one stays until then */
-    bool resume;                /* go on from what is whole of an unfinished target */
+    bool resume;                /* continue an unfinished target after its last complete sample */
     enum leat_on_bad on_bad;    /* what to do with a broken photo */
     uint64_t shard_bytes;       /* 0: one file; else start a new shard once a file has this many bytes */
     unsigned num_threads;       /* 0: as many as cgroups and affinity allow */
@@ -203,15 +203,15 @@ struct leat_writer_options {
     unsigned max_side;     /* 0, or: photos whose longer side is above this are resized and stored as JPEG */
     unsigned quality;      /* of those, 1 to 100; 0: 90 */
     const char *source_id; /* NULL, or a text that names the source; a resume with another one is LEAT_E_CHANGED */
-    /* FAST and RAW find broken photos with or without `check`, because they read each photo to its end. A photo that
-     * cannot have the form (a PNG or WebP has no fast form) is stored as it came: leat_writer_as_came. After max_side,
-     * where that applies. */
+    /* The form of photos, after max_side. FAST and RAW read each photo to its end and so find broken ones without
+     * `check` too. A photo that cannot have the form (a PNG or WebP has no fast form) is stored unchanged and counted
+     * by leat_writer_as_came. */
     enum leat_photos photos;
-    /* Without `resume` and `overwrite`, an unfinished target that holds samples is EXISTS and stays as it is; else it
-     * is begun anew. */
+    /* Without `resume` and `overwrite`: an unfinished target that holds samples stays as it is, and the error is
+     * EXISTS. If false, writing starts over. */
     bool keep_unfinished;
-    /* Photos that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are not broken; they are
-     * decoded by whoever asks for lenient decoding too. leat_writer_warned counts them. */
+    /* Photos that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are not broken.
+     * leat_writer_warned counts them; a loader decodes them only with Decode(strict=False). */
     bool lenient;
 };
 #define LEAT_WRITER_OPTIONS_INIT                                                                                       \
@@ -221,9 +221,9 @@ struct leat_writer_options {
     }
 
 /* One value of one sample. `data` holds `length` bytes and is read before the call returns. For a field whose first
- * dimension varies, length / (bytes of one row) is that dimension. If `path` is not NULL the value is that file's
- * bytes: it is read later by a thread of the writer, `length` must be the size that its listing gave, and `data` is
- * ignored. The string is copied. */
+ * dimension varies, that dimension is length / (bytes of one row). If `path` is not NULL, the value is the contents of
+ * that file: a thread of the writer reads it later, `length` must be its size, and `data` is ignored. The string is
+ * copied. */
 struct leat_value_ref {
     const void *data;
     uint64_t length;
@@ -238,14 +238,14 @@ LEAT_API int leat_writer_open(const char *path, const struct leat_field *fields,
                               const struct leat_writer_options *options, struct leat_writer **out,
                               struct leat_error *error);
 
-/* Number of samples given so far; after a resume: those that are whole and must not be given again. All of them are in
- * the file, except those that LEAT_BAD_SKIP leaves out: leat_writer_progress counts these. */
+/* Number of samples added so far. After a resume it is the number of complete samples, which must not be added again.
+ * The file holds all of them but those that LEAT_BAD_SKIP leaves out; leat_writer_progress counts these. */
 LEAT_API uint64_t leat_writer_count(const struct leat_writer *writer);
 
 /* Adds one sample: `values` in the order of the fields given at open. `*id` (may be NULL) receives its number among the
- * samples given, which is its sample id unless LEAT_BAD_SKIP leaves out one before it.
- * Work happens on the writer's threads: an error of an earlier sample may be returned by a later call, with that
- * sample's id. After an error only abort is allowed.
+ * samples added, which is its sample id unless LEAT_BAD_SKIP leaves out an earlier one.
+ * The writer's threads do the work, so a later call may return the error of an earlier sample, with that sample's id.
+ * After an error only leat_writer_free is allowed.
  * Errors: INVALID (length does not fit the field, text is not UTF-8 or JSON), IO (disk full), NOMEM, DECODE. */
 LEAT_API int leat_writer_add(struct leat_writer *writer, const struct leat_value_ref *values, uint64_t *id,
                              struct leat_error *error);
@@ -260,57 +260,57 @@ struct leat_writer_progress {
     uint64_t bytes;   /* written */
     uint64_t broken;  /* samples marked as broken */
     uint64_t skipped; /* samples left out */
-    uint64_t as_came; /* photos that were to be stored in another form and stay as they came */
+    uint64_t as_came; /* photos that could not have the form asked for and are stored unchanged */
 };
 LEAT_API void leat_writer_progress(const struct leat_writer *writer, struct leat_writer_progress *out);
 
-/* One broken or skipped sample, in the order of samples; false when there is no further one. Strings live as long as
- * the writer. Call after leat_writer_finish or between adds. */
+/* The i-th broken or skipped sample, in the order of samples; false past the last one. Strings live as long as the
+ * writer. Call after leat_writer_finish or between adds. */
 struct leat_bad_sample {
-    uint64_t index; /* index among the samples given to add */
+    uint64_t index; /* among the samples added */
     bool skipped;
-    const char *name; /* its path, if it came by path, else "" */
+    const char *name; /* its path if it was added by path, else "" */
     const char *reason;
 };
 LEAT_API bool leat_writer_bad(const struct leat_writer *writer, size_t i, struct leat_bad_sample *out);
 
-/* Why photos stay as they came, most frequent reason first; false when there is no further one. `reason` lives as long
- * as the writer. Call after leat_writer_finish or between adds. */
+/* Why photos could not have the form asked for, the most frequent reason first; false past the last one. `reason` lives
+ * as long as the writer. Call after leat_writer_finish or between adds. */
 struct leat_as_came {
     const char *reason;
     uint64_t photos;
 };
 LEAT_API bool leat_writer_as_came(const struct leat_writer *writer, size_t i, struct leat_as_came *out);
-/* The same of warnings that `lenient` has passed; a photo with several kinds of damage counts for each. */
+/* The same for the warnings that `lenient` accepts. A photo with several kinds of damage counts for each. */
 LEAT_API bool leat_writer_warned(const struct leat_writer *writer, size_t i, struct leat_as_came *out);
 
-/* Makes the file whole and visible: fsync of file and folder, then rename. The writer must still be freed. */
+/* Completes the file and makes it visible: fsync of file and folder, then rename. The writer must still be freed. */
 LEAT_API int leat_writer_finish(struct leat_writer *writer, struct leat_error *error);
 
-/* Ends the writer. Without a finish, `path`.partial stays for a resume if `keep_partial`, else it is removed. */
+/* Frees the writer. An unfinished `path`.partial stays for a resume if `keep_partial`, else it is removed. */
 LEAT_API void leat_writer_free(struct leat_writer *writer, bool keep_partial);
 
 /* ---- data sets ------------------------------------------------------------------------------- */
 
 struct leat_dataset; /* opaque, reference-counted, immutable. Any thread, several at once. */
 
-/* When the checksum of a value that is read from a file is compared: on the first read in a process, always, never. A
- * photo of a folder that has no checksum yet is decoded to its end instead. Columns of fixed size are mapped, not read:
- * their pages are verified on first touch, and again after the file's size or times have changed, which is looked at
- * when an epoch of a loader begins and when a column is asked for (both not with NEVER). */
+/* When the checksum of a value that is read from a file is compared: on the first read in a process, always or never. A
+ * photo of a folder that has no checksum yet is decoded to its end instead. Columns of fixed size are mapped, not read.
+ * Unless NEVER is given, their pages are verified on first touch, and again after the file's size or times have
+ * changed; leat looks at these when an epoch of a loader begins and when a column is asked for. */
 enum leat_recheck { LEAT_RECHECK_FIRST = 0, LEAT_RECHECK_ALWAYS, LEAT_RECHECK_NEVER };
 enum leat_labels { LEAT_LABELS_AUTO = 0, LEAT_LABELS_FOLDERS, LEAT_LABELS_NONE };
 
 struct leat_open_options {
     size_t struct_size;
     const char *format;      /* NULL or "auto", or "leat", "folder", "idx" */
-    enum leat_labels labels; /* of a folder: AUTO: by sub-folder if there is one */
+    enum leat_labels labels; /* of a folder; AUTO: by sub-folder, if there are any */
     enum leat_recheck recheck;
-    /* NULL, or a folder, made when there is something to write, where a folder of photos keeps from process to process
-     * the row indexes of its JPEGs and the checksums of the photos that were good to their end (docs/datasets.md). Any
-     * number of folders and processes may share it. One that cannot be read or written costs time but is no error: the
-     * log says so. Below the folder of photos it is LEAT_E_INVALID, unless its name begins with a dot: it would be
-     * taken for a class; and so is a file in its place. */
+    /* NULL, or a folder in which a folder of photos keeps, from process to process, the row indexes of its JPEGs and
+     * the checksums of its good photos (docs/datasets.md). It is made when there is something to write. Any number of
+     * folders and processes may share it. If it cannot be read or written, the log says so and only time is lost.
+     * LEAT_E_INVALID: it is a file, or it lies below the folder of photos, where it would be taken for a class unless
+     * its name begins with a dot. */
     const char *index_dir;
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                         \
@@ -336,14 +336,17 @@ LEAT_API const char *leat_dataset_metadata(const struct leat_dataset *dataset);
 LEAT_API void leat_dataset_fingerprint(const struct leat_dataset *dataset, uint8_t out[16]);
 /* Notes for a person, such as "the folder holds train/ and val/"; "" if none. */
 LEAT_API const char *leat_dataset_notice(const struct leat_dataset *dataset);
-/* The containers of the data set as JSON text, ended with leat_free:
- *     {"format": "leat", "format_version": 1, "bytes": 123, "broken": 3, "shards": [{"path": .., "count": .., "bytes":
- * ..}], "photos": {"fast": {"count": 9, "bytes": 1310, "original_bytes": 1000}, "original": ..}} A key is absent where
- * its value is not known without reading the data; of a view it is about the files behind it. Errors: NOMEM, IO,
- * CORRUPT. */
+/* The containers of the data set as JSON text, freed with leat_free:
+ *
+ *     {"format": "leat", "format_version": 1, "bytes": 123, "broken": 3,
+ *      "shards": [{"path": .., "count": .., "bytes": ..}],
+ *      "photos": {"fast": {"count": 9, "bytes": 1310, "original_bytes": 1000}, "original": ..}}
+ *
+ * A key is absent if its value is not known without reading the data. For a view it is about the files behind it.
+ * Errors: NOMEM, IO, CORRUPT. */
 LEAT_API int leat_dataset_about(const struct leat_dataset *dataset, char **json, struct leat_error *error);
 
-/* Views. A view refers to its base and shares its files; memory is O(intervals of consecutive positions).
+/* Views. A view refers to its base and shares its files. It takes memory for each interval of consecutive positions.
  * Errors: RANGE (a position or fraction out of range), INVALID (schemas differ), NOMEM. */
 LEAT_API int leat_dataset_select(struct leat_dataset *dataset, const int64_t *positions, uint64_t n,
                                  struct leat_dataset **out, struct leat_error *error);
@@ -356,15 +359,15 @@ LEAT_API int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n,
 LEAT_API int leat_dataset_split(struct leat_dataset *dataset, const double *fractions, size_t n, uint64_t seed,
                                 struct leat_dataset **outs, struct leat_error *error);
 
-/* Data sets of equal length side by side: fields "left.image", "right.image" for the names "left" and "right". With
- * `bare`, a data set that has one field gives it its own name, without a dot. */
+/* Data sets of equal length side by side: fields "left.image" and "right.image" for the names "left" and "right". With
+ * `bare`, the field of a data set that has only one takes the data set's name, without a dot. */
 LEAT_API int leat_dataset_zip(struct leat_dataset *const *datasets, const char *const *names, size_t n, bool bare,
                               struct leat_dataset **out, struct leat_error *error);
 
-/* Arrays in memory, not copied: value i of field f begins at (char *)arrays[f].data + i * arrays[f].stride_bytes,
- * dense. Their memory stays as it is until `release` (may be NULL) is called with `user`, on any thread, which is not
- * done if this fails. All of it is read once, for the fingerprint. Errors: INVALID (schema; a field that varies in
- * size), RANGE, NOMEM. */
+/* Arrays in memory, not copied. Value i of field f is dense and begins at
+ * (char *)arrays[f].data + i * arrays[f].stride_bytes. The caller leaves the memory unchanged until `release` (may be
+ * NULL) is called with `user`, on any thread; if this function fails, it is not called. All of the memory is read once,
+ * for the fingerprint. Errors: INVALID (schema; a field that varies in size), RANGE, NOMEM. */
 struct leat_array {
     const void *data;
     int64_t stride_bytes;
@@ -374,13 +377,13 @@ LEAT_API int leat_dataset_from_arrays(const struct leat_field *fields, const str
                                       struct leat_dataset **out, struct leat_error *error);
 
 /* A source that computes its values: for readers that live in another language or library. `compute` is given field
- * numbers and samples below `count`, up to some hundred, and puts each value with leat_values_put (field_index and
- * sample_index count in what it was given). It is called on any thread, also on several at once, may take as long as it
- * likes, and must be pure: values are computed again when they are asked for again. Returns LEAT_OK, or fills `error`;
- * *failed may be set to the index in `samples` that is to blame. LEAT_E_DECODE: that sample is broken, and the policy
- * of the loader says what becomes of it; any other code is raised. A source that may hang asks leat_values_cancelled
- * now and then, and returns LEAT_E_CANCELLED once it is true.
- * `version` (may be NULL) names the content: it is what the fingerprint has of it beside schema and count.
+ * numbers and up to some hundred samples below `count`. It passes each value to leat_values_put, whose field_index and
+ * sample_index are indices into these two arrays. It may be called on several threads at once and take as long as it
+ * likes. It must be pure, because values are computed again when they are asked for again. It returns LEAT_OK, or fills
+ * `error` and may set *failed to the index in `samples` that is to blame. With LEAT_E_DECODE that sample is broken, and
+ * the policy of the loader applies; any other code is raised. A source that may hang calls leat_values_cancelled now
+ * and then, and returns LEAT_E_CANCELLED once it is true.
+ * `version` (may be NULL) names the content: the fingerprint is made of it, the schema and the count.
  * Errors: INVALID (schema), RANGE, NOMEM. */
 struct leat_values; /* opaque */
 LEAT_API int leat_values_put(struct leat_values *values, size_t field_index, size_t sample_index, const void *data,
@@ -396,34 +399,34 @@ LEAT_API int leat_dataset_from_source(const struct leat_field *fields, size_t n_
 LEAT_API int leat_dataset_ids(const struct leat_dataset *dataset, uint64_t position, uint64_t n, int64_t *ids,
                               struct leat_error *error);
 
-/* One stored value, verified under the data set's recheck policy. `data` belongs to the value: end it with
- * leat_value_clear. shape is that of this sample. A photo is the bytes that came, also where it is stored in the fast
- * form; one that is stored as pixels is these: u8 [height][width][1 or 3], not turned by its orientation. */
+/* One stored value, verified under the data set's recheck policy. `data` belongs to the value; free it with
+ * leat_value_clear. `shape` is that of this sample. A photo is the file that was packed, also if it is stored in the
+ * fast form. A photo stored as pixels is u8 [height][width][1 or 3], not turned by its orientation. */
 struct leat_value {
     const void *data;
     uint64_t length;
     enum leat_dtype dtype;
     unsigned ndim;
     int64_t shape[LEAT_MAX_DIMS];
-    uint8_t orientation; /* EXIF orientation of a photo that is stored as pixels, 1 to 8; 0 of all else */
+    uint8_t orientation; /* EXIF orientation of a photo that is stored as pixels, 1 to 8; else 0 */
     void *owned;         /* internal */
 };
 LEAT_API int leat_dataset_read(const struct leat_dataset *dataset, uint64_t position, size_t field,
                                struct leat_value *out, struct leat_error *error);
 LEAT_API void leat_value_clear(struct leat_value *value);
 
-/* All values of a field of fixed size as one array of leat_dataset_count rows, verified. Zero-copy (`owned` is NULL,
- * the memory is the data set's: a mapped file, so that touching it after the file was cut raises SIGBUS; ask for a copy
- * where that can be) where they lie in one piece, else gathered into memory of the column. With `lengths` a varying
- * field gives its lengths in bytes, as leat_dataset_read gives them, as u64 instead. */
+/* All values of a field of fixed size as one array of leat_dataset_count rows, verified. If they lie in one piece and
+ * no `copy` is asked for, the memory is the data set's and `owned` is NULL. It is a mapped file then: touching it after
+ * the file was cut raises SIGBUS, so ask for a copy where that can happen. Otherwise the values are gathered into
+ * memory of the column. With `lengths`, a varying field gives the lengths of its values in bytes, as u64. */
 LEAT_API int leat_dataset_column(const struct leat_dataset *dataset, size_t field, bool lengths, bool copy,
                                  struct leat_value *out, struct leat_error *error);
 
-/* Checks every byte of the files at `path` (a file, manifest or folder), and that each photo in the fast form gives
- * back the file that it was made from, and would be decoded as that is, for which each thread takes the memory of a
- * photo's coefficients. `report` is called for each fault, from the calling thread, with a filled error; returning
- * non-zero stops. `progress` (may be NULL) is called now and then. Returns LEAT_OK if all is whole, LEAT_E_CORRUPT if
- * anything was reported, else what stopped it. */
+/* Checks every byte of the files at `path` (a file, manifest or folder). Each photo in the fast form must give back the
+ * file that it was made from and decode as that does; for this, each thread takes the memory of a photo's coefficients.
+ * `report` is called for each fault, from the calling thread, with a filled error; if it returns non-zero, verifying
+ * stops. `progress` (may be NULL) is called now and then. Returns LEAT_OK if no fault was found, LEAT_E_CORRUPT if one
+ * was reported, else the error that stopped it. */
 struct leat_verify_options {
     size_t struct_size;
     unsigned num_threads;
@@ -433,19 +436,20 @@ struct leat_verify_options {
 };
 LEAT_API int leat_verify(const char *path, const struct leat_verify_options *options, struct leat_error *error);
 
-/* ---- functions of the user's ----------------------------------------------------------------- */
+/* ---- user functions -------------------------------------------------------------------------- */
 
 /*
- * A program may call functions of the user's among its own operators (leat.ops.Native in Python; "Native" in the JSON,
- * which names a function by its index in leat_loader_options.functions: text never holds an address).
+ * A program may call user functions among its own operators: leat.ops.Native in Python, "Native" in the JSON. The JSON
+ * names a function by its index in leat_loader_options.functions; it never holds an address.
  *
- * Such a function makes one output value of one input value. It runs on the engine's threads, several at a time, and
- * must be a pure function of what it is given: rows are computed again when a batch is asked for again. It may allocate
- * and lock; it must not throw, jump out, end the thread, or keep a pointer that it was given.
+ * Such a function makes one output value from one input value. It runs on the engine's threads, several at a time. It
+ * must be a pure function of its input, because rows are computed again when a batch is asked for again. It may
+ * allocate and lock; it must not throw, jump out, end the thread, or keep a pointer that it was given.
  */
 #define LEAT_NATIVE_VERSION 1
 
-/* What a value is. Dense, the last axis fastest, aligned for its dtype; images as HWC (as CHW where the field is). */
+/* The type of a value. Values are dense, the last axis fastest, and aligned for their dtype. Images are HWC, or CHW if
+ * their field is. */
 struct leat_native_type {
     uint32_t dtype;  /* enum leat_dtype; LEAT_U8 of bytes, text, JSON and encoded photos */
     uint32_t layout; /* enum leat_layout */
@@ -466,15 +470,15 @@ struct leat_native_call {
     const struct leat_native_type *out_type;
     uint64_t key;          /* random: a function of (seed, epoch, row, instance of the operator) */
     int64_t sample;        /* sample id, or LEAT_NO_SAMPLE */
-    const double *numbers; /* args that are a number or a list of numbers */
+    const double *numbers; /* `args` if it is a number or a list of numbers */
     uint64_t n_numbers;
-    const char *text;    /* args that are a text, as it is; all others as JSON; "" without args */
+    const char *text;    /* `args`: a text as it is, anything else as JSON; "" without args */
     uint64_t text_bytes; /* without the NUL that follows */
     char *message;       /* room for one sentence, UTF-8 with a NUL: why it failed */
     uint64_t message_room;
 };
 
-/* Returns 0, or any other number: then the sample is broken, and the policy of the loader says what becomes of it. */
+/* Returns 0. With any other number the sample is broken, and the policy of the loader applies. */
 typedef int (*leat_native_fn)(struct leat_native_call *call);
 /* The flat form, for languages in which the structure is awkward (numba.cfunc). n_in and n_out count elements. */
 typedef int32_t (*leat_native_flat_fn)(const void *in, void *out, int64_t n_in, int64_t n_out, uint64_t key);
@@ -500,12 +504,15 @@ enum leat_order {
 enum leat_tail { LEAT_TAIL_PAD = 0, LEAT_TAIL_DROP, LEAT_TAIL_UNEVEN };
 enum leat_on_error { LEAT_ON_ERROR_RAISE = 0, LEAT_ON_ERROR_SKIP, LEAT_ON_ERROR_SUBSTITUTE };
 
-/* Rows of `length` elements that are cut from the values of one field joined one after the other, in the order of an
- * epoch: with SHUFFLED the samples ("documents") are permuted first, and then the rows. In the place of the data set's
- * fields the program then has the field itself, of shape (length); "doc_ids" (i64: the id of the sample that each
- * element is of, -1 on padding), "positions" (i64: 0, 1 ... from each document's first element in the row on) and
- * "loss_mask" (bool: false on padding). The row behind the last cut is padded, and left out with LEAT_TAIL_DROP. Ids of
- * a batch are numbers of rows in the cut. */
+/* Rows of `length` elements. The values of one field ("documents") are joined in the order of an epoch and cut. With
+ * SHUFFLED the documents are permuted first, and then the rows. Instead of the data set's fields, the program has
+ *
+ *     the field itself, of shape (length)
+ *     "doc_ids"      i64, the sample id of each element's document; -1 on padding
+ *     "positions"    i64, 0, 1 ... from each document's first element in the row
+ *     "loss_mask"    bool, false on padding
+ *
+ * The row after the last cut is padded, or left out with LEAT_TAIL_DROP. The ids of a batch are row numbers. */
 struct leat_pack_options {
     const char *field; /* integers, one dimension, which may vary */
     uint64_t length;
@@ -515,7 +522,7 @@ struct leat_pack_options {
 
 struct leat_loader_options {
     size_t struct_size;
-    uint64_t batch_size;        /* rows per rank and batch; or 0 and */
+    uint64_t batch_size;        /* rows per rank and batch; or 0, and */
     uint64_t global_batch_size; /* rows of all ranks per batch */
     enum leat_order order;
     uint64_t block_rows;   /* BLOCKS: rows per block */
@@ -526,28 +533,28 @@ struct leat_loader_options {
     const int64_t *positions; /* LIST: copied; NULL: given by leat_loader_set_positions before each epoch */
     uint64_t n_positions;
     uint64_t seed;
-    int64_t epochs; /* how many will be asked for; -1: unknown, at most one window is prefetched into the next */
+    int64_t epochs; /* how many will be asked for; -1: unknown, and at most one window is prefetched into the next */
     enum leat_tail tail;
     uint32_t rank, world_size; /* rank r of w; 0 of 1 */
     uint32_t local_ranks;      /* processes of this job on this host, which share its cores; 0: 1 */
     enum leat_on_error on_error;
     const char *error_report; /* a path to which broken samples are appended as JSON lines, or NULL */
     unsigned num_threads;     /* at most so many of the engine's threads at a time; 0: auto */
-    /* 0: the smaller of a quarter of leat_memory_allowed and 24 batches with the threads' scratch, never under 3
-     * batches; where photos are decoded 64 MiB more, at most an eighth of that memory, for those of which more than the
-     * crop must be kept meanwhile; 16 MiB more once reads turn out to complete later (a web server), for what is in
-     * flight. */
+    /* 0: the smaller of a quarter of leat_memory_allowed and 24 batches with the threads' scratch, but at least 3
+     * batches. Programs that decode photos get 64 MiB more (at most an eighth of that memory), for photos of which
+     * more than the crop is kept while they are decoded. Once reads turn out to complete later (a web server), there
+     * are 16 MiB more for reads in flight. */
     uint64_t budget_bytes;
-    uint64_t max_held_bytes; /* 0: as much again, without what is for decoding, at least 64 MiB */
+    uint64_t max_held_bytes; /* 0: as much again, without the part for decoding, at least 64 MiB */
     double weight;           /* share of the engine beside other loaders; 1 */
     const char *program;     /* JSON (see docs/architecture.md), or NULL: every field as stored */
     int region;              /* 0: private memory with huge pages, 1: memfd */
-    const char *log_dir;     /* a folder for the record of an order that is not kept (docs/order.md), or NULL */
-    /* What operators "Native" of the program call, by index; the table is copied, the code stays where it is until the
-     * loader is closed. */
+    const char *log_dir;     /* a folder for the record of batches out of order (docs/order.md), or NULL */
+    /* The functions that operators "Native" of the program call, by index. The table is copied; the code must stay in
+     * place until the loader is closed. */
     const struct leat_native *functions;
     size_t n_functions;
-    bool in_order; /* batches as the plan has them; else in the order in which rows are finished, within bounds */
+    bool in_order; /* batches as planned; false: in the order in which rows are finished, within bounds */
     const struct leat_pack_options *pack; /* NULL: a row is a sample. Copied */
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                       \
@@ -560,24 +567,25 @@ struct leat_loader_options {
  * Errors: INVALID, TYPE, BUDGET (says how many bytes three batches need), NOMEM, FORKED. */
 LEAT_API int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_options *options,
                               struct leat_loader **out, struct leat_error *error);
-/* Ends the loader; batches and tensors still held stay valid. NULL is allowed. Safe after fork (does nothing there). */
+/* Closes the loader; batches and tensors still held stay valid. NULL is allowed. In a forked child it does nothing. */
 LEAT_API void leat_loader_close(struct leat_loader *loader);
 
-/* Begins the epoch after the last one begun, or goes on from a loaded state. `*iteration` numbers it: a `next` with an
- * older number returns LEAT_E_CLOSED. */
+/* Begins the epoch after the last one begun, or continues from a loaded state. `*iteration` numbers the iteration:
+ * leat_loader_next with an older number returns LEAT_E_CLOSED. */
 LEAT_API int leat_loader_start(struct leat_loader *loader, uint64_t *iteration, struct leat_error *error);
 /* The next batch, waiting at most timeout_ms (-1: without end). LEAT_E_END after the last batch of the epoch,
  * LEAT_E_TIMEOUT if none is ready in time. After any other error the position has not moved.
  * May be called while another thread calls leat_loader_stats or leat_loader_interrupt. */
 LEAT_API int leat_loader_next(struct leat_loader *loader, uint64_t iteration, int64_t timeout_ms,
                               struct leat_batch **out, struct leat_error *error);
-/* Makes a `next` that waits return LEAT_E_CANCELLED. Any thread; async-signal-safe it is not. */
+/* Makes a waiting leat_loader_next return LEAT_E_CANCELLED. Any thread; not async-signal-safe. */
 LEAT_API void leat_loader_interrupt(struct leat_loader *loader);
 
-/* Says which epoch `start` begins next. *dropped (may be NULL) becomes true if a loaded position in another epoch was
- * given up. */
+/* Sets the epoch that leat_loader_start begins next. *dropped (may be NULL) becomes true if this drops a loaded
+ * position in another epoch. */
 LEAT_API int leat_loader_set_epoch(struct leat_loader *loader, uint64_t epoch, bool *dropped, struct leat_error *error);
-/* The epoch that was started, until leat_loader_next has answered END; then, and before, the one that begins next. */
+/* The current epoch. Before the first start, and once leat_loader_next has returned END, it is the one that begins
+ * next. */
 LEAT_API uint64_t leat_loader_epoch(const struct leat_loader *loader);
 /* Batches that this rank gets in an epoch. */
 LEAT_API uint64_t leat_loader_steps(const struct leat_loader *loader);
@@ -585,62 +593,62 @@ LEAT_API uint64_t leat_loader_steps(const struct leat_loader *loader);
 LEAT_API int leat_loader_set_positions(struct leat_loader *loader, const int64_t *positions, uint64_t n,
                                        struct leat_error *error);
 
-/* Decides that batches have `rows` rows per rank from step `at->step` of epoch `at->epoch` on, in later epochs too;
- * NULL: from the first batch not yet handed out, which one rank alone may say. All ranks of a job decide the same.
- * Batches in flight beyond it are made again. The decision enters the log, and so the state. Without in_order it holds
- * from an epoch's start. Errors: INVALID (rows; that step was handed out, or an earlier decision holds from a later
- * one; several ranks and no step), RANGE (no such step), BUDGET (budget_bytes or max_held_bytes are too small for it).
- */
+/* Sets the batch size to `rows` rows per rank from step `at->step` of epoch `at->epoch` on, in later epochs too. With
+ * `at` NULL, which needs a single rank, it holds from the first batch not yet handed out. All ranks of a job must make
+ * the same decision. Batches in flight beyond it are computed again. The decision enters the log, and so the state.
+ * Without in_order it must hold from an epoch's start. Errors: INVALID (rows; that step was handed out, or an earlier
+ * decision holds from a later one; several ranks and no step), RANGE (no such step), BUDGET (budget_bytes or
+ * max_held_bytes are too small for it). */
 struct leat_step {
     uint64_t epoch, step;
 };
 LEAT_API int leat_loader_set_batch_size(struct leat_loader *loader, uint64_t rows, const struct leat_step *at,
                                         struct leat_error *error);
 
-/* The state as JSON text (small; counts the batches handed out), and the way back. A state taken by any rank fits
- * all; without in_order one taken within an epoch fits the rank that took it. Errors of load: STATE (says what
+/* The state as JSON text, and loading it. It is small and counts the batches handed out. A state of any rank fits all
+ * ranks; one taken within an epoch without in_order fits only the rank that took it. Errors of load: STATE (says what
  * differs), INVALID (not a state). */
 LEAT_API int leat_loader_state(const struct leat_loader *loader, char **json, struct leat_error *error);
 LEAT_API int leat_loader_load_state(struct leat_loader *loader, const char *json, struct leat_error *error);
 
-/* The sample ids planned for this rank's batch `step` of `epoch`, without I/O. `*ids` is ended with leat_free. */
+/* The sample ids planned for this rank's batch `step` of `epoch`, without I/O. `*ids` is freed with leat_free. */
 LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, uint64_t step, int64_t **ids,
                               uint64_t *n, struct leat_error *error);
-/* That batch, computed again. The loader's position does not move. Without in_order only what the record in log_dir
- * has: INVALID without log_dir, RANGE for a step that was not handed out. */
+/* That batch, computed again. The loader's position does not move. Without in_order only the record in log_dir knows
+ * the batch: INVALID without log_dir, RANGE for a step that was not handed out. */
 LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, uint64_t step, struct leat_batch **out,
                                   struct leat_error *error);
-/* A batch of one row: the sample that stands in for row `row` of that batch, as LEAT_ON_ERROR_SUBSTITUTE chooses it
- * from its
- * `*attempt`-th try on (0: the first), with what came after the try that it was in `*attempt`. For callers who find a
- * sample broken that decodes. INVALID: the loader has another policy; RANGE; DECODE: no try is left. */
+/* A batch of one row: the sample that LEAT_ON_ERROR_SUBSTITUTE takes in place of row `row` of that batch. It is for
+ * callers to whom a sample is broken although it decodes. Attempts begin at number `*attempt` (0: the first); then
+ * `*attempt` is the number after the attempt that was taken. INVALID: the loader has another policy; RANGE; DECODE: no
+ * attempt is left. */
 LEAT_API int leat_loader_substitute(struct leat_loader *loader, uint64_t epoch, uint64_t step, uint64_t row,
                                     unsigned *attempt, struct leat_batch **out, struct leat_error *error);
 /* Statistics as JSON text; docs/architecture.md names the keys. Any thread. */
 LEAT_API int leat_loader_stats(const struct leat_loader *loader, char **json, struct leat_error *error);
 
-/* The memory of a loader of region 1 (memfd), for other processes to map: its descriptor, borrowed, and size. What they
- * find at leat_buffer_offset is a buffer of a batch, as long as a reference to that is held. UNSUPPORTED: private
- * memory. */
+/* The memory of a loader of region 1 (memfd), for other processes to map: its descriptor, borrowed, and its size. A
+ * buffer lies at leat_buffer_offset as long as a reference to it is held. UNSUPPORTED: private memory. */
 LEAT_API int leat_loader_region(const struct leat_loader *loader, int *fd, uint64_t *bytes, struct leat_error *error);
 
 /* ---- consumers ----------------------------------------------------------------------------------------- */
 
-/* A second reader of the same rows in this process: it gets each row of this rank once an epoch, in the same order, in
+/* A second reader of the same rows in this process. It gets each row of this rank once an epoch, in the same order, in
  * batches of its own size (the last of an epoch may be shorter) and at its own pace. Rows are made once for all
- * consumers that are near each other; one that lags makes what it missed again, and never holds up another. Batches are
- * its own to write to. Calls are those of a loader; each consumer is for one thread at a time, and different ones may
- * be used by different threads. Close it before or after its loader; once that is closed it answers LEAT_E_CLOSED. */
+ * consumers that are near each other. One that lags computes what it missed again, and never holds up another. Its
+ * batches are its own to write to. Its functions are those of a loader. Each consumer is for one thread at a time;
+ * different ones may be used by different threads. Close it before or after its loader; once the loader is closed, its
+ * functions return LEAT_E_CLOSED. */
 struct leat_consumer; /* opaque */
 
-/* `beginning`: it starts at the beginning of the loader's current epoch; else where the consumer is that is farthest
- * ahead. Errors: INVALID (batch_size; a loader without in_order), NOMEM, CLOSED, FORKED. */
+/* `beginning`: start at the beginning of the loader's current epoch; else at the position of the consumer that is
+ * farthest ahead. Errors: INVALID (batch_size; a loader without in_order), NOMEM, CLOSED, FORKED. */
 LEAT_API int leat_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool beginning,
                                 struct leat_consumer **out, struct leat_error *error);
 LEAT_API void leat_consumer_close(struct leat_consumer *consumer);
 LEAT_API int leat_consumer_start(struct leat_consumer *consumer, uint64_t *iteration, struct leat_error *error);
-/* As leat_loader_next. HELD: max_held_bytes has no room for a copy of its rows; BUDGET: they are spread over more of
- * the loader's batches than its window has. */
+/* As leat_loader_next. HELD: max_held_bytes leaves no room for a copy of its rows. BUDGET: its rows are spread over
+ * more of the loader's batches than its window has. */
 LEAT_API int leat_consumer_next(struct leat_consumer *consumer, uint64_t iteration, int64_t timeout_ms,
                                 struct leat_batch **out, struct leat_error *error);
 LEAT_API int leat_consumer_set_epoch(struct leat_consumer *consumer, uint64_t epoch, struct leat_error *error);
@@ -669,11 +677,11 @@ struct leat_tensor {
 };
 
 struct leat_buffer;
-/* Shares and gives up a buffer. When the last reference is gone its memory is used again. Any thread; take no lock
- * that a caller could hold. */
+/* Take and give up a reference to a buffer. When the last one is gone, the memory is used again. Any thread. Neither
+ * takes a lock that a caller could hold. */
 LEAT_API void leat_buffer_retain(struct leat_buffer *buffer);
 LEAT_API void leat_buffer_release(struct leat_buffer *buffer);
-/* Where it begins in the loader's memory: at `offsets` of a ragged output, at `data` of a dense one. */
+/* Where the buffer begins in the loader's memory: at `offsets` of a ragged output, at `data` of a dense one. */
 LEAT_API uint64_t leat_buffer_offset(const struct leat_buffer *buffer);
 
 LEAT_API size_t leat_batch_outputs(const struct leat_batch *batch);
@@ -695,18 +703,18 @@ struct leat_row_error {
 };
 LEAT_API size_t leat_batch_errors(const struct leat_batch *batch);
 LEAT_API int leat_batch_error(const struct leat_batch *batch, size_t i, struct leat_row_error *out);
-/* Gives up the batch and the references to buffers that it holds. NULL is allowed. Any thread. */
+/* Frees the batch and gives up its references to buffers. NULL is allowed. Any thread. */
 LEAT_API void leat_batch_free(struct leat_batch *batch);
 
 /* ---- chains of operators, outside of a loader ------------------------------------------------ */
 
 /*
- * The operators of one output, for single values that come from elsewhere than a data set's batches: what stands behind
- * a function in Python, or before one that takes images of open size. Results are those of a loader, byte for byte.
+ * The operators of one output, for single values from elsewhere: those behind a function in Python, or those before one
+ * that takes images of open size. Results are those of a loader, byte for byte.
  */
 struct leat_chain; /* one thread at a time */
 
-/* What a chain makes of a value. */
+/* The type of a chain's results. */
 struct leat_chain_result {
     enum leat_kind kind;
     enum leat_dtype dtype;
@@ -717,15 +725,14 @@ struct leat_chain_result {
     int64_t strides[LEAT_MAX_DIMS]; /* in elements; 0 where `open` */
 };
 
-/* Compiles a program (as of leat_loader_options) of one output over `field`, for values of its type. Unlike a loader's
- * output, it may end in images of open size. The table of functions is copied. Errors: INVALID, TYPE, NOT_FOUND,
- * NOMEM. */
+/* Compiles a program of one output (as in leat_loader_options) for values of `field`. Unlike a loader's output, it may
+ * end in images of open size. The table of functions is copied. Errors: INVALID, TYPE, NOT_FOUND, NOMEM. */
 LEAT_API int leat_chain_open(const struct leat_field *field, const char *program, const struct leat_native *functions,
                              size_t n_functions, struct leat_chain **out, struct leat_error *error);
 LEAT_API void leat_chain_free(struct leat_chain *chain); /* NULL is allowed */
 LEAT_API void leat_chain_describe(const struct leat_chain *chain, struct leat_chain_result *out);
-/* One value of `length` bytes through the chain, under the key of its row; `sample` is its id, or LEAT_NO_SAMPLE. `out`
- * is ended with leat_value_clear. Photos are decoded to their end. Errors: DECODE, OPERATOR (the value's fault),
+/* Applies the chain to one value of `length` bytes, under the key of its row; `sample` is its id, or LEAT_NO_SAMPLE.
+ * `out` is freed with leat_value_clear. Photos are decoded to their end. Errors: DECODE, OPERATOR (the value's fault),
  * INVALID (its length), NOMEM. */
 LEAT_API int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length, uint64_t key, int64_t sample,
                               struct leat_value *out, struct leat_error *error);
