@@ -77,7 +77,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "photo.jpg").write_bytes(jpeg(640, 480))
     with leat.Writer(root / "photos.leat", {"image": "image", "label": "int64"}, classes=["cat", "dog"]) as w:
         for i, photo in enumerate(photos):
-            w.add(image=photo, label=i >= 40)
+            w.add(image=photo, label=int(i >= 40))
     with leat.Writer(root / "captions.leat", {"image": "image", "label": "int64", "caption": "str"}) as w:
         for i, photo in enumerate(photos):
             w.add(image=photo, label=i % 2, caption="a photo " * (i % 5))
