@@ -19,6 +19,14 @@ enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
     __attribute__((target(                                                                                             \
         "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni,avx2,fma,bmi,bmi2,lzcnt,popcnt,movbe")))
 
+/* Of three that are called NAME_portable, NAME_avx2 and NAME_avx512 the one for an instruction set. */
+#if defined(__x86_64__)
+#define LEAT_OF_ISA(isa, NAME)                                                                                         \
+    ((isa) == LEAT_ISA_AVX512 ? NAME##_avx512 : (isa) == LEAT_ISA_AVX2 ? NAME##_avx2 : NAME##_portable)
+#else
+#define LEAT_OF_ISA(isa, NAME) NAME##_portable
+#endif
+
 /* The best instruction set of this machine, or what leat_cpu_isa_wished makes of it and the environment variable
  * LEAT_ISA. Fixed at the first call. */
 enum leat_isa leat_cpu_isa(void);

@@ -1,21 +1,10 @@
-/* Which kernels run, and the check that lets them compute instead of looking up. */
+/* The check that lets kernels compute instead of looking up. */
 #include "kernels/kernels.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "kernels/values.h"
-
-const struct leat_kernels *leat_kernels(enum leat_isa isa)
-{
-#if defined(__x86_64__)
-    if (isa == LEAT_ISA_AVX512)
-        return &leat_kernels_avx512;
-    if (isa == LEAT_ISA_AVX2)
-        return &leat_kernels_avx2;
-#endif
-    return &leat_kernels_portable;
-}
 
 /*
  * The table's entry is the float32 nearest to v A + B. Splitting A and B at a power of two g makes the first of

@@ -73,10 +73,12 @@ static inline const uint8_t *leat_gather_row(const void *const *first, size_t st
     return *(const uint8_t *const *)((const uint8_t *)first + i * stride);
 }
 
-/* The kernels of an instruction set; of a lower one where this build or machine has no such. */
-const struct leat_kernels *leat_kernels(enum leat_isa isa);
-
 extern const struct leat_kernels leat_kernels_portable, leat_kernels_avx2, leat_kernels_avx512;
+/* The kernels of an instruction set; of a lower one where this build or machine has no such. */
+static inline const struct leat_kernels *leat_kernels(enum leat_isa isa)
+{
+    return LEAT_OF_ISA(isa, &leat_kernels);
+}
 
 /* Tries to find a, b, c, d for tables that are v * scale + offset, rounded; sets `affine`. */
 void leat_store_find_affine(struct leat_store *store, const double *scale, const double *offset);

@@ -143,13 +143,7 @@ void leat_jpeg_fast_scratch_destroy(struct leat_jpeg_fast_scratch *s)
 
 leat_jpeg_unpack_row_fn leat_jpeg_unpack_row(enum leat_isa isa)
 {
-#if defined(__x86_64__)
-    if (isa == LEAT_ISA_AVX512)
-        return leat_jpeg_unpack_row_avx512;
-    if (isa == LEAT_ISA_AVX2)
-        return leat_jpeg_unpack_row_avx2;
-#endif
-    return leat_jpeg_unpack_row_portable;
+    return LEAT_OF_ISA(isa, leat_jpeg_unpack_row);
 }
 
 /* ---- the source ---- */

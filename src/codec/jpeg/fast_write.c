@@ -44,22 +44,11 @@ static bool reserve_row(struct leat_jpeg_fast_writer *w, uint32_t blocks)
     return true;
 }
 
-static const struct leat_jpeg_pack_steps *steps_of(enum leat_isa isa)
-{
-#if defined(__x86_64__)
-    if (isa == LEAT_ISA_AVX512)
-        return &leat_jpeg_pack_avx512;
-    if (isa == LEAT_ISA_AVX2)
-        return &leat_jpeg_pack_avx2;
-#endif
-    return &leat_jpeg_pack_portable;
-}
-
 size_t leat_jpeg_pack_row(enum leat_isa isa, const int16_t *coefficients, uint32_t blocks, int16_t *values,
                           uint8_t *work, uint8_t *row)
 {
     enum { BEYOND = 32 }; /* magnitudes, or bytes, that a step may write behind its last */
-    const struct leat_jpeg_pack_steps *steps = steps_of(isa);
+    const struct leat_jpeg_pack_steps *steps = LEAT_OF_ISA(isa, &leat_jpeg_pack);
     uint8_t *out, *byte, *wide;
     size_t mask_bytes;
     uint32_t n, n_escapes;

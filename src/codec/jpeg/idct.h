@@ -30,9 +30,11 @@ struct leat_jpeg_idct {
 #define LEAT_JPEG_NEEDED2 UINT64_C(0xab00ab00ab00abab) /* rows and columns 0, 1, 3, 5, 7 */
 #define LEAT_JPEG_NEEDED1 UINT64_C(1)
 
-/* The functions of an instruction set; of a lower one where this build has no such. */
-const struct leat_jpeg_idct *leat_jpeg_idct(enum leat_isa isa);
-
 extern const struct leat_jpeg_idct leat_jpeg_idct_portable, leat_jpeg_idct_avx2, leat_jpeg_idct_avx512;
+/* The functions of an instruction set; of a lower one where this build has no such. */
+static inline const struct leat_jpeg_idct *leat_jpeg_idct(enum leat_isa isa)
+{
+    return LEAT_OF_ISA(isa, &leat_jpeg_idct);
+}
 
 #endif

@@ -8,6 +8,10 @@
 #ifndef LEAT_CODEC_JPEG_IDCT_INTERNAL_H
 #define LEAT_CODEC_JPEG_IDCT_INTERNAL_H
 
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/bytes.h"
 #include "codec/jpeg/idct.h"
 
 /* Exact for all values, and slow. Writes no samples behind the rows. */
@@ -129,5 +133,12 @@ enum {
 
 /* The zigzag order's first ten coefficients lie in rows and columns 0 to 3. */
 #define LAST_LOW 9
+
+#ifdef LANES /* the registers of a file that includes idct_kernels.h */
+typedef int16_t words __attribute__((vector_size(16 * LANES)));
+typedef uint16_t uwords __attribute__((vector_size(16 * LANES)));
+typedef int32_t longs __attribute__((vector_size(16 * LANES)));
+typedef uint32_t ulongs __attribute__((vector_size(16 * LANES)));
+#endif
 
 #endif

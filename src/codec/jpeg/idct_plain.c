@@ -7,9 +7,6 @@
  */
 #include "codec/jpeg/idct_internal.h"
 
-#include <stdbool.h>
-#include <string.h>
-
 /* Rows of a block, or the columns of one: a[r][c] is read and written by loops over c. */
 typedef int16_t square[8][8];
 

@@ -52,9 +52,11 @@ void leat_jpeg_repeat(const uint8_t *in, unsigned across, unsigned phase, size_t
  * stored inverted. CMYK has the complements of red, green and blue in their places (`inverted`). */
 void leat_jpeg_blacken(const uint8_t *black, bool inverted, size_t n, uint8_t *pixels);
 
-/* The functions of an instruction set; of a lower one where this build has no such. */
-const struct leat_jpeg_pixels *leat_jpeg_pixels(enum leat_isa isa);
-
 extern const struct leat_jpeg_pixels leat_jpeg_pixels_portable, leat_jpeg_pixels_avx2, leat_jpeg_pixels_avx512;
+/* The functions of an instruction set; of a lower one where this build has no such. */
+static inline const struct leat_jpeg_pixels *leat_jpeg_pixels(enum leat_isa isa)
+{
+    return LEAT_OF_ISA(isa, &leat_jpeg_pixels);
+}
 
 #endif

@@ -16,18 +16,6 @@
 
 #include "codec/jpeg/pixels.h"
 
-const struct leat_jpeg_pixels *leat_jpeg_pixels(enum leat_isa isa)
-{
-#if defined(__x86_64__)
-    if (isa == LEAT_ISA_AVX512)
-        return &leat_jpeg_pixels_avx512;
-    if (isa == LEAT_ISA_AVX2)
-        return &leat_jpeg_pixels_avx2;
-#endif
-    (void)isa;
-    return &leat_jpeg_pixels_portable;
-}
-
 static inline int16_t clamp(int16_t v)
 {
     return v < 0 ? 0 : v > 255 ? 255 : v;

@@ -1,15 +1,6 @@
 /*
- * Upsampling and colours with vectors, said once for both widths: included by pixels_avx2.c and pixels_avx512.c, which
- * define
- *
- *     WIDTH, vec, V(f)      samples in a register, its type, and the intrinsic function f of it
- *     TARGET, INLINE        what functions are compiled for
- *     PIXELS                the table of functions that is filled
- *     load, keep            a register from memory, and to memory
- *     transpose, restore    groups of four samples, see below, there and back
- *     pairs                 the pairs of samples between which pixels lie, see below
- *
- * The arithmetic is that of pixels_portable.c.
+ * Upsampling and colours in vectors: included by pixels_avx2.c and pixels_avx512.c, which define SIMD (kernels/simd.h)
+ * and PIXELS, the table of functions that is filled. The arithmetic is that of pixels_portable.c.
  *
  * Pixels leave as four bytes each, interleaved in two steps that stay in lanes of 128 bits: R with G and B with 255,
  * then pairs with pairs. For pixels to come out in order, groups of four go in transposed:
@@ -24,6 +15,49 @@
  * gives every pixel its pair, at once in the transposed order, and one multiplication adds up 1 and 3 parts of it, or 3
  * and 1.
  */
+
+#include "codec/jpeg/pixels.h"
+#include "kernels/simd.h"
+
+/* Four pixels take samples a - 1 to a + 2, which stand at a to a + 3 where the row is read from its neighbour on the
+ * left. */
+#define FOUR(a) ((int64_t)((a)*UINT64_C(0x0101010101010101) + UINT64_C(0x0302020102010100)))
+
+/* transpose, restore: groups of four samples, there and back. pairs: those of half a register of pixels in words, of
+ * the first half of each lane or of the second. */
+#if SIMD == 512
+INLINE vec transpose(vec v)
+{
+    return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
+}
+
+INLINE vec restore(vec v) /* a transposition of four by four is its own inverse */
+{
+    return transpose(v);
+}
+
+INLINE vec pairs(const uint8_t *s, bool second)
+{
+    const vec first = _mm512_setr_epi64(FOUR(0), FOUR(8), FOUR(2), FOUR(10), FOUR(4), FOUR(12), FOUR(6), FOUR(14));
+    return _mm512_permutexvar_epi8(second ? _mm512_add_epi8(first, _mm512_set1_epi8(16)) : first, load(s - 1));
+}
+#else
+INLINE vec transpose(vec v)
+{
+    return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+}
+
+INLINE vec restore(vec v)
+{
+    return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+INLINE vec pairs(const uint8_t *s, bool second) /* those of a half of each lane stand in ten bytes */
+{
+    const __m128i samples = _mm_loadu_si128((const __m128i *)(const void *)(s + (second ? 7 : -1)));
+    return _mm256_shuffle_epi8(in_lanes(samples), _mm256_setr_epi64x(FOUR(0), FOUR(4), FOUR(2), FOUR(6)));
+}
+#endif
 
 /* Pixels, transposed, to memory. */
 INLINE void store(vec r, vec g, vec b, uint8_t *out)
