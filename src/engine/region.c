@@ -3,8 +3,8 @@
  * there are holes between live buffers, some dozens, so searching it costs less than any tree.
  *
  * What may be resident is known only as an upper bound: used + sum of `dirty` over the free pieces. A piece that was
- * freed is dirty whole; pieces that join add up; a piece that is cut keeps as much dirt as still fits in it. When the
- * bound would pass the limit, the free pieces with the highest addresses are given back first.
+ * freed is dirty whole; pieces that join add up; a piece that is cut keeps as much dirt as still fits in it below
+ * `touched`. When the bound would pass the limit, the free pieces with the highest addresses are given back first.
  */
 #include "engine/region.h"
 
@@ -131,7 +131,7 @@ static void remove_extent(struct leat_region_area *area, size_t at)
 
 static bool open_area(struct leat_region_area *area, uint64_t begin, uint64_t end, bool huge)
 {
-    *area = (struct leat_region_area){.begin = begin, .end = end, .committed = begin, .huge = huge};
+    *area = (struct leat_region_area){.begin = begin, .end = end, .committed = begin, .touched = begin, .huge = huge};
     return end == begin || insert_extent(area, 0, (struct leat_region_extent){begin, end - begin, 0});
 }
 
@@ -222,6 +222,8 @@ static uint64_t give_back(struct leat_region *region, struct leat_region_area *a
         end = area->committed;
     if (end > extent->offset)
         region->kind->give_back(region->base + extent->offset, end - extent->offset);
+    if (extent->offset + extent->bytes >= area->touched && extent->offset < area->touched)
+        area->touched = extent->offset;
     region->dirty -= bytes;
     extent->dirty = 0;
     return bytes;
@@ -289,7 +291,9 @@ uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t 
         *offset = e->offset;
         e->offset += bytes;
         e->bytes -= bytes;
-        uint64_t dirty = e->dirty < e->bytes ? e->dirty : e->bytes;
+        area->touched = area->touched > e->offset ? area->touched : e->offset;
+        uint64_t left = area->touched - e->offset < e->bytes ? area->touched - e->offset : e->bytes;
+        uint64_t dirty = e->dirty < left ? e->dirty : left;
         region->dirty -= e->dirty - dirty;
         e->dirty = dirty;
         if (!e->bytes)

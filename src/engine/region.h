@@ -36,6 +36,7 @@ struct leat_region_area {
     size_t n_free, room;
     uint64_t begin, end;
     uint64_t committed; /* [begin, committed) may be written */
+    uint64_t touched;   /* nothing from here on is resident */
     bool huge;
 };
 

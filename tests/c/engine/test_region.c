@@ -225,6 +225,32 @@ static void shared_memory_keeps_within_the_size_that_files_may_have(void **state
     assert_int_equal(status, 0);
 }
 
+/* As a window does it: extents of one size, freed in the order in which they were allocated. */
+static void what_was_never_written_does_not_count_as_resident(void **state)
+{
+    (void)state;
+    enum { WINDOW = 8, BYTES = 600 << 10 };
+    for (int way = 0; way < WAYS; way++) {
+        struct leat_region region;
+        struct leat_error error;
+        uint64_t at[WINDOW], most = 0;
+        assert_ok(open_way(&region, way, 64 * MIB, &error));
+        for (uint64_t step = 0; step < 1000; step++) {
+            uint64_t *place = &at[step % WINDOW];
+            if (step >= WINDOW)
+                leat_region_free(&region, *place, leat_region_round(BYTES));
+            if (step % 100 == 99) /* all are given back at an epoch's end */
+                for (uint64_t i = 1; i < WINDOW; i++)
+                    leat_region_free(&region, at[(step + i) % WINDOW], leat_region_round(BYTES));
+            for (uint64_t i = step % 100 == 99 ? 0 : WINDOW - 1; i < WINDOW; i++)
+                assert_non_null(leat_region_alloc(&region, leat_region_round(BYTES), &at[(step + 1 + i) % WINDOW]));
+            most = region.used + region.dirty > most ? region.used + region.dirty : most;
+        }
+        assert_true(most <= (WINDOW + 1) * leat_region_round(BYTES));
+        leat_region_close(&region);
+    }
+}
+
 static void an_unknown_kind_is_an_error(void **state)
 {
     (void)state;
@@ -245,6 +271,7 @@ int main(void)
         cmocka_unit_test(resident_memory_stays_below_the_limit_however_holes_lie),
         cmocka_unit_test(where_addresses_are_scarce_no_more_is_mapped_than_was_used),
         cmocka_unit_test(shared_memory_keeps_within_the_size_that_files_may_have),
+        cmocka_unit_test(what_was_never_written_does_not_count_as_resident),
         cmocka_unit_test(an_unknown_kind_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
