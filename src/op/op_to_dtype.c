@@ -52,7 +52,9 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
             type->range = to_real ? LEAT_RANGE_UNIT : LEAT_RANGE_MAX;
         else
             type->range = LEAT_RANGE_PLAIN;
-    } else if (!scale && !real && args->dtype != type->dtype) {
+    } else if (scale && !real) {
+        type->range = LEAT_RANGE_MAX;
+    } else if (!real && args->dtype != type->dtype) {
         type->range = LEAT_RANGE_PLAIN; /* 0..255 in an int64 is no longer 0..max */
     }
     type->dtype = args->dtype;

@@ -101,6 +101,14 @@ def test_views_of_arrays_split_join_and_select() -> None:
     assert ds[[5, 3]].column("x").tolist() == [5, 3]
 
 
+def test_integers_that_are_scaled_fill_the_range_of_their_new_type() -> None:
+    ds = leat.from_arrays(x=np.arange(256, dtype=np.uint8).reshape(-1, 2))
+    for chain, largest in (([leat.ops.ToDtype("uint16", scale=True)], 255 << 8),
+                           ([leat.ops.ToDtype("uint16", scale=True), leat.ops.ToDtype("float64")], (255 << 8) / 65535)):
+        batch = next(iter(leat.Loader(ds, batch_size=128, outputs={"x": chain}, framework="numpy")))
+        assert batch["x"].max() == largest
+
+
 def test_a_layout_makes_images_of_an_array() -> None:
     x = np.random.default_rng(1).integers(0, 256, (N, 28, 28), np.uint8)
     ds = leat.from_arrays({"x": leat.field("uint8", (1, 28, 28), layout="CHW")}, x=x)
