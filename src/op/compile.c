@@ -229,9 +229,9 @@ int leat_compiled_infer(const struct leat_program *program, struct leat_compiled
 static int choose_path(struct leat_compiled *c, bool image, bool planar, const struct leat_kernels *kernels,
                        struct leat_error *error)
 {
-    c->path = image ? LEAT_PATH_IMAGE : LEAT_PATH_MAP;
     if (leat_stages_compile(c->uses, c->n_uses, &c->in, planar, kernels, &c->stages, &c->n_stages))
         return fail_nomem(error);
+    c->path = image && !(c->n_stages == 1 && c->stages[0].dense) ? LEAT_PATH_IMAGE : LEAT_PATH_MAP;
     if (c->path == LEAT_PATH_MAP && c->n_uses == 1 && c->uses[0].out.range == c->uses[0].in.range &&
         c->uses[0].op->class->converts && c->in.range == LEAT_RANGE_PLAIN) {
         c->path = LEAT_PATH_CONVERT;

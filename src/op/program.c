@@ -187,6 +187,10 @@ const uint8_t *leat_scratch_rows(const struct leat_scratch *scratch, size_t *len
 static void map_elements(const struct leat_compiled *c, uint64_t row_key, const uint8_t *src, uint8_t *dst, uint64_t n)
 {
     enum { BLOCK = 512 };
+    if (c->stages[0].dense) {
+        leat_stage_store(&c->stages[0], src, n, dst);
+        return;
+    }
     uint64_t a[BLOCK], b[BLOCK];
     size_t in = leat_dtype_size(c->in.dtype), out = leat_dtype_size(c->out.dtype);
     for (uint64_t done = 0; done < n; done += BLOCK) {
@@ -379,6 +383,17 @@ static inline void prefetch_row(const struct leat_row *rows, size_t i, size_t n,
         __builtin_prefetch(p + k);
 }
 
+/* Rows that follow each other in memory, and whose numbers all become what they do in the same way. */
+static size_t neighbours(const struct leat_compiled *c, const struct leat_row *rows, size_t n)
+{
+    size_t run = 1;
+    if (c->path != LEAT_PATH_CONVERT && (c->stages[0].draws || c->stages[0].passes > 1))
+        return run;
+    while (run < n && (const uint8_t *)rows[run].data == (const uint8_t *)rows[0].data + run * c->in_bytes)
+        run++;
+    return run;
+}
+
 static int check_steps(const struct leat_compiled *c, const struct leat_row *row, struct leat_error *error)
 {
     if (c->in_bytes ? row->length % c->in_bytes : row->length)
@@ -437,12 +452,13 @@ size_t leat_program_apply(const struct leat_program *program, size_t output, str
             return i;
     if (c->path == LEAT_PATH_COPY)
         program->kernels->gather(&rows->data, sizeof *rows, n, row_bytes, dst);
-    for (size_t i = 0; i < n && c->path != LEAT_PATH_COPY && !c->pad_steps; i++) {
-        prefetch_row(rows, i, n, c->in_bytes);
+    for (size_t i = 0, run; i < n && c->path != LEAT_PATH_COPY && !c->pad_steps; i += run) {
+        run = neighbours(c, rows + i, n - i);
+        prefetch_row(rows, i + run - 1, n, c->in_bytes);
         if (c->path == LEAT_PATH_CONVERT)
-            convert_elements(c, rows[i].data, to + i * row_bytes, c->elements);
+            convert_elements(c, rows[i].data, to + i * row_bytes, run * c->elements);
         else
-            map_elements(c, rows[i].key, rows[i].data, to + i * row_bytes, c->elements);
+            map_elements(c, rows[i].key, rows[i].data, to + i * row_bytes, run * c->elements);
     }
     scratch->times[c->first_time].ns += (uint64_t)(leat_clock_ns() - begin);
     scratch->times[c->first_time].rows += n;

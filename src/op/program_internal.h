@@ -9,7 +9,7 @@
 enum leat_path {
     LEAT_PATH_COPY,    /* as stored */
     LEAT_PATH_CONVERT, /* an array through one conversion between types */
-    LEAT_PATH_MAP,     /* an array through other functions of single values */
+    LEAT_PATH_MAP,     /* an array, or an image as it lies, through other functions of single values */
     LEAT_PATH_IMAGE,   /* through stages */
     LEAT_PATH_TURN,    /* of a part: from pixels to planes or back, and nothing else */
     LEAT_PATH_NATIVE   /* in parts, with functions of the user's between them */

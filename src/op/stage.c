@@ -216,6 +216,22 @@ static bool large(const struct leat_type *type)
     return values >= LARGE_BYTES / leat_dtype_size(type->dtype);
 }
 
+void leat_stage_store(const struct leat_stage *stage, const uint8_t *src, size_t n, uint8_t *dst)
+{
+    size_t plane = n / stage->passes;
+    for (const struct leat_store *s = stage->stores; s < stage->stores + stage->passes; s++) {
+        stage->store(s, src, plane / s->channels, false, (uint8_t *const[4]){dst});
+        src += plane;
+        dst += plane * s->size;
+    }
+}
+
+static bool is_dense(const struct leat_stage *s)
+{
+    return s->fast && !s->decode && !s->n_moves && !s->draws && !s->stream &&
+           (leat_stage_channels(s) == 1 || s->planar == (s->in.layout == LEAT_LAYOUT_CHW));
+}
+
 int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat_type *first, bool planar_at_end,
                         const struct leat_kernels *kernels, struct leat_stage **out, size_t *n_out)
 {
@@ -246,6 +262,7 @@ int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat
         stages[i].planar = stages[i].last ? planar_at_end : stages[i].in.layout == LEAT_LAYOUT_CHW;
         if (!stages[i].filter && make_tables(&stages[i], kernels))
             return LEAT_E_NOMEM;
+        stages[i].dense = is_dense(&stages[i]);
     }
     return LEAT_OK;
 }

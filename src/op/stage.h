@@ -66,6 +66,7 @@ struct leat_stage {
     bool fast;                     /* bytes through tables; else value by value */
     bool nearest;                  /* of class ids, which cannot be blended: every resize takes the nearest pixel */
     bool draws;                    /* a map draws: tables and fills are made for each row, in the work */
+    bool dense;                    /* bytes become values in the order in which they lie: leat_stage_store does all */
     const struct leat_use *filter; /* of a filter's stage: what it is, and all there is to it */
     const struct leat_use **moves; /* operators with move */
     struct leat_use *maps;         /* operators with map */
@@ -96,6 +97,8 @@ const void *leat_stage_map(const struct leat_stage *stage, uint64_t row_key, uns
                            size_t n, void *a, void *b);
 /* What the maps of a stage make of all bytes, [channels][256] (of a fast stage), and of its fill, [channels]. */
 void leat_stage_tabulate(const struct leat_stage *stage, uint64_t row_key, uint8_t *tables, uint8_t *fills);
+/* The n bytes of a value through a dense stage. */
+void leat_stage_store(const struct leat_stage *stage, const uint8_t *src, size_t n, uint8_t *dst);
 /* Channels with maps of their own. */
 size_t leat_stage_channels(const struct leat_stage *stage);
 

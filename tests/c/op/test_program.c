@@ -466,6 +466,55 @@ static void rows_made_in_place_never_allocate(void **state)
     free(out);
 }
 
+/* Images and arrays of bytes that stay in the order in which they lie, in rows that follow each other in memory and in
+ * rows that do not. */
+static void bytes_that_keep_their_order_equal_simple_code(void **state)
+{
+    (void)state;
+    enum { N = 5, H = 6, W = 7 };
+    static const struct {
+        const char *chain;
+        enum leat_layout layout;
+        unsigned channels;
+    } cases[] = {
+        {"{\"type\": \"Normalize\", \"mean\": [0.3], \"std\": [0.7]}", LEAT_LAYOUT_CHW, 1},
+        {"{\"type\": \"Normalize\", \"mean\": [0.3, 0.4, 0.5], \"std\": [0.7, 0.6, 0.5]}", LEAT_LAYOUT_CHW, 3},
+        {"{\"type\": \"Normalize\", \"mean\": [0.3, 0.4, 0.5], \"std\": [0.7, 0.6, 0.5]}, {\"type\": \"ToLayout\", "
+         "\"layout\": \"NHWC\"}",
+         LEAT_LAYOUT_HWC, 3},
+        {"{\"type\": \"ToDtype\", \"dtype\": \"float32\", \"scale\": true}", LEAT_LAYOUT_NONE, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const unsigned channels = cases[i].channels;
+        const bool planes = cases[i].layout == LEAT_LAYOUT_CHW, plain = cases[i].layout == LEAT_LAYOUT_NONE;
+        const int64_t shape[] = {planes ? channels : H, planes ? H : W, planes ? W : channels};
+        struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, cases[i].layout, 3, shape);
+        const size_t each = (size_t)H * W * channels;
+        uint8_t *pixels = malloc(2 * N * each);
+        float *out = malloc(N * each * sizeof *out);
+        paint(pixels, W, 2 * N * H, channels, i);
+        struct leat_program *program = must_compile(&field, cases[i].chain);
+        struct leat_scratch *scratch = leat_scratch_new(program);
+        struct leat_error error;
+        for (size_t apart = 1; apart <= 2; apart++) {
+            struct leat_row rows[N] = {{0}};
+            for (size_t r = 0; r < N; r++)
+                rows[r] = (struct leat_row){.data = pixels + r * apart * each, .length = each, .key = r};
+            assert_int_equal(leat_program_apply(program, 0, scratch, rows, N, out, &error), N);
+            for (size_t k = 0; k < N * each; k++) {
+                size_t channel = plain ? 0 : planes ? k % each / (H * W) : k % channels;
+                double unit = pixels[k / each * apart * each + k % each] / 255.0;
+                double wanted = plain ? unit : (unit - (0.3 + 0.1 * (double)channel)) / (0.7 - 0.1 * (double)channel);
+                assert_true(fabs(out[k] - wanted) < 1e-6);
+            }
+        }
+        leat_scratch_free(scratch);
+        leat_program_free(program);
+        free(pixels);
+        free(out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +529,7 @@ int main(void)
         cmocka_unit_test(inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_once),
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(rows_made_in_place_never_allocate),
+        cmocka_unit_test(bytes_that_keep_their_order_equal_simple_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
