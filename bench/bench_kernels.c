@@ -21,6 +21,7 @@
 #include "base/random.h"
 #include "codec/photo/photo.h"
 #include "kernels/kernels.h"
+#include "op/program.h"
 
 enum { PHOTOS = 64, IN = 330, OUT = 224, ROUNDS = 101 };
 

@@ -56,8 +56,6 @@ struct leat_kernels {
                        const uint8_t *src, uint8_t *dst);
     /* n bytes, each the weighted sum of the bytes of `taps` rows. Rows under weight 0 may be any readable row. */
     void (*vertical)(const uint8_t *const *rows, const int32_t *weights, unsigned taps, uint8_t *dst, size_t n);
-    /* Pixels of 3 bytes (or 2) to pixels of 4, the rest of each 255. */
-    void (*expand)(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst);
     /* The loop for a store, and for a conversion between two types. */
     leat_store_fn (*store)(const struct leat_store *store);
     leat_convert_fn (*convert)(enum leat_dtype from, enum leat_dtype to); /* NULL: leat_values_convert */
@@ -74,6 +72,12 @@ static inline const uint8_t *leat_gather_row(const void *const *first, size_t st
 }
 
 extern const struct leat_kernels leat_kernels_portable, leat_kernels_avx2, leat_kernels_avx512;
+
+/* What instruction sets have in common. AVX-512 gains nothing over AVX2 at copying small values. */
+void leat_gather_avx2(const void *const *first, size_t stride, size_t n, size_t bytes, uint8_t *dst);
+/* Pixels of 3 bytes (or 2) to pixels of 4, the rest of each 255. */
+void leat_expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst);
+
 /* The kernels of an instruction set; of a lower one where this build or machine has no such. */
 static inline const struct leat_kernels *leat_kernels(enum leat_isa isa)
 {

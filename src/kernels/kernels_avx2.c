@@ -7,12 +7,11 @@
 #include "kernels/kernels.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#define SIMD 256
+#include "kernels/widen_kernels.h"
 
-#define TARGET LEAT_TARGET_AVX2
 #define LOW_BITS 11
 #define HALF (1 << (LEAT_WEIGHT_BITS - 1))
 
@@ -45,11 +44,6 @@ struct pair {
     int32_t high, low;
 };
 
-static struct plan *plan_of(const struct leat_axis *axis)
-{
-    return (struct plan *)(((uintptr_t)axis->plan + 63) & ~(uintptr_t)63);
-}
-
 static size_t four_bytes(unsigned taps)
 {
     return sizeof(struct four) + (size_t)taps / 4 * 2 * sizeof(struct quad);
@@ -57,13 +51,7 @@ static size_t four_bytes(unsigned taps)
 
 static int reserve(struct leat_axis *axis, uint32_t out, unsigned taps)
 {
-    size_t bytes = 128 + (size_t)out / 4 * four_bytes(taps);
-    if (bytes <= axis->room_plan)
-        return LEAT_OK;
-    leat_free(axis->plan);
-    axis->plan = leat_alloc(bytes);
-    axis->room_plan = axis->plan ? bytes : 0;
-    return axis->plan ? LEAT_OK : LEAT_E_NOMEM;
+    return leat_axis_reserve_plan(axis, 64 + (size_t)out / 4 * four_bytes(taps));
 }
 
 static inline struct pair make_pair(const int32_t *weights)
@@ -92,7 +80,7 @@ static int prepare(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned 
 {
     if (reserve(axis, axis->out, axis->taps))
         return LEAT_E_NOMEM;
-    struct plan *plan = plan_of(axis);
+    struct plan *plan = leat_axis_plan(axis);
     *plan = (struct plan){.one = true, .step = four_bytes(axis->taps)};
     if (pixel != 4 || channels < 3)
         return LEAT_OK;
@@ -111,15 +99,14 @@ static int prepare(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned 
     return LEAT_OK;
 }
 
-static inline TARGET __m256i times(__m256i words, const int32_t *weights)
+INLINE __m256i times(__m256i words, const int32_t *weights)
 {
     return _mm256_madd_epi16(words, _mm256_load_si256((const __m256i *)weights));
 }
 
 /* Two output pixels, one in each half of a register: four channels of 32 bits each. `quad` steps over those of the
  * other two. */
-static inline __attribute__((always_inline)) TARGET __m256i two_pixels(const struct quad *quad, const uint8_t *s0,
-                                                                       const uint8_t *s1, uint32_t quads)
+INLINE __m256i two_pixels(const struct quad *quad, const uint8_t *s0, const uint8_t *s1, uint32_t quads)
 {
     /* bytes of two neighbouring pixels to words: R R' G G' B B' X X' */
     const __m256i first = _mm256_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1, 0, -1, 4, -1, 1, -1,
@@ -137,8 +124,7 @@ static inline __attribute__((always_inline)) TARGET __m256i two_pixels(const str
     return _mm256_srli_epi32(_mm256_add_epi32(low, _mm256_slli_epi32(high, LOW_BITS)), LEAT_WEIGHT_BITS);
 }
 
-static inline __attribute__((always_inline)) TARGET void all_fours(const struct plan *plan, const uint8_t *src,
-                                                                   uint8_t *dst, unsigned channels, bool one)
+INLINE void all_fours(const struct plan *plan, const uint8_t *src, uint8_t *dst, unsigned channels, bool one)
 {
     const __m128i keep = channels == 3 ? _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1)
                                        : _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -158,7 +144,7 @@ static inline __attribute__((always_inline)) TARGET void all_fours(const struct 
 static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel,
                               unsigned channels, const uint8_t *src, uint8_t *dst)
 {
-    const struct plan *plan = plan_of(axis);
+    const struct plan *plan = leat_axis_plan(axis);
     uint32_t done = 4 * plan->fours;
     if (plan->one)
         all_fours(plan, src, dst, channels, true);
@@ -220,11 +206,11 @@ static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, 
 
 /* Eight pixels of 3 or 4 bytes: byte c of each, as words of 32 bits. Reads 32 bytes (24 of pixels of 3 bytes, which may
  * be the last of a mapping, in two parts). */
-static inline TARGET __m256i channel_of(__m256i pixels, __m256i from)
+INLINE __m256i channel_of(__m256i pixels, __m256i from)
 {
     return _mm256_shuffle_epi8(pixels, from);
 }
-static inline TARGET __m256i load_8(const uint8_t *p, unsigned pixel)
+INLINE __m256i load_8(const uint8_t *p, unsigned pixel)
 {
     if (pixel == 4)
         return _mm256_loadu_si256((const __m256i *)p);
@@ -234,7 +220,7 @@ static inline TARGET __m256i load_8(const uint8_t *p, unsigned pixel)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)p)),
                                    _mm_loadu_si128((const __m128i *)(p + 8)), 1);
 }
-static inline TARGET __m256i from_of(unsigned pixel, unsigned c)
+INLINE __m256i from_of(unsigned pixel, unsigned c)
 {
     const __m256i three = _mm256_setr_epi32(0, 3, 6, 9, 4, 7, 10, 13),
                   four = _mm256_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12);
@@ -242,16 +228,15 @@ static inline TARGET __m256i from_of(unsigned pixel, unsigned c)
 }
 
 /* Eight values by the arithmetic that was compared with the table. */
-static inline TARGET __m256 line_values(const struct leat_store *s, unsigned c, __m256i bytes)
+INLINE __m256 line_values(const struct leat_store *s, unsigned c, __m256i bytes)
 {
     __m256 v = _mm256_cvtepi32_ps(bytes);
     return _mm256_add_ps(_mm256_fmadd_ps(v, _mm256_set1_ps(s->a[c]), _mm256_set1_ps(s->b[c])),
                          _mm256_fmadd_ps(v, _mm256_set1_ps(s->c[c]), _mm256_set1_ps(s->d[c])));
 }
 
-static inline __attribute__((always_inline)) TARGET void lines_planar(const struct leat_store *s, const uint8_t *src,
-                                                                      size_t n, bool flip, uint8_t *const dst[4],
-                                                                      unsigned pixel)
+INLINE void lines_planar(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4],
+                         unsigned pixel)
 {
     const __m256i reverse = _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0);
     const unsigned channels = s->channels;
@@ -326,53 +311,8 @@ static leat_store_fn store(const struct leat_store *s)
 
 /* ---- arrays ---- */
 
-#define WIDEN(NAME, FROM, TO, LOAD, EXTEND, BLOCK)                                                                     \
-    static TARGET void NAME(const void *src, void *dst, size_t n)                                                      \
-    {                                                                                                                  \
-        const uint8_t *s = src;                                                                                        \
-        uint8_t *d = dst;                                                                                              \
-        size_t i = 0;                                                                                                  \
-        for (; i + 4 * BLOCK <= n; i += 4 * BLOCK)                                                                     \
-            for (size_t k = 0; k < 4 * BLOCK; k += BLOCK)                                                              \
-                _mm256_storeu_si256((__m256i *)(d + (i + k) * sizeof(TO)),                                             \
-                                    EXTEND(LOAD((const void *)(s + (i + k) * sizeof(FROM)))));                         \
-        for (; i < n; i++) {                                                                                           \
-            FROM v;                                                                                                    \
-            memcpy(&v, s + i * sizeof v, sizeof v);                                                                    \
-            TO r = (TO)v;                                                                                              \
-            memcpy(d + i * sizeof r, &r, sizeof r);                                                                    \
-        }                                                                                                              \
-    }
-#define LOAD_8(p) _mm_loadl_epi64(p)
-#define LOAD_4(p) _mm_castps_si128(_mm_load_ss(p))
-#define FLOAT_U8(v) _mm256_castps_si256(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(v)))
-WIDEN(u8_i64, uint8_t, int64_t, LOAD_4, _mm256_cvtepu8_epi64, 4)
-WIDEN(u16_i64, uint16_t, int64_t, LOAD_8, _mm256_cvtepu16_epi64, 4)
-WIDEN(i16_i64, int16_t, int64_t, LOAD_8, _mm256_cvtepi16_epi64, 4)
-WIDEN(u32_i64, uint32_t, int64_t, _mm_loadu_si128, _mm256_cvtepu32_epi64, 4)
-WIDEN(i32_i64, int32_t, int64_t, _mm_loadu_si128, _mm256_cvtepi32_epi64, 4)
-WIDEN(u8_i32, uint8_t, int32_t, LOAD_8, _mm256_cvtepu8_epi32, 8)
-WIDEN(u16_i32, uint16_t, int32_t, _mm_loadu_si128, _mm256_cvtepu16_epi32, 8)
-WIDEN(u8_f32, uint8_t, float, LOAD_8, FLOAT_U8, 8)
-
-static leat_convert_fn convert(enum leat_dtype from, enum leat_dtype to)
-{
-    bool wide = to == LEAT_I64 || to == LEAT_U64, whole = to == LEAT_I32 || to == LEAT_U32;
-    if (from == LEAT_U8)
-        return wide ? u8_i64 : whole ? u8_i32 : to == LEAT_F32 ? u8_f32 : NULL;
-    if (from == LEAT_U16)
-        return wide ? u16_i64 : whole ? u16_i32 : NULL;
-    if (from == LEAT_I16)
-        return wide ? i16_i64 : NULL;
-    if (from == LEAT_U32)
-        return wide ? u32_i64 : NULL;
-    if (from == LEAT_I32)
-        return wide ? i32_i64 : NULL;
-    return NULL;
-}
-
 /* Small rows: whole registers, the last one overlapping the one before. */
-static TARGET void gather(const void *const *first, size_t stride, size_t n, size_t bytes, uint8_t *dst)
+TARGET void leat_gather_avx2(const void *const *first, size_t stride, size_t n, size_t bytes, uint8_t *dst)
 {
     enum { AHEAD = 32 };
     if (bytes < 32 || bytes > 256 || !(bytes & (bytes - 1))) {
@@ -393,24 +333,13 @@ static TARGET void gather(const void *const *first, size_t stride, size_t n, siz
     }
 }
 
-static TARGET void fence(void)
-{
-    _mm_sfence();
-}
-
-static void expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst)
-{
-    leat_kernels_portable.expand(src, pixel, n, dst);
-}
-
 const struct leat_kernels leat_kernels_avx2 = {.isa = LEAT_ISA_AVX2,
                                                .reserve = reserve,
                                                .prepare = prepare,
                                                .horizontal = horizontal,
                                                .vertical = vertical,
-                                               .expand = expand,
                                                .store = store,
                                                .convert = convert,
                                                .fence = fence,
-                                               .gather = gather};
+                                               .gather = leat_gather_avx2};
 #endif

@@ -13,12 +13,11 @@
 #include "kernels/kernels.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#define SIMD 512
+#include "kernels/widen_kernels.h"
 
-#define TARGET LEAT_TARGET_AVX512
 #define LANES 16
 
 static void split(int32_t weight, int8_t digit[3])
@@ -56,26 +55,11 @@ static size_t group_bytes(uint32_t quads)
     return sizeof(struct group) + (size_t)quads * 192;
 }
 
-static size_t room_for(uint32_t out, unsigned channels, unsigned taps)
-{
-    size_t groups = (((size_t)out * channels + LANES - 1) / LANES + 3) & ~(size_t)3;
-    return 128 + groups * group_bytes(taps / 4);
-}
-
-static struct plan *plan_of(const struct leat_axis *axis)
-{
-    return (struct plan *)(((uintptr_t)axis->plan + 63) & ~(uintptr_t)63);
-}
-
 static int reserve(struct leat_axis *axis, uint32_t out, unsigned taps)
 {
-    size_t bytes = room_for(out, 4, taps);
-    if (bytes <= axis->room_plan)
-        return leat_kernels_avx2.reserve(axis, out, taps);
-    leat_free(axis->plan);
-    axis->plan = leat_alloc(bytes);
-    axis->room_plan = axis->plan ? bytes : 0;
-    return axis->plan ? leat_kernels_avx2.reserve(axis, out, taps) : LEAT_E_NOMEM;
+    size_t groups = (((size_t)out * 4 + LANES - 1) / LANES + 3) & ~(size_t)3;
+    int rc = leat_axis_reserve_plan(axis, 64 + groups * group_bytes(taps / 4));
+    return rc ? rc : leat_kernels_avx2.reserve(axis, out, taps);
 }
 
 /* The output pixel that lane `lane` of group g belongs to; what lies after the row repeats its end. */
@@ -131,7 +115,7 @@ static int prepare(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned 
 {
     if (reserve(axis, axis->out, axis->taps))
         return LEAT_E_NOMEM;
-    struct plan *plan = plan_of(axis);
+    struct plan *plan = leat_axis_plan(axis);
     uint32_t used = 1, span = 0;
     for (uint32_t i = begin; i < begin + n; i++)
         used = axis->end[i] - axis->first[i] > used ? axis->end[i] - axis->first[i] : used;
@@ -154,14 +138,13 @@ static int prepare(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned 
     return LEAT_OK;
 }
 
-static inline TARGET __m512i digits_of(__m512i sum, __m512i bytes, const int8_t *digits)
+INLINE __m512i digits_of(__m512i sum, __m512i bytes, const int8_t *digits)
 {
     return _mm512_dpbusd_epi32(sum, bytes, _mm512_load_si512(digits));
 }
 
 /* The sums of one group, still with their 22 fraction bits. */
-static inline __attribute__((always_inline)) TARGET __m512i group_sum(const struct group *group, const uint8_t *src,
-                                                                      size_t limit, uint32_t quads, bool wide)
+INLINE __m512i group_sum(const struct group *group, const uint8_t *src, size_t limit, uint32_t quads, bool wide)
 {
     const __m512i from = _mm512_load_si512(group->from);
     __m512i d2 = _mm512_setzero_si512(), d1 = d2, d0 = _mm512_set1_epi32(1 << (LEAT_WEIGHT_BITS - 1));
@@ -185,15 +168,14 @@ static inline __attribute__((always_inline)) TARGET __m512i group_sum(const stru
 }
 
 /* Four vectors of 16 sums to 64 bytes in order, saturated. */
-static inline TARGET __m512i pack(__m512i a, __m512i b, __m512i c, __m512i d)
+INLINE __m512i pack(__m512i a, __m512i b, __m512i c, __m512i d)
 {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d)));
 }
 
-static inline __attribute__((always_inline)) TARGET void all_groups(const struct plan *plan, const uint8_t *src,
-                                                                    size_t limit, uint8_t *dst, uint32_t quads,
-                                                                    bool wide)
+INLINE void all_groups(const struct plan *plan, const uint8_t *src, size_t limit, uint8_t *dst, uint32_t quads,
+                       bool wide)
 {
     const uint8_t *group = (const uint8_t *)plan + 64;
     const size_t step = plan->step;
@@ -207,7 +189,7 @@ static inline __attribute__((always_inline)) TARGET void all_groups(const struct
 static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel,
                               unsigned channels, const uint8_t *src, uint8_t *dst)
 {
-    const struct plan *plan = plan_of(axis);
+    const struct plan *plan = leat_axis_plan(axis);
     const size_t limit = (size_t)axis->in * 4 + LEAT_ROW_PADDING;
     if (axis->plan_is_lower)
         leat_kernels_avx2.horizontal(axis, begin, n, pixel, channels, src, dst);
@@ -222,7 +204,7 @@ static TARGET void horizontal(const struct leat_axis *axis, uint32_t begin, uint
 /* ---- down ---- */
 
 /* Four rows of 64 bytes to lanes of four bytes, one of each row; the order of lanes is undone by packing. */
-static inline TARGET void interleave(const uint8_t *const *rows, size_t at, __m512i out[4])
+INLINE void interleave(const uint8_t *const *rows, size_t at, __m512i out[4])
 {
     __m512i a = _mm512_loadu_si512(rows[0] + at), b = _mm512_loadu_si512(rows[1] + at),
             c = _mm512_loadu_si512(rows[2] + at), d = _mm512_loadu_si512(rows[3] + at);
@@ -285,7 +267,7 @@ static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, 
 /* ---- values ---- */
 
 /* A mask of the low n bits, n <= 64. */
-static inline TARGET uint64_t low_bits(size_t n)
+INLINE uint64_t low_bits(size_t n)
 {
     return _bzhi_u64(~UINT64_C(0), (uint32_t)n);
 }
@@ -304,7 +286,7 @@ struct lines { /* for each vector of 16 results */
 };
 
 /* Planes: all lanes of a vector belong to one channel. */
-static inline TARGET void make_planar_lines(const struct leat_store *s, unsigned channels, bool flip, struct lines *l)
+INLINE void make_planar_lines(const struct leat_store *s, unsigned channels, bool flip, struct lines *l)
 {
     const __m512i up = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i pixels = flip ? _mm512_sub_epi32(_mm512_set1_epi32(15), up) : up;
@@ -342,13 +324,13 @@ static TARGET void make_lines(const struct leat_store *s, bool flip, struct line
 }
 
 /* 16 values as their table has them, by the arithmetic that was compared with it. */
-static inline TARGET __m512 line_values(const struct lines *l, unsigned k, __m512i bytes)
+INLINE __m512 line_values(const struct lines *l, unsigned k, __m512i bytes)
 {
     __m512 v = _mm512_cvtepi32_ps(_mm512_maskz_permutexvar_epi8(UINT64_C(0x1111111111111111), l->from[k], bytes));
     return _mm512_add_ps(_mm512_fmadd_ps(v, l->a[k], l->b[k]), _mm512_fmadd_ps(v, l->c[k], l->d[k]));
 }
 
-static inline TARGET __m256i to_16(__m512 v, bool half)
+INLINE __m256i to_16(__m512 v, bool half)
 {
     if (half)
         return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -358,7 +340,7 @@ static inline TARGET __m256i to_16(__m512 v, bool half)
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(u, 16));
 }
 
-static inline TARGET void put_values(uint8_t *d, __m512 v, __mmask16 there, unsigned size, bool half)
+INLINE void put_values(uint8_t *d, __m512 v, __mmask16 there, unsigned size, bool half)
 {
     if (size == 4)
         _mm512_mask_storeu_ps(d, there, v);
@@ -368,9 +350,8 @@ static inline TARGET void put_values(uint8_t *d, __m512 v, __mmask16 there, unsi
 
 /* Floats by arithmetic. Blocks of 16 pixels from the left of the result; mirrored, these come from the right of the
  * source. */
-static inline __attribute__((always_inline)) TARGET void store_lines(const struct leat_store *s, const uint8_t *src,
-                                                                     size_t n, bool flip, uint8_t *const dst[4],
-                                                                     unsigned channels, unsigned size, bool planar)
+INLINE void store_lines(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4],
+                        unsigned channels, unsigned size, bool planar)
 {
     uintptr_t places = 0; /* where planes begin: whole cache lines can bypass the caches */
     for (unsigned k = 0; k < (planar ? channels : 1); k++)
@@ -508,95 +489,13 @@ static leat_store_fn store(const struct leat_store *s)
     return leat_kernels_portable.store(s);
 }
 
-/* ---- arrays ---- */
-
-/* Widening: blocks of eight or sixteen values; the last ones one by one. */
-#define WIDEN(NAME, FROM, TO, LOAD, EXTEND, BLOCK)                                                                     \
-    static TARGET void NAME(const void *src, void *dst, size_t n)                                                      \
-    {                                                                                                                  \
-        const uint8_t *s = src;                                                                                        \
-        uint8_t *d = dst;                                                                                              \
-        size_t i = 0;                                                                                                  \
-        for (; i + 4 * BLOCK <= n; i += 4 * BLOCK)                                                                     \
-            for (size_t k = 0; k < 4 * BLOCK; k += BLOCK)                                                              \
-                _mm512_storeu_si512(d + (i + k) * sizeof(TO),                                                          \
-                                    EXTEND(LOAD((const void *)(s + (i + k) * sizeof(FROM)))));                         \
-        for (; i < n; i++) {                                                                                           \
-            FROM v;                                                                                                    \
-            memcpy(&v, s + i * sizeof v, sizeof v);                                                                    \
-            TO r = (TO)v;                                                                                              \
-            memcpy(d + i * sizeof r, &r, sizeof r);                                                                    \
-        }                                                                                                              \
-    }
-#define LOAD_8(p) _mm_loadl_epi64(p)
-#define FLOAT_U8(v) _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(v)))
-WIDEN(u8_i64, uint8_t, int64_t, LOAD_8, _mm512_cvtepu8_epi64, 8)
-WIDEN(u16_i64, uint16_t, int64_t, _mm_loadu_si128, _mm512_cvtepu16_epi64, 8)
-WIDEN(i16_i64, int16_t, int64_t, _mm_loadu_si128, _mm512_cvtepi16_epi64, 8)
-WIDEN(u32_i64, uint32_t, int64_t, _mm256_loadu_si256, _mm512_cvtepu32_epi64, 8)
-WIDEN(i32_i64, int32_t, int64_t, _mm256_loadu_si256, _mm512_cvtepi32_epi64, 8)
-WIDEN(u8_i32, uint8_t, int32_t, _mm_loadu_si128, _mm512_cvtepu8_epi32, 16)
-WIDEN(u16_i32, uint16_t, int32_t, _mm256_loadu_si256, _mm512_cvtepu16_epi32, 16)
-WIDEN(u8_f32, uint8_t, float, _mm_loadu_si128, FLOAT_U8, 16)
-
-static leat_convert_fn convert(enum leat_dtype from, enum leat_dtype to)
-{
-    bool wide = to == LEAT_I64 || to == LEAT_U64, whole = to == LEAT_I32 || to == LEAT_U32;
-    if (from == LEAT_U8)
-        return wide ? u8_i64 : whole ? u8_i32 : to == LEAT_F32 ? u8_f32 : NULL;
-    if (from == LEAT_U16)
-        return wide ? u16_i64 : whole ? u16_i32 : NULL;
-    if (from == LEAT_I16)
-        return wide ? i16_i64 : NULL;
-    if (from == LEAT_U32)
-        return wide ? u32_i64 : NULL;
-    if (from == LEAT_I32)
-        return wide ? i32_i64 : NULL;
-    return NULL;
-}
-
-/* Small rows: one or two whole registers, the last one masked; misses overlap because later rows were asked for. */
-static TARGET void gather(const void *const *first, size_t stride, size_t n, size_t bytes, uint8_t *dst)
-{
-    enum { AHEAD = 32 };
-    if (bytes < 16 || bytes > 256 || !(bytes & (bytes - 1))) {
-        leat_kernels_portable.gather(first, stride, n, bytes, dst);
-        return;
-    }
-    size_t whole = (bytes - 1) / 64;
-    const __mmask64 last = low_bits(bytes - 64 * whole);
-    for (size_t i = 0; i < n; i++, dst += bytes) {
-        if (i + AHEAD < n) {
-            const uint8_t *p = leat_gather_row(first, stride, i + AHEAD);
-            for (size_t k = 0; k <= whole; k++)
-                _mm_prefetch((const char *)p + 64 * k, _MM_HINT_T0);
-            _mm_prefetch((const char *)p + bytes - 1, _MM_HINT_T0);
-        }
-        const uint8_t *s = leat_gather_row(first, stride, i);
-        for (size_t k = 0; k < whole; k++)
-            _mm512_storeu_si512(dst + 64 * k, _mm512_loadu_si512(s + 64 * k));
-        _mm512_mask_storeu_epi8(dst + 64 * whole, last, _mm512_maskz_loadu_epi8(last, s + 64 * whole));
-    }
-}
-
-static TARGET void fence(void)
-{
-    _mm_sfence();
-}
-
-static void expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst)
-{
-    leat_kernels_portable.expand(src, pixel, n, dst);
-}
-
 const struct leat_kernels leat_kernels_avx512 = {.isa = LEAT_ISA_AVX512,
                                                  .reserve = reserve,
                                                  .prepare = prepare,
                                                  .horizontal = horizontal,
                                                  .vertical = vertical,
-                                                 .expand = expand,
                                                  .store = store,
                                                  .convert = convert,
                                                  .fence = fence,
-                                                 .gather = gather};
+                                                 .gather = leat_gather_avx2};
 #endif

@@ -53,7 +53,7 @@ static void vertical(const uint8_t *const *rows, const int32_t *weights, unsigne
     }
 }
 
-static void expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst)
+void leat_expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst)
 {
     for (size_t i = 0; i < n; i++, src += pixel, dst += 4)
         for (unsigned c = 0; c < 4; c++)
@@ -155,7 +155,6 @@ static void gather(const void *const *first, size_t stride, size_t n, size_t byt
 const struct leat_kernels leat_kernels_portable = {.isa = LEAT_ISA_PORTABLE,
                                                    .horizontal = horizontal,
                                                    .vertical = vertical,
-                                                   .expand = expand,
                                                    .store = store,
                                                    .convert = convert,
                                                    .gather = gather};

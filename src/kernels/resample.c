@@ -32,6 +32,16 @@ int leat_axis_reserve(struct leat_axis *axis, uint32_t out, unsigned taps)
     return LEAT_E_NOMEM;
 }
 
+int leat_axis_reserve_plan(struct leat_axis *axis, size_t bytes)
+{
+    if (bytes + 64 <= axis->room_plan)
+        return LEAT_OK;
+    leat_free(axis->plan); /* what it holds is not needed: no copy */
+    axis->plan = leat_alloc(bytes + 64);
+    axis->room_plan = axis->plan ? bytes + 64 : 0;
+    return axis->plan ? LEAT_OK : LEAT_E_NOMEM;
+}
+
 void leat_axis_destroy(struct leat_axis *axis)
 {
     leat_free(axis->first);

@@ -34,6 +34,12 @@ struct leat_axis {
 
 /* Reserves for all resizes to up to `out` pixels with at most `taps` taps each; later ones allocate nothing. */
 int leat_axis_reserve(struct leat_axis *axis, uint32_t out, unsigned taps);
+/* The same for the plan: `bytes` from leat_axis_plan on, which is aligned to 64. NOMEM. */
+int leat_axis_reserve_plan(struct leat_axis *axis, size_t bytes);
+static inline void *leat_axis_plan(const struct leat_axis *axis)
+{
+    return (void *)(((uintptr_t)axis->plan + 63) & ~(uintptr_t)63);
+}
 void leat_axis_destroy(struct leat_axis *axis);
 /* Taps that a resize from a length to another needs at most. */
 unsigned leat_axis_taps(double length, uint32_t out, enum leat_filter filter);

@@ -85,7 +85,7 @@ static int read_row(struct reader *reader, const uint8_t **row, struct leat_erro
         for (size_t i = 0; i < reader->n * reader->column; i += 64)
             __builtin_prefetch(reader->next + AHEAD * reader->step + i);
     if (reader->expand)
-        work->kernels->expand(*row, reader->expand, reader->n, work->line);
+        leat_expand(*row, reader->expand, reader->n, work->line);
     else if (reader->pad)
         memcpy(work->line, *row, reader->n * reader->pixel);
     if (reader->expand || reader->pad)
