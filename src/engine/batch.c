@@ -264,6 +264,7 @@ struct leat_batch *leat_batch_new(struct leat_pool *pool, const struct leat_plan
     b->state = LEAT_BATCH_SIZING;
     b->loose = b->listed = b->recorded = false;
     b->tasks = b->stand_in = 0;
+    b->for_whom = NULL;
     b->bytes = 0;
     b->n_gone = b->skip = 0;
     b->meta = leat_batch_meta_bytes(pool, plan->rows);

@@ -43,7 +43,9 @@ struct leat_broken_row {
     uint64_t row;
     int64_t planned, delivered;
     int code;
-    char *reason; /* owned */
+    char *reason;               /* owned */
+    uint64_t step, planned_row; /* in order: where it stands in the plan, once it is handed out */
+    bool told;                  /* another consumer was told of it */
 };
 
 enum leat_batch_state {
@@ -83,7 +85,8 @@ struct leat_batch {
     size_t n_broken, broken_room;
     _Atomic uint64_t failed_row; /* UINT64_MAX: none; else the lowest, whose error is kept in `failure` */
     struct leat_error failure;
-    unsigned stand_in; /* of a batch of one row: the next try of a substitute + 1; 0: it is what was planned */
+    unsigned stand_in;    /* of a batch of one row: the next try of a substitute + 1; 0: it is what was planned */
+    const void *for_whom; /* of a batch on the side of the window: whom it is made for */
     struct leat_batch *next;
 
     /* Of a pool that numbers rows: gather.c. */

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/loader.h"
@@ -42,22 +41,6 @@ static size_t first_beyond(const struct leat_loader *l, struct leat_position at)
     return i;
 }
 
-/* Where the next start begins. */
-struct leat_position leat_consumer_next_start(const struct leat_consumer *c)
-{
-    if (c->loaded)
-        return c->at;
-    if (c->has_next_epoch)
-        return (struct leat_position){c->next_epoch, 0};
-    return (struct leat_position){c->started ? c->epoch + 1 : 0, 0};
-}
-
-/* What a state names: the first batch that the consumer has not received. */
-struct leat_position leat_consumer_received(const struct leat_consumer *c)
-{
-    return c->started && !c->ended ? c->at : leat_consumer_next_start(c);
-}
-
 /* What no consumer asks for any more. */
 static struct leat_position done(const struct leat_loader *l)
 {
@@ -67,70 +50,6 @@ static struct leat_position done(const struct leat_loader *l)
         least = leat_position_precedes(at, least) ? (struct leat_position){at.epoch, 0} : least;
     }
     return least;
-}
-
-int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_error *error)
-{
-    struct leat_consumer *c = &l->consumer;
-    int rc = leat_dataset_refresh(l->dataset, error);
-    if (rc || (rc = leat_loader_enter(l, error)))
-        return rc;
-    struct leat_position to = leat_consumer_next_start(c);
-    if (l->record) { /* while no thread plans: it looks there */
-        leat_engine_unlock();
-        rc = leat_record_read(l->record, to.epoch, error);
-        if (!rc)
-            rc = leat_record_read(l->record, to.epoch + 1, error);
-        if (!rc)
-            rc = leat_loader_enter(l, error);
-        if (rc)
-            return rc;
-    }
-    if (l->lists_later && l->list_epoch < (int64_t)to.epoch) {
-        leat_engine_unlock();
-        return leat_fail(error, LEAT_E_INVALID,
-                         "epoch %" PRIu64 " has no list of positions yet: leat_loader_set_positions gives it",
-                         to.epoch);
-    }
-    l->delivery->start(l, to);
-    c->epoch = to.epoch;
-    c->started = true;
-    c->loaded = c->ended = c->told_end = c->has_next_epoch = false;
-    l->last_next_ns = leat_clock_ns();
-    *iteration = ++c->iteration;
-    l->due |= LEAT_DUE_WAKE | LEAT_DUE_WORK;
-    leat_loader_settle(l);
-    leat_engine_unlock();
-    return LEAT_OK;
-}
-
-int leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, bool *dropped, struct leat_error *error)
-{
-    struct leat_consumer *c = &l->consumer;
-    int rc = leat_loader_enter(l, error);
-    if (rc)
-        return rc;
-    bool other = c->loaded && c->at.epoch != epoch;
-    if (!c->loaded || other) {
-        c->next_epoch = epoch;
-        c->has_next_epoch = true;
-        c->loaded = false;
-    }
-    if (dropped)
-        *dropped = other;
-    leat_engine_unlock();
-    return LEAT_OK;
-}
-
-uint64_t leat_loader_epoch(const struct leat_loader *l)
-{
-    if (leat_loader_check_process(l, NULL))
-        return 0;
-    leat_engine_lock();
-    const struct leat_consumer *c = &l->consumer;
-    uint64_t epoch = c->started && !c->told_end ? c->epoch : leat_consumer_next_start(c).epoch;
-    leat_engine_unlock();
-    return epoch;
 }
 
 uint64_t leat_loader_steps(const struct leat_loader *l)

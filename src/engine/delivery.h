@@ -5,32 +5,30 @@
 #ifndef LEAT_ENGINE_DELIVERY_H
 #define LEAT_ENGINE_DELIVERY_H
 
-#include "engine/batch.h"
+#include "engine/assemble.h"
 
 struct leat_loader;
 
-/* Where a reader of the loader's rows stands. */
+/* Where a reader of the loader's rows stands: consumer.c. */
 struct leat_consumer {
+    struct leat_loader *loader;
+    struct leat_consumer *next; /* of the loader's own: all others */
+    uint64_t batch_rows;        /* rows of its batches; 0: the loader's own, whose batches are those of the plan */
     uint64_t iteration, epoch;
     struct leat_position
         at;        /* the first batch not yet handed out; out of order the frontier: the first of which a row was not */
     uint64_t step; /* of the next batch */
-    bool started, loaded;
+    uint64_t skip; /* rows of the planned batch at `at` that it has */
+    uint64_t rows; /* rows of the epoch that it has; the loader's own does not go by them */
+    uint64_t changes;     /* of the plan, when `at` and `skip` were worked out */
+    bool started, loaded; /* loaded: a position, which the next start begins at */
     bool ended, told_end; /* the epoch's last batch was handed out; `next` has said so */
-    bool has_next_epoch;
-    uint64_t next_epoch; /* what set_epoch said */
-
-    /* consumer.c */
-    struct leat_loader *loader;
-    struct leat_consumer *next; /* of the loader's own: all others */
-    uint64_t batch_rows;        /* rows of its batches; 0: the loader's own, whose batches are those of the plan */
-    uint64_t skip;              /* rows of the planned batch at `at` that it has */
-    uint64_t rows;              /* rows of the epoch that it has; the loader's own does not count them */
-    uint64_t changes;           /* of the plan, when `at` and `skip` were worked out */
-    struct leat_part *parts;    /* of the batch at hand */
-    struct leat_batch *own;     /* batches that it missed, made again */
-    uint64_t copied, remade;    /* rows */
-    unsigned inside;            /* threads in its `next` */
+    bool has_next_epoch;  /* set_epoch has said which */
+    uint64_t next_epoch;
+    struct leat_excerpt only, *parts; /* of the batch at hand */
+    uint64_t copied, remade;          /* rows */
+    unsigned inside;                  /* threads in its `next` */
+    uint64_t interrupts;
     bool closed;
 };
 
@@ -47,15 +45,16 @@ struct leat_delivery {
     int (*plan)(struct leat_loader *loader, struct leat_error *error);
     /* Batches from `first` on, which is in the window still, are cancelled: planning goes on with it. */
     void (*rewind)(struct leat_loader *loader, const struct leat_batch *first);
-    /* The next batch of the running epoch, if one can be handed out now: LEAT_OK, or LEAT_IO_PENDING, or what a batch
-     * failed with. The lock may be let go while rows are copied. */
-    int (*next)(struct leat_loader *loader, struct leat_batch **out, struct leat_error *error);
-    /* Whether the consumer should look again: a batch can be handed out, or nothing would ever make one. */
+    /* The next batch of the running epoch, if one can be handed out now: LEAT_OK, LEAT_E_END, LEAT_IO_PENDING, or what
+     * a batch failed with. The lock may be let go while rows are copied. */
+    int (*next)(struct leat_consumer *consumer, struct leat_batch **out, struct leat_error *error);
+    /* Whether the loader's own should look again: a batch can be handed out, or nothing would ever make one. Where
+     * there are others, each looks again whenever a task is done. */
     bool (*is_due)(const struct leat_loader *loader);
     /* Rows [first, first + n) of a batch are made. NULL: nobody needs to know. */
     void (*made)(struct leat_batch *batch, uint64_t first, uint64_t n);
-    /* The consumer begins at `to`; `loaded`: a state that was loaded says more. */
-    void (*start)(struct leat_loader *loader, struct leat_position to);
+    /* The consumer begins at `to`; `loaded`: a state that was loaded says more. Sets its epoch. */
+    void (*start)(struct leat_consumer *consumer, struct leat_position to);
     /* Whether rows of the epoch of `at`, the position that a state names, were received. */
     bool (*is_within)(const struct leat_loader *loader, struct leat_position at);
     int (*state)(const struct leat_loader *loader, struct leat_position at, char **json, struct leat_error *error);
@@ -78,25 +77,29 @@ static inline bool leat_position_precedes(struct leat_position a, struct leat_po
     return a.epoch < b.epoch || (a.epoch == b.epoch && a.row < b.row);
 }
 
-/* Where the next start of a consumer begins; and what a state names: the first batch that it has not received. */
+/* consumer.c: under the lock. */
+
+/* Where the next start of a consumer begins: of the loader's own a position of the plan, of others so many rows of the
+ * epoch. And the first batch of which it has not received all rows. */
 struct leat_position leat_consumer_next_start(const struct leat_consumer *consumer);
 struct leat_position leat_consumer_received(const struct leat_consumer *consumer);
-
-/* consumer.c: of a loader that others read, too; under the lock. */
-
-/* How many batches at the window's front all are past, or are kept for those behind; and who is farthest ahead. */
+/* Of a loader that others read, too: how many batches at the window's front all are past, or are kept for those behind;
+ * 0 where there are no others. And who is farthest ahead. */
 size_t leat_consumers_lead(const struct leat_loader *loader);
 const struct leat_consumer *leat_consumers_leader(const struct leat_loader *loader);
-/* Evicts the oldest batch that is kept for one behind. False: there is none, or only one consumer. */
+/* Evicts the oldest batch that is kept for one behind. False: there is none. */
 bool leat_consumers_evict(struct leat_loader *loader);
-/* The next batch of a consumer, as leat_delivery.next; LEAT_E_END. */
-int leat_consumer_take(struct leat_consumer *consumer, struct leat_batch **out, struct leat_error *error);
-/* The loader is closed: what is made for consumers on their own is given up. */
-void leat_consumers_end(struct leat_loader *loader);
-/* The loader's own begins at `to`. */
-void leat_consumer_begin(struct leat_consumer *consumer, struct leat_position to);
-/* Whether the first part of its next batch is made. */
-bool leat_consumer_is_due(const struct leat_consumer *consumer);
+/* Batches that every consumer is past leave the window; so do those that it keeps for some beyond half of it. */
+void leat_consumers_trim(struct leat_loader *loader);
+/* Whether others than `but` go on needing a batch. */
+bool leat_consumers_need(const struct leat_loader *loader, const struct leat_batch *batch,
+                         const struct leat_consumer *but);
+/* It stands at `at`, which is as of leat_consumer_next_start. */
+void leat_consumer_stand(struct leat_consumer *consumer, struct leat_position at);
+/* The window goes to where it stands if nobody else is reading, or if that is ahead of all. */
+void leat_consumer_bring_window(struct leat_consumer *consumer);
+/* Works its place out again if the plan has changed; the window does not stay behind it. */
+void leat_consumer_place(struct leat_consumer *consumer);
 
 /* The step of the batch at a position; 0 where there is none. */
 uint64_t leat_loader_step_at(const struct leat_loader *loader, struct leat_position at);

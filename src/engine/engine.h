@@ -107,16 +107,16 @@ struct leat_loader {
     bool one_core; /* a consumer that waits may work, whatever the client's threads: it takes nobody's core */
 
     /* who is inside */
-    unsigned due;            /* enum leat_due */
-    uint64_t changes;        /* of the plan */
-    struct leat_batch *side; /* made for leat_loader_batch_at, not part of the window */
+    unsigned due;              /* enum leat_due */
+    uint64_t changes;          /* of the plan */
+    struct leat_batch *side;   /* made apart from the window: side.c */
+    struct leat_position told; /* consumers were told of broken rows up to here: epoch, number */
     bool closed;
     bool detached; /* closing is done: the last parked task releases the data set */
     pthread_cond_t changed;
     unsigned waiting; /* threads in `changed` */
     unsigned in_next; /* threads inside leat_loader_next or batch_at */
     bool helping;     /* one of them works: a second one would need scratch that nothing was set aside for */
-    uint64_t interrupts;
     int64_t last_next_ns, opened_ns;
     int64_t recent_ns[2];
     uint64_t recent_samples[2], recent_bytes[2];
@@ -160,6 +160,9 @@ int leat_loader_check_process(const struct leat_loader *loader, struct leat_erro
 /* Keeps tasks from starting, and waits for those that run: the plan may be changed. */
 void leat_loader_pause(struct leat_loader *loader);
 void leat_loader_unpause(struct leat_loader *loader);
+/* LEAT_OK: the first batch of the window belongs to the epoch of the loader's own consumer. END; PENDING: there is no
+ * memory now; else why it cannot be planned. */
+int leat_loader_plan_first(struct leat_loader *loader, struct leat_error *error);
 /* Does what the caller would otherwise wait for, if that takes no thread more than the loader may have. The lock is let
  * go meanwhile. */
 bool leat_loader_help(struct leat_loader *loader);
@@ -175,6 +178,17 @@ void leat_loader_count(struct leat_loader *loader, const struct leat_batch *batc
 int leat_loader_raise(struct leat_loader *loader, struct leat_batch *batch, struct leat_error *error);
 bool leat_batch_fail_if_empty(struct leat_batch *batch);
 
+/* ---- side.c: under the lock ------------------------------------------------------------------ */
+
+/* Begins to make a batch on the side of the window; `for_whom`, not NULL, says whose it is. `numbers`: NULL, or the
+ * rows that it has. Errors: NOMEM, those of leat_loader_ask. */
+int leat_side_begin(struct leat_loader *loader, const struct leat_plan_batch *plan, const uint64_t *numbers,
+                    const void *for_whom, struct leat_batch **out, struct leat_error *error);
+/* It is the caller's. */
+void leat_side_remove(struct leat_loader *loader, struct leat_batch *batch);
+/* Cancels all of one owner's that lie before a position. */
+void leat_side_cancel(struct leat_loader *loader, const void *for_whom, struct leat_position before);
+
 /* ---- task.c, reserve.c ----------------------------------------------------------------------- */
 
 /* The next task of the loader, counted as running, or NULL. Under the lock. `ahead`: of any batch, planning further
@@ -185,7 +199,7 @@ struct leat_task *leat_task_take(struct leat_loader *loader, bool ahead);
 void leat_task_run(struct leat_task *task);
 /* Books what it did. Under the lock. */
 void leat_task_finish(struct leat_task *task);
-/* Whether a batch of the window has rows that no task has yet. Under the lock. */
+/* Whether a batch of the window, or on its side, has rows that no task has yet. Under the lock. */
 bool leat_task_has_work(const struct leat_loader *loader);
 /* A task, or whoever copies rows, is done with a batch: it is finished, or given up, if that was the last one. Under
  * the lock. */

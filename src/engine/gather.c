@@ -33,11 +33,6 @@
 #include "engine/task.h"
 #include "engine/unordered.h"
 
-struct leat_picked {
-    struct leat_batch *batch;
-    uint64_t row;
-};
-
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 enum choice { NOTHING, WHOLE, GATHERED, FAILED };
@@ -180,16 +175,17 @@ static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat
 }
 
 /* Notes which rows make up a batch, in the order of the plan: of batches that rows have left, and, as far as these do
- * not suffice, of others. */
-static bool pick(struct leat_loader *l, uint64_t rows)
+ * not suffice, of others. Returns the number of parts; 0: memory is out. */
+static size_t pick(struct leat_unordered *u, const struct leat_loader *l, uint64_t rows)
 {
     uint64_t left = 0, n = 0;
-    if (l->unordered->picked_room < rows) {
-        struct leat_picked *grown = leat_realloc_array(l->unordered->picked, rows, sizeof *grown);
+    size_t n_parts = 0;
+    if (u->parts_room < rows) {
+        struct leat_excerpt *grown = leat_realloc_array(u->parts, rows, sizeof *grown);
         if (!grown)
-            return false;
-        l->unordered->picked = grown;
-        l->unordered->picked_room = rows;
+            return 0;
+        u->parts = grown;
+        u->parts_room = rows;
     }
     for (size_t i = 0; i < l->window.n && in_reach(l, leat_window_at(&l->window, i), rows); i++) {
         struct leat_batch *b = leat_window_at(&l->window, i);
@@ -200,102 +196,29 @@ static bool pick(struct leat_loader *l, uint64_t rows)
     for (size_t i = 0; i < l->window.n && n < rows; i++) {
         struct leat_batch *b = leat_window_at(&l->window, i);
         uint64_t *quota = b->n_gone ? &left : &others;
-        for (uint64_t k = 0; b->state != LEAT_BATCH_FAILED && *quota && k < b->plan.rows; k++)
-            if (b->row_state[k] == LEAT_ROW_MADE) {
-                l->unordered->picked[n++] = (struct leat_picked){b, k};
-                --*quota;
-            }
-    }
-    return n == rows;
-}
-
-/* Moves what the policy noted of a picked row. There is room. */
-static void move_note(struct leat_batch *to, uint64_t row, const struct leat_picked *p)
-{
-    for (size_t i = 0; i < p->batch->n_broken; i++) {
-        struct leat_broken_row *note = &p->batch->broken[i];
-        if (note->row != p->row)
-            continue;
-        to->broken[to->n_broken] = *note;
-        to->broken[to->n_broken++].row = row;
-        note->row = UINT64_MAX; /* behind all that may still be noted there */
-        note->reason = NULL;
-        for (; i + 1 < p->batch->n_broken; i++) {
-            struct leat_broken_row next = p->batch->broken[i + 1];
-            p->batch->broken[i + 1] = p->batch->broken[i];
-            p->batch->broken[i] = next;
+        for (uint64_t k = 0; b->state != LEAT_BATCH_FAILED && *quota && k < b->plan.rows; k++) {
+            if (b->row_state[k] != LEAT_ROW_MADE)
+                continue;
+            struct leat_excerpt *last = n_parts ? &u->parts[n_parts - 1] : NULL;
+            if (last && last->batch == b && last->first + last->n == k)
+                last->n++;
+            else
+                u->parts[n_parts++] = (struct leat_excerpt){.first = k, .n = 1, .batch = b};
+            --*quota;
+            n++;
         }
-        return;
     }
+    return n == rows ? n_parts : 0;
 }
 
-static bool room_for_notes(const struct leat_loader *l, struct leat_batch *b)
+/* The picked rows leave their batches: those that are empty leave the window. */
+static void take_picked(struct leat_loader *l, size_t n)
 {
-    size_t room = 0;
-    const struct leat_batch *before_it = NULL;
-    for (uint64_t i = 0; i < b->plan.rows; i++) {
-        room += l->unordered->picked[i].batch != before_it ? l->unordered->picked[i].batch->n_broken : 0;
-        before_it = l->unordered->picked[i].batch;
-    }
-    if (room <= b->broken_room)
-        return true;
-    struct leat_broken_row *grown = leat_realloc_array(b->broken, room, sizeof *grown);
-    if (!grown)
-        return false;
-    b->broken = grown;
-    b->broken_room = room;
-    return true;
-}
-
-/* Where the values of picked rows will lie in a ragged output: rows that were left out take no place. */
-static void sum_offsets(const struct leat_loader *l, struct leat_batch *b, size_t output)
-{
-    int64_t *to = b->offsets[output];
-    uint64_t n = 0;
-    to[0] = 0;
-    for (uint64_t i = 0; i < b->plan.rows; i++) {
-        const struct leat_picked *p = &l->unordered->picked[i];
-        if (p->batch->left_out[p->row])
-            continue;
-        to[n + 1] = to[n] + leat_batch_steps(p->batch, output, p->row);
-        n++;
-    }
-    for (uint64_t total = (uint64_t)to[n++]; n <= b->plan.rows; n++)
-        to[n] = (int64_t)total;
-}
-
-/* A batch for the picked rows, with its memory, counted as held; or NULL. */
-static struct leat_batch *new_gathered(struct leat_loader *l, const struct leat_plan_batch *serve)
-{
-    struct leat_batch *b = leat_batch_new(&l->pool, serve, LEAT_HELD, NULL);
-    if (!b)
-        return NULL;
-    b->state = LEAT_BATCH_FILLING;
-    for (uint64_t i = 0; i < serve->rows; i++)
-        b->numbers[i] = l->unordered->picked[i].batch->numbers[l->unordered->picked[i].row];
-    for (size_t o = 0; o < l->n_outputs; o++)
-        if (b->offsets[o])
-            sum_offsets(l, b, o);
-    if (room_for_notes(l, b) && leat_loader_allocate(l, b, NULL) == LEAT_OK &&
-        leat_unordered_can_mark(l, b->numbers, serve->rows))
-        return b;
-    leat_batch_recycle(b);
-    return NULL;
-}
-
-/* The picked rows leave their batches: those that are empty leave the window, and stay until their rows are copied. */
-static void take_picked(struct leat_loader *l, struct leat_batch *b)
-{
-    struct leat_batch *pinned = NULL;
-    for (uint64_t i = 0; i < b->plan.rows; i++) {
-        const struct leat_picked *p = &l->unordered->picked[i];
-        struct leat_batch *from = p->batch;
-        from->tasks += from != pinned;
-        pinned = from;
-        move_note(b, i, p);
-        from->row_state[p->row] = LEAT_ROW_GONE;
-        from->n_made--;
-        from->n_gone++;
+    for (size_t i = 0; i < n; i++) {
+        const struct leat_excerpt *p = &l->unordered->parts[i];
+        memset(p->batch->row_state + p->first, LEAT_ROW_GONE, p->n);
+        p->batch->n_made -= p->n;
+        p->batch->n_gone += p->n;
     }
     for (size_t i = 0; i < l->window.n;) {
         struct leat_batch *from = leat_window_at(&l->window, i);
@@ -308,80 +231,29 @@ static void take_picked(struct leat_loader *l, struct leat_batch *b)
     }
 }
 
-static void copy_values(const struct leat_picked *p, struct leat_batch *b, size_t o, uint64_t row)
-{
-    const struct leat_output *output = leat_program_output(b->program, o);
-    const uint8_t *from = p->batch->buffers[o]->data + leat_output_values(output, p->batch->plan.rows);
-    uint8_t *to = b->buffers[o]->data + leat_output_values(output, b->plan.rows);
-    if (!output->ragged) {
-        memcpy(to + row * output->row_bytes, from + p->row * output->row_bytes, output->row_bytes);
-        return;
-    }
-    memcpy(to + (uint64_t)leat_batch_offsets(b, o)[row] * output->row_bytes,
-           from + (uint64_t)leat_batch_offsets(p->batch, o)[p->row] * output->row_bytes,
-           (uint64_t)leat_batch_steps(p->batch, o, p->row) * output->row_bytes);
-}
-
-/* Without the lock: nobody writes to rows that are made, and their batches stay. Output by output, so that memory is
- * written from front to back. */
-static void copy_picked(const struct leat_loader *l, struct leat_batch *b)
-{
-    uint64_t n = 0;
-    for (size_t o = 0; o < l->n_outputs; o++) {
-        n = 0;
-        for (uint64_t i = 0; i < b->plan.rows; i++)
-            if (!l->unordered->picked[i].batch->left_out[l->unordered->picked[i].row])
-                copy_values(&l->unordered->picked[i], b, o, n++);
-    }
-    n = 0;
-    for (uint64_t i = 0; i < b->plan.rows; i++) {
-        const struct leat_batch *from = l->unordered->picked[i].batch;
-        uint64_t row = l->unordered->picked[i].row;
-        if (from->left_out[row])
-            continue;
-        b->ids[n] = from->ids[row];
-        b->keys[n] = from->keys[row];
-        b->valid[n++] = from->valid[row];
-    }
-    b->rows = n;
-    leat_batch_finish(b);
-}
-
 /* A batch of picked rows. PENDING: there is no memory for it now. */
 static int hand_out_gathered(struct leat_loader *l, const struct leat_plan_batch *serve, struct leat_batch **out,
                              struct leat_error *error)
 {
-    uint64_t left_out = 0;
-    struct leat_batch *b = pick(l, serve->rows) ? new_gathered(l, serve) : NULL;
-    if (!b)
+    struct leat_unordered *u = l->unordered;
+    struct leat_batch *b;
+    size_t n = pick(u, l, serve->rows);
+    int rc = n ? LEAT_OK : LEAT_E_NOMEM;
+    for (size_t i = 0; !rc && i < n; i++)
+        if (!leat_unordered_can_mark(l, u->parts[i].batch->numbers + u->parts[i].first, u->parts[i].n))
+            rc = LEAT_E_NOMEM;
+    if (!rc)
+        rc = leat_assemble(l, serve, u->parts, n, &b, error);
+    if (rc == LEAT_E_NOMEM || rc == LEAT_E_HELD || rc == LEAT_E_BUDGET) {
+        leat_error_clear(error);
         return LEAT_IO_PENDING;
-    for (uint64_t i = 0; i < serve->rows; i++)
-        left_out += l->unordered->picked[i].batch->left_out[l->unordered->picked[i].row];
-    if (left_out == serve->rows) {
-        const struct leat_batch *from = l->unordered->picked->batch;
-        size_t i = 0;
-        while (from->broken[i].row != l->unordered->picked->row)
-            i++;
-        int rc = leat_fail(error, from->broken[i].code, "no row of the batch is left; the first error: %s",
-                           from->broken[i].reason);
-        leat_error_at_sample(error, from->broken[i].planned, NULL);
-        l->count.raised++;
-        leat_batch_recycle(b);
-        return rc;
     }
-    take_picked(l, b);
+    if (rc)
+        return rc;
+    take_picked(l, n);
     leat_unordered_mark(l, b->numbers, serve->rows);
     leat_unordered_served(l, serve);
-    leat_engine_unlock();
-    copy_picked(l, b);
-    leat_engine_lock();
-    struct leat_batch *pinned = NULL;
-    for (uint64_t i = 0; i < serve->rows; i++) {
-        struct leat_batch *from = l->unordered->picked[i].batch;
-        if (from != pinned)
-            leat_batch_let_go(l, from);
-        pinned = from;
-    }
+    leat_assemble_fill(l, u->parts, n, b);
     l->count.gathered++;
     l->count.copied += b->rows;
     leat_loader_put_out(l, b);
@@ -390,7 +262,8 @@ static int hand_out_gathered(struct leat_loader *l, const struct leat_plan_batch
     return LEAT_OK;
 }
 
-int leat_unordered_next(struct leat_loader *l, struct leat_batch **out, struct leat_error *error)
+/* As leat_unordered_next, once. */
+static int choose_and_hand_out(struct leat_loader *l, struct leat_batch **out, struct leat_error *error)
 {
     struct leat_plan_batch serve;
     size_t index = 0;
@@ -404,12 +277,23 @@ int leat_unordered_next(struct leat_loader *l, struct leat_batch **out, struct l
     case FAILED:
         return leat_loader_raise(l, leat_window_at(&l->window, index), error);
     case GATHERED:
-        rc = hand_out_gathered(l, &serve, out, error);
-        break;
+        return hand_out_gathered(l, &serve, out, error);
     default:
-        rc = LEAT_IO_PENDING;
+        return LEAT_IO_PENDING;
     }
-    if (rc == LEAT_IO_PENDING && is_stuck(l))
-        leat_window_cancel(l, 0); /* planned again from the frontier on, the first batch needs no company */
-    return rc;
+}
+
+int leat_unordered_next(struct leat_consumer *c, struct leat_batch **out, struct leat_error *error)
+{
+    struct leat_loader *l = c->loader;
+    for (;;) {
+        int rc = leat_loader_plan_first(l, error);
+        if (rc)
+            return rc;
+        rc = choose_and_hand_out(l, out, error);
+        if (rc == LEAT_IO_PENDING && is_stuck(l))
+            leat_window_cancel(l, 0); /* planned again from the frontier on, the first batch needs no company */
+        if (rc != LEAT_IO_PENDING || l->window.n)
+            return rc;
+    }
 }

@@ -16,19 +16,14 @@
 
 /* ---- settling -------------------------------------------------------------------------------- */
 
-static bool is_side_done(const struct leat_loader *l)
-{
-    return l->side && leat_batch_is_done(l->side);
-}
-
 void leat_loader_settle(struct leat_loader *l)
 {
     if (l->window.n_sized)
         leat_window_assign(l);
     if (l->tasks.starved)
         leat_task_feed(l);
-    if (l->waiting && ((l->due & LEAT_DUE_WAKE) || l->closed || (l->client.paused && !l->tasks.running) ||
-                       is_side_done(l) || l->delivery->is_due(l)))
+    if (l->waiting &&
+        ((l->due & LEAT_DUE_WAKE) || l->closed || (l->client.paused && !l->tasks.running) || l->delivery->is_due(l)))
         pthread_cond_broadcast(&l->changed);
     if ((l->due & LEAT_DUE_WORK) && !l->closed)
         leat_client_activate(&l->client);
@@ -79,8 +74,7 @@ int leat_loader_ask(struct leat_loader *l, enum leat_account account, uint64_t b
     if (answer == LEAT_WAIT && window && leat_budget_has_many_tasks(&l->budget, bytes) && leat_task_drop_resting(l))
         answer = leat_budget_ask(&l->budget, account, bytes);
     /* What is kept for consumers that are behind does not hold up the one ahead. */
-    while (answer == LEAT_WAIT && window && l->consumer.next && leat_consumers_lead(l) == l->window.n &&
-           leat_consumers_evict(l))
+    while (answer == LEAT_WAIT && window && leat_consumers_lead(l) == l->window.n && leat_consumers_evict(l))
         answer = leat_budget_ask(&l->budget, account, bytes);
     if (answer == LEAT_WAIT && !in_flight && !leat_ledger_fits(bytes)) {
         evict_others(l, bytes);
@@ -120,7 +114,7 @@ void leat_loader_put_out(struct leat_loader *l, struct leat_batch *b)
 {
     leat_batch_put_out(b);
     for (size_t i = 0; i < b->n_broken; i++)
-        *(b->broken[i].delivered < 0 ? &l->count.skipped : &l->count.substituted) += 1;
+        *(b->broken[i].delivered < 0 ? &l->count.skipped : &l->count.substituted) += !b->broken[i].told;
 }
 
 int leat_loader_check_held(struct leat_loader *l, const struct leat_batch *b, struct leat_error *error)
@@ -224,13 +218,9 @@ bool leat_loader_help(struct leat_loader *l)
     return true;
 }
 
-/* LEAT_OK: the first batch of the window belongs to this epoch. With other consumers the batch at hand may be another.
- */
-static int plan_first(struct leat_loader *l, struct leat_error *error)
+int leat_loader_plan_first(struct leat_loader *l, struct leat_error *error)
 {
     struct leat_window *w = &l->window;
-    if (l->consumer.next)
-        return LEAT_OK;
     while (!w->n) {
         if (w->plan_at.epoch > l->consumer.epoch)
             return LEAT_E_END;
@@ -249,38 +239,39 @@ static int end_epoch(struct leat_consumer *c, struct leat_error *error)
     return leat_fail(error, LEAT_E_END, "the epoch has no further batch");
 }
 
-static int next_locked(struct leat_loader *l, uint64_t iteration, int64_t deadline_ns, struct leat_batch **out,
-                       struct leat_error *error)
+/* Why the next batch will not come, or LEAT_OK. */
+static int check_iteration(const struct leat_consumer *c, uint64_t iteration, uint64_t interrupts,
+                           struct leat_error *error)
 {
-    struct leat_consumer *c = &l->consumer;
-    uint64_t interrupts = l->interrupts;
+    if (c->loader->closed || c->closed || leat_scheduler.stopping)
+        return leat_fail(error, LEAT_E_CLOSED, c->closed ? "the consumer was closed" : "the loader was closed");
+    if (iteration != c->iteration || !c->started)
+        return leat_fail(error, LEAT_E_CLOSED, "a newer iteration of this %s has begun",
+                         c->batch_rows ? "consumer" : "loader");
+    return interrupts == c->interrupts ? LEAT_OK : leat_fail(error, LEAT_E_CANCELLED, "interrupted");
+}
+
+/* *raised: the error is that of a batch. */
+static int next_locked(struct leat_consumer *c, uint64_t iteration, int64_t deadline_ns, struct leat_batch **out,
+                       bool *raised, struct leat_error *error)
+{
+    struct leat_loader *l = c->loader;
+    const uint64_t interrupts = c->interrupts;
     for (;;) {
-        if (l->closed || leat_scheduler.stopping)
-            return leat_fail(error, LEAT_E_CLOSED, "the loader was closed");
-        if (iteration != c->iteration || !c->started)
-            return leat_fail(error, LEAT_E_CLOSED, "a newer iteration of this loader has begun");
-        if (interrupts != l->interrupts)
-            return leat_fail(error, LEAT_E_CANCELLED, "interrupted");
-        if (c->ended)
-            return end_epoch(c, error);
+        int rc = check_iteration(c, iteration, interrupts, error);
+        if (rc)
+            return rc;
         leat_error_clear(error);
-        int rc = l->client.paused ? LEAT_IO_PENDING : plan_first(l, error);
+        const uint64_t before = l->count.raised;
+        rc = c->ended ? LEAT_E_END : l->client.paused ? LEAT_IO_PENDING : l->delivery->next(c, out, error);
         if (rc == LEAT_E_END)
             return end_epoch(c, error);
-        if (rc == LEAT_OK) {
-            rc = l->delivery->next(l, out, error);
-            if (rc == LEAT_E_END)
-                return end_epoch(c, error);
-            if (rc != LEAT_IO_PENDING)
-                return rc;
-            if (!c->next && (!l->window.n || l->delivery->is_due(l)))
-                continue;
-            if (leat_clock_ns() < deadline_ns && leat_loader_help(l))
-                continue;
-            l->due |= l->client.active ? 0 : LEAT_DUE_WORK;
-        } else if (rc < 0) {
+        *raised = rc && l->count.raised != before;
+        if (rc != LEAT_IO_PENDING)
             return rc;
-        }
+        if (!l->client.paused && leat_clock_ns() < deadline_ns && leat_loader_help(l))
+            continue;
+        l->due |= l->client.active ? 0 : LEAT_DUE_WORK;
         leat_loader_settle(l);
         int64_t begun = leat_clock_ns();
         bool in_time = begun < deadline_ns && leat_loader_wait(l, deadline_ns);
@@ -297,19 +288,21 @@ int64_t leat_loader_deadline(int64_t timeout_ms)
     return timeout_ms < 0 || timeout_ms > (INT64_MAX - now) / 1000000 - 1 ? INT64_MAX : now + timeout_ms * 1000000;
 }
 
-int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
-                     struct leat_error *error)
+int leat_consumer_next(struct leat_consumer *c, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
+                       struct leat_error *error)
 {
     *out = NULL;
+    struct leat_loader *l = c->loader;
     struct leat_error own;
     error = error ? error : &own;
     int rc = leat_loader_enter(l, error);
     if (rc)
         return rc;
-    l->in_next++; /* so that a closing waits, also while the report is written, for which the lock is let go */
-    uint64_t raised = l->count.raised, epoch = l->consumer.epoch, step = l->consumer.step;
-    rc = next_locked(l, iteration, leat_loader_deadline(timeout_ms), out, error);
-    raised = l->count.raised - raised;
+    c->inside++; /* so that a closing waits, also while the report is written, for which the lock is let go */
+    l->in_next++;
+    const uint64_t epoch = c->epoch, step = c->step;
+    bool raised = false;
+    rc = next_locked(c, iteration, leat_loader_deadline(timeout_ms), out, &raised, error);
     bool reports = l->report_fd >= 0 && (raised || (*out && (*out)->n_broken)),
          records = l->record && *out && !(*out)->recorded;
     if (reports || records) {
@@ -323,8 +316,16 @@ int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_
             leat_report_raised(l, epoch, step, error);
         leat_engine_lock();
     }
+    c->inside--;
+    l->due |= c->closed ? LEAT_DUE_WAKE : 0;
     leat_loader_leave(l);
     return rc;
+}
+
+int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
+                     struct leat_error *error)
+{
+    return leat_consumer_next(&l->consumer, iteration, timeout_ms, out, error);
 }
 
 void leat_loader_interrupt(struct leat_loader *l)
@@ -332,7 +333,7 @@ void leat_loader_interrupt(struct leat_loader *l)
     if (leat_loader_check_process(l, NULL))
         return;
     leat_engine_lock();
-    l->interrupts++;
+    l->consumer.interrupts++;
     l->due |= LEAT_DUE_WAKE;
     leat_loader_settle(l);
     leat_engine_unlock();

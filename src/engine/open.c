@@ -395,7 +395,6 @@ static void destroy(struct leat_pool *pool)
     leat_program_free(l->program);
     leat_free(l->source_begin);
     leat_packing_close(l->packing);
-    leat_free(l->consumer.parts);
     if (l->report_fd >= 0)
         close(l->report_fd);
     leat_free(l);
@@ -445,6 +444,7 @@ static struct leat_loader *new_loader(const struct leat_loader_options *o)
     l->rank = o->rank;
     l->world_size = o->world_size;
     l->consumer.loader = l;
+    l->consumer.parts = &l->consumer.only;
     l->list_epoch = -1;
     l->opened_ns = l->last_next_ns = leat_clock_ns();
     return l;
@@ -521,7 +521,8 @@ void leat_loader_close(struct leat_loader *l)
     l->closed = true;
     leat_client_deactivate(&l->client);
     leat_window_cancel(l, 0);
-    leat_consumers_end(l);
+    for (const struct leat_consumer *c = &l->consumer; c; c = c->next)
+        leat_side_cancel(l, c, (struct leat_position){UINT64_MAX, 0});
     leat_loader_settle(l);
     /* Running tasks are waited for. When the process ends, a stuck one must not hold it: the loader is left as it
      * is. */

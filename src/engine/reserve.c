@@ -55,7 +55,7 @@ static bool is_cancelled(const struct leat_task *t)
 static bool is_first(const struct leat_task *t)
 {
     const struct leat_loader *l = t->loader;
-    size_t lead = l->consumer.next ? leat_consumers_lead(l) : 0;
+    size_t lead = leat_consumers_lead(l);
     return t->batch->account == LEAT_HELD || (lead < l->window.n && t->batch == leat_window_at(&l->window, lead));
 }
 

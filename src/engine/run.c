@@ -26,7 +26,11 @@ static bool add_note(struct leat_batch *b, const struct leat_job_note *note)
     size_t i = b->n_broken++;
     for (; i && b->broken[i - 1].row > note->row; i--)
         b->broken[i] = b->broken[i - 1];
-    b->broken[i] = (struct leat_broken_row){note->row, note->planned, note->delivered, note->code, note->reason};
+    b->broken[i] = (struct leat_broken_row){.row = note->row,
+                                            .planned = note->planned,
+                                            .delivered = note->delivered,
+                                            .code = note->code,
+                                            .reason = note->reason};
     return true;
 }
 

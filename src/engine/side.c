@@ -1,6 +1,6 @@
 /*
- * Single batches, apart from the window: the rows of a step computed again, and the samples that stand in for broken
- * ones.
+ * Single batches, on the side of the window: the rows of a step computed again, the samples that stand in for broken
+ * ones, and what a consumer missed. They are held from the beginning, and their tasks go before those of the window.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -62,35 +62,65 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
     return LEAT_OK;
 }
 
-/* The batch stands on the side of the window; this thread and any idle one make its rows. `numbers`: NULL, or the rows
- * that it has; `stand_in`: as of struct leat_batch. */
-static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers,
-                     unsigned stand_in, struct leat_batch **out, struct leat_error *error)
+int leat_side_begin(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers,
+                    const void *for_whom, struct leat_batch **out, struct leat_error *error)
 {
-    uint64_t interrupts = l->interrupts;
-    while (l->side && !l->closed && !leat_scheduler.stopping &&
-           l->interrupts == interrupts) /* another thread's comes first */
-        leat_loader_wait(l, INT64_MAX);
-    if (l->side)
-        return l->interrupts == interrupts ? leat_fail(error, LEAT_E_CLOSED, "the loader was closed")
-                                           : leat_fail(error, LEAT_E_CANCELLED, "interrupted");
     struct leat_batch *b = leat_batch_new(&l->pool, plan, LEAT_HELD, error);
-    if (!b)
-        return LEAT_E_NOMEM;
-    int rc = LEAT_OK;
-    b->listed = numbers != NULL;
-    b->stand_in = stand_in;
-    if (numbers)
-        memcpy(b->numbers, numbers, plan->rows * sizeof *numbers);
-    if (!l->ragged) {
+    int rc = b ? LEAT_OK : LEAT_E_NOMEM;
+    if (!rc && !l->ragged) {
         rc = leat_loader_allocate(l, b, error);
         b->state = LEAT_BATCH_FILLING;
     }
-    l->side = b;
+    if (rc) {
+        if (b)
+            leat_batch_recycle(b);
+        return rc;
+    }
+    b->listed = numbers != NULL;
+    if (numbers)
+        memcpy(b->numbers, numbers, plan->rows * sizeof *numbers);
+    b->for_whom = for_whom;
+    b->next = l->side;
+    l->side = *out = b;
+    l->due |= LEAT_DUE_WORK;
+    return LEAT_OK;
+}
+
+void leat_side_remove(struct leat_loader *l, struct leat_batch *b)
+{
+    struct leat_batch **p = &l->side;
+    while (*p != b)
+        p = &(*p)->next;
+    *p = b->next;
+    b->next = NULL;
+}
+
+void leat_side_cancel(struct leat_loader *l, const void *for_whom, struct leat_position before)
+{
+    for (struct leat_batch *b = l->side, *next; b; b = next) {
+        next = b->next;
+        if (b->for_whom != for_whom || !leat_position_precedes(b->plan.at, before))
+            continue;
+        leat_side_remove(l, b);
+        leat_batch_cancel(b);
+    }
+}
+
+/* This thread and any idle one make its rows. `numbers`: NULL, or the rows that it has; `stand_in`: as of struct
+ * leat_batch. */
+static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers,
+                     unsigned stand_in, struct leat_batch **out, struct leat_error *error)
+{
+    const uint64_t interrupts = l->consumer.interrupts;
+    struct leat_batch *b;
+    int rc = leat_side_begin(l, plan, numbers, plan, &b, error);
+    if (rc)
+        return rc;
+    b->stand_in = stand_in;
     while (!rc && !leat_batch_is_done(b)) {
         if (l->closed || leat_scheduler.stopping)
             rc = leat_fail(error, LEAT_E_CLOSED, "the loader was closed");
-        else if (l->interrupts != interrupts)
+        else if (l->consumer.interrupts != interrupts)
             rc = leat_fail(error, LEAT_E_CANCELLED, "interrupted");
         else if (!leat_loader_help(l)) {
             l->due |= LEAT_DUE_WORK;
@@ -103,7 +133,7 @@ static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, 
         if (error)
             *error = b->failure;
     }
-    l->side = NULL;
+    leat_side_remove(l, b);
     l->due |= LEAT_DUE_WAKE;
     if (rc) {
         leat_batch_cancel(b);

@@ -202,11 +202,15 @@ static void write_line(int fd, json_t *object)
 
 void leat_report_broken(struct leat_loader *l, const struct leat_batch *b)
 {
+    const bool planned = !l->delivery->numbers_rows;
     for (size_t i = 0; l->report_fd >= 0 && i < b->n_broken; i++) {
         const struct leat_broken_row *row = &b->broken[i];
+        if (row->told)
+            continue;
         write_line(l->report_fd,
                    json_pack("{s:o, s:o, s:o, s:I, s:o, s:s, s:o}", "epoch", number(b->plan.epoch), "step",
-                             number(b->plan.step), "row", number(row->row), "planned", (json_int_t)row->planned,
+                             number(planned ? row->step : b->plan.step), "row",
+                             number(planned ? row->planned_row : row->row), "planned", (json_int_t)row->planned,
                              "delivered", row->delivered < 0 ? json_null() : json_integer(row->delivered), "code",
                              leat_status_name(row->code), "reason", words(row->reason)));
     }

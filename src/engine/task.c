@@ -81,15 +81,12 @@ static uint64_t run_length(const struct leat_loader *l, const struct leat_batch 
 
 static struct leat_batch *batch_with_work(struct leat_loader *l, bool ahead)
 {
-    if (l->side && leat_batch_has_work(l->side))
-        return l->side;
-    bool started = l->consumer.started;
-    for (const struct leat_consumer *c = l->consumer.next ? &l->consumer : NULL; c; c = c->next) {
+    for (struct leat_batch *b = l->side; b; b = b->next)
+        if (leat_batch_has_work(b))
+            return b;
+    bool started = false;
+    for (const struct leat_consumer *c = &l->consumer; c; c = c->next)
         started |= c->started;
-        for (struct leat_batch *b = c->own; b; b = b->next)
-            if (leat_batch_has_work(b))
-                return b;
-    }
     if (ahead && l->tasks.pends && l->tasks.in_flight >= l->tasks.most_in_flight)
         return NULL;
     size_t n = l->delivery->helped;
@@ -424,11 +421,13 @@ static void book(struct leat_task *t)
         l->tasks.ns_per_row = 1;
 }
 
-static void finish_batch(struct leat_batch *b)
+static void finish_batch(struct leat_loader *l, struct leat_batch *b)
 {
     leat_batch_drop_made(b);
     b->state =
         atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX ? LEAT_BATCH_READY : LEAT_BATCH_FAILED;
+    if (b->for_whom)
+        l->due |= LEAT_DUE_WAKE;
 }
 
 /* What a source has computed while lengths were wanted is the batch's, and counted with its arrays. */
@@ -452,7 +451,7 @@ static void finish_sizing(struct leat_loader *l, struct leat_batch *b)
     leat_batch_skip_gone(b);
     book_made(l, b);
     if (atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX) {
-        finish_batch(b);
+        finish_batch(l, b);
         return;
     }
     b->state = LEAT_BATCH_SIZED;
@@ -510,7 +509,7 @@ void leat_batch_let_go(struct leat_loader *l, struct leat_batch *b)
         l->due |= LEAT_DUE_WAKE; /* there is memory again */
     } else if (b->state == LEAT_BATCH_FILLING && !b->tasks &&
                atomic_load_explicit(&b->done, memory_order_relaxed) == b->plan.rows) {
-        finish_batch(b); /* not before the last task has let go of it: the consumer may recycle it at once */
+        finish_batch(l, b); /* not before the last task has let go of it: the consumer may recycle it at once */
     }
 }
 
@@ -518,6 +517,9 @@ bool leat_task_has_work(const struct leat_loader *l)
 {
     for (size_t i = 0; i < l->window.n; i++)
         if (leat_batch_has_work(leat_window_at(&l->window, i)))
+            return true;
+    for (const struct leat_batch *b = l->side; b; b = b->next)
+        if (leat_batch_has_work(b))
             return true;
     return false;
 }

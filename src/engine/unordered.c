@@ -73,7 +73,7 @@ static void free_all(struct leat_loader *l)
     if (!l->unordered)
         return;
     clear(&l->unordered->received);
-    leat_free(l->unordered->picked);
+    leat_free(l->unordered->parts);
     leat_free(l->unordered);
 }
 
@@ -188,9 +188,9 @@ static void rewind_to(struct leat_loader *l, const struct leat_batch *first)
 
 /* An epoch that is begun again has rows in the window that were received; behind a loaded position nothing is known
  * yet. */
-static void start(struct leat_loader *l, struct leat_position to)
+static void start(struct leat_consumer *c, struct leat_position to)
 {
-    struct leat_consumer *c = &l->consumer;
+    struct leat_loader *l = c->loader;
     struct leat_unordered *u = l->unordered;
     struct leat_window *w = &l->window;
     if (c->loaded || (c->started && to.epoch == c->epoch))
@@ -210,6 +210,7 @@ static void start(struct leat_loader *l, struct leat_position to)
             leat_unordered_replan(l);
     }
     c->step = leat_loader_step_at(l, u->serve);
+    c->epoch = to.epoch;
 }
 
 /* Without in_order rows of an epoch may have been received though its position is the epoch's start. */

@@ -11,12 +11,12 @@ struct leat_unordered {
     struct leat_position serve;     /* the planned batch whose step and size the next one handed out has */
     uint64_t plan_skip;             /* rows of this rank's part at window.plan_at that are planned already */
     bool replay;                    /* batches are planned as the record has them; plan_at is that of their steps */
-    struct leat_picked *picked;
-    uint64_t picked_room;
+    struct leat_excerpt *parts;     /* of the batch at hand */
+    uint64_t parts_room;
 };
 
 /* gather.c: of struct leat_delivery. */
-int leat_unordered_next(struct leat_loader *loader, struct leat_batch **out, struct leat_error *error);
+int leat_unordered_next(struct leat_consumer *consumer, struct leat_batch **out, struct leat_error *error);
 bool leat_unordered_is_due(const struct leat_loader *loader);
 
 /* Sees that n rows of the running epoch, by rising number, are this rank's and were not received, and that they can be

@@ -7,8 +7,7 @@
 
 uint64_t leat_window_last_epoch(const struct leat_loader *l)
 {
-    const struct leat_consumer *leader = l->consumer.next ? leat_consumers_leader(l) : &l->consumer;
-    uint64_t epoch = leader->epoch, last = epoch + 1; /* at most one window into the next */
+    uint64_t epoch = leat_consumers_leader(l)->epoch, last = epoch + 1; /* at most one window into the next */
     if (l->epochs >= 0)
         last = l->epochs && (uint64_t)l->epochs - 1 > epoch ? last : epoch;
     if (l->lists_later && (int64_t)last > l->list_epoch)
@@ -85,6 +84,14 @@ struct leat_batch *leat_window_pop(struct leat_window *w)
     w->head = (w->head + 1) % LEAT_MAX_WINDOW;
     w->n--;
     return b;
+}
+
+size_t leat_window_from(const struct leat_window *w, struct leat_position at)
+{
+    size_t i = 0;
+    while (i < w->n && leat_position_precedes(leat_window_at(w, i)->plan.at, at))
+        i++;
+    return i;
 }
 
 void leat_window_remove(struct leat_window *w, size_t i)

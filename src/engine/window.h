@@ -42,6 +42,8 @@ void leat_window_assign(struct leat_loader *loader);
 void leat_window_cancel(struct leat_loader *loader, size_t from);
 /* The first batch leaves the window. */
 struct leat_batch *leat_window_pop(struct leat_window *window);
+/* The index of the first batch that does not lie before a position; the window's length if there is none. */
+size_t leat_window_from(const struct leat_window *window, struct leat_position at);
 /* Takes the batch at index i out of the window. */
 void leat_window_remove(struct leat_window *window, size_t i);
 /* Planning goes on once a good part of the window is free: waking a thread for each cheap batch would cost more than

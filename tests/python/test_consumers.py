@@ -119,7 +119,7 @@ def test_a_consumer_that_comes_late_makes_again_what_it_missed(path: str) -> Non
         assert [i for b in here for i in ids(b)] == order(path, 0)[80:]
         assert loader.stats()["consumers"][1]["remade_rows"] >= 80
         assert first + [i for b in running for i in ids(b)] == order(path, 0)
-        assert late.epoch == 0
+        assert late.epoch == 1
         assert [i for b in late for i in ids(b)] == order(path, 1)
 
 
@@ -186,28 +186,44 @@ def test_a_new_batch_size_of_the_loader_changes_nothing_for_others(path: str) ->
         assert got + [i for b in others for i in ids(b)] == order(path, 0)
 
 
-def test_broken_samples_are_left_out_for_all(tmp_path: Path) -> None:
+def photos(folder: Path) -> leat.Dataset:
+    """40 photos, of which every seventh is broken."""
     import io
 
     from PIL import Image
 
     data = io.BytesIO()
     Image.new("RGB", (8, 8), (10, 20, 30)).save(data, "JPEG")
-    with leat.Writer(tmp_path / "photos.leat", {"image": leat.field("image"), "y": leat.field("int64")}) as writer:
+    with leat.Writer(folder / "photos.leat", {"image": leat.field("image"), "y": leat.field("int64")}) as writer:
         for i in range(40):
             writer.add(image=b"\xff\xd8 not a photo" if i % 7 == 3 else data.getvalue(), y=i)
+    return leat.open(folder / "photos.leat")
+
+
+def test_broken_samples_are_left_out_for_all(tmp_path: Path) -> None:
     good = [i for i in range(40) if i % 7 != 3]
     options: dict[str, Any] = {
         "outputs": {"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))], "y": []},
         "on_error": "skip",
         "framework": "numpy",
     }
-    with leat.Loader(leat.open(tmp_path / "photos.leat"), 8, **options) as loader:
-        consumer = loader.consumer(11)
+    report = tmp_path / "report.jsonl"
+    with leat.Loader(photos(tmp_path), 8, error_report=report, **options) as loader:
+        consumer, late = loader.consumer(11), loader.consumer(3)
         pairs = list(zip(loader, consumer, strict=False))
         assert [int(y) for _, b in pairs for y in b["y"]][:30] == good[:30]
         assert [e.row for _, b in pairs for e in b.errors] == [3, 10, 6, 2, 9, 5]
         assert all((b["image"][:, 0, 0, 0] < 60).all() for _, b in pairs)
+        del pairs
+        assert sum(len(b.errors) for b in late) == 6
+        assert loader.stats()["broken"]["skipped"] == 6
+        told = [json.loads(line) for line in report.read_text().splitlines()]
+        assert [(e["step"], e["row"]) for e in told] == [(i // 8, i % 8) for i in range(40) if i % 7 == 3], (
+            "once, where the plan has them"
+        )
+        sum(1 for _ in late)  # the next epoch, in which it is the only one
+        assert loader.stats()["broken"]["skipped"] == 12
+        assert [json.loads(line)["epoch"] for line in report.read_text().splitlines()] == [0] * 6 + [1] * 6
 
 
 def test_consumers_in_threads_of_their_own(path: str) -> None:
@@ -253,7 +269,7 @@ def test_the_end_is_clear_whatever_closes_first(path: str) -> None:
         assert loader.stats()["consumers"] == []
 
 
-def test_what_cannot_be_is_an_error_that_says_why(path: str) -> None:
+def test_what_cannot_be_is_an_error_that_says_why(path: str, tmp_path: Path) -> None:
     with opened(path, in_order=False) as loader, pytest.raises(ValueError, match="in_order"):
         loader.consumer(8)
     with opened(path) as loader:
@@ -272,6 +288,12 @@ def test_what_cannot_be_is_an_error_that_says_why(path: str) -> None:
             consumer.load_state_dict({**good, "rows": 10**9})
         with pytest.raises(ValueError, match="not a state"):
             consumer.load_state_dict({**good, "rows": -1})
+    sizes = [leat.ops.Decode(), leat.ops.RandomResizedCrop(leat.PerBatch([8, 16]))]
+    with (
+        leat.Loader(photos(tmp_path), 8, outputs={"image": sizes}) as loader,
+        pytest.raises(ValueError, match="several sizes"),
+    ):
+        loader.consumer(8)
     functions = {"x": [leat.ops.Map(np.negative, returns=leat.field("float32", (3,)))]}
     with opened(path, outputs=functions) as loader, pytest.raises(ValueError, match="functions"):
         loader.consumer(8)

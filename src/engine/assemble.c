@@ -1,0 +1,157 @@
+/* Batches that are put together. A part is gone through by its runs: rows that lie one after the other, none left out.
+ */
+#include "engine/assemble.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/engine.h"
+
+struct run {
+    uint64_t first, n; /* where its rows lie in the batch */
+};
+
+/* The run of a part that begins at its row `*at` or later. A batch that is complete has its rows together; one that is
+ * loose has them at their planned places. */
+static bool next_run(const struct leat_excerpt *p, uint64_t *at, struct run *run)
+{
+    const struct leat_batch *b = p->batch;
+    const bool *out = b->left_out, some = b->loose || b->n_broken; /* tasks may still note rows of a loose one */
+    const uint64_t end = p->first + p->n;
+    while (some && *at < end && out[*at])
+        ++*at;
+    run->first = *at;
+    *at = some ? *at : end;
+    while (*at < end && !out[*at])
+        ++*at;
+    run->n = *at - run->first;
+    for (uint64_t i = 0, planned = run->first; some && !b->loose && i < planned; i++)
+        run->first -= out[i];
+    return run->n;
+}
+
+static int64_t steps_of(const struct leat_batch *b, size_t output, uint64_t row)
+{
+    const int64_t *offsets = leat_batch_offsets(b, output) + row;
+    return b->loose ? leat_batch_steps(b, output, row) : offsets[1] - offsets[0];
+}
+
+/* Where values will lie in a ragged output. */
+static void sum_offsets(const struct leat_excerpt *parts, size_t n, size_t output, uint64_t rows, int64_t *to)
+{
+    struct run run;
+    uint64_t k = 0;
+    to[0] = 0;
+    for (size_t i = 0; i < n; i++)
+        for (uint64_t at = parts[i].first; next_run(&parts[i], &at, &run);)
+            for (uint64_t r = run.first; r < run.first + run.n; r++, k++)
+                to[k + 1] = to[k] + steps_of(parts[i].batch, output, r);
+    for (; k < rows; k++)
+        to[k + 1] = to[k];
+}
+
+static bool copy_notes(const struct leat_excerpt *part, uint64_t begin, struct leat_batch *to)
+{
+    for (size_t i = 0; i < part->batch->n_broken; i++) {
+        struct leat_broken_row note = part->batch->broken[i];
+        if (note.row < part->first || note.row - part->first >= part->n)
+            continue;
+        struct leat_broken_row *grown = leat_realloc_array(to->broken, to->n_broken + 1, sizeof *grown);
+        to->broken = grown ? grown : to->broken;
+        if (!grown || !(note.reason = leat_strdup(note.reason)))
+            return false;
+        note.row += begin - part->first;
+        to->broken_room = to->n_broken + 1;
+        to->broken[to->n_broken++] = note;
+    }
+    return true;
+}
+
+int leat_assemble(struct leat_loader *l, const struct leat_plan_batch *plan, const struct leat_excerpt *parts, size_t n,
+                  struct leat_batch **out, struct leat_error *error)
+{
+    struct leat_batch *b = leat_batch_new(&l->pool, plan, LEAT_HELD, error);
+    if (!b)
+        return LEAT_E_NOMEM;
+    b->state = LEAT_BATCH_FILLING;
+    int rc = LEAT_OK;
+    uint64_t begin = 0, left_out = 0;
+    for (size_t i = 0; !rc && i < n; begin += parts[i++].n) {
+        const struct leat_excerpt *p = &parts[i];
+        if (!copy_notes(p, begin, b))
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a batch");
+        for (uint64_t k = p->first; p->batch->n_broken && k < p->first + p->n; k++)
+            left_out += p->batch->left_out[k];
+        if (b->numbers)
+            memcpy(b->numbers + begin, p->batch->numbers + p->first, p->n * sizeof *b->numbers);
+    }
+    b->rows = plan->rows - left_out;
+    if (!rc && leat_batch_fail_if_empty(b)) {
+        rc = b->failure.code;
+        if (error)
+            *error = b->failure;
+        l->count.raised++;
+    }
+    for (size_t o = 0; !rc && o < l->n_outputs; o++)
+        if (b->offsets[o])
+            sum_offsets(parts, n, o, plan->rows, b->offsets[o]);
+    if (!rc)
+        rc = leat_loader_allocate(l, b, error);
+    if (rc) {
+        leat_batch_recycle(b);
+        return rc;
+    }
+    for (size_t i = 0; i < n; i++)
+        parts[i].batch->tasks++;
+    *out = b;
+    return LEAT_OK;
+}
+
+/* The values of a run in one output, to the rows from `row` on. */
+static void copy_values(const struct leat_batch *from, struct run run, struct leat_batch *to, size_t o, uint64_t row)
+{
+    const struct leat_output *output = leat_program_output(to->program, o);
+    const uint8_t *source = from->buffers[o]->data + leat_output_values(output, from->plan.rows);
+    uint8_t *target = to->buffers[o]->data + leat_output_values(output, to->plan.rows);
+    if (!output->ragged) {
+        memcpy(target + row * output->row_bytes, source + run.first * output->row_bytes, run.n * output->row_bytes);
+        return;
+    }
+    const int64_t *at = leat_batch_offsets(from, o), *place = leat_batch_offsets(to, o);
+    uint64_t each = from->loose ? 1 : run.n; /* there may be room between rows that are not complete */
+    for (uint64_t i = 0; i < run.n; i += each) {
+        uint64_t begin = (uint64_t)place[row + i], end = (uint64_t)place[row + i + each];
+        memcpy(target + begin * output->row_bytes, source + (uint64_t)at[run.first + i] * output->row_bytes,
+               (end - begin) * output->row_bytes);
+    }
+}
+
+/* Without the lock: nobody writes to rows that are made. Output by output, so that memory is written from front to
+ * back. */
+static void copy_rows(const struct leat_excerpt *parts, size_t n, struct leat_batch *to)
+{
+    struct run run;
+    for (size_t o = 0; o < to->pool->n_outputs; o++)
+        for (uint64_t i = 0, row = 0; i < n; i++)
+            for (uint64_t at = parts[i].first; next_run(&parts[i], &at, &run); row += run.n)
+                copy_values(parts[i].batch, run, to, o, row);
+    for (uint64_t i = 0, row = 0; i < n; i++)
+        for (uint64_t at = parts[i].first; next_run(&parts[i], &at, &run); row += run.n) {
+            const struct leat_batch *from = parts[i].batch;
+            memcpy(to->ids + row, from->ids + run.first, run.n * sizeof *to->ids);
+            memcpy(to->keys + row, from->keys + run.first, run.n * sizeof *to->keys);
+            memcpy(to->valid + row, from->valid + run.first, run.n * sizeof *to->valid);
+        }
+    if (parts->batch->loose) /* else the program has seen the batches that the rows come from */
+        leat_batch_finish(to);
+}
+
+void leat_assemble_fill(struct leat_loader *l, const struct leat_excerpt *parts, size_t n, struct leat_batch *b)
+{
+    leat_engine_unlock();
+    copy_rows(parts, n, b);
+    leat_engine_lock();
+    for (size_t i = 0; i < n; i++)
+        leat_batch_let_go(l, parts[i].batch);
+}

@@ -1,0 +1,31 @@
+/*
+ * A batch that is put together from rows of others: of several planned batches out of order, or for a consumer whose
+ * batches are not those of the plan. The rows are copied, without the engine's lock.
+ *
+ *     parts    | batch 4: rows 5 to 7 | batch 5: rows 0 to 7 | batch 6: rows 0 to 2 |
+ *     becomes  | a batch of 14 rows, less those that were left out                  |
+ */
+#ifndef LEAT_ENGINE_ASSEMBLE_H
+#define LEAT_ENGINE_ASSEMBLE_H
+
+#include "engine/batch.h"
+
+struct leat_loader;
+
+/* Rows [first, first + n) of a batch, by their places in its plan. */
+struct leat_excerpt {
+    struct leat_plan_batch plan;
+    uint64_t first, n;
+    struct leat_batch *batch;
+};
+
+/* A batch for the rows of `parts`, which are made: with its memory, counted as held, and what the policy noted of them.
+ * The batches of the parts stay until leat_assemble_fill. Under the lock. Errors: NOMEM, those of leat_loader_ask; that
+ * of the first row, where every one was left out. */
+int leat_assemble(struct leat_loader *loader, const struct leat_plan_batch *plan, const struct leat_excerpt *parts,
+                  size_t n, struct leat_batch **out, struct leat_error *error);
+/* Copies the rows. Under the lock, which is let go meanwhile. */
+void leat_assemble_fill(struct leat_loader *loader, const struct leat_excerpt *parts, size_t n,
+                        struct leat_batch *batch);
+
+#endif
