@@ -172,7 +172,7 @@ static void check_row(const uint8_t *row, size_t length, uint32_t blocks, uint8_
     const bool fits = naive_row(forever, blocks, want) == length && length;
     const uint32_t x0 = split % blocks, x1 = x0 + 1 + (split * 7u + blocks / 2) % (blocks - x0);
     for (enum leat_isa isa = LEAT_ISA_PORTABLE; isa <= leat_cpu_isa(); isa++) {
-        const leat_jpeg_unpack_row_fn unpack = leat_jpeg_unpack_row(isa);
+        leat_jpeg_unpack_row_fn *const unpack = leat_jpeg_unpack_row(isa);
         FUZZ_ASSERT(unpack(row, length, blocks, 0, blocks, false, &scratch, got, last) == fits);
         if (!fits)
             continue;

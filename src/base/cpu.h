@@ -19,6 +19,15 @@ enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
     __attribute__((target(                                                                                             \
         "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni,avx2,fma,bmi,bmi2,lzcnt,popcnt,movbe")))
 
+/* What is compiled into functions of several instruction sets, and to the instructions of each. */
+#define LEAT_INLINE static inline __attribute__((always_inline))
+/* Before a loop over a few registers: without it gcc keeps them in memory. */
+#if defined(__clang__)
+#define LEAT_UNROLL
+#else
+#define LEAT_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* Of three that are called NAME_portable, NAME_avx2 and NAME_avx512 the one for an instruction set. */
 #if defined(__x86_64__)
 #define LEAT_OF_ISA(isa, NAME)                                                                                         \

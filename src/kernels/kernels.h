@@ -16,13 +16,6 @@
 #include "kernels/resample.h"
 #include "leat/leat.h"
 
-/* Before a loop over a few registers: without it gcc keeps them in memory. */
-#if defined(__clang__)
-#define LEAT_UNROLL
-#else
-#define LEAT_UNROLL _Pragma("GCC unroll 16")
-#endif
-
 /* So many bytes after the last pixel of a row that is read, or written by the passes of a resize, are accessible. */
 #define LEAT_ROW_PADDING 64
 

@@ -14,7 +14,6 @@
 #else
 #define LEAT_VECTORIZE _Pragma("GCC optimize(\"O3\")")
 #endif
-#define LEAT_INLINE static inline __attribute__((always_inline))
 #define LEAT_FILTER_ARGS                                                                                               \
     const void *args, uint64_t key, const struct leat_image *in, const struct leat_image *out, void *scratch
 #if defined(__x86_64__)

@@ -265,17 +265,12 @@ struct leat_jpeg_encoder *leat_jpeg_encoder_new(enum leat_isa isa)
         for (unsigned n = leat_jpeg_natural[k], bits = 0; bits < 256; bits++)
             if (bits >> (n & 7) & 1)
                 e->zigzag_bits[n / 8][bits] |= UINT64_C(1) << k;
-    e->itemise = leat_jpeg_itemise_portable;
+    e->itemise = LEAT_OF_ISA(isa, leat_jpeg_itemise);
     e->items_to_bits = leat_jpeg_items_portable;
 #if defined(__x86_64__)
-    if (isa >= LEAT_ISA_AVX2) {
-        e->itemise = leat_jpeg_itemise_avx2;
+    if (isa >= LEAT_ISA_AVX2)
         e->items_to_bits = leat_jpeg_items_avx2;
-    }
-    if (isa >= LEAT_ISA_AVX512)
-        e->itemise = leat_jpeg_itemise_avx512;
 #endif
-    (void)isa;
     return e;
 }
 

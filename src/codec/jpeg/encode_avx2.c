@@ -20,18 +20,14 @@ TARGET static inline uint32_t half_present(const int16_t *half)
     return ~(uint32_t)_mm256_movemask_epi8(bytes);
 }
 
+TARGET static inline uint64_t block_present(const int16_t *block)
+{
+    return half_present(block) | (uint64_t)half_present(block + 32) << 32;
+}
+
 TARGET uint32_t leat_jpeg_itemise_avx2(struct leat_jpeg_sequence *s, uint32_t x, uint32_t end)
 {
-    uint16_t *item = s->item;
-    for (; x < end && item < s->stop && s->escape < s->escape_stop; x++)
-        for (unsigned i = 0; i < s->blocks; i++) {
-            const int16_t *block = s->block[i].at + x * s->block[i].step;
-            uint64_t present = half_present(block) | (uint64_t)half_present(block + 32) << 32;
-            item = leat_jpeg_item_dc(s, item, &s->block[i], block[0]);
-            item = leat_jpeg_items_ac(s, item, &s->block[i], block, leat_jpeg_zigzag_mask(s->zigzag_bits, present));
-        }
-    s->item = item;
-    return x;
+    return leat_jpeg_itemise(block_present, s, x, end);
 }
 
 TARGET uint32_t leat_jpeg_items_avx2(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item,

@@ -139,9 +139,9 @@ static inline uint16_t *leat_jpeg_item_dc(struct leat_jpeg_sequence *s, uint16_t
 }
 
 /* The items of the other coefficients, whose mask in zigzag order is `mask`; of any runs and values. */
-static inline __attribute__((always_inline)) uint16_t *leat_jpeg_items_ac(struct leat_jpeg_sequence *s, uint16_t *item,
-                                                                          const struct leat_jpeg_sequence_block *at,
-                                                                          const int16_t block[64], uint64_t mask)
+LEAT_INLINE uint16_t *leat_jpeg_items_ac(struct leat_jpeg_sequence *s, uint16_t *item,
+                                         const struct leat_jpeg_sequence_block *at, const int16_t block[64],
+                                         uint64_t mask)
 {
     unsigned next = 1;
     for (; mask; mask &= mask - 1) {
@@ -164,16 +164,31 @@ static inline __attribute__((always_inline)) uint16_t *leat_jpeg_items_ac(struct
 }
 
 /* Appends the items of MCUs [x, end) of the row while there is room; returns the first that is not among them. */
-typedef uint32_t (*leat_jpeg_itemise_fn)(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
+typedef uint32_t leat_jpeg_itemise_fn(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
 /* Items to bits. Returns all entries or'ed, two by two added: has LEAT_JPEG_NO_CODE or twice that where one has no
  * code. */
-typedef uint32_t (*leat_jpeg_items_fn)(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item,
-                                       size_t n);
+typedef uint32_t leat_jpeg_items_fn(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item,
+                                    size_t n);
+
+/* The first with `present`: bit k is set if the k-th coefficient of a block in natural order is not 0. */
+LEAT_INLINE uint32_t leat_jpeg_itemise(uint64_t (*present)(const int16_t *block), struct leat_jpeg_sequence *s,
+                                       uint32_t x, uint32_t end)
+{
+    uint16_t *item = s->item;
+    for (; x < end && item < s->stop && s->escape < s->escape_stop; x++)
+        for (unsigned i = 0; i < s->blocks; i++) {
+            const int16_t *block = s->block[i].at + x * s->block[i].step;
+            item = leat_jpeg_item_dc(s, item, &s->block[i], block[0]);
+            item =
+                leat_jpeg_items_ac(s, item, &s->block[i], block, leat_jpeg_zigzag_mask(s->zigzag_bits, present(block)));
+        }
+    s->item = item;
+    return x;
+}
 
 /* Four items are joined before they go to those that wait, if they have at most 56 bits, as nearly all have. */
-static inline __attribute__((always_inline)) uint32_t leat_jpeg_items_to_bits(struct leat_jpeg_bit_writer *bits,
-                                                                              const uint32_t *entry,
-                                                                              const uint16_t *item, size_t n)
+LEAT_INLINE uint32_t leat_jpeg_items_to_bits(struct leat_jpeg_bit_writer *bits, const uint32_t *entry,
+                                             const uint16_t *item, size_t n)
 {
     struct leat_jpeg_bit_writer b = *bits;
     uint64_t met = 0;
@@ -201,14 +216,8 @@ static inline __attribute__((always_inline)) uint32_t leat_jpeg_items_to_bits(st
     return (uint32_t)met;
 }
 
-uint32_t leat_jpeg_itemise_portable(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
-uint32_t leat_jpeg_items_portable(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item,
-                                  size_t n);
-#if defined(__x86_64__)
-uint32_t leat_jpeg_itemise_avx512(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
-uint32_t leat_jpeg_itemise_avx2(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
-uint32_t leat_jpeg_items_avx2(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item, size_t n);
-#endif
+extern leat_jpeg_itemise_fn leat_jpeg_itemise_portable, leat_jpeg_itemise_avx2, leat_jpeg_itemise_avx512;
+extern leat_jpeg_items_fn leat_jpeg_items_portable, leat_jpeg_items_avx2;
 
 /* The progressive scan that `walk` has met, all of it: encode_progressive.c. */
 int leat_jpeg_encode_progressive(struct leat_jpeg_encoder *encoder, const struct leat_jpeg_walk *walk,
@@ -219,8 +228,8 @@ int leat_jpeg_encode_progressive(struct leat_jpeg_encoder *encoder, const struct
 #define LEAT_JPEG_ENCODER_BYTES 16384 /* LEAT_JPEG_ITEMS of 24 bits, and more */
 
 struct leat_jpeg_encoder {
-    leat_jpeg_itemise_fn itemise;
-    leat_jpeg_items_fn items_to_bits;
+    leat_jpeg_itemise_fn *itemise;
+    leat_jpeg_items_fn *items_to_bits;
     struct leat_jpeg_bit_writer bits;
     struct leat_jpeg_sink *sink;
     bool ones;

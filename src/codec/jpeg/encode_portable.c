@@ -10,7 +10,7 @@ static unsigned row_present(const int16_t row[8])
     return mask;
 }
 
-static uint64_t block_present(const int16_t block[64])
+static inline uint64_t block_present(const int16_t *block)
 {
     uint64_t mask = 0;
     for (unsigned row = 0; row < 8; row++) {
@@ -24,16 +24,7 @@ static uint64_t block_present(const int16_t block[64])
 
 uint32_t leat_jpeg_itemise_portable(struct leat_jpeg_sequence *s, uint32_t x, uint32_t end)
 {
-    uint16_t *item = s->item;
-    for (; x < end && item < s->stop && s->escape < s->escape_stop; x++)
-        for (unsigned i = 0; i < s->blocks; i++) {
-            const int16_t *block = s->block[i].at + x * s->block[i].step;
-            item = leat_jpeg_item_dc(s, item, &s->block[i], block[0]);
-            item = leat_jpeg_items_ac(s, item, &s->block[i], block,
-                                      leat_jpeg_zigzag_mask(s->zigzag_bits, block_present(block)));
-        }
-    s->item = item;
-    return x;
+    return leat_jpeg_itemise(block_present, s, x, end);
 }
 
 uint32_t leat_jpeg_items_portable(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item,

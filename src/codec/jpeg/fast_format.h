@@ -60,20 +60,14 @@ void leat_jpeg_fast_scratch_destroy(struct leat_jpeg_fast_scratch *scratch);
 /* Unpacks columns [x0, x1) of a row of `blocks` blocks that has `length` bytes, behind which 64 more are readable:
  * coefficients [x1 - x0][64] in natural order to `out` (aligned to 64 bytes), `last` as in source.h. With `dc_only` all
  * but the first coefficient of each block is 0. False: the bytes make no sense; `out` then holds anything. */
-typedef bool (*leat_jpeg_unpack_row_fn)(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
-                                        bool dc_only, const struct leat_jpeg_fast_scratch *scratch, int16_t *out,
-                                        uint8_t *last);
-
-bool leat_jpeg_unpack_row_portable(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
-                                   bool dc_only, const struct leat_jpeg_fast_scratch *scratch, int16_t *out,
-                                   uint8_t *last);
-bool leat_jpeg_unpack_row_avx2(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
-                               bool dc_only, const struct leat_jpeg_fast_scratch *scratch, int16_t *out, uint8_t *last);
-bool leat_jpeg_unpack_row_avx512(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
-                                 bool dc_only, const struct leat_jpeg_fast_scratch *scratch, int16_t *out,
-                                 uint8_t *last);
-/* The one of an instruction set; of a lower one where this build has no such. */
-leat_jpeg_unpack_row_fn leat_jpeg_unpack_row(enum leat_isa isa);
+typedef bool leat_jpeg_unpack_row_fn(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
+                                     bool dc_only, const struct leat_jpeg_fast_scratch *scratch, int16_t *out,
+                                     uint8_t *last);
+extern leat_jpeg_unpack_row_fn leat_jpeg_unpack_row_portable, leat_jpeg_unpack_row_avx2, leat_jpeg_unpack_row_avx512;
+static inline leat_jpeg_unpack_row_fn *leat_jpeg_unpack_row(enum leat_isa isa)
+{
+    return LEAT_OF_ISA(isa, leat_jpeg_unpack_row);
+}
 
 /* All blocks of a payload, as leat_jpeg_coefficients holds them. DECODE, NOMEM. */
 int leat_jpeg_fast_read_all(struct leat_jpeg_fast *fast, int16_t *const of[LEAT_JPEG_MAX_COMPONENTS],

@@ -141,17 +141,12 @@ void leat_jpeg_fast_scratch_destroy(struct leat_jpeg_fast_scratch *s)
     *s = (struct leat_jpeg_fast_scratch){0};
 }
 
-leat_jpeg_unpack_row_fn leat_jpeg_unpack_row(enum leat_isa isa)
-{
-    return LEAT_OF_ISA(isa, leat_jpeg_unpack_row);
-}
-
 /* ---- the source ---- */
 
 struct leat_jpeg_fast {
     struct leat_jpeg_source source;
     struct leat_jpeg_fast_parts parts;
-    leat_jpeg_unpack_row_fn unpack;
+    leat_jpeg_unpack_row_fn *unpack;
     struct leat_jpeg_fast_scratch scratch;
 };
 

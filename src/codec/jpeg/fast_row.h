@@ -16,9 +16,6 @@
 #include "base/bytes.h"
 #include "codec/jpeg/fast_format.h"
 
-/* Inlined into functions of each instruction set, whose instructions it is compiled to. */
-#define LEAT_IN_ROW static inline __attribute__((always_inline))
-
 struct leat_jpeg_streams {
     const uint8_t *head, *dc;            /* of the row's first column */
     const uint8_t *mask;                 /* of column x0 */
@@ -32,13 +29,13 @@ struct leat_jpeg_streams {
     uint32_t wides;                      /* u16 of the whole row */
 };
 
-LEAT_IN_ROW uint64_t leat_low_bits(unsigned n) /* n below 64 */
+LEAT_INLINE uint64_t leat_low_bits(unsigned n) /* n below 64 */
 {
     return (UINT64_C(1) << n) - 1;
 }
 
 /* Adds up n heads; false if one asks for more than 8 bytes of mask. */
-LEAT_IN_ROW bool leat_add_heads(const uint8_t *head, uint32_t n, uint32_t *mask_bytes, uint32_t *dc_bits)
+LEAT_INLINE bool leat_add_heads(const uint8_t *head, uint32_t n, uint32_t *mask_bytes, uint32_t *dc_bits)
 {
     const uint64_t nibbles = UINT64_C(0x0f0f0f0f0f0f0f0f), ones = UINT64_C(0x0101010101010101);
     uint64_t bad = 0;
@@ -57,7 +54,7 @@ LEAT_IN_ROW bool leat_add_heads(const uint8_t *head, uint32_t n, uint32_t *mask_
     return !(bad & 16 * ones);
 }
 
-LEAT_IN_ROW uint32_t leat_count_ones(const uint8_t *p, uint32_t bytes)
+LEAT_INLINE uint32_t leat_count_ones(const uint8_t *p, uint32_t bytes)
 {
     uint32_t n = 0;
     for (; bytes >= 8; bytes -= 8, p += 8)
@@ -68,7 +65,7 @@ LEAT_IN_ROW uint32_t leat_count_ones(const uint8_t *p, uint32_t bytes)
 }
 
 /* Ones that two planes have in common, in bits [from, to), `from` a multiple of 64. */
-LEAT_IN_ROW uint32_t leat_count_both(const uint8_t *a, const uint8_t *b, uint32_t from, uint32_t to)
+LEAT_INLINE uint32_t leat_count_both(const uint8_t *a, const uint8_t *b, uint32_t from, uint32_t to)
 {
     uint32_t n = 0;
     for (; to - from >= 64; from += 64)
@@ -80,7 +77,7 @@ LEAT_IN_ROW uint32_t leat_count_both(const uint8_t *a, const uint8_t *b, uint32_
 }
 
 /* Bit 4k is set for each k-th nibble of 15. */
-LEAT_IN_ROW uint64_t leat_nibbles_of_15(uint64_t x)
+LEAT_INLINE uint64_t leat_nibbles_of_15(uint64_t x)
 {
     x &= x >> 1;
     x &= x >> 2;
@@ -88,7 +85,7 @@ LEAT_IN_ROW uint64_t leat_nibbles_of_15(uint64_t x)
 }
 
 /* Nibbles of 15 among [from, to), `from` even. */
-LEAT_IN_ROW uint32_t leat_count_15(const uint8_t *nibble, uint32_t from, uint32_t to)
+LEAT_INLINE uint32_t leat_count_15(const uint8_t *nibble, uint32_t from, uint32_t to)
 {
     uint32_t n = 0;
     for (; to - from >= 16; from += 16)
@@ -100,7 +97,7 @@ LEAT_IN_ROW uint32_t leat_count_15(const uint8_t *nibble, uint32_t from, uint32_
 }
 
 /* Bytes of 255 among [from, to). */
-LEAT_IN_ROW uint32_t leat_count_255(const uint8_t *byte, uint32_t from, uint32_t to)
+LEAT_INLINE uint32_t leat_count_255(const uint8_t *byte, uint32_t from, uint32_t to)
 {
     uint32_t n = 0;
     for (; from < to; from += 8) {
@@ -116,7 +113,7 @@ LEAT_IN_ROW uint32_t leat_count_255(const uint8_t *byte, uint32_t from, uint32_t
 }
 
 /* The streams that every block has. False: they do not fit the row. */
-LEAT_IN_ROW bool leat_locate_heads(struct leat_jpeg_streams *s, const uint8_t *row, size_t length, uint32_t blocks,
+LEAT_INLINE bool leat_locate_heads(struct leat_jpeg_streams *s, const uint8_t *row, size_t length, uint32_t blocks,
                                    uint32_t x0, uint32_t *mask_bytes_before, uint32_t *mask_bytes)
 {
     uint32_t dc_before, dc_rest, rest;
@@ -132,7 +129,7 @@ LEAT_IN_ROW bool leat_locate_heads(struct leat_jpeg_streams *s, const uint8_t *r
 }
 
 /* All others, for columns [x0, x1). False: they are not together as long as the row. */
-LEAT_IN_ROW bool leat_locate_rest(struct leat_jpeg_streams *s, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
+LEAT_INLINE bool leat_locate_rest(struct leat_jpeg_streams *s, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
                                   uint32_t mask_bytes_before, uint32_t mask_bytes)
 {
     uint32_t mask_bytes_within, ignored;
@@ -179,28 +176,52 @@ LEAT_IN_ROW bool leat_locate_rest(struct leat_jpeg_streams *s, size_t length, ui
     return (size_t)(end - s->wide) == 2 * (size_t)s->wides;
 }
 
-/* The DC values of columns [x0, x1): a bit field for each column, the difference to the one before as JPEG codes it. */
-LEAT_IN_ROW void leat_unpack_dc(const struct leat_jpeg_streams *s, uint32_t x0, uint32_t x1, int16_t *dc)
+/* The DC values of the first n columns: a bit field for each, the difference to the one before as JPEG codes it. */
+LEAT_INLINE void leat_unpack_dc(const struct leat_jpeg_streams *s, uint32_t n, int16_t *dc)
 {
     uint32_t bit = 0, value = 0;
-    for (uint32_t x = 0; x < x1; x++) {
+    for (uint32_t x = 0; x < n; x++) {
         const unsigned bits = s->head[x] >> 4;
         const uint32_t ones = (UINT32_C(1) << bits) - 1,
                        code = (uint32_t)(leat_get_u64(s->dc + bit / 8) >> bit % 8) & ones;
         value += code - (code > ones >> 1 ? 0 : ones);
         bit += bits;
-        if (x >= x0)
-            dc[x - x0] = (int16_t)(uint16_t)value;
+        dc[x] = (int16_t)(uint16_t)value;
     }
 }
 
-/* Blocks that have only a DC. */
-LEAT_IN_ROW void leat_place_dc(uint32_t n, const int16_t *dc, int16_t *out, uint8_t *last)
+/* A row, as leat_jpeg_unpack_row_fn says, with two steps of an instruction set: the DC values of the first columns, and
+ * the other coefficients of n columns, of which the heads and DC values are given. */
+LEAT_INLINE bool leat_unpack_row(void (*unpack_dc)(const struct leat_jpeg_streams *s, uint32_t n, int16_t *dc),
+                                 bool (*unpack_rest)(struct leat_jpeg_streams *s, uint32_t n, const uint8_t *head,
+                                                     const int16_t *dc, const struct leat_jpeg_fast_scratch *scratch,
+                                                     int16_t *out, uint8_t *last),
+                                 const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
+                                 bool dc_only, const struct leat_jpeg_fast_scratch *scratch, int16_t *out,
+                                 uint8_t *last)
 {
-    memset(last, 0, n);
-    memset(out, 0, 128 * (size_t)n);
-    for (uint32_t x = 0; x < n; x++)
+    struct leat_jpeg_streams s;
+    uint32_t mask_bytes_before, mask_bytes;
+    const int16_t *dc = scratch->dc + x0;
+    if (!leat_locate_heads(&s, row, length, blocks, x0, &mask_bytes_before, &mask_bytes))
+        return false;
+    unpack_dc(&s, x1, scratch->dc);
+    if (!dc_only)
+        return leat_locate_rest(&s, length, blocks, x0, x1, mask_bytes_before, mask_bytes) &&
+               unpack_rest(&s, x1 - x0, row + x0, dc, scratch, out, last);
+    memset(last, 0, x1 - x0);
+    memset(out, 0, 128 * (size_t)(x1 - x0)); /* at once: gcc makes slow instructions of one for each block */
+    for (uint32_t x = 0; x < x1 - x0; x++)
         out[64 * (size_t)x] = dc[x];
+    return true;
 }
+
+/* The function for an instruction set, of the steps unpack_dc and unpack_rest. */
+#define LEAT_JPEG_UNPACK_ROW(NAME, TARGET)                                                                             \
+    TARGET bool NAME(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1, bool dc_only,       \
+                     const struct leat_jpeg_fast_scratch *scratch, int16_t *out, uint8_t *last)                        \
+    {                                                                                                                  \
+        return leat_unpack_row(unpack_dc, unpack_rest, row, length, blocks, x0, x1, dc_only, scratch, out, last);      \
+    }
 
 #endif

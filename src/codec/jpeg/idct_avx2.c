@@ -20,7 +20,7 @@ INLINE void turn(words x[2])
 INLINE void low_pairs(const int16_t *k, const uint16_t quant[64], words p[2])
 {
     vec x[2];
-    UNROLL
+    LEAT_UNROLL
     for (int i = 0; i < 2; i++) { /* rows 2 i and 2 i + 1, in each lane of both blocks */
         const vec q = load(quant + 16 * i);
         x[i] = _mm256_mullo_epi16(_mm256_unpacklo_epi64(load(k + 16 * i), load(k + 64 + 16 * i)),
@@ -41,7 +41,7 @@ INLINE void put8(const words w[4], uint8_t *out, size_t stride)
 {
     const vec a = _mm256_packus_epi16((vec)w[0], (vec)w[2]), b = _mm256_packus_epi16((vec)w[1], (vec)w[3]);
     const vec left = _mm256_unpacklo_epi16(a, b), right = _mm256_unpackhi_epi16(a, b); /* columns 0 to 3, 4 to 7 */
-    UNROLL
+    LEAT_UNROLL
     for (size_t r = 0; r < 4; r += 2) {
         vec rows = r ? _mm256_unpackhi_epi32(left, right) : _mm256_unpacklo_epi32(left, right);
         rows = _mm256_permute4x64_epi64(rows, 0xd8);

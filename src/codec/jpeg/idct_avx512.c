@@ -43,7 +43,7 @@ INLINE void low_pairs(const int16_t *k, const uint16_t quant[64], words p[2])
 {
     vec x[2], q = load(quant);
     q = _mm512_unpacklo_epi64(q, q);
-    UNROLL
+    LEAT_UNROLL
     for (int i = 0; i < 2; i++) /* in lane r: row r of two blocks */
         x[i] = _mm512_mullo_epi16(_mm512_unpacklo_epi64(load(k + 128 * i), load(k + 128 * i + 64)), q);
     two_ways(x[0], x[1],

@@ -21,13 +21,6 @@ extern const struct leat_jpeg_idct leat_jpeg_idct_plain;
 void leat_jpeg_idct_samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
                              uint8_t *out, size_t stride);
 
-/* Before a loop over a few registers: without it gcc keeps them in memory. */
-#if defined(__clang__)
-#define UNROLL
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
-
 enum {
     CONST_BITS = 13,
     PASS1_BITS = 2,

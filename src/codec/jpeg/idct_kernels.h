@@ -82,7 +82,7 @@ INLINE bool put_dc(const int16_t *k, uint32_t quant, size_t S, uint8_t *out, siz
         _mm256_shuffle_epi8(row, _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0));
     const __m128i row4 =
         _mm_shuffle_epi8(_mm256_castsi256_si128(row), _mm_set_epi32(0x03030303, 0x02020202, 0x01010101, 0));
-    UNROLL
+    LEAT_UNROLL
     for (size_t r = 0; r < S; r++, out += stride)
         if (S == 8 && LANES > 2)
             _mm256_storeu_si256((void *)out, row8);
@@ -98,7 +98,7 @@ INLINE bool put_dc(const int16_t *k, uint32_t quant, size_t S, uint8_t *out, siz
 INLINE bool beyond(const words *x, int n, int most)
 {
     uwords any = {0};
-    UNROLL
+    LEAT_UNROLL
     for (int i = 0; i < n; i++)
         any |= (uwords)x[i] + (uint16_t)most;
     return __builtin_expect(any_of((words)any, (int16_t) ~(2 * most - 1)), 0);
@@ -162,20 +162,20 @@ INLINE void transpose(const words x[4], words p[4])
 INLINE bool dequantise(const int16_t *k, const uint16_t quant[64], words p[8])
 {
     words x[8];
-    UNROLL
+    LEAT_UNROLL
     for (int i = 0; i < 8; i++) { /* block b, rows LANES * g and on */
         const int b = i % LANES, g = i / LANES;
         x[i] = (words)((uwords)load_words(k + 64 * b + 8 * LANES * g) * (uwords)load_words(quant + 8 * LANES * g));
     }
     if (beyond(x, 8, MOST1))
         return false;
-    UNROLL
+    LEAT_UNROLL
     for (int i = 0; i < 8; i++)
         x[i] = times_16(x[i]);
-    UNROLL
+    LEAT_UNROLL
     for (int i = 0; i < 4; i++)
         p[i] = LOW16(x[i], x[i + 4]), p[4 + i] = HIGH16(x[i], x[i + 4]);
-    UNROLL
+    LEAT_UNROLL
     for (int i = 0; i < 8; i += LANES)
         turn(p + i);
     return true;
@@ -190,12 +190,12 @@ INLINE bool all8(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_
         return false;
     pass(p, ROUND1, a);
     pass(p + 4, ROUND1, b);
-    UNROLL
+    LEAT_UNROLL
     for (int r = 0; r < 8; r++)
         x[r] = upper(a[r], b[r]); /* columns (i, i + 4) */
     if (beyond(x, 8, MOST2))
         return false;
-    UNROLL
+    LEAT_UNROLL
     for (size_t r = 0; r < 8; r += 4) {
         transpose(x + r, p);
         pass(p, ROUND2, b);
@@ -214,12 +214,12 @@ INLINE bool low8(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_
         return false;
     p[0] = times_16(p[0]), p[1] = times_16(p[1]);
     pass_low(p, ROUND1, a);
-    UNROLL
+    LEAT_UNROLL
     for (int i = 0; i < 4; i++)
         x[i] = upper(a[2 * i], a[2 * i + 1]); /* (row 2 i, row 2 i + 1) of columns 0 to 3 */
     if (beyond(x, 4, MOST2))
         return false;
-    UNROLL
+    LEAT_UNROLL
     for (size_t i = 0; i < 2; i++) {
         columns_apart(x[2 * i], x[2 * i + 1], p);
         pass_low(p, ROUND2, b);
@@ -248,7 +248,7 @@ INLINE bool all4(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_
         return false;
     pass4(p, ROUND1, a);
     pass4(p + 4, ROUND1, b);
-    UNROLL
+    LEAT_UNROLL
     for (int r = 0; r < 4; r++)
         x[r] = upper(a[r], b[r]);
     transpose(x, p);

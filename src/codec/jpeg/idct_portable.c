@@ -82,7 +82,7 @@ INLINE void put8(const words w[4], uint8_t *out, size_t stride)
 {
     words a = pack(w[0], w[2]), b = pack(w[1], w[3]), left = LOW16(a, b), right = HIGH16(a, b); /* 0 to 3, 4 to 7 */
     quads rows[2] = {(quads)LOW32(left, right), (quads)HIGH32(left, right)};
-    UNROLL
+    LEAT_UNROLL
     for (size_t r = 0; r < 4; r++) {
         uint64_t row = rows[r / 2][r % 2];
         memcpy(out + r * stride, &row, 8);
@@ -92,7 +92,7 @@ INLINE void put8(const words w[4], uint8_t *out, size_t stride)
 INLINE void put4(words both, uint8_t *out, size_t stride)
 {
     ulongs rows = (ulongs)LOW16(both, HIGH64(both, both));
-    UNROLL
+    LEAT_UNROLL
     for (size_t r = 0; r < 4; r++) {
         uint32_t row = rows[r];
         memcpy(out + r * stride, &row, 4);

@@ -5,9 +5,8 @@
 #include "codec/jpeg/pack_row.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-
-#define TARGET LEAT_TARGET_AVX2
+#define SIMD 256
+#include "kernels/simd.h"
 
 /* One bit of each of 32 words, which are all ones or all zeros. */
 TARGET static inline uint64_t bits_of(__m256i first, __m256i second)
@@ -15,12 +14,6 @@ TARGET static inline uint64_t bits_of(__m256i first, __m256i second)
     return (uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(_mm256_packs_epi16(first, second), 0xd8));
 }
 
-TARGET static inline __m256i load(const void *p)
-{
-    return _mm256_loadu_si256(p);
-}
-
-/* As in pack_portable.c. */
 TARGET static inline uint64_t mask_of(const int16_t *block)
 {
     const __m256i zero = _mm256_setzero_si256();
@@ -34,60 +27,26 @@ TARGET static inline uint64_t mask_of(const int16_t *block)
     return ones;
 }
 
-TARGET static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *head, uint8_t **end, uint8_t *mask,
-                                size_t *mask_bytes, int16_t *values, uint32_t *n_values)
+TARGET static inline void planes_of(const int16_t *values, uint64_t planes[3])
 {
-    struct leat_dc_writer dc = {.at = head + blocks, .fits = true};
-    const uint8_t *const mask_begin = mask;
-    int16_t *value = values;
-    for (uint32_t x = 0; x < blocks; x++, block += 64) {
-        const uint64_t ones = mask_of(block);
-        const unsigned bytes = leat_mask_bytes(ones);
-        for (uint64_t rest = ones; rest; rest = _blsr_u64(rest))
-            *value++ = block[leat_jpeg_natural[_tzcnt_u64(rest) + 1]];
-        leat_put_u64(mask, ones);
-        mask += bytes;
-        head[x] = (uint8_t)(leat_put_dc(&dc, block[0]) << 4 | bytes);
+    const __m256i two = _mm256_set1_epi16(2), three = _mm256_set1_epi16(3), most = _mm256_set1_epi16(INT16_MAX);
+    uint64_t sign = 0, a = 0, b = 0;
+    for (unsigned half = 0; half < 64; half += 32) {
+        const __m256i v = load(values + half), w = load(values + half + 16);
+        /* 32768 is to be large, and stays so with the largest that there is in signed words */
+        const __m256i vm = _mm256_min_epu16(_mm256_abs_epi16(v), most),
+                      wm = _mm256_min_epu16(_mm256_abs_epi16(w), most);
+        const __m256i v_large = _mm256_cmpgt_epi16(vm, three), w_large = _mm256_cmpgt_epi16(wm, three);
+        sign |= bits_of(_mm256_srai_epi16(v, 15), _mm256_srai_epi16(w, 15)) << half;
+        a |= bits_of(_mm256_or_si256(_mm256_cmpeq_epi16(vm, two), v_large),
+                     _mm256_or_si256(_mm256_cmpeq_epi16(wm, two), w_large))
+             << half;
+        b |= bits_of(_mm256_cmpgt_epi16(vm, two), _mm256_cmpgt_epi16(wm, two)) << half;
     }
-    *end = dc.at + (dc.held ? 1 : 0);
-    *mask_bytes = (size_t)(mask - mask_begin);
-    *n_values = (uint32_t)(value - values);
-    return dc.fits;
+    planes[0] = sign, planes[1] = a, planes[2] = b;
 }
 
-TARGET static uint8_t *write_planes(int16_t *values, uint32_t n, uint8_t *out, uint16_t *escapes, uint32_t *n_escapes)
-{
-    const size_t plane = (n + 7) / 8;
-    const __m256i one = _mm256_set1_epi16(1), two = _mm256_set1_epi16(2), three = _mm256_set1_epi16(3);
-    uint16_t *escape = escapes;
-    for (unsigned i = 0; i < 64; i += 16) /* what the last group has too many: bits that are 0 */
-        _mm256_storeu_si256((__m256i *)(void *)(values + n + i), one);
-    for (uint32_t g = 0; g < n; g += 64) {
-        uint64_t sign = 0, a = 0, b = 0;
-        for (unsigned half = 0; half < 64; half += 32) {
-            const __m256i v = load(values + g + half), w = load(values + g + half + 16);
-            /* 32768 is to be large, and stays so with the largest that there is in signed words */
-            const __m256i vm = _mm256_min_epu16(_mm256_abs_epi16(v), _mm256_set1_epi16(INT16_MAX));
-            const __m256i wm = _mm256_min_epu16(_mm256_abs_epi16(w), _mm256_set1_epi16(INT16_MAX));
-            const __m256i v_large = _mm256_cmpgt_epi16(vm, three), w_large = _mm256_cmpgt_epi16(wm, three);
-            sign |= bits_of(_mm256_srai_epi16(v, 15), _mm256_srai_epi16(w, 15)) << half;
-            a |= bits_of(_mm256_or_si256(_mm256_cmpeq_epi16(vm, two), v_large),
-                         _mm256_or_si256(_mm256_cmpeq_epi16(wm, two), w_large))
-                 << half;
-            b |= bits_of(_mm256_cmpgt_epi16(vm, two), _mm256_cmpgt_epi16(wm, two)) << half;
-        }
-        for (uint64_t large = a & b; large; large = _blsr_u64(large)) {
-            const int v = values[g + (uint32_t)_tzcnt_u64(large)];
-            *escape++ = (uint16_t)(v < 0 ? -v : v);
-        }
-        const size_t bytes = n - g < 64 ? plane - g / 8 : 8;
-        memcpy(out + g / 8, &sign, bytes);
-        memcpy(out + plane + g / 8, &a, bytes);
-        memcpy(out + 2 * plane + g / 8, &b, bytes);
-    }
-    *n_escapes = (uint32_t)(escape - escapes);
-    return out + 3 * plane;
-}
+LEAT_JPEG_PACK_STEPS(TARGET)
 
 TARGET static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t **byte_end,
                                  uint8_t *wides, uint8_t **wide_end)

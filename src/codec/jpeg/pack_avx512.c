@@ -16,7 +16,6 @@ static const uint16_t first_half[32] = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 
 static const uint16_t second_half[32] = {35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
                                          58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
-/* As in pack_portable.c. */
 TARGET static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *head, uint8_t **end, uint8_t *mask,
                                 size_t *mask_bytes, int16_t *values, uint32_t *n_values)
 {

@@ -18,7 +18,6 @@ const uint64_t leat_jpeg_in_mask[16][16] = {
     FOUR(21, 34, 37, 47), FOUR(50, 56, 59, 61), FOUR(35, 36, 48, 49), FOUR(57, 58, 62, 63),
 };
 
-/* Bit k - 1 is set if coefficient k in zigzag order is not 0. */
 static inline uint64_t mask_of(const int16_t *block)
 {
     const uint64_t high = UINT64_C(0x8000800080008000);
@@ -29,28 +28,6 @@ static inline uint64_t mask_of(const int16_t *block)
                                      60]; /* bits 15, 31, 47, 63 to 60, 61, 62, 63 */
     }
     return ones;
-}
-
-/* Heads, DC bits and masks of a row, and its coefficients other than 0. False: a DC difference needs 16 bits. */
-static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *head, uint8_t **end, uint8_t *mask,
-                         size_t *mask_bytes, int16_t *values, uint32_t *n_values)
-{
-    struct leat_dc_writer dc = {.at = head + blocks, .fits = true};
-    uint32_t n = 0;
-    const uint8_t *const mask_begin = mask;
-    for (uint32_t x = 0; x < blocks; x++, block += 64) {
-        const uint64_t ones = mask_of(block);
-        for (uint64_t rest = ones; rest; rest &= rest - 1)
-            values[n++] = block[leat_jpeg_natural[__builtin_ctzll(rest) + 1]];
-        const unsigned bytes = leat_mask_bytes(ones);
-        leat_put_u64(mask, ones);
-        mask += bytes;
-        head[x] = (uint8_t)(leat_put_dc(&dc, block[0]) << 4 | bytes);
-    }
-    *end = dc.at + (dc.held ? 1 : 0);
-    *mask_bytes = (size_t)(mask - mask_begin);
-    *n_values = n;
-    return dc.fits;
 }
 
 typedef uint16_t lanes __attribute__((vector_size(16)));
@@ -65,37 +42,22 @@ static inline uint64_t gather(lanes v)
     return (low * UINT64_C(0x0001000100010001) >> 48) | (high * UINT64_C(0x0001000100010001) >> 48 << 4);
 }
 
-/* The three planes of n values, and the magnitudes above 3. */
-static uint8_t *write_planes(int16_t *values, uint32_t n, uint8_t *out, uint16_t *escapes, uint32_t *n_escapes)
+static inline void planes_of(const int16_t *values, uint64_t planes[3])
 {
-    const size_t plane = (n + 7) / 8;
-    uint32_t e = 0;
-    for (unsigned i = 0; i < 64; i++) /* what the last group has too many: bits that are 0 */
-        values[n + i] = 1;
-    for (uint32_t g = 0; g < n; g += 64) {
-        uint64_t sign = 0, a = 0, b = 0;
-        for (unsigned i = 0; i < 64; i += 8) {
-            lanes v;
-            memcpy(&v, values + g + i, 16);
-            const lanes negative = (lanes)((v >> 15) * 0xffff), magnitude = (v ^ negative) - negative,
-                        less = magnitude - 1;
-            const lanes above_2 = (lanes)(less > 1), above_3 = (lanes)(less > 2);
-            sign |= gather(negative) << i;
-            a |= gather((lanes)(less == 1) | above_3) << i;
-            b |= gather(above_2) << i;
-        }
-        for (uint64_t large = a & b; large; large &= large - 1) {
-            const int v = values[g + (unsigned)__builtin_ctzll(large)];
-            escapes[e++] = (uint16_t)(v < 0 ? -v : v);
-        }
-        const size_t bytes = n - g < 64 ? plane - g / 8 : 8;
-        memcpy(out + g / 8, &sign, bytes);
-        memcpy(out + plane + g / 8, &a, bytes);
-        memcpy(out + 2 * plane + g / 8, &b, bytes);
+    uint64_t sign = 0, a = 0, b = 0;
+    for (unsigned i = 0; i < 64; i += 8) {
+        lanes v;
+        memcpy(&v, values + i, 16);
+        const lanes negative = (lanes)((v >> 15) * 0xffff), magnitude = (v ^ negative) - negative, less = magnitude - 1;
+        const lanes above_2 = (lanes)(less > 1), above_3 = (lanes)(less > 2);
+        sign |= gather(negative) << i;
+        a |= gather((lanes)(less == 1) | above_3) << i;
+        b |= gather(above_2) << i;
     }
-    *n_escapes = e;
-    return out + 3 * plane;
+    planes[0] = sign, planes[1] = a, planes[2] = b;
 }
+
+LEAT_JPEG_PACK_STEPS()
 
 static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t **byte_end,
                           uint8_t *wides, uint8_t **wide_end)

@@ -26,9 +26,6 @@ struct leat_jpeg_pack_steps {
 };
 extern const struct leat_jpeg_pack_steps leat_jpeg_pack_portable, leat_jpeg_pack_avx2, leat_jpeg_pack_avx512;
 
-/* What the steps have in common, compiled into each. */
-#define LEAT_IN_PACK static inline __attribute__((always_inline))
-
 /* The stream of DC differences. */
 struct leat_dc_writer {
     uint8_t *at; /* 8 bytes from here may be written */
@@ -39,7 +36,7 @@ struct leat_dc_writer {
 };
 
 /* Returns how many bits the difference takes. */
-LEAT_IN_PACK unsigned leat_put_dc(struct leat_dc_writer *w, int16_t dc)
+LEAT_INLINE unsigned leat_put_dc(struct leat_dc_writer *w, int16_t dc)
 {
     const int difference = (int16_t)(uint16_t)((uint16_t)dc - w->before);
     const uint32_t size = (uint32_t)(difference < 0 ? -difference : difference);
@@ -56,13 +53,74 @@ LEAT_IN_PACK unsigned leat_put_dc(struct leat_dc_writer *w, int16_t dc)
 }
 
 /* Bytes of a mask. */
-LEAT_IN_PACK unsigned leat_mask_bytes(uint64_t ones)
+LEAT_INLINE unsigned leat_mask_bytes(uint64_t ones)
 {
     return ones ? 8 - (unsigned)__builtin_clzll(ones) / 8 : 0;
 }
 
+/* ---- the first two steps, in C and with AVX2; AVX-512 compresses what they take one by one ---- */
+
 /* Where coefficients 4i to 4i + 3 of natural order are in a mask, by which of them are not 0 (four bits). In
  * pack_portable.c. */
 extern const uint64_t leat_jpeg_in_mask[16][16];
+
+/* With mask_of: bit k - 1 is set if coefficient k in zigzag order is not 0. */
+LEAT_INLINE bool leat_write_blocks(uint64_t (*mask_of)(const int16_t *block), const int16_t *block, uint32_t blocks,
+                                   uint8_t *head, uint8_t **end, uint8_t *mask, size_t *mask_bytes, int16_t *values,
+                                   uint32_t *n_values)
+{
+    struct leat_dc_writer dc = {.at = head + blocks, .fits = true};
+    const uint8_t *const mask_begin = mask;
+    int16_t *value = values;
+    for (uint32_t x = 0; x < blocks; x++, block += 64) {
+        const uint64_t ones = mask_of(block);
+        for (uint64_t rest = ones; rest; rest &= rest - 1)
+            *value++ = block[leat_jpeg_natural[__builtin_ctzll(rest) + 1]];
+        const unsigned bytes = leat_mask_bytes(ones);
+        leat_put_u64(mask, ones);
+        mask += bytes;
+        head[x] = (uint8_t)(leat_put_dc(&dc, block[0]) << 4 | bytes);
+    }
+    *end = dc.at + (dc.held ? 1 : 0);
+    *mask_bytes = (size_t)(mask - mask_begin);
+    *n_values = (uint32_t)(value - values);
+    return dc.fits;
+}
+
+/* With planes_of: of 64 values the bits of the three planes, sign, A and B. */
+LEAT_INLINE uint8_t *leat_write_planes(void (*planes_of)(const int16_t *values, uint64_t planes[3]), int16_t *values,
+                                       uint32_t n, uint8_t *out, uint16_t *escapes, uint32_t *n_escapes)
+{
+    const size_t plane = (n + 7) / 8;
+    uint16_t *escape = escapes;
+    for (unsigned i = 0; i < 64; i++) /* what the last group has too many: bits that are 0 */
+        values[n + i] = 1;
+    for (uint32_t g = 0; g < n; g += 64) {
+        uint64_t planes[3];
+        planes_of(values + g, planes);
+        for (uint64_t large = planes[1] & planes[2]; large; large &= large - 1) {
+            const int v = values[g + (unsigned)__builtin_ctzll(large)];
+            *escape++ = (uint16_t)(v < 0 ? -v : v);
+        }
+        const size_t bytes = n - g < 64 ? plane - g / 8 : 8;
+        for (unsigned i = 0; i < 3; i++)
+            memcpy(out + i * plane + g / 8, &planes[i], bytes);
+    }
+    *n_escapes = (uint32_t)(escape - escapes);
+    return out + 3 * plane;
+}
+
+/* The functions of an instruction set for these steps. */
+#define LEAT_JPEG_PACK_STEPS(TARGET)                                                                                   \
+    TARGET static bool write_blocks(const int16_t *block, uint32_t blocks, uint8_t *head, uint8_t **end,               \
+                                    uint8_t *mask, size_t *mask_bytes, int16_t *values, uint32_t *n_values)            \
+    {                                                                                                                  \
+        return leat_write_blocks(mask_of, block, blocks, head, end, mask, mask_bytes, values, n_values);               \
+    }                                                                                                                  \
+    TARGET static uint8_t *write_planes(int16_t *values, uint32_t n, uint8_t *out, uint16_t *escapes,                  \
+                                        uint32_t *n_escapes)                                                           \
+    {                                                                                                                  \
+        return leat_write_planes(planes_of, values, n, out, escapes, n_escapes);                                       \
+    }
 
 #endif

@@ -146,9 +146,12 @@ TARGET static inline void place_two(const int16_t *first, uint64_t ones_of_first
     store_row(OR(OR(PICK(4, R7), PICK(5, R7)), OR(PICK(6, R7), PICK(7, R7))), out + 56, out_second + 56);
 }
 
-TARGET static bool place(const struct leat_jpeg_streams *s, uint32_t n, const uint8_t *head, const int16_t *dc,
-                         const int16_t *value, int16_t *out, uint8_t *last)
+TARGET static bool unpack_rest(struct leat_jpeg_streams *s, uint32_t n, const uint8_t *head, const int16_t *dc,
+                               const struct leat_jpeg_fast_scratch *scratch, int16_t *out, uint8_t *last)
 {
+    unpack_escapes(s, scratch->escapes);
+    unpack_values(s, scratch->escapes, scratch->values);
+    const int16_t *value = scratch->values + (s->n0 - s->group);
     int16_t unused[64] __attribute__((aligned(64)));
     const uint8_t *mask = s->mask;
     uint64_t all = 0;
@@ -172,24 +175,7 @@ TARGET static bool place(const struct leat_jpeg_streams *s, uint32_t n, const ui
     return !(all >> 63);
 }
 
-TARGET bool leat_jpeg_unpack_row_avx2(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
-                                      bool dc_only, const struct leat_jpeg_fast_scratch *scratch, int16_t *out,
-                                      uint8_t *last)
-{
-    struct leat_jpeg_streams s;
-    uint32_t mask_bytes_before, mask_bytes;
-    if (!leat_locate_heads(&s, row, length, blocks, x0, &mask_bytes_before, &mask_bytes))
-        return false;
-    leat_unpack_dc(&s, x0, x1, scratch->dc);
-    if (dc_only) {
-        leat_place_dc(x1 - x0, scratch->dc, out, last);
-        return true;
-    }
-    if (!leat_locate_rest(&s, length, blocks, x0, x1, mask_bytes_before, mask_bytes))
-        return false;
-    unpack_escapes(&s, scratch->escapes);
-    unpack_values(&s, scratch->escapes, scratch->values);
-    return place(&s, x1 - x0, row + x0, scratch->dc, scratch->values + (s.n0 - s.group), out, last);
-}
+#define unpack_dc leat_unpack_dc
+LEAT_JPEG_UNPACK_ROW(leat_jpeg_unpack_row_avx2, TARGET)
 
 #endif

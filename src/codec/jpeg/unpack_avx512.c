@@ -160,37 +160,18 @@ TARGET static bool place(const struct leat_jpeg_streams *s, uint32_t n, const ui
     return !(all >> 63);
 }
 
-TARGET static void place_dc(uint32_t n, const int16_t *dc, int16_t *out, uint8_t *last)
+TARGET static bool unpack_rest(struct leat_jpeg_streams *s, uint32_t n, const uint8_t *head, const int16_t *dc,
+                               const struct leat_jpeg_fast_scratch *scratch, int16_t *out, uint8_t *last)
 {
-    memset(last, 0, n);
-    for (uint32_t x = 0; x < n; x++, out += 64) {
-        _mm512_store_si512(out, _mm512_maskz_loadu_epi16(1, dc + x));
-        _mm512_store_si512(out + 32, _mm512_setzero_si512());
-    }
-}
-
-TARGET bool leat_jpeg_unpack_row_avx512(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
-                                        bool dc_only, const struct leat_jpeg_fast_scratch *scratch, int16_t *out,
-                                        uint8_t *last)
-{
-    struct leat_jpeg_streams s;
-    uint32_t mask_bytes_before, mask_bytes;
-    if (!leat_locate_heads(&s, row, length, blocks, x0, &mask_bytes_before, &mask_bytes))
-        return false;
-    unpack_dc(&s, x1, scratch->dc);
-    if (dc_only) {
-        place_dc(x1 - x0, scratch->dc + x0, out, last);
-        return true;
-    }
-    if (!leat_locate_rest(&s, length, blocks, x0, x1, mask_bytes_before, mask_bytes))
-        return false;
     uint8_t *const escapes = (uint8_t *)scratch->escapes, *const low = (uint8_t *)scratch->values;
     uint8_t *const high = low + 64 * (size_t)scratch->blocks + 256;
-    unpack_escapes(&s, escapes);
-    unpack_values(&s, escapes, low, high);
-    if (s.wides > s.w0)
-        unpack_wide(&s, escapes, low, high);
-    return place(&s, x1 - x0, row + x0, scratch->dc + x0, low, high, out, last);
+    unpack_escapes(s, escapes);
+    unpack_values(s, escapes, low, high);
+    if (s->wides > s->w0)
+        unpack_wide(s, escapes, low, high);
+    return place(s, n, head, dc, low, high, out, last);
 }
+
+LEAT_JPEG_UNPACK_ROW(leat_jpeg_unpack_row_avx512, TARGET)
 
 #endif

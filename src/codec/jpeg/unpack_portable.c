@@ -57,36 +57,26 @@ static void unpack_values(const struct leat_jpeg_streams *s, const uint16_t *esc
     }
 }
 
-bool leat_jpeg_unpack_row_portable(const uint8_t *row, size_t length, uint32_t blocks, uint32_t x0, uint32_t x1,
-                                   bool dc_only, const struct leat_jpeg_fast_scratch *scratch, int16_t *out,
-                                   uint8_t *last)
+static bool unpack_rest(struct leat_jpeg_streams *s, uint32_t n, const uint8_t *head, const int16_t *dc,
+                        const struct leat_jpeg_fast_scratch *scratch, int16_t *out, uint8_t *last)
 {
-    struct leat_jpeg_streams s;
-    uint32_t mask_bytes_before, mask_bytes;
-    if (!leat_locate_heads(&s, row, length, blocks, x0, &mask_bytes_before, &mask_bytes))
-        return false;
-    leat_unpack_dc(&s, x0, x1, scratch->dc);
-    if (dc_only) {
-        leat_place_dc(x1 - x0, scratch->dc, out, last);
-        return true;
-    }
-    if (!leat_locate_rest(&s, length, blocks, x0, x1, mask_bytes_before, mask_bytes))
-        return false;
-    unpack_escapes(&s, scratch->escapes);
-    unpack_values(&s, scratch->escapes, scratch->values);
-
-    const int16_t *value = scratch->values + (s.n0 - s.group);
-    for (uint32_t x = x0; x < x1; x++, out += 64) {
-        const unsigned bytes = row[x] & 15;
-        uint64_t mask = bytes < 8 ? leat_get_u64(s.mask) & leat_low_bits(8 * bytes) : leat_get_u64(s.mask);
-        s.mask += bytes;
+    unpack_escapes(s, scratch->escapes);
+    unpack_values(s, scratch->escapes, scratch->values);
+    const int16_t *value = scratch->values + (s->n0 - s->group);
+    for (uint32_t x = 0; x < n; x++, out += 64) {
+        const unsigned bytes = head[x] & 15;
+        uint64_t mask = bytes < 8 ? leat_get_u64(s->mask) & leat_low_bits(8 * bytes) : leat_get_u64(s->mask);
+        s->mask += bytes;
         if (mask >> 63)
             return false;
         memset(out, 0, 128);
-        out[0] = scratch->dc[x - x0];
-        last[x - x0] = (uint8_t)(mask ? 64 - __builtin_clzll(mask) : 0);
+        out[0] = dc[x];
+        last[x] = (uint8_t)(mask ? 64 - __builtin_clzll(mask) : 0);
         for (; mask; mask &= mask - 1)
             out[leat_jpeg_natural[__builtin_ctzll(mask) + 1]] = *value++;
     }
     return true;
 }
+
+#define unpack_dc leat_unpack_dc
+LEAT_JPEG_UNPACK_ROW(leat_jpeg_unpack_row_portable, )
