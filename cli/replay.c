@@ -24,7 +24,7 @@
 #include "commands.h"
 #include "print.h"
 
-enum { OUT, RANK, WORLD_SIZE, PROGRAM, EPOCH, STEP };
+enum { OUT, RANK, WORLD_SIZE, PROGRAM, EPOCH, STEP, SELECT };
 static const struct cli_option options[] = {
     [OUT] = {"out", "DIR", "the folder that gets the files; it is made if it is not there"},
     [RANK] = {"rank", "R", "the rank whose part of the batch is wanted; default: 0"},
@@ -34,11 +34,14 @@ static const struct cli_option options[] = {
                  "field as it is stored"},
     [EPOCH] = {"epoch", "E", "another batch of that run: its epoch; needs --step"},
     [STEP] = {"step", "S", "another batch of that run: its step; default epoch: the state's"},
+    [SELECT] = {"select", "FILE",
+                "the positions of a run over select(positions) with more than 256 of them:\n"
+                "numbers, one a line"},
 };
 
 struct replay {
     const struct cli_command *command;
-    const char *state_path, *data_path, *out, *program_path;
+    const char *state_path, *data_path, *out, *program_path, *select_path;
     uint64_t rank, world_size, epoch, step; /* UINT64_MAX: not given */
     struct leat_dataset *dataset;
     struct leat_loader *loader;
@@ -287,6 +290,48 @@ static int take_batch(struct replay *replay, const char *state, struct leat_erro
     return rc ? rc : leat_loader_next(replay->loader, iteration, -1, &replay->batch, error);
 }
 
+/* The numbers of a text. NULL after a message. */
+static int64_t *read_positions(const struct replay *replay, uint64_t *n)
+{
+    char *text = cli_read_text(replay->command, replay->select_path, NULL), *end;
+    int64_t *positions = text ? malloc((strlen(text) / 2 + 1) * sizeof *positions) : NULL;
+    *n = 0;
+    for (char *at = text; positions && *(at += strspn(at, " ,\t\r\n")); at = end) {
+        errno = 0;
+        positions[(*n)++] = strtoll(at, &end, 10);
+        if (end > at && !errno && (!*end || strchr(" ,\t\r\n", *end)))
+            continue;
+        cli_say(replay->command, "%s: entry %" PRIu64 " is no position: give numbers, one a line.", replay->select_path,
+                *n - 1);
+        free(positions);
+        positions = NULL;
+    }
+    free(text);
+    return positions;
+}
+
+/* The part of the data set that the run was over, where the state names one. */
+static int take_part(struct replay *replay, const struct cli_saved_options *saved, struct leat_error *error)
+{
+    const json_t *view = json_object_get(saved->state, "view");
+    if (!view)
+        return LEAT_OK;
+    uint64_t n = 0;
+    int64_t *positions = replay->select_path ? read_positions(replay, &n) : NULL;
+    if (replay->select_path && !positions)
+        return LEAT_E_CANCELLED; /* it was said */
+    char *text = json_dumps(view, JSON_COMPACT);
+    struct leat_dataset *part;
+    int rc = leat_dataset_view(replay->dataset, text ? text : "", positions, n, &part, error);
+    free(text);
+    free(positions);
+    if (rc)
+        return rc;
+    leat_dataset_release(replay->dataset);
+    replay->dataset = part;
+    return LEAT_OK;
+}
+
 static int replay_state(struct replay *replay)
 {
     struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
@@ -313,16 +358,24 @@ static int replay_state(struct replay *replay)
     if (!replay->dataset)
         goto out;
     wish.epochs = 1; /* nothing of the next epoch is prefetched */
-    int rc = leat_loader_open(replay->dataset, &wish, &replay->loader, &error);
+    int rc = take_part(replay, &saved, &error);
+    if (rc) {
+        if (rc != LEAT_E_CANCELLED)
+            exit_code =
+                cli_fail(replay->command, &error,
+                         strstr(error.message, "list is needed") ? "Give the positions with --select FILE." : NULL);
+        goto out;
+    }
+    rc = leat_loader_open(replay->dataset, &wish, &replay->loader, &error);
     if (!rc && program)
         cli_check_program(replay->command, replay->loader, &saved);
     if (rc || take_batch(replay, state, &error)) {
         const char *hint =
             error.code == LEAT_E_TYPE && !program ? "Give the program of the loader with --program FILE." : NULL;
         if (error.code == LEAT_E_STATE && strstr(error.message, "another part"))
-            hint = "A run over a part of DATA (a slice, select or split) cannot be replayed here: open that part in "
-                   "Python and use "
-                   "loader.batch_at().";
+            hint =
+                "If the run was over a part of DATA that the state does not describe, open that part in Python and use "
+                "loader.batch_at().";
         exit_code = cli_fail(replay->command, &error, hint);
         goto out;
     }
@@ -376,6 +429,9 @@ static int run(const struct cli_command *command, int argc, char **argv)
             break;
         case STEP:
             good = cli_parse_u64(command, "step", value, 0, INT64_MAX, &replay.step);
+            break;
+        case SELECT:
+            replay.select_path = value;
             break;
         default:
             return cli_args_exit(what);

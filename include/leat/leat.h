@@ -359,6 +359,12 @@ LEAT_API int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n,
 LEAT_API int leat_dataset_split(struct leat_dataset *dataset, const double *fractions, size_t n, uint64_t seed,
                                 struct leat_dataset **outs, struct leat_error *error);
 
+/* The part of a data set that the run of a saved state was over: `view` is the value of "view" in the state, as JSON
+ * text. `positions`: those of a select that was too long to stand there, which are compared with its hash; else NULL.
+ * Errors: INVALID (no view; the positions are missing, or others), those of the views. */
+LEAT_API int leat_dataset_view(struct leat_dataset *dataset, const char *view, const int64_t *positions, uint64_t n,
+                               struct leat_dataset **out, struct leat_error *error);
+
 /* Data sets of equal length side by side: fields "left.image" and "right.image" for the names "left" and "right". With
  * `bare`, the field of a data set that has only one takes the data set's name, without a dot. */
 LEAT_API int leat_dataset_zip(struct leat_dataset *const *datasets, const char *const *names, size_t n, bool bare,

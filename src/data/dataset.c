@@ -194,6 +194,7 @@ void leat_dataset_release(struct leat_dataset *d)
         return;
     leat_selection_destroy(&d->selection);
     leat_base_release(d->base);
+    leat_free(d->view);
     leat_free(d);
 }
 

@@ -34,6 +34,10 @@ static inline enum leat_storage leat_ref_storage(const struct leat_sample_ref *r
 void leat_dataset_locate(const struct leat_dataset *dataset, const uint64_t *positions, size_t n,
                          struct leat_sample_ref *refs);
 
+/* How a view was made, as JSON text (view.c): for a state, and for leat_dataset_view. NULL: it is all that was opened,
+ * or not known. Lives as long as the data set. */
+const char *leat_dataset_view_text(const struct leat_dataset *dataset);
+
 /* How a field is reached: 1 << enum leat_storage, of all sources of the data set. */
 unsigned leat_dataset_storages(const struct leat_dataset *dataset, size_t field);
 

@@ -9,6 +9,8 @@
 #ifndef LEAT_DATA_INTERNAL_H
 #define LEAT_DATA_INTERNAL_H
 
+#include <jansson.h>
+
 #include "data/dataset.h"
 
 struct leat_part {
@@ -54,6 +56,7 @@ struct leat_dataset {
     bool selected; /* else the whole base */
     struct leat_selection selection;
     uint64_t count;
+    char *view; /* how it was made of the base: view.c. NULL: all of it, or it is not known */
     uint8_t fingerprint[16];
 };
 
@@ -72,6 +75,12 @@ int leat_dataset_in_place(const struct leat_dataset *dataset, size_t field, cons
                           struct leat_error *error);
 struct leat_base *leat_base_retain(struct leat_base *base);
 void leat_base_release(struct leat_base *base);
+
+/* The description of a view of `dataset` (view.c) by one step more, which is taken over; NULL where it is not known.
+ * And the steps. */
+char *leat_view_add(const struct leat_dataset *dataset, json_t *step);
+json_t *leat_view_select(const int64_t *positions, uint64_t n);
+json_t *leat_view_split(const double *fractions, size_t n, uint64_t seed, size_t part);
 
 /* Appends ids [begin, begin + count). LEAT_E_NOMEM. */
 int leat_selection_push(struct leat_selection *selection, uint64_t begin, uint64_t count);

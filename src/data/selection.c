@@ -115,10 +115,17 @@ int64_t leat_dataset_id(const struct leat_dataset *d, uint64_t position)
     return (int64_t)(run->begin + (position - run->at));
 }
 
-static int make_view(struct leat_dataset *d, struct leat_selection *s, struct leat_dataset **out,
+/* `step`: how it was made of `d` (view.c); taken over. */
+static int make_view(struct leat_dataset *d, struct leat_selection *s, json_t *step, struct leat_dataset **out,
                      struct leat_error *error)
 {
-    return leat_dataset_make(leat_base_retain(d->base), s, out, error);
+    char *view = leat_view_add(d, step);
+    int rc = leat_dataset_make(leat_base_retain(d->base), s, out, error);
+    if (!rc && (*out)->selected)
+        (*out)->view = view;
+    else
+        leat_free(view);
+    return rc;
 }
 
 static int no_memory(struct leat_selection *s, struct leat_error *error)
@@ -144,7 +151,7 @@ int leat_dataset_select(struct leat_dataset *d, const int64_t *positions, uint64
         if (leat_selection_push(&s, (uint64_t)leat_dataset_id(d, (uint64_t)positions[i]), 1))
             return no_memory(&s, error);
     }
-    return make_view(d, &s, out, error);
+    return make_view(d, &s, leat_view_select(positions, n), out, error);
 }
 
 int leat_dataset_slice(struct leat_dataset *d, uint64_t begin, uint64_t end, uint64_t step, struct leat_dataset **out,
@@ -163,7 +170,10 @@ int leat_dataset_slice(struct leat_dataset *d, uint64_t begin, uint64_t end, uin
         rc = leat_selection_push_view(&s, d, begin, end, 0);
     for (uint64_t i = begin; step > 1 && i < end && !rc; i = end - i > step ? i + step : end)
         rc = leat_selection_push(&s, (uint64_t)leat_dataset_id(d, i), 1);
-    return rc ? no_memory(&s, error) : make_view(d, &s, out, error);
+    return rc ? no_memory(&s, error)
+              : make_view(d, &s,
+                          json_pack("[s, I, I, I]", "slice", (json_int_t)begin, (json_int_t)end, (json_int_t)step), out,
+                          error);
 }
 
 /* borders[k] is the first permuted position that does not belong to parts 0 to k. */
@@ -210,7 +220,7 @@ int leat_dataset_split(struct leat_dataset *d, const double *fractions, size_t n
     if (rc)
         leat_fail(error, rc, "no memory to split %" PRIu64 " samples", d->count);
     for (size_t k = 0; k < n && !rc; k++)
-        rc = make_view(d, &parts[k], &outs[k], error);
+        rc = make_view(d, &parts[k], leat_view_split(fractions, n, seed, k), &outs[k], error);
 out:
     for (size_t k = 0; k < n; k++) {
         if (parts)

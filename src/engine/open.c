@@ -161,6 +161,7 @@ static int make_plan(struct leat_loader *l, const struct leat_loader_source *sou
                                   .rank = o->rank,
                                   .world_size = o->world_size,
                                   .tail = o->tail,
+                                  .view = n == 1 ? leat_dataset_view_text(sources->dataset) : NULL,
                                   .facts = facts};
     rc = rc ? rc : leat_plan_new(&spec, &l->plan, error);
     leat_free(parts);

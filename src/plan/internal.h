@@ -171,6 +171,7 @@ struct leat_plan {
     uint32_t opened_world_size;
     enum leat_tail opened_tail;
     char *opened_facts;
+    char *view;
     struct leat_entry *log;
     uint32_t n_log;
 };

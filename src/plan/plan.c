@@ -94,6 +94,8 @@ static int make_first_entry(struct leat_plan *p, const struct leat_plan_spec *sp
         return rc;
     if (e->facts && !(p->opened_facts = leat_strdup(e->facts)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
+    if (spec->view && !(p->view = leat_strdup(spec->view)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
     if (p->mixed) {
         e->sums = leat_new_array(p->n_sources + 1u, sizeof *e->sums);
         e->base = leat_new_array(p->n_sources, sizeof *e->base);
@@ -189,6 +191,7 @@ void leat_plan_free(struct leat_plan *plan)
     leat_free(plan->sources);
     leat_log_free(plan->log, plan->n_log);
     leat_free(plan->opened_facts);
+    leat_free(plan->view);
     leat_free(plan);
 }
 

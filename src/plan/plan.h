@@ -88,6 +88,7 @@ struct leat_plan_spec {
     uint64_t global_batch; /* G, above 0 */
     uint32_t rank, world_size;
     enum leat_tail tail;
+    const char *view;  /* JSON of the part of a data set that the only source is, for the state; or NULL */
     const char *facts; /* JSON object copied into the first log entry (error policy, program hash), or NULL */
 };
 

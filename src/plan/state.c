@@ -183,6 +183,8 @@ static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[
     bad |= json_object_set_new(o, "fingerprint", json_string(print));
     bad |= json_object_set_new(o, "seed", json_string(seed));
     bad |= json_object_set_new(o, "order", order_json(plan));
+    if (plan->view)
+        bad |= json_object_set_new(o, "view", json_loads(plan->view, 0, NULL));
     bad |= json_object_set_new(o, "log", log_json(plan, at, kept));
     char *text = bad ? NULL : json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(o);

@@ -56,13 +56,85 @@ def test_such_pictures_pack_to_the_same_pixels(tmp_path: Path) -> None:
     assert stored[0] == stored[1]
 
 
-def test_a_state_of_a_run_over_a_part_says_that_the_command_cannot_build_it(tmp_path: Path) -> None:
-    with leat.Writer(tmp_path / "numbers.leat", {"x": "int64"}) as w:
-        for i in range(10):
+def numbers(path: Path, n: int = 2000) -> leat.Dataset:
+    with leat.Writer(path, {"x": "int64"}) as w:
+        for i in range(n):
             w.add(x=i)
-    with leat.Loader(leat.open(tmp_path / "numbers.leat")[3:7], 2) as loader:
-        (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
+    return leat.open(path)
+
+
+def replayed(data: leat.Dataset, folder: Path, *options: object) -> list[int]:
+    """The ids of the third batch of an epoch as the command has them; they are those of the loader."""
+    with leat.Loader(data, 7, shuffle=True, seed=3) as loader:
+        running = iter(loader)
+        for _ in range(2):
+            next(running)
+        (folder / "state.json").write_text(json.dumps(loader.state_dict()))
+        ids = [int(i) for i in next(running).ids]
+    command("replay", folder / "state.json", folder / "numbers.leat", "--out", folder / "out", *options)
+    assert json.loads((folder / "out" / "batch.json").read_text())["ids"] == ids
+    return ids
+
+
+def test_runs_over_parts_of_a_data_set_are_replayed_from_the_state_alone(tmp_path: Path) -> None:
+    whole = numbers(tmp_path / "numbers.leat")
+    train, _, test = whole.split([0.7, 0.2, 0.1], seed=2**64 - 1)
+    for part in (
+        whole[3:700],
+        whole[5:900:3],
+        train,
+        test,
+        test[10:][::2],
+        whole.select([9, 5, 5, *range(30, 60)]),
+        train[100:].select([4] * 30),
+    ):
+        assert set(replayed(part, tmp_path)) <= set(part.ids.tolist())
+    state = json.loads((tmp_path / "state.json").read_text())
+    assert [step[0] for step in state["view"]] == ["split", "slice", "select"]
+    for view in (
+        [["slice", 0, 5000, 1]],
+        [["split", [0.5], "0", 1]],
+        [["select", [-1]]],
+        [["turn"]],
+        {},
+        [7],
+        [["select", 10**6, 3]],
+    ):
+        (tmp_path / "bad.json").write_text(json.dumps({**state, "view": view}))
+        said = command(
+            "replay", tmp_path / "bad.json", tmp_path / "numbers.leat", "--out", tmp_path / "out", code=2
+        ).stderr
+        assert "malformed" in said or "not within" in said or "not below" in said
+    (tmp_path / "bad.json").write_text(json.dumps({**state, "view": [["slice", 0, 50, 1]]}))
+    assert (
+        "another part"
+        in command("replay", tmp_path / "bad.json", tmp_path / "numbers.leat", "--out", tmp_path / "out", code=2).stderr
+    )
+
+
+def test_a_long_selection_is_given_beside_the_state(tmp_path: Path) -> None:
+    positions = np.random.default_rng(0).permutation(2000)[:900]
+    part = numbers(tmp_path / "numbers.leat").select(positions)[100:]
+    listed, other = tmp_path / "positions.txt", tmp_path / "other.txt"
+    np.savetxt(listed, positions, "%d")
+    np.savetxt(other, positions[::-1], "%d")
+    replayed(part, tmp_path, "--select", listed)
+    arguments = ("replay", tmp_path / "state.json", tmp_path / "numbers.leat", "--out", tmp_path / "out")
+    assert len(json.dumps(json.loads((tmp_path / "state.json").read_text())["view"])) < 100
+    assert "--select FILE" in command(*arguments, code=2).stderr
+    assert "give the list that the run had" in command(*arguments, "--select", other, code=2).stderr
+    other.write_text("1\n2\nthree\n")
+    assert "entry 2 is no position" in command(*arguments, "--select", other, code=2).stderr
+
+
+def test_a_state_that_does_not_describe_its_part_says_what_to_do(tmp_path: Path) -> None:
+    with leat.Loader(numbers(tmp_path / "numbers.leat", 10)[3:7], 2) as loader:
+        state = loader.state_dict()
+    del state["view"]  # as states of earlier versions are
+    (tmp_path / "state.json").write_text(json.dumps(state))
     said = command(
         "replay", tmp_path / "state.json", tmp_path / "numbers.leat", "--out", tmp_path / "out", code=2
     ).stderr
     assert "its run was over 4 samples, this one is over 10" in said and "loader.batch_at()" in said
+    with leat.Loader(leat.open(tmp_path / "numbers.leat")[3:7], 2) as loader:
+        loader.load_state_dict(state)

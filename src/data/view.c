@@ -1,0 +1,178 @@
+/*
+ * How a view was made of what was opened, so that a saved state can say which part of a data set its run was over:
+ *
+ *     [["split", [0.9, 0.1], "0", 0], ["slice", 0, 1000, 2], ["select", [5, 3]], ["select", 100000, "hash of them"]]
+ *
+ * Steps follow each other; a seed is text, since JSON's numbers end at 2^63. A view of joined parts has no such
+ * description; then a state names the part by its fingerprint alone.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "data/internal.h"
+
+#define MAX_LISTED 256 /* positions of a select that stand in it: some 3 KB */
+#define MAX_VIEW 8192  /* bytes: a state stays small */
+#define MAX_FRACTIONS 4096
+
+char *leat_view_add(const struct leat_dataset *d, json_t *step)
+{
+    json_t *steps = d->view ? json_loads(d->view, 0, NULL) : json_array();
+    bool known = step && (d->view || !d->selected);
+    bool whole = !json_array_append_new(steps, step);
+    char *text = known && whole ? json_dumps(steps, JSON_COMPACT) : NULL,
+         *view = text && strlen(text) <= MAX_VIEW ? leat_strdup(text) : NULL;
+    free(text);
+    json_decref(steps);
+    return view;
+}
+
+static void hash_of(const int64_t *positions, uint64_t n, char out[17])
+{
+    snprintf(out, 17, "%016" PRIx64, leat_hash64(positions, n * sizeof *positions));
+}
+
+json_t *leat_view_select(const int64_t *positions, uint64_t n)
+{
+    char hash[17];
+    hash_of(positions, n, hash);
+    if (n > MAX_LISTED)
+        return json_pack("[s, I, s]", "select", (json_int_t)n, hash);
+    json_t *list = json_array();
+    for (uint64_t i = 0; i < n; i++)
+        json_array_append_new(list, json_integer(positions[i]));
+    return json_pack("[s, o]", "select", list);
+}
+
+json_t *leat_view_split(const double *fractions, size_t n, uint64_t seed, size_t part)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_real(fractions[i]));
+    return json_pack("[s, o, o, I]", "split", list, json_sprintf("%" PRIu64, seed), (json_int_t)part);
+}
+
+const char *leat_dataset_view_text(const struct leat_dataset *d)
+{
+    return d->view;
+}
+
+/* ---- back to a data set ---------------------------------------------------------------------- */
+
+static int malformed(struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_INVALID,
+                     "the view of the state is malformed: give the text that state_dict() gave, unchanged");
+}
+
+static bool number(const json_t *step, size_t i, uint64_t *out)
+{
+    const json_t *v = json_array_get(step, i);
+    *out = (uint64_t)json_integer_value(v);
+    return json_is_integer(v) && json_integer_value(v) >= 0;
+}
+
+static int apply_select(struct leat_dataset *d, const json_t *step, const int64_t *positions, uint64_t n,
+                        struct leat_dataset **out, struct leat_error *error)
+{
+    const json_t *list = json_array_get(step, 1), *v;
+    const char *wanted = json_string_value(json_array_get(step, 2));
+    uint64_t length;
+    char hash[17];
+    size_t i;
+    if (json_is_array(list)) {
+        int64_t *listed = leat_new_array(json_array_size(list) + 1, sizeof *listed);
+        if (!listed)
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for a view");
+        json_array_foreach(list, i, v) listed[i] = json_is_integer(v) ? json_integer_value(v) : -1;
+        int rc = leat_dataset_select(d, listed, i, out, error);
+        leat_free(listed);
+        return rc;
+    }
+    if (!wanted || !number(step, 1, &length))
+        return malformed(error);
+    if (!positions)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "the run was over a select of %" PRIu64
+                         " positions, of which the state has the hash only: the list is needed",
+                         length);
+    hash_of(positions, n, hash);
+    if (n != length || strcmp(hash, wanted) != 0)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "the run was over a select of %" PRIu64 " positions with hash %.32s, these are %" PRIu64
+                         " with hash %s: give the list that the run had, in its order",
+                         length, wanted, n, hash);
+    return leat_dataset_select(d, positions, n, out, error);
+}
+
+static int apply_split(struct leat_dataset *d, const json_t *step, struct leat_dataset **out, struct leat_error *error)
+{
+    const json_t *list = json_array_get(step, 1), *v;
+    const char *seed = json_string_value(json_array_get(step, 2));
+    size_t n = json_array_size(list), i;
+    uint64_t part;
+    if (!n || n > MAX_FRACTIONS || !seed || !*seed || strspn(seed, "0123456789") != strlen(seed) ||
+        !number(step, 3, &part) || part >= n)
+        return malformed(error);
+    double *fractions = leat_new_array(n, sizeof *fractions);
+    struct leat_dataset **parts = leat_new_array(n, sizeof *parts);
+    int rc = fractions && parts ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a view");
+    if (!rc) {
+        json_array_foreach(list, i, v) fractions[i] = json_is_number(v) ? json_number_value(v) : -1;
+        rc = leat_dataset_split(d, fractions, n, strtoull(seed, NULL, 10), parts, error);
+    }
+    for (i = 0; !rc && i < n; i++)
+        if (i == part)
+            *out = parts[i];
+        else
+            leat_dataset_release(parts[i]);
+    leat_free(fractions);
+    leat_free(parts);
+    return rc;
+}
+
+static int apply(struct leat_dataset *d, const json_t *step, const int64_t *positions, uint64_t n,
+                 struct leat_dataset **out, struct leat_error *error)
+{
+    const char *kind = json_string_value(json_array_get(step, 0));
+    uint64_t begin, end, stride;
+    if (kind && !strcmp(kind, "select"))
+        return apply_select(d, step, positions, n, out, error);
+    if (kind && !strcmp(kind, "split"))
+        return apply_split(d, step, out, error);
+    if (!kind || strcmp(kind, "slice") != 0 || !number(step, 1, &begin) || !number(step, 2, &end) ||
+        !number(step, 3, &stride))
+        return malformed(error);
+    return leat_dataset_slice(d, begin, end, stride, out, error);
+}
+
+int leat_dataset_view(struct leat_dataset *d, const char *view, const int64_t *positions, uint64_t n,
+                      struct leat_dataset **out, struct leat_error *error)
+{
+    *out = NULL;
+    json_t *steps = strnlen(view, MAX_VIEW + 1) > MAX_VIEW ? NULL : json_loads(view, JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_array(steps)) {
+        json_decref(steps);
+        return malformed(error);
+    }
+    int rc = LEAT_OK;
+    struct leat_dataset *at = leat_dataset_retain(d), *made;
+    for (size_t i = 0; !rc && i < json_array_size(steps); i++) {
+        rc = apply(at, json_array_get(steps, i), positions, n, &made, error);
+        if (rc)
+            break;
+        leat_dataset_release(at);
+        at = made;
+    }
+    json_decref(steps);
+    if (rc)
+        leat_dataset_release(at);
+    else
+        *out = at;
+    return rc;
+}
