@@ -526,6 +526,7 @@ struct leat_pack_options {
     int64_t bos, eos, fill; /* u64 values as their bits */
 };
 
+struct leat_executor;
 struct leat_loader_options {
     size_t struct_size;
     uint64_t batch_size;        /* rows per rank and batch; or 0, and */
@@ -562,11 +563,14 @@ struct leat_loader_options {
     size_t n_functions;
     bool in_order; /* batches as planned; false: in the order in which rows are finished, within bounds */
     const struct leat_pack_options *pack; /* NULL: a row is a sample. Copied */
+    /* What runs functions outside of the library ("calls" in the program), for bindings: src/engine/executor.h. It
+     * stays until the loader is closed and all its calls are done. */
+    struct leat_executor *executor;
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1,          \
-            LEAT_TAIL_PAD, 0, 1, 1, LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true, NULL        \
+            LEAT_TAIL_PAD, 0, 1, 1, LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true, NULL, NULL  \
     }
 
 /* Compiles the program, makes the plan and joins the process's engine. The data set is retained.

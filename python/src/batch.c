@@ -45,7 +45,7 @@ static int tensor_of(PyObject *self, PyObject *number, struct leat_tensor *out)
     return 0;
 }
 
-/* outputs() -> [(name, kind, dtype, ragged)] */
+/* outputs() -> [(name, kind, dtype, ragged)], or None for one that only functions get */
 static PyObject *batch_outputs(PyObject *self, PyObject *none)
 {
     size_t n = leat_batch_outputs(handle_of(self));
@@ -53,9 +53,10 @@ static PyObject *batch_outputs(PyObject *self, PyObject *none)
     PyObject *list = PyList_New(0);
     (void)none;
     for (size_t i = 0; list && i < n; i++) {
-        leat_batch_tensor(handle_of(self), i, &t); /* cannot fail: i is below the number of outputs */
-        PyObject *item =
-            Py_BuildValue("(sisN)", t.name, (int)t.kind, leat_dtype_name(t.dtype), PyBool_FromLong(t.offsets != NULL));
+        bool hidden = leat_batch_tensor(handle_of(self), i, &t);
+        PyObject *item = hidden ? Py_NewRef(Py_None)
+                                : Py_BuildValue("(sisN)", t.name, (int)t.kind, leat_dtype_name(t.dtype),
+                                                PyBool_FromLong(t.offsets != NULL));
         if (!item || PyList_Append(list, item))
             Py_CLEAR(list);
         Py_XDECREF(item);

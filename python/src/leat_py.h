@@ -32,9 +32,9 @@
 
 /* Types, made when the module is imported. */
 extern PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_consumer_type,
-    *py_batch_type, *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type;
+    *py_batch_type, *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type, *py_executor_type;
 extern PyType_Spec py_memory_spec, py_dataset_spec, py_writer_spec, py_loader_spec, py_consumer_spec, py_batch_spec,
-    py_slot_spec, py_pool_spec, py_board_spec, py_layout_spec, py_chain_spec;
+    py_slot_spec, py_pool_spec, py_board_spec, py_layout_spec, py_chain_spec, py_executor_spec;
 
 /* Sets the Python exception that belongs to the error and returns NULL. */
 PyObject *py_raise(const struct leat_error *error);
@@ -99,6 +99,8 @@ PyObject *py_current_row(PyObject *module, PyObject *none);
 PyObject *py_current_turn(PyObject *module, PyObject *none);
 PyObject *py_set_current_row(PyObject *module, PyObject *args);
 
+/* executor.c: the handle, borrowed. */
+struct leat_executor *py_executor_handle(PyObject *object);
 /* loader.c: the table of a list of (address, whether it is of the flat form, what keeps it alive), to be freed with
  * PyMem_Free; NULL with an exception. */
 struct leat_native *py_native_table(PyObject *list);

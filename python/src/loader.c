@@ -13,6 +13,7 @@ struct loader {
     PyObject_HEAD struct py_guard guard;
     struct leat_loader *handle; /* NULL: closed */
     PyObject *functions;        /* keeps what the loader's threads call until they no longer do */
+    PyObject *executor;         /* of functions in Python; NULL: there are none */
     atomic_bool closing;
 };
 
@@ -43,6 +44,7 @@ static const char *const keywords[] = {"dataset",
                                        "functions",
                                        "in_order",
                                        "pack",
+                                       "executor",
                                        NULL};
 
 struct leat_native *py_native_table(PyObject *list)
@@ -89,19 +91,19 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     struct leat_loader_options o = LEAT_LOADER_OPTIONS_INIT;
     struct loader *l = NULL;
     struct leat_error error;
-    PyObject *dataset, *report = NULL, *log_dir = NULL, *functions, *packed = Py_None;
+    PyObject *dataset, *report = NULL, *log_dir = NULL, *functions, *packed = Py_None, *executor = Py_None;
     struct leat_pack_options pack = {0};
     struct leat_native *table = NULL;
     Py_buffer weights = {0}, positions = {0};
     int order, replacement, tail, on_error, in_order = 1, rc;
     unsigned long long batch, global, block, samples, seed, budget, held;
     long long epochs;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&O!|pO:open",
+    if (!PyArg_ParseTupleAndKeywords(args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&O!|pOO:open",
                                      (char **)(uintptr_t)keywords, py_dataset_type, &dataset, &batch, &global, &order,
                                      &block, &weights, &samples, &replacement, &positions, &seed, &epochs, &tail,
                                      &o.rank, &o.world_size, &o.local_ranks, &on_error, py_path_or_none, &report,
                                      &o.num_threads, &budget, &held, &o.weight, &o.program, &o.region, py_path_or_none,
-                                     &log_dir, &PyList_Type, &functions, &in_order, &packed))
+                                     &log_dir, &PyList_Type, &functions, &in_order, &packed, &executor))
         return NULL;
     if (packed != Py_None && !parse_pack(packed, &pack))
         goto out;
@@ -127,12 +129,14 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     o.log_dir = log_dir ? PyBytes_AsString(log_dir) : NULL;
     o.functions = table = py_native_table(functions);
     o.n_functions = (size_t)PyList_Size(functions);
+    o.executor = executor == Py_None ? NULL : py_executor_handle(executor);
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     l = table ? (struct loader *)allocate(type, 0) : NULL;
     if (!l)
         goto out;
     py_guard_init(&l->guard);
     l->functions = Py_NewRef(functions);
+    l->executor = executor == Py_None ? NULL : Py_NewRef(executor);
     struct leat_dataset *data = py_dataset_handle(dataset);
     Py_BEGIN_ALLOW_THREADS;
     rc = leat_loader_open(data, &o, &l->handle, &error);
@@ -164,6 +168,7 @@ static void loader_dealloc(PyObject *self)
         Py_END_ALLOW_THREADS;
     }
     Py_CLEAR(l->functions);
+    Py_CLEAR(l->executor);
     py_object_free(self);
 }
 

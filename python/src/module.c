@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_consumer_type, *py_batch_type,
-    *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type;
+    *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type, *py_executor_type;
 static PyObject *error_factory; /* leat.errors.from_status */
 
 PyObject *py_raise(const struct leat_error *e)
@@ -207,7 +207,7 @@ static int module_exec(PyObject *module)
         add_type(module, &py_consumer_spec, &py_consumer_type) || add_type(module, &py_batch_spec, &py_batch_type) ||
         add_type(module, &py_slot_spec, &py_slot_type) || add_type(module, &py_pool_spec, &py_pool_type) ||
         add_type(module, &py_board_spec, &py_board_type) || add_type(module, &py_layout_spec, &py_layout_type) ||
-        add_type(module, &py_chain_spec, &py_chain_type))
+        add_type(module, &py_chain_spec, &py_chain_type) || add_type(module, &py_executor_spec, &py_executor_type))
         return -1;
     return 0;
 }

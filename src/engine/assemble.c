@@ -75,6 +75,7 @@ int leat_assemble(struct leat_loader *l, const struct leat_plan_batch *plan, con
     if (!b)
         return LEAT_E_NOMEM;
     b->state = LEAT_BATCH_FILLING;
+    b->copied = true;
     int rc = LEAT_OK;
     uint64_t begin = 0, left_out = 0;
     for (size_t i = 0; !rc && i < n; begin += parts[i++].n) {
@@ -94,7 +95,7 @@ int leat_assemble(struct leat_loader *l, const struct leat_plan_batch *plan, con
         l->count.raised++;
     }
     for (size_t o = 0; !rc && o < l->n_outputs; o++)
-        if (b->offsets[o])
+        if (b->offsets[o] && !leat_program_output(l->program, o)->hidden)
             sum_offsets(parts, n, o, plan->rows, b->offsets[o]);
     if (!rc)
         rc = leat_loader_allocate(l, b, error);
@@ -133,7 +134,7 @@ static void copy_rows(const struct leat_excerpt *parts, size_t n, struct leat_ba
 {
     struct run run;
     for (size_t o = 0; o < to->pool->n_outputs; o++)
-        for (uint64_t i = 0, row = 0; i < n; i++)
+        for (uint64_t i = to->buffers[o] ? 0 : n, row = 0; i < n; i++)
             for (uint64_t at = parts[i].first; next_run(&parts[i], &at, &run); row += run.n)
                 copy_values(parts[i].batch, run, to, o, row);
     for (uint64_t i = 0, row = 0; i < n; i++)

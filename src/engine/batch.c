@@ -32,12 +32,21 @@ uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint
 
 uint64_t leat_batch_meta_bytes(const struct leat_pool *pool, uint64_t rows)
 {
-    uint64_t each = sizeof(int64_t) + sizeof(uint64_t) + 2 * sizeof(bool) + (pool->numbered ? sizeof(uint64_t) + 1 : 0);
+    uint64_t each = sizeof(int64_t) + sizeof(uint64_t) + 2 * sizeof(bool) +
+                    (pool->numbered ? sizeof(uint64_t) + 1 : 0) + (pool->n_segments ? 2 : 0);
     return leat_region_round(rows * each + sizeof(struct leat_batch));
+}
+
+/* Whether an output has a buffer. */
+static bool has_output(const struct leat_batch *b, size_t o)
+{
+    return !b->copied || !leat_program_output(b->program, o)->hidden;
 }
 
 static uint64_t output_bytes(const struct leat_batch *b, size_t o)
 {
+    if (!has_output(b, o))
+        return 0;
     uint64_t steps = b->offsets[o] ? (uint64_t)b->offsets[o][b->plan.rows] : 0;
     return leat_output_bytes(leat_program_output(b->program, o), b->plan.rows, steps);
 }
@@ -56,6 +65,8 @@ uint64_t leat_batch_tensor_bytes(const struct leat_batch *b)
     uint64_t bytes = 0;
     for (size_t o = 0; o < b->pool->n_outputs; o++) {
         const struct leat_output *output = leat_program_output(b->program, o);
+        if (output->hidden)
+            continue;
         if (output->ragged)
             bytes += (uint64_t)leat_batch_offsets(b, o)[b->rows] * output->row_bytes + (b->rows + 1) * sizeof(int64_t);
         else
@@ -109,6 +120,8 @@ static void destroy_batch(struct leat_batch *b)
     leat_free(b->left_out);
     leat_free(b->numbers);
     leat_free(b->row_state);
+    leat_free(b->attempts);
+    leat_free(b->draws);
     leat_free(b);
 }
 
@@ -173,6 +186,8 @@ static int allocate_output(struct leat_batch *b, size_t o, uint64_t bytes)
 int leat_batch_allocate(struct leat_batch *b, struct leat_error *error)
 {
     for (size_t o = 0; o < b->pool->n_outputs; o++) {
+        if (!has_output(b, o))
+            continue;
         int rc = allocate_output(b, o, output_bytes(b, o));
         if (rc) {
             uint64_t total = leat_batch_buffer_bytes(b);
@@ -189,14 +204,27 @@ int leat_batch_allocate(struct leat_batch *b, struct leat_error *error)
     return LEAT_OK;
 }
 
+static void release_output(struct leat_batch *b, size_t o)
+{
+    if (!b->buffers[o])
+        return;
+    b->bytes -= b->buffers[o]->bytes;
+    free_buffer(b->buffers[o], b->account);
+    b->buffers[o] = NULL;
+}
+
 void leat_batch_release(struct leat_batch *b)
 {
     for (size_t o = 0; o < b->pool->n_outputs; o++)
-        if (b->buffers[o]) {
-            free_buffer(b->buffers[o], b->account);
-            b->buffers[o] = NULL;
-        }
-    b->bytes = 0;
+        release_output(b, o);
+    b->bytes = 0; /* the consumer's buffers went before */
+}
+
+void leat_batch_release_hidden(struct leat_batch *b)
+{
+    for (size_t o = 0; b->pool->n_segments && o < b->pool->n_outputs; o++)
+        if (leat_program_output(b->program, o)->hidden)
+            release_output(b, o);
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -210,6 +238,8 @@ static bool grow(struct leat_batch *b, uint64_t rows)
     leat_free(b->left_out);
     leat_free(b->numbers);
     leat_free(b->row_state);
+    leat_free(b->attempts);
+    leat_free(b->draws);
     b->room = 0;
     b->ids = leat_new_array(rows, sizeof *b->ids);
     b->keys = leat_new_array(rows, sizeof *b->keys);
@@ -217,7 +247,10 @@ static bool grow(struct leat_batch *b, uint64_t rows)
     b->left_out = leat_new_array(rows, sizeof *b->left_out);
     b->numbers = pool->numbered ? leat_new_array(rows, sizeof *b->numbers) : NULL;
     b->row_state = pool->numbered ? leat_new_array(rows, sizeof *b->row_state) : NULL;
-    bool ok = b->ids && b->keys && b->valid && b->left_out && (!pool->numbered || (b->numbers && b->row_state));
+    b->attempts = pool->n_segments ? leat_new_array(rows, 1) : NULL;
+    b->draws = pool->n_segments ? leat_new_array(rows, 1) : NULL;
+    bool ok = b->ids && b->keys && b->valid && b->left_out && (!pool->numbered || (b->numbers && b->row_state)) &&
+              (!pool->n_segments || (b->attempts && b->draws));
     for (size_t o = 0; o < pool->n_outputs; o++)
         if (leat_program_output(pool->program, o)->ragged) {
             leat_free(b->offsets[o]);
@@ -262,7 +295,7 @@ struct leat_batch *leat_batch_new(struct leat_pool *pool, const struct leat_plan
     b->program = leat_program_of_batch(pool->program, leat_plan_key(pool->seed, plan->epoch, plan->at.row));
     b->account = account;
     b->state = LEAT_BATCH_SIZING;
-    b->loose = b->listed = b->recorded = false;
+    b->loose = b->listed = b->recorded = b->copied = false;
     b->tasks = b->stand_in = 0;
     b->for_whom = NULL;
     b->bytes = 0;
@@ -290,7 +323,7 @@ void leat_batch_rewind(struct leat_batch *b)
     clear_broken(b);
     if (b->state == LEAT_BATCH_SIZING)
         leat_batch_drop_made(b);
-    b->taken = 0;
+    b->taken = b->segment = 0;
     b->n_made = 0;
     for (uint64_t i = 0; b->loose && i < b->plan.rows; i++)
         if (b->row_state[i] == LEAT_ROW_MADE)
@@ -300,6 +333,10 @@ void leat_batch_rewind(struct leat_batch *b)
     atomic_store_explicit(&b->failed_row, UINT64_MAX, memory_order_relaxed);
     b->rows = b->plan.rows;
     memset(b->left_out, 0, b->plan.rows * sizeof *b->left_out);
+    if (b->attempts) {
+        memset(b->attempts, 0, b->plan.rows);
+        memset(b->draws, 0, b->plan.rows);
+    }
 }
 
 void leat_batch_recycle(struct leat_batch *b)
@@ -327,9 +364,12 @@ void leat_batch_put_out(struct leat_batch *b)
         leat_budget_hand_out(pool->budget, b->bytes + b->meta);
     b->account = LEAT_HELD;
     b->state = LEAT_BATCH_OUT;
-    pool->references += 1 + pool->n_outputs;
+    pool->references++;
     for (size_t o = 0; o < pool->n_outputs; o++)
-        pool->live[o]++;
+        if (b->buffers[o]) {
+            pool->live[o]++;
+            pool->references++;
+        }
 }
 
 /* ---- rows left out --------------------------------------------------------------------------- */
@@ -369,7 +409,8 @@ void leat_batch_finish(struct leat_batch *b)
 {
     const struct leat_program *program = b->program;
     for (size_t o = 0; o < b->pool->n_outputs; o++)
-        b->memory[o] = b->buffers[o]->data + leat_output_values(leat_program_output(program, o), b->plan.rows);
+        if (b->buffers[o])
+            b->memory[o] = b->buffers[o]->data + leat_output_values(leat_program_output(program, o), b->plan.rows);
     if (b->rows && leat_program_has_batch_stage(program))
         leat_program_finish_batch(program, (void *const *)b->memory, b->rows, b->keys);
 }
@@ -380,7 +421,9 @@ void leat_batch_complete(struct leat_batch *b)
     for (uint64_t row = 0; b->n_broken && row < b->plan.rows; row++)
         left += b->left_out[row];
     for (size_t o = 0; o < b->pool->n_outputs && (left || b->pool->bounded); o++)
-        if (b->offsets[o])
+        if (leat_program_output(b->program, o)->hidden)
+            continue;
+        else if (b->offsets[o])
             compact_ragged(b, o);
         else if (left)
             compact_dense(b, b->buffers[o]->data, leat_program_output(b->program, o)->row_bytes);
@@ -473,6 +516,8 @@ int leat_batch_tensor(const struct leat_batch *b, size_t o, struct leat_tensor *
         return LEAT_E_RANGE;
     const struct leat_output *output = leat_program_output(b->program, o);
     struct leat_buffer *buffer = b->buffers[o];
+    if (!buffer)
+        return LEAT_E_NOT_FOUND;
     uint8_t *data = buffer->data;
     out->name = output->name;
     out->kind = output->kind;

@@ -87,6 +87,10 @@ struct leat_batch {
     struct leat_error failure;
     unsigned stand_in;    /* of a batch of one row: the next try of a substitute + 1; 0: it is what was planned */
     const void *for_whom; /* of a batch on the side of the window: whom it is made for */
+    unsigned segment;     /* of the program, that its rows are in */
+    uint8_t *attempts;    /* of a program with calls: substitutes that were tried for each row, */
+    uint8_t *draws;       /* and the try whose key functions draw by; 0: they draw by the row's */
+    bool copied;          /* its rows come from other batches: it has no hidden outputs */
     struct leat_batch *next;
 
     /* Of a pool that numbers rows: gather.c. */
@@ -107,8 +111,9 @@ struct leat_pool {
     const struct leat_program *program;
     uint64_t seed; /* of the plan: which variant of the program a batch has */
     size_t n_outputs;
-    bool numbered; /* batches have numbers and states of rows */
-    bool bounded;  /* some output has only a bound of its length before it is made */
+    bool numbered;       /* batches have numbers and states of rows */
+    bool bounded;        /* some output has only a bound of its length before it is made */
+    unsigned n_segments; /* of the program, behind its chains (calls.h) */
     struct leat_budget *budget;
     struct leat_region region;
     struct leat_batch *free_batches;
@@ -174,6 +179,8 @@ void leat_batch_drop_made(struct leat_batch *batch);
 void leat_batch_complete(struct leat_batch *batch);
 /* The program sees a batch whose rows lie together. */
 void leat_batch_finish(struct leat_batch *batch);
+/* Gives back what only functions took. Under the lock. */
+void leat_batch_release_hidden(struct leat_batch *batch);
 
 /* The delivered bytes of all tensors, without what their buffers are rounded up by. */
 uint64_t leat_batch_tensor_bytes(const struct leat_batch *batch);

@@ -85,7 +85,8 @@ struct leat_loader {
     uint64_t *source_begin;            /* position of each source in `dataset` */
     const struct leat_field *fields;
     struct leat_program *program;
-    struct leat_job_context job; /* what its jobs are made from */
+    struct leat_executor *executor; /* of functions in the program (executor.h); NULL: there are none */
+    struct leat_job_context job;    /* what its jobs are made from */
     size_t n_outputs;
     bool ragged;
     struct leat_plan *plan;

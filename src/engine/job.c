@@ -521,6 +521,8 @@ static void substitute(struct leat_job *j, struct leat_scratch *scratch, size_t 
             j->marks[i] = LEAT_ROW_WANTED;
             j->tries[i] = 0;
             j->target.ids[row] = j->refs[i].id;
+            if (j->target.attempts)
+                j->target.attempts[row] = j->attempts[i];
             if (j->target.stand_in)
                 j->target.stand_in = j->attempts[i] + 1u;
             locate_row(j, i);
@@ -607,7 +609,7 @@ static void start_chunk(struct leat_job *j, struct leat_scratch *scratch)
     if (to->stand_in) { /* somebody else found the planned sample broken */
         j->attempts[0] = (uint8_t)(to->stand_in - 1);
         j->marks[0] = LEAT_ROW_BROKEN;
-        leat_fail(&j->error, LEAT_E_DECODE, "the caller found it broken");
+        leat_fail(&j->error, LEAT_E_DECODE, "%s", to->why ? to->why : "the caller found it broken");
         return;
     }
     for (size_t f = 0; f < c->n_feeds; f++)

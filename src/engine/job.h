@@ -77,11 +77,13 @@ struct leat_job_target {
     struct leat_plan_batch plan;
     const struct leat_program *program; /* the context's, or the variant for this batch */
     const uint64_t *numbers;            /* the rows of a batch that is no run of the plan's; else NULL */
-    unsigned stand_in; /* of a batch of one row: the next try of a substitute + 1; 0: what is planned */
-    uint8_t **outputs; /* memory of each: dense rows, or offsets and values */
+    unsigned stand_in;                  /* of a run of one row: the next try of a substitute + 1; 0: what is planned */
+    const char *why;                    /* ... and what is wrong with the one before; NULL: its caller knows */
+    uint8_t **outputs;                  /* memory of each: dense rows, or offsets and values */
     int64_t *ids;
     uint64_t *keys;
     bool *valid, *left_out;
+    uint8_t *attempts;                  /* substitutes that were tried for each row; or NULL */
     int64_t **steps;                    /* of a bounded output: the steps made of each row */
     const struct leat_values *made;     /* values that were computed when lengths were wanted; or NULL */
     const _Atomic bool *cancelled;      /* nobody wants its rows any more */
@@ -280,7 +282,10 @@ static inline bool leat_is_broken(int code)
 }
 /* Makes job->error the job's, unless an earlier row has failed. */
 void leat_job_raise(struct leat_job *job, uint64_t row);
-/* Row i of the chunk has failed with `code` and job->error: what becomes of it. */
+/* What becomes of a row of the batch that has failed with `code` and job->error; `broken`: its sample is to blame. */
+enum leat_row_fate { LEAT_ROW_RAISED, LEAT_ROW_LEFT_OUT, LEAT_ROW_REPLACED };
+enum leat_row_fate leat_policy(struct leat_job *job, uint64_t row, int64_t planned, int code, bool broken);
+/* The same for row i of the chunk. */
 void leat_job_row_failed(struct leat_job *job, size_t i, int code, bool broken);
 /* A substitute was made for a row that was noted as broken. */
 void leat_job_row_delivered(struct leat_job *job, uint64_t row, int64_t delivered);

@@ -146,7 +146,7 @@ int leat_loader_raise(struct leat_loader *l, struct leat_batch *b, struct leat_e
     if (error)
         *error = b->failure;
     l->count.raised++;
-    if (l->ragged) { /* its values may have other lengths the next time */
+    if (l->ragged || l->executor) { /* its values may have other lengths the next time, what functions take is gone */
         leat_batch_release(b);
         b->state = LEAT_BATCH_SIZING;
     } else {

@@ -290,7 +290,7 @@ void leat_job_size_rows(struct leat_job *j, int64_t *const *offsets, struct leat
         if (made)
             compute_for_lengths(j, first, made);
         for (size_t o = 0; o < leat_program_outputs(c->program); o++)
-            if (offsets[o])
+            if (offsets[o] && !leat_program_output(c->program, o)->called)
                 sum_steps(j, o, first, offsets[o]);
         leat_job_drop_made(j);
     }

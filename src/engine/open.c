@@ -13,6 +13,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/executor.h"
 #include "engine/loader.h"
 #include "engine/packing.h"
 #include "engine/task.h"
@@ -28,6 +29,7 @@
 #define MOST_FLY_BYTES (UINT64_C(4) << 20)    /* of the values that one task reads ahead */
 #define MAX_WINDOW_BYTES (UINT64_C(64) << 10) /* of small values that are read together: they stay in the cache */
 #define MAX_THREADS 1024
+#define CALLS_IN_FLIGHT 8 /* so many are set aside for, each in a task; more where the budget has place for them */
 #define EXIT_PATIENCE_NS INT64_C(2000000000)
 #define REST_NS INT64_C(1000000000) /* a loader that was not asked for so long gives free memory back */
 
@@ -87,15 +89,21 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
     l->pool.n_outputs = l->n_outputs;
     if (!l->pool.live)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
+    l->executor = o->executor;
     double guess = 0;
     uint64_t row_bytes = 0;
     for (size_t i = 0; i < l->n_outputs; i++) {
         const struct leat_output *output = leat_program_output(l->program, i);
+        if (output->called && !o->executor)
+            return leat_fail(error, LEAT_E_INVALID, "output %s has calls, and the loader has no executor for them",
+                             output->name);
+        if (output->called && output->segment > l->pool.n_segments)
+            l->pool.n_segments = output->segment;
         if (output->ndim + 1 > LEAT_MAX_DIMS)
             return leat_fail(error, LEAT_E_TYPE,
                              "output %s has %u dimensions, and a batch of it one more: at most %d are possible",
                              output->name, output->ndim, LEAT_MAX_DIMS);
-        if (output->ragged && o->on_error == LEAT_ON_ERROR_SUBSTITUTE)
+        if (output->ragged && !output->called && o->on_error == LEAT_ON_ERROR_SUBSTITUTE)
             return leat_fail(
                 error, LEAT_E_INVALID,
                 "on_error substitute needs outputs of fixed shape, and %s varies from row to row; use skip",
@@ -264,7 +272,8 @@ int leat_loader_fit(struct leat_loader *l, uint64_t global_batch, struct leat_er
 static uint64_t scratch_of(const struct leat_loader *l, unsigned threads)
 {
     uint64_t task = leat_task_size(l);
-    return (threads + 1) * (l->scratch_bytes + task + l->tasks.usual_room) + task;
+    return (threads + 1) * (l->scratch_bytes + task + l->tasks.usual_room) +
+           task * (l->pool.n_segments ? CALLS_IN_FLIGHT : 1);
 }
 
 /* Reads that are in flight while nobody works at them get a share of the budget: of one that the caller has stated a

@@ -82,6 +82,23 @@ static bool note(struct leat_job *j, uint64_t row, int64_t planned, int code)
     return reason != NULL;
 }
 
+enum leat_row_fate leat_policy(struct leat_job *j, uint64_t row, int64_t planned, int code, bool broken)
+{
+    bool raises = !broken || j->context->on_error == LEAT_ON_ERROR_RAISE;
+    if (!raises && !note(j, row, planned, code)) {
+        leat_fail(&j->error, LEAT_E_NOMEM, "no memory to record a broken sample");
+        raises = true;
+    }
+    if (raises) {
+        leat_job_raise(j, row);
+        return LEAT_ROW_RAISED;
+    }
+    if (j->context->on_error == LEAT_ON_ERROR_SUBSTITUTE)
+        return LEAT_ROW_REPLACED;
+    j->target.left_out[row] = true;
+    return LEAT_ROW_LEFT_OUT;
+}
+
 void leat_job_row_failed(struct leat_job *j, size_t i, int code, bool broken)
 {
     uint64_t row = leat_job_row(j, i);
@@ -92,16 +109,8 @@ void leat_job_row_failed(struct leat_job *j, size_t i, int code, bool broken)
     j->marks[i] = LEAT_ROW_DONE;
     if (broken)
         say_name(j, j->positions[i]);
-    if (!broken || j->context->on_error == LEAT_ON_ERROR_RAISE) {
-        leat_job_raise(j, row);
-    } else if (!note(j, row, j->refs[i].id, code)) {
-        leat_fail(&j->error, LEAT_E_NOMEM, "no memory to record a broken sample");
-        leat_job_raise(j, row);
-    } else if (j->context->on_error == LEAT_ON_ERROR_SUBSTITUTE) {
+    if (leat_policy(j, row, j->refs[i].id, code, broken) == LEAT_ROW_REPLACED)
         j->marks[i] = LEAT_ROW_BROKEN;
-    } else {
-        j->target.left_out[row] = true;
-    }
 }
 
 void leat_job_row_delivered(struct leat_job *j, uint64_t row, int64_t delivered)

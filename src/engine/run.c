@@ -12,9 +12,16 @@
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Adds a note to those of the batch, in the order of rows, whoever came first. Under the lock. */
+/* Adds a note to those of the batch, in the order of rows, whoever came first. Of a row that was replaced before, the
+ * first reason stays. Under the lock. */
 static bool add_note(struct leat_batch *b, const struct leat_job_note *note)
 {
+    for (size_t k = 0; b->segment && k < b->n_broken; k++)
+        if (b->broken[k].row == note->row) {
+            b->broken[k].delivered = note->delivered;
+            leat_free(note->reason);
+            return true;
+        }
     if (b->n_broken == b->broken_room) {
         size_t room = b->broken_room ? 2 * b->broken_room : 8;
         struct leat_broken_row *grown = leat_realloc_array(b->broken, room, sizeof *grown);
@@ -76,10 +83,16 @@ static bool has_scratch(struct leat_task *t)
     return false;
 }
 
-/* False: the job goes on later, with what its task waits for. */
-static bool make_rows(struct leat_task *t)
+bool leat_task_make_rows(struct leat_task *t)
 {
     struct leat_job *j = &t->job;
+    if (!has_scratch(t)) {
+        if (leat_reads_in_flight(j)) /* nothing can be made of what comes, but it is waited for */
+            t->pending = true;
+        else
+            leat_reads_abandon(j);
+        return !t->pending;
+    }
     for (;;) {
         switch (leat_job_run(j, t->work->scratch)) {
         case LEAT_JOB_DONE:
@@ -116,6 +129,8 @@ static void aim(struct leat_task *t)
     to->keys = b->keys;
     to->valid = b->valid;
     to->left_out = b->left_out;
+    to->attempts = b->attempts;
+    to->why = NULL;
     to->cancelled = &b->cancelled;
     to->failed_row = &b->failed_row;
     to->steps = b->offsets;
@@ -141,24 +156,31 @@ void leat_task_run(struct leat_task *t)
     int64_t begun = leat_clock_ns();
     struct leat_batch *b = t->batch;
     struct leat_job *j = &t->job;
-    bool done = true;
-    if (t->fresh)
+    bool done = true, calls = b->segment && !t->sizing;
+    if (t->fresh) {
         aim(t);
-    t->fresh = false;
+        if (calls && !leat_calls_begin(t)) {
+            leat_fail(&j->error, LEAT_E_NOMEM, "no memory for a call of functions");
+            leat_job_raise(j, j->first);
+            calls = false;
+        }
+    }
     leat_job_grant(j, t->buffer, t->room, t->decoding);
     if (t->sizing)
         size_rows(t);
-    else if (has_scratch(t))
-        done = make_rows(t);
-    else if (leat_reads_in_flight(j)) /* nothing can be made of what comes, but it is waited for */
-        t->pending = !(done = false);
-    else
-        leat_reads_abandon(j);
+    else if (calls)
+        done = leat_calls_run(t);
+    else if (!b->segment || !t->fresh)
+        done = leat_task_make_rows(t);
+    t->fresh = false;
     if (done)
         book_result(t);
+    if (done && calls)
+        leat_calls_end(t);
     uint64_t rest = j->n - t->n_booked;
     if (done && !t->sizing && atomic_fetch_add_explicit(&b->done, rest, memory_order_acq_rel) + rest == b->plan.rows &&
-        !b->loose && atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX)
+        b->segment == b->pool->n_segments && !b->loose &&
+        atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX)
         leat_batch_complete(b); /* whoever makes the last row */
     t->ns = leat_clock_ns() - begun;
 }

@@ -222,5 +222,5 @@ void leat_report_raised(struct leat_loader *l, uint64_t epoch, uint64_t step, co
         return;
     write_line(l->report_fd, json_pack("{s:o, s:o, s:I, s:s, s:o, s:o}", "epoch", number(epoch), "step", number(step),
                                        "planned", (json_int_t)e->sample, "code", leat_status_name(e->code), "file",
-                                       words(e->file), "reason", words(e->message)));
+                                       *e->file ? words(e->file) : json_null(), "reason", words(e->message)));
 }

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "engine/executor.h"
 
 #define TARGET_NS 100000.0
 #define LEAST_NS 20000.0 /* a run is not cut shorter than this to keep threads busy at the end of a batch */
@@ -58,6 +59,7 @@ void leat_task_recycle(struct leat_task *t)
 void leat_task_destroy(struct leat_task *t)
 {
     leat_job_destroy(&t->job);
+    leat_calls_free(t->calls);
     leat_free(t->buffer);
     leat_free(t);
 }
@@ -67,6 +69,10 @@ void leat_task_destroy(struct leat_task *t)
 static uint64_t run_length(const struct leat_loader *l, const struct leat_batch *b)
 {
     uint64_t left = b->plan.rows - b->taken;
+    if (b->segment) {
+        uint64_t each = b->loose ? l->executor->run(l->executor) : left;
+        return each < left ? each : left;
+    }
     if (l->tasks.pends)
         return left < l->job.chunk ? left : l->job.chunk;
     double rows = TARGET_NS / l->tasks.ns_per_row;
@@ -109,7 +115,7 @@ static void begin(struct leat_task *t)
     struct leat_loader *l = t->loader;
     t->ns = 0;
     t->completed = false;
-    t->estimate_ns = l->tasks.ns_per_row * (double)t->job.n;
+    t->estimate_ns = t->batch->segment ? 0 : l->tasks.ns_per_row * (double)t->job.n;
     leat_client_charge(&l->client, t->estimate_ns);
     t->work = l->tasks.free_work;
     if (t->work)
@@ -231,7 +237,7 @@ static void set_parked(struct leat_task *t)
  * orphan: from then on nobody finds it. */
 static bool claim(struct leat_task *t)
 {
-    if (!t->parked || t->held || leat_reads_in_flight(&t->job))
+    if (!t->parked || t->held || leat_task_in_flight(t))
         return false;
     unlink_away(t);
     t->held = true;
@@ -262,11 +268,15 @@ static void orphan(struct leat_task *t)
 void leat_task_read_done(struct leat_io_request *request, void *user)
 {
     struct leat_span *span = user;
-    struct leat_task *t = span->job->user;
-    struct leat_loader *l = t->loader;
     (void)request;
     leat_engine_lock();
     leat_reads_arrived(span); /* its thread lets go of the task under the lock */
+    leat_task_arrived_unlock(span->job->user);
+}
+
+void leat_task_arrived_unlock(struct leat_task *t)
+{
+    struct leat_loader *l = t->loader;
     t->completed = true;
     bool last = l->closed && claim(t);
     if (t->parked && !l->closed) {
@@ -326,6 +336,7 @@ void leat_task_end_all(struct leat_loader *l)
     for (struct leat_task *t = list, *next; t; t = next) {
         next = t->next;
         leat_reads_cancel(&t->job);
+        leat_calls_cancel(t);
         leat_engine_lock();
         t->held = false;
         bool last = claim(t);
@@ -342,12 +353,12 @@ static void park(struct leat_task *t)
     /* Its batch may have been cancelled while it ran: then it goes on at once, to cancel its reads. */
     bool cancelled = atomic_load_explicit(&t->batch->cancelled, memory_order_relaxed) && !t->told;
     t->told |= cancelled;
-    if (t->completed || cancelled || (t->told && !leat_reads_in_flight(j))) {
+    if (t->completed || cancelled || (t->told && !leat_task_in_flight(t))) {
         leat_task_resume(t);
         return;
     }
     set_parked(t);
-    if (leat_reads_in_flight(j))
+    if (leat_task_in_flight(t))
         return;
     t->timer = (struct leat_timer){.due_ns = j->wake_ns, .fire = wake_up};
     leat_timer_start(&t->timer);
@@ -415,7 +426,7 @@ static void book(struct leat_task *t)
     memset(j->warned, 0, sizeof j->warned);
     j->fetch_ns = 0;
     j->fetches = j->fetched_bytes = 0;
-    if (!t->sizing && j->n && !l->tasks.pends)
+    if (!t->sizing && !t->batch->segment && j->n && !l->tasks.pends)
         l->tasks.ns_per_row += 0.125 * (ns / (double)j->n - l->tasks.ns_per_row);
     if (l->tasks.ns_per_row < 1)
         l->tasks.ns_per_row = 1;
@@ -426,8 +437,24 @@ static void finish_batch(struct leat_loader *l, struct leat_batch *b)
     leat_batch_drop_made(b);
     b->state =
         atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX ? LEAT_BATCH_READY : LEAT_BATCH_FAILED;
+    if (b->state == LEAT_BATCH_READY)
+        leat_batch_release_hidden(b);
     if (b->for_whom)
         l->due |= LEAT_DUE_WAKE;
+}
+
+/* All rows went through a segment: they go through the next one, if there is one. */
+static void finish_segment(struct leat_loader *l, struct leat_batch *b)
+{
+    if (b->segment == b->pool->n_segments || atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX) {
+        finish_batch(l, b);
+        return;
+    }
+    b->segment++;
+    b->taken = 0;
+    leat_batch_skip_gone(b);
+    atomic_store_explicit(&b->done, b->n_gone, memory_order_relaxed);
+    l->due |= LEAT_DUE_WORK | LEAT_DUE_WAKE; /* a consumer that waits may help */
 }
 
 /* What a source has computed while lengths were wanted is the batch's, and counted with its arrays. */
@@ -469,10 +496,11 @@ static void finish(struct leat_loader *l, struct leat_task *t)
         leat_task_starve(t);
         return;
     }
-    if (!t->sizing)
+    bool last = b->segment == b->pool->n_segments && !t->sizing;
+    if (!t->sizing && !b->segment)
         learn(l, &t->job);
     if (t->pending) {
-        if (b->loose)
+        if (b->loose && last && !b->segment)
             book_part(t);
         park(t);
         return;
@@ -481,7 +509,7 @@ static void finish(struct leat_loader *l, struct leat_task *t)
         b->tasks--;
         finish_sizing(l, b);
     } else {
-        if (b->loose && !t->sizing)
+        if (b->loose && last)
             book_rest(t);
         leat_batch_let_go(l, b);
     }
@@ -509,7 +537,7 @@ void leat_batch_let_go(struct leat_loader *l, struct leat_batch *b)
         l->due |= LEAT_DUE_WAKE; /* there is memory again */
     } else if (b->state == LEAT_BATCH_FILLING && !b->tasks &&
                atomic_load_explicit(&b->done, memory_order_relaxed) == b->plan.rows) {
-        finish_batch(l, b); /* not before the last task has let go of it: the consumer may recycle it at once */
+        finish_segment(l, b); /* not before the last task has let go of it: the consumer may recycle it at once */
     }
 }
 

@@ -25,12 +25,13 @@ struct leat_task {
     struct leat_timer timer;           /* where it waits for a time */
     struct leat_task *before, *behind; /* of those that are parked */
     uint64_t n_booked;                 /* rows that left it before the others */
-    bool completed;                    /* under the lock: a read is complete since the job looked last */
+    bool completed;                    /* under the lock: a read, or a call, is complete since the job looked last */
     void *buffer;
-    uint64_t room;     /* of buffer */
-    uint64_t decoding; /* booked for decoding the row at hand */
-    bool starved;      /* is to wait for memory: */
-    uint64_t wanted;   /* so much */
+    uint64_t room;            /* of buffer */
+    uint64_t decoding;        /* booked for decoding the row at hand */
+    bool starved;             /* is to wait for memory: */
+    uint64_t wanted;          /* so much */
+    struct leat_calls *calls; /* in segments of functions; made when it is first needed */
     struct leat_task *next;
 };
 
@@ -52,5 +53,27 @@ int leat_task_reserve(struct leat_task *task, uint64_t bytes, uint64_t decoding,
 void leat_task_relax(struct leat_task *task);
 /* Puts a task aside until there is memory. Under the lock. */
 void leat_task_starve(struct leat_task *task);
+/* Runs the task's job. False: it goes on later, with what the task waits for. */
+bool leat_task_make_rows(struct leat_task *task);
+/* Something that a parked task waits for has come; lets go of the lock. */
+void leat_task_arrived_unlock(struct leat_task *task);
+
+/* ---- calls.c --------------------------------------------------------------------------------- */
+
+/* Begins with the rows of the task's job. False: NOMEM. */
+bool leat_calls_begin(struct leat_task *task);
+/* Goes on. False: the task waits for the executor, or for what its job waits for. */
+bool leat_calls_run(struct leat_task *task);
+/* The job's run is the task's again. */
+void leat_calls_end(struct leat_task *task);
+bool leat_calls_in_flight(const struct leat_task *task);
+/* Tells the executor, once, that nobody wants what it makes. Not under a lock; by who has the task. */
+void leat_calls_cancel(struct leat_task *task);
+void leat_calls_free(struct leat_calls *calls); /* NULL is allowed */
+/* Whether something is in flight that uses the task or its batch. */
+static inline bool leat_task_in_flight(const struct leat_task *t)
+{
+    return leat_reads_in_flight(&t->job) || leat_calls_in_flight(t);
+}
 
 #endif

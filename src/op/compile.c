@@ -435,7 +435,7 @@ static int add_output(struct leat_program *program, const char *name, struct lea
     if (!*name || strlen(name) > MAX_NAME)
         return leat_fail(error, LEAT_E_INVALID, "The name of an output must have 1 to %d bytes.", MAX_NAME);
     for (size_t i = 0; i < program->n_outputs; i++)
-        if (!strcmp(program->outputs[i].face.name, name))
+        if (!program->outputs[i].face.hidden && !strcmp(program->outputs[i].face.name, name))
             return leat_fail(error, LEAT_E_INVALID, "Two outputs of the program are named '%s'.", name);
     c->face.name = name;
     c->face.chain = program->n_chains - 1;
@@ -493,9 +493,82 @@ static int parse_tuple(struct leat_program *program, const struct leat_field *fi
     return chain->geometry_name ? add_output(program, chain->geometry_name, &c, error) : fail_nomem(error);
 }
 
+/* The result of functions that take output `input`: its type is what the program says. */
+static int parse_call(struct leat_program *program, const char *name, size_t input, const json_t *call,
+                      struct leat_error *error)
+{
+    const json_t *dtype = json_object_get(call, "dtype"), *shape = json_object_get(call, "shape"),
+                 *strides = json_object_get(call, "strides");
+    struct leat_compiled *c;
+    int rc = add_output(program, name, &c, error);
+    if (rc)
+        return rc;
+    struct leat_output *face = &c->face;
+    face->called = face->in_place = true;
+    face->input = input;
+    face->segment = (unsigned)json_integer_value(json_object_get(call, "segment"));
+    face->field = face->chain = SIZE_MAX;
+    face->kind = (enum leat_kind)json_integer_value(json_object_get(call, "kind"));
+    face->dtype = json_is_string(dtype) ? leat_dtype_from_name(json_string_value(dtype)) : 0;
+    size_t ndim = json_array_size(shape);
+    uint64_t elements = 1;
+    bool good = json_is_array(shape) && ndim < LEAT_MAX_DIMS && face->dtype && face->segment &&
+                face->segment <= LEAT_MAX_SEGMENTS && (!json_is_array(strides) || json_array_size(strides) == ndim);
+    face->ndim = good ? (unsigned)ndim : 0;
+    for (size_t d = face->ndim; d-- > 0;) {
+        const json_t *side = json_array_get(shape, d), *stride = json_array_get(strides, d);
+        face->ragged |= !d && json_is_null(side);
+        face->shape[d] = !d && json_is_null(side) ? -1 : json_integer_value(side);
+        face->strides[d] = stride ? json_integer_value(stride) : (int64_t)elements;
+        good = good && (face->shape[d] >= 0 || face->ragged) &&
+               (face->shape[d] < 0 || leat_mul_u64(elements, (uint64_t)face->shape[d], &elements)) &&
+               elements <= UINT64_C(1) << 40;
+    }
+    face->row_bytes = elements * leat_dtype_size(face->dtype);
+    return good ? LEAT_OK
+                : leat_fail(error, LEAT_E_INVALID,
+                            "Each of \"calls\" of output '%s' of the program needs a \"segment\", a \"dtype\" and a "
+                            "\"shape\".",
+                            name);
+}
+
+/* Functions one behind the other. */
+static int parse_calls(struct leat_program *program, const char *name, size_t input, const json_t *calls,
+                       struct leat_error *error)
+{
+    size_t n = json_array_size(calls);
+    int rc = n && n <= LEAT_MAX_SEGMENTS
+                 ? LEAT_OK
+                 : leat_fail(error, LEAT_E_INVALID, "\"calls\" of output '%s' of the program is a list of 1 to %d.",
+                             name, LEAT_MAX_SEGMENTS);
+    for (size_t i = 0; !rc && i < n; i++) {
+        rc = parse_call(program, name, input, json_array_get(calls, i), error);
+        input = program->n_outputs - 1;
+        program->outputs[input].face.hidden = !rc && i + 1 < n;
+    }
+    return rc;
+}
+
+/* Functions that take what those of another output take. */
+static int parse_other_calls(struct leat_program *program, const char *name, const json_t *input, const json_t *calls,
+                             struct leat_error *error)
+{
+    size_t i = 0;
+    while (i < program->n_outputs && !(program->outputs[i].face.hidden && json_is_string(input) &&
+                                       !strcmp(program->outputs[i].face.name, json_string_value(input))))
+        i++;
+    if (i == program->n_outputs)
+        return leat_fail(error, LEAT_E_INVALID, "\"input\" of output '%s' of the program names no output with calls.",
+                         name);
+    return parse_calls(program, name, i, calls, error);
+}
+
 static int parse_output(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
                         const char *name, json_t *object, struct leat_error *error)
 {
+    const json_t *calls = json_object_get(object, "calls"), *input = json_object_get(object, "input");
+    if (calls && input)
+        return parse_other_calls(program, name, input, calls, error);
     const json_t *field = json_object_get(object, "field"), *names = json_object_get(object, "fields");
     const json_t *list = json_object_get(object, "chain");
     struct leat_compiled_chain *chain = &program->chains[program->n_chains++];
@@ -518,7 +591,8 @@ static int parse_output(struct leat_program *program, const struct leat_field *f
     rc = rc ? rc : find_field(fields, n_fields, c, json_string_value(field), error);
     rc = rc ? rc : parse_chain(program, name, list, &c->uses, &c->n_uses, error);
     one_output(chain, c);
-    return rc;
+    c->face.hidden = calls != NULL;
+    return rc || !calls ? rc : parse_calls(program, name, c->index, calls, error);
 }
 
 static int parse_outputs(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
@@ -533,7 +607,7 @@ static int parse_outputs(struct leat_program *program, const struct leat_field *
     json_object_foreach(table, name, object)
     {
         size_t of_tuple = json_array_size(json_object_get(object, "fields"));
-        n += (of_tuple ? of_tuple : 1) + 1; /* it may have a geometry */
+        n += (of_tuple ? of_tuple : 1) + 1 + json_array_size(json_object_get(object, "calls")); /* 1: a geometry */
     }
     if (n > 2 * MAX_OUTPUTS)
         return leat_fail(error, LEAT_E_INVALID, "The program has more than %d outputs.", MAX_OUTPUTS);
@@ -603,6 +677,8 @@ static uint64_t hash_program(const struct leat_program *program, const struct le
     uint64_t hash = leat_key_mix(0, 1); /* of what operators compute: to be changed when that changes */
     for (size_t i = 0; i < program->n_outputs; i++) {
         const struct leat_compiled *c = &program->outputs[i];
+        if (c->face.called) /* by functions that are not known here */
+            continue;
         hash = hash_text(hash_text(hash, c->face.name), fields[c->face.field].name);
         uint64_t numbers[4 + LEAT_MAX_DIMS] = {c->in.kind, c->in.dtype, fields[c->face.field].layout, c->in.ndim};
         for (unsigned d = 0; d < c->in.ndim; d++)

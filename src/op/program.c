@@ -537,6 +537,8 @@ size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_t
     for (size_t i = 0; i < scratch->program->n_outputs; i++) {
         const struct leat_compiled *c = &scratch->program->outputs[i];
         const struct step_time *t = &scratch->times[c->first_time];
+        if (c->face.called)
+            continue;
         if (!c->n_stages && !c->n_parts && used < room)
             times[used++] = (struct leat_step_time){c->face.name, "copy", t->ns, t->rows};
         used = add_stage_times(scratch, c, times, used, room);

@@ -17,6 +17,16 @@
  * It stands under the name of its first output; "outputs" are named like the fields where that is left out. With
  * "geometry", of an ordinary chain too, there is one output more, "image.geometry": LEAT_GEOMETRY_COLUMNS float32 per
  * row.
+ *
+ * Functions that run outside of the library stand behind a chain, whose output is then what they take and is not
+ * delivered itself; their result is an output of the same name. Several may take the same:
+ *
+ *     "a": {"field": "x", "chain": ["a"], "calls": [{"segment": 1, "kind": 0, "dtype": "float32", "shape": [3, 8]}]}
+ *     "b": {"input": "a", "calls": [{"segment": 1, "kind": 0, "dtype": "int64", "shape": []}]}
+ *
+ * Where "calls" are several, each takes the result of the one before. Segments of odd numbers take a batch row by row,
+ * those of even numbers as a whole. "strides", in elements, say how a row lies in memory that is not in the usual
+ * order.
  */
 #ifndef LEAT_OP_PROGRAM_H
 #define LEAT_OP_PROGRAM_H
@@ -37,14 +47,18 @@ struct leat_output {
     size_t chain;        /* that it comes from */
     enum leat_kind kind; /* ARRAY, or of a value delivered as stored: BYTES, STR, JSON, IMAGE */
     enum leat_dtype dtype;
-    bool ragged;   /* the first dimension varies from row to row */
-    bool bounded;  /* ... and follows only from making the row: leat_program_ragged_bytes is an upper bound */
-    bool in_place; /* the field has fixed size: rows come as mapped memory; else as fetched bytes */
-    bool keyed;    /* some operator draws random numbers */
-    bool decodes;  /* the value is decoded: it can be found broken, and is scanned to its end if unchecked */
-    bool lenient;  /* ... with warnings, where that is possible */
-    bool turns;    /* ... as its EXIF orientation says: all of a turned photo is kept while it is made */
-    unsigned ndim; /* of one row; of a ragged one the first dimension is shape[0] = -1 */
+    bool ragged;      /* the first dimension varies from row to row */
+    bool bounded;     /* ... and follows only from making the row: leat_program_ragged_bytes is an upper bound */
+    bool in_place;    /* the field has fixed size: rows come as mapped memory; else as fetched bytes */
+    bool keyed;       /* some operator draws random numbers */
+    bool decodes;     /* the value is decoded: it can be found broken, and is scanned to its end if unchecked */
+    bool lenient;     /* ... with warnings, where that is possible */
+    bool turns;       /* ... as its EXIF orientation says: all of a turned photo is kept while it is made */
+    bool hidden;      /* functions take it, nobody else */
+    bool called;      /* it is the result of functions: no chain makes it, and its `field` and `chain` are SIZE_MAX */
+    size_t input;     /* ... which take this output, */
+    unsigned segment; /* ... in this segment of the program, from 1 on: the chains are segment 0 */
+    unsigned ndim;    /* of one row; of a ragged one the first dimension is shape[0] = -1 */
     int64_t shape[LEAT_MAX_DIMS];
     int64_t strides[LEAT_MAX_DIMS]; /* in elements, of one row (a channels_last row is dense but permuted) */
     uint64_t row_bytes;             /* dense: bytes of a row; ragged: bytes of one step of the first dimension */
@@ -66,6 +80,8 @@ struct leat_program_chain {
  * width of the decoded image. */
 #define LEAT_GEOMETRY_COLUMNS 7
 
+#define LEAT_MAX_SEGMENTS 64
+
 /* NULL `json` delivers every field that is not derived, as stored. Errors: INVALID (the JSON, an argument), TYPE (names
  * output and operator, says what would fit), NOT_FOUND (field), NOMEM. */
 int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *json, struct leat_program **out,
@@ -85,7 +101,7 @@ bool leat_program_varies(const struct leat_program *program);
 /* The variant for a batch, by the key of its global batch's first row (leat_plan_key); the program itself if it does
  * not vary. Outputs differ in shape and strides alone. It lives as long as the program. */
 const struct leat_program *leat_program_of_batch(const struct leat_program *program, uint64_t key);
-/* A hash over what the program computes: operators, arguments, instances, output names. */
+/* A hash over what the program computes: operators, arguments, instances, output names. Without calls. */
 uint64_t leat_program_hash(const struct leat_program *program);
 
 /* One row to make. */

@@ -489,6 +489,21 @@ void leat_board_wait(struct leat_board *b, uint32_t seen, int64_t timeout_ms)
     atomic_store(&b->shared->asleep, 0);
 }
 
+void leat_board_wake(struct leat_board *b)
+{
+    tell(b->shared);
+}
+
+unsigned leat_board_entries(const struct leat_board *b)
+{
+    return b->shared->n_entries;
+}
+
+struct leat_pool *leat_board_pool(const struct leat_board *b)
+{
+    return b->pool;
+}
+
 void leat_board_close(struct leat_board *b)
 {
     atomic_store(&b->shared->closed, 1);

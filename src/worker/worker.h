@@ -114,6 +114,9 @@ unsigned leat_board_requeue(struct leat_board *board, unsigned worker,
 /* Waits until a batch is complete or a message sent since `seen`, a signal, or the time is over. */
 uint32_t leat_board_seen(const struct leat_board *board);
 void leat_board_wait(struct leat_board *board, uint32_t seen, int64_t timeout_ms);
+void leat_board_wake(struct leat_board *board); /* ends a wait */
+unsigned leat_board_entries(const struct leat_board *board);
+struct leat_pool *leat_board_pool(const struct leat_board *board);
 void leat_board_close(struct leat_board *board); /* workers take nothing more */
 
 /* Worker: takes the first queued unit, earliest batch first; false: there is none. Says at which row it is; announces a
@@ -127,6 +130,52 @@ bool leat_board_closed(const struct leat_board *board);
  * others'. */
 uint64_t leat_board_served_ns(const struct leat_board *board);
 void leat_board_start_at(struct leat_board *board, uint64_t served_ns);
+
+/* ---- an executor of the engine's calls -------------------------------------------------------- */
+
+/* Puts the calls of one loader on a board, for workers that map the loader's region (leat_loader_region). A call is one
+ * batch on the board, of kind LEAT_WORKER_CALL, whose payload says what its rows are and where they go:
+ *
+ *     struct leat_worker_call | areas, 2 x uint64 each: offset, bytes to the values | places, keys, draws, ids: [n] of
+ *     8 bytes each | flags [n]: LEAT_WORKER_GONE for a row that ended too many workers, which is not to be computed
+ *
+ * It is a client of its pool: the parent attends to it in a thread of its own, which takes messages and buries workers
+ * between two calls of leat_executor_wait. All functions: any thread. */
+#define LEAT_WORKER_CALL 4
+#define LEAT_WORKER_GONE 1
+struct leat_worker_call {
+    uint64_t n, batch_rows, n_areas, epoch, step, segment;
+};
+/* NOMEM. The loader is opened with it, and given a board before its first batch is asked for. */
+int leat_executor_new(struct leat_executor **out, struct leat_error *error);
+/* The board is its alone from now on, and lives as long; `workers`: how many there are. */
+void leat_executor_attach(struct leat_executor *executor, struct leat_board *board, unsigned workers);
+/* Ends calls that are complete, until a message was announced that is not among `received` (leat_pool_messages), or
+ * nothing has come for some time and a worker may be dead, or it is closed. */
+enum leat_executor_event { LEAT_EXECUTOR_MESSAGE, LEAT_EXECUTOR_SILENT, LEAT_EXECUTOR_CLOSED };
+enum leat_executor_event leat_executor_wait(struct leat_executor *executor, uint32_t received);
+/* A row of the batch with this serial has failed, as leat_call_row_failed; the message of a unit is here. */
+void leat_executor_row_failed(struct leat_executor *executor, uint64_t serial, uint64_t i, int code,
+                              const char *reason);
+void leat_executor_received(struct leat_executor *executor, uint64_t serial, uint32_t unit);
+/* A worker is dead, which worked on this row of this serial of this board: its units are queued again. Where nobody
+ * asks for batches all calls are taken off the board until somebody does: functions that end workers would go on ending
+ * those that other loaders use too. */
+void leat_executor_worker_died(struct leat_executor *executor, unsigned worker, uint64_t board, uint64_t serial,
+                               uint32_t row);
+/* Somebody begins, or ends, to wait for batches. */
+void leat_executor_ask(struct leat_executor *executor, bool begins);
+/* Fails all rows of all calls, from now on and whatever the policy: workers cannot be had. */
+void leat_executor_break(struct leat_executor *executor, const char *reason);
+/* Its loader is closed: workers take nothing more. Then, when no worker uses the board any more: ends its calls. */
+void leat_executor_close(struct leat_executor *executor);
+void leat_executor_finish(struct leat_executor *executor);
+void leat_executor_free(struct leat_executor *executor); /* NULL is allowed; finishes it */
+struct leat_executor_stats {
+    int64_t work_ns; /* of workers */
+    uint64_t in_flight, rows, broken;
+};
+void leat_executor_stats(struct leat_executor *executor, struct leat_executor_stats *out);
 
 /* In a worker process: ends it, at once, when the process behind this descriptor (pidfd_open) has ended. NOMEM. */
 int leat_worker_watch(int pidfd, struct leat_error *error);

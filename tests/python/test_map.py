@@ -835,18 +835,18 @@ def test_held_results_are_bounded_and_let_go(folder: Path) -> None:
         with leat.Writer(path, {"w": leat.field("uint8", (4096,))}) as w:
             w.write_batch({"w": np.zeros((64, 4096), np.uint8)})
     output = {"w": [ops.Map(lambda x: x + 1)]}
-    with leat.Loader(leat.open(path), 8, outputs=output, budget_bytes=4 << 20, max_held_bytes=1 << 17) as loader:
+    with leat.Loader(leat.open(path), 8, outputs=output, budget_bytes=4 << 20, max_held_bytes=140 << 10) as loader:
         kept = []
         with pytest.raises(leat.HeldError, match="4 batches are held.*max_held_bytes"):
             for _ in range(2):
                 for batch in loader:
                     kept.append(batch["w"])
         assert len(kept) == 4 and all(bool((rows == 1).all()) for rows in kept)
+        del batch
+        gc.collect()
         assert loader.stats()["python"]["memory"]["held_bytes"] == 4 * 8 * 4096
         kept.clear()
         assert sum(len(batch["w"]) for batch in loader) == 64
-    del batch
-    gc.collect()
 
 
 def test_two_loaders_share_workers_that_end_with_the_last(numbers: leat.Dataset) -> None:

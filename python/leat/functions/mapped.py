@@ -34,8 +34,8 @@ from ..workers import transport
 from ..workers.loop import now
 from ..workers.pool import Pool
 from .mapping import Mapped, Program, is_dense, row_bytes, sides, stored_dtype
-from .mapwork import dense
 from .phases import WINDOW, Phases, Work, let_go
+from .running import dense
 
 _SLICE_MS = 50
 _SHORT_MS = 2  # while further batches may become ready in the engine
@@ -228,8 +228,8 @@ class Stage(Phases):
     def _learn(self, core: _leat.Batch) -> None:
         if self.form.makers:
             return
-        found = {name: self.form._maker(i, name, kind, dtype, ragged) for i, (name, kind, dtype, ragged) in enumerate(core.outputs())}
-        self.program.sources.update({name: i for i, (name, *_) in enumerate(core.outputs())})
+        found = {name: self.form._maker(i, name, kind, dtype, ragged) for i, (name, kind, dtype, ragged) in enumerate(filter(None, core.outputs()))}
+        self.program.sources.update({name: i for i, (name, *_) in enumerate(filter(None, core.outputs()))})
         self.form.makers = {name: found[self.native[name]] if name in self.native else _ready for name in self.names}
         memory = _memory_of(self.core)
         self.budget = max(1, min(memory["budget_bytes"], memory["max_held_bytes"] // 2))

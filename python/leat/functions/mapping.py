@@ -306,6 +306,8 @@ class Mapped:
     phases: list[list[Step]]
     gives: Field
     final_strides: tuple[int, ...] | None = None
+    input: int = -1  #: number of the engine's output that it is made of
+    results: list[int] = field(default_factory=list)  #: and of those that its phases make
 
     def type_after(self, phase: int) -> Field:
         """The type once this phase is done."""
@@ -383,6 +385,37 @@ class Compiler:
     def program(self, on_error: str) -> Program:
         """What workers get."""
         return Program(self.mapped, self.framework, on_error)
+
+    @property
+    def dense(self) -> bool:
+        """Whether all functions take rows, and give rows of one shape: the engine schedules them."""
+        return all(len(o.phases) == 1 and is_dense(o.gives) for o in self.mapped)
+
+    def compiled(self, outputs: Outputs) -> tuple[str, list[tuple[int, bool, object]]]:
+        """The program as the library takes it, with calls for the functions; says of each output which of the engine's it has."""
+        text, functions = compiled_program(self.core)
+        program = json.loads(text)
+        core, found = program["outputs"], {}
+        mapped = {o.name: o for o in self.mapped}
+        numbers: dict[str, int] = {}  # of the outputs that functions take
+        n = 0
+        for entry in entries(outputs):
+            name = entry.names[0]
+            if name not in mapped:
+                found[name] = core[name]
+                n += len(entry.outputs)
+                continue
+            o = mapped[name]
+            if o.source == name:
+                numbers[name] = n
+                n += 1
+            o.input = numbers[o.source]
+            phases = [k for k, steps in enumerate(o.phases) if steps]
+            o.results = [-1] * len(o.phases)
+            for k in phases:
+                o.results[k], n = n, n + 1
+            found[name] = {**core.get(name, {"input": o.source}), "calls": [_call(o, k) for k in phases]}
+        return json.dumps({**program, "outputs": found}), functions
 
     def _named(self, op: Operator) -> Operator:
         if id(op) not in self.clones:
@@ -553,6 +586,14 @@ class Compiler:
                 "returns=leat.field(dtype, shape), or 'json'"
             )
         return found
+
+
+def _call(o: Mapped, phase: int) -> dict[str, Any]:
+    """What a phase makes, as the library takes it."""
+    t = o.type_after(phase)
+    spec = {"segment": phase + 1, "kind": KINDS.get(t.kind, ARRAY), "dtype": t.dtype, "shape": t.shape if t.kind == "array" else (None,)}
+    strides = o.strides_after(phase)
+    return spec if strides is None else {**spec, "strides": strides}
 
 
 def _one(given: Any, t: Field, framework: str) -> Any:

@@ -9,9 +9,6 @@ The parent's side is mapped.py.
 
 from __future__ import annotations
 
-import contextlib
-import mmap
-import os
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,6 +33,7 @@ from .mapping import (
     sides,
     stored_dtype,
 )
+from .running import Region, dense
 
 #: kind of a worker's message: what came of a unit
 RESULTS = 16
@@ -212,53 +210,6 @@ def _plain(value: Any) -> Any:
 def _dense(board: _leat.Board, offset: int, t: Field, rows: int, strides: Sequence[int] | None) -> np.ndarray[Any, Any]:
     """A slot as an array of shape (rows, ...)."""
     return dense(board.view(offset, max(1, rows * row_bytes(t))), t, rows, strides)
-
-
-def dense(memory: Any, t: Field, rows: int, strides: Sequence[int] | None) -> np.ndarray[Any, Any]:
-    """Rows of a dense type that lie one after the other, as an array of shape (rows, ...)."""
-    dtype = stored_dtype(t)
-    count = rows * row_bytes(t) // dtype.itemsize
-    shape = (rows, *sides(t))
-    if not count:
-        return np.empty(shape, dtype)
-    flat = np.frombuffer(memory, dtype, count)
-    if strides is None:
-        return flat.reshape(shape)
-    size = dtype.itemsize
-    return np.lib.stride_tricks.as_strided(flat, shape, [row_bytes(t), *[n * size for n in strides]])
-
-
-class Region:
-    """The engine's memory, to be read. Where addresses are scarce the engine maps it in steps, and its file is shorter
-    than it may become: then windows are mapped as they are needed."""
-
-    WINDOW = 64 << 20
-    KEPT = 4
-
-    def __init__(self, descriptor: int, size: int) -> None:
-        self.descriptor = os.dup(descriptor)
-        self.whole = self._map(0, size) if os.fstat(descriptor).st_size >= size else None
-        self.windows: dict[tuple[int, int], memoryview] = {}
-
-    def _map(self, offset: int, size: int) -> memoryview:
-        return memoryview(mmap.mmap(self.descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ, offset=offset))
-
-    def view(self, offset: int, size: int) -> memoryview:
-        if self.whole is not None:
-            return self.whole[offset : offset + size]
-        first, end = offset // self.WINDOW, -(-(offset + size) // self.WINDOW)
-        window = self.windows.pop((first, end), None)
-        if window is None or len(window) < offset + size - first * self.WINDOW:  # the file may have grown since
-            length = min(end * self.WINDOW, os.fstat(self.descriptor).st_size) - first * self.WINDOW
-            window = self._map(first * self.WINDOW, length)
-        self.windows[first, end] = window  # the last one is the newest
-        if len(self.windows) > self.KEPT:
-            del self.windows[next(iter(self.windows))]
-        return window[offset - first * self.WINDOW :][:size]
-
-    def __del__(self) -> None:
-        with contextlib.suppress(AttributeError, OSError):
-            os.close(self.descriptor)
 
 
 def run(worker: Any, client: Any, serial: int, unit: int, first: int, n: int, payload: int, size: int) -> bool:

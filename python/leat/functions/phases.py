@@ -9,9 +9,7 @@ Everything here that changes a batch runs under the pool's lock. mapped.py pulls
 
 from __future__ import annotations
 
-import os
 import pickle
-import weakref
 from collections import deque
 from typing import Any
 
@@ -24,8 +22,10 @@ from ..loading.ragged import Ragged
 from ..workers import transport
 from ..workers.loop import ERROR, FAILED, PHASE, Job
 from ..workers.pool import Pool, threads_wanted
+from .calls import _pool_for
 from .mapping import Program, is_dense, row_bytes
-from .mapwork import GONE, RESULTS, Task, dense
+from .mapwork import GONE, RESULTS, Task
+from .running import dense
 
 WINDOW = 24
 _KILLS = 3
@@ -440,21 +440,6 @@ def _chosen(value: Any, rows: np.ndarray[Any, Any]) -> Any:
     if isinstance(value, Ragged):
         return value._of_rows([value[row] for row in rows.tolist()])
     return value[rows]
-
-
-# ---- workers in common -----------------------------------------------------------------------------------------------
-
-_shared: dict[tuple[int, int], weakref.ref[Pool]] = {}
-
-
-def _pool_for(n: int) -> Pool:
-    """Workers that all loaders of this process share that want so many."""
-    key = (os.getpid(), n)
-    found = _shared[key]() if key in _shared else None
-    if found is None or found.stopped:
-        found = Pool(None, n, n, None, None, 0, threads_wanted(None))
-        _shared[key] = weakref.ref(found, lambda _: _shared.pop(key, None))
-    return found
 
 
 def let_go(pool: Pool) -> None:

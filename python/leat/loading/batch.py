@@ -49,9 +49,9 @@ class Form:
 
     def learn(self, core: _leat.Batch) -> None:
         """Takes over names and kinds from the first batch; all batches of a loader have the same."""
-        outputs = enumerate(core.outputs())
+        outputs = enumerate(core.outputs())  # None: it is not delivered
         # at once: another thread that iterates must not see a part of them
-        self.makers = {name: self._maker(i, name, kind, dtype, ragged) for i, (name, kind, dtype, ragged) in outputs}
+        self.makers = {found[0]: self._maker(i, *found) for i, found in outputs if found}
 
     def _maker(self, i: int, name: str, kind: int, dtype: str, ragged: bool) -> Callable[[_leat.Batch], Any]:
         if kind == STR:

@@ -27,6 +27,7 @@ class Consumer:
         self.loader = loader  #: what it reads; kept open
         self.batch_size = batch_size
         self._core = core
+        self._next = loader._asked(core.next, core.epoch)
         self._finalizer = weakref.finalize(self, core.close)
         self._finalizer.atexit = False
 
@@ -34,7 +35,7 @@ class Consumer:
         return self._batches(self._core.start())
 
     def _batches(self, number: int) -> Iterator[Any]:
-        while (core := self._core.next(number)) is not None:
+        while (core := self._next(number)) is not None:
             yield self.loader._deliver(core)
 
     def __len__(self) -> int:

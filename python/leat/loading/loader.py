@@ -8,6 +8,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal
 
@@ -150,16 +151,21 @@ class Loader:
         if outputs is not None and has_functions(outputs):
             from ..functions.mapping import Compiler
 
-            if not in_order:
-                raise ValueError(
-                    "in_order=False does not go with leat.ops.Map and MapBatch: their batches come in order"
-                )
             if any(per_batch(op) for entry in entries(outputs) for op in entry.chain):
                 raise ValueError("leat.PerBatch does not go with leat.ops.Map and MapBatch yet")
             compiler = Compiler(outputs, dataset.schema, self._form.framework, self._first, _leat.row_key(seed, 0, 0))
+            if not in_order and not compiler.dense:
+                raise ValueError("in_order=False does not go with leat.ops.MapBatch, nor with results of leat.ops.Map that vary in length")
         if outputs is not None:
             warn_of_loose_targets(outputs, dataset.schema, 4)
-        program, functions = (None, []) if outputs is None else compiled_program(compiler.core if compiler else outputs)
+        calls = compiler is not None and compiler.dense
+        executor = _leat.Executor() if calls else None
+        program: str | None = None
+        functions: list[Any] = []
+        if compiler is not None and outputs is not None and calls:
+            program, functions = compiler.compiled(outputs)
+        elif outputs is not None:
+            program, functions = compiled_program(compiler.core if compiler else outputs)
         self._facts = {
             "the data set": dataset.fingerprint,
             "seed": str(seed),
@@ -194,12 +200,19 @@ class Loader:
             "functions": functions,
             "in_order": bool(in_order),
             "pack": dataset.pack if isinstance(dataset, PackedRows) else None,
+            "executor": executor,
         }
         if not in_order and self._log_dir is not None:
             os.makedirs(self._log_dir, exist_ok=True)
         self._core = _leat.Loader.open(**options)
         self._stage = None
-        if compiler is not None:
+        self._calls = None
+        if compiler is not None and executor is not None:
+            from ..functions.calls import Calls
+
+            workers = json.loads(self._core.stats())["threads"]
+            self._calls = Calls(executor, self._core, compiler.program(on_error), workers, weight)
+        elif compiler is not None:
             from ..functions.mapped import Stage
 
             assert outputs is not None
@@ -220,7 +233,7 @@ class Loader:
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's
         # core. Not at exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing
         # of Python.
-        self._finalizer = weakref.finalize(self, _close, self._core, self._stage)
+        self._finalizer = weakref.finalize(self, _close, self._core, self._stage, self._calls)
         self._finalizer.atexit = False
 
     def _order(self, shuffle: bool | Blocks, sampler: Any) -> tuple[int, dict[str, Any]]:
@@ -291,6 +304,8 @@ class Loader:
             self._read_sampler()
         iteration = _Iteration(self, self._core.start() if self._stage is None else self._stage.start())
         self._running = weakref.ref(iteration)
+        if self._calls is not None:
+            self._calls.open()
         return iteration
 
     def _read_sampler(self) -> None:
@@ -449,7 +464,7 @@ class Loader:
                 epoch that the loader is in.
 
         Raises:
-            ValueError: the loader has ``in_order=False``, or functions in its program.
+            ValueError: the loader has ``in_order=False``, or a function of :class:`leat.ops.MapBatch` or with results of varying length.
 
         >>> loader = leat.Loader(leat.open(path), batch_size=32, shuffle=True)
         >>> probe = loader.consumer(batch_size=8)
@@ -458,10 +473,14 @@ class Loader:
         True
         """
         if self._stage is not None:
-            raise ValueError("consumers do not go with functions in the program (leat.ops.Map): open a second Loader")
+            raise ValueError("consumers do not go with leat.ops.MapBatch, nor with results of leat.ops.Map that vary in length: open a second Loader")
         places = check.choice("start", start, {"here": 0, "beginning": 1})
         batch_size = check.integer("batch_size", batch_size, 1)
         return Consumer(self, self._core.consumer(batch_size, bool(places)), batch_size)
+
+    def _asked(self, function: Callable[..., Any], epoch: Callable[[], int]) -> Callable[..., Any]:
+        """A function of the engine's that makes batches of an epoch, with functions of the program behind it."""
+        return function if self._calls is None else partial(self._calls.ask, function, epoch)
 
     def _deliver(self, core: _leat.Batch) -> Any:
         """What iterating gives for a batch of the engine's."""
@@ -513,7 +532,7 @@ class Loader:
             epoch, step = self._step_of(epoch)
         elif step is None:
             raise TypeError("batch_at takes epoch and step, or a state")
-        return self._batch(self._core.batch_at(*_checked(epoch, step)))
+        return self._batch(self._asked(self._core.batch_at, lambda: int(epoch))(*_checked(epoch, step)))
 
     def _step_of(self, state: Mapping[str, Any]) -> tuple[int, int]:
         """Which batch a state points at: positions are counted in rows, and decisions may have changed the size of
@@ -556,6 +575,8 @@ class Loader:
         ``stats()["agreement"]`` is a hash of what all ranks must have in common.
         """
         found: dict[str, Any] = json.loads(self._core.stats())
+        if self._calls is not None:
+            found["python"] = self._calls.about(found)
         if self._stage is not None:
             found["python"] = self._stage.about()
             for name, count in self._stage.broken.items():
@@ -587,10 +608,12 @@ class Loader:
         return f"<leat.Loader of {self.dataset!r}, global batch {self._global}, rank {self.rank} of {self.world_size}>"
 
 
-def _close(core: _leat.Loader, stage: Any) -> None:
+def _close(core: _leat.Loader, stage: Any, calls: Any) -> None:
     if stage is not None:
         stage.close()
     core.close()
+    if calls is not None:
+        calls.close()
 
 
 def _checked(epoch: int, step: int) -> tuple[int, int]:
@@ -620,7 +643,7 @@ class _Iteration:
 
     def __init__(self, loader: Loader, number: int) -> None:
         self._loader = loader  # keeps it open
-        self._next = loader._core.next
+        self._next = loader._asked(loader._core.next, loader._core.epoch)
         self._stage = loader._stage
         self._form = loader._form
         self._number = number

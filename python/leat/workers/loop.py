@@ -32,6 +32,7 @@ from .transport import encode, pack_error
 #: kinds of batches: what the payload is, and what a unit is
 ROWS, WHOLE, ITER = 0, 1, 2
 PHASE = 3  #: of a program with Python functions: functions/mapwork.py
+CALL = 4  #: of the engine's: functions/running.py
 
 #: kinds of messages from a worker
 SAMPLES, ODD, BATCH, ERROR, END, FAILED, LEFT = range(7)
@@ -188,7 +189,7 @@ class Worker:
             self.clients.pop(args[0], None)
             self.left.append(args[0])
         elif what == "region":  # its descriptor follows
-            from ..functions.mapwork import Region
+            from ..functions.running import Region
 
             _, fds, _, _ = socket.recv_fds(self.sock, 1, 1)
             board, size = args
@@ -243,6 +244,10 @@ class Worker:
                 from ..functions.mapwork import run
 
                 sent = run(self, client, serial, unit, first, n, payload, size)
+            elif kind == CALL:
+                from ..functions.running import run as run_call
+
+                sent = run_call(self, client, serial, unit, first, n, payload, size)
             elif kind == ITER:
                 self.listen()  # a stream that is to begin anew was announced before the batch was
                 self.send(board, serial, unit, *self.next_batch(client), room)

@@ -477,8 +477,10 @@ class Pool:
 
     def stop(self) -> None:
         """Ends the workers: what they compute now is finished first, within limits."""
+        if self.pid != os.getpid():
+            return  # in a forked child, where another thread may have had the lock
         with self.lock:
-            if self.stopped or self.pid != os.getpid():
+            if self.stopped:
                 return
             self.stopped = True
             _live.discard(self)

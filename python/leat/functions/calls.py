@@ -1,0 +1,253 @@
+"""Functions in a loader's program, seen from the process that trains.
+
+    engine (threads)                    executor (C)              workers
+    plan, read, decode, chains  ------> calls on a board  ------> functions, and native operators behind them
+    policy, state, window, delivery <-- which are done            write into the engine's memory
+
+The engine schedules calls like everything else, and puts them on the board itself (``_leat.Executor``). What takes Python is done here, by a
+thread that mostly waits: it reads what workers say of rows that failed, keeps their exceptions until the engine raises the error
+of such a row, and has dead workers buried.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .. import _leat
+from ..errors import Error
+from ..workers import transport
+from ..workers.loop import ERROR, FAILED, Job
+from ..workers.pool import Pool, threads_wanted
+from .mapping import Program
+from .running import REFUSED
+
+_ENTRIES = 64  # calls on the board; more wait for a place
+_MAX_UNITS = 256
+_SLICE_MS = 50
+_KEPT = 4096  # exceptions of rows that failed
+_SHOWN = 300  # bytes of a reason by which its exception is found again
+
+T = TypeVar("T")
+
+
+class Calls:
+    """The client of a pool for one loader.
+
+    Args:
+        executor: what the loader was opened with; `core`: that loader, of region 1.
+        program: what workers do.
+        workers: how many processes.
+    """
+
+    def __init__(
+        self, executor: _leat.Executor, core: _leat.Loader, program: Program, workers: int, weight: float
+    ) -> None:
+        self.executor, self.program, self.n, self.weight = executor, program, workers, weight
+        descriptor, self.size = core.region()
+        self.descriptor = os.dup(descriptor)  # a worker may be started while the loader is being closed
+        self.pool: Pool | None = None
+        self.board: _leat.Board
+        self.pid = os.getpid()
+        self.lock = threading.Lock()
+        self.kept: deque[tuple[int | None, int | None, str, Any]] = deque(
+            maxlen=_KEPT
+        )  # epoch, sample, reason, exception
+        self.closed = False
+
+    # ---- workers -------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Joins the workers, at first use."""
+        with self.lock:
+            if self.pool is not None or self.closed or self.pid != os.getpid():
+                return
+            job = Job(self.program)
+            pool = _pool_for(self.n)
+            try:
+                self._join(pool, job)
+            except Exception:
+                if not pool.jobs:
+                    raise
+                self._join(
+                    Pool(None, self.n, self.n, None, None, 0, threads_wanted(None)), job
+                )  # the functions cannot be sent
+
+    def _join(self, pool: Pool, job: Job) -> None:
+        with pool.lock:
+            self.board = _leat.Board(pool.core, _ENTRIES, _MAX_UNITS, self.weight)
+            served = [listener.board.served_ns() for listener in pool.listeners.values() if hasattr(listener, "board")]
+            if served:
+                self.board.start_at(min(served))
+            running = [i for i, handle in enumerate(pool.handles) if handle is not None]
+            pool.join(self.board.offset, job, self)
+            self.pool = pool
+            pool.hold()
+            try:
+                for i in running:
+                    self.on_start(i)
+                pool.start()
+            except BaseException:
+                self.pool = None
+                pool.leave(self.board.offset, self.board)
+                pool.let_go()
+                raise
+        self.executor.attach(self.board, self.n)
+        threading.Thread(target=self._attend, args=(pool,), daemon=True, name="leat-calls").start()
+
+    def _attend(self, pool: Pool) -> None:
+        while (event := self.executor.wait(pool.received_sum)) != 2:
+            try:
+                with pool.lock:
+                    if pool.stopped:
+                        return
+                    # A message is announced before it is sent: it is worth waiting for.
+                    pool.look(_SLICE_MS if not event and pool.expects() else 0)
+            except Exception as e:
+                self._fail(str(e), e)
+                return
+
+    def _fail(self, reason: str, error: Any) -> None:
+        self.kept.append((None, None, _shown(reason), error))
+        self.executor.fail(reason)
+
+    # ---- what the pool tells -------------------------------------------------------------------------------------
+
+    def on_start(self, worker: int) -> None:
+        """A worker has been started: it maps the loader's memory."""
+        if self.pool is not None:
+            self.pool.tell(worker, "region", self.board.offset, self.size, descriptor=self.descriptor)
+
+    def resume_of(self, worker: int) -> Any:
+        """Only iterable data sets have a place to go on from."""
+        return None
+
+    def on_message(
+        self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None
+    ) -> None:
+        """A message of a worker: called by the pool, under its lock."""
+        value = transport.decode(data, places, fd, None)
+        if kind == FAILED:
+            self._fail(value[1][2].splitlines()[0], value[1])
+        elif kind == ERROR:
+            self._refuse(serial, value[0], (None, None), value[1][2].splitlines()[0], value[1], False)
+        elif kind == REFUSED:
+            for row, place, reason, packed in value:
+                self._refuse(serial, row, place, reason, packed, True)
+        self.executor.received(serial, unit)
+
+    def _refuse(
+        self, serial: int, row: int, place: tuple[int | None, int | None], reason: str, packed: Any, broken: bool
+    ) -> None:
+        reason = reason.replace("\0", "\\0").encode("utf-8", "replace").decode()
+        self.kept.append((*place, _shown(reason), packed))
+        self.executor.row_failed(serial, row, broken, reason)
+
+    def on_death(self, worker: int, exitcode: int | None) -> None:
+        """A worker is dead: what it had taken is queued again. Called by the pool."""
+        assert self.pool is not None
+        board, serial, row, _, _ = self.pool.core.worker(worker)
+        self.executor.worker_died(worker, board, serial, row)
+
+    # ---- asking --------------------------------------------------------------------------------------------------
+
+    def ask(self, function: Callable[..., T], epoch: Callable[[], int], *args: Any) -> T:
+        """What a function of the engine's gives, which makes batches of an epoch; errors of functions as their own exceptions.
+
+        Raises:
+            Exception: that of a function, or of the engine.
+        """
+        self.open()
+        self.executor.ask(True)
+        try:
+            return function(*args)
+        except Error as e:
+            error = self._own(e, epoch())
+            if error is None:
+                raise
+        finally:
+            self.executor.ask(False)
+        try:
+            raise error
+        finally:
+            del error  # its traceback refers to this frame
+
+    def _own(self, e: Error, now: int) -> BaseException | None:
+        """The exception of a function that this error is about; None: it stays, perhaps with that as its cause."""
+        text = str(e)
+        matches = [
+            (sample == e.sample, epoch == now, i)
+            for i, (epoch, sample, reason, _) in enumerate(self.kept)
+            if reason in text
+        ]
+        if not matches:
+            return None
+        found = self.kept[max(matches)[2]][3]
+        error = found if isinstance(found, BaseException) else transport.unpack_error(found)
+        if e.code == "LEAT_E_DECODE":  # no substitute is left
+            e.__cause__ = error
+            return None
+        if e.sample is not None:
+            error.sample = e.sample  # type: ignore[attr-defined]
+        return error
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Leaves the workers. The loader is closed."""
+        with self.lock:
+            if self.closed:
+                return
+            self.closed = True
+            pool, self.pool = self.pool, None
+        if self.pid != os.getpid():
+            return
+        self.executor.close()
+        if pool is None:
+            self.executor.finish()
+        else:
+            with pool.lock:
+                pool.leave(self.board.offset, _Rest(self.executor, self.board))
+                pool.let_go()
+        os.close(self.descriptor)
+
+    def about(self, core: dict[str, Any]) -> dict[str, Any]:
+        """For the loader's statistics, of which `core` is the engine's part."""
+        work_ns, in_flight, rows, broken = self.executor.stats()
+        found = {
+            "batches": core["batches"], "rows": core["samples"], "broken": broken, "called_rows": rows, "calls": in_flight,
+            "wait_s": core["consumer_wait_s"], "work_s": work_ns / 1e9, "memory": core["memory"], "window": core["window"],
+        }  # fmt: skip
+        pool = self.pool
+        return found if pool is None else found | {"workers": pool.n, "pids": pool.pids, "replaced": list(pool.events)}
+
+
+class _Rest:
+    """What workers may still use of a loader that is closed."""
+
+    def __init__(self, executor: _leat.Executor, board: _leat.Board) -> None:
+        self.board = board
+        weakref.finalize(self, executor.finish)
+
+
+def _shown(reason: str) -> str:
+    return reason.encode()[:_SHOWN].decode(errors="ignore")
+
+
+# ---- workers in common -----------------------------------------------------------------------------------------------
+
+_shared: dict[tuple[int, int], weakref.ref[Pool]] = {}
+
+
+def _pool_for(n: int) -> Pool:
+    """Workers that all loaders of this process share that want so many."""
+    key = (os.getpid(), n)
+    found = _shared[key]() if key in _shared else None
+    if found is None or found.stopped:
+        found = Pool(None, n, n, None, None, 0, threads_wanted(None))
+        _shared[key] = weakref.ref(found, lambda _: _shared.pop(key, None))
+    return found

@@ -1,0 +1,185 @@
+"""Functions of a program, in a worker: where a call's rows lie, and what becomes of them.
+
+A call names rows of a batch (``struct leat_worker_call``, worker/worker.h). What functions take lies in the loader's memory, where
+the engine put it, and what they give goes there. Only what failed is sent back.
+
+The parent's side is calls.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _leat
+from ..data.schema import Field
+from ..errors import BrokenSampleError
+from ..workers import transport
+from . import keyed
+from .mapping import BFLOAT16, Mapped, NativeStep, Program, is_dense, load_torch, row_bytes, sides, stored_dtype
+
+#: kind of a worker's message: rows that failed
+REFUSED = 17
+
+_HEAD = 6  # numbers at the beginning of a payload
+_GONE = 1  # of a row that is not to be computed
+_ENDED = "a function ended 3 workers that computed it: it crashed, or took more memory than there is"
+
+
+class Region:
+    """A loader's memory. Where addresses are scarce the engine maps it in steps, and its file is shorter than it may become: then
+    windows are mapped as they are needed."""
+
+    WINDOW = 64 << 20
+    KEPT = 4
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self.descriptor = os.dup(descriptor)
+        self.whole = self._map(0, size) if os.fstat(descriptor).st_size >= size else None
+        self.windows: dict[tuple[int, int], memoryview] = {}
+
+    def _map(self, offset: int, size: int) -> memoryview:
+        return memoryview(
+            mmap.mmap(self.descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=offset)
+        )
+
+    def view(self, offset: int, size: int) -> memoryview:
+        """A piece of it, to be read and written."""
+        if self.whole is not None:
+            return self.whole[offset : offset + size]
+        first, end = offset // self.WINDOW, -(-(offset + size) // self.WINDOW)
+        window = self.windows.pop((first, end), None)
+        if window is None or len(window) < offset + size - first * self.WINDOW:  # the file may have grown since
+            length = min(end * self.WINDOW, os.fstat(self.descriptor).st_size) - first * self.WINDOW
+            window = self._map(first * self.WINDOW, length)
+        self.windows[first, end] = window  # the last one is the newest
+        if len(self.windows) > self.KEPT:
+            del self.windows[next(iter(self.windows))]
+        return window[offset - first * self.WINDOW :][:size]
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError, OSError):
+            os.close(self.descriptor)
+
+
+def dense(memory: Any, t: Field, rows: int, strides: Sequence[int] | None) -> np.ndarray[Any, Any]:
+    """Rows of a dense type that lie one after the other, as an array of shape (rows, ...)."""
+    dtype = stored_dtype(t)
+    count = rows * row_bytes(t) // dtype.itemsize
+    shape = (rows, *sides(t))
+    if not count:
+        return np.empty(shape, dtype)
+    flat = np.frombuffer(memory, dtype, count)
+    if strides is None:
+        return flat.reshape(shape)
+    size = dtype.itemsize
+    return np.lib.stride_tricks.as_strided(flat, shape, [row_bytes(t), *[n * size for n in strides]])
+
+
+class Runner:
+    """A program in a worker: the call at hand."""
+
+    def __init__(self, program: Program, region: Region) -> None:
+        self.program, self.region = program, region
+        self.serial = 0
+        if program.framework == "torch":
+            load_torch()
+
+    def begin(self, serial: int, payload: memoryview) -> None:
+        """Takes a call over, unless it is the one at hand."""
+        if serial == self.serial:
+            return
+        n, self.batch_rows, n_areas, self.epoch, self.step, self.segment = np.frombuffer(
+            payload, np.uint64, _HEAD
+        ).tolist()
+        self.areas = np.frombuffer(payload, np.uint64, 2 * n_areas, 8 * _HEAD).reshape(-1, 2).tolist()
+        at = 8 * _HEAD + 16 * n_areas
+        self.places, self.keys, self.draws = np.frombuffer(payload, np.uint64, 3 * n, at).reshape(3, n).tolist()
+        self.ids = np.frombuffer(payload, np.int64, n, at + 24 * n).tolist()
+        self.flags = payload[at + 32 * n :]  # the parent may still set one
+        phase = self.segment - 1
+        self.chains = [
+            (o.name, self._reader(o, phase), o.phases[phase], self._target(o, phase))
+            for o in self.program.outputs
+            if phase < len(o.phases) and o.phases[phase]
+        ]
+        self.serial = serial
+
+    def _target(self, output: Mapped, phase: int) -> np.ndarray[Any, Any]:
+        t = output.type_after(phase)
+        memory = self.region.view(self.areas[output.results[phase]][0], max(1, self.batch_rows * row_bytes(t)))
+        return dense(memory, t, self.batch_rows, output.strides_after(phase))
+
+    def _reader(self, output: Mapped, phase: int) -> Callable[[int], Any]:
+        """From the row of a batch to the value that functions take."""
+        rows = self.batch_rows
+        t, strides, number = output.takes, output.strides, output.input
+        offset, values = self.areas[number]
+        if is_dense(t):
+            return dense(self.region.view(offset, max(1, rows * row_bytes(t))), t, rows, strides).__getitem__
+        offsets = np.frombuffer(self.region.view(offset, (rows + 1) * 8), np.int64).tolist()
+        if t.kind != "array":
+            return lambda row: bytes(self.region.view(offset + values + offsets[row], offsets[row + 1] - offsets[row]))
+        dtype, inner = stored_dtype(t), sides(t)
+        step = int(np.prod(inner, dtype=np.int64)) * dtype.itemsize
+
+        def ragged(row: int) -> Any:
+            first, n = offsets[row], offsets[row + 1] - offsets[row]
+            if not n * step:
+                return np.empty((n, *inner), dtype)
+            return np.frombuffer(self.region.view(offset + values + first * step, n * step), dtype).reshape((n, *inner))
+
+        return ragged
+
+    def rows(
+        self, board: _leat.Board, first: int, end: int, worker: int
+    ) -> list[tuple[int, tuple[int, int], str, Any]]:
+        """Rows [first, end) of the call. Those that failed: (row of the call, (epoch, sample), reason, exception)."""
+        broken: list[tuple[int, tuple[int, int], str, Any]] = []
+        for i in range(first, end):
+            board.at_row(i)
+            row, key, draw, sample, name = self.places[i], self.keys[i], self.draws[i], self.ids[i], ""
+            try:
+                if self.flags[i] == _GONE:
+                    raise BrokenSampleError(_ENDED)
+                for output, read, steps, target in self.chains:
+                    name, value = output, read(row)
+                    for step in steps:
+                        value = (
+                            step.apply(value, key, sample) if isinstance(step, NativeStep) else step.row(value, draw)
+                        )
+                    target[row] = (
+                        value.view("u2") if isinstance(value, np.ndarray) and value.dtype == BFLOAT16 else value
+                    )
+            except Exception as e:
+                where = f"in leat worker process {worker}" + (f" in output {name!r}" if name else "")
+                where += f" for sample {sample}, row {row} of batch {self.step} of epoch {self.epoch}"
+                broken.append((i, (self.epoch, sample), f"{type(e).__name__}: {e}", transport.pack_error(e, where)))
+                if self.program.on_error == "raise":
+                    break
+        return broken
+
+
+def run(worker: Any, client: Any, serial: int, unit: int, first: int, n: int, payload: int, size: int) -> bool:
+    """A unit, in a worker. Whether a message was sent."""
+    while client.region is None:
+        worker.listen(block=True)
+        if worker.stopping:
+            return True
+    runner: Runner | None = client.state
+    if runner is None:
+        runner = client.state = Runner(client.job.dataset, client.region)
+    runner.begin(serial, client.board.view(payload, size))
+    try:
+        broken = runner.rows(client.board, first, first + n, worker.start.worker)
+    finally:
+        keyed.set_key(None)
+    if not broken:
+        return False
+    worker.send(client.board, serial, unit, REFUSED, broken, None)
+    return True

@@ -1,0 +1,174 @@
+/*
+ * What runs functions of a loader's program in worker processes, as a Python object: worker/worker.h says what it does.
+ * Waiting is done without the GIL, and so is everything that may call the engine.
+ */
+#include "leat_py.h"
+
+struct executor {
+    PyObject_HEAD struct leat_executor *handle;
+    PyObject *board; /* kept as long as it is used */
+};
+
+struct leat_executor *py_executor_handle(PyObject *object)
+{
+    return ((struct executor *)object)->handle;
+}
+
+static PyObject *executor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct leat_error error;
+    (void)kwargs;
+    if (!PyArg_ParseTuple(args, ":Executor"))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    struct executor *e = (struct executor *)allocate(type, 0);
+    if (e && leat_executor_new(&e->handle, &error)) {
+        Py_DECREF(e);
+        return py_raise(&error);
+    }
+    return (PyObject *)e;
+}
+
+static void executor_dealloc(PyObject *self)
+{
+    struct executor *e = (struct executor *)self;
+    Py_BEGIN_ALLOW_THREADS;
+    leat_executor_free(e->handle);
+    Py_END_ALLOW_THREADS;
+    Py_XDECREF(e->board);
+    py_object_free(self);
+}
+
+static PyObject *executor_attach(PyObject *self, PyObject *args)
+{
+    struct executor *e = (struct executor *)self;
+    PyObject *object;
+    unsigned workers;
+    if (!PyArg_ParseTuple(args, "OI:attach", &object, &workers))
+        return NULL;
+    struct leat_board *board = py_board_handle(object);
+    if (!board)
+        return NULL;
+    e->board = Py_NewRef(object); /* once */
+    Py_BEGIN_ALLOW_THREADS;
+    leat_executor_attach(e->handle, board, workers);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+static PyObject *executor_wait(PyObject *self, PyObject *args)
+{
+    unsigned received;
+    enum leat_executor_event event;
+    if (!PyArg_ParseTuple(args, "I:wait", &received))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    event = leat_executor_wait(py_executor_handle(self), received);
+    Py_END_ALLOW_THREADS;
+    return PyLong_FromLong(event);
+}
+
+static PyObject *executor_row_failed(PyObject *self, PyObject *args)
+{
+    unsigned long long serial, row;
+    int broken;
+    const char *reason;
+    if (!PyArg_ParseTuple(args, "KKps:row_failed", &serial, &row, &broken, &reason))
+        return NULL;
+    leat_executor_row_failed(py_executor_handle(self), serial, row, broken ? LEAT_E_OPERATOR : LEAT_E_IO, reason);
+    Py_RETURN_NONE;
+}
+
+static PyObject *executor_received(PyObject *self, PyObject *args)
+{
+    unsigned long long serial;
+    unsigned unit;
+    if (!PyArg_ParseTuple(args, "KI:received", &serial, &unit))
+        return NULL;
+    leat_executor_received(py_executor_handle(self), serial, unit);
+    Py_RETURN_NONE;
+}
+
+static PyObject *executor_worker_died(PyObject *self, PyObject *args)
+{
+    unsigned worker, row;
+    unsigned long long board, serial;
+    if (!PyArg_ParseTuple(args, "IKKI:worker_died", &worker, &board, &serial, &row))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    leat_executor_worker_died(py_executor_handle(self), worker, board, serial, row);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+static PyObject *executor_ask(PyObject *self, PyObject *begins)
+{
+    bool value = PyObject_IsTrue(begins) == 1;
+    Py_BEGIN_ALLOW_THREADS;
+    leat_executor_ask(py_executor_handle(self), value);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+static PyObject *executor_fail(PyObject *self, PyObject *args)
+{
+    const char *reason;
+    if (!PyArg_ParseTuple(args, "s:fail", &reason))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    leat_executor_break(py_executor_handle(self), reason);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+static PyObject *executor_close(PyObject *self, PyObject *none)
+{
+    (void)none;
+    leat_executor_close(py_executor_handle(self));
+    Py_RETURN_NONE;
+}
+
+static PyObject *executor_finish(PyObject *self, PyObject *none)
+{
+    (void)none;
+    Py_BEGIN_ALLOW_THREADS;
+    leat_executor_finish(py_executor_handle(self));
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+static PyObject *executor_stats(PyObject *self, PyObject *none)
+{
+    struct leat_executor_stats s;
+    (void)none;
+    leat_executor_stats(py_executor_handle(self), &s);
+    return Py_BuildValue("LKKK", (long long)s.work_ns, (unsigned long long)s.in_flight, (unsigned long long)s.rows,
+                         (unsigned long long)s.broken);
+}
+
+static PyMethodDef executor_methods[] = {
+    {"attach", executor_attach, METH_VARARGS, "attach(board, workers): takes the board over"},
+    {"wait", executor_wait, METH_VARARGS, "wait(messages received): 0: there is one more; 1: silence; 2: it is closed"},
+    {"row_failed", executor_row_failed, METH_VARARGS, "row_failed(serial, row, broken, reason)"},
+    {"received", executor_received, METH_VARARGS, "received(serial, unit): its message is here"},
+    {"worker_died", executor_worker_died, METH_VARARGS, "worker_died(worker, board, serial, row): where it was"},
+    {"ask", executor_ask, METH_O, "ask(begins): somebody waits for a batch, or no longer"},
+    {"fail", executor_fail, METH_VARARGS, "fail(reason): all calls, from now on"},
+    {"close", executor_close, METH_NOARGS, "close(): workers take nothing more"},
+    {"finish", executor_finish, METH_NOARGS, "finish(): no worker uses its board any more"},
+    {"stats", executor_stats, METH_NOARGS, "stats(): (work_ns, calls in flight, rows, broken)"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot executor_slots[] = {
+    {Py_tp_doc, (void *)"Executor(): runs the functions of one loader's program in workers."},
+    {Py_tp_new, (void *)executor_new},
+    {Py_tp_dealloc, (void *)executor_dealloc},
+    {Py_tp_methods, executor_methods},
+    {0, NULL},
+};
+
+PyType_Spec py_executor_spec = {.name = "leat._leat.Executor",
+                                .basicsize = sizeof(struct executor),
+                                .flags = Py_TPFLAGS_DEFAULT,
+                                .slots = executor_slots};

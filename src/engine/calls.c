@@ -1,0 +1,263 @@
+/*
+ * Calls: what a task does in a segment of functions. It hands its rows to the executor and is parked until they are
+ * done. For rows that failed the policy decides, as for any other; those that are to be replaced are made again by the
+ * task's own job, each of the next substitute, and called again, until none fails:
+ *
+ *     BEGIN --start--> FLIES --done--> failed rows? --policy--> none is left: the task is done
+ *       ^                                                 |
+ *       +---- all of them are made ---- REPLACE <---------+ substitutes are wanted
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/executor.h"
+#include "engine/task.h"
+
+struct failed_row {
+    uint64_t i; /* of the call; then the row of the batch */
+    int code;
+    char *reason;
+};
+
+struct leat_calls {
+    struct leat_call call;
+    struct leat_task *task;
+    _Atomic bool flying;
+    bool cancelled; /* the executor was told */
+    enum { BEGIN, FLIES, REPLACE } state;
+    uint64_t first, n; /* the task's run */
+    struct failed_row *failed;
+    size_t n_failed, room, replaced;
+    bool no_memory;   /* a failure could not be noted */
+    uint64_t *places; /* arrays of the call, with room for `arrays` rows */
+    uint64_t *draws, *keys;
+    int64_t *ids;
+    uint64_t arrays;
+    struct leat_area areas[];
+};
+
+static void forget_failures(struct leat_calls *c)
+{
+    while (c->n_failed)
+        leat_free(c->failed[--c->n_failed].reason);
+}
+
+void leat_calls_free(struct leat_calls *c)
+{
+    if (!c)
+        return;
+    forget_failures(c);
+    leat_free(c->failed);
+    leat_free(c->places);
+    leat_free(c);
+}
+
+bool leat_calls_in_flight(const struct leat_task *t)
+{
+    return t->calls && atomic_load_explicit(&t->calls->flying, memory_order_acquire);
+}
+
+void leat_calls_cancel(struct leat_task *t)
+{
+    struct leat_executor *executor = t->loader->executor;
+    if (!leat_calls_in_flight(t) || t->calls->cancelled)
+        return;
+    t->calls->cancelled = true;
+    executor->cancel(executor, &t->calls->call);
+}
+
+/* ---- from the executor ----------------------------------------------------------------------- */
+
+static struct leat_calls *calls_of(struct leat_call *call)
+{
+    return (struct leat_calls *)(void *)((char *)call - offsetof(struct leat_calls, call));
+}
+
+void leat_call_row_failed(struct leat_call *call, uint64_t i, int code, const char *reason)
+{
+    struct leat_calls *c = calls_of(call);
+    for (size_t k = 0; k < c->n_failed; k++)
+        if (c->failed[k].i == i)
+            return;
+    if (c->n_failed == c->room) {
+        size_t room = c->room ? 2 * c->room : 8;
+        struct failed_row *grown = leat_realloc_array(c->failed, room, sizeof *grown);
+        c->no_memory |= !grown;
+        if (!grown)
+            return;
+        c->failed = grown;
+        c->room = room;
+    }
+    size_t at = c->n_failed++;
+    for (; at && c->failed[at - 1].i > i; at--)
+        c->failed[at] = c->failed[at - 1];
+    c->failed[at] = (struct failed_row){i, code, leat_strdup(reason)};
+    c->no_memory |= !c->failed[at].reason;
+}
+
+void leat_call_done(struct leat_call *call)
+{
+    struct leat_calls *c = calls_of(call);
+    leat_engine_lock();
+    atomic_store_explicit(&c->flying, false, memory_order_release);
+    leat_task_arrived_unlock(c->task);
+}
+
+/* ---- a call ---------------------------------------------------------------------------------- */
+
+static bool has_room(struct leat_calls *c, uint64_t n)
+{
+    if (c->arrays >= n)
+        return true;
+    leat_free(c->places);
+    c->arrays = 0;
+    c->places = leat_new_array(n, 4 * sizeof *c->places);
+    if (!c->places)
+        return false;
+    c->keys = c->places + n;
+    c->draws = c->keys + n;
+    c->ids = (int64_t *)(c->draws + n);
+    c->arrays = n;
+    return true;
+}
+
+/* The rows of the run, or those that were replaced. */
+static void start(struct leat_calls *c)
+{
+    const struct leat_task *t = c->task;
+    const struct leat_batch *b = t->batch;
+    struct leat_executor *executor = t->loader->executor;
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < (c->n_failed ? c->n_failed : c->n); i++) {
+        uint64_t row = c->n_failed ? c->failed[i].i : c->first + i;
+        if (b->left_out[row])
+            continue;
+        c->places[n] = row;
+        c->ids[n] = b->ids[row];
+        c->keys[n] = b->keys[row];
+        c->draws[n++] = b->draws[row] ? leat_row_key(b->keys[row], b->draws[row], 1) : b->keys[row];
+    }
+    for (size_t o = 0; o < b->pool->n_outputs; o++)
+        c->areas[o] = (struct leat_area){b->buffers[o]->offset,
+                                         leat_output_values(leat_program_output(b->program, o), b->plan.rows)};
+    c->call = (struct leat_call){.epoch = b->plan.epoch,
+                                 .step = b->plan.step,
+                                 .segment = b->segment,
+                                 .batch_rows = b->plan.rows,
+                                 .n_areas = b->pool->n_outputs,
+                                 .areas = c->areas,
+                                 .n = n,
+                                 .places = c->places,
+                                 .keys = c->keys,
+                                 .draws = c->draws,
+                                 .ids = c->ids};
+    forget_failures(c);
+    c->cancelled = false;
+    if (!n)
+        return;
+    atomic_store_explicit(&c->flying, true, memory_order_relaxed);
+    executor->start(executor, &c->call);
+}
+
+/* What becomes of the rows that failed; those that are to be replaced stay in `failed`, by their row. */
+static void judge(struct leat_calls *c)
+{
+    struct leat_task *t = c->task;
+    struct leat_job *j = &t->job;
+    size_t kept = 0;
+    if (c->no_memory) {
+        leat_fail(&j->error, LEAT_E_NOMEM, "no memory to record a broken sample");
+        leat_job_raise(j, c->first);
+    }
+    for (size_t k = 0; k < c->n_failed; k++) {
+        struct failed_row *f = &c->failed[k];
+        f->i = c->places[f->i];
+        leat_fail(&j->error, f->code, "%s", f->reason ? f->reason : "");
+        leat_error_at_sample(&j->error, t->batch->ids[f->i], NULL);
+        if (leat_policy(j, f->i, t->batch->ids[f->i], f->code, leat_is_broken(f->code)) == LEAT_ROW_REPLACED)
+            c->failed[kept++] = *f;
+        else
+            leat_free(f->reason);
+    }
+    c->n_failed = kept;
+}
+
+/* The next row that is to be replaced becomes that of the job. */
+static void begin_substitute(struct leat_calls *c)
+{
+    struct leat_job *j = &c->task->job;
+    uint64_t row = c->failed[c->replaced].i;
+    leat_job_begin(j, row, 1);
+    j->target.stand_in = c->task->batch->attempts[row] + 1u;
+    j->target.why = c->failed[c->replaced].reason;
+}
+
+bool leat_calls_begin(struct leat_task *t)
+{
+    struct leat_calls *c = t->calls;
+    if (!c) {
+        c = t->calls = leat_alloc(sizeof *c + t->loader->n_outputs * sizeof *c->areas);
+        if (!c)
+            return false;
+        memset(c, 0, sizeof *c);
+        c->task = t;
+    }
+    forget_failures(c);
+    c->state = BEGIN;
+    c->no_memory = false;
+    c->first = t->job.first;
+    c->n = t->job.n;
+    return has_room(c, c->n);
+}
+
+bool leat_calls_run(struct leat_task *t)
+{
+    struct leat_calls *c = t->calls;
+    struct leat_job *j = &t->job;
+    struct leat_batch *b = t->batch;
+    for (;;) {
+        bool cancelled = atomic_load_explicit(&b->cancelled, memory_order_relaxed);
+        switch (c->state) {
+        case BEGIN:
+            if (cancelled || atomic_load_explicit(&b->failed_row, memory_order_relaxed) < c->first)
+                return true;
+            start(c);
+            c->state = FLIES;
+            break;
+        case FLIES:
+            if (cancelled)
+                leat_calls_cancel(t);
+            if (leat_calls_in_flight(t)) {
+                t->pending = true;
+                return false;
+            }
+            if (cancelled)
+                return true;
+            judge(c);
+            if (!c->n_failed || j->failed_row != UINT64_MAX)
+                return true;
+            c->state = REPLACE;
+            c->replaced = 0;
+            begin_substitute(c);
+            break;
+        case REPLACE:
+            if (!leat_task_make_rows(t))
+                return false;
+            if (cancelled || j->failed_row != UINT64_MAX)
+                return true;
+            b->draws[j->first] = b->attempts[j->first];
+            if (++c->replaced < c->n_failed)
+                begin_substitute(c);
+            else
+                c->state = BEGIN;
+        }
+    }
+}
+
+void leat_calls_end(struct leat_task *t)
+{
+    t->job.first = t->calls->first;
+    t->job.n = t->calls->n;
+    t->job.target.stand_in = 0;
+}

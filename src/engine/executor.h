@@ -1,0 +1,54 @@
+/*
+ * Functions that run outside of the library, in worker processes say: the segments of a program behind its chains. The
+ * engine plans batches, makes what the functions take, and decides what becomes of rows that they refuse; an executor
+ * runs them. It knows no plan and no policy, and the engine does not know what it runs.
+ *
+ *     engine                                                       executor
+ *     rows of the chains are made  --- start(call): which rows --> reads them where they lie in the loader's region,
+ *                                      and where they lie          writes results there, into other outputs
+ *     the policy, the next segment  <------- row_failed, done ---  any thread
+ */
+#ifndef LEAT_ENGINE_EXECUTOR_H
+#define LEAT_ENGINE_EXECUTOR_H
+
+#include <stdint.h>
+
+#include "leat/leat.h"
+
+/* Where an output of the batch lies in the loader's region (leat_loader_region): its rows, one after the other; of a
+ * ragged one rows + 1 offsets, and `values` bytes behind their begin its values. */
+struct leat_area {
+    uint64_t offset, values;
+};
+
+/* Rows of a batch that are to go through the functions of one segment. What it points at stays until it is done. */
+struct leat_call {
+    uint64_t epoch, step; /* of the batch */
+    unsigned segment;
+    uint64_t batch_rows;           /* for so many there is room in its outputs */
+    uint64_t n_areas;              /* outputs of the program */
+    const struct leat_area *areas; /* [n_areas] */
+    uint64_t n;
+    const uint64_t *places;       /* [n] rows of the batch */
+    const uint64_t *keys, *draws; /* [n] what native operators draw by, and what functions do */
+    const int64_t *ids;           /* [n] */
+    void *handle;                 /* the executor's */
+};
+
+struct leat_executor {
+    /* Begins with a call, or fails its rows. Without locks; it does not wait. leat_call_done must follow, and may come
+     * at once. */
+    void (*start)(struct leat_executor *executor, struct leat_call *call);
+    /* Nobody wants its results any more. leat_call_done comes when nothing writes to its rows. Without locks. */
+    void (*cancel)(struct leat_executor *executor, struct leat_call *call);
+    /* How many rows are worth a call of their own, where rows are delivered one by one. Any thread. */
+    uint64_t (*run)(struct leat_executor *executor);
+};
+
+/* Row i of a call has failed: LEAT_E_DECODE or LEAT_E_OPERATOR if its sample is to blame, which the policy then
+ * decides about. Before leat_call_done, one thread at a time; of a row that has failed, the first reason counts. */
+void leat_call_row_failed(struct leat_call *call, uint64_t i, int code, const char *reason);
+/* The executor is done with a call, which may be gone when this returns. Any thread, without locks. */
+void leat_call_done(struct leat_call *call);
+
+#endif

@@ -1,0 +1,476 @@
+/*
+ * An executor of the engine's calls (engine/executor.h) over a board: each call is a batch there, whose units workers
+ * take.
+ *
+ *     start -> queue -> published -> complete -> leat_call_done
+ *                ^          |   \-> cancelled: as soon as nothing of it runs
+ *                +-- withdrawn: nobody asks for batches, and a function ends workers
+ *
+ * One mutex protects it all, the board's parent side included; it is never held when the engine is called. The engine
+ * calls `start` and `cancel` without its own lock.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/executor.h"
+#include "worker/worker.h"
+
+#define UNIT_NS 500000.0 /* what a unit of cheap rows should take */
+#define MAX_UNITS 256
+#define MOST_KILLS 3
+#define SLICE_MS 50 /* without news for so long while workers compute: one may be dead */
+#define IDLE_MS 1000
+
+struct flight {
+    struct leat_call *call;
+    struct leat_slot *payload;
+    uint64_t serial; /* 0: not on the board */
+    bool cancelled, withdrawn;
+    bool exact;     /* a worker has died since it was published */
+    uint8_t *kills; /* [call->n] workers that a row has ended; NULL: none */
+    struct flight *next;
+};
+
+struct board_executor {
+    struct leat_executor face;
+    pthread_mutex_t lock;
+    struct leat_board *board;
+    struct flight *published, *queue, **queue_end; /* on the board; waiting for a place there */
+    uint64_t next_serial, n_published;
+    unsigned workers, asked;
+    bool withdrawn; /* nothing is published before somebody asks */
+    bool closed;
+    char *broken;
+    _Atomic double ns_per_row; /* learned */
+    struct leat_executor_stats stats;
+};
+
+static struct board_executor *of(struct leat_executor *e)
+{
+    return (struct board_executor *)(void *)e;
+}
+
+/* ---- publishing: under the lock -------------------------------------------------------------- */
+
+static uint8_t *put(uint8_t *to, const void *from, uint64_t bytes)
+{
+    memcpy(to, from, bytes);
+    return to + bytes;
+}
+
+static uint8_t *flags_of(const struct flight *f)
+{
+    const struct leat_call *c = f->call;
+    return (uint8_t *)leat_slot_data(f->payload) + sizeof(struct leat_worker_call) + 16 * c->n_areas + 32 * c->n;
+}
+
+static uint64_t payload_bytes(const struct leat_call *c)
+{
+    return sizeof(struct leat_worker_call) + 16 * c->n_areas + 33 * c->n;
+}
+
+static void write_payload(const struct flight *f)
+{
+    const struct leat_call *c = f->call;
+    const struct leat_worker_call head = {c->n, c->batch_rows, c->n_areas, c->epoch, c->step, c->segment};
+    uint8_t *at = put(leat_slot_data(f->payload), &head, sizeof head);
+    for (uint64_t i = 0; i < c->n_areas; i++) {
+        const uint64_t area[] = {c->areas[i].offset, c->areas[i].values};
+        at = put(at, area, sizeof area);
+    }
+    at = put(at, c->places, 8 * c->n);
+    at = put(at, c->keys, 8 * c->n);
+    at = put(at, c->draws, 8 * c->n);
+    at = put(at, c->ids, 8 * c->n);
+    memset(at, 0, c->n);
+}
+
+/* Rows of a unit. */
+static uint64_t unit_rows(const struct board_executor *e, uint64_t n)
+{
+    double each = atomic_load_explicit(&e->ns_per_row, memory_order_relaxed);
+    uint64_t least = (n + MAX_UNITS - 1) / MAX_UNITS, rows = 1;
+    if (each > 0) {
+        uint64_t fair = e->n_published < e->workers ? (n + e->workers - 1) / e->workers : n;
+        rows = each < UNIT_NS ? (uint64_t)(UNIT_NS / each) : 1;
+        rows = rows < fair ? rows : fair;
+    }
+    return rows > least ? rows : least;
+}
+
+static void unlink_flight(struct board_executor *e, struct flight *f)
+{
+    struct flight **p = &e->published;
+    while (*p != f)
+        p = &(*p)->next;
+    *p = f->next;
+    f->next = NULL;
+    e->n_published--;
+}
+
+static void enqueue(struct board_executor *e, struct flight *f)
+{
+    f->next = NULL;
+    *e->queue_end = f;
+    e->queue_end = &f->next;
+}
+
+static struct flight *dequeue(struct board_executor *e)
+{
+    struct flight *f = e->queue;
+    e->queue = f->next;
+    if (!e->queue)
+        e->queue_end = &e->queue;
+    f->next = NULL;
+    return f;
+}
+
+/* Puts calls on the board, as far as it has place; those that cannot be are added to `done`. */
+static void publish(struct board_executor *e, struct flight **done)
+{
+    while (e->queue && e->board && !e->withdrawn && !e->closed) {
+        struct flight *f = e->queue;
+        struct leat_error error = {0};
+        const struct leat_call *c = f->call;
+        /* The entry of this serial is free once the one that had it before is retired: perhaps it is the next to be. */
+        for (const struct flight *other = e->published; other; other = other->next)
+            if (e->next_serial - other->serial >= leat_board_entries(e->board))
+                return;
+        int rc = e->broken ? leat_fail(&error, LEAT_E_IO, "%s", e->broken) : LEAT_OK;
+        if (!rc && !f->payload)
+            rc = leat_slot_new(payload_bytes(c), &f->payload, &error);
+        if (!rc) {
+            write_payload(f);
+            struct leat_board_batch batch = {.serial = e->next_serial,
+                                             .rows = (uint32_t)c->n,
+                                             .run = c->segment % 2 ? (uint32_t)unit_rows(e, c->n) : 1,
+                                             .owner = -1,
+                                             .layout = 1,
+                                             .kind = LEAT_WORKER_CALL,
+                                             .payload = leat_slot_offset(f->payload),
+                                             .payload_bytes = payload_bytes(c)};
+            rc = leat_board_publish(e->board, &batch, &error);
+        }
+        dequeue(e);
+        if (rc) {
+            leat_call_row_failed(f->call, 0, rc, error.message);
+            f->next = *done;
+            *done = f;
+            continue;
+        }
+        f->serial = e->next_serial++;
+        f->exact = f->withdrawn = false;
+        f->next = e->published;
+        e->published = f;
+        if (!e->n_published++)
+            leat_board_wake(e->board); /* who attends looks more often now */
+    }
+}
+
+/* ---- ending ---------------------------------------------------------------------------------- */
+
+static void end(struct flight *f)
+{
+    struct leat_call *call = f->call;
+    leat_slot_release(f->payload);
+    leat_free(f->kills);
+    leat_free(f);
+    leat_call_done(call);
+}
+
+/* Lets go of the lock, and ends calls that are done. */
+static void leave(struct board_executor *e, struct flight *done)
+{
+    pthread_mutex_unlock(&e->lock);
+    for (struct flight *f; (f = done);) {
+        done = f->next;
+        end(f);
+    }
+}
+
+static void learn(struct board_executor *e, const struct flight *f)
+{
+    double spent = (double)leat_board_spent_ns(e->board, f->serial);
+    e->stats.rows += f->call->n;
+    e->stats.work_ns += (int64_t)spent;
+    if (spent <= 0 || f->call->segment % 2 == 0)
+        return;
+    double each = spent / (double)f->call->n, before = atomic_load_explicit(&e->ns_per_row, memory_order_relaxed);
+    each = each > 20 ? each : 20;
+    atomic_store_explicit(&e->ns_per_row, before > 0 ? before + 0.25 * (each - before) : each, memory_order_relaxed);
+}
+
+/* Takes what is complete off the board, and goes on with what waits. */
+static void settle(struct board_executor *e, struct flight **done)
+{
+    for (struct flight *f = e->published, *next; f; f = next) {
+        next = f->next;
+        bool given_up = f->cancelled || f->withdrawn;
+        if (!leat_board_complete(e->board, f->serial, f->exact || given_up))
+            continue;
+        if (!given_up)
+            learn(e, f);
+        leat_board_retire(e->board, f->serial);
+        unlink_flight(e, f);
+        f->serial = 0;
+        if (f->withdrawn && !f->cancelled) {
+            enqueue(e, f);
+        } else {
+            f->next = *done;
+            *done = f;
+        }
+    }
+    publish(e, done);
+}
+
+/* ---- the engine's side ----------------------------------------------------------------------- */
+
+static void start(struct leat_executor *face, struct leat_call *call)
+{
+    struct board_executor *e = of(face);
+    struct flight *f = leat_new(struct flight), *done = NULL;
+    if (!f || call->n > UINT32_MAX) {
+        leat_free(f);
+        leat_call_row_failed(call, 0, LEAT_E_NOMEM, "no memory for a call of functions");
+        leat_call_done(call);
+        return;
+    }
+    f->call = call;
+    call->handle = f;
+    pthread_mutex_lock(&e->lock);
+    enqueue(e, f);
+    publish(e, &done);
+    leave(e, done);
+}
+
+static void cancel(struct leat_executor *face, struct leat_call *call)
+{
+    struct board_executor *e = of(face);
+    struct flight *done = NULL;
+    pthread_mutex_lock(&e->lock);
+    for (struct flight **p = &e->queue; *p; p = &(*p)->next)
+        if ((*p)->call == call) {
+            done = *p;
+            *p = done->next;
+            e->queue_end = *p ? e->queue_end : p;
+            done->next = NULL;
+            leave(e, done);
+            return;
+        }
+    for (struct flight *f = e->published; f; f = f->next)
+        if (f->call == call) {
+            f->cancelled = true;
+            leat_board_cancel(e->board, f->serial);
+        }
+    settle(e, &done);
+    leave(e, done);
+}
+
+static uint64_t run(struct leat_executor *face)
+{
+    double each = atomic_load_explicit(&of(face)->ns_per_row, memory_order_relaxed);
+    return each > 0 && each < UNIT_NS ? (uint64_t)(UNIT_NS / each) : 1;
+}
+
+/* ---- the client's side ----------------------------------------------------------------------- */
+
+int leat_executor_new(struct leat_executor **out, struct leat_error *error)
+{
+    *out = NULL;
+    struct board_executor *e = leat_new(struct board_executor);
+    if (!e)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for an executor");
+    e->face = (struct leat_executor){start, cancel, run};
+    e->queue_end = &e->queue;
+    e->next_serial = 1;
+    pthread_mutex_init(&e->lock, NULL);
+    *out = &e->face;
+    return LEAT_OK;
+}
+
+void leat_executor_attach(struct leat_executor *face, struct leat_board *board, unsigned workers)
+{
+    struct board_executor *e = of(face);
+    struct flight *done = NULL;
+    pthread_mutex_lock(&e->lock);
+    e->board = board;
+    e->workers = workers;
+    publish(e, &done);
+    leave(e, done);
+}
+
+enum leat_executor_event leat_executor_wait(struct leat_executor *face, uint32_t received)
+{
+    struct board_executor *e = of(face);
+    for (;;) {
+        struct flight *done = NULL;
+        pthread_mutex_lock(&e->lock);
+        uint32_t seen = leat_board_seen(e->board);
+        settle(e, &done);
+        bool closed = e->closed, busy = e->n_published;
+        leave(e, done);
+        if (closed)
+            return LEAT_EXECUTOR_CLOSED;
+        if (leat_pool_messages(leat_board_pool(e->board)) != received)
+            return LEAT_EXECUTOR_MESSAGE;
+        leat_board_wait(e->board, seen, busy ? SLICE_MS : IDLE_MS);
+        if (leat_board_seen(e->board) == seen)
+            return LEAT_EXECUTOR_SILENT;
+    }
+}
+
+static struct flight *find(const struct board_executor *e, uint64_t serial)
+{
+    struct flight *f = e->published;
+    while (f && f->serial != serial)
+        f = f->next;
+    return f;
+}
+
+void leat_executor_row_failed(struct leat_executor *face, uint64_t serial, uint64_t i, int code, const char *reason)
+{
+    struct board_executor *e = of(face);
+    pthread_mutex_lock(&e->lock);
+    struct flight *f = find(e, serial);
+    if (f && i < f->call->n) {
+        leat_call_row_failed(f->call, i, code, reason);
+        e->stats.broken++;
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+void leat_executor_received(struct leat_executor *face, uint64_t serial, uint32_t unit)
+{
+    struct board_executor *e = of(face);
+    pthread_mutex_lock(&e->lock);
+    leat_board_received(e->board, serial, unit);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- workers that die ------------------------------------------------------------------------ */
+
+struct death {
+    struct board_executor *executor;
+    uint64_t serial; /* at which the worker was, and */
+    uint32_t row;
+};
+
+/* Queues a unit of a dead worker again; not 0: it is done with. */
+static int visit(void *user, uint64_t serial, uint32_t unit)
+{
+    struct death *d = user;
+    struct board_executor *e = d->executor;
+    struct flight *f = find(e, serial);
+    if (!f || f->cancelled || f->withdrawn) {
+        leat_board_received(e->board, serial, unit);
+        return 1;
+    }
+    if (serial != d->serial || d->row >= f->call->n) /* it had taken the unit, and had not begun */
+        return 0;
+    if (!f->kills)
+        f->kills = leat_new_array(f->call->n, 1);
+    if (f->kills && ++f->kills[d->row] >= MOST_KILLS)
+        flags_of(f)[d->row] = LEAT_WORKER_GONE;
+    return 0;
+}
+
+void leat_executor_worker_died(struct leat_executor *face, unsigned worker, uint64_t board, uint64_t serial,
+                               uint32_t row)
+{
+    struct board_executor *e = of(face);
+    struct flight *done = NULL;
+    pthread_mutex_lock(&e->lock);
+    bool mine = board == leat_board_offset(e->board);
+    if (mine && !e->asked) {
+        e->withdrawn = true;
+        for (struct flight *f = e->published; f; f = f->next) {
+            f->withdrawn = true;
+            leat_board_cancel(e->board, f->serial);
+        }
+    }
+    struct death d = {e, mine ? serial : 0, row};
+    leat_board_requeue(e->board, worker, visit, &d);
+    for (struct flight *f = e->published; f; f = f->next)
+        f->exact = true;
+    settle(e, &done);
+    leave(e, done);
+}
+
+void leat_executor_ask(struct leat_executor *face, bool begins)
+{
+    struct board_executor *e = of(face);
+    struct flight *done = NULL;
+    pthread_mutex_lock(&e->lock);
+    e->asked += begins ? 1 : -1u;
+    if (begins && e->withdrawn) {
+        e->withdrawn = false;
+        publish(e, &done);
+    }
+    leave(e, done);
+}
+
+void leat_executor_break(struct leat_executor *face, const char *reason)
+{
+    struct board_executor *e = of(face);
+    struct flight *done = NULL;
+    pthread_mutex_lock(&e->lock);
+    if (!e->broken)
+        e->broken = leat_strdup(reason);
+    for (struct flight *f = e->published; f; f = f->next) {
+        leat_call_row_failed(f->call, 0, LEAT_E_IO, reason);
+        f->cancelled = true;
+        leat_board_cancel(e->board, f->serial);
+    }
+    settle(e, &done);
+    leave(e, done);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void leat_executor_close(struct leat_executor *face)
+{
+    struct board_executor *e = of(face);
+    pthread_mutex_lock(&e->lock);
+    e->closed = true;
+    if (e->board) {
+        leat_board_close(e->board);
+        leat_board_wake(e->board);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+void leat_executor_finish(struct leat_executor *face)
+{
+    struct board_executor *e = of(face);
+    struct flight *done;
+    pthread_mutex_lock(&e->lock);
+    *e->queue_end = e->published;
+    done = e->queue;
+    e->queue = e->published = NULL;
+    e->queue_end = &e->queue;
+    e->n_published = 0;
+    leave(e, done);
+}
+
+void leat_executor_free(struct leat_executor *face)
+{
+    if (!face)
+        return;
+    leat_executor_finish(face);
+    pthread_mutex_destroy(&of(face)->lock);
+    leat_free(of(face)->broken);
+    leat_free(of(face));
+}
+
+void leat_executor_stats(struct leat_executor *face, struct leat_executor_stats *out)
+{
+    struct board_executor *e = of(face);
+    pthread_mutex_lock(&e->lock);
+    *out = e->stats;
+    out->in_flight = e->n_published;
+    pthread_mutex_unlock(&e->lock);
+}

@@ -1,0 +1,239 @@
+"""Functions of leat.ops.Map as the engine schedules them: any order of delivery, consumers, decisions, one policy, one budget."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import leat
+from leat import ops
+
+N = 60
+INT = leat.field("int64")
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """Workers end with the last loader that uses them."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> leat.Dataset:
+    """60 samples: n = i, and a vector."""
+    path = tmp_path_factory.mktemp("calls") / "n.leat"
+    with leat.Writer(path, {"n": "int64", "x": leat.field("float32", (5,))}) as w:
+        for i in range(N):
+            w.add(n=i, x=np.full(5, i, np.float32))
+    return leat.open(path)
+
+
+def opened(data: leat.Dataset, function: Any = None, **more: Any) -> leat.Loader:
+    outputs = {"n": [], "ten": leat.Out("n", [ops.Map(function or (lambda n: n * 10), returns=INT)])}
+    return leat.Loader(
+        data,
+        **{"batch_size": 8, "shuffle": True, "seed": 3, "outputs": outputs, "framework": "numpy", "num_threads": 2}
+        | more,
+    )
+
+
+def order(data: leat.Dataset, epoch: int, **more: Any) -> list[int]:
+    with leat.Loader(data, 8, True, seed=3, framework="numpy", **more) as loader:
+        return [i for step in range(len(loader)) for i in loader.plan(epoch, step).tolist()]
+
+
+def check(batch: leat.Batch) -> list[int]:
+    assert (batch["ten"] == 10 * batch.ids).all() and (batch["n"] == batch.ids).all()
+    ids: list[int] = batch.ids.tolist()
+    return ids
+
+
+def wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.005)
+
+
+# ---- out of order ------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_that_takes_long_holds_up_nothing_but_itself(data: leat.Dataset, tmp_path: Path) -> None:
+    late = order(data, 0)[3]
+
+    def slow(n: Any) -> Any:
+        if int(n) == late:
+            wait_for(tmp_path / "go")
+        return n * 10
+
+    with opened(data, slow, in_order=False, epochs=1) as loader:
+        batches, seen = iter(loader), []
+        while len(seen) < 32:
+            seen += check(next(batches))
+        assert late not in seen
+        (tmp_path / "go").touch()
+        for batch in batches:
+            seen += check(batch)
+        assert sorted(seen) == list(range(N))
+
+
+def test_out_of_order_each_row_comes_once_an_epoch_and_a_state_goes_on(data: leat.Dataset) -> None:
+    with opened(data, in_order=False) as loader, opened(data, in_order=False) as other:
+        batches, seen = iter(loader), []
+        for _ in range(3):
+            seen += check(next(batches))
+        other.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+        for batch in other:
+            seen += check(batch)
+        assert sorted(seen) == list(range(N))
+        assert sorted(i for batch in other for i in check(batch)) == list(range(N))
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("policy", ["skip", "substitute"])
+def test_the_policy_is_the_same_in_any_order(data: leat.Dataset, in_order: bool, policy: Any) -> None:
+    def refuse(n: Any) -> Any:
+        if int(n) % 7 == 3:
+            raise ValueError(f"not {int(n)}")
+        return n * 10
+
+    def rows(**more: Any) -> tuple[list[tuple[int, int]], int]:
+        with opened(data, refuse, on_error=policy, epochs=1, **more) as loader:
+            found, broken = [], 0
+            for batch in loader:
+                found += list(zip(batch.row_keys.tolist(), check(batch)))
+                broken += len(batch.errors)
+                assert all("not " in e.reason and e.planned % 7 == 3 for e in batch.errors)
+            assert loader.stats()["broken"]["skipped" if policy == "skip" else "substituted"] == broken
+            return sorted(found), broken
+
+    assert rows(in_order=in_order, num_threads=3) == rows(num_threads=1)
+    assert rows()[1] == len([n for n in range(N) if n % 7 == 3])
+
+
+def test_workers_that_are_killed_are_replaced_out_of_order_too(data: leat.Dataset, tmp_path: Path) -> None:
+    def dies_once(n: Any) -> Any:
+        mark = tmp_path / f"died-{int(n)}"
+        if int(n) in (5, 30) and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n * 10
+
+    with opened(data, dies_once, in_order=False) as loader:
+        assert sorted(i for batch in loader for i in check(batch)) == list(range(N))
+        assert len(loader.stats()["python"]["replaced"]) == 2
+
+
+# ---- consumers and decisions ---------------------------------------------------------------------------------------------
+
+
+def test_consumers_get_every_row_in_order_and_functions_run_once_while_they_are_near(
+    data: leat.Dataset, tmp_path: Path
+) -> None:
+    def counted(n: Any) -> Any:
+        (tmp_path / f"{int(n)}-{os.getpid()}-{time.monotonic_ns()}").touch()
+        return n * 10
+
+    with opened(data, counted, epochs=1) as loader, loader.consumer(batch_size=5) as consumer:
+        one, two = iter(loader), iter(consumer)
+        mine: list[int] = []
+        theirs: list[int] = []
+        for batch in one:
+            mine += check(batch)
+            while len(theirs) + 5 <= len(mine):
+                theirs += check(next(two))
+        for batch in two:
+            theirs += check(batch)
+        assert mine == theirs == order(data, 0)
+        assert len(list(tmp_path.iterdir())) == N
+
+
+def test_an_error_of_a_function_reaches_each_consumer(data: leat.Dataset) -> None:
+    wrong = order(data, 0)[20]
+
+    def refuse(n: Any) -> Any:
+        if int(n) == wrong:
+            raise ZeroDivisionError("no")
+        return n * 10
+
+    with opened(data, refuse) as loader, loader.consumer(batch_size=10) as consumer:
+        for batches, good in ((iter(loader), 2), (iter(consumer), 1)):
+            for _ in range(good):
+                check(next(batches))
+            with pytest.raises(ZeroDivisionError, match=f"sample {wrong}"):
+                next(batches)
+
+
+def test_batches_that_a_decision_changes_are_made_again(data: leat.Dataset) -> None:
+    with opened(data) as loader:
+        seen: list[list[int]] = []
+        for batch in loader:
+            seen.append(check(batch))
+            if len(seen) in (2, 4):
+                loader.set_batch_size({2: 20, 4: 3}[len(seen)])
+        assert [len(ids) for ids in seen[:6]] == [8, 8, 20, 20, 3, 1] and [i for ids in seen for i in ids] == order(
+            data, 0
+        )
+
+
+# ---- beginning and ending --------------------------------------------------------------------------------------------------
+
+
+def test_a_loader_closes_while_functions_run(data: leat.Dataset, tmp_path: Path) -> None:
+    def slow(n: Any) -> Any:
+        (tmp_path / "begun").touch()
+        wait_for(tmp_path / "go")
+        return n * 10
+
+    with opened(data) as other:
+        list(other)
+        loader = opened(data, slow)
+        iter(loader)
+        wait_for(tmp_path / "begun")
+        loader.close()
+        (tmp_path / "go").touch()
+        with pytest.raises(leat.ClosedError):
+            next(iter(loader))
+        assert [i for batch in other for i in check(batch)] == order(data, 1)
+
+
+def test_an_epoch_that_is_left_while_functions_run_is_over(data: leat.Dataset, tmp_path: Path) -> None:
+    late = order(data, 0)[0]
+
+    def slow(n: Any) -> Any:
+        if int(n) == late and not (tmp_path / "begun").exists():
+            (tmp_path / "begun").touch()
+            wait_for(tmp_path / "go")
+        return n * 10
+
+    with opened(data, slow) as loader:
+        iter(loader)
+        wait_for(tmp_path / "begun")
+        batches = iter(loader)
+        (tmp_path / "go").touch()
+        assert [i for batch in batches for i in check(batch)] == order(data, 1)
+
+
+def test_batch_at_runs_functions_of_its_own(data: leat.Dataset) -> None:
+    with opened(data) as loader:
+        batches = iter(loader)
+        first = check(next(batches))
+        assert check(loader.batch_at(0, 0)) == first and check(loader.batch_at(2, 1)) == order(data, 2)[8:16]
+        assert first + [i for batch in batches for i in check(batch)] == order(data, 0)
+
+
+def test_what_functions_take_counts_in_the_one_budget(data: leat.Dataset) -> None:
+    chain = [ops.Map(lambda x: x + 1, returns=leat.field("float32", (5,)))]
+    with leat.Loader(data, 4, outputs={"x": chain}, framework="numpy", budget_bytes=1 << 20) as loader:
+        for _ in range(2):
+            for batch in loader:
+                memory = loader.stats()["memory"]
+                assert memory["in_use_bytes"] <= memory["budget_bytes"] and (batch["x"][:, 0] == batch.ids + 1).all()
