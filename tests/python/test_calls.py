@@ -1,4 +1,4 @@
-"""Functions of leat.ops.Map as the engine schedules them: any order of delivery, consumers, decisions, one policy, one budget."""
+"""Functions of leat.ops.Map as the engine schedules them: any order, consumers, decisions, one policy, one budget."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def wait_for(path: Path) -> None:
         time.sleep(0.005)
 
 
-# ---- out of order ------------------------------------------------------------------------------------------------------
+# ---- out of order --------------------------------------------------------------------------------------------------
 
 
 def test_a_row_that_takes_long_holds_up_nothing_but_itself(data: leat.Dataset, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_workers_that_are_killed_are_replaced_out_of_order_too(data: leat.Datase
         assert len(loader.stats()["python"]["replaced"]) == 2
 
 
-# ---- consumers and decisions ---------------------------------------------------------------------------------------------
+# ---- consumers and decisions ---------------------------------------------------------------------------------------
 
 
 def test_consumers_get_every_row_in_order_and_functions_run_once_while_they_are_near(
@@ -184,7 +184,7 @@ def test_batches_that_a_decision_changes_are_made_again(data: leat.Dataset) -> N
         )
 
 
-# ---- beginning and ending --------------------------------------------------------------------------------------------------
+# ---- beginning and ending ------------------------------------------------------------------------------------------
 
 
 def test_a_loader_closes_while_functions_run(data: leat.Dataset, tmp_path: Path) -> None:

@@ -155,7 +155,10 @@ class Loader:
                 raise ValueError("leat.PerBatch does not go with leat.ops.Map and MapBatch yet")
             compiler = Compiler(outputs, dataset.schema, self._form.framework, self._first, _leat.row_key(seed, 0, 0))
             if not in_order and not compiler.dense:
-                raise ValueError("in_order=False does not go with leat.ops.MapBatch, nor with results of leat.ops.Map that vary in length")
+                raise ValueError(
+                    "in_order=False does not go with leat.ops.MapBatch, nor with results of leat.ops.Map that vary in "
+                    "length"
+                )
         if outputs is not None:
             warn_of_loose_targets(outputs, dataset.schema, 4)
         calls = compiler is not None and compiler.dense
@@ -464,7 +467,8 @@ class Loader:
                 epoch that the loader is in.
 
         Raises:
-            ValueError: the loader has ``in_order=False``, or a function of :class:`leat.ops.MapBatch` or with results of varying length.
+            ValueError: the loader has ``in_order=False``, or functions of :class:`leat.ops.MapBatch` or with results of
+                varying length.
 
         >>> loader = leat.Loader(leat.open(path), batch_size=32, shuffle=True)
         >>> probe = loader.consumer(batch_size=8)
@@ -473,7 +477,10 @@ class Loader:
         True
         """
         if self._stage is not None:
-            raise ValueError("consumers do not go with leat.ops.MapBatch, nor with results of leat.ops.Map that vary in length: open a second Loader")
+            raise ValueError(
+                "consumers do not go with leat.ops.MapBatch, nor with results of leat.ops.Map that vary in length: "
+                "open a second Loader"
+            )
         places = check.choice("start", start, {"here": 0, "beginning": 1})
         batch_size = check.integer("batch_size", batch_size, 1)
         return Consumer(self, self._core.consumer(batch_size, bool(places)), batch_size)
