@@ -169,7 +169,7 @@ static struct leat_program *compile(enum leat_dtype dtype, enum leat_layout layo
         .name = "x", .kind = LEAT_KIND_ARRAY, .dtype = dtype, .layout = layout, .ndim = ndim, .shape = {a, b, c}};
     struct leat_program *program = NULL;
     struct leat_error error = {0};
-    if (leat_program_compile(&field, 1, json, &program, &error))
+    if (leat_program_compile(&field, 1, json, NULL, 0, false, &program, &error))
         printf("%s\n", error.message);
     return program;
 }

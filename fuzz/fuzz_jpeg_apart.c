@@ -113,7 +113,7 @@ static void check_made(const uint8_t *data, size_t length)
         frame.component[c].v = 1 + (data[3 + c] >> 2 & 3);
     }
     struct leat_jpeg_coefficients coefficients = {0};
-    if (!leat_jpeg_frame_complete(&frame) || leat_jpeg_coefficients_reserve(&coefficients, &frame))
+    if (!leat_jpeg_frame_complete(&frame) || leat_jpeg_coefficients_reserve(&coefficients, &frame, NULL))
         return;
     for (unsigned c = 0; c < frame.n_components; c++) {
         const size_t count = (size_t)frame.component[c].blocks_w * frame.component[c].blocks_h * 64;

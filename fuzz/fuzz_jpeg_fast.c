@@ -198,8 +198,8 @@ static void check_again(const struct leat_jpeg_fast_parts *parts, const uint8_t 
     struct leat_jpeg_fast *fast = leat_jpeg_fast_new(leat_cpu_isa());
     const struct leat_jpeg_frame *frame;
     struct leat_jpeg_source *source;
-    FUZZ_ASSERT(fast && !leat_jpeg_coefficients_reserve(&coefficients, &parts->frame) &&
-                !leat_jpeg_coefficients_reserve(&again, &parts->frame));
+    FUZZ_ASSERT(fast && !leat_jpeg_coefficients_reserve(&coefficients, &parts->frame, NULL) &&
+                !leat_jpeg_coefficients_reserve(&again, &parts->frame, NULL));
     FUZZ_ASSERT(!leat_jpeg_fast_open(fast, payload, length, &frame, &source, NULL));
     if (!leat_jpeg_fast_read_all(fast, coefficients.of, NULL)) {
         const int rc = leat_jpeg_fast_write(&writer, &coefficients, parts->skeleton, parts->skeleton_length,

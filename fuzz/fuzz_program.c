@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = 0;
     struct leat_program *program;
     struct leat_error error;
-    if (!leat_program_compile_with(fields, sizeof fields / sizeof *fields, text, functions, 2, &program, &error)) {
+    if (!leat_program_compile(fields, sizeof fields / sizeof *fields, text, functions, 2, false, &program, &error)) {
         bool small = true; /* a resize to 65535 x 65535 is legal, and of no interest here */
         for (size_t o = 0; o < leat_program_outputs(program); o++)
             small = small && leat_program_output(program, o)->row_bytes <= MOST_BYTES;

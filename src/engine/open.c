@@ -76,7 +76,7 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
         l->fields = l->packing->fields;
         n_fields = LEAT_PACKED_FIELDS;
     }
-    rc = leat_program_compile_with(l->fields, n_fields, o->program, o->functions, o->n_functions, &l->program, error);
+    rc = leat_program_compile(l->fields, n_fields, o->program, o->functions, o->n_functions, false, &l->program, error);
     if (rc)
         return rc;
     l->n_outputs = leat_program_outputs(l->program);

@@ -2,7 +2,6 @@
 #include "kernels/values.h"
 
 #include <math.h>
-
 #include <string.h>
 
 unsigned leat_dtype_value_bits(enum leat_dtype t)
@@ -28,7 +27,7 @@ double leat_dtype_largest(enum leat_dtype t)
     return t == LEAT_BOOL ? 1.0 : ldexp(1.0, (int)leat_dtype_value_bits(t)) - 1.0;
 }
 
-float leat_half_to_float(uint16_t half)
+static float half_to_float(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = (half >> 10) & 31, fraction = half & 0x3ff;
     if (exponent == 0) { /* zero or subnormal: fraction * 2^-24, exact */
@@ -71,99 +70,62 @@ static inline uint64_t cut_unsigned(double v)
     return v >= 0x1p63 && v < 0x1p64 ? (uint64_t)v : (uint64_t)cut(v);
 }
 
+/* Each type: its name, as it lies in memory, how it is read, and how integers are made of it. */
+#define TYPES(X)                                                                                                       \
+    X(U8, uint8_t, SAME, WRAP)                                                                                         \
+    X(I8, int8_t, SAME, WRAP)                                                                                          \
+    X(U16, uint16_t, SAME, WRAP)                                                                                       \
+    X(I16, int16_t, SAME, WRAP)                                                                                        \
+    X(U32, uint32_t, SAME, WRAP)                                                                                       \
+    X(I32, int32_t, SAME, WRAP)                                                                                        \
+    X(U64, uint64_t, SAME, WRAP)                                                                                       \
+    X(I64, int64_t, SAME, WRAP)                                                                                        \
+    X(F16, uint16_t, half_to_float, CUT)                                                                               \
+    X(BF16, uint16_t, leat_bfloat_to_float, CUT)                                                                       \
+    X(F32, float, SAME, CUT)                                                                                           \
+    X(F64, double, SAME, CUT)                                                                                          \
+    X(BOOL, uint8_t, NOT_0, WRAP)
 #define SAME(v) (v)
-#define FROM_HALF(v) leat_half_to_float(v)
-#define FROM_BFLOAT(v) leat_bfloat_to_float(v)
+#define NOT_0(v) ((v) != 0)
+#define WRAP(T, v) ((T)(v))
+#define CUT(T, v) ((T)((T)-1 > 0 && sizeof(T) == 8 ? cut_unsigned((double)(v)) : (uint64_t)cut((double)(v))))
+
 /* memcpy: values at rest may lie at any address. */
-#define LOOP(S, LOAD, D, STORE)                                                                                        \
-    {                                                                                                                  \
-        const uint8_t *s = src;                                                                                        \
-        uint8_t *d = dst;                                                                                              \
+#define LOOP(TO, D, STORE)                                                                                             \
+    case LEAT_##TO:                                                                                                    \
         for (size_t i = 0; i < n; i++) {                                                                               \
-            S v;                                                                                                       \
+            source v;                                                                                                  \
             memcpy(&v, s + i * sizeof v, sizeof v);                                                                    \
-            D r = STORE(LOAD(v));                                                                                      \
+            D r = STORE;                                                                                               \
             memcpy(d + i * sizeof r, &r, sizeof r);                                                                    \
         }                                                                                                              \
-        break;                                                                                                         \
-    }
-
-#define TO_U8(v) ((uint8_t)(v))
-#define TO_I8(v) ((int8_t)(v))
-#define TO_U16(v) ((uint16_t)(v))
-#define TO_I16(v) ((int16_t)(v))
-#define TO_U32(v) ((uint32_t)(v))
-#define TO_I32(v) ((int32_t)(v))
-#define TO_U64(v) ((uint64_t)(v))
-#define TO_I64(v) ((int64_t)(v))
-#define CUT_U8(v) ((uint8_t)cut((double)(v)))
-#define CUT_I8(v) ((int8_t)cut((double)(v)))
-#define CUT_U16(v) ((uint16_t)cut((double)(v)))
-#define CUT_I16(v) ((int16_t)cut((double)(v)))
-#define CUT_U32(v) ((uint32_t)cut((double)(v)))
-#define CUT_I32(v) ((int32_t)cut((double)(v)))
-#define CUT_U64(v) cut_unsigned((double)(v))
-#define CUT_I64(v) cut((double)(v))
-#define TO_HALF(v) leat_float_to_half((float)(v))
-#define TO_BFLOAT(v) leat_float_to_bfloat((float)(v))
-#define TO_F32(v) ((float)(v))
-#define TO_F64(v) ((double)(v))
-#define TO_BOOL(v) ((v) != 0)
-
-/* One function per source type; INT is TO for integers and CUT for floats. */
-#define FROM(NAME, S, LOAD, INT)                                                                                       \
-    static void from_##NAME(enum leat_dtype to, const void *src, void *dst, size_t n)                                  \
+        break;
+#define FROM(NAME, S, LOAD, INTEGER)                                                                                   \
+    static void from_##NAME(enum leat_dtype to, const uint8_t *s, uint8_t *d, size_t n)                                \
     {                                                                                                                  \
+        typedef S source;                                                                                              \
         switch (to) {                                                                                                  \
-        case LEAT_U8:                                                                                                  \
-            LOOP(S, LOAD, uint8_t, INT##_U8)                                                                           \
-        case LEAT_I8:                                                                                                  \
-            LOOP(S, LOAD, int8_t, INT##_I8)                                                                            \
-        case LEAT_U16:                                                                                                 \
-            LOOP(S, LOAD, uint16_t, INT##_U16)                                                                         \
-        case LEAT_I16:                                                                                                 \
-            LOOP(S, LOAD, int16_t, INT##_I16)                                                                          \
-        case LEAT_U32:                                                                                                 \
-            LOOP(S, LOAD, uint32_t, INT##_U32)                                                                         \
-        case LEAT_I32:                                                                                                 \
-            LOOP(S, LOAD, int32_t, INT##_I32)                                                                          \
-        case LEAT_U64:                                                                                                 \
-            LOOP(S, LOAD, uint64_t, INT##_U64)                                                                         \
-        case LEAT_I64:                                                                                                 \
-            LOOP(S, LOAD, int64_t, INT##_I64)                                                                          \
-        case LEAT_F16:                                                                                                 \
-            LOOP(S, LOAD, uint16_t, TO_HALF)                                                                           \
-        case LEAT_BF16:                                                                                                \
-            LOOP(S, LOAD, uint16_t, TO_BFLOAT)                                                                         \
-        case LEAT_F32:                                                                                                 \
-            LOOP(S, LOAD, float, TO_F32)                                                                               \
-        case LEAT_F64:                                                                                                 \
-            LOOP(S, LOAD, double, TO_F64)                                                                              \
-        case LEAT_BOOL:                                                                                                \
-            LOOP(S, LOAD, uint8_t, TO_BOOL)                                                                            \
+            LOOP(U8, uint8_t, INTEGER(uint8_t, LOAD(v)))                                                               \
+            LOOP(I8, int8_t, INTEGER(int8_t, LOAD(v)))                                                                 \
+            LOOP(U16, uint16_t, INTEGER(uint16_t, LOAD(v)))                                                            \
+            LOOP(I16, int16_t, INTEGER(int16_t, LOAD(v)))                                                              \
+            LOOP(U32, uint32_t, INTEGER(uint32_t, LOAD(v)))                                                            \
+            LOOP(I32, int32_t, INTEGER(int32_t, LOAD(v)))                                                              \
+            LOOP(U64, uint64_t, INTEGER(uint64_t, LOAD(v)))                                                            \
+            LOOP(I64, int64_t, INTEGER(int64_t, LOAD(v)))                                                              \
+            LOOP(F16, uint16_t, leat_float_to_half((float)LOAD(v)))                                                    \
+            LOOP(BF16, uint16_t, leat_float_to_bfloat((float)LOAD(v)))                                                 \
+            LOOP(F32, float, (float)LOAD(v))                                                                           \
+            LOOP(F64, double, (double)LOAD(v))                                                                         \
+            LOOP(BOOL, uint8_t, LOAD(v) != 0)                                                                          \
         }                                                                                                              \
     }
-FROM(u8, uint8_t, SAME, TO)
-FROM(i8, int8_t, SAME, TO)
-FROM(u16, uint16_t, SAME, TO)
-FROM(i16, int16_t, SAME, TO)
-FROM(u32, uint32_t, SAME, TO)
-FROM(i32, int32_t, SAME, TO)
-FROM(u64, uint64_t, SAME, TO)
-FROM(i64, int64_t, SAME, TO)
-FROM(f16, uint16_t, FROM_HALF, CUT)
-FROM(bf16, uint16_t, FROM_BFLOAT, CUT)
-FROM(f32, float, SAME, CUT)
-FROM(f64, double, SAME, CUT)
-FROM(bool, uint8_t, TO_BOOL, TO)
+TYPES(FROM)
 
 void leat_values_convert(enum leat_dtype from, enum leat_dtype to, const void *src, void *dst, size_t n)
 {
-    static void (*const table[])(enum leat_dtype, const void *, void *, size_t) = {
-        [LEAT_U8] = from_u8,    [LEAT_I8] = from_i8,     [LEAT_U16] = from_u16, [LEAT_I16] = from_i16,
-        [LEAT_U32] = from_u32,  [LEAT_I32] = from_i32,   [LEAT_U64] = from_u64, [LEAT_I64] = from_i64,
-        [LEAT_F16] = from_f16,  [LEAT_BF16] = from_bf16, [LEAT_F32] = from_f32, [LEAT_F64] = from_f64,
-        [LEAT_BOOL] = from_bool};
+#define ENTRY(NAME, S, LOAD, INTEGER) [LEAT_##NAME] = from_##NAME,
+    static void (*const table[])(enum leat_dtype, const uint8_t *, uint8_t *, size_t) = {TYPES(ENTRY)};
     if (from == to)
         memcpy(dst, src, n * leat_dtype_size(from)); /* n may be 0 */
     else

@@ -27,7 +27,6 @@ unsigned leat_dtype_value_bits(enum leat_dtype t);
 /* The largest value of an integer type, 1 of bool. */
 double leat_dtype_largest(enum leat_dtype t);
 
-float leat_half_to_float(uint16_t half);
 uint16_t leat_float_to_half(float value);
 static inline float leat_bfloat_to_float(uint16_t b)
 {

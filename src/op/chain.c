@@ -46,7 +46,7 @@ int leat_chain_open(const struct leat_field *field, const char *program, const s
     struct leat_chain *chain = leat_new(struct leat_chain);
     if (!chain)
         return leat_fail(error, LEAT_E_NOMEM, "No memory for a chain.");
-    int rc = leat_program_compile_open(field, program, functions, n_functions, &chain->program, error);
+    int rc = leat_program_compile(field, 1, program, functions, n_functions, true, &chain->program, error);
     if (!rc && leat_program_outputs(chain->program) != 1)
         rc = leat_fail(error, LEAT_E_INVALID, "A chain is a program of one output, not of %zu.",
                        leat_program_outputs(chain->program));

@@ -775,9 +775,9 @@ static int compile_variants(struct leat_variants *v, const struct leat_field *fi
     return rc;
 }
 
-static int compile_new(const struct leat_field *fields, size_t n_fields, const char *text,
-                       const struct leat_native *functions, size_t n_functions, bool open, struct leat_program **out,
-                       struct leat_error *error)
+int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *text,
+                         const struct leat_native *functions, size_t n_functions, bool open, struct leat_program **out,
+                         struct leat_error *error)
 {
     *out = NULL;
     json_error_t where;
@@ -839,23 +839,4 @@ void leat_program_free(struct leat_program *program)
     leat_free(program->ops);
     json_decref(program->json);
     leat_free(program);
-}
-
-int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *json, struct leat_program **out,
-                         struct leat_error *error)
-{
-    return compile_new(fields, n_fields, json, NULL, 0, false, out, error);
-}
-
-int leat_program_compile_with(const struct leat_field *fields, size_t n_fields, const char *json,
-                              const struct leat_native *functions, size_t n_functions, struct leat_program **out,
-                              struct leat_error *error)
-{
-    return compile_new(fields, n_fields, json, functions, n_functions, false, out, error);
-}
-
-int leat_program_compile_open(const struct leat_field *field, const char *json, const struct leat_native *functions,
-                              size_t n_functions, struct leat_program **out, struct leat_error *error)
-{
-    return compile_new(field, 1, json, functions, n_functions, true, out, error);
 }

@@ -186,8 +186,6 @@ extern const struct leat_op_class *const leat_operators[];
 /* Says "<type> in output '<output>' takes <wanted>, but gets <type of the value><hint>", LEAT_E_TYPE. */
 int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, const char *wanted,
                    struct leat_error *error);
-/* The value in words: "an encoded photo", "a uint8 image of 3 channels, 32 x 32". */
-void leat_type_words(const struct leat_type *type, char *text, size_t room);
 /* Bytes of a value, UINT64_MAX where they vary. */
 uint64_t leat_type_bytes(const struct leat_type *type);
 /* The value of a stored field, as a chain begins with it. */

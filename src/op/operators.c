@@ -15,7 +15,8 @@ const struct leat_op_class *const leat_operators[] = {
 #include "op/operators.def"
     NULL};
 
-void leat_type_words(const struct leat_type *type, char *text, size_t room)
+/* The value in words: "an encoded photo", "a uint8 image of 3 channels, 32 x 32". */
+static void type_words(const struct leat_type *type, char *text, size_t room)
 {
     switch (type->kind) {
     case LEAT_KIND_BYTES:
@@ -58,7 +59,7 @@ int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, 
                    struct leat_error *error)
 {
     char words[256];
-    leat_type_words(got, words, sizeof words);
+    type_words(got, words, sizeof words);
     const char *hint = got->kind == LEAT_KIND_IMAGE || got->kind == LEAT_KIND_BYTES ? ": put Decode() before it" : "";
     int rc = leat_fail(error, LEAT_E_TYPE, "%s in output '%s' takes %s, but gets %s%s.", place->type, place->output,
                        wanted, words, hint);

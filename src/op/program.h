@@ -83,13 +83,12 @@ struct leat_program_chain {
 #define LEAT_MAX_SEGMENTS 64
 
 /* NULL `json` delivers every field that is not derived, as stored. Errors: INVALID (the JSON, an argument), TYPE (names
- * output and operator, says what would fit), NOT_FOUND (field), NOMEM. */
-int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *json, struct leat_program **out,
+ * output and operator, says what would fit), NOT_FOUND (field), NOMEM. `functions` of the user's, which operators
+ * "Native" name by index, may be NULL; the table is copied. `open`: outputs may end in images of open size (chain.c).
+ */
+int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *json,
+                         const struct leat_native *functions, size_t n_functions, bool open, struct leat_program **out,
                          struct leat_error *error);
-/* The same with functions of the user's, which operators "Native" name by index; the table is copied. */
-int leat_program_compile_with(const struct leat_field *fields, size_t n_fields, const char *json,
-                              const struct leat_native *functions, size_t n_functions, struct leat_program **out,
-                              struct leat_error *error);
 void leat_program_free(struct leat_program *program);
 size_t leat_program_outputs(const struct leat_program *program);
 const struct leat_output *leat_program_output(const struct leat_program *program, size_t output);

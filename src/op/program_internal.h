@@ -117,10 +117,8 @@ struct leat_tuple_work *leat_scratch_tuples(struct leat_scratch *scratch);
 int leat_padded_row(const struct leat_compiled *c, uint64_t key, const void *data, uint64_t n, void *dst,
                     struct leat_error *error);
 
-/* One field, whose outputs may end in images of open size. */
-int leat_program_compile_open(const struct leat_field *field, const char *json, const struct leat_native *functions,
-                              size_t n_functions, struct leat_program **out, struct leat_error *error);
-/* One row of such an output: `image` describes it in memory of the scratch, until leat_scratch_trim. */
+/* One row of an output that may end in images of open size: `image` describes it in memory of the scratch, until
+ * leat_scratch_trim. */
 int leat_program_apply_open(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                             const struct leat_row *row, struct leat_image *image, struct leat_error *error);
 void leat_scratch_trim(struct leat_scratch *scratch);

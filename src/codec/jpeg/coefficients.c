@@ -36,13 +36,8 @@ static uint64_t row_bytes(const struct leat_jpeg_component *component)
     return (uint64_t)component->blocks_w * component->v * 64 * sizeof(int16_t);
 }
 
-int leat_jpeg_coefficients_reserve(struct leat_jpeg_coefficients *coefficients, const struct leat_jpeg_frame *frame)
-{
-    return leat_jpeg_coefficients_reserve_row(coefficients, frame, NULL);
-}
-
-int leat_jpeg_coefficients_reserve_row(struct leat_jpeg_coefficients *coefficients, const struct leat_jpeg_frame *frame,
-                                       struct leat_jpeg_source *source)
+int leat_jpeg_coefficients_reserve(struct leat_jpeg_coefficients *coefficients, const struct leat_jpeg_frame *frame,
+                                   struct leat_jpeg_source *source)
 {
     uint64_t at[LEAT_JPEG_MAX_COMPONENTS], all = 0, bytes = 0, last = 0;
     for (unsigned c = 0; c < frame->n_components; c++) {

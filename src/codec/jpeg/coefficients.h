@@ -20,12 +20,10 @@ struct leat_jpeg_coefficients {
     void *memory;
     size_t room; /* bytes of memory: kept from photo to photo */
 };
-/* Makes room for `frame`, and points into it; what was there is lost. NOMEM; UNSUPPORTED: above
- * LEAT_JPEG_MAX_COEFFICIENT_BYTES. */
-int leat_jpeg_coefficients_reserve(struct leat_jpeg_coefficients *coefficients, const struct leat_jpeg_frame *frame);
-/* The same for one row of MCUs, of a source or, where that is NULL, for all. UNSUPPORTED as if it were all. */
-int leat_jpeg_coefficients_reserve_row(struct leat_jpeg_coefficients *coefficients, const struct leat_jpeg_frame *frame,
-                                       struct leat_jpeg_source *source);
+/* Makes room for `frame`, for all of it or, where there is a source, for one row of MCUs, and points into it; what was
+ * there is lost. NOMEM; UNSUPPORTED: all of it would be above LEAT_JPEG_MAX_COEFFICIENT_BYTES. */
+int leat_jpeg_coefficients_reserve(struct leat_jpeg_coefficients *coefficients, const struct leat_jpeg_frame *frame,
+                                   struct leat_jpeg_source *source);
 /* Where the blocks of row `row` of MCUs are, *of [v][blocks_w][64]; a source, if there is one, is asked for them first,
  * for rows from top to bottom. Errors: those of the source. */
 int leat_jpeg_coefficients_row(const struct leat_jpeg_coefficients *coefficients, uint32_t row,

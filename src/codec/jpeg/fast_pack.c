@@ -51,7 +51,7 @@ static int unpack(struct leat_jpeg_fast *fast, const void *data, size_t length, 
     const struct leat_jpeg_frame *frame;
     struct leat_jpeg_source *source;
     int rc = leat_jpeg_fast_open(fast, data, length, &frame, &source, error);
-    if (!rc && (rc = leat_jpeg_coefficients_reserve_row(coefficients, frame, by_rows ? source : NULL)))
+    if (!rc && (rc = leat_jpeg_coefficients_reserve(coefficients, frame, by_rows ? source : NULL)))
         leat_fail(error, rc,
                   rc == LEAT_E_NOMEM ? "no memory for the coefficients of a photo"
                                      : "the photo is too large to be put together again");

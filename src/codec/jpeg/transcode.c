@@ -101,7 +101,7 @@ int leat_jpeg_transcode_read(struct leat_jpeg_huffman *huffman, const void *data
     struct leat_jpeg_source *source = NULL;
     if (by_rows && leat_jpeg_huffman_knows(huffman, &r.cinfo, &frame))
         (void)leat_jpeg_huffman_begin(huffman, NULL, 0, &source);
-    rc = leat_jpeg_coefficients_reserve_row(coefficients, &frame, source);
+    rc = leat_jpeg_coefficients_reserve(coefficients, &frame, source);
     if (rc == LEAT_E_UNSUPPORTED)
         leat_fail(error, rc, "JPEG: its coefficients take more than %u MiB",
                   (unsigned)(LEAT_JPEG_MAX_COEFFICIENT_BYTES >> 20));

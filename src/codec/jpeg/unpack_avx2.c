@@ -123,14 +123,9 @@ TARGET static inline void place_two(const int16_t *first, uint64_t ones_of_first
                                     uint64_t ones_of_second, int16_t *out, int16_t *out_second)
 {
     __m256i octet[8];
-    octet[0] = octet_of(first, ones_of_first, second, ones_of_second, 0);
-    octet[1] = octet_of(first, ones_of_first, second, ones_of_second, 1);
-    octet[2] = octet_of(first, ones_of_first, second, ones_of_second, 2);
-    octet[3] = octet_of(first, ones_of_first, second, ones_of_second, 3);
-    octet[4] = octet_of(first, ones_of_first, second, ones_of_second, 4);
-    octet[5] = octet_of(first, ones_of_first, second, ones_of_second, 5);
-    octet[6] = octet_of(first, ones_of_first, second, ones_of_second, 6);
-    octet[7] = octet_of(first, ones_of_first, second, ones_of_second, 7);
+    LEAT_UNROLL
+    for (unsigned i = 0; i < 8; i++)
+        octet[i] = octet_of(first, ones_of_first, second, ones_of_second, i);
     store_row(OR(OR(PICK(0, R0), PICK(1, R0)), PICK(3, R0)), out, out_second);
     store_row(OR(OR(PICK(0, R1), PICK(1, R1)), OR(PICK(3, R1), PICK(5, R1))), out + 8, out_second + 8);
     store_row(OR(OR(OR(PICK(0, R2), PICK(1, R2)), OR(PICK(2, R2), PICK(3, R2))), PICK(5, R2)), out + 16,

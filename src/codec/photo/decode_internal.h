@@ -60,8 +60,7 @@ enum { LEAT_PHOTO_FORMATS = 8 };
 extern const struct leat_decode_backend *const leat_decode_backends[LEAT_PHOTO_FORMATS];
 extern const struct leat_decode_backend leat_decode_jpeg, leat_decode_png, leat_decode_webp, leat_decode_raw;
 
-/* The decoder for these bytes, or NULL with an error that names what they look like; for a photo in a form. */
-const struct leat_decode_backend *leat_decode_recognise(const void *data, size_t length, struct leat_error *error);
+/* The decoder for a photo in a form; NULL with an error that names what its bytes look like. */
 const struct leat_decode_backend *leat_decode_backend_of(uint8_t form, const void *data, size_t length,
                                                          struct leat_error *error);
 

@@ -22,59 +22,6 @@ const struct leat_decode_backend *const leat_decode_backends[LEAT_PHOTO_FORMATS]
     &leat_decode_raw,
 };
 
-/* ---- orientation ----------------------------------------------------------------------------------------------------
- */
-
-static unsigned tiff_orientation(struct leat_bytes tiff)
-{
-    bool big = LEAT_BYTES_START(tiff, "MM\0*");
-    if (!big && !LEAT_BYTES_START(tiff, "II*\0"))
-        return 1;
-    struct leat_bytes offset = leat_bytes_part(tiff, 4, 4);
-    if (!offset.p)
-        return 1;
-    uint64_t directory = leat_bytes_number(offset.p, 4, big);
-    struct leat_bytes count = leat_bytes_part(tiff, directory, 2);
-    if (!count.p)
-        return 1;
-    for (uint64_t i = 0, n = leat_bytes_number(count.p, 2, big); i < n; i++) {
-        struct leat_bytes entry = leat_bytes_part(tiff, directory + 2 + 12 * i, 12);
-        if (!entry.p)
-            return 1;
-        if (leat_bytes_number(entry.p, 2, big) != 0x0112)
-            continue;
-        uint32_t type = leat_bytes_number(entry.p + 2, 2, big);
-        uint32_t value = type == 3   ? leat_bytes_number(entry.p + 8, 2, big)
-                         : type == 4 ? leat_bytes_number(entry.p + 8, 4, big)
-                                     : 1;
-        return value >= 1 && value <= 8 ? value : 1;
-    }
-    return 1;
-}
-
-unsigned leat_exif_orientation(const void *data, size_t length)
-{
-    const struct leat_decode_backend *backend = leat_decode_recognise(data, length, NULL);
-    if (!backend)
-        return 1;
-    struct leat_bytes exif = backend->exif((struct leat_bytes){data, length});
-    /* some writers of PNG and WebP keep JPEG's prefix */
-    if (LEAT_BYTES_START(exif, "Exif\0\0"))
-        exif = leat_bytes_part(exif, 6, exif.n - 6);
-    return exif.p ? tiff_orientation(exif) : 1;
-}
-
-unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length)
-{
-    struct leat_raw_photo raw;
-    struct leat_jpeg_original original;
-    if (form == LEAT_FORM_RAW)
-        return leat_raw_photo_get(data, length, &raw) ? raw.orientation : 1;
-    if (form == LEAT_FORM_FAST)
-        return leat_jpeg_fast_original(data, length, &original, NULL) ? 1 : original.orientation;
-    return leat_exif_orientation(data, length);
-}
-
 /* ---- what a file is -------------------------------------------------------------------------- */
 
 /* What else people have in folders of photos; `name` NULL ends the table. */
@@ -112,7 +59,7 @@ static const struct look looks[] = {
     {NULL, 0, 0, NULL},
 };
 
-const struct leat_decode_backend *leat_decode_recognise(const void *data, size_t length, struct leat_error *error)
+static const struct leat_decode_backend *recognise(const void *data, size_t length, struct leat_error *error)
 {
     struct leat_bytes file = {data, length};
     for (size_t i = 0; leat_decode_backends[i]; i++)
@@ -144,20 +91,71 @@ const struct leat_decode_backend *leat_decode_recognise(const void *data, size_t
     return NULL;
 }
 
-/* ---- size, kind and memory ------------------------------------------------------------------------------------------
- */
+/* ---- orientation ----------------------------------------------------------------------------- */
+
+static unsigned tiff_orientation(struct leat_bytes tiff)
+{
+    bool big = LEAT_BYTES_START(tiff, "MM\0*");
+    if (!big && !LEAT_BYTES_START(tiff, "II*\0"))
+        return 1;
+    struct leat_bytes offset = leat_bytes_part(tiff, 4, 4);
+    if (!offset.p)
+        return 1;
+    uint64_t directory = leat_bytes_number(offset.p, 4, big);
+    struct leat_bytes count = leat_bytes_part(tiff, directory, 2);
+    if (!count.p)
+        return 1;
+    for (uint64_t i = 0, n = leat_bytes_number(count.p, 2, big); i < n; i++) {
+        struct leat_bytes entry = leat_bytes_part(tiff, directory + 2 + 12 * i, 12);
+        if (!entry.p)
+            return 1;
+        if (leat_bytes_number(entry.p, 2, big) != 0x0112)
+            continue;
+        uint32_t type = leat_bytes_number(entry.p + 2, 2, big);
+        uint32_t value = type == 3   ? leat_bytes_number(entry.p + 8, 2, big)
+                         : type == 4 ? leat_bytes_number(entry.p + 8, 4, big)
+                                     : 1;
+        return value >= 1 && value <= 8 ? value : 1;
+    }
+    return 1;
+}
+
+unsigned leat_exif_orientation(const void *data, size_t length)
+{
+    const struct leat_decode_backend *backend = recognise(data, length, NULL);
+    if (!backend)
+        return 1;
+    struct leat_bytes exif = backend->exif((struct leat_bytes){data, length});
+    /* some writers of PNG and WebP keep JPEG's prefix */
+    if (LEAT_BYTES_START(exif, "Exif\0\0"))
+        exif = leat_bytes_part(exif, 6, exif.n - 6);
+    return exif.p ? tiff_orientation(exif) : 1;
+}
+
+unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length)
+{
+    struct leat_raw_photo raw;
+    struct leat_jpeg_original original;
+    if (form == LEAT_FORM_RAW)
+        return leat_raw_photo_get(data, length, &raw) ? raw.orientation : 1;
+    if (form == LEAT_FORM_FAST)
+        return leat_jpeg_fast_original(data, length, &original, NULL) ? 1 : original.orientation;
+    return leat_exif_orientation(data, length);
+}
+
+/* ---- size, kind and memory ------------------------------------------------------------------- */
 
 const struct leat_decode_backend *leat_decode_backend_of(uint8_t form, const void *data, size_t length,
                                                          struct leat_error *error)
 {
     if (form == LEAT_FORM_RAW)
         return &leat_decode_raw;
-    return form == LEAT_FORM_FAST ? &leat_decode_jpeg : leat_decode_recognise(data, length, error);
+    return form == LEAT_FORM_FAST ? &leat_decode_jpeg : recognise(data, length, error);
 }
 
 int leat_photo_probe(const void *data, size_t length, struct leat_value_info *info, struct leat_error *error)
 {
-    const struct leat_decode_backend *backend = leat_decode_recognise(data, length, error);
+    const struct leat_decode_backend *backend = recognise(data, length, error);
     int rc = backend ? backend->probe((struct leat_bytes){data, length}, info, error) : LEAT_E_DECODE;
     return rc ? rc : leat_decode_check_size(backend->name, info->width, info->height, error);
 }

@@ -48,7 +48,7 @@ static inline int compile_chain(const struct leat_field *field, const char *chai
     }
     snprintf(text, sizeof text, "{\"operators\": {%s}, \"outputs\": {\"x\": {\"field\": \"%s\", \"chain\": [%s]}}}",
              operators, field->name, ids);
-    return leat_program_compile(field, 1, text, out, error);
+    return leat_program_compile(field, 1, text, NULL, 0, false, out, error);
 }
 
 static inline struct leat_program *must_compile(const struct leat_field *field, const char *chain)

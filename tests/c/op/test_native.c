@@ -70,7 +70,7 @@ static int compile(const struct leat_field *field, const char *operators, const 
     char text[2048];
     snprintf(text, sizeof text, "{\"operators\": {%s}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": [%s]}}}",
              operators, chain);
-    return leat_program_compile_with(field, 1, text, functions, sizeof functions / sizeof *functions, out, error);
+    return leat_program_compile(field, 1, text, functions, sizeof functions / sizeof *functions, false, out, error);
 }
 
 static struct leat_program *must(const struct leat_field *field, const char *operators, const char *chain)
@@ -379,7 +379,7 @@ static void a_table_entry_has_one_form(void **state)
                  i);
         struct leat_program *program;
         struct leat_error error;
-        assert_int_equal(leat_program_compile_with(&field, 1, text, wrong, 2, &program, &error), LEAT_E_INVALID);
+        assert_int_equal(leat_program_compile(&field, 1, text, wrong, 2, false, &program, &error), LEAT_E_INVALID);
         assert_non_null(strstr(error.message, "one form"));
     }
 }

@@ -153,7 +153,7 @@ static void values_as_stored_keep_their_layout(void **state)
     fields[3].flags = LEAT_FIELD_DERIVED;
     struct leat_error error;
     struct leat_program *program;
-    assert_ok(leat_program_compile(fields, 4, NULL, &program, &error));
+    assert_ok(leat_program_compile(fields, 4, NULL, NULL, 0, false, &program, &error));
     assert_int_equal(leat_program_outputs(program), 3);
     const struct leat_output *o = leat_program_output(program, 0);
     assert_true(o->in_place && !o->ragged && !o->keyed && !o->decodes);
@@ -353,7 +353,7 @@ static void json_that_is_no_program_is_an_error(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct leat_error error = {0};
         struct leat_program *program;
-        int rc = leat_program_compile(&field, 1, cases[i].json, &program, &error);
+        int rc = leat_program_compile(&field, 1, cases[i].json, NULL, 0, false, &program, &error);
         if (rc != cases[i].code)
             fail_msg("case %d: %d: %s", (int)i, rc, error.message);
     }
@@ -381,7 +381,7 @@ static void inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_on
     for (int t = 0; t < 3; t++) {
         struct leat_program *program;
         struct leat_error error;
-        assert_ok(leat_program_compile(&field, 1, texts[t], &program, &error));
+        assert_ok(leat_program_compile(&field, 1, texts[t], NULL, 0, false, &program, &error));
         hashes[t] = leat_program_hash(program);
         assert_string_equal(leat_program_output(program, 0)->name, "b");
         struct leat_scratch *scratch = leat_scratch_new(program);

@@ -338,7 +338,7 @@ static void a_fast_photo_that_is_not_what_its_index_says_is_not_delivered(void *
     assert_ok(leat_codec_photo.pack(checker, LEAT_PHOTOS_FAST, false, jpeg.data, jpeg.length, &fast, &n, &error));
     const struct leat_field field = field_of("image", LEAT_KIND_IMAGE, LEAT_U8, 0, 0, NULL);
     struct leat_program *program;
-    assert_ok(leat_program_compile(&field, 1, NULL, &program, &error));
+    assert_ok(leat_program_compile(&field, 1, NULL, NULL, 0, false, &program, &error));
     struct leat_scratch *scratch = leat_scratch_new(program);
     struct leat_row row = {
         .data = fast, .length = n, .info = {.form = LEAT_FORM_FAST, .original = (uint32_t)jpeg.length}};

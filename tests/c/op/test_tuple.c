@@ -120,7 +120,7 @@ static struct leat_program *compile_tuple(const char *program)
     struct leat_error error = {0};
     struct leat_program *out;
     make_fields();
-    if (leat_program_compile(fields, 3, program, &out, &error))
+    if (leat_program_compile(fields, 3, program, NULL, 0, false, &out, &error))
         fail_msg("%s", error.message);
     return out;
 }
@@ -207,7 +207,7 @@ static void tuples_that_make_no_sense_are_refused(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct leat_error error = {0};
         struct leat_program *out;
-        if (!leat_program_compile(fields, 3, wrong[i], &out, &error))
+        if (!leat_program_compile(fields, 3, wrong[i], NULL, 0, false, &out, &error))
             fail_msg("%s", wrong[i]);
         assert_true(*error.message && !out);
     }

@@ -76,7 +76,7 @@ static void skeletons_that_no_file_has_are_refused(void **state)
     size_t length, n = 0;
     uint8_t *out = NULL;
     assert_true(leat_jpeg_frame_complete(&frame));
-    assert_ok(leat_jpeg_coefficients_reserve(&gray, &frame));
+    assert_ok(leat_jpeg_coefficients_reserve(&gray, &frame, NULL));
     memset(gray.of[0], 0, 128);
     n = put_skeleton(skeleton, &frame, good, sizeof good, 500);
     assert_ok(leat_jpeg_together(skeleton, n, &gray, n - 1 + 500, &out, &length, &error)); /* a byte a scan */
@@ -92,7 +92,7 @@ static void skeletons_that_no_file_has_are_refused(void **state)
     for (unsigned c = 0; c < 4; c++)
         frame.component[c].h = frame.component[c].v = 4;
     assert_true(leat_jpeg_frame_complete(&frame));
-    assert_ok(leat_jpeg_coefficients_reserve(&large, &frame));
+    assert_ok(leat_jpeg_coefficients_reserve(&large, &frame, NULL));
     for (unsigned c = 0; c < 4; c++)
         memset(large.of[c], 0, 16 * 128);
     n = put_skeleton(skeleton, &frame, good, sizeof good, 1);
