@@ -5,6 +5,7 @@
 #include "args.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +13,7 @@
 
 #include "print.h"
 
-void cli_args_init(struct cli_args *args, const struct cli_command *command, int argc, char **argv)
-{
-    *args = (struct cli_args){.command = command, .argc = argc, .at = 1, .argv = argv};
-}
-
-/* Distance of Levenshtein, of words too short to need more than a row of 64. */
+/* Levenshtein distance; 64 for words of 64 bytes and more. */
 static size_t distance(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b), row[64];
@@ -52,7 +48,7 @@ const char *cli_nearest(const char *word, const char *const *names, size_t n)
             best = names[i];
         }
     }
-    /* A beginning of a name is meant to be that name, however much is missing: --thr for --threads. */
+    /* Part of a name means that name, however much is missing: --thr for --num-threads. */
     for (size_t i = 0; !best && i < n && strlen(word) >= 2; i++)
         if (strstr(names[i], word))
             best = names[i];
@@ -70,7 +66,7 @@ int cli_usage_error(const struct cli_command *command, const char *format, ...)
     return CLI_EXIT_FAILED;
 }
 
-static int unknown_option(const struct cli_command *command, const char *name, size_t length)
+static bool unknown_option(const struct cli_command *command, const char *name, size_t length)
 {
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), name);
@@ -84,73 +80,7 @@ static int unknown_option(const struct cli_command *command, const char *name, s
         cli_usage_error(command, "there is no option --%s; did you mean --%s?", word, near);
     else
         cli_usage_error(command, "there is no option --%s.", word);
-    return CLI_ARG_ERROR;
-}
-
-int cli_args_next(struct cli_args *args, const char **value)
-{
-    const struct cli_command *command = args->command;
-    *value = NULL;
-    if (args->at >= args->argc)
-        return CLI_ARG_END;
-    const char *arg = args->argv[args->at++];
-    if (args->only_positional || arg[0] != '-' || !arg[1]) {
-        *value = arg;
-        return CLI_ARG_POSITIONAL;
-    }
-    if (!strcmp(arg, "--")) {
-        args->only_positional = true;
-        return cli_args_next(args, value);
-    }
-    if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
-        cli_print_help(command);
-        return CLI_ARG_HELP;
-    }
-    if (arg[1] != '-') {
-        cli_usage_error(command, "options begin with two dashes; \"%s\" has one. A file of that name is written ./%s",
-                        arg, arg);
-        return CLI_ARG_ERROR;
-    }
-    const char *name = arg + 2;
-    size_t length = strcspn(name, "=");
-    for (size_t i = 0; i < command->n_options; i++) {
-        const struct cli_option *option = &command->options[i];
-        if (strlen(option->name) != length || strncmp(option->name, name, length) != 0)
-            continue;
-        if (!option->value) {
-            if (name[length]) {
-                cli_usage_error(command, "--%s takes no value.", option->name);
-                return CLI_ARG_ERROR;
-            }
-            return (int)i;
-        }
-        if (name[length]) {
-            *value = name + length + 1;
-            return (int)i;
-        }
-        if (args->at >= args->argc) {
-            cli_usage_error(command, "--%s needs a value: --%s %s", option->name, option->name, option->value);
-            return CLI_ARG_ERROR;
-        }
-        *value = args->argv[args->at++];
-        return (int)i;
-    }
-    return unknown_option(command, name, length);
-}
-
-int cli_args_exit(int what)
-{
-    return what == CLI_ARG_HELP ? CLI_EXIT_OK : CLI_EXIT_FAILED;
-}
-
-int cli_args_positional(const struct cli_command *command, const char *const *names, size_t wanted, size_t got)
-{
-    if (got < wanted)
-        return cli_usage_error(command, "%s is missing. Usage: leat %s %s", names[got], command->name, command->usage);
-    if (got > wanted)
-        return cli_usage_error(command, "there is one argument too many. Usage: leat %s %s", command->name,
-                               command->usage);
-    return CLI_EXIT_OK;
+    return false;
 }
 
 /* A plain unsigned number: strtoull alone would take "-1" and " 3". */
@@ -175,25 +105,14 @@ bool cli_parse_u64(const struct cli_command *command, const char *option, const 
     if (plain_u64(text, out, &end) && !*end && *out >= min && *out <= max)
         return true;
     if (max == UINT64_MAX || max == INT64_MAX)
-        cli_usage_error(command, "--%s takes a whole number from %llu, not \"%s\".", option, (unsigned long long)min,
-                        text);
+        cli_usage_error(command, "--%s takes a whole number from %" PRIu64 ", not \"%s\".", option, min, text);
     else
-        cli_usage_error(command, "--%s takes a whole number from %llu to %llu, not \"%s\".", option,
-                        (unsigned long long)min, (unsigned long long)max, text);
+        cli_usage_error(command, "--%s takes a whole number from %" PRIu64 " to %" PRIu64 ", not \"%s\".", option, min,
+                        max, text);
     return false;
 }
 
-bool cli_parse_unsigned(const struct cli_command *command, const char *option, const char *text, unsigned min,
-                        unsigned max, unsigned *out)
-{
-    uint64_t wide;
-    if (!cli_parse_u64(command, option, text, min, max, &wide))
-        return false;
-    *out = (unsigned)wide;
-    return true;
-}
-
-bool cli_parse_bytes(const struct cli_command *command, const char *option, const char *text, uint64_t *out)
+static bool parse_bytes(const struct cli_command *command, const char *option, const char *text, uint64_t *out)
 {
     static const char suffixes[] = "KMGT";
     const char *end;
@@ -218,7 +137,7 @@ bool cli_parse_bytes(const struct cli_command *command, const char *option, cons
     return false;
 }
 
-bool cli_parse_seconds(const struct cli_command *command, const char *option, const char *text, double *out)
+static bool parse_seconds(const struct cli_command *command, const char *option, const char *text, double *out)
 {
     char *end;
     errno = 0;
@@ -229,24 +148,111 @@ bool cli_parse_seconds(const struct cli_command *command, const char *option, co
     return false;
 }
 
-bool cli_parse_choice(const struct cli_command *command, const char *option, const char *text,
-                      const char *const *choices, size_t n, int *out)
+/* `choices` as in "mark, skip or raise"; *out is the number of the word in it. */
+static bool parse_choice(const struct cli_command *command, const char *option, const char *text, const char *choices,
+                         int *out)
 {
-    char list[256] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!strcmp(text, choices[i])) {
-            *out = (int)i;
+    const char *at = choices;
+    for (int i = 0; *at; i++) {
+        const size_t length = strcspn(at, ", ");
+        if (strlen(text) == length && !strncmp(text, at, length)) {
+            *out = i;
             return true;
         }
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
-                                 !i           ? ""
-                                 : i + 1 == n ? " or "
-                                              : ", ",
-                                 choices[i]);
+        at += length;
+        at += !strncmp(at, ", ", 2) ? 2 : !strncmp(at, " or ", 4) ? 4 : 0;
     }
-    cli_usage_error(command, "--%s takes %s, not \"%s\".", option, list, text);
+    cli_usage_error(command, "--%s takes %s, not \"%s\".", option, choices, text);
     return false;
+}
+
+/* Stores the value of an option in the structure of the command. */
+static bool store(const struct cli_command *command, const struct cli_option *option, const char *text, char *into)
+{
+    void *at = into + option->at;
+    uint64_t number;
+    switch (option->type) {
+    case CLI_SET:
+        *(bool *)at = true;
+        return true;
+    case CLI_CLEAR:
+        *(bool *)at = false;
+        return true;
+    case CLI_TEXT:
+        *(const char **)at = text;
+        return true;
+    case CLI_U64:
+        return cli_parse_u64(command, option->name, text, option->min, option->max, at);
+    case CLI_UNSIGNED:
+        if (!cli_parse_u64(command, option->name, text, option->min, option->max, &number))
+            return false;
+        *(unsigned *)at = (unsigned)number;
+        return true;
+    case CLI_BYTES:
+        return parse_bytes(command, option->name, text, at);
+    case CLI_SECONDS:
+        return parse_seconds(command, option->name, text, at);
+    case CLI_CHOICE:
+        return parse_choice(command, option->name, text, option->choices, at);
+    }
+    return false;
+}
+
+/* Takes the option `arg`, and the argument after it if that is its value. */
+static bool take_option(const struct cli_command *command, int argc, char **argv, int *i, void *into)
+{
+    const char *arg = argv[*i], *name = arg + 2;
+    if (arg[1] != '-') {
+        cli_usage_error(command, "options begin with two dashes; \"%s\" has one. A file of that name is written ./%s",
+                        arg, arg);
+        return false;
+    }
+    const size_t length = strcspn(name, "=");
+    const struct cli_option *option = command->options, *end = option + command->n_options;
+    while (option < end && (strlen(option->name) != length || strncmp(option->name, name, length) != 0))
+        option++;
+    if (option == end)
+        return unknown_option(command, name, length);
+    if (!option->value && name[length]) {
+        cli_usage_error(command, "--%s takes no value.", option->name);
+        return false;
+    }
+    if (option->value && !name[length] && *i + 1 >= argc) {
+        cli_usage_error(command, "--%s needs a value: --%s %s", option->name, option->name, option->value);
+        return false;
+    }
+    return store(command, option, name[length] ? name + length + 1 : option->value ? argv[++*i] : NULL, into);
+}
+
+bool cli_parse(const struct cli_command *command, int argc, char **argv, void *into, int *exit_code)
+{
+    size_t n = 0, wanted = 0;
+    bool only_arguments = false;
+    while (wanted < CLI_ARGUMENTS && command->arguments[wanted].name)
+        wanted++;
+    *exit_code = CLI_EXIT_FAILED;
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        if (only_arguments || arg[0] != '-' || !arg[1]) {
+            if (n < wanted)
+                *(const char **)((char *)into + command->arguments[n].at) = arg;
+            n++;
+        } else if (!strcmp(arg, "--")) {
+            only_arguments = true;
+        } else if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
+            cli_print_help(command);
+            *exit_code = CLI_EXIT_OK;
+            return false;
+        } else if (!take_option(command, argc, argv, &i, into)) {
+            return false;
+        }
+    }
+    if (n < wanted)
+        cli_usage_error(command, "%s is missing. Usage: leat %s %s", command->arguments[n].name, command->name,
+                        command->usage);
+    else if (n > wanted)
+        cli_usage_error(command, "there is one argument too many. Usage: leat %s %s", command->name, command->usage);
+    return n == wanted;
 }
 
 static void print_option(const char *name, const char *value, const char *help)

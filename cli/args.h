@@ -9,17 +9,39 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* How the value of an option is read, and the type that it is stored as. */
+enum cli_type {
+    CLI_SET,      /* no value: bool, becomes true */
+    CLI_CLEAR,    /* no value: bool, becomes false */
+    CLI_TEXT,     /* const char * */
+    CLI_U64,      /* uint64_t, min to max */
+    CLI_UNSIGNED, /* unsigned, min to max */
+    CLI_BYTES,    /* uint64_t, with K, M, G, T */
+    CLI_SECONDS,  /* double */
+    CLI_CHOICE    /* int or an enum: the number of a word among `choices` */
+};
+
 struct cli_option {
     const char *name;  /* without the dashes */
     const char *value; /* what stands for the value in the help ("N"), or NULL: takes none */
     const char *help;  /* lines separated by \n */
+    enum cli_type type;
+    size_t at; /* where it is stored: an offset in the structure that the command fills */
+    uint64_t min, max;
+    const char *choices; /* as they are listed in messages: "mark, skip or raise" */
 };
+
+#define CLI_ARGUMENTS 2
 
 struct cli_command {
     const char *name;
     const char *usage;   /* what follows the name: "SRC DST [options]" */
     const char *summary; /* one line, no full stop */
     const char *about;   /* paragraphs, ended by a newline */
+    struct {
+        const char *name;
+        size_t at;
+    } arguments[CLI_ARGUMENTS]; /* all are needed; stored as const char * */
     const struct cli_option *options;
     size_t n_options;
     const char *more; /* examples and exit codes, ended by a newline */
@@ -28,36 +50,16 @@ struct cli_command {
 
 enum { CLI_EXIT_OK = 0, CLI_EXIT_FAULTS = 1, CLI_EXIT_FAILED = 2, CLI_EXIT_INTERRUPTED = 130 };
 
-struct cli_args {
-    const struct cli_command *command;
-    int argc, at;
-    char **argv;
-    bool only_positional; /* after "--" */
-};
-
-enum { CLI_ARG_POSITIONAL = -1, CLI_ARG_END = -2, CLI_ARG_HELP = -3, CLI_ARG_ERROR = -4 };
-
-void cli_args_init(struct cli_args *args, const struct cli_command *command, int argc, char **argv);
-/* The next argument: the index of an option in the table with *value set, or one of CLI_ARG_*. After HELP the help is
- * printed, after ERROR the message; the command then ends with cli_args_exit. */
-int cli_args_next(struct cli_args *args, const char **value);
-int cli_args_exit(int what);
+/* Stores the arguments and options of a command line in `into`, the structure of the command. Returns false after a
+ * message or the help; *exit_code then is how the command ends. */
+bool cli_parse(const struct cli_command *command, int argc, char **argv, void *into, int *exit_code);
 
 /* Says what is wrong with the command line, and where help is. Returns CLI_EXIT_FAILED. */
 int cli_usage_error(const struct cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Takes positional arguments beyond `wanted` as an error; names the missing one. `names` as in "SRC", "DST". */
-int cli_args_positional(const struct cli_command *command, const char *const *names, size_t wanted, size_t got);
 
-/* Values. On failure they print what would be accepted and return false. */
+/* A number of a list that a command reads itself. After a message about the option it returns false. */
 bool cli_parse_u64(const struct cli_command *command, const char *option, const char *text, uint64_t min, uint64_t max,
                    uint64_t *out);
-bool cli_parse_unsigned(const struct cli_command *command, const char *option, const char *text, unsigned min,
-                        unsigned max, unsigned *out);
-bool cli_parse_bytes(const struct cli_command *command, const char *option, const char *text,
-                     uint64_t *out); /* K, M, G, T */
-bool cli_parse_seconds(const struct cli_command *command, const char *option, const char *text, double *out);
-bool cli_parse_choice(const struct cli_command *command, const char *option, const char *text,
-                      const char *const *choices, size_t n, int *out);
 
 void cli_print_help(const struct cli_command *command);
 

@@ -5,7 +5,6 @@
  */
 #include <inttypes.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,24 +19,6 @@
 #define MAX_STEPS 32
 #define MAX_RUNS 16
 #define WARM_BATCHES 4
-
-enum { JSON, PROGRAM, SECONDS, BATCH_SIZE, THREADS, ORDER, PHOTOS, MAX_SIDE, SAMPLES, PLOT };
-static const struct cli_option options[] = {
-    [JSON] = {"json", NULL, "one JSON object instead of a table"},
-    [PROGRAM] = {"program", "FILE",
-                 "a program as JSON; default: for photos Decode, RandomResizedCrop(224),\n"
-                 "RandomHorizontalFlip, Normalize to float32; for other data every field as stored"},
-    [SECONDS] = {"seconds", "S", "how long each number of threads, or each form of photos, is measured; default: 3"},
-    [BATCH_SIZE] = {"batch-size", "B", "samples per batch; default: 64 for photos, 1024 for other data"},
-    [THREADS] = {"num-threads", "N", "measure this number of threads only; default: 1, 2, 4 ... all"},
-    [ORDER] = {"order", "WHAT", "shuffled or sequential; default: shuffled"},
-    [PHOTOS] = {"photos", NULL, "compare the forms that photos can be packed in, on one thread; FILE may be a folder"},
-    [MAX_SIDE] = {"max-side", "N[,N...]",
-                  "with --photos: each form also with photos resized to at most N pixels a side"},
-    [SAMPLES] = {"samples", "N",
-                 "with --photos: how many are packed; default: as many as have 64 MB, in a few seconds"},
-    [PLOT] = {"plot", "FILE", "with --photos: the plot as SVG"},
-};
 
 /* What a person would train an ImageNet model with. */
 static const char photo_operators[] =
@@ -69,20 +50,34 @@ struct bench {
     unsigned threads; /* 0: all */
     int order;
     bool json, photos;
+    const char *sides;      /* as given */
     struct cli_forms forms; /* with --photos */
     struct leat_dataset *dataset;
     struct result results[MAX_RUNS];
     size_t n_results;
 };
-
-static unsigned allowed_cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set))
-        return 1;
-    const int n = CPU_COUNT(&set);
-    return n > 0 ? (unsigned)n : 1;
-}
+static const struct cli_option options[] = {
+    {"json", NULL, "one JSON object instead of a table", CLI_SET, .at = offsetof(struct bench, json)},
+    {"program", "FILE",
+     "a program as JSON; default: for photos Decode, RandomResizedCrop(224),\n"
+     "RandomHorizontalFlip, Normalize to float32; for other data every field as stored",
+     CLI_TEXT, .at = offsetof(struct bench, program_path)},
+    {"seconds", "S", "how long each number of threads, or each form of photos, is measured; default: 3", CLI_SECONDS,
+     .at = offsetof(struct bench, seconds)},
+    {"batch-size", "B", "samples per batch; default: 64 for photos, 1024 for other data", CLI_U64,
+     .at = offsetof(struct bench, batch_size), 1, INT32_MAX},
+    {"num-threads", "N", "measure this number of threads only; default: 1, 2, 4 ... all", CLI_UNSIGNED,
+     .at = offsetof(struct bench, threads), 1, 4096},
+    {"order", "WHAT", "shuffled or sequential; default: shuffled", CLI_CHOICE, .at = offsetof(struct bench, order),
+     .choices = "shuffled or sequential"},
+    {"photos", NULL, "compare the forms that photos can be packed in, on one thread; FILE may be a folder", CLI_SET,
+     .at = offsetof(struct bench, photos)},
+    {"max-side", "N[,N...]", "with --photos: each form also with photos resized to at most N pixels a side", CLI_TEXT,
+     .at = offsetof(struct bench, sides)},
+    {"samples", "N", "with --photos: how many are packed; default: as many as have 64 MB, in a few seconds", CLI_U64,
+     .at = offsetof(struct bench, forms.samples), 1, INT32_MAX},
+    {"plot", "FILE", "with --photos: the plot as SVG", CLI_TEXT, .at = offsetof(struct bench, forms.plot_path)},
+};
 
 char *cli_photo_program(const struct leat_dataset *dataset)
 {
@@ -164,23 +159,16 @@ static void read_stats(struct result *result, const char *before_text, const cha
     json_decref(after);
 }
 
-/* One number of threads. Batches before the clock starts fill caches and the window. */
-static int measure(struct bench *bench, unsigned threads, struct leat_error *error)
+int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *wish, bool whole_epochs, double seconds,
+                struct cli_measured *out, struct leat_error *error)
 {
-    struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
     struct leat_loader *loader = NULL;
-    struct leat_batch *batch = NULL;
-    struct result *result = &bench->results[bench->n_results];
+    struct leat_batch *batch;
     uint64_t iteration = 0, taken = 0;
     double begin = 0;
-    char *before = NULL, *after = NULL;
-    wish.batch_size = bench->batch_size;
-    wish.order = bench->order ? LEAT_ORDER_SEQUENTIAL : LEAT_ORDER_SHUFFLED;
-    wish.on_error = LEAT_ON_ERROR_SKIP; /* a broken photo is not what is measured */
-    wish.num_threads = threads;
-    wish.program = bench->program;
-    *result = (struct result){.threads = threads};
-    int rc = leat_loader_open(bench->dataset, &wish, &loader, error);
+    *out = (struct cli_measured){0};
+    int rc = leat_loader_open(dataset, wish, &loader, error);
+    const uint64_t unit = !rc && whole_epochs ? leat_loader_steps(loader) : 1;
     if (!rc)
         rc = leat_loader_start(loader, &iteration, error);
     while (!rc && !cli_interrupted()) {
@@ -191,63 +179,70 @@ static int measure(struct bench *bench, unsigned threads, struct leat_error *err
         }
         if (rc)
             break;
-        if (taken++ >= WARM_BATCHES)
-            result->samples += leat_batch_rows(batch);
+        if (++taken > WARM_BATCHES)
+            out->samples += leat_batch_rows(batch);
         leat_batch_free(batch);
-        batch = NULL;
         if (taken == WARM_BATCHES) {
-            rc = leat_loader_stats(loader, &before, error);
+            rc = leat_loader_stats(loader, &out->before, error);
             begin = cli_now();
         }
-        if (taken > WARM_BATCHES && cli_now() - begin >= bench->seconds)
+        out->seconds = cli_now() - begin;
+        if (taken > WARM_BATCHES && (taken - WARM_BATCHES) % unit == 0 && out->seconds >= seconds)
             break;
     }
-    result->seconds = cli_now() - begin;
-    if (!rc && !cli_interrupted() && !(rc = leat_loader_stats(loader, &after, error)))
-        read_stats(result, before, after);
-    leat_free(before);
-    leat_free(after);
+    if (!rc && !cli_interrupted())
+        rc = leat_loader_stats(loader, &out->after, error);
     leat_loader_close(loader);
+    return rc;
+}
+
+/* One number of threads. */
+static int measure(struct bench *bench, unsigned threads, struct leat_error *error)
+{
+    struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
+    struct result *result = &bench->results[bench->n_results];
+    struct cli_measured run;
+    wish.batch_size = bench->batch_size;
+    wish.order = bench->order ? LEAT_ORDER_SEQUENTIAL : LEAT_ORDER_SHUFFLED;
+    wish.on_error = LEAT_ON_ERROR_SKIP; /* a broken photo is not what is measured */
+    wish.num_threads = threads;
+    wish.program = bench->program;
+    const int rc = cli_measure(bench->dataset, &wish, false, bench->seconds, &run, error);
+    *result = (struct result){.threads = threads, .samples = run.samples, .seconds = run.seconds};
+    if (run.after)
+        read_stats(result, run.before, run.after);
+    leat_free(run.before);
+    leat_free(run.after);
     bench->n_results += !rc;
     return rc;
 }
 
 static json_t *result_json(const struct result *result)
 {
-    json_t *object = json_object(), *steps = json_object();
-    json_object_set_new(object, "threads", json_integer(result->threads));
-    json_object_set_new(object, "samples", json_integer((json_int_t)result->samples));
-    json_object_set_new(object, "seconds", json_real(result->seconds));
-    json_object_set_new(object, "samples_per_second", json_real((double)result->samples / result->seconds));
-    json_object_set_new(object, "bytes_read_per_second", json_real((double)result->bytes / result->seconds));
-    json_object_set_new(object, "consumer_waited_seconds", json_real(result->waited));
+    json_t *steps = json_object();
     for (size_t i = 0; i < result->n_steps; i++)
         json_object_set_new(steps, result->steps[i].name, json_real(result->steps[i].seconds));
-    json_object_set_new(object, "thread_seconds", steps);
-    return object;
+    return json_pack("{si sI sf sf sf sf so}", "threads", (int)result->threads, "samples", (json_int_t)result->samples,
+                     "seconds", result->seconds, "samples_per_second", (double)result->samples / result->seconds,
+                     "bytes_read_per_second", (double)result->bytes / result->seconds, "consumer_waited_seconds",
+                     result->waited, "thread_seconds", steps);
 }
 
 static void print_json(const struct bench *bench)
 {
-    json_t *report = json_object(), *runs = json_array(), *path = json_string(bench->path);
-    json_object_set_new(report, "path", path ? path : json_null());
-    json_object_set_new(report, "count", json_integer((json_int_t)leat_dataset_count(bench->dataset)));
-    json_object_set_new(report, "program", json_string(bench->program_name));
-    json_object_set_new(report, "batch_size", json_integer((json_int_t)bench->batch_size));
-    json_object_set_new(report, "order", json_string(bench->order ? "sequential" : "shuffled"));
-    json_object_set_new(report, "version", json_string(leat_version()));
+    json_t *runs = json_array();
     for (size_t i = 0; i < bench->n_results; i++)
         json_array_append_new(runs, result_json(&bench->results[i]));
-    json_object_set_new(report, "runs", runs);
-    json_dumpf(report, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(report);
+    cli_print_json(json_pack("{so? sI so? sI ss ss so}", "path", json_string(bench->path), "count",
+                             (json_int_t)leat_dataset_count(bench->dataset), "program",
+                             json_string(bench->program_name), "batch_size", (json_int_t)bench->batch_size, "order",
+                             bench->order ? "sequential" : "shuffled", "version", leat_version(), "runs", runs));
 }
 
 static void print_heading(const struct bench *bench)
 {
     char count[32], path[1200];
-    printf("%s: %s samples, batches of %" PRIu64 ", %s, %s\n", cli_clean(bench->path, path, sizeof path),
+    printf("%s: %s samples, batches of %" PRIu64 ", %s, %s\n", leat_escape(bench->path, path, sizeof path),
            cli_count(leat_dataset_count(bench->dataset), count), bench->batch_size,
            bench->order ? "sequential" : "shuffled", bench->program_name);
     printf("%8s %12s %10s %8s   %s\n", "threads", "samples/s", "read", "x first", "where the threads' time went");
@@ -278,7 +273,7 @@ static void print_result(const struct bench *bench, const struct result *result)
 static int measure_all(struct bench *bench)
 {
     struct leat_error error;
-    const unsigned all = allowed_cores();
+    const unsigned all = leat_cpu_count();
     unsigned threads = bench->threads ? bench->threads : 1;
     cli_catch_interrupts();
     if (!bench->json)
@@ -333,14 +328,15 @@ static bool parse_sides(struct bench *bench, const char *text)
             cli_usage_error(bench->command, "--max-side takes at most %d numbers.", CLI_FORMS_SIDES);
             return false;
         }
-        unsigned *side = &forms->sides[forms->n_sides++];
-        if (!cli_parse_unsigned(bench->command, "max-side", number, 1, 65535, side))
+        uint64_t side;
+        if (!cli_parse_u64(bench->command, "max-side", number, 1, 65535, &side))
             return false;
-        for (size_t i = 0; i + 1 < forms->n_sides; i++)
-            if (forms->sides[i] == *side) {
-                cli_usage_error(bench->command, "--max-side names %u twice.", *side);
+        for (size_t i = 0; i < forms->n_sides; i++)
+            if (forms->sides[i] == side) {
+                cli_usage_error(bench->command, "--max-side names %u twice.", (unsigned)side);
                 return false;
             }
+        forms->sides[forms->n_sides++] = (unsigned)side;
         if (!text[length])
             return true;
         text += length + 1;
@@ -361,60 +357,6 @@ static bool options_fit(const struct bench *bench)
     return false;
 }
 
-static bool parse(struct bench *bench, int argc, char **argv, int *exit_code)
-{
-    static const char *const names[] = {"FILE"}, *const orders[] = {"shuffled", "sequential"};
-    const struct cli_command *command = bench->command;
-    struct cli_args args;
-    const char *value;
-    size_t positional = 0;
-    int what;
-    bool good = true;
-    *exit_code = CLI_EXIT_FAILED;
-    cli_args_init(&args, command, argc, argv);
-    while (good && (what = cli_args_next(&args, &value)) != CLI_ARG_END) {
-        switch (what) {
-        case CLI_ARG_POSITIONAL:
-            bench->path = positional++ ? bench->path : value;
-            break;
-        case JSON:
-            bench->json = true;
-            break;
-        case PROGRAM:
-            bench->program_path = value;
-            break;
-        case SECONDS:
-            good = cli_parse_seconds(command, "seconds", value, &bench->seconds);
-            break;
-        case BATCH_SIZE:
-            good = cli_parse_u64(command, "batch-size", value, 1, INT32_MAX, &bench->batch_size);
-            break;
-        case THREADS:
-            good = cli_parse_unsigned(command, "num-threads", value, 1, 4096, &bench->threads);
-            break;
-        case ORDER:
-            good = cli_parse_choice(command, "order", value, orders, 2, &bench->order);
-            break;
-        case PHOTOS:
-            bench->photos = true;
-            break;
-        case MAX_SIDE:
-            good = parse_sides(bench, value);
-            break;
-        case SAMPLES:
-            good = cli_parse_u64(command, "samples", value, 1, INT32_MAX, &bench->forms.samples);
-            break;
-        case PLOT:
-            bench->forms.plot_path = value;
-            break;
-        default:
-            *exit_code = cli_args_exit(what);
-            return false;
-        }
-    }
-    return good && !cli_args_positional(command, names, 1, positional) && options_fit(bench);
-}
-
 static int compare_forms(struct bench *bench)
 {
     struct cli_forms *forms = &bench->forms;
@@ -430,31 +372,24 @@ static int compare_forms(struct bench *bench)
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    struct bench *bench = calloc(1, sizeof *bench);
-    int exit_code = CLI_EXIT_FAILED;
-    if (!bench) {
-        cli_say(command, "memory could not be allocated.");
+    static struct bench the_bench;
+    struct bench *bench = &the_bench;
+    int exit_code;
+    *bench = (struct bench){.command = command, .seconds = 3, .forms = {.n_sides = 1}};
+    if (!cli_parse(command, argc, argv, bench, &exit_code))
+        return exit_code;
+    if ((bench->sides && !parse_sides(bench, bench->sides)) || !options_fit(bench))
         return CLI_EXIT_FAILED;
-    }
-    bench->command = command;
-    bench->seconds = 3;
-    bench->forms.n_sides = 1;
-    if (!parse(bench, argc, argv, &exit_code))
-        goto out;
-    if (bench->photos) {
-        exit_code = compare_forms(bench);
-        goto out;
-    }
+    if (bench->photos)
+        return compare_forms(bench);
     bench->dataset = cli_open(command, bench->path, LEAT_LABELS_AUTO, &exit_code);
     if (!bench->dataset)
-        goto out;
+        return exit_code;
     exit_code = choose_program(bench);
     if (!exit_code)
         exit_code = measure_all(bench);
-out:
     leat_dataset_release(bench->dataset);
     free(bench->program);
-    free(bench);
     return exit_code;
 }
 
@@ -474,6 +409,7 @@ const struct cli_command cli_bench = {
         "per\n"
         "second of a core, the storage rate that this needs, and how fast a core packs; then which form fits which\n"
         "storage, and a plot.\n",
+    .arguments = {{"FILE", offsetof(struct bench, path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"

@@ -12,6 +12,16 @@
 char *cli_photo_program(const struct leat_dataset *dataset);
 #define CLI_PHOTO_PROGRAM "Decode, RandomResizedCrop(224), RandomHorizontalFlip, Normalize to float32"
 
+/* Batches are taken and dropped for so many seconds, or for whole epochs until the seconds are over. Batches before the
+ * clock starts fill caches and the window; over whole epochs, as much is in flight when it stops as when it started. */
+struct cli_measured {
+    uint64_t samples;
+    double seconds;
+    char *before, *after; /* statistics of the loader, freed with leat_free; NULL where it was interrupted */
+};
+int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *wish, bool whole_epochs, double seconds,
+                struct cli_measured *out, struct leat_error *error);
+
 /* ---- the forms of photos --------------------------------------------------------------------- */
 
 #define CLI_FORMS_SIDES 8

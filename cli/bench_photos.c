@@ -30,7 +30,6 @@
 #define SAMPLE_BYTES 64000000
 #define LEAST_SAMPLES 16
 #define PROBES 64 /* photos whose lengths tell how many make up the sample */
-#define WARM_BATCHES 4
 
 static const struct {
     const char *name;
@@ -248,47 +247,23 @@ static int pack_all(struct work *work, struct leat_error *error)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* One run: whole epochs until `seconds` are over, at least one. Batches before the clock starts fill the window; as the
- * clock stops at the same place of an epoch, as much is in flight then as when it started. */
+/* One run. */
 static int run_once(const struct work *work, const struct cli_form *form, uint64_t seed, double seconds, double *rate,
                     struct leat_error *error)
 {
     const struct cli_forms *forms = work->forms;
     struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
-    struct leat_loader *loader = NULL;
-    struct leat_batch *batch = NULL;
-    uint64_t iteration = 0, taken = 0, rows = 0;
-    double begin = 0, spent = 0;
+    struct cli_measured run;
     wish.batch_size = forms->batch_size;
     wish.order = forms->order ? LEAT_ORDER_SEQUENTIAL : LEAT_ORDER_SHUFFLED;
     wish.on_error = LEAT_ON_ERROR_SKIP;
     wish.num_threads = 1;
     wish.program = work->program;
     wish.seed = seed;
-    int rc = leat_loader_open(form->dataset, &wish, &loader, error);
-    const uint64_t steps = rc ? 1 : leat_loader_steps(loader);
-    if (!rc)
-        rc = leat_loader_start(loader, &iteration, error);
-    while (!rc && !cli_interrupted()) {
-        rc = leat_loader_next(loader, iteration, -1, &batch, error);
-        if (rc == LEAT_E_END) {
-            rc = leat_loader_start(loader, &iteration, error);
-            continue;
-        }
-        if (rc)
-            break;
-        if (++taken > WARM_BATCHES)
-            rows += leat_batch_rows(batch);
-        leat_batch_free(batch);
-        batch = NULL;
-        if (taken == WARM_BATCHES)
-            begin = cli_now();
-        spent = cli_now() - begin;
-        if (taken > WARM_BATCHES && (taken - WARM_BATCHES) % steps == 0 && spent >= seconds)
-            break;
-    }
-    leat_loader_close(loader);
-    *rate = spent > 0 ? (double)rows / spent : 0;
+    const int rc = cli_measure(form->dataset, &wish, true, seconds, &run, error);
+    leat_free(run.before);
+    leat_free(run.after);
+    *rate = run.seconds > 0 ? (double)run.samples / run.seconds : 0;
     return rc;
 }
 

@@ -228,53 +228,36 @@ static int plot(const struct cli_forms *forms)
 
 static json_t *form_json(const struct cli_form *form)
 {
-    json_t *object = json_object(), *runs = json_array();
-    json_object_set_new(object, "form", json_string(form->name));
-    json_object_set_new(object, "max_side", form->max_side ? json_integer((json_int_t)form->max_side) : json_null());
+    json_t *side = form->max_side ? json_integer((json_int_t)form->max_side) : json_null(), *runs = json_array();
     if (!measured(form)) {
-        json_object_set_new(object, "missing", json_string(form->missing));
         json_decref(runs);
-        return object;
+        return json_pack("{ss so ss}", "form", form->name, "max_side", side, "missing", form->missing);
     }
-    json_object_set_new(object, "photos", json_integer((json_int_t)form->photos));
-    json_object_set_new(object, "photos_as_they_came", json_integer((json_int_t)form->other));
-    json_object_set_new(object, "bytes_per_photo", json_real(form->bytes_per_photo));
-    json_object_set_new(object, "ratio", json_real(form->ratio));
-    json_object_set_new(object, "photos_per_second", json_real(form->rate));
     for (size_t r = 0; r < CLI_FORMS_ROUNDS; r++)
         json_array_append_new(runs, json_real(form->rates[r]));
-    json_object_set_new(object, "runs", runs);
-    json_object_set_new(object, "storage_bytes_per_second", json_real(needed(form)));
-    json_object_set_new(object, "packed_per_second", json_real(packing_rate(form)));
-    return object;
+    return json_pack("{ss so sI sI sf sf sf so sf sf}", "form", form->name, "max_side", side, "photos",
+                     (json_int_t)form->photos, "photos_as_they_came", (json_int_t)form->other, "bytes_per_photo",
+                     form->bytes_per_photo, "ratio", form->ratio, "photos_per_second", form->rate, "runs", runs,
+                     "storage_bytes_per_second", needed(form), "packed_per_second", packing_rate(form));
 }
 
 static void print_json(const struct cli_forms *forms)
 {
-    json_t *report = json_object(), *list = json_array(), *advice = json_array(), *path = json_string(forms->path);
+    json_t *list = json_array(), *advice = json_array();
     char text[1024];
-    json_object_set_new(report, "path", path ? path : json_null());
-    json_object_set_new(report, "count", json_integer((json_int_t)forms->count));
-    json_object_set_new(report, "samples", json_integer((json_int_t)forms->sampled));
-    json_object_set_new(report, "source_bytes_per_photo",
-                        json_real((double)forms->source_bytes / (double)forms->sampled));
-    json_object_set_new(report, "program", json_string(forms->program_name));
-    json_object_set_new(report, "batch_size", json_integer((json_int_t)forms->batch_size));
-    json_object_set_new(report, "order", json_string(forms->order ? "sequential" : "shuffled"));
-    json_object_set_new(report, "cores", json_integer((json_int_t)leat_cpu_count()));
-    json_object_set_new(report, "version", json_string(leat_version()));
     for (size_t i = 0; i < forms->n_forms; i++)
         json_array_append_new(list, form_json(&forms->forms[i]));
-    json_object_set_new(report, "forms", list);
     for (size_t s = 0; s < forms->n_sides; s++) {
         advise(forms, forms->sides[s], text, sizeof text);
         if (text[0])
             json_array_append_new(advice, json_string(text));
     }
-    json_object_set_new(report, "advice", advice);
-    json_dumpf(report, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(report);
+    cli_print_json(json_pack("{so? sI sI sf so? sI ss si ss so so}", "path", json_string(forms->path), "count",
+                             (json_int_t)forms->count, "samples", (json_int_t)forms->sampled, "source_bytes_per_photo",
+                             (double)forms->source_bytes / (double)forms->sampled, "program",
+                             json_string(forms->program_name), "batch_size", (json_int_t)forms->batch_size, "order",
+                             forms->order ? "sequential" : "shuffled", "cores", (int)leat_cpu_count(), "version",
+                             leat_version(), "forms", list, "advice", advice));
 }
 
 int cli_report_forms(const struct cli_forms *forms)

@@ -11,15 +11,21 @@
 #include "commands.h"
 #include "print.h"
 
-enum { ID, FIELD, OUT, RAW, FORCE };
+struct cat {
+    const char *path, *field, *out;
+    uint64_t id;
+    bool raw, force;
+};
 static const struct cli_option options[] = {
-    [ID] = {"id", "N", "the sample, from 0"},
-    [FIELD] = {"field", "F", "the field; default: the only one that is not derived from others"},
-    [OUT] = {"out", "PATH", "write there instead of to standard output"},
-    [RAW] = {"raw", NULL,
-             "give arrays and numbers as their bytes (little endian), not as text; of a photo\n"
-             "that is stored as pixels these alone"},
-    [FORCE] = {"force", NULL, "write binary bytes even to a terminal"},
+    {"id", "N", "the sample, from 0", CLI_U64, .at = offsetof(struct cat, id), 0, INT64_MAX},
+    {"field", "F", "the field; default: the only one that is not derived from others", CLI_TEXT,
+     .at = offsetof(struct cat, field)},
+    {"out", "PATH", "write there instead of to standard output", CLI_TEXT, .at = offsetof(struct cat, out)},
+    {"raw", NULL,
+     "give arrays and numbers as their bytes (little endian), not as text; of a photo\n"
+     "that is stored as pixels these alone",
+     CLI_SET, .at = offsetof(struct cat, raw)},
+    {"force", NULL, "write binary bytes even to a terminal", CLI_SET, .at = offsetof(struct cat, force)},
 };
 
 /* The names of the fields, for a message. */
@@ -90,12 +96,13 @@ static bool write_value(FILE *out, const struct leat_field *field, const struct 
 }
 
 static int deliver(const struct cli_command *command, const struct leat_field *field, const struct leat_value *value,
-                   const char *path, bool raw, bool force)
+                   const struct cat *wish)
 {
-    const bool binary =
-        field->kind == LEAT_KIND_BYTES || field->kind == LEAT_KIND_IMAGE || (field->kind == LEAT_KIND_ARRAY && raw);
+    const char *path = wish->out;
+    const bool binary = field->kind == LEAT_KIND_BYTES || field->kind == LEAT_KIND_IMAGE ||
+                        (field->kind == LEAT_KIND_ARRAY && wish->raw);
     const bool terminal = !path && isatty(STDOUT_FILENO);
-    if (terminal && binary && !force) {
+    if (terminal && binary && !wish->force) {
         cli_say(command,
                 "the value is %" PRIu64
                 " binary bytes, and standard output is a terminal: give --out PATH, or --force.",
@@ -107,7 +114,7 @@ static int deliver(const struct cli_command *command, const struct leat_field *f
         cli_say(command, "%s: %s.", path, strerror(errno));
         return CLI_EXIT_FAILED;
     }
-    bool good = write_value(out, field, value, raw);
+    bool good = write_value(out, field, value, wish->raw);
     if (terminal && field->kind != LEAT_KIND_ARRAY)
         fputc('\n', out);
     if (path)
@@ -127,52 +134,33 @@ static int deliver(const struct cli_command *command, const struct leat_field *f
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    static const char *const names[] = {"FILE"};
-    struct cli_args args;
+    struct cat wish = {.id = UINT64_MAX};
     struct leat_error error;
     struct leat_value value = {0};
-    const char *text, *path = NULL, *field = NULL, *out = NULL;
-    uint64_t id = UINT64_MAX;
-    size_t positional = 0;
-    bool raw = false, force = false;
-    int what, exit_code = CLI_EXIT_FAILED;
-    cli_args_init(&args, command, argc, argv);
-    while ((what = cli_args_next(&args, &text)) != CLI_ARG_END) {
-        if (what == CLI_ARG_POSITIONAL)
-            path = positional++ ? path : text;
-        else if (what == ID && !cli_parse_u64(command, "id", text, 0, INT64_MAX, &id))
-            return CLI_EXIT_FAILED;
-        else if (what == FIELD)
-            field = text;
-        else if (what == OUT)
-            out = text;
-        raw |= what == RAW;
-        force |= what == FORCE;
-        if (what < CLI_ARG_POSITIONAL)
-            return cli_args_exit(what);
-    }
-    if (cli_args_positional(command, names, 1, positional))
-        return CLI_EXIT_FAILED;
-    if (id == UINT64_MAX)
+    int exit_code;
+    if (!cli_parse(command, argc, argv, &wish, &exit_code))
+        return exit_code;
+    if (wish.id == UINT64_MAX)
         return cli_usage_error(command, "--id is missing: the sample's number, from 0.");
-    struct leat_dataset *dataset = cli_open(command, path, LEAT_LABELS_AUTO, &exit_code);
+    struct leat_dataset *dataset = cli_open(command, wish.path, LEAT_LABELS_AUTO, &exit_code);
     if (!dataset)
         return exit_code;
     exit_code = CLI_EXIT_FAILED;
     const uint64_t count = leat_dataset_count(dataset);
-    const int index = choose_field(command, dataset, path, field);
+    const int index = choose_field(command, dataset, wish.path, wish.field);
     if (index < 0)
         goto out;
-    if (id >= count) {
-        cli_say(command, "%s has no sample %" PRIu64 "; it has %" PRIu64 ", numbered from 0.", path, id, count);
+    if (wish.id >= count) {
+        cli_say(command, "%s has no sample %" PRIu64 "; it has %" PRIu64 ", numbered from 0.", wish.path, wish.id,
+                count);
         goto out;
     }
-    if (leat_dataset_read(dataset, id, (size_t)index, &value, &error)) {
+    if (leat_dataset_read(dataset, wish.id, (size_t)index, &value, &error)) {
         exit_code = cli_fail(command, &error, NULL);
         goto out;
     }
     size_t n_fields;
-    exit_code = deliver(command, &leat_dataset_fields(dataset, &n_fields)[index], &value, out, raw, force);
+    exit_code = deliver(command, &leat_dataset_fields(dataset, &n_fields)[index], &value, &wish);
 out:
     leat_value_clear(&value);
     leat_dataset_release(dataset);
@@ -188,6 +176,7 @@ const struct cli_command cli_cat = {
         "as in JSON, or as bytes with --raw. A photo that was packed as pixels (--photos raw) is given as a PPM or "
         "PGM\n"
         "file. The checksum is verified. FILE may also be a folder of photos.\n",
+    .arguments = {{"FILE", offsetof(struct cat, path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"

@@ -14,18 +14,14 @@
 #define SHOWN_CLASSES 10
 #define SHOWN_SHARDS 10
 
-enum { JSON };
-static const struct cli_option options[] = {
-    [JSON] = {"json", NULL, "one JSON object, complete; the keys are in docs/cli.md"},
+struct info {
+    const char *path;
+    bool json;
 };
-
-static void fingerprint_text(const struct leat_dataset *dataset, char out[33])
-{
-    uint8_t bytes[16];
-    leat_dataset_fingerprint(dataset, bytes);
-    for (size_t i = 0; i < 16; i++)
-        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-}
+static const struct cli_option options[] = {
+    {"json", NULL, "one JSON object, complete; the keys are in docs/cli.md", CLI_SET,
+     .at = offsetof(struct info, json)},
+};
 
 static json_t *field_json(const struct leat_field *field)
 {
@@ -52,23 +48,18 @@ static json_t *collect(const struct leat_dataset *dataset, const char *path, jso
     const struct leat_field *fields = leat_dataset_fields(dataset, &n_fields);
     const char *const *classes = leat_dataset_classes(dataset, &n_classes);
     char fingerprint[33];
-    fingerprint_text(dataset, fingerprint);
-    json_t *info = json_object(), *field_list = json_array(), *class_list = json_array();
-    json_t *name = json_string(path);
-    json_object_set_new(info, "path", name ? name : json_null());
-    json_object_set_new(info, "count", json_integer((json_int_t)leat_dataset_count(dataset)));
+    json_t *field_list = json_array(), *class_list = json_array();
     for (size_t i = 0; i < n_fields; i++)
         json_array_append_new(field_list, field_json(&fields[i]));
     for (size_t i = 0; i < n_classes; i++) {
         json_t *class = json_string(classes[i]);
         json_array_append_new(class_list, class ? class : json_null());
     }
-    json_object_set_new(info, "fields", field_list);
-    json_object_set_new(info, "classes", class_list);
     json_t *metadata = json_loads(leat_dataset_metadata(dataset), JSON_DECODE_ANY, NULL);
-    json_object_set_new(info, "metadata", metadata ? metadata : json_object());
-    json_object_set_new(info, "fingerprint", json_string(fingerprint));
-    json_object_set_new(info, "notice", json_string(leat_dataset_notice(dataset)));
+    json_t *info = json_pack("{so? sI so so so ss ss}", "path", json_string(path), "count",
+                             (json_int_t)leat_dataset_count(dataset), "fields", field_list, "classes", class_list,
+                             "metadata", metadata ? metadata : json_object(), "fingerprint",
+                             cli_fingerprint(dataset, fingerprint), "notice", leat_dataset_notice(dataset));
     json_object_update_missing(info, about);
     return info;
 }
@@ -104,7 +95,7 @@ static void print_classes(const struct leat_dataset *dataset)
         return;
     printf("classes        %zu:", n);
     for (size_t i = 0; i < n && i < SHOWN_CLASSES; i++)
-        printf("%s %s", i ? "," : "", cli_clean(classes[i], clean, sizeof clean));
+        printf("%s %s", i ? "," : "", leat_escape(classes[i], clean, sizeof clean));
     printf("%s\n", n > SHOWN_CLASSES ? ", ..." : "");
 }
 
@@ -123,7 +114,7 @@ static void print_shards(const json_t *shards)
             break;
         }
         printf("  %s  %s samples  %s\n",
-               cli_clean(json_string_value(json_object_get(shard, "path")), clean, sizeof clean),
+               leat_escape(json_string_value(json_object_get(shard, "path")), clean, sizeof clean),
                cli_count(number(shard, "count"), a), cli_bytes(number(shard, "bytes"), b));
     }
 }
@@ -153,7 +144,7 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
 {
     char a[32], path[1200];
     const char *format = json_string_value(json_object_get(info, "format"));
-    printf("%s\n", cli_clean(json_string_value(json_object_get(info, "path")), path, sizeof path));
+    printf("%s\n", leat_escape(json_string_value(json_object_get(info, "path")), path, sizeof path));
     if (format && number(info, "format_version"))
         printf("format         %s, version %" PRIu64 "\n", format, number(info, "format_version"));
     else if (format)
@@ -179,24 +170,11 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    static const char *const names[] = {"FILE"};
-    struct cli_args args;
-    const char *value, *path = NULL;
-    size_t positional = 0;
-    bool json = false;
-    int what, exit_code = CLI_EXIT_FAILED;
-    cli_args_init(&args, command, argc, argv);
-    while ((what = cli_args_next(&args, &value)) != CLI_ARG_END) {
-        if (what == CLI_ARG_POSITIONAL)
-            path = positional++ ? path : value;
-        else if (what == JSON)
-            json = true;
-        else
-            return cli_args_exit(what);
-    }
-    if (cli_args_positional(command, names, 1, positional))
-        return CLI_EXIT_FAILED;
-    struct leat_dataset *dataset = cli_open(command, path, LEAT_LABELS_AUTO, &exit_code);
+    struct info wish = {0};
+    int exit_code;
+    if (!cli_parse(command, argc, argv, &wish, &exit_code))
+        return exit_code;
+    struct leat_dataset *dataset = cli_open(command, wish.path, LEAT_LABELS_AUTO, &exit_code);
     if (!dataset)
         return exit_code;
     char *text = NULL;
@@ -207,14 +185,13 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return exit_code;
     }
     json_t *about = json_loads(text, 0, NULL);
-    json_t *info = collect(dataset, path, about);
-    if (json) {
-        json_dumpf(info, stdout, JSON_INDENT(2));
-        putchar('\n');
+    json_t *info = collect(dataset, wish.path, about);
+    if (wish.json) {
+        cli_print_json(info);
     } else {
         print_person(dataset, info);
+        json_decref(info);
     }
-    json_decref(info);
     json_decref(about);
     leat_free(text);
     leat_dataset_release(dataset);
@@ -228,6 +205,7 @@ const struct cli_command cli_info = {
     .about = "FILE is a file of leat, a manifest of shards or a folder of photos. Only headers and directories are "
              "read, so\n"
              "this is quick however large the data are; leat verify reads every byte.\n",
+    .arguments = {{"FILE", offsetof(struct info, path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"

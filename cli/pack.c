@@ -20,139 +20,73 @@
 #include "print.h"
 #include "progress.h"
 
-enum {
-    THREADS,
-    SHARD_BYTES,
-    MAX_SIDE,
-    QUALITY,
-    OVERWRITE,
-    RESUME,
-    NO_CHECK,
-    LENIENT,
-    ON_ERROR,
-    LABELS,
-    METADATA,
-    PHOTOS,
-    QUIET
-};
+#define OPTION(member) offsetof(struct cli_pack, options.member)
 static const struct cli_option options[] = {
-    [THREADS] = {"num-threads", "N", "threads that read and check; default: as many as this process may use"},
-    [SHARD_BYTES] = {"shard-bytes", "SIZE",
-                     "begin a new file when one has this many bytes (K, M, G: 1024s); DST is then a\n"
-                     "manifest that opens as one data set; default: one file"},
-    [MAX_SIDE] = {"max-side", "N",
-                  "resize photos whose longer side is above N and store them as JPEG; default: all\nstay as they came"},
-    [QUALITY] = {"quality", "N", "of the photos that --max-side resizes, 1 to 100; default: 90"},
-    [OVERWRITE] = {"overwrite", NULL,
-                   "replace DST if it exists; the old one stays until the new one is whole. Begin anew\n"
-                   "where an interrupted run has left a DST.partial"},
-    [RESUME] = {"resume", NULL, "go on from what an interrupted run has left in DST.partial"},
-    [NO_CHECK] = {"no-check", NULL,
-                  "do not decode each photo to find broken ones: faster, they then show in training\n"
-                  "(--photos fast and raw find them all the same)"},
-    [LENIENT] = {"lenient", NULL,
-                 "photos that can be decoded with warnings (extraneous bytes, a premature end) are not\n"
-                 "broken; they are counted by kind, and decoded with Decode(strict=False)"},
-    [ON_ERROR] = {"on-error", "WHAT",
-                  "of a broken photo: mark (keeps its place; the loader's on_error applies), skip\n"
-                  "(leave it out) or raise (stop); default: mark"},
-    [LABELS] = {"labels", "WHAT",
-                "auto (by sub-folder, where there are any), folders (by sub-folder, else an error)\n"
-                "or none; default: auto"},
-    [METADATA] = {"metadata", "JSON", "an object to keep in the file, such as '{\"licence\": \"CC0\"}'"},
-    [PHOTOS] = {"photos", "FORM",
-                "how photos are stored: original (byte for byte as they came), fast (JPEGs in a form\n"
-                "that is decoded several times faster and gives the same pixels; the original file\n"
-                "can be had back) or raw (as pixels); default: original. leat bench --photos SRC\n"
-                "compares them"},
-    [QUIET] = {"quiet", NULL, "no progress and no report; errors and DST.bad.jsonl remain"},
+    {"num-threads", "N", "threads that read and check; default: as many as this process may use", CLI_UNSIGNED,
+     .at = OPTION(num_threads), 1, 4096},
+    {"shard-bytes", "SIZE",
+     "begin a new file when one has this many bytes (K, M, G: 1024s); DST is then a\n"
+     "manifest that opens as one data set; default: one file",
+     CLI_BYTES, .at = OPTION(shard_bytes)},
+    {"max-side", "N",
+     "resize photos whose longer side is above N and store them as JPEG; default: all\nstay as they came", CLI_UNSIGNED,
+     .at = OPTION(max_side), 1, 65535},
+    {"quality", "N", "of the photos that --max-side resizes, 1 to 100; default: 90", CLI_UNSIGNED,
+     .at = OPTION(quality), 1, 100},
+    {"overwrite", NULL,
+     "replace DST if it exists; the old one stays until the new one is whole. Begin anew\n"
+     "where an interrupted run has left a DST.partial",
+     CLI_SET, .at = OPTION(overwrite)},
+    {"resume", NULL, "go on from what an interrupted run has left in DST.partial", CLI_SET, .at = OPTION(resume)},
+    {"no-check", NULL,
+     "do not decode each photo to find broken ones: faster, they then show in training\n"
+     "(--photos fast and raw find them all the same)",
+     CLI_CLEAR, .at = OPTION(check)},
+    {"lenient", NULL,
+     "photos that can be decoded with warnings (extraneous bytes, a premature end) are not\n"
+     "broken; they are counted by kind, and decoded with Decode(strict=False)",
+     CLI_SET, .at = OPTION(lenient)},
+    {"on-error", "WHAT",
+     "of a broken photo: mark (keeps its place; the loader's on_error applies), skip\n"
+     "(leave it out) or raise (stop); default: mark",
+     CLI_CHOICE, .at = OPTION(on_bad), .choices = "mark, skip or raise"},
+    {"labels", "WHAT",
+     "auto (by sub-folder, where there are any), folders (by sub-folder, else an error)\n"
+     "or none; default: auto",
+     CLI_CHOICE, .at = offsetof(struct cli_pack, labels), .choices = "auto, folders or none"},
+    {"metadata", "JSON", "an object to keep in the file, such as '{\"licence\": \"CC0\"}'", CLI_TEXT,
+     .at = OPTION(metadata)},
+    {"photos", "FORM",
+     "how photos are stored: original (byte for byte as they came), fast (JPEGs in a form\n"
+     "that is decoded several times faster and gives the same pixels; the original file\n"
+     "can be had back) or raw (as pixels); default: original. leat bench --photos SRC\n"
+     "compares them",
+     CLI_CHOICE, .at = OPTION(photos), .choices = "original, fast or raw"},
+    {"quiet", NULL, "no progress and no report; errors and DST.bad.jsonl remain", CLI_SET,
+     .at = offsetof(struct cli_pack, quiet)},
 };
 
-static bool parse(struct cli_pack *pack, struct cli_args *args, int *exit_code)
+static bool parse(struct cli_pack *pack, int argc, char **argv, int *exit_code)
 {
-    static const char *const on_error[] = {"mark", "skip", "raise"}, *const labels[] = {"auto", "folders", "none"},
-                             *const photos[] = {"original", "fast", "raw"}, *const names[] = {"SRC", "DST"};
-    const struct cli_command *command = args->command;
-    struct leat_writer_options *o = &pack->options;
-    const char *value;
-    size_t positional = 0;
-    int what, choice;
-    bool good = true, quality = false;
-    *exit_code = CLI_EXIT_FAILED;
-    while (good && (what = cli_args_next(args, &value)) != CLI_ARG_END) {
-        switch (what) {
-        case CLI_ARG_POSITIONAL:
-            if (positional < 2)
-                *(positional ? &pack->dst : &pack->src) = value;
-            positional++;
-            break;
-        case THREADS:
-            good = cli_parse_unsigned(command, "num-threads", value, 1, 4096, &o->num_threads);
-            break;
-        case SHARD_BYTES:
-            good = cli_parse_bytes(command, "shard-bytes", value, &o->shard_bytes);
-            break;
-        case MAX_SIDE:
-            good = cli_parse_unsigned(command, "max-side", value, 1, 65535, &o->max_side);
-            break;
-        case QUALITY:
-            good = quality = cli_parse_unsigned(command, "quality", value, 1, 100, &o->quality);
-            break;
-        case OVERWRITE:
-            o->overwrite = true;
-            break;
-        case RESUME:
-            o->resume = true;
-            break;
-        case NO_CHECK:
-            o->check = false;
-            break;
-        case LENIENT:
-            o->lenient = true;
-            break;
-        case ON_ERROR:
-            good = cli_parse_choice(command, "on-error", value, on_error, 3, &choice);
-            o->on_bad = good ? (enum leat_on_bad)choice : o->on_bad;
-            break;
-        case LABELS:
-            good = cli_parse_choice(command, "labels", value, labels, 3, &choice);
-            pack->labels = good ? (enum leat_labels)choice : pack->labels;
-            break;
-        case PHOTOS:
-            good = cli_parse_choice(command, "photos", value, photos, 3, &choice);
-            o->photos = good ? (enum leat_photos)choice : o->photos;
-            break;
-        case METADATA:
-            o->metadata = value;
-            break;
-        case QUIET:
-            pack->quiet = true;
-            break;
-        default:
-            *exit_code = cli_args_exit(what);
-            return false;
-        }
-    }
-    if (!good || cli_args_positional(command, names, 2, positional))
+    if (!cli_parse(pack->command, argc, argv, pack, exit_code))
         return false;
     pack->src_length = (int)strnlen(pack->src, 65536);
     while (pack->src_length > 1 && pack->src[pack->src_length - 1] == '/')
         pack->src_length--;
-    if (quality && !o->max_side) {
-        cli_usage_error(command, "--quality is of photos that --max-side resizes; without it they stay as they came.");
-        return false;
-    }
-    return true;
+    if (!pack->options.quality || pack->options.max_side)
+        return true;
+    *exit_code = cli_usage_error(pack->command,
+                                 "--quality is of photos that --max-side resizes; without it they stay as they came.");
+    return false;
 }
 
 /* Names the source for a resume: what the listing said (names, lengths, classes: the fingerprint) and when each file
  * was last written. Options that change what is stored are compared by the writer. */
 static bool name_source(struct cli_pack *pack, char *out, size_t room, int *exit_code)
 {
-    uint8_t fingerprint[16];
+    char fingerprint[33];
     uint64_t times = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
     const int name_field = cli_field(pack->dataset, "name");
-    leat_dataset_fingerprint(pack->dataset, fingerprint);
     for (uint64_t i = 0; pack->by_path && i < pack->count; i++) {
         struct leat_value name;
         struct leat_error error;
@@ -173,10 +107,7 @@ static bool name_source(struct cli_pack *pack, char *out, size_t room, int *exit
         for (unsigned b = 0; b < 8; b++)
             times = (times ^ (stamp >> (8 * b) & 255)) * UINT64_C(0x100000001b3);
     }
-    size_t used = 0;
-    for (unsigned i = 0; i < 16; i++)
-        used += (size_t)snprintf(out + used, room - used, "%02x", fingerprint[i]);
-    snprintf(out + used, room - used, ":%016" PRIx64, times);
+    snprintf(out, room, "%s:%016" PRIx64, cli_fingerprint(pack->dataset, fingerprint), times);
     return true;
 }
 
@@ -276,20 +207,20 @@ static void read_progress(void *user, struct cli_progress_state *state)
 }
 
 /* The command that goes on from here: the same one with --resume, without a --overwrite that has done its part. */
-static void print_resume(const struct cli_args *args)
+static void print_resume(const struct cli_pack *pack)
 {
     bool has_resume = false;
     fprintf(stderr, "To go on from there: leat");
-    for (int i = 0; i < args->argc; i++) {
+    for (int i = 0; i < pack->argc; i++) {
         fputc(' ', stderr);
-        cli_print_shell(stderr, args->argv[i]);
-        has_resume |= !strcmp(args->argv[i], "--resume");
+        cli_print_shell(stderr, pack->argv[i]);
+        has_resume |= !strcmp(pack->argv[i], "--resume");
     }
     fprintf(stderr, "%s\n", has_resume ? "" : " --resume");
 }
 
 /* Says what a failure of the writer means on the command line. */
-static int fail(const struct cli_pack *pack, const struct cli_args *args, const struct leat_error *error)
+static int fail(const struct cli_pack *pack, const struct leat_error *error)
 {
     const char *hint = NULL;
     struct stat st;
@@ -309,7 +240,7 @@ static int fail(const struct cli_pack *pack, const struct cli_args *args, const 
         hint = "With --on-error mark --resume it keeps its place, marked as broken, and packing goes on from there.";
     int exit_code = cli_fail(pack->command, error, hint);
     if (error->code == LEAT_E_IO && pack->writer)
-        print_resume(args);
+        print_resume(pack);
     return exit_code;
 }
 
@@ -329,7 +260,7 @@ static bool target_lies_in_source(const struct cli_pack *pack)
     return inside;
 }
 
-static int write_samples(struct cli_pack *pack, const struct cli_args *args)
+static int write_samples(struct cli_pack *pack)
 {
     struct leat_error error;
     struct leat_writer_progress before;
@@ -360,12 +291,12 @@ static int write_samples(struct cli_pack *pack, const struct cli_args *args)
     pack->seconds = cli_now() - begin;
     cli_progress_stop(progress);
     if (rc)
-        return fail(pack, args, &error);
+        return fail(pack, &error);
     if (stopped) {
         leat_writer_free(pack->writer, true); /* writes out what is in hand */
         pack->writer = NULL;
         cli_say(pack->command, "interrupted; what is whole stays in %s.partial.", pack->dst);
-        print_resume(args);
+        print_resume(pack);
         return CLI_EXIT_INTERRUPTED;
     }
     return cli_pack_report(pack);
@@ -373,21 +304,16 @@ static int write_samples(struct cli_pack *pack, const struct cli_args *args)
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    struct cli_pack *pack = calloc(1, sizeof *pack);
-    struct cli_args args;
+    static struct cli_pack the_pack;
+    struct cli_pack *pack = &the_pack;
     struct leat_error error;
     struct stat st;
     char source_id[128];
-    int exit_code = CLI_EXIT_FAILED;
-    if (!pack) {
-        cli_say(command, "memory could not be allocated.");
-        return CLI_EXIT_FAILED;
-    }
-    pack->command = command;
+    int exit_code;
+    *pack = (struct cli_pack){.command = command, .argc = argc, .argv = argv};
     pack->options = (struct leat_writer_options)LEAT_WRITER_OPTIONS_INIT;
     pack->options.keep_unfinished = true;
-    cli_args_init(&args, command, argc, argv);
-    if (!parse(pack, &args, &exit_code))
+    if (!parse(pack, argc, argv, &exit_code))
         goto out;
     pack->dataset = cli_open(command, pack->src, pack->labels, &exit_code);
     if (!pack->dataset)
@@ -417,16 +343,15 @@ static int run(const struct cli_command *command, int argc, char **argv)
         goto out;
     }
     if (leat_writer_open(pack->dst, pack->fields, pack->n_fields, &pack->options, &pack->writer, &error)) {
-        exit_code = fail(pack, &args, &error);
+        exit_code = fail(pack, &error);
         goto out;
     }
-    exit_code = write_samples(pack, &args);
+    exit_code = write_samples(pack);
 out:
     leat_writer_free(pack->writer, exit_code != CLI_EXIT_OK);
     leat_value_clear(&pack->lengths);
     leat_value_clear(&pack->labels_column);
     leat_dataset_release(pack->dataset);
-    free(pack);
     return exit_code;
 }
 
@@ -440,6 +365,7 @@ const struct cli_command cli_pack = {
         "then the work is in DST.partial, so that an interrupted run can be resumed and is never mistaken for a\n"
         "finished file. Photos are stored byte for byte as they came, unless --photos says otherwise. Each is decoded\n"
         "to its end to find broken ones; they are listed at the end and, all of them, in DST.bad.jsonl.\n",
+    .arguments = {{"SRC", offsetof(struct cli_pack, src)}, {"DST", offsetof(struct cli_pack, dst)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more =

@@ -11,6 +11,8 @@
 
 struct cli_pack {
     const struct cli_command *command;
+    int argc;
+    char **argv;
     const char *src, *dst;
     int src_length; /* without slashes at the end */
     struct leat_writer_options options;

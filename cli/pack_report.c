@@ -27,7 +27,7 @@ struct tally {
 static const char *bad_name(const struct leat_bad_sample *bad, char *out, size_t room)
 {
     if (bad->name[0])
-        return cli_clean(bad->name, out, room);
+        return leat_escape(bad->name, out, room);
     snprintf(out, room, "sample %" PRIu64, bad->index);
     return out;
 }
@@ -48,8 +48,9 @@ static bool write_bad_list(const struct cli_pack *pack, const char *path, size_t
         /* A name or reason that is not UTF-8 is kept as far as JSON can hold it. */
         char clean[4096];
         json_t *name = json_string(bad.name), *reason = json_string(bad.reason);
-        json_object_set_new(line, "path", name ? name : json_string(cli_clean(bad.name, clean, sizeof clean)));
-        json_object_set_new(line, "reason", reason ? reason : json_string(cli_clean(bad.reason, clean, sizeof clean)));
+        json_object_set_new(line, "path", name ? name : json_string(leat_escape(bad.name, clean, sizeof clean)));
+        json_object_set_new(line, "reason",
+                            reason ? reason : json_string(leat_escape(bad.reason, clean, sizeof clean)));
         json_dumpf(line, file, JSON_COMPACT);
         fputc('\n', file);
         json_decref(line);
@@ -72,7 +73,7 @@ static int by_size(const void *a, const void *b)
 static void print_class(const char *name, const struct tally *tally, int width)
 {
     char clean[256], count[32];
-    cli_clean(name, clean, sizeof clean);
+    leat_escape(name, clean, sizeof clean);
     printf("  %-*s %12s", cli_padded(clean, width), clean, cli_count(tally->samples, count));
     if (tally->bad)
         printf("  (%" PRIu64 " broken)", tally->bad);
@@ -131,7 +132,7 @@ static void print_as_came(const struct cli_pack *pack, uint64_t n)
            n == 1 ? "it" : "they", forms[pack->options.photos]);
     size_t i = 0;
     for (; i < SHOWN_REASONS && leat_writer_as_came(pack->writer, i, &why); i++)
-        printf("  %12s  %s\n", cli_count(why.photos, count), cli_clean(why.reason, reason, sizeof reason));
+        printf("  %12s  %s\n", cli_count(why.photos, count), leat_escape(why.reason, reason, sizeof reason));
     if (leat_writer_as_came(pack->writer, i, &why))
         printf("  ... and other reasons\n");
 }
@@ -146,7 +147,7 @@ static void print_warned(const struct cli_pack *pack)
     printf("photos that are decoded with warnings, by Decode(strict=False)%s:\n",
            pack->options.photos == LEAT_PHOTOS_RAW ? " and as pixels" : "");
     for (size_t i = 0; leat_writer_warned(pack->writer, i, &why); i++)
-        printf("  %12s  %s\n", cli_count(why.photos, count), cli_clean(why.reason, reason, sizeof reason));
+        printf("  %12s  %s\n", cli_count(why.photos, count), leat_escape(why.reason, reason, sizeof reason));
 }
 
 int cli_pack_report(const struct cli_pack *pack)
@@ -176,7 +177,7 @@ int cli_pack_report(const struct cli_pack *pack)
            cli_count(total.skipped, c), path);
     struct leat_bad_sample bad;
     for (size_t i = 0; i < SHOWN_BAD && leat_writer_bad(pack->writer, i, &bad); i++)
-        printf("  %s: %s\n", bad_name(&bad, name, sizeof name), cli_clean(bad.reason, reason, sizeof reason));
+        printf("  %s: %s\n", bad_name(&bad, name, sizeof name), leat_escape(bad.reason, reason, sizeof reason));
     if (n_bad > SHOWN_BAD)
         printf("  ... %zu more\n", n_bad - SHOWN_BAD);
     return listed ? CLI_EXIT_OK : CLI_EXIT_FAILED;

@@ -35,11 +35,6 @@ void cli_say(const struct cli_command *command, const char *format, ...)
     free(text);
 }
 
-const char *cli_clean(const char *text, char *out, size_t room)
-{
-    return leat_escape(text, out, room);
-}
-
 int cli_columns(const char *text)
 {
     locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", 0), before = utf8 ? uselocale(utf8) : 0;
@@ -78,7 +73,7 @@ void cli_place(const struct leat_error *error, char *out, size_t room)
         return;
     out[0] = 0;
     if (error->file[0]) {
-        used += (size_t)snprintf(out, room, "%s: ", cli_clean(error->file, name, sizeof name));
+        used += (size_t)snprintf(out, room, "%s: ", leat_escape(error->file, name, sizeof name));
         if (used >= room)
             return;
     }
@@ -89,7 +84,7 @@ void cli_place(const struct leat_error *error, char *out, size_t room)
     }
     if (error->field[0] && used < room) {
         used += (size_t)snprintf(out + used, room - used, "%sfield %s", separator,
-                                 cli_clean(error->field, name, sizeof name));
+                                 leat_escape(error->field, name, sizeof name));
         separator = ", ";
     }
     if (error->offset != LEAT_NO_OFFSET && used < room)
@@ -132,7 +127,7 @@ int cli_fail(const struct cli_command *command, const struct leat_error *error, 
     bool named = error->file[0] && strstr(error->message, error->file);
     if (named && error->sample == LEAT_NO_SAMPLE && said.offset == LEAT_NO_OFFSET)
         place[0] = 0;
-    cli_clean(place[0] ? without_place(error) : error->message, message, sizeof message);
+    leat_escape(place[0] ? without_place(error) : error->message, message, sizeof message);
     cli_say(command, "%s%s", place, message[0] ? message : leat_status_text(error->code));
     if (hint)
         fprintf(stderr, "%s\n", hint);
@@ -231,55 +226,28 @@ static float from_bfloat(uint16_t bits)
 #define ELEMENT(type, name)                                                                                            \
     type name;                                                                                                         \
     memcpy(&name, (const char *)data + i * sizeof name, sizeof name)
+#define CASE(dtype, type, number)                                                                                      \
+    case dtype: {                                                                                                      \
+        ELEMENT(type, v);                                                                                              \
+        return (double)(number);                                                                                       \
+    }
 
 double cli_element(enum leat_dtype dtype, const void *data, size_t i)
 {
     switch (dtype) {
-    case LEAT_U8:
-    case LEAT_BOOL:
-        return ((const uint8_t *)data)[i];
-    case LEAT_I8:
-        return ((const int8_t *)data)[i];
-    case LEAT_U16: {
-        ELEMENT(uint16_t, v);
-        return v;
-    }
-    case LEAT_I16: {
-        ELEMENT(int16_t, v);
-        return v;
-    }
-    case LEAT_U32: {
-        ELEMENT(uint32_t, v);
-        return v;
-    }
-    case LEAT_I32: {
-        ELEMENT(int32_t, v);
-        return v;
-    }
-    case LEAT_U64: {
-        ELEMENT(uint64_t, v);
-        return (double)v;
-    }
-    case LEAT_I64: {
-        ELEMENT(int64_t, v);
-        return (double)v;
-    }
-    case LEAT_F16: {
-        ELEMENT(uint16_t, v);
-        return (double)from_half(v);
-    }
-    case LEAT_BF16: {
-        ELEMENT(uint16_t, v);
-        return (double)from_bfloat(v);
-    }
-    case LEAT_F32: {
-        ELEMENT(float, v);
-        return (double)v;
-    }
-    case LEAT_F64: {
-        ELEMENT(double, v);
-        return v;
-    }
+        CASE(LEAT_U8, uint8_t, v)
+        CASE(LEAT_BOOL, uint8_t, v)
+        CASE(LEAT_I8, int8_t, v)
+        CASE(LEAT_U16, uint16_t, v)
+        CASE(LEAT_I16, int16_t, v)
+        CASE(LEAT_U32, uint32_t, v)
+        CASE(LEAT_I32, int32_t, v)
+        CASE(LEAT_U64, uint64_t, v)
+        CASE(LEAT_I64, int64_t, v)
+        CASE(LEAT_F16, uint16_t, from_half(v))
+        CASE(LEAT_BF16, uint16_t, from_bfloat(v))
+        CASE(LEAT_F32, float, v)
+        CASE(LEAT_F64, double, v)
     }
     return 0;
 }
@@ -329,6 +297,22 @@ int cli_field(const struct leat_dataset *dataset, const char *name)
         if (!strcmp(fields[i].name, name))
             return (int)i;
     return -1;
+}
+
+const char *cli_fingerprint(const struct leat_dataset *dataset, char out[33])
+{
+    uint8_t bytes[16];
+    leat_dataset_fingerprint(dataset, bytes);
+    for (size_t i = 0; i < 16; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    return out;
+}
+
+void cli_print_json(json_t *object)
+{
+    json_dumpf(object, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(object);
 }
 
 char *cli_read_text(const struct cli_command *command, const char *path, size_t *length)

@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include <jansson.h>
+
 #include "args.h"
 #include "leat/leat.h"
 
@@ -24,9 +26,6 @@ int cli_columns(const char *text);
 /* What printf's "%-*s" takes, which counts bytes, to pad the text to so many columns. */
 int cli_padded(const char *text, int columns);
 
-/* `text` with bytes that would steer a terminal written as \xNN. Cut to fit. Returns `out`. */
-const char *cli_clean(const char *text, char *out, size_t room);
-
 /* "1.4 GB", decimal; "2 h 05 min"; "1,234,567". Each returns `out`. */
 const char *cli_bytes(uint64_t bytes, char out[32]);
 const char *cli_duration(double seconds, char out[32]);
@@ -44,6 +43,12 @@ void cli_print_shell(FILE *out, const char *word);
 
 /* The index of a field by its name, or -1. */
 int cli_field(const struct leat_dataset *dataset, const char *name);
+
+/* 32 hexadecimal digits. Returns `out`. */
+const char *cli_fingerprint(const struct leat_dataset *dataset, char out[33]);
+
+/* Prints and releases an object. */
+void cli_print_json(json_t *object);
 
 /* A whole file as text, NUL-terminated and ended with free; NULL after a message. */
 char *cli_read_text(const struct cli_command *command, const char *path, size_t *length);

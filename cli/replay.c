@@ -24,21 +24,6 @@
 #include "commands.h"
 #include "print.h"
 
-enum { OUT, RANK, WORLD_SIZE, PROGRAM, EPOCH, STEP, SELECT };
-static const struct cli_option options[] = {
-    [OUT] = {"out", "DIR", "the folder that gets the files; it is made if it is not there"},
-    [RANK] = {"rank", "R", "the rank whose part of the batch is wanted; default: 0"},
-    [WORLD_SIZE] = {"world-size", "W", "ranks among which the batch was divided; default: what the state says"},
-    [PROGRAM] = {"program", "FILE",
-                 "the program of the loader as JSON (its outputs and operators); default: every\n"
-                 "field as it is stored"},
-    [EPOCH] = {"epoch", "E", "another batch of that run: its epoch; needs --step"},
-    [STEP] = {"step", "S", "another batch of that run: its step; default epoch: the state's"},
-    [SELECT] = {"select", "FILE",
-                "the positions of a run over select(positions) with more than 256 of them:\n"
-                "numbers, one a line"},
-};
-
 struct replay {
     const struct cli_command *command;
     const char *state_path, *data_path, *out, *program_path, *select_path;
@@ -46,6 +31,26 @@ struct replay {
     struct leat_dataset *dataset;
     struct leat_loader *loader;
     struct leat_batch *batch;
+};
+static const struct cli_option options[] = {
+    {"out", "DIR", "the folder that gets the files; it is made if it is not there", CLI_TEXT,
+     .at = offsetof(struct replay, out)},
+    {"rank", "R", "the rank whose part of the batch is wanted; default: 0", CLI_U64,
+     .at = offsetof(struct replay, rank), 0, UINT32_MAX - 1},
+    {"world-size", "W", "ranks among which the batch was divided; default: what the state says", CLI_U64,
+     .at = offsetof(struct replay, world_size), 1, UINT32_MAX},
+    {"program", "FILE",
+     "the program of the loader as JSON (its outputs and operators); default: every\n"
+     "field as it is stored",
+     CLI_TEXT, .at = offsetof(struct replay, program_path)},
+    {"epoch", "E", "another batch of that run: its epoch; needs --step", CLI_U64, .at = offsetof(struct replay, epoch),
+     0, INT64_MAX},
+    {"step", "S", "another batch of that run: its step; default epoch: the state's", CLI_U64,
+     .at = offsetof(struct replay, step), 0, INT64_MAX},
+    {"select", "FILE",
+     "the positions of a run over select(positions) with more than 256 of them:\n"
+     "numbers, one a line",
+     CLI_TEXT, .at = offsetof(struct replay, select_path)},
 };
 
 static char *join(const struct replay *replay, const char *name, const char *suffix)
@@ -233,8 +238,7 @@ static bool write_output(const struct replay *replay, size_t i, json_t *outputs)
 static json_t *describe(const struct replay *replay)
 {
     const struct leat_batch *batch = replay->batch;
-    json_t *about = json_object(), *ids = json_array(), *keys = json_array(), *valid = json_array(),
-           *errors = json_array();
+    json_t *ids = json_array(), *keys = json_array(), *valid = json_array(), *errors = json_array();
     for (uint64_t r = 0; r < leat_batch_rows(batch); r++) {
         json_array_append_new(ids, json_integer(leat_batch_ids(batch)[r]));
         json_array_append_new(
@@ -245,19 +249,14 @@ static json_t *describe(const struct replay *replay)
         struct leat_row_error error;
         if (leat_batch_error(batch, i, &error))
             continue;
-        json_t *one = json_pack("{sI sI}", "row", (json_int_t)error.row, "planned", (json_int_t)error.planned);
-        json_object_set_new(one, "delivered", error.delivered < 0 ? json_null() : json_integer(error.delivered));
-        json_t *reason = json_string(error.reason);
-        json_object_set_new(one, "reason", reason ? reason : json_null());
+        json_t *one = json_pack("{sI sI so so?}", "row", (json_int_t)error.row, "planned", (json_int_t)error.planned,
+                                "delivered", error.delivered < 0 ? json_null() : json_integer(error.delivered),
+                                "reason", json_string(error.reason));
         json_array_append_new(errors, one);
     }
-    json_object_set_new(about, "epoch", json_integer((json_int_t)leat_batch_epoch(batch)));
-    json_object_set_new(about, "step", json_integer((json_int_t)leat_batch_step(batch)));
-    json_object_set_new(about, "ids", ids);
-    json_object_set_new(about, "row_keys", keys);
-    json_object_set_new(about, "valid", valid);
-    json_object_set_new(about, "errors", errors);
-    return about;
+    return json_pack("{sI sI so so so so}", "epoch", (json_int_t)leat_batch_epoch(batch), "step",
+                     (json_int_t)leat_batch_step(batch), "ids", ids, "row_keys", keys, "valid", valid, "errors",
+                     errors);
 }
 
 static bool write_batch(const struct replay *replay)
@@ -396,49 +395,11 @@ out:
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    static const char *const names[] = {"STATE", "DATA"};
     struct replay replay = {
         .command = command, .rank = UINT64_MAX, .world_size = UINT64_MAX, .epoch = UINT64_MAX, .step = UINT64_MAX};
-    struct cli_args args;
-    const char *value;
-    size_t positional = 0;
-    int what;
-    bool good = true;
-    cli_args_init(&args, command, argc, argv);
-    while (good && (what = cli_args_next(&args, &value)) != CLI_ARG_END) {
-        switch (what) {
-        case CLI_ARG_POSITIONAL:
-            if (positional < 2)
-                *(positional ? &replay.data_path : &replay.state_path) = value;
-            positional++;
-            break;
-        case OUT:
-            replay.out = value;
-            break;
-        case RANK:
-            good = cli_parse_u64(command, "rank", value, 0, UINT32_MAX - 1, &replay.rank);
-            break;
-        case WORLD_SIZE:
-            good = cli_parse_u64(command, "world-size", value, 1, UINT32_MAX, &replay.world_size);
-            break;
-        case PROGRAM:
-            replay.program_path = value;
-            break;
-        case EPOCH:
-            good = cli_parse_u64(command, "epoch", value, 0, INT64_MAX, &replay.epoch);
-            break;
-        case STEP:
-            good = cli_parse_u64(command, "step", value, 0, INT64_MAX, &replay.step);
-            break;
-        case SELECT:
-            replay.select_path = value;
-            break;
-        default:
-            return cli_args_exit(what);
-        }
-    }
-    if (!good || cli_args_positional(command, names, 2, positional))
-        return CLI_EXIT_FAILED;
+    int exit_code;
+    if (!cli_parse(command, argc, argv, &replay, &exit_code))
+        return exit_code;
     if (!replay.out)
         return cli_usage_error(command, "--out is missing: the folder that gets the batch.");
     if (replay.epoch != UINT64_MAX && replay.step == UINT64_MAX)
@@ -457,6 +418,7 @@ const struct cli_command cli_replay = {
         "again, the same to the last bit, and written to DIR: batch.json with ids and random keys, each output as\n"
         ".npy, batches of images also as a contact sheet (.png), stored photos byte for byte, or as .png where they\n"
         "were packed as pixels.\n",
+    .arguments = {{"STATE", offsetof(struct replay, state_path)}, {"DATA", offsetof(struct replay, data_path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more =

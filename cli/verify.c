@@ -12,17 +12,18 @@
 #include "print.h"
 #include "progress.h"
 
-enum { THREADS, QUIET };
-static const struct cli_option options[] = {
-    [THREADS] = {"num-threads", "N", "threads that read; default: as many as this process may use"},
-    [QUIET] = {"quiet", NULL, "print the faults only: no progress, no last line"},
-};
-
 struct verify {
     const struct cli_command *command;
     const char *path;
     uint64_t faults;
     atomic_ullong bytes, total;
+    unsigned threads;
+    bool quiet;
+};
+static const struct cli_option options[] = {
+    {"num-threads", "N", "threads that read; default: as many as this process may use", CLI_UNSIGNED,
+     .at = offsetof(struct verify, threads), 1, 4096},
+    {"quiet", NULL, "print the faults only: no progress, no last line", CLI_SET, .at = offsetof(struct verify, quiet)},
 };
 
 static int on_fault(void *user, const struct leat_error *fault)
@@ -32,7 +33,7 @@ static int on_fault(void *user, const struct leat_error *fault)
     cli_place(fault, place, sizeof place);
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr); /* the line of progress, which is drawn again below */
-    printf("%s%s\n", place, cli_clean(fault->message, message, sizeof message));
+    printf("%s%s\n", place, leat_escape(fault->message, message, sizeof message));
     fflush(stdout);
     verify->faults++;
     return cli_interrupted();
@@ -66,30 +67,15 @@ static const char *outcome(const char *path)
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    static const char *const names[] = {"FILE"};
     struct verify verify = {.command = command};
-    struct leat_verify_options wish = {sizeof wish, 0, on_fault, on_progress, &verify};
-    struct cli_args args;
     struct leat_error error;
-    const char *value;
-    size_t positional = 0;
-    bool quiet = false;
-    int what;
-    cli_args_init(&args, command, argc, argv);
-    while ((what = cli_args_next(&args, &value)) != CLI_ARG_END) {
-        if (what == CLI_ARG_POSITIONAL)
-            verify.path = positional++ ? verify.path : value;
-        else if (what == THREADS && !cli_parse_unsigned(command, "num-threads", value, 1, 4096, &wish.num_threads))
-            return CLI_EXIT_FAILED;
-        else if (what == QUIET)
-            quiet = true;
-        else if (what < 0)
-            return cli_args_exit(what);
-    }
-    if (cli_args_positional(command, names, 1, positional))
-        return CLI_EXIT_FAILED;
+    int exit_code;
+    if (!cli_parse(command, argc, argv, &verify, &exit_code))
+        return exit_code;
+    struct leat_verify_options wish = {sizeof wish, verify.threads, on_fault, on_progress, &verify};
     cli_catch_interrupts();
-    struct cli_progress_options drawing = {.verb = "verifying", .read = read_progress, .user = &verify, .quiet = quiet};
+    struct cli_progress_options drawing = {
+        .verb = "verifying", .read = read_progress, .user = &verify, .quiet = verify.quiet};
     struct cli_progress *progress = cli_progress_start(&drawing);
     const double begin = cli_now();
     int rc = leat_verify(verify.path, &wish, &error);
@@ -108,9 +94,9 @@ static int run(const struct cli_command *command, int argc, char **argv)
         cli_fail(command, &error, NULL);
         return CLI_EXIT_FAILED;
     }
-    if (!quiet) {
+    if (!verify.quiet) {
         char a[32], b[32], c[32], path[1200];
-        cli_clean(verify.path, path, sizeof path);
+        leat_escape(verify.path, path, sizeof path);
         const uint64_t bytes = atomic_load(&verify.bytes);
         if (verify.faults)
             printf("%s: %" PRIu64 " fault%s found.\n", path, verify.faults, verify.faults == 1 ? "" : "s");
@@ -130,6 +116,7 @@ const struct cli_command cli_verify = {
         "and field, the byte, and what is wrong. A flipped bit and a missing byte are found wherever they are, and\n"
         "each photo in the fast form is put together again: it gives back the file that it was made from. A folder of\n"
         "photos has no checksums: each file is read, and leat pack finds the photos that do not decode.\n",
+    .arguments = {{"FILE", offsetof(struct verify, path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"

@@ -1,9 +1,8 @@
 /*
- * The allocator behind base/alloc.h. Counting is relaxed: a test reads it when threads are at rest.
+ * The allocator behind base/alloc.h.
  */
 #include "base/alloc.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,16 +10,8 @@
 
 struct leat_allocator leat_allocator = {malloc, realloc, free};
 
-static atomic_uint_fast64_t allocations;
-
-uint64_t leat_alloc_count(void)
-{
-    return atomic_load_explicit(&allocations, memory_order_relaxed);
-}
-
 void *leat_alloc(size_t bytes)
 {
-    atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
     return leat_allocator.allocate(bytes ? bytes : 1);
 }
 
@@ -42,7 +33,6 @@ void *leat_realloc_array(void *p, size_t count, size_t bytes_each)
         return NULL;
     if (!p)
         return leat_alloc(bytes);
-    atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
     return leat_allocator.resize(p, bytes ? bytes : 1);
 }
 

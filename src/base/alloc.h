@@ -1,6 +1,6 @@
 /*
- * The one door to the heap. All layers allocate through it, so that a test can count allocations and make the n-th one
- * fail, and so that sizes read from outside go through overflow-checked arithmetic.
+ * Allocation for all layers. It has one place, so that a test can count allocations and make the n-th one fail, and so
+ * that sizes from outside go through overflow-checked arithmetic.
  */
 #ifndef LEAT_BASE_ALLOC_H
 #define LEAT_BASE_ALLOC_H
@@ -25,9 +25,6 @@ void *leat_realloc_array(void *p, size_t count, size_t bytes_each);
 char *leat_strdup(const char *text);
 #define leat_new(type) ((type *)leat_new_array(1, sizeof(type)))
 /* leat_free is public: leat/leat.h */
-
-/* How many allocations (and resizes) the library has made in this process. Any thread. */
-uint64_t leat_alloc_count(void);
 
 /* Overflow-checked arithmetic: false, and *out untouched, when the result does not fit. */
 static inline bool leat_add_u64(uint64_t a, uint64_t b, uint64_t *out)

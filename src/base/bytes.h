@@ -1,4 +1,4 @@
-/* Little-endian numbers in unaligned memory; what every parser reads and every writer writes with. */
+/* Little-endian numbers in unaligned memory, for parsers and writers. */
 #ifndef LEAT_BASE_BYTES_H
 #define LEAT_BASE_BYTES_H
 

@@ -1,5 +1,5 @@
 /*
- * What the machine offers this process: vector instructions; cores and memory are leat_cpu_count and
+ * What the machine offers this process: vector instructions and address space. Cores and memory are leat_cpu_count and
  * leat_memory_allowed of leat.h.
  */
 #ifndef LEAT_BASE_CPU_H
@@ -12,14 +12,14 @@
 
 enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
 
-/* What functions of each set are compiled for, and cpu.c asks the processor for: all of it, since compilers use what
- * they are given. */
+/* The instructions that functions of each set are compiled for. cpu.c asks the processor for all of them, because
+ * compilers use what they are given. */
 #define LEAT_TARGET_AVX2 __attribute__((target("avx2,fma,bmi,bmi2,lzcnt,popcnt,movbe")))
 #define LEAT_TARGET_AVX512                                                                                             \
     __attribute__((target(                                                                                             \
         "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni,avx2,fma,bmi,bmi2,lzcnt,popcnt,movbe")))
 
-/* What is compiled into functions of several instruction sets, and to the instructions of each. */
+/* For functions that are compiled into callers of several instruction sets, with the instructions of each. */
 #define LEAT_INLINE static inline __attribute__((always_inline))
 /* Before a loop over a few registers: without it gcc keeps them in memory. */
 #if defined(__clang__)
@@ -28,7 +28,7 @@ enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
 #define LEAT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* Of three that are called NAME_portable, NAME_avx2 and NAME_avx512 the one for an instruction set. */
+/* Chooses among NAME_portable, NAME_avx2 and NAME_avx512. */
 #if defined(__x86_64__)
 #define LEAT_OF_ISA(isa, NAME)                                                                                         \
     ((isa) == LEAT_ISA_AVX512 ? NAME##_avx512 : (isa) == LEAT_ISA_AVX2 ? NAME##_avx2 : NAME##_portable)
@@ -36,12 +36,12 @@ enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
 #define LEAT_OF_ISA(isa, NAME) NAME##_portable
 #endif
 
-/* The best instruction set of this machine, or what leat_cpu_isa_wished makes of it and the environment variable
- * LEAT_ISA. Fixed at the first call. */
+/* The best instruction set of this machine, or a lower one that the environment variable LEAT_ISA names. Fixed at the
+ * first call. */
 enum leat_isa leat_cpu_isa(void);
 
-/* `best`, lowered to the set of the name `wish` ("portable", "avx2", "avx512"; NULL or "": none). A name that is not
- * known, or of a set above `best`, lowers nothing and is said in the log. */
+/* The lower of `best` and the set named `wish`: "portable", "avx2", "avx512", or NULL or "" for none. A name that is
+ * not known, or of a set above `best`, only leads to a warning in the log. */
 enum leat_isa leat_cpu_isa_wished(enum leat_isa best, const char *wish);
 
 /* Bytes that may still be mapped: what RLIMIT_AS (ulimit -v) leaves. UINT64_MAX: no limit. */

@@ -6,8 +6,8 @@
  *     batch   |    0    |    1    | 2  |      3      | 4  |
  *             +-- G = 4 -----------------+- G = 6 from row 10
  *
- * A batch cut short by a decision is given out under "drop" too (only the epoch's last is dropped), and its parts are
- * made equal as those of the last one, except under "uneven".
+ * A batch that a decision cuts short is handed out under "drop" too, which drops only the epoch's last one. Its parts
+ * are padded to equal size as those of the last one, except under "uneven".
  */
 #include "base/error.h"
 #include "plan/internal.h"
@@ -26,7 +26,7 @@ static bool next_segment(const struct leat_plan *plan, uint64_t epoch, uint64_t 
         const struct leat_entry *fold = leat_plan_fold(plan);
         if (fold && epoch < fold->at.epoch)
             return false;
-        bool cut = fold && epoch == fold->at.epoch; /* only its steps are known of what lies before */
+        bool cut = fold && epoch == fold->at.epoch; /* of the rows before it only the number of steps is known */
         s->begin = cut ? fold->at.row : 0;
         s->first_step = cut ? fold->folded.steps : 0;
         e = leat_log_entry(plan, (struct leat_position){epoch, s->begin});
@@ -103,16 +103,6 @@ uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch)
         steps += whole + (s.steps > whole && mine);
     }
     return steps;
-}
-
-uint64_t leat_plan_max_rows(const struct leat_plan *plan)
-{
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < plan->n_log; i++) {
-        uint64_t w = plan->log[i].now.world_size, rows = (plan->log[i].now.global_batch + w - 1) / w;
-        most = rows > most ? rows : most;
-    }
-    return most;
 }
 
 uint64_t leat_plan_global_batch(const struct leat_plan *plan)

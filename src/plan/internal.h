@@ -26,27 +26,27 @@
 #define LEAT_PLAN_MAX_FACTS 8192
 #define LEAT_SHARE_BITS 32 /* shares are integers that sum to 2^32, so that counting them is exact */
 
-/* Keys of (seed, tag) are apart from those of (seed, epoch), because epochs are below 2^63. */
+/* Keys of (seed, tag) differ from those of (seed, epoch), because epochs are below 2^63. */
 #define LEAT_TAG_ORDER ((UINT64_C(1) << 63) | 1)
 #define LEAT_TAG_SUBSTITUTE ((UINT64_C(1) << 63) | 2)
 
 struct leat_list {
     uint64_t n, hash;
-    int64_t *positions; /* NULL with n > 0: given up, see log.c */
+    int64_t *positions; /* NULL with n > 0: released, see log.c */
 };
 int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out,
                   struct leat_error *error);
 void leat_list_free(struct leat_list *list);
-/* *out stays NULL where the text would be longer than `room` or the positions were given up. Ended with leat_free. */
+/* Freed with leat_free. *out stays NULL if the text would be longer than `room` or the positions were released. */
 int leat_list_to_text(const struct leat_list *list, uint64_t room, char **out);
 int leat_list_from_text(const char *text, uint64_t count, struct leat_list **out, struct leat_error *error);
-/* Text ended with leat_free, or NULL; the bytes of base64 text (3 / 4 of its length at most), or false if it is
- * none. */
+/* Text freed with leat_free, or NULL. */
 char *leat_to_base64(const uint8_t *bytes, uint64_t n);
+/* The bytes of base64 text, at most 3 / 4 of its length. False: it is not base64. */
 bool leat_from_base64(const char *text, uint8_t *out, uint64_t *n);
 
-/* received.c: what stands in a state of what was received out of order. `value` is what leat_received_json made; errors
- * as those of leat_plan_load_unordered. */
+/* received.c: the part of a state that says what was received out of order. `value` is what leat_received_json made.
+ * Errors: those of leat_plan_load_unordered. */
 struct json_t;
 struct json_t *leat_received_json(const struct leat_plan *plan, struct leat_position at,
                                   const struct leat_plan_received *received);
@@ -56,7 +56,7 @@ int leat_received_read(const struct leat_plan *plan, const struct json_t *value,
 struct leat_weights {
     uint64_t n, hash, positive; /* how many are above 0 */
     double *cumulative;         /* cumulative[i] = w[0] + .. + w[i] */
-    /* Without replacement: the draws of the last two passes asked for, made in memory set aside at the start. */
+    /* Without replacement: the draws of the two passes used last, in memory that is allocated at the start. */
     uint64_t num_samples;
     struct leat_weighted_key {
         double key, weight;
@@ -84,7 +84,7 @@ struct leat_packed_pass {
     bool set;
     uint64_t key;
     struct leat_permutation order; /* of the documents, where they are shuffled */
-    uint64_t *sums;                /* elements before document 16 i */
+    uint64_t *sums;                /* number of elements before document 16 i */
 };
 struct leat_packing {
     pthread_rwlock_t lock; /* of `pass` and `oldest`; all else is fixed */
@@ -118,7 +118,7 @@ struct leat_order_cursor {
     uint64_t pass, key, window, slot;
     struct leat_permutation outer, inner;
 };
-#define LEAT_ORDER_RUN 256 /* rows that are worked out together */
+#define LEAT_ORDER_RUN 256 /* rows that are computed together */
 /* Positions of the rows [first, first + n) of a pass; n <= LEAT_ORDER_RUN. */
 void leat_order_run(const struct leat_source_order *order, const struct leat_list *list,
                     struct leat_order_cursor *cursor, uint64_t pass, uint64_t first, size_t n, uint64_t *out);
@@ -126,14 +126,14 @@ uint64_t leat_order_pass_key(const struct leat_source_order *order, uint64_t pas
 
 /* Integers for shares: sums[0] = 0, sums[k + 1] - sums[k] that of source k, sums[n] = 2^32. */
 int leat_shares_set(const double *shares, uint32_t n, uint64_t *sums, struct leat_error *error);
-/* The source of the i-th row of a phase, and how many rows of the phase before it that source gave. */
+/* The source of the i-th row of a phase, and how many rows before it in the phase come from that source. */
 uint32_t leat_shares_pick(const uint64_t *sums, uint32_t n, uint64_t i, uint64_t *ordinal);
-/* Rows that source k gave among the first i. */
+/* How many of the first i rows come from source k. */
 uint64_t leat_shares_count(const uint64_t *sums, uint32_t n, uint64_t i, uint32_t k);
 
 enum leat_entry_kind { LEAT_ENTRY_OPEN = 0, LEAT_ENTRY_RESUME, LEAT_ENTRY_DECIDE, LEAT_ENTRY_FOLDED };
 
-/* One entry: what it says (0 or NULL: unchanged, -1 for the tail), and what then holds. */
+/* One entry: what it changes (0 or NULL: nothing; -1 for the tail), and what holds from then on. */
 struct leat_entry {
     enum leat_entry_kind kind;
     struct leat_position at;
@@ -150,13 +150,14 @@ struct leat_entry {
         const struct leat_list *list;
         uint32_t phase; /* the entry whose sums hold */
     } now;
-    uint64_t *base;  /* with sums: rows that each source gave before */
+    uint64_t *base;  /* with sums: rows that came from each source before */
     uint64_t stream; /* with sums: the row in the stream of all epochs at which it begins */
     struct {
-        uint64_t entries, steps,
-            hash;              /* how many it stands for, steps of its epoch before it, hash of the log up to it */
+        uint64_t entries;      /* how many it replaces */
+        uint64_t steps;        /* of its epoch, before it */
+        uint64_t hash;         /* of the log up to it */
         uint64_t opened_batch; /* the global batch that the last opening or resume asked for */
-    } folded;                  /* FOLDED: what entries 1 .. of the log came to, in one; it is entry 1 */
+    } folded;                  /* FOLDED: entry 1, which replaces entries 1 to .entries */
 };
 
 struct leat_plan {
@@ -181,7 +182,7 @@ static inline bool leat_position_before(struct leat_position a, struct leat_posi
     return a.epoch < b.epoch || (a.epoch == b.epoch && a.row < b.row);
 }
 
-/* The entry that stands for older ones, or NULL. Positions before it can no longer be planned. */
+/* The entry that replaces older ones, or NULL. Positions before it can no longer be planned. */
 static inline const struct leat_entry *leat_plan_fold(const struct leat_plan *plan)
 {
     return plan->n_log > 1 && plan->log[1].kind == LEAT_ENTRY_FOLDED ? &plan->log[1] : NULL;
@@ -193,18 +194,18 @@ static inline bool leat_plan_forgot(const struct leat_plan *plan, struct leat_po
     return fold && leat_position_before(at, fold->at);
 }
 
-/* The last entry that holds at a position; the folded one for rows of its epoch that lie before it, which padding
- * repeats. */
+/* The last entry that holds at a position. Padding repeats rows of an epoch that may lie before the folded entry; for
+ * these it is the folded one. */
 const struct leat_entry *leat_log_entry(const struct leat_plan *plan, struct leat_position at);
 void leat_entry_destroy(struct leat_entry *entry);
 void leat_log_free(struct leat_entry *log, uint32_t n);
-/* The last entry up to `wanted` to which the log can be folded; below 2: none. */
+/* The last entry up to `wanted` to which the log can be folded; below 2 there is none. */
 uint32_t leat_log_fold_limit(const struct leat_plan *plan, uint32_t wanted);
-/* Entries 1 to `last` as one. Its list is that of an entry or NULL, not a copy. Errors: NOMEM. */
+/* Makes one entry of entries 1 to `last`. Its list is borrowed from an entry, or NULL. Errors: NOMEM. */
 int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry *out);
-/* Steps of the epoch of `at` before it, `at` being where an entry holds from. */
+/* Steps of the epoch before `at`, the position from which an entry holds. */
 uint64_t leat_plan_steps_before(const struct leat_plan *plan, struct leat_position at);
-/* Works out what holds after each entry of a log. Errors: INVALID, RANGE (sizes that do not fit each other). */
+/* Computes what holds after each entry of a log. Errors: INVALID, RANGE (sizes that do not fit each other). */
 int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint32_t n, struct leat_error *error);
 
 #endif

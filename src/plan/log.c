@@ -1,19 +1,19 @@
 /*
- * The log: entries in the order of their positions, the first at (0, 0). An entry says what changes; what then holds is
- * worked out for every entry when the log changes, so that readers only look up.
+ * The log: entries in the order of their positions, the first at (0, 0). An entry says what changes. What holds after
+ * each entry is computed when the log changes, so that readers only look it up.
  *
- * Shares begin a phase: the row in the stream of all epochs at which they take effect, and how many rows each source
- * had given before it. A source's progress so goes on through a change of shares.
+ * Shares begin a phase, which notes the row in the stream of all epochs at which they take effect, and how many rows
+ * came from each source before it. So a source continues where it was when shares change.
  *
- * Lists of positions may be large and are replaced every epoch; the last KEPT_LISTS stay in memory, and those that the
- * run has not done with. Older ones are known by hash only.
+ * Lists of positions may be large and are replaced every epoch. The last KEPT_LISTS stay in memory, and so do those
+ * that the run still needs. Of older ones only the hash is known.
  *
- * A run may decide something every epoch for ever. So when there are more than FOLD_ABOVE entries, those that lie
- * before what the run has done with become one, but for the last KEPT_ENTRIES of them:
+ * A run may make a decision every epoch without end. So when there are more than FOLD_ABOVE entries, those before the
+ * position that the run has passed are folded into one, except the last KEPT_ENTRIES of them:
  *
  *     open  e1 e2 e3 ... e190 | e191 ... e254 | done | e255 e256      ->      open  folded  e191 ... e256
  *
- * What a plan gives from the folded entry on is the same, its hash too; what lies before can no longer be planned.
+ * From the folded entry on, the plan and its hash are unchanged; rows before it can no longer be planned.
  */
 #include <assert.h>
 #include <string.h>
@@ -119,7 +119,7 @@ static void give_up_old_lists(struct leat_plan *plan, struct leat_position done)
     }
 }
 
-/* Padding repeats an epoch's first rows, so shares that changed within an epoch are kept until the epoch is past. */
+/* Padding repeats an epoch's first rows, so shares that changed within an epoch are kept until its end. */
 uint32_t leat_log_fold_limit(const struct leat_plan *plan, uint32_t wanted)
 {
     for (; plan->mixed && wanted >= 2; wanted--) {
@@ -170,7 +170,7 @@ int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry
     return LEAT_OK;
 }
 
-/* Where memory runs out the log stays as it is: it is right, only longer. */
+/* If memory runs out, the log stays as it is, which is correct and only longer. */
 static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
 {
     uint32_t past = 0;

@@ -1,10 +1,10 @@
 /*
  * Which source the i-th row of a mixture comes from, without replaying the rows before it.
  *
- * The sources are the leaves of a binary tree. Of i rows that reach a node, round(i * L / T) go to its left half, L and
- * T being the shares of the left half and of the node: so whether row i goes left is read off the counts at i and i +
- * 1, and its number within the half is that count. A count is off by at most 1/2 per level: a source's count is within
- * ceil(log2 K) / 2 of its share for every i. All in integers: the same on every machine.
+ * The sources are the leaves of a binary tree. Of i rows that reach a node, round(i * L / T) go to its left half, where
+ * L and T are the shares of the left half and of the node. So the counts at i and i + 1 say whether row i goes left,
+ * and the count at i is its number within that half. A count is off by at most 1/2 per level: a source's count is
+ * within ceil(log2 K) / 2 of its share for every i. All arithmetic is in integers, and so the same on every machine.
  *
  *                 [0, 4)             row 6, shares 1/2 1/4 1/8 1/8:  round(6/2) = 3, round(7/2) = 4: left, as its row 3
  *             [0, 2)  [2, 4)                                      [0, 2): round(3*2/3) = 2, round(4*2/3) = 3: source 0
@@ -40,7 +40,7 @@ int leat_shares_set(const double *shares, uint32_t n, uint64_t *sums, struct lea
         sums[k] = part;
         sum += part;
     }
-    sums[largest] = sums[largest] + whole - sum; /* what rounding left or took: at most n of at least 2^32 / n */
+    sums[largest] = sums[largest] + whole - sum; /* the error of rounding: at most n, of at least 2^32 / n */
     uint64_t before = 0;
     for (uint32_t k = 0; k < n; k++) {
         uint64_t part = sums[k];

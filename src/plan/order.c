@@ -1,12 +1,12 @@
 /*
  * One pass over one source: index in the pass -> position in the source.
  *
- * BLOCKS is made of two maps, so that a disk reads whole blocks and yet neighbours in the order come from several:
+ * BLOCKS composes two maps, so that a disk reads whole blocks while neighbours in the order come from several:
  *
  *     index --permuted inside windows of 8 blocks' rows--> j --blocks permuted--> position
  *
- * The blocks of full size are permuted; the short one at the end of the data is put in at a drawn place. So the place
- * of every block is known without inverting a permutation or holding a table.
+ * The blocks of full size are permuted. The short one at the end of the data is inserted at a random place. So the
+ * place of every block is known without inverting a permutation or keeping a table.
  */
 #include <assert.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  *     rows       |    0    |    1    |    2    |    3    |    4 ...
  *     row 1 is [4, 6) of document 5, all of document 2 and [0, 3) of document 9
  *
- * A row is found by searching sums of lengths, of which every 16th is kept for each of the two passes asked for last.
- * So a row costs the same wherever it lies, and nothing is stored per row.
+ * A row is found by searching the running sums of lengths. Every 16th sum is kept, for each of the two passes used
+ * last. So each row costs the same, wherever it lies, and nothing is stored per row.
  */
 #include <string.h>
 
@@ -98,7 +98,7 @@ static void sum_pass(struct leat_packing *p, struct leat_packed_pass *pass, uint
     pass->set = true;
 }
 
-/* The sums of a pass, with the lock held for reading: they stay while it is. */
+/* The sums of a pass. Returns with the lock held for reading, which keeps them. */
 static const struct leat_packed_pass *enter_pass(struct leat_packing *p, uint64_t key)
 {
     for (;;) {
@@ -185,7 +185,7 @@ int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, s
             return rc;
         rows[i].n_more = (uint32_t)(pieces->n - first - 1);
         *piece = pieces->at[first];
-        piece->begin = first; /* until the array has stopped moving */
+        piece->begin = first; /* an index, because the array may still move */
         piece->count = LEAT_PIECE_PACKED;
     }
     for (size_t i = 0; i < n; i++)

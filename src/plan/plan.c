@@ -160,7 +160,7 @@ int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, str
         rc = make_source(&spec->sources[k], k, spec->seed, &p->sources[k], error);
         p->packed |= p->sources[k].packing != NULL;
         if (rc) {
-            p->n_sources++; /* what it has is given up with the plan */
+            p->n_sources++; /* leat_plan_free releases what it has */
             goto out;
         }
         if (p->mixed && !p->sources[k].rows && (spec->n_sources == 1 || spec->sources[k].share > 0)) {
@@ -199,7 +199,7 @@ void leat_plan_free(struct leat_plan *plan)
 
 #define CURSORS 4
 
-/* What the runs of one call share. */
+/* State that the runs of one call share. */
 struct reader {
     const struct leat_plan *plan;
     uint64_t epoch;
@@ -231,8 +231,8 @@ static void source_run(struct reader *r, uint32_t k, uint64_t ordinal, size_t n,
     }
 }
 
-/* Rows of a mixture. Those of one source follow each other in it, so they are worked out as one run and then dealt
- * out. */
+/* Rows of a mixture. Those from one source are consecutive there, so they are computed as one run and then
+ * distributed. */
 static void mixed_run(struct reader *r, const struct leat_entry *phase, uint64_t row, size_t n)
 {
     const struct leat_plan *plan = r->plan;
@@ -257,7 +257,7 @@ static void mixed_run(struct reader *r, const struct leat_entry *phase, uint64_t
     }
 }
 
-/* Sources and positions of rows from `row` on that no decision parts. Returns how many: at most `n` and
+/* Sources and positions of rows from `row` on, up to the next decision. Returns how many: at most `n` and
  * LEAT_ORDER_RUN. */
 static size_t read_run(struct reader *r, uint64_t row, uint64_t n)
 {
@@ -275,7 +275,7 @@ static size_t read_run(struct reader *r, uint64_t row, uint64_t n)
     return run;
 }
 
-/* Rows numbered from `number` on, which take what stands at `row` and after it. */
+/* Rows numbered from `number` on, with the samples planned for `row` and after it. */
 static void fill(struct reader *r, uint64_t key, uint64_t number, uint64_t row, bool valid, uint64_t n,
                  struct leat_plan_row *rows)
 {
@@ -299,7 +299,7 @@ static void fill(struct reader *r, uint64_t key, uint64_t number, uint64_t row, 
     }
 }
 
-/* Whether rows up to `end` of an epoch stand where they were planned: not folded, and in a list that is there. */
+/* Whether rows up to `end` of an epoch can be planned: they are not folded, and their list is in memory. */
 static bool is_known(const struct leat_plan *plan, struct leat_position at, uint64_t end)
 {
     if (leat_plan_forgot(plan, at))
@@ -352,7 +352,7 @@ int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64
     return LEAT_OK;
 }
 
-/* Another entry of what the order draws from: a list's own, a weighted order's by weight, else any sample. */
+/* Another sample of what the order draws from: an entry of a list, a sample by weight, else any sample. */
 static uint64_t another(const struct leat_source_order *o, const struct leat_list *list, uint64_t key, unsigned attempt,
                         uint64_t broken)
 {
@@ -371,7 +371,7 @@ static uint64_t another(const struct leat_source_order *o, const struct leat_lis
             if (position != broken)
                 return position;
         }
-        /* the broken one has nearly all the weight: take a neighbour of it */
+        /* the broken one has nearly all the weight: take a neighbour */
         const double *sums = o->weights->cumulative;
         for (uint64_t i = broken + 1 == o->count ? 0 : broken + 1; i != broken; i = i + 1 == o->count ? 0 : i + 1)
             if (sums[i] > (i ? sums[i - 1] : 0))
@@ -390,7 +390,7 @@ struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t ep
     if (!epoch_rows)
         return (struct leat_piece){0};
     uint64_t planned = row < epoch_rows ? row : (row - epoch_rows) % epoch_rows; /* padding */
-    /* Of an epoch cut by the fold its first rows are known for padding only. */
+    /* The first rows of an epoch that the fold cuts are known only for padding. */
     if (!is_known(plan, (struct leat_position){epoch, row < epoch_rows ? row : epoch_rows}, planned + 1))
         return (struct leat_piece){0};
     struct reader r;

@@ -29,8 +29,8 @@ struct leat_piece {
     uint64_t begin, count;
 };
 
-/* A row of a packed source as leat_plan_rows gives it: `position` is its number in pass `begin`. leat_plan_pieces says
- * of what it is cut. */
+/* The count of a row of a packed source, as leat_plan_rows gives it: `position` is its number in pass `begin`.
+ * leat_plan_pieces gives its pieces. */
 #define LEAT_PIECE_PACKED (UINT64_MAX - 1)
 
 /* One row of a batch. Most rows have one piece; `more` then is NULL. */
@@ -41,7 +41,7 @@ struct leat_plan_row {
     const struct leat_piece *more; /* the pieces after the first, in the array given to leat_plan_pieces */
     uint32_t n_more;
     bool valid; /* false: padding */
-};              /* 64 bytes, a line of the cache: filling it is a good part of a row's cost */
+};              /* 64 bytes, a cache line: filling it is a good part of a row's cost */
 
 /* One batch of one rank. Rows [begin, begin + rows) of the global order, padding included. */
 struct leat_plan_batch {
@@ -64,13 +64,13 @@ struct leat_order_spec {
     uint64_t n_positions;
 };
 
-/* Rows of `length` elements, cut from the samples of a source joined one after the other. The order is then one of
- * rows; SHUFFLED permutes the samples first, by a key of the pass, and then the rows. */
+/* The samples of a source are joined and cut into rows of `length` elements. The order is then one of rows; SHUFFLED
+ * permutes the samples first, by a key of the pass, and then the rows. */
 struct leat_pack_spec {
     uint64_t length; /* 1 to 2^32 - 1 */
-    const uint64_t
-        *lengths; /* elements of each sample, with what is put around it; below 2^32; copied (4 bytes each) */
-    bool partial; /* the last row, where its elements do not fill it, is one */
+    /* Elements of each sample, bos and eos included; below 2^32. Copied, 4 bytes each. */
+    const uint64_t *lengths;
+    bool partial; /* keep the last row where its elements do not fill it */
 };
 
 struct leat_plan_source {
@@ -103,40 +103,38 @@ uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch);
 uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch);
 uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch);
 
-/* The batch that begins at `at` (a border of a global batch). LEAT_E_END if the epoch has none there; rows is 0 where
- * LEAT_TAIL_UNEVEN leaves this rank without one. LEAT_E_INVALID: not a border. LEAT_E_RANGE: past 2^63 rows, or an
- * epoch whose list was given up or whose decisions were folded. */
+/* The batch that begins at `at`, where a global batch must begin (else LEAT_E_INVALID). LEAT_E_END: the epoch ends
+ * there. LEAT_E_RANGE: past 2^63 rows, or an epoch whose list was released or whose decisions were folded. `rows` is 0
+ * where LEAT_TAIL_UNEVEN leaves this rank without a batch. */
 int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struct leat_plan_batch *out);
-/* The most rows that any batch of a rank has under this plan's log: what a slot must hold. */
-uint64_t leat_plan_max_rows(const struct leat_plan *plan);
 /* Rows of a global batch under the last decision of the log. */
 uint64_t leat_plan_global_batch(const struct leat_plan *plan);
 /* The position of step `step`. LEAT_E_RANGE if the epoch has fewer. */
 int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, struct leat_position *out);
-/* Rows [first, first + n) of the batch. Fast: it is called for every row. LEAT_E_RANGE: decisions made since the batch
- * was asked for gave up what it needs; `rows` is then as it was. */
+/* Rows [first, first + n) of the batch. Fast: it is called for every row. LEAT_E_RANGE, with `rows` untouched:
+ * decisions made since the batch was planned released what it needs. */
 int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,
                    struct leat_plan_row *rows);
 
-/* Rows of an epoch by number, as leat_plan_row.row says it: padding counts on from the epoch's rows. LEAT_E_RANGE: as
- * above, or an epoch without rows. */
+/* Rows of an epoch by number (leat_plan_row.row); padding is numbered after the epoch's rows. LEAT_E_RANGE: as above,
+ * or an epoch without rows. */
 int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64_t *numbers, uint64_t n,
                       struct leat_plan_row *rows);
 
-/* Pieces of many rows, one array that grows; zero is a valid start. The caller ends `at` with leat_free. */
+/* Pieces of many rows, in one array that grows. Zero is a valid start. The caller frees `at` with leat_free. */
 struct leat_pieces {
     struct leat_piece *at;
     size_t n, room;
 };
-/* Says of n rows of packed sources of what they are cut: replaces `piece`, sets `more`. Pieces are in document order,
- * none is empty; together they have the row's elements: fewer than its length in the last row of a pass. Other rows
- * stay as they are. What `pieces` held is lost. The first call for a pass sums up its lengths. Any thread, each with
- * its own array. NOMEM. */
+/* Finds the pieces of n rows of packed sources: replaces `piece`, sets `more`. Pieces are in document order and not
+ * empty; together they have the row's elements, which are fewer than its length in the last row of a pass. Other rows
+ * stay as they are. The former contents of `pieces` are lost. The first call for a pass sums up its lengths. Any
+ * thread, each with its own array. NOMEM. */
 int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, size_t n, struct leat_pieces *pieces);
 
 uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
-/* The sample that stands in for a broken one at its attempt-th try (0 to 15): pure in (seed, epoch, row, attempt). Its
- * count is 0 where leat_plan_rows would give LEAT_E_RANGE. */
+/* The substitute of a broken sample at attempt 0 to 15: a pure function of (seed, epoch, row, attempt). Its count is 0
+ * where leat_plan_rows would return LEAT_E_RANGE. */
 #define LEAT_MAX_SUBSTITUTES 16
 struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned attempt);
 
@@ -147,42 +145,41 @@ struct leat_decision {
     const double *shares;     /* one per source, or NULL: unchanged */
     const int64_t *positions; /* a new LIST (of the epoch of `at` and later ones), or NULL: unchanged */
     uint64_t n_positions;
-    /* The run asks for nothing before it any more, so that old entries may be folded into one and old lists be given
-     * up. {0, 0}: nothing is. */
+    /* The run needs nothing before this position any more, so that old entries may be folded and old lists be released.
+     * {0, 0}: nothing is. */
     struct leat_position done;
 };
-/* Errors: INVALID, RANGE, NOMEM; the plan is then unchanged. Where `at` is no border, the batch there is cut short. */
+/* Errors: INVALID, RANGE, NOMEM; the plan is then unchanged. If `at` lies within a batch, that batch is cut short. */
 int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *decision, struct leat_error *error);
-/* Over seed, order and log, not the rank: what ranks compare to see that they run the same plan. */
+/* A hash over seed, order and log, but not the rank: ranks compare it to see that they run the same plan. */
 uint64_t leat_plan_hash(const struct leat_plan *plan);
 
-/* Over seed and order alone: the same whatever sizes and decisions are. */
+/* A hash over seed and order alone: the same for any sizes and decisions. */
 uint64_t leat_plan_order_hash(const struct leat_plan *plan);
 
-/* A saved state: versions, fingerprint, seed, position, log; JSON text ended with leat_free. Lists of positions and
- * weights stand in it by hash, except LIST decisions made after opening, which are small blobs (base64) where they fit
- * 64 KiB. */
+/* A saved state as JSON text, freed with leat_free: versions, fingerprint, seed, position, log. It holds the hashes of
+ * lists of positions and of weights. Only LIST decisions made after opening are in it (base64), if they fit 64 KiB. */
 int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, char **json,
                     struct leat_error *error);
-/* Checks a state against this plan and data set, takes over its log where sizes or ranks changed, and gives the
- * position. LEAT_E_STATE says what differs; LEAT_E_INVALID: not a state. */
+/* Checks a state against this plan and data set, takes over its log, with an entry for sizes or ranks that differ now,
+ * and returns the position. LEAT_E_STATE says what differs; LEAT_E_INVALID: not a state. */
 int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
                    struct leat_error *error);
 
-/* What one rank has received of an epoch out of order. The state's position is then the frontier: the first batch of
- * which this rank lacks a row. Bit i (of byte i / 8, the lowest first) is the i-th of this rank's rows from that
- * batch's first one on; as many bits are set as this rank's batches from the frontier to `row` have rows. */
+/* The rows of an epoch that one rank has received out of order. The state's position is then the frontier: the first
+ * batch of which this rank lacks a row. Bit i (of byte i / 8, the lowest first) is the i-th of this rank's rows from
+ * that batch's first one on. As many bits are set as this rank's batches from the frontier to `row` have rows. */
 #define LEAT_PLAN_MAX_BITS 65536 /* 8 KiB: a state stays small; no row is delivered so far beyond the frontier */
 struct leat_plan_received {
-    uint64_t row; /* where the batch begins whose number and size the next one handed out has */
+    uint64_t row; /* where the planned batch begins that gives the next one handed out its number and size */
     uint64_t n_bits;
-    uint8_t bits[LEAT_PLAN_MAX_BITS / 8]; /* zero behind n_bits */
+    uint8_t bits[LEAT_PLAN_MAX_BITS / 8]; /* zero after n_bits */
 };
 /* As leat_plan_state; `received` NULL: nothing out of order. */
 int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at,
                               const struct leat_plan_received *received, char **json, struct leat_error *error);
-/* As leat_plan_load; *found says whether the state holds what was received out of order. leat_plan_load refuses such a
- * state. Where it does, rank and sizes must be those of this plan (LEAT_E_STATE). */
+/* As leat_plan_load, which refuses a state with rows received out of order. Here *found says whether it has any; then
+ * its rank and sizes must be those of this plan (else LEAT_E_STATE). */
 int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json,
                              struct leat_position *at, struct leat_plan_received *received, bool *found,
                              struct leat_error *error);

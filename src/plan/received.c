@@ -1,11 +1,11 @@
 /*
- * What one rank has received of an epoch out of order, as it stands in a state: docs/order.md. The bitmap counts the
- * rank's rows from its batch at the frontier on, through borders of batches:
+ * The rows of an epoch that one rank has received out of order, as part of a state (docs/order.md). The bitmap counts
+ * the rank's rows from its batch at the frontier on, across the borders of batches:
  *
  *     batch at the frontier      |  the next      |  the one after
  *     1 1 0 1 1 1 1 0            |  1 1 1 1 1 0 1 1  |  1 1 1              8 + 8 rows received: `row` is two batches on
  *
- * Nothing is believed: the bits must come to whole batches of this plan.
+ * Reading trusts nothing: the number of bits must be that of whole batches of this plan.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -70,7 +70,7 @@ static bool read_bits(const char *text, struct leat_plan_received *out)
     return !(out->n_bits % 8) || !(out->bits[n - 1] >> (out->n_bits % 8));
 }
 
-/* The bits come to whole batches, belong to rows, and the frontier's own batch has one that is not set. */
+/* The number of bits is that of whole batches, each belongs to a row, and the batch at the frontier lacks one. */
 static int check_bits(const struct leat_plan *p, struct leat_position at, const struct leat_plan_received *r,
                       struct leat_error *error)
 {

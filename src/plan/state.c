@@ -2,9 +2,9 @@
  * The state: a position and the log as JSON, and back. docs/order.md has its keys. Reading trusts nothing: a state may
  * come from another data set, another version, or an attacker.
  *
- * What a plan was opened with now may differ from what the state says in sizes, ranks, tail and facts: a "resume" entry
- * at the state's position then says so. It is compared with the state's last "open" or "resume" entry, not with what
- * decisions made of it: a script that is started again with its old options keeps the decisions.
+ * Sizes, ranks, tail and facts may differ between the plan as it is opened now and the state. Then a "resume" entry is
+ * added at the state's position. The comparison is with the state's last "open" or "resume" entry, not with later
+ * decisions: a script that is started again with its old options keeps the decisions.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -17,9 +17,8 @@
 #include "plan/internal.h"
 
 #define STATE_VERSION 1
-#define UNORDERED_VERSION                                                                                              \
-    2 /* with what was received beyond the position: a leat that does not know of it must not go on from there */
-#define MAX_STATE 65536 /* bytes of a state that we write */
+#define UNORDERED_VERSION 2 /* with rows received beyond the position, which an older leat must not ignore */
+#define MAX_STATE 65536     /* bytes of a state that we write */
 #define MAX_READ (UINT64_C(4) * MAX_STATE)
 #define MAX_LISTS 45056 /* bytes of lists in it */
 #define KEPT_ENTRIES 32 /* entries before the position; older ones are folded */
@@ -35,7 +34,7 @@ static json_t *hex64(uint64_t v)
     return json_sprintf("%016" PRIx64, v);
 }
 
-/* Gives up `o` if a part of it could not be made: json_object_set_new refuses a NULL value. */
+/* Releases `o` if a part of it could not be made: json_object_set_new refuses a NULL value. */
 static json_t *whole(json_t *o, int failed)
 {
     if (!failed)
@@ -138,8 +137,8 @@ static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e,
     return whole(o, bad);
 }
 
-/* The log as a run at `at` needs it: entries long before are one, lists that a later one has replaced among them. A log
- * that the plan has folded gives the same text. */
+/* The log as a run at `at` needs it: entries long before, and lists that a later one has replaced, are folded into one.
+ * The text is the same whether or not the plan has folded its log. */
 static json_t *log_json(const struct leat_plan *p, struct leat_position at, uint32_t kept)
 {
     const struct leat_entry *now = leat_log_entry(p, at);
@@ -235,7 +234,7 @@ static int not_a_state(struct leat_error *error, const char *what)
                      what);
 }
 
-/* A number in [0, most]; what is absent leaves *out as it is. */
+/* A number in [0, most]; if it is absent, *out stays as it is. */
 static bool get_number(const json_t *o, const char *key, uint64_t most, uint64_t *out)
 {
     const json_t *v = json_object_get(o, key);
@@ -426,7 +425,7 @@ static int read_log(const struct leat_plan *p, const json_t *log, struct leat_en
                                                 : LEAT_OK;
 }
 
-/* What differs from the state's own opening, as an entry at `at`, put in place. */
+/* Inserts an entry at `at` for what differs from the state's own opening. */
 static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_t *n, struct leat_position at,
                       struct leat_error *error)
 {
@@ -462,7 +461,7 @@ static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_
     return leat_log_resolve(p, log, *n, error);
 }
 
-/* Samples that the sources of a state's run had together. */
+/* The number of samples in all sources of a state's run. */
 static uint64_t samples_of(const json_t *order)
 {
     uint64_t count = 0;
@@ -491,7 +490,7 @@ static int of_other_data(const struct leat_plan *p, const char *print, const cha
         counts, print, own);
 }
 
-/* Fingerprint, seed and order are this plan's. */
+/* Checks that fingerprint, seed and order are this plan's. */
 static int check_belongs(const struct leat_plan *p, const uint8_t fingerprint[16], const json_t *o,
                          struct leat_error *error)
 {
@@ -543,7 +542,7 @@ static int check_versions(const json_t *o, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* The position of a state, as it stands after the log of `trial` is in force. */
+/* Checks the position of a state under the log of `trial`. */
 static int check_position(const struct leat_plan *trial, struct leat_position *at, struct leat_error *error)
 {
     struct leat_plan_batch batch;
@@ -556,7 +555,7 @@ static int check_position(const struct leat_plan *trial, struct leat_position *a
     return LEAT_OK;
 }
 
-/* With rows received out of order, batches must be those that they were received from. */
+/* Rows received out of order need the same batches as when they were received. */
 static int check_unchanged(const struct leat_plan *p, const struct leat_entry *log, uint32_t n, struct leat_position at,
                            struct leat_error *error)
 {

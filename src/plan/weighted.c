@@ -3,10 +3,11 @@
  *
  * With replacement: the inverse of the cumulative sums, by binary search; a draw depends on (key, row) alone.
  *
- * Without: every sample with a positive weight gets the key -log(u) / w and the samples are taken by rising key, which
- * is exactly drawing one after the other in proportion to the weights that are left (Efraimidis and Spirakis, "Weighted
- * random sampling with a reservoir", Inf. Process. Lett. 97, 2006). The keys of a pass are made at its first use. The
- * logarithm is our own: libm's may differ in the last bit from version to version, and the order must not.
+ * Without: every sample with a positive weight gets the key -log(u) / w, and the samples are taken in the order of
+ * their keys. That is the same as drawing them one by one in proportion to the remaining weights (Efraimidis and
+ * Spirakis, "Weighted random sampling with a reservoir", Inf. Process. Lett. 97, 2006). The keys of a pass are made at
+ * its first use. The logarithm is our own: libm's may differ in the last bit from version to version, and the order
+ * must not.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -96,7 +97,7 @@ void leat_weights_free(struct leat_weights *w)
     leat_free(w);
 }
 
-/* The first i with cumulative[i] > target: a weight of 0 adds nothing and is never it. */
+/* The first i with cumulative[i] > target. A weight of 0 adds nothing, so it is never found. */
 static uint64_t search(const struct leat_weights *w, double target)
 {
     const double *base = w->cumulative;

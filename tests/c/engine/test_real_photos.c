@@ -1,6 +1,7 @@
 /* The engine on real photos, as a folder and packed. */
 #include <limits.h>
 
+#include "../allocations.h"
 #include "base/alloc.h"
 #include "engine/engine.h"
 #include "support.h"
@@ -80,6 +81,7 @@ static void promise_4_no_allocation_per_photo_in_steady_state(void **state)
 {
     (void)state;
     test_data();
+    library_allocations();
     struct leat_dataset *dataset = packed_photos();
     struct leat_loader_options options = test_options(16);
     options.program = "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"c\": {\"type\": \"RandomResizedCrop\", "
@@ -89,9 +91,9 @@ static void promise_4_no_allocation_per_photo_in_steady_state(void **state)
     options.budget_bytes = 128 << 20;
     struct leat_loader *loader = test_loader(dataset, &options);
     test_hash_epochs(loader, 3);
-    uint64_t before = leat_alloc_count();
+    uint64_t before = library_allocations();
     test_hash_epochs(loader, 2);
-    uint64_t made = leat_alloc_count() - before;
+    uint64_t made = library_allocations() - before;
     if (made >= 10) /* a read buffer or a decoder's memory that grew for a larger photo */
         fail_msg("%d allocations for 194 photos", (int)made);
     leat_loader_close(loader);

@@ -1,4 +1,5 @@
 /* Functions of the user's in a chain: what they get, where their results go, and what becomes of their failures. */
+#include "../allocations.h"
 #include "program_helpers.h"
 
 #include "base/alloc.h"
@@ -438,12 +439,12 @@ static void rows_made_in_place_never_allocate(void **state)
              "\"r\", \"a\", \"p\"");
     struct leat_scratch *scratch = leat_scratch_new(program);
     uint8_t *in = calloc(64 * 48, 3), *out = malloc(40 * 40 * 3);
-    uint64_t before = leat_alloc_count();
+    uint64_t before = library_allocations();
     for (uint64_t key = 0; key < 50; key++) {
         struct leat_row row = {.data = in, .length = 64 * 48 * 3, .key = key};
         assert_int_equal(leat_program_apply(program, 0, scratch, &row, 1, out, NULL), 1);
     }
-    assert_int_equal(leat_alloc_count(), before);
+    assert_int_equal(library_allocations(), before);
     assert_int_equal(out[0], 255);
     free(in);
     free(out);

@@ -1,4 +1,5 @@
 /* Programs: what compiles, what a compiled program says of itself, and that its rows are what simple code makes. */
+#include "../allocations.h"
 #include "program_helpers.h"
 
 #include "base/alloc.h"
@@ -415,11 +416,11 @@ static void steady_state_allocates_nothing(void **state)
     uint64_t before = 0;
     for (uint64_t key = 0; key < 200; key++) {
         if (key == 100)
-            before = leat_alloc_count();
+            before = library_allocations();
         struct leat_row row = {.data = jpeg, .length = length, .key = key % 100};
         assert_int_equal(leat_program_apply(program, 0, scratch, &row, 1, out, &error), 1);
     }
-    assert_int_equal(leat_alloc_count(), before);
+    assert_int_equal(library_allocations(), before);
     struct leat_step_time times[8];
     assert_int_equal(leat_scratch_times(scratch, times, 8), 2);
     assert_string_equal(times[0].step, "Decode");
@@ -453,12 +454,12 @@ static void rows_made_in_place_never_allocate(void **state)
         struct leat_program *program = must_compile(&field, chains[i]);
         struct leat_scratch *scratch = leat_scratch_new(program);
         struct leat_error error;
-        uint64_t before = leat_alloc_count();
+        uint64_t before = library_allocations();
         for (uint64_t key = 0; key < 50; key++) {
             struct leat_row row = {.data = image, .length = 64 * 48 * 3, .key = key};
             assert_int_equal(leat_program_apply(program, 0, scratch, &row, 1, out, &error), 1);
         }
-        assert_int_equal(leat_alloc_count(), before);
+        assert_int_equal(library_allocations(), before);
         leat_scratch_free(scratch);
         leat_program_free(program);
     }

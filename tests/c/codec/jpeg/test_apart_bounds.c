@@ -1,4 +1,5 @@
 /* The bounds of taking JPEGs apart and putting them together: of scans, blocks, runs and sizes. */
+#include "../../allocations.h"
 #include "jpegs.h"
 
 #include "base/alloc.h"
@@ -212,9 +213,9 @@ static void a_size_that_the_file_cannot_hold_costs_no_memory(void **state)
     while (p.data[at] != 0xff || p.data[at + 1] != 0xc0)
         at++;
     memcpy(p.data + at + 5, "\x3f\xff\x3f\xff", 4);
-    const uint64_t before = leat_alloc_count();
+    const uint64_t before = library_allocations();
     assert_int_equal(take_apart(p.data, p.length), LEAT_E_DECODE);
-    assert_int_equal(leat_alloc_count(), before);
+    assert_int_equal(library_allocations(), before);
     free(p.data);
 }
 

@@ -1,4 +1,5 @@
 /* Taking JPEGs apart and putting them together: byte for byte, for every kind of file, and never a wrong result. */
+#include "../../allocations.h"
 #include "jpegs.h"
 
 #include <ftw.h>
@@ -473,11 +474,11 @@ static void a_second_photo_of_a_size_needs_no_memory(void **state)
             const struct leat_jpeg_coefficients *coefficients;
             const uint8_t *skeleton;
             size_t n;
-            before = leat_alloc_count();
+            before = library_allocations();
             assert_ok(leat_jpeg_take_apart(apart, p.data, p.length, &coefficients, &skeleton, &n, &error));
             assert_ok(leat_jpeg_together_equals(apart, skeleton, n, coefficients, p.data, p.length, &error));
         }
-        assert_int_equal(leat_alloc_count(), before);
+        assert_int_equal(library_allocations(), before);
         free(p.data);
     }
 }

@@ -1,4 +1,5 @@
 /* JPEG files to the decode-fast form and back; and payloads that somebody damaged, or made to do harm. */
+#include "../../allocations.h"
 #include "../photo/photos.h"
 
 #include <malloc.h>
@@ -496,10 +497,10 @@ static void reading_allocates_only_for_a_photo_wider_than_all_before(void **stat
     struct leat_jpeg_source *source;
     assert_non_null(fast);
     assert_ok(leat_jpeg_fast_open(fast, packed, packed_length, &frame, &source, &error));
-    const uint64_t before = leat_alloc_count();
+    const uint64_t before = library_allocations();
     for (unsigned i = 0; i < 3; i++)
         assert_ok(leat_jpeg_fast_open(fast, packed, packed_length, &frame, &source, &error));
-    assert_int_equal(leat_alloc_count(), before);
+    assert_int_equal(library_allocations(), before);
     leat_jpeg_fast_free(fast);
     free(packed);
     free(jpeg);

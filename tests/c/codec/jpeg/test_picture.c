@@ -1,5 +1,6 @@
 /* Rows of a box from blocks: byte for byte those of libjpeg-turbo's full decode, on each instruction set of the
  * machine. */
+#include "../../allocations.h"
 #include "blocks.h"
 
 #include <dirent.h>
@@ -334,19 +335,19 @@ static void buffers_are_kept_until_a_trim_after_a_huge_photo(void **state)
     struct leat_error error;
     assert_non_null(picture);
     all_rows(picture, &small, (struct box){0, 0, 64, 64});
-    uint64_t count = leat_alloc_count();
+    uint64_t count = library_allocations();
     leat_jpeg_picture_trim(picture);
     all_rows(picture, &small, (struct box){3, 5, 40, 50});
-    assert_int_equal(leat_alloc_count(), count);
+    assert_int_equal(library_allocations(), count);
 
     assert_true(leat_jpeg_frame_complete(&huge.frame));
     assert_ok(leat_jpeg_picture_begin(picture, &huge.frame, &huge.source, 1, false, 0, 0, 65500, 17, &error));
-    count = leat_alloc_count();
+    count = library_allocations();
     all_rows(picture, &small, (struct box){0, 0, 64, 64});
-    assert_int_equal(leat_alloc_count(), count);
+    assert_int_equal(library_allocations(), count);
     leat_jpeg_picture_trim(picture);
     all_rows(picture, &small, (struct box){0, 0, 64, 64});
-    assert_int_equal(leat_alloc_count(), count + 1);
+    assert_int_equal(library_allocations(), count + 1);
     leat_jpeg_picture_free(picture);
     held_free(&small);
     held_free(&huge);

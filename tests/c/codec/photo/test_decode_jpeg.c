@@ -1,5 +1,6 @@
 /* JPEG: a box is what a full decode has there, for every kind of file, offset, scale and form. Damage:
  * test_decode_damage.c. */
+#include "../../allocations.h"
 #include "jpegs.h"
 
 /* Boxes of a small photo: every offset of both corners within the units that libjpeg works in, and single pixels. */
@@ -237,12 +238,12 @@ static void steady_state_allocates_nothing_of_ours(void **state)
     uint8_t *pixels = photo_pixels(w, h, 3, 1), *data = photo_encode(&color, pixels, w, h, 80, &length);
     free(decode_all(data, length, true, &w, &h));
     assert_ok(leat_decoder_check(checker, data, length, false, &error));
-    uint64_t before = leat_alloc_count();
+    uint64_t before = library_allocations();
     for (int i = 0; i < 20; i++) {
         free(decode_all(data, length, i & 1, &w, &h));
         assert_ok(leat_decoder_check(checker, data, length, false, &error));
     }
-    assert_int_equal(leat_alloc_count(), before);
+    assert_int_equal(library_allocations(), before);
     free(data);
     free(pixels);
 }
