@@ -105,7 +105,7 @@ struct png {
     FILE *file;
     uint32_t table[256], crc;
     uint32_t a, b;  /* Adler-32 */
-    uint64_t left;  /* bytes of the picture that are still to come */
+    uint64_t left;  /* bytes of the picture still missing */
     unsigned block; /* bytes left in the block of deflate, which is a chunk */
 };
 

@@ -19,7 +19,7 @@ struct cli_array {
 /* A dense array of the shape, whose strides follow from it. */
 struct cli_array cli_array_dense(enum leat_dtype dtype, unsigned ndim, const int64_t *shape, const void *data);
 
-/* Writes `path` as .npy, version 1.0, in C order whatever the strides are. bfloat16, which numpy has not, is widened to
+/* Writes `path` as .npy, version 1.0, in C order whatever the strides are. bfloat16, which numpy lacks, is widened to
  * float32. False after a message. */
 bool cli_write_npy(const struct cli_command *command, const char *path, const struct cli_array *array);
 
@@ -36,7 +36,7 @@ struct cli_photo {
     uint8_t orientation;   /* EXIF, 1 to 8 */
     const uint8_t *pixels; /* [height][width][channels] */
 };
-/* Writes `path` as a PNG, not compressed, which says the orientation of the photo. False after a message. */
+/* Writes `path` as an uncompressed PNG with the orientation of the photo. False after a message. */
 bool cli_write_photo(const struct cli_command *command, const char *path, const struct cli_photo *photo);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * leat bench: how many samples per second this machine makes of a file, for 1 to n threads, and where the time goes.
- * The batches are taken and dropped at once, so this is what a training that needs no time could get. With --photos the
- * forms that photos can be stored in are compared instead (bench_photos.c).
+ * leat bench: how many samples per second this machine delivers from a file, for 1 to n threads, and where the time
+ * goes. Batches are taken and dropped at once, so a training that needs no time would get as many. With --photos it
+ * compares the forms that photos can be stored in (bench_photos.c).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -20,7 +20,7 @@
 #define MAX_RUNS 16
 #define WARM_BATCHES 4
 
-/* What a person would train an ImageNet model with. */
+/* The usual chain of ImageNet models. */
 static const char photo_operators[] =
     "\"decode\": {\"type\": \"Decode\", \"mode\": \"RGB\"}, \"crop\": {\"type\": \"RandomResizedCrop\", \"size\": "
     "[224, 224]}, "
@@ -140,7 +140,7 @@ static double step_seconds(const json_t *steps, const json_t *like)
     return 0;
 }
 
-/* What was counted between two readings of the statistics. */
+/* The difference of two readings of the statistics. */
 static void read_stats(struct result *result, const char *before_text, const char *after_text)
 {
     json_t *before = json_loads(before_text, 0, NULL), *after = json_loads(after_text, 0, NULL), *step;
@@ -152,7 +152,7 @@ static void read_stats(struct result *result, const char *before_text, const cha
     json_array_foreach(json_object_get(after, "operators"), i, step)
     {
         const char *name = json_string_value(json_object_get(step, "step"));
-        /* decoding's part of a step is an estimate from some of the photos: it may become less */
+        /* the part of decoding in a step is estimated from some of the photos, so it may shrink */
         add_step(result, name ? name : "?", fmax(0, number_at(step, NULL, "s") - step_seconds(old, step)));
     }
     json_decref(before);
@@ -248,10 +248,9 @@ static void print_heading(const struct bench *bench)
     printf("%8s %12s %10s %8s   %s\n", "threads", "samples/s", "read", "x first", "where the threads' time went");
 }
 
-/* One line of the table. What is left of the threads' time is waiting: for work, for the consumer, for a core. Steps
- * are timed by the clock, which runs on for a thread that waits for its core in the middle of one: on one core, where
- * the consumer works beside the thread, they count more time than there was. Their shares are those of what they
- * counted, then. */
+/* One line of the table. The rest of the threads' time is waiting: for work, for the consumer, for a core. Steps are
+ * timed by the clock, which runs on while a thread waits for its core in the middle of one. So on one core, where the
+ * consumer works beside the thread, the steps add up to more time than passed; then their shares are of that sum. */
 static void print_result(const struct bench *bench, const struct result *result)
 {
     const struct result *first = &bench->results[0];

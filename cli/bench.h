@@ -7,8 +7,8 @@
 #include "args.h"
 #include "leat/leat.h"
 
-/* The program as JSON that a person would train an ImageNet model with: for photos the standard chain, and what of the
- * other fields has a fixed size. NULL where there are no photos. Ended with free. */
+/* The usual program of ImageNet models as JSON: the standard chain for photos, and the other fields of fixed size as
+ * stored. NULL: there are no photos. Freed with free. */
 char *cli_photo_program(const struct leat_dataset *dataset);
 #define CLI_PHOTO_PROGRAM "Decode, RandomResizedCrop(224), RandomHorizontalFlip, Normalize to float32"
 
@@ -35,12 +35,12 @@ struct cli_form {
     char missing[256];            /* why there are no figures, or "" */
     struct leat_dataset *dataset; /* the packed sample */
     uint64_t photos, bytes;       /* packed; of the file */
-    uint64_t source_bytes;        /* of the same photos as they lie in SRC */
-    uint64_t other;               /* photos among these that this form does not take: they are stored as they came */
+    uint64_t source_bytes;        /* of the same photos in SRC */
+    uint64_t other;               /* photos among these that cannot have this form and are stored unchanged */
     double pack_seconds;          /* of a core */
     double rates[CLI_FORMS_ROUNDS], rate;
     /* Filled from these: */
-    double bytes_per_photo, ratio; /* to those as they lie in SRC */
+    double bytes_per_photo, ratio; /* to those in SRC */
 };
 
 struct cli_forms {

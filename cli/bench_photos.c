@@ -1,12 +1,12 @@
 /*
- * leat bench --photos: what each form of photos costs and gives. A sample of the photos is packed once per form, and
+ * leat bench --photos: the bytes and speed of each form of photos. A sample of the photos is packed once per form, and
  * the training job is run on each of the files.
  *
- *     SRC --sample, read once--> page cache --writer, one thread--> original, fast, raw (x largest sides) --loader, one
- * thread--> rates
+ *     SRC --sample, read once--> page cache
+ *         --writer, one thread--> original, fast, raw (x largest sides) --loader, one thread--> rates
  *
- * Machines are noisy, so that forms take turns in short runs and the median of each counts. Every run goes over whole
- * epochs of the same photos with the same draws, whatever the form. Packing is counted in CPU time, because it also
+ * Machines are noisy, so forms take turns in short runs, and the median of each counts. Every run goes over whole
+ * epochs of the same photos with the same draws, whatever the form. Packing is measured in CPU time, because it also
  * waits for the disk.
  */
 #include <dirent.h>
@@ -46,7 +46,7 @@ struct work {
     char *program;
     char folder[4096]; /* of the temporary files */
 
-    /* The plan of the work in seconds, and how far it is: read by the thread that draws the progress. */
+    /* How far the work is: read by the thread that draws the progress. */
     double begin;
     _Atomic(const char *) doing;
     _Atomic uint64_t pack_units, pack_units_done; /* photos to be packed, over all forms */
@@ -68,8 +68,7 @@ static uint64_t microseconds(double seconds)
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-/* What remains is what remains of each part at the speed of what is done of it; a part that has not begun is
- * guessed. */
+/* The rest of each part is estimated from the speed of its finished work; a part that has not begun is guessed. */
 static void read_progress(void *user, struct cli_progress_state *state)
 {
     const struct work *work = user;
@@ -89,8 +88,7 @@ static void read_progress(void *user, struct cli_progress_state *state)
 
 /* ---- the sample ------------------------------------------------------------------------------ */
 
-/* Position of photo `i` of the sample: they are spread evenly, so that classes that lie one after the other are all in
- * it. */
+/* Position of photo `i` of the sample. They are spread evenly, so that the sample has photos of all classes. */
 static uint64_t position_of(const struct cli_forms *forms, uint64_t i, uint64_t n)
 {
     return (uint64_t)((double)i / (double)n * (double)forms->count);
@@ -101,7 +99,7 @@ static int read_photo(const struct work *work, uint64_t position, struct leat_va
     return leat_dataset_read(work->source, position, work->field_index, value, error);
 }
 
-/* How many photos: as asked for, or as many as have SAMPLE_BYTES. */
+/* Sets the number of photos: as asked for, or as many as have SAMPLE_BYTES. */
 static int choose_samples(struct work *work, struct leat_error *error)
 {
     struct cli_forms *forms = work->forms;
@@ -125,7 +123,7 @@ static int choose_samples(struct work *work, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* Reads the sample once, so that it is in the page cache, and counts its bytes. */
+/* Reads the sample once, to have it in the page cache, and counts its bytes. */
 static int read_sample(struct work *work, struct leat_error *error)
 {
     struct cli_forms *forms = work->forms;
@@ -167,7 +165,7 @@ static int write_sample(struct work *work, struct leat_writer *writer, struct le
     return LEAT_OK;
 }
 
-/* Bytes of a file of leat, by what it says of itself. */
+/* Bytes of a leat file, as leat_dataset_about gives them. */
 static int bytes_of(const struct leat_dataset *dataset, uint64_t *bytes, struct leat_error *error)
 {
     char *text;
@@ -181,7 +179,7 @@ static int bytes_of(const struct leat_dataset *dataset, uint64_t *bytes, struct 
     return LEAT_OK;
 }
 
-/* What the writer says of the sample, and why it may not have this form at all. */
+/* Takes the writer's counts, and the reason if no photo has this form. */
 static void read_outcome(const struct work *work, struct leat_writer *writer, struct cli_form *form)
 {
     struct leat_writer_progress progress;
@@ -199,8 +197,7 @@ static void read_outcome(const struct work *work, struct leat_writer *writer, st
         snprintf(form->missing, sizeof form->missing, "all photos stay as they came: %s", kept.reason);
 }
 
-/* Packs the sample in one form and opens the file, which then loses its name: whatever ends this process, it is
- * gone. */
+/* Packs the sample in one form, opens the file and unlinks it, so that it is gone however this process ends. */
 static int pack_form(struct work *work, struct cli_form *form, struct leat_error *error)
 {
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
@@ -281,8 +278,8 @@ static double median(const double *values, size_t n)
     return sorted[n / 2];
 }
 
-/* Round 0 warms up: it brings the file into the page cache and has its checksums verified. The others go to and fro, so
- * that a machine that gets slower or faster meanwhile does so for all forms alike. */
+/* Round 0 warms up: it brings the file into the page cache and verifies its checksums. The others alternate in
+ * direction, so that a machine that gets slower or faster meanwhile affects all forms alike. */
 static int measure_all(struct work *work, struct leat_error *error)
 {
     struct cli_forms *forms = work->forms;
@@ -332,7 +329,7 @@ static bool make_folder(struct work *work)
     return false;
 }
 
-/* The files in it are those of this process: a writer that was stopped may have left one. */
+/* Removes the folder with the files of this process: a writer that was stopped may have left one. */
 static void remove_folder(const struct work *work)
 {
     DIR *folder = work->folder[0] ? opendir(work->folder) : NULL;
@@ -346,7 +343,7 @@ static void remove_folder(const struct work *work)
     rmdir(work->folder);
 }
 
-/* Whether the plot can be written is asked first: it is what comes last, after minutes of measuring. */
+/* Checks first that the plot can be written, because that comes last, after minutes of measuring. */
 static bool plot_has_a_place(const struct cli_forms *forms)
 {
     const int why = forms->plot_path ? cli_new_file_probe(forms->plot_path) : 0;
@@ -429,7 +426,7 @@ static int do_work(struct work *work, struct leat_error *error)
     return measure_all(work, error);
 }
 
-/* What the writer advises is of no use for a file that is temporary. */
+/* The writer's advice does not fit a temporary file. */
 static int fail(const struct work *work, struct leat_error *error)
 {
     const bool temporary = !strncmp(error->file, work->folder, strlen(work->folder));

@@ -1,9 +1,9 @@
 /*
- * What leat bench --photos says: a table, which form fits which storage, and a plot; or JSON.
+ * The report of leat bench --photos: a table, advice which form fits which storage, and a plot; or JSON.
  *
- * Storage that gives a core B bytes per second brings B / (bytes per photo) photos, and the core makes `rate` of them:
- * training gets the smaller of the two. So forms with few bytes win where storage is slow, and fast ones where it is
- * fast; the advice walks along the upper edge of these curves.
+ * Storage that gives a core B bytes per second delivers B / (bytes per photo) photos, and the core decodes `rate` of
+ * them: training gets the smaller of the two. So forms with few bytes win where storage is slow, and fast ones where it
+ * is fast. The advice follows the upper edge of these curves.
  *
  *     photos/s                      ______ raw
  *        |            _____ fast ../.........
@@ -24,7 +24,7 @@
 #include "plot.h"
 #include "print.h"
 
-#define WORTH 1.05 /* a form that is less than this faster is not advised: so much is noise */
+#define WORTH 1.05 /* a form must be so much faster to be advised; less is noise */
 
 static bool measured(const struct cli_form *form)
 {
@@ -48,7 +48,7 @@ static const char *side_text(unsigned side, char out[32])
     return out;
 }
 
-/* Photos that are not in a file, or not in its form. Those that are broken are so in every form, as a rule: then said
+/* Photos that are not in a file, or not in its form. Broken photos are usually so in every form, and then printed
  * once. */
 static void print_exceptions(const struct cli_forms *forms)
 {
@@ -106,7 +106,7 @@ static void print_table(const struct cli_forms *forms)
 
 /* ---- advice ---------------------------------------------------------------------------------- */
 
-/* The form to go on to from `form` (NULL: the first) where storage gets faster: of those that are enough faster the one
+/* The form to prefer to `form` (NULL: the first) when storage gets faster: among those that are enough faster, the one
  * with the fewest bytes. NULL: there is none. */
 static const struct cli_form *next_form(const struct cli_forms *forms, unsigned side, const struct cli_form *form)
 {
@@ -167,9 +167,8 @@ static void print_advice(const struct cli_forms *forms)
             printf("%s\n", text);
     }
     if (forms->n_sides > 1)
-        printf("Resized photos are others than those that came: fewer pixels, encoded again.\n");
-    printf(
-        "Photos that stay in memory from epoch to epoch need no storage: then the fastest form that fits into it.\n");
+        printf("Resizing changes photos: fewer pixels, encoded again.\n");
+    printf("Photos that stay in memory from epoch to epoch need no storage: then take the fastest form that fits.\n");
 }
 
 /* ---- plot ------------------------------------------------------------------------------------ */

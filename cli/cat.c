@@ -1,5 +1,5 @@
 /*
- * leat cat: the stored bytes of one value, as they came.
+ * leat cat: the bytes of one value, as they were packed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -76,7 +76,7 @@ static void print_array(FILE *out, const struct leat_value *value, unsigned dim,
     fputc(']', out);
 }
 
-/* Pixels, with a header before them, are a file that image programs open: PPM, or PGM where they are gray. */
+/* With a header, pixels are a file that image programs open: PPM, or PGM for gray ones. */
 static bool write_pnm_header(FILE *out, const struct leat_value *value)
 {
     return fprintf(out, "P%c\n%" PRId64 " %" PRId64 "\n255\n", value->shape[2] == 1 ? '5' : '6', value->shape[1],
@@ -124,7 +124,7 @@ static int deliver(const struct cli_command *command, const struct leat_field *f
     if (good)
         return CLI_EXIT_OK;
     const int why = errno;
-    if (!path) { /* it is said here, with the reason: what is left is not tried once more at the end */
+    if (!path) { /* the error is printed here with its reason, so main must not try the rest again */
         __fpurge(stdout);
         clearerr(stdout);
     }

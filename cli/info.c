@@ -41,7 +41,7 @@ static json_t *field_json(const struct leat_field *field)
     return object;
 }
 
-/* Everything there is to say, as one object; the text for a person is made from it. */
+/* All information as one object, from which the text for a person is made. */
 static json_t *collect(const struct leat_dataset *dataset, const char *path, json_t *about)
 {
     size_t n_fields, n_classes;
@@ -119,7 +119,7 @@ static void print_shards(const json_t *shards)
     }
 }
 
-/* In which forms photos are stored, where not all are as they came. */
+/* The forms of photos, if not all are original. */
 static void print_photos(const json_t *photos)
 {
     static const char *const keys[] = {"fast", "raw", "original"}, *const words[] = {"fast", "raw (pixels)",

@@ -68,13 +68,13 @@ static bool is_help(const char *word)
     return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
 }
 
-/* What was printed must have arrived: `leat info > /full/disk` is a failure. `command`: NULL for leat itself. */
+/* Ends with a failure if output could not be written: `leat info > /dev/full`. `command`: NULL for leat itself. */
 static int leave(const struct cli_command *command, int code)
 {
     errno = 0;
     if (!fflush(stdout) && !ferror(stdout))
         return code;
-    const int why = errno; /* 0: it was an earlier write that failed, and nothing was left to be tried again */
+    const int why = errno; /* 0: an earlier write failed, and there was nothing left to flush */
     fprintf(stderr, "leat%s%s: standard output could not be written%s%s.\n", command ? " " : "",
             command ? command->name : "", why ? ": " : "", why ? strerror(why) : "");
     return code ? code : CLI_EXIT_FAILED;
@@ -82,7 +82,7 @@ static int leave(const struct cli_command *command, int code)
 
 int main(int argc, char **argv)
 {
-    /* A limit on file size shall be an error of a write, as a full disk is, not a signal that kills. */
+    /* A limit on file size is to be an error of write, as a full disk is, not a signal that kills. */
     signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {
         fprintf(stderr, "leat: a command is missing: pack, info, verify, cat, replay or bench.\nHelp: leat --help\n");

@@ -1,6 +1,6 @@
 /*
- * A file that appears only when it is whole. The temporary file lies beside it, because rename(2) does not pass from
- * one file system to another. A link is followed first, so that it stays one.
+ * A file that appears only when it is complete. The temporary file lies beside it, because rename(2) does not move
+ * files between file systems. A link is followed first, so that it stays a link.
  */
 #include "new_file.h"
 
@@ -14,7 +14,7 @@
 /* Where the bytes of `path` go. */
 struct place {
     char *target; /* links followed */
-    bool direct;  /* it is there, and no regular file: it is opened as it is */
+    bool direct;  /* it exists and is no regular file: it is opened as it is */
     mode_t mode;
 };
 
@@ -33,7 +33,7 @@ static int find_place(const char *path, struct place *place)
         place->target = errno == ENOENT ? strdup(path) : NULL;
         if (!place->target)
             return errno;
-        place->direct = !lstat(path, &st); /* a link to nothing: opening makes what it names */
+        place->direct = !lstat(path, &st); /* a link to nothing: opening creates its target */
         return 0;
     }
     if (S_ISDIR(st.st_mode))
@@ -46,7 +46,7 @@ static int find_place(const char *path, struct place *place)
     return place->target ? 0 : errno;
 }
 
-/* A new file beside the target: its descriptor, or -1 with errno set. *name is ended with free. */
+/* A new file beside the target: its descriptor, or -1 with errno set. *name is freed with free. */
 static int open_beside(const struct place *place, char **name)
 {
     if (asprintf(name, "%s.XXXXXX", place->target) < 0) {

@@ -1,11 +1,11 @@
 /*
  * leat pack: a data set (a folder of photos, usually) is opened and handed to the writer sample by sample.
  *
- *     folder --open--> data set --name, size--> leat_writer_add(path) --its threads--> read, probe, check -->
- * DST.partial --> DST
+ *     folder --open--> data set --name, size--> leat_writer_add(path)
+ *         --its threads--> read, probe, check --> DST.partial --> DST
  *
- * A photo is handed over by its path, so that it is read by the writer's threads and never passes through this one. Any
- * other value is read here and handed over as bytes.
+ * A photo is handed over by its path, so that the writer's threads read it and not this one. Any other value is read
+ * here and handed over as bytes.
  */
 #include "pack.h"
 
@@ -80,8 +80,8 @@ static bool parse(struct cli_pack *pack, int argc, char **argv, int *exit_code)
     return false;
 }
 
-/* Names the source for a resume: what the listing said (names, lengths, classes: the fingerprint) and when each file
- * was last written. Options that change what is stored are compared by the writer. */
+/* Names the source for a resume, by its listing (names, lengths and classes: the fingerprint) and the times at which
+ * its files were written. The writer compares the options that change what is stored. */
 static bool name_source(struct cli_pack *pack, char *out, size_t room, int *exit_code)
 {
     char fingerprint[33];
@@ -100,7 +100,7 @@ static bool name_source(struct cli_pack *pack, char *out, size_t room, int *exit
         leat_value_clear(&name);
         if (n < 0)
             return false;
-        /* A file that has gone is found when it is read; here it only makes the name another one. */
+        /* A missing file is an error when it is read; here it only changes the name. */
         const uint64_t seconds = stat(path, &st) ? 0 : (uint64_t)st.st_mtim.tv_sec;
         const uint64_t stamp = seconds * 1000000000u + (seconds ? (uint64_t)st.st_mtim.tv_nsec : 0);
         free(path);
@@ -116,8 +116,8 @@ static bool field_varies(const struct leat_field *field)
     return field->kind != LEAT_KIND_ARRAY || (field->ndim && field->shape[0] < 0);
 }
 
-/* Chooses the fields that are written: the user's, and the derived `name`; the writer makes the other derived ones
- * itself. Takes the columns that are needed, and sums up the bytes for the progress. */
+/* Chooses the fields to write: the user's, and the derived `name`; the writer makes the other derived ones. Reads the
+ * columns that are needed, and sums up the bytes for the progress. */
 static int choose_fields(struct cli_pack *pack, struct leat_error *error)
 {
     size_t n;
@@ -156,7 +156,7 @@ static int choose_fields(struct cli_pack *pack, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* Hands sample `i` over. The writer has read the values when it returns. */
+/* Adds sample `i`. The writer has read the values when this returns. */
 static int add_sample(struct cli_pack *pack, uint64_t i, struct leat_error *error)
 {
     struct leat_value_ref refs[CLI_PACK_FIELDS];
@@ -167,7 +167,7 @@ static int add_sample(struct cli_pack *pack, uint64_t i, struct leat_error *erro
     for (; read < pack->n_fields; read++) {
         const struct leat_field *field = &pack->fields[read];
         if (pack->by_path && (field->flags & LEAT_FIELD_FILES)) {
-            values[read] = (struct leat_value){0}; /* the name, and with it the path, stands further on in the schema */
+            values[read] = (struct leat_value){0}; /* the name, and with it the path, comes later in the schema */
             continue;
         }
         rc = leat_dataset_read(pack->dataset, i, pack->indices[read], &values[read], error);
@@ -206,11 +206,11 @@ static void read_progress(void *user, struct cli_progress_state *state)
         snprintf(state->note, sizeof state->note, "%" PRIu64 " broken", progress.broken + progress.skipped);
 }
 
-/* The command that goes on from here: the same one with --resume, without a --overwrite that has done its part. */
+/* Prints the command that resumes: the same one with --resume. */
 static void print_resume(const struct cli_pack *pack)
 {
     bool has_resume = false;
-    fprintf(stderr, "To go on from there: leat");
+    fprintf(stderr, "To resume: leat");
     for (int i = 0; i < pack->argc; i++) {
         fputc(' ', stderr);
         cli_print_shell(stderr, pack->argv[i]);
@@ -219,7 +219,7 @@ static void print_resume(const struct cli_pack *pack)
     fprintf(stderr, "%s\n", has_resume ? "" : " --resume");
 }
 
-/* Says what a failure of the writer means on the command line. */
+/* Prints a failure of the writer with the option that helps. */
 static int fail(const struct cli_pack *pack, const struct leat_error *error)
 {
     const char *hint = NULL;
@@ -228,24 +228,23 @@ static int fail(const struct cli_pack *pack, const struct leat_error *error)
     if (error->code == LEAT_E_EXISTS && n > 8 && !strcmp(error->file + n - 8, ".partial") && lstat(pack->dst, &st)) {
         char place[2048];
         cli_place(error, place, sizeof place);
-        cli_say(pack->command, "%s%s: --resume goes on from there, --overwrite begins anew.", place, error->message);
+        cli_say(pack->command, "%s%s: --resume continues, --overwrite starts again.", place, error->message);
         return CLI_EXIT_FAILED;
     }
     if (error->code == LEAT_E_EXISTS && !lstat(error->file, &st) && !S_ISDIR(st.st_mode))
-        hint = pack->writer ? "With --resume --overwrite packing goes on and replaces it."
-                            : "--overwrite replaces it when the new one is whole.";
+        hint = pack->writer ? "With --resume --overwrite packing continues and replaces it."
+                            : "--overwrite replaces it when the new one is complete.";
     else if (error->code == LEAT_E_CHANGED && !pack->writer)
-        hint = "Without --resume, --overwrite begins anew.";
+        hint = "--overwrite without --resume starts again.";
     else if (error->code == LEAT_E_DECODE)
-        hint = "With --on-error mark --resume it keeps its place, marked as broken, and packing goes on from there.";
+        hint = "With --on-error mark --resume it keeps its place, marked as broken, and packing continues.";
     int exit_code = cli_fail(pack->command, error, hint);
     if (error->code == LEAT_E_IO && pack->writer)
         print_resume(pack);
     return exit_code;
 }
 
-/* What is written into the folder of the photos stays there among them; later runs find it and leave it out, people
- * wonder. */
+/* A target in the folder of the photos would stay there among them. Later runs leave it out, but people wonder. */
 static bool target_lies_in_source(const struct cli_pack *pack)
 {
     const char *slash = strrchr(pack->dst, '/');
@@ -277,7 +276,7 @@ static int write_samples(struct cli_pack *pack)
                                            .user = pack,
                                            .quiet = pack->quiet};
     if (pack->resumed && !pack->quiet)
-        cli_say(pack->command, "%" PRIu64 " of %" PRIu64 " samples are already in %s.partial; going on.", pack->begin,
+        cli_say(pack->command, "%" PRIu64 " of %" PRIu64 " samples are already in %s.partial; resuming.", pack->begin,
                 pack->count, pack->dst);
     struct cli_progress *progress = cli_progress_start(&drawing);
     const double begin = cli_now();
@@ -293,9 +292,9 @@ static int write_samples(struct cli_pack *pack)
     if (rc)
         return fail(pack, &error);
     if (stopped) {
-        leat_writer_free(pack->writer, true); /* writes out what is in hand */
+        leat_writer_free(pack->writer, true); /* writes the samples added so far */
         pack->writer = NULL;
-        cli_say(pack->command, "interrupted; what is whole stays in %s.partial.", pack->dst);
+        cli_say(pack->command, "interrupted; the complete samples stay in %s.partial.", pack->dst);
         print_resume(pack);
         return CLI_EXIT_INTERRUPTED;
     }
@@ -325,7 +324,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     pack->by_path = !stat(pack->src, &st) && S_ISDIR(st.st_mode) && cli_field(pack->dataset, "name") >= 0;
     if (target_lies_in_source(pack) && !pack->quiet)
         cli_say(command,
-                "warning: %s lies inside of %s, among the photos: it is no photo, and is left out where that folder is "
+                "warning: %s lies inside of %s, among the photos. It is no photo, and is left out when that folder is "
                 "read again.",
                 pack->dst, pack->src);
     if (choose_fields(pack, &error)) {

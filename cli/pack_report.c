@@ -1,5 +1,5 @@
 /*
- * What leat pack says at the end: counts per class, what is broken and why, sizes and rates.
+ * The report of leat pack: counts per class, what is broken and why, sizes and rates.
  */
 #include "pack.h"
 
@@ -15,7 +15,7 @@
 
 #define SHOWN_BAD 20
 #define SHOWN_REASONS 5
-#define SHOWN_CLASSES 24 /* more than these are cut to the largest and smallest ones */
+#define SHOWN_CLASSES 24 /* of more, only the largest and smallest are shown */
 #define SHOWN_ENDS 5
 
 struct tally {
@@ -23,7 +23,7 @@ struct tally {
     uint64_t samples, bad;
 };
 
-/* The path of a bad sample, or its number where it did not come by path. */
+/* The path of a bad sample, or its number if it was not added by path. */
 static const char *bad_name(const struct leat_bad_sample *bad, char *out, size_t room)
 {
     if (bad->name[0])
@@ -32,7 +32,7 @@ static const char *bad_name(const struct leat_bad_sample *bad, char *out, size_t
     return out;
 }
 
-/* All bad samples as JSON lines beside the target; a list left by an earlier pack of this target is removed. */
+/* Writes all bad samples as JSON lines beside the target, or removes the list of an earlier pack of this target. */
 static bool write_bad_list(const struct cli_pack *pack, const char *path, size_t *n)
 {
     struct leat_bad_sample bad;
@@ -137,7 +137,7 @@ static void print_as_came(const struct cli_pack *pack, uint64_t n)
         printf("  ... and other reasons\n");
 }
 
-/* What lenient decoding has passed. */
+/* The warnings that lenient decoding accepted. */
 static void print_warned(const struct cli_pack *pack)
 {
     struct leat_as_came why;

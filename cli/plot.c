@@ -1,7 +1,7 @@
 /*
- * Plots. A terminal is a grid of characters and an SVG a plane of pixels, but both need the same three things: round
- * ticks, places of points, and labels that hide neither a point nor another label. So both draw into a frame that is
- * measured in their own unit, and only the last step differs.
+ * Plots. A terminal is a grid of characters and an SVG a plane of pixels, but both need round ticks, places of points,
+ * and labels that hide neither a point nor another label. So both draw into a frame in their own unit, and only the
+ * last step differs.
  *
  *     y title                      frame: width x height, left and top are 0
  *     ^   +---------------------+

@@ -50,11 +50,11 @@ const char *cli_fingerprint(const struct leat_dataset *dataset, char out[33]);
 /* Prints and releases an object. */
 void cli_print_json(json_t *object);
 
-/* A whole file as text, NUL-terminated and ended with free; NULL after a message. */
+/* A file as text, NUL-terminated and freed with free; NULL after a message. */
 char *cli_read_text(const struct cli_command *command, const char *path, size_t *length);
 
-/* Photos that are stored as pixels cannot be packed again: what they were is no longer there. True, after a message,
- * for such. */
+/* Photos that are stored as pixels cannot be packed again, because the original files are gone. Returns true for such,
+ * after a message. */
 bool cli_refuse_pixels(const struct cli_command *command, const struct leat_dataset *dataset, const char *path);
 
 /* Opens a data set, with hints that name options of the command line. */

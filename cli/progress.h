@@ -1,6 +1,6 @@
 /*
- * Progress of something long on standard error: on a terminal one line that is redrawn, elsewhere a line every ten
- * seconds, so that a log file stays short. A thread draws, so that the work never waits for a terminal.
+ * Progress on standard error: on a terminal one line that is redrawn, elsewhere a line every ten seconds, so that a log
+ * file stays short. A thread draws it, so that the work never waits for a terminal.
  */
 #ifndef LEAT_CLI_PROGRESS_H
 #define LEAT_CLI_PROGRESS_H
@@ -10,8 +10,8 @@
 
 struct cli_progress_state {
     uint64_t samples, bytes; /* done */
-    uint64_t total_bytes;    /* what is to be done, where only the work itself knows; else 0 */
-    char note[64];           /* what else is to be said, or "" */
+    uint64_t total_bytes;    /* to be done, if only the work itself knows; else 0 */
+    char note[64];           /* printed at the end of the line; may be "" */
 };
 
 struct cli_progress_options {
@@ -32,7 +32,7 @@ void cli_progress_stop(struct cli_progress *progress);
 
 double cli_now(void); /* seconds, monotonic */
 
-/* Ctrl-C, a request to end and a terminal that is closed set a flag; the second of a kind ends the process at once. */
+/* SIGINT, SIGTERM and SIGHUP set a flag; the second of a kind ends the process at once. */
 void cli_catch_interrupts(void);
 bool cli_interrupted(void);
 

@@ -1,8 +1,7 @@
 /*
  * leat replay: the batch that a saved state points at, computed again and written as files that other programs open.
  *
- * The state names everything that decides what the batch holds but the program and the data: seed, order, sizes,
- * position.
+ * The state has all that decides what is in the batch, except the program and the data: seed, order, sizes, position.
  *
  *     OUT/batch.json            epoch, step, ids, random keys, which rows are padding, what was broken, the outputs
  *     OUT/image.npy             a dense output; OUT/image.png beside it if it is a batch of images
@@ -59,7 +58,7 @@ static char *join(const struct replay *replay, const char *name, const char *suf
     return asprintf(&path, "%s/%s%s", replay->out, name, suffix) < 0 ? NULL : path;
 }
 
-/* A name as part of a path: what is no letter, digit, dot, dash or underscore becomes an underscore. */
+/* A name as part of a path. Other characters than letters, digits, dots, dashes and underscores become underscores. */
 static void file_name(const char *name, char out[128])
 {
     size_t i = 0;
@@ -70,7 +69,7 @@ static void file_name(const char *name, char out[128])
         out[i] = plain ? c : '_';
     }
     out[i] = 0;
-    if (!strcmp(out, "batch")) /* would take the place of batch.json */
+    if (!strcmp(out, "batch")) /* would overwrite batch.json */
         strcpy(out, "batch_");
 }
 
@@ -356,7 +355,7 @@ static int replay_state(struct replay *replay)
     replay->dataset = cli_open(replay->command, replay->data_path, LEAT_LABELS_AUTO, &exit_code);
     if (!replay->dataset)
         goto out;
-    wish.epochs = 1; /* nothing of the next epoch is prefetched */
+    wish.epochs = 1; /* prefetch nothing of the next epoch */
     int rc = take_part(replay, &saved, &error);
     if (rc) {
         if (rc != LEAT_E_CANCELLED)

@@ -1,4 +1,4 @@
-/* Opening a loader as the one was opened that a saved state came from. */
+/* The options of the loader that saved a state. */
 #ifndef LEAT_CLI_REPLAY_H
 #define LEAT_CLI_REPLAY_H
 
@@ -12,12 +12,12 @@ struct cli_saved_options {
     const char *program; /* hash of the run's program, in `state`; or NULL */
 };
 
-/* Fills `options` with what the state says about how its loader was opened. False after a message. */
+/* Fills `options` with those of the loader that saved the state. False after a message. */
 bool cli_options_of_state(const struct cli_command *command, const char *path, const char *text,
                           struct leat_loader_options *options, struct cli_saved_options *saved);
 void cli_saved_options_clear(struct cli_saved_options *saved);
 
-/* Says so if the loader's program is not the one of the saved run. Call before the state is loaded. */
+/* Prints a note if the loader's program is not the one of the saved run. Call before the state is loaded. */
 void cli_check_program(const struct cli_command *command, const struct leat_loader *loader,
                        const struct cli_saved_options *saved);
 

@@ -1,11 +1,11 @@
 /*
- * From a saved state back to the options of its loader. The state's log begins with the entry of the opening; later
- * entries of kind "resume" say with what other sizes a run was started again. Decisions made while running ("decide")
- * stay in the log, which the loader reads by itself.
+ * From a saved state to the options of its loader. The state's log begins with the entry of the opening; later entries
+ * of kind "resume" have the sizes with which a run was started again. Decisions made while running ("decide") stay in
+ * the log, which the loader reads itself.
  *
  *     {"seed": "7", "order": {"sources": [{"order": "shuffled", ...}]},
- *      "log": [{"kind": "open", "global_batch": 256, "world_size": 8, "tail": "pad", "facts": {"on_error": ..,
- * "program": ..}}, ...]}
+ *      "log": [{"kind": "open", "global_batch": 256, "world_size": 8, "tail": "pad",
+ *               "facts": {"on_error": .., "program": ..}}, ...]}
  */
 #include <errno.h>
 #include <stdlib.h>

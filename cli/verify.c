@@ -1,5 +1,5 @@
 /*
- * leat verify: reads every byte of a file, of all shards of a manifest or of a folder, and names each fault.
+ * leat verify: reads every byte of a file, of all shards of a manifest or of a folder, and prints each fault.
  */
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -56,7 +56,7 @@ static void read_progress(void *user, struct cli_progress_state *state)
     snprintf(state->note, sizeof state->note, "%s of %s", cli_bytes(state->bytes, a), cli_bytes(state->total_bytes, b));
 }
 
-/* Of a folder nothing says what its bytes should be. */
+/* A folder has no checksums. */
 static const char *outcome(const char *path)
 {
     struct stat st;
@@ -86,7 +86,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return CLI_EXIT_INTERRUPTED;
     }
     if (rc && !verify.faults) {
-        /* A file that does not even open as a whole one is a fault that was found, where its bytes are to blame. */
+        /* A file that does not open because of its bytes has a fault, too. */
         cli_fail(command, &error, NULL);
         return rc == LEAT_E_CORRUPT || rc == LEAT_E_UNFINISHED ? CLI_EXIT_FAULTS : CLI_EXIT_FAILED;
     }

@@ -1,6 +1,6 @@
 /*
- * The fingerprint of a data set: a 128-bit hash over its schema and, per sample, its values, that can be joined: the
- * sums of two data sets give the sums of their concatenation without a second scan, whatever the shards and threads.
+ * The fingerprint of a data set: a 128-bit hash over its schema and, per sample, its values. It can be joined: the sums
+ * of two data sets give those of their concatenation without a second scan, whatever the shards and threads.
  *
  * Each sample has two 61-bit hashes h (from two seeds). The sums of a run of n samples are polynomial hashes
  *
@@ -18,11 +18,11 @@
 
 #include "leat/leat.h"
 
-/* Adds one value to the running hash of its sample (start with {0, 0}), in the order of the schema, derived fields
- * left out. A value that is one file of a folder counts by its relative name and length, any other by its checksum. */
+/* Adds one value to the running hash of its sample, which starts with {0, 0}, in the order of the schema and without
+ * derived fields. A file of a folder counts by its relative name and length, any other value by its checksum. */
 void leat_fingerprint_value(uint64_t sample[2], uint64_t checksum);
 void leat_fingerprint_file(uint64_t sample[2], const char *relative_name, uint64_t length);
-/* Appends a finished sample to the sums. */
+/* Appends a complete sample to the sums. */
 void leat_fingerprint_append(uint64_t sums[2], const uint64_t sample[2]);
 /* sums = sums ++ tail, where tail covers n samples. */
 void leat_fingerprint_join(uint64_t sums[2], const uint64_t tail[2], uint64_t n);

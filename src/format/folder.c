@@ -4,12 +4,12 @@
  *     root/ant/1.jpg  root/ant/2.jpg  root/bee/3.jpg         a class per sub-folder: fields image, label, name
  *     root/1.jpg  root/2.jpg                                 flat: fields image, name
  *
- * Samples stand in bytewise order of their relative names; a class is the number of its folder in that order. A folder
+ * Samples are in bytewise order of their relative names; a class is the number of its folder in that order. A folder
  * that holds parts of a data set (train/ and val/) has no classes unless they are asked for: the notice says so.
  *
- * Nothing of a photo is read before it is wanted, so its size is not known and nobody has checked it: `mark` remembers
- * in two bitmaps what decoding has shown, `keep` where its rows begin and the checksum of its bytes (folder_rows.c).
- * Names are served as extents of a file that is memory (the listing's).
+ * No photo is read before it is wanted, so its dimensions are unknown and nothing has checked it. `mark` keeps in two
+ * bitmaps what decoding has shown; `keep` stores where its rows begin and the checksum of its bytes (folder_rows.c).
+ * Names are extents of a file in memory, the listing's.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -82,7 +82,7 @@ static void folder_close(struct leat_source *source)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* A notice that memory cannot hold is cut, not an error. */
+/* If memory runs out, the notice is cut; that is no error. */
 __attribute__((format(printf, 2, 3))) static void note(struct folder *f, const char *format, ...)
 {
     size_t used = f->notice ? strlen(f->notice) : 0;
@@ -110,7 +110,7 @@ static bool begins_part(const char *name, const char *word)
     return !*rest || *rest == '_' || *rest == '-' || isdigit((unsigned char)*rest) || !rest[1];
 }
 
-/* The names of a folder for training and of one for something else, if there are both. */
+/* Finds a folder for training and one for something else, if there are both. */
 static bool holds_parts(const struct leat_listing *l, const char **train, const char **other)
 {
     static const char *const others[] = {"val", "valid", "validation", "test", "testing", "dev", "eval"};
@@ -162,7 +162,7 @@ static void note_empty_classes(struct folder *f)
         note(f, "%zu of the %zu classes hold no photo: %s%s", n, l->n_folders, names, n > 5 ? ", ..." : "");
 }
 
-/* An error is one line: "; first note; second note", "" if there is none. Cut to fit. Returns `out`. */
+/* The notes for an error of one line: "; first note; second note", or "". Cut to fit. Returns `out`. */
 static const char *notes_in_a_line(const struct folder *f, char *out, size_t room)
 {
     size_t used = 0;
@@ -174,7 +174,7 @@ static const char *notes_in_a_line(const struct folder *f, char *out, size_t roo
     return out;
 }
 
-/* Whether sub-folders are classes; drops the photos that then do not count. */
+/* Decides whether sub-folders are classes, and drops the photos that do not count then. */
 static int choose(struct folder *f, enum leat_labels labels, bool *by_folder, struct leat_error *error)
 {
     struct leat_listing *l = &f->listing;
@@ -229,7 +229,7 @@ static int build(struct folder *f, bool by_folder)
     return LEAT_OK;
 }
 
-/* The folder may be given relative to a working directory that changes later. */
+/* The absolute path, because the working directory may change later. */
 static char *absolute(const char *path)
 {
     char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0), *result = NULL;
@@ -243,8 +243,8 @@ static char *absolute(const char *path)
     return result;
 }
 
-/* A file in its place is a wrong name, which would cost time at each run without a word. A folder for indexes that lies
- * among the classes would be one of them the next time, and move the numbers of those behind it. */
+/* A file as index_dir is a mistake that would cost time in each run without a word. And a folder for indexes among the
+ * classes would be a class the next time, and change the numbers of those after it. */
 static int check_index_dir(const char *root, const char *index_dir, struct leat_error *error)
 {
     size_t n = strlen(root);
@@ -403,7 +403,7 @@ static void folder_mark(struct leat_source *source, size_t field, uint64_t sampl
                         enum leat_health found)
 {
     struct folder *f = (struct folder *)source;
-    (void)verified; /* bytes that agree with their checksum are good */
+    (void)verified; /* bytes that match their checksum are good */
     if (field != IMAGE || found == LEAT_HEALTH_UNCHECKED)
         return;
     _Atomic uint64_t *bits = found == LEAT_HEALTH_GOOD ? f->good : f->broken;
@@ -414,7 +414,7 @@ static void folder_mark(struct leat_source *source, size_t field, uint64_t sampl
 static bool folder_recall(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length,
                           const uint64_t *checksum)
 {
-    (void)field; /* only of images anything is kept */
+    (void)field; /* there is something to keep only for images */
     return leat_folder_rows_recall(((struct folder *)source)->rows, sample, to, length, checksum);
 }
 
@@ -433,7 +433,7 @@ static int folder_column(struct leat_source *source, size_t field, const void **
     return LEAT_OK;
 }
 
-/* Reads every file to its end: there are no checksums, so only what cannot be read or changed is found here. */
+/* Reads every file to its end. There are no checksums, so this finds only files that cannot be read or have changed. */
 static int folder_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
                          struct leat_error *error)
 {

@@ -1,17 +1,17 @@
 /*
- * One word per photo says where its index and its checksum are, so that threads that read and threads that find need no
- * lock:
+ * One word per photo says where its index and its checksum are. So neither threads that read indexes nor those that add
+ * them need a lock:
  *
  *     0                                          not known
  *     a pointer (its lowest bit is 0)            in memory, until the folder is closed
  *     place << 24 | length << 2 | 1              in the file
  *     checksum of the photo, its last bits 10    no index, or no room for one: the checksum alone
  *
- * What is found is also put on a list of what the file lacks, and the thread that finds the list long enough, or old,
- * appends it to the file. When memory is full, an index lives on that list only until it is in the file; and so does a
- * checksum without an index that this process has no use for.
+ * New indexes and checksums are also put on a list of records that the file lacks. A thread that finds the list long or
+ * old enough appends it to the file. When memory is full, an index is only on that list, until it is in the file; so is
+ * a checksum without an index that this process does not use.
  *
- * A child that is forked while a thread writes finds the list empty: what was on it is the parent's business.
+ * A child that is forked while a thread writes has an empty list: the records on it are written by the parent.
  */
 #include "format/folder_rows.h"
 
@@ -24,14 +24,14 @@
 #include "base/hash.h"
 #include "format/rows_file.h"
 
-/* When the list goes to the file: so many bytes, or so long after the last time; not again at once when another process
- * had the lock. */
+/* When the list is written to the file: at so many bytes, or so long after the last time. If another process has the
+ * lock, some time passes before the next try. */
 #define WRITE_BYTES (UINT64_C(256) << 10)
 #define WRITE_NS (INT64_C(10) * 1000000000)
 #define AGAIN_NS (INT64_C(100) * 1000000)
-/* A list that cannot be written takes no more than this. */
+/* The bound of a list that cannot be written. */
 #define LIST_BYTES (UINT64_C(16) << 20)
-/* A file below this is not begun anew, however much of it is of no use. */
+/* A file below this is not started again, however much of it is obsolete. */
 #define SMALL_FILE (UINT64_C(1) << 20)
 #define CLOSE_WAIT_MS 1000
 
@@ -58,10 +58,10 @@ struct leat_folder_rows {
     _Atomic int writing; /* the process of the thread that writes, or 0 */
 };
 
-/* What reading the file at opening needs. */
+/* What opening needs to read the file. */
 struct loading {
     struct leat_folder_rows *rows;
-    uint32_t *table; /* numbers of photos + 1, by the hash of their names; made if photos were added or taken away */
+    uint32_t *table; /* numbers of photos + 1, by the hash of their names; made if photos were added or removed */
     size_t mask;
     bool tried;
     uint64_t useful;
@@ -194,7 +194,7 @@ static void found_at_opening(void *user, const struct leat_rows_record *record)
     atomic_store_explicit(&words[sample], filed_word(record->place, record->length), memory_order_release);
 }
 
-/* Of another process, while this one writes. Where its listing was another, the photo is not looked for. */
+/* A record of another process, met while this one writes. If its listing differs, the photo is not searched for. */
 static void found_at_writing(void *user, const struct leat_rows_record *record)
 {
     struct leat_folder_rows *r = user;
@@ -232,7 +232,7 @@ static bool is_stored(const struct leat_folder_rows *r, const struct kept *k)
     return atomic_load_explicit(&k->stored, memory_order_relaxed) || (!k->resident && is_filed(word_of(r, k->sample)));
 }
 
-/* The next block out of the list; *list goes on behind it. False: no more can be written. */
+/* Writes the next block of the list; *list then is the rest. False: no more can be written. */
 static bool write_some(struct leat_folder_rows *r, struct leat_rows_record *records, struct kept **from,
                        struct kept **list)
 {

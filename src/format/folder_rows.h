@@ -1,7 +1,7 @@
 /*
- * What the first decoding of a folder's photos has shown: where their rows begin (codec/jpeg/rows.h), and the checksum
- * of the bytes that were good to their end. Kept in memory within bounds, and in a file (rows_file.h) where the user
- * names a place for it.
+ * What the first decoding of a folder's photos finds: where their rows begin (codec/jpeg/rows.h), and the checksum of
+ * photos that are good to their end. It is kept in bounded memory, and in a file (rows_file.h) if the user names a
+ * folder for it.
  */
 #ifndef LEAT_FORMAT_FOLDER_ROWS_H
 #define LEAT_FORMAT_FOLDER_ROWS_H
@@ -9,16 +9,16 @@
 #include "format/listing.h"
 #include "format/source.h"
 
-/* Indexes and checksums of a folder in memory: no more are kept there. */
+/* The bound of a folder's indexes and checksums in memory. */
 #define LEAT_FOLDER_ROWS_BYTES (UINT64_C(64) << 20)
 
 struct leat_folder_rows;
 
-/* `listing` must stay. `index_dir` NULL: in memory only, and then checksums only if `checksums` says that photos are
- * checked more than once. Reads what a file there knows of these photos; one that cannot be read is no error. NOMEM. */
+/* `listing` must stay. `index_dir` NULL: in memory only, and checksums only if `checksums` says that photos are checked
+ * more than once. Else reads the file there; if it cannot be read, that is no error. NOMEM. */
 int leat_folder_rows_open(const char *root, const char *index_dir, bool checksums, const struct leat_listing *listing,
                           struct leat_folder_rows **out);
-/* Writes what was not yet written; at most a second is spent on waiting for other processes. NULL is allowed. */
+/* Writes the records that the file lacks, waiting at most a second for other processes. NULL is allowed. */
 void leat_folder_rows_close(struct leat_folder_rows *rows);
 
 /* Any thread, several at once: as the functions of the vtable. */

@@ -3,9 +3,9 @@
  *
  *     0 0 | type | dimensions | one big-endian u32 per dimension | elements, big-endian, the last axis fastest
  *
- * A sample is an entry of the first dimension. The file is read to its end when it is opened: it has no checksums, so
- * what is later read is compared with what was seen then, and the fingerprint is that of the same values packed. How
- * values are reached:
+ * A sample is an entry of the first dimension. The file is read to its end when it is opened. It has no checksums, so
+ * later reads are compared with those of that time. The fingerprint is that of the same values packed. How values are
+ * reached:
  *
  *     plain, bytes                           mapped in place
  *     up to leat_idx_memory_bytes             read into memory, turned to this machine's byte order; mapped in place
@@ -49,8 +49,7 @@ struct idx {
     uint8_t *value;  /* room for one, where values are not kept */
 };
 
-/* ---- the header
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the header --------------------------------------------------------------------------------- */
 
 static enum leat_dtype dtype_of(uint8_t type)
 {
@@ -91,7 +90,7 @@ static int corrupt(const struct idx *x, uint64_t offset, struct leat_error *erro
     return LEAT_E_CORRUPT;
 }
 
-/* Bytes as images: two axes are one channel, as an operator on images wants it, and as they lie in memory anyway. */
+/* Bytes as images: two axes become one channel, as operators on images need it. They lie in memory like that anyway. */
 static void set_shape(struct leat_field *f, const uint64_t *dims, unsigned ndim)
 {
     bool image = f->dtype == LEAT_U8 && (ndim == 2 || ndim == 3);
@@ -140,7 +139,7 @@ static int read_header(struct idx *x, const uint8_t *head, size_t n, struct leat
     return LEAT_OK;
 }
 
-/* What the header says against how long the file is; of a compressed one, could be at most. */
+/* Checks the header against the length of the file; for a compressed one, against the longest that it can be. */
 static int check_length(const struct idx *x, struct leat_error *error)
 {
     uint64_t size = x->file->size, most = size;
@@ -163,16 +162,16 @@ static int check_length(const struct idx *x, struct leat_error *error)
     return corrupt(x, x->total < size ? x->total : size, error);
 }
 
-/* ---- reading to the end
- * ---------------------------------------------------------------------------------------------- */
+/* ---- reading to the end ------------------------------------------------------------------------- */
 
-/* Memory for a value that is being read: of a file without samples the header alone would say how much. */
+/* Memory for a value that is being read. A file without samples gets none: only its header says how much it would be.
+ */
 static uint64_t value_room(const struct idx *x)
 {
     return x->source.count ? x->value_bytes : 1;
 }
 
-/* To this machine's byte order, which is little-endian: base/bytes.h. */
+/* Converts to this machine's byte order, which is little-endian: base/bytes.h. */
 static void swap(uint8_t *bytes, uint64_t length, size_t element)
 {
     for (uint64_t i = 0; element > 1 && i + element <= length; i += element)
@@ -237,8 +236,7 @@ static int read_plain(struct idx *x, struct leat_error *error)
     return rc;
 }
 
-/* ---- opening
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------------ */
 
 static void idx_close(struct leat_source *source)
 {
@@ -321,8 +319,7 @@ static int idx_open(const char *path, const struct leat_open_options *options, s
     return LEAT_OK;
 }
 
-/* ---- reading
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------------ */
 
 static int idx_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
                     const void **rows, size_t *failed, struct leat_error *error)
@@ -376,7 +373,8 @@ static int idx_column(struct leat_source *source, size_t field, const void **dat
     return LEAT_OK;
 }
 
-/* What is mapped has no checksums: if the system knows of a change, all of it is compared with what it was. */
+/* Mapped values have no checksums: if the system knows of a change, all of them are compared with the hash of opening.
+ */
 static int idx_refresh(struct leat_source *source, struct leat_error *error)
 {
     struct idx *x = (struct idx *)source, now = *x;
@@ -400,7 +398,7 @@ static int idx_refresh(struct leat_source *source, struct leat_error *error)
     return rc;
 }
 
-/* Opening has read all of it, and compared what checksums it has: those of gzip. */
+/* Opening has read all of it, and compared the checksums of gzip if there are any. */
 static int idx_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
                       struct leat_error *error)
 {

@@ -3,8 +3,8 @@
 
 #include <stdint.h>
 
-/* An array of up to so many bytes that cannot be mapped as it is, because it is compressed or of another byte order, is
- * read into memory when it is opened; a longer one is decoded block by block. Set by tests. */
+/* An array that cannot be mapped, because it is compressed or of another byte order, is read into memory at opening if
+ * it has up to so many bytes. A longer one is decoded block by block. Set by tests. */
 extern uint64_t leat_idx_memory_bytes;
 
 #endif

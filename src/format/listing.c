@@ -1,7 +1,7 @@
 /*
- * Made for a million files: entries are read with getdents (readdir), told apart by the type that the directory gives,
- * and only photos are asked for their size (statx relative to the open folder, so that the kernel resolves one name).
- * Recursion holds one descriptor per level, hence the bound on depth.
+ * Made for a million files: entries are read with getdents (readdir), and the directory gives their type. Only photos
+ * are looked up for their size (statx relative to the open folder, so that the kernel resolves one name). Recursion
+ * holds one descriptor per level, hence the bound on depth.
  */
 #include "format/listing.h"
 
@@ -111,7 +111,7 @@ static int add_file(struct scan *s, const char *name, uint64_t size, int64_t mti
 
 static int scan_folder(struct scan *s, int fd, unsigned depth);
 
-/* A folder in the folder `fd`. A link to a folder is followed at the first level only, where it stands for a class. */
+/* A folder in the folder `fd`. A link to a folder is followed only at the first level, where it is a class. */
 static int enter(struct scan *s, int fd, const char *name, bool link, unsigned depth)
 {
     struct leat_listing *l = s->listing;

@@ -1,20 +1,20 @@
 /*
- * The file only grows, block by block; a block is all that a process had to add at one time:
+ * The file only grows, block by block. A block holds what a process had to add at one time:
  *
- *     header   checksum of what follows | "leatrows" | version | length of the folder's path | generation | path,
- * padded to 8 block    checksum of head and entries | "rowblock" | n | 0 | bytes of the payload n entries: hash of the
- * name | size | time | number in the listing | length payload: for each entry  checksum of all that is said of the
- * photo | checksum of the photo's bytes | the index (padded to 8)
+ *     header    checksum of the rest | "leatrows" | version | length of the folder's path | generation | path, padded
+ *     block     checksum of head and entries | "rowblock" | n | 0 | bytes of the payload
+ *               n entries: hash of the name | size | time | number in the listing | length
+ *               payload: for each entry  checksum of its record | checksum of the photo's bytes | the index, padded
  *
- * so opening reads heads and entries, 32 bytes a photo, and an index is one read when its photo is decoded. Numbers are
- * little-endian. A record says that the photo was found good when its bytes had that checksum, so there is one with an
- * index of no bytes for each good photo that has none.
+ * Parts are padded to 8 bytes. So opening reads heads and entries, 32 bytes a photo, and one read gets an index when
+ * its photo is decoded. Numbers are little-endian. A record also says that the photo was good when its bytes had that
+ * checksum, so a good photo without an index has a record with an index of no bytes.
  *
- * Who appends holds a lock (flock) on the whole file, reads what others have added, cuts off what a crash left behind
- * the last whole block, and adds a block in one write. Who reads holds no lock: bytes that are not what was written,
- * because the file was begun anew or the write is under way, fail the checksum of block or index, which binds an index
- * to its photo too. A file that was begun anew has another generation, a random number. The descriptor that locks is
- * opened for each time, as one that a child inherits would share its lock.
+ * A writer holds a lock (flock) on the whole file. It reads what others have added, cuts off an incomplete last block
+ * that a crash has left, and adds a block in one write. Readers hold no lock. If the file was started again, or a write
+ * is under way, the checksum of the block or index fails; that of an index also binds it to its photo. A file that was
+ * started again has another generation, a random number. The descriptor for the lock is opened each time, because a
+ * child that inherits one would share its lock.
  */
 #include "format/rows_file.h"
 
@@ -40,8 +40,8 @@
 #include "base/random.h"
 #include "leat/leat.h"
 
-/* VERSION is to be raised when jpeg/rows.h packs an index in another way, or when photos that counted as good no longer
- * do: what was kept would never be made anew. */
+/* VERSION must be raised when jpeg/rows.h packs an index in another way, or when photos that counted as good no longer
+ * do: old records would never be replaced. */
 enum { VERSION = 2, HEADER = 32, BLOCK = 32, ENTRY = 32, CHECKSUMS = 16, MOST_PATH = 1 << 16 };
 static_assert(ENTRY + CHECKSUMS == LEAT_ROWS_RECORD, "bytes of a record");
 static const char header_magic[] = "leatrows", block_magic[] = "rowblock";
@@ -83,7 +83,7 @@ static uint64_t size_of(int fd)
     return fstat(fd, &st) ? 0 : (uint64_t)st.st_size;
 }
 
-/* An index is that of one photo only: its place may hold another's after the file was begun anew. */
+/* A checksum binds an index to its photo, because its place may hold another's after the file was started again. */
 static uint64_t checksum_of(const struct leat_rows_key *key, uint64_t photo, const uint8_t *rows, size_t length)
 {
     uint64_t of_key = leat_key_mix(leat_key_mix(key->name, key->size), (uint64_t)key->mtime_ns);
@@ -147,8 +147,7 @@ static void tell(const uint8_t *block, uint64_t at, leat_rows_found *found, void
     }
 }
 
-/* Goes on from where the file was walked last, or from its beginning if it is another one. False: it is none of
- * ours. */
+/* Continues where the last walk ended, or at the beginning if the file is another one. False: it is not ours. */
 static bool walk(struct leat_rows_file *file, int fd, leat_rows_found *found, void *user)
 {
     uint64_t generation, end, size = size_of(fd), at = atomic_load_explicit(&file->end, memory_order_relaxed);
@@ -162,8 +161,7 @@ static bool walk(struct leat_rows_file *file, int fd, leat_rows_found *found, vo
     for (uint64_t next; (next = read_block(fd, at, size, buffer)); at = next)
         tell(buffer, at, found, user);
     leat_free(buffer);
-    atomic_store_explicit(&file->end, 0,
-                          memory_order_relaxed); /* whoever is forked in between begins at the beginning */
+    atomic_store_explicit(&file->end, 0, memory_order_relaxed); /* a child forked in between begins at the beginning */
     atomic_store_explicit(&file->generation, generation, memory_order_relaxed);
     atomic_store_explicit(&file->end, at, memory_order_relaxed);
     return true;
@@ -302,7 +300,7 @@ static bool begin_anew(struct leat_rows_file *file, int fd)
     return good;
 }
 
-/* Readers go on with the file at the path, whatever they had before. */
+/* Readers then use the file at the path, whatever they had before. */
 static void take_reader(struct leat_rows_file *file)
 {
     int now = atomic_load_explicit(&file->reader, memory_order_relaxed);
@@ -343,7 +341,7 @@ int leat_rows_file_begin(struct leat_rows_file *file, int wait_ms, leat_rows_fou
         }
         if (is_there(file, fd))
             break;
-        close(fd); /* somebody took the file away in the meantime */
+        close(fd); /* somebody removed the file meanwhile */
         fd = -1;
     }
     if (fd < 0)
@@ -408,7 +406,7 @@ bool leat_rows_file_write(struct leat_rows_file *file, struct leat_rows_record *
         atomic_store_explicit(&file->end, at + BLOCK + entries + payload, memory_order_relaxed);
     } else {
         refused(file, "cannot be written");
-        if (ftruncate(file->writer, (off_t)at)) /* who comes next cuts it off */
+        if (ftruncate(file->writer, (off_t)at)) /* the next writer cuts it off */
             leat_log(LEAT_LOG_DEBUG, "%s: %s", file->path, strerror(errno));
     }
     leat_free(block);

@@ -2,8 +2,8 @@
  * A source: one opened container of samples, whatever its format. Each format is one file in src/format (leat's own is
  * src/store) that fills this table; src/format/table.c lists them. Nothing above src/data sees a source.
  *
- * How the values of a field are reached is declared by the source, whatever their dtype and shape (enum leat_storage).
- * Sources that are joined may differ, so it is asked of each source.
+ * The source declares how the values of each field are reached, whatever their dtype and shape (enum leat_storage).
+ * Joined sources may differ, so each source is asked.
  */
 #ifndef LEAT_FORMAT_SOURCE_H
 #define LEAT_FORMAT_SOURCE_H
@@ -18,16 +18,17 @@
 
 /* How the values of a field are reached. */
 enum leat_storage {
-    LEAT_STORAGE_MAPPED =
-        1, /* in place: `rows` gives pointers into memory that stays, pages verified on first touch. Fixed size only */
-    LEAT_STORAGE_EXTENT,  /* `extents` gives (file, offset, length), so that reading is scheduled apart from decoding;
-                           * the bytes are  verified after they were read. A file may be anywhere, and may itself be
-                           * decoded on the way (blocks of  a compressed file): who reads it does not see the difference
-                           */
-    LEAT_STORAGE_COMPUTED /* `compute` makes many values in one call */
+    /* In place: `rows` gives pointers into memory that stays; pages are verified on first touch. Fixed size only. */
+    LEAT_STORAGE_MAPPED = 1,
+    /* `extents` gives (file, offset, length), so that reading is scheduled apart from decoding. The bytes are verified
+     * after they were read. A file may be anywhere, and may be decoded on the way (blocks of a compressed file), which
+     * its readers do not notice. */
+    LEAT_STORAGE_EXTENT,
+    /* `compute` makes many values in one call. */
+    LEAT_STORAGE_COMPUTED
 };
 
-/* Values that a source has computed: copies of [n_fields][n_samples] values in memory that is released as one. One
+/* Values computed by a source: copies of [n_fields][n_samples] values, in memory that is released together. One
  * thread. */
 struct leat_values {
     size_t n_fields, n_samples;
@@ -36,8 +37,9 @@ struct leat_values {
         uint64_t bytes;
     } * at; /* [field_index * n_samples + sample_index] */
     struct leat_values_chunk *chunks;
-    uint64_t bytes;                /* of memory that the chunks take */
-    const _Atomic bool *cancelled; /* NULL, or: who computes looks at it now and then, and gives up with CANCELLED */
+    uint64_t bytes; /* of memory that the chunks take */
+    /* NULL, or a flag: a source looks at it now and then, and returns CANCELLED if it is set. */
+    const _Atomic bool *cancelled;
 };
 int leat_values_init(struct leat_values *values, size_t n_fields, size_t n_samples); /* NOMEM */
 void leat_values_destroy(struct leat_values *values);
@@ -51,11 +53,11 @@ struct leat_extent {
     uint64_t file; /* index for the source's `file` */
     uint64_t offset, length;
     uint64_t checksum;           /* leat_hash64 of the bytes */
-    bool verify;                 /* checksum is to be compared after this read (recheck policy and first read) */
+    bool verify;                 /* compare the checksum after this read (recheck policy and first read) */
     struct leat_value_info info; /* of an encoded value */
 };
 
-/* Values up to this size are read apart from the mapping while a file is cold. */
+/* While a file is cold, values up to this size are read past the mapping. */
 #define LEAT_COLD_VALUE 4096
 
 struct leat_source;
@@ -146,7 +148,7 @@ extern const struct leat_source_vtable leat_format_native; /* store/reader.c */
 
 /* Whether `path` is a folder, and if not, its first bytes: *n of at most `room`. NOT_FOUND, IO, CORRUPT. */
 int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room, size_t *n, struct leat_error *error);
-/* Finds the format of `path` (or takes the one named in options) and opens it.
+/* Finds the format of `path`, or takes the one that the options name, and opens it.
  * A manifest of shards is opened by src/data, which joins its parts. */
 int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
                      struct leat_error *error);

@@ -1,6 +1,6 @@
 /*
- * Which formats there are, and which one a path is. A path is recognised by its content, a folder or the bytes of a
- * file; its name counts only where it shows that a file is damaged.
+ * The known formats, and which of them a path has. A path is recognised by its content: a folder, or the bytes of a
+ * file. Its name counts only where it shows that a file is damaged.
  */
 #include <errno.h>
 #include <stdio.h>

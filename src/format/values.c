@@ -1,6 +1,6 @@
 /*
- * Values that a source has computed, in chunks of memory that are released as one. Small values share a chunk; a large
- * one has its own.
+ * Values computed by a source, in chunks of memory that are released together. Small values share a chunk; a large one
+ * has its own.
  */
 #include <stdatomic.h>
 #include <string.h>

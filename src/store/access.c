@@ -1,9 +1,9 @@
 /*
  * Values of an opened file: pointers into columns, extents of payloads. `rows` is the hot path of small records: some
- * thousands of samples a call, in any order, so that per sample it does a lookup of the group, one test of a bit (is
- * this page verified?) and an addition. All else is in functions that are called once per page.
+ * thousands of samples a call, in any order. Per sample it looks up the group, tests one bit (is this page verified?)
+ * and adds. All else is in functions that are called once per page.
  *
- * Columns are mapped memory; what is read from it here is read inside leat_guarded.
+ * Columns are mapped memory, which is read here only inside leat_guarded.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static inline bool bit_get(const struct leat_bits *bits, uint64_t i)
     return atomic_load_explicit(&bits->words[i >> 6], memory_order_relaxed) >> (i & 63) & 1;
 }
 
-/* Relaxed: what a bit stands for is that immutable bytes were seen to be good, which needs no ordering. */
+/* Relaxed: a bit says that immutable bytes were seen to be good, which needs no ordering. */
 static inline void bit_set(struct leat_bits *bits, uint64_t i)
 {
     atomic_fetch_or_explicit(&bits->words[i >> 6], UINT64_C(1) << (i & 63), memory_order_relaxed);
@@ -49,9 +49,9 @@ static inline uint64_t value_at(const struct leat_store_source *s, uint64_t grou
 
 /* ---- verifying pages ------------------------------------------------------------------------- */
 
-/* Pages are read with pread into a buffer on the stack and not through the mapping: a page that is not in memory comes
- * with one request instead of one fault per 4 KiB, and touching a mapping can make the kernel map two megabytes around,
- * which counts as this process's memory. Only a value larger than a page is hashed where it is mapped. */
+/* Pages are read with pread into a buffer on the stack, not through the mapping. Then a page that is not in memory
+ * takes one request instead of one fault per 4 KiB. And touching a mapping can make the kernel map two megabytes around
+ * it, which count as this process's memory. Only a value larger than a page is hashed where it is mapped. */
 #define SCRATCH LEAT_STORE_PAGE_BYTES
 
 struct stretch {
@@ -93,13 +93,13 @@ static int page_failed(const struct leat_store_source *s, int rc, const char *wh
                        struct leat_error *error)
 {
     if (rc)
-        return rc; /* of reading: it has its place */
+        return rc; /* of reading, which says where */
     leat_fail(error, LEAT_E_CORRUPT, "%s fails its checksum: restore the file, or pack it again", what);
     leat_error_at_file(error, s->path, (int64_t)offset);
     return LEAT_E_CORRUPT;
 }
 
-/* Header and directory of a group: they hold the checksums of its pages. */
+/* Verifies header and directory of a group, which hold the checksums of its pages. */
 static int verify_group(struct leat_store_source *s, uint64_t group, const struct leat_store_group *want,
                         const struct leat_store_shape *shape, uint8_t *scratch, struct leat_error *error)
 {
@@ -118,7 +118,7 @@ static int verify_group(struct leat_store_source *s, uint64_t group, const struc
     return LEAT_OK;
 }
 
-/* The checksum that a page is to have, which the directory of its group holds. */
+/* The checksum of a page as the directory of its group has it. */
 static int page_checksum(struct leat_store_source *s, uint32_t field, uint64_t group, uint64_t page, uint64_t *checksum,
                          struct leat_error *error)
 {
@@ -166,7 +166,8 @@ out:
     return rc;
 }
 
-/* As verify_page, for who does not want the bytes. Apart, so that the buffer stands on the stack only here. */
+/* As verify_page, for callers that do not want the bytes. It is a function so that only it has the buffer on its
+ * stack. */
 static __attribute__((noinline)) int verify_only(struct leat_store_source *s, uint32_t field, uint64_t group,
                                                  uint64_t page, uint64_t number, struct leat_error *error)
 {
@@ -189,10 +190,10 @@ static int wrong_field(const struct leat_store_source *s, size_t field, const ch
 
 /* ---- cold files ------------------------------------------------------------------------------ */
 
-/* The first touches of a mapping are the dear ones: a fault maps all that lies in the page cache around, 64 KiB or a
- * huge page, and all of that counts as memory of this process. One shuffled batch of small values out of ten million
- * touches the whole column. So the first values of a large file (reader.c says how many) are read with pread, which
- * costs about what a fault would; who reads a good part of the file comes to the mapping soon enough. */
+/* The first touches of a mapping are expensive: a fault maps what the page cache has around, 64 KiB or a huge page, and
+ * all of that counts as memory of this process. One shuffled batch of small values out of ten million touches the whole
+ * column. So the first values of a large file (reader.c says how many) are read with pread, which costs about as much
+ * as a fault. A process that reads a good part of the file soon uses the mapping. */
 static bool is_cold(struct leat_store_source *s, size_t n)
 {
     uint64_t left = atomic_load_explicit(&s->cold_values, memory_order_relaxed);
@@ -200,7 +201,7 @@ static bool is_cold(struct leat_store_source *s, size_t n)
         return true;
     if (left)
         atomic_store_explicit(&s->cold_values, left > n ? left - n : 0,
-                              memory_order_relaxed); /* a lost update does no harm */
+                              memory_order_relaxed); /* a lost update is harmless */
     return left != 0;
 }
 
@@ -298,7 +299,7 @@ struct record_read {
     size_t field, n;
     const uint64_t *samples;
     struct leat_extent *extents;
-    volatile size_t i; /* how far it came, also when a read faults */
+    volatile size_t i; /* how far it got, also when a read faults */
 };
 
 /* A record that passed its checksum is still bounded by its group: the file may have been made by anyone. */
@@ -322,8 +323,8 @@ static int bad_record(const struct leat_store_source *s, size_t field, uint64_t 
     return LEAT_E_CORRUPT;
 }
 
-/* Verifies the pages that were not, and takes from each the record that led to it; of a cold file, reads all records.
- * Extents that are filled get `verify`. */
+/* Verifies the pages that were not verified yet, and takes from each the record that led to it. In a cold file it reads
+ * all records. Sets `verify` in the extents that it fills. */
 static __attribute__((noinline)) int verify_records(struct leat_store_source *s, size_t field, const uint64_t *samples,
                                                     size_t n, struct leat_extent *extents, size_t *failed,
                                                     struct leat_error *error)
@@ -381,11 +382,11 @@ static int read_records(void *arg)
     return LEAT_OK;
 }
 
-/* Columns up to this size are read in blocks that are kept, longer ones value by value. */
+/* Columns up to this size are read in blocks that are cached, longer ones value by value. */
 #define KEPT_COLUMN (UINT64_C(8) << 20)
 
-/* Values of fixed size of a file that cannot be mapped. Those that are as long as a page have its checksum; shorter
- * ones in a long column are read without one, since that would need the whole page. */
+/* Values of fixed size in a file that cannot be mapped. Those as long as a page have its checksum. Shorter ones in a
+ * long column are read without one, which would need the whole page. */
 static int fixed_extents(struct leat_store_source *s, size_t field, const uint64_t *samples, size_t n,
                          struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
@@ -460,8 +461,8 @@ static void clear_bits(struct leat_bits *bits)
         atomic_store_explicit(&bits->words[i], 0, memory_order_relaxed);
 }
 
-/* Pages are verified once, because they are read in place; so here is asked whether the system knows of a change since.
- */
+/* Pages are verified once, because they are read in place. So this asks the system whether the file has changed
+ * since. */
 int leat_store_refresh(struct leat_source *source, struct leat_error *error)
 {
     struct leat_store_source *s = (struct leat_store_source *)source;
@@ -478,7 +479,7 @@ int leat_store_refresh(struct leat_source *source, struct leat_error *error)
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-/* The bitmap of a field, made when it is first needed. Without memory nothing is remembered: verified again next
+/* The bitmap of a field, allocated at first use. Without memory nothing is cached, and values are verified again next
  * time. */
 static struct leat_bits *lazy_bits(_Atomic(struct leat_bits *) *slot, uint64_t n)
 {

@@ -1,6 +1,6 @@
 /*
  * The full check of one group. Faults go into a list of fixed size, because the caller may be a guarded read that must
- * not allocate; what finds no room is counted.
+ * not allocate. Those that do not fit are counted.
  */
 #include "store/check.h"
 
@@ -61,8 +61,8 @@ static void check_columns(const struct leat_store_layout *l, const uint8_t *p, u
     }
 }
 
-/* Payloads stand in the order of samples, then fields, each behind the one before: so no byte is without a checksum.
- * Whether a value in the fast form gives back the bytes that it was made from is tried apart (restore.h). */
+/* Payloads lie in the order of samples, then fields, each right after the one before. So every byte has a checksum.
+ * Whether a photo in the fast form gives back its original bytes is checked separately (restore.h). */
 static void check_payloads(const struct leat_store_layout *l, const uint8_t *p, const struct leat_store_group *g,
                            const struct leat_store_shape *shape, struct leat_store_faults *faults)
 {

@@ -38,14 +38,13 @@ struct leat_store_faults {
 void leat_store_fault_add(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row,
                           uint64_t rows, uint64_t offset);
 
-/* `p` holds `shape->bytes` bytes; `group` is what its place in the file says it must be. */
+/* `p` holds `shape->bytes` bytes; `group` is what the index says of it. */
 void leat_store_check_group(const struct leat_store_layout *layout, const uint8_t *p,
                             const struct leat_store_group *group, const struct leat_store_shape *shape,
                             struct leat_store_faults *faults);
 
-/* A note of the directory: a sample that was marked or left out, a photo that stays as it came, or a warning that a
- * lenient decoder passed. Strings are not
- * terminated. */
+/* A note of the directory: a sample that was marked or left out, a photo that could not have the form asked for, or a
+ * warning that lenient decoding accepted. Strings are not terminated. */
 enum leat_note_kind { LEAT_NOTE_MARKED = 0, LEAT_NOTE_SKIPPED, LEAT_NOTE_AS_CAME, LEAT_NOTE_WARNED };
 struct leat_store_note {
     uint64_t input;

@@ -1,6 +1,6 @@
 /*
- * Finishing a group is the writer's work that runs in parallel: reading files, checking photos, checksums, columns. It
- * depends on nothing but the group's inputs and the options, so that the file is the same for any number of threads.
+ * Finishing a group is the part of the writer's work that runs in parallel: reading files, checking photos, checksums,
+ * columns. It depends only on the group's inputs and the options, so the file is the same for any number of threads.
  */
 #include "store/group.h"
 
@@ -18,7 +18,7 @@
 #include "store/check.h"
 #include "store/text.h"
 
-#define KEEP_BYTES (LEAT_STORE_GROUP_BYTES * 4) /* a buffer that one huge sample needed is given back */
+#define KEEP_BYTES (LEAT_STORE_GROUP_BYTES * 4) /* a buffer that grew beyond this for one huge sample is released */
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
@@ -72,7 +72,7 @@ static void empty(struct leat_growing *b)
     b->length = 0;
 }
 
-/* Back again, so that the memory of what only takes files that are read elsewhere is never touched. */
+/* Undone, so that memory for files that are read elsewhere is never touched. */
 static void swap_moved(struct leat_group *g)
 {
     struct leat_growing swap = g->bytes;
@@ -206,7 +206,7 @@ int leat_group_check_value(const struct leat_store_layout *l, uint32_t f, const 
     return LEAT_OK;
 }
 
-/* A value as it came. */
+/* A value as it was added. */
 static const uint8_t *came(const struct leat_group *g, const struct leat_group_value *value)
 {
     return value->read ? value->read : g->bytes.data + value->at;
@@ -288,7 +288,7 @@ static int note(struct leat_group *g, uint64_t input, enum leat_note_kind kind, 
                : leat_fail(&g->error, LEAT_E_NOMEM, "no memory for the report of bad photos");
 }
 
-/* Makes a value that is too large smaller: `data` and `length` then name what replaces it. */
+/* Shrinks a photo that is too large: `data` and `length` then are the smaller one. */
 static int shrink(struct leat_group *g, struct leat_group_value *value, const struct leat_codec *codec,
                   const struct leat_group_options *options, const uint8_t **data, size_t *length)
 {
@@ -302,7 +302,7 @@ static int shrink(struct leat_group *g, struct leat_group_value *value, const st
     return codec->probe(*data, n, &value->record.info, &g->error);
 }
 
-/* The value in the form that was asked for. LEAT_E_UNSUPPORTED: it has none. */
+/* The value in the form that was asked for. LEAT_E_UNSUPPORTED: it cannot have it. */
 static int change_form(struct leat_group *g, uint32_t field, struct leat_group_value *value,
                        struct leat_decoder *decoder, const struct leat_group_options *options, const uint8_t *data,
                        size_t length)
@@ -315,7 +315,7 @@ static int change_form(struct leat_group *g, uint32_t field, struct leat_group_v
     if (rc)
         return rc;
     value->came_length = length;
-    if (!(g->layout->fields[field].flags & LEAT_FIELD_FILES)) /* of files, the fingerprint takes the name */
+    if (!(g->layout->fields[field].flags & LEAT_FIELD_FILES)) /* the fingerprint of a file is over its name */
         value->came_checksum = leat_hash64(data, length);
     leat_free(value->instead);
     value->instead = packed;
@@ -326,8 +326,8 @@ static int change_form(struct leat_group *g, uint32_t field, struct leat_group_v
     return LEAT_OK;
 }
 
-/* A value that is stored as it came, or as it was made smaller. One that only a lenient decoder reads is not called
- * good: whoever decodes it looks for himself. */
+/* A value that is stored unchanged or shrunk. One that only lenient decoding accepts is not marked good, so that every
+ * decoder checks it. */
 static int check_value(struct leat_group *g, struct leat_group_value *value, struct leat_decoder *decoder, bool lenient,
                        const uint8_t *data, size_t length)
 {
@@ -346,8 +346,8 @@ static int check_value(struct leat_group *g, struct leat_group_value *value, str
     return LEAT_OK;
 }
 
-/* Looks at one encoded value: fills its record, replaces it by a smaller one or another form where that was asked for.
- * `*warnings`: what was passed. LEAT_E_DECODE: broken. */
+/* Checks one encoded value: fills its record, and replaces it by a smaller one or another form where that was asked
+ * for. `*warnings`: those that lenient decoding accepted. LEAT_E_DECODE: broken. */
 static int look(struct leat_group *g, uint64_t input, uint32_t field, struct leat_group_value *value,
                 struct leat_decoder *decoder, const struct leat_group_options *options, unsigned *warnings)
 {
@@ -359,10 +359,10 @@ static int look(struct leat_group *g, uint64_t input, uint32_t field, struct lea
     if (rc)
         return rc;
     *info = found;
-    bool mask = g->layout->fields[field].role == LEAT_ROLE_MASK; /* its pixels are no colours: it stays as it came */
+    bool mask = g->layout->fields[field].role == LEAT_ROLE_MASK; /* its pixels are no colours: it stays unchanged */
     bool large = !mask && options->max_side && (info->width > options->max_side || info->height > options->max_side);
     bool check = options->check;
-    char reason[sizeof g->error.message] = ""; /* why it stays as it came */
+    char reason[sizeof g->error.message] = ""; /* why it stays unchanged */
     if (large && check) {
         rc = leat_decoder_check(decoder, data, length, options->lenient, &g->error);
         *warnings = leat_decoder_warnings(decoder);
@@ -387,7 +387,7 @@ static int look(struct leat_group *g, uint64_t input, uint32_t field, struct lea
     return rc || !*reason ? rc : note(g, input, LEAT_NOTE_AS_CAME, reason);
 }
 
-/* Every part of leat tells the same reason for which a value is broken: that of decoding it to its end. */
+/* Every part of leat gives the same reason why a value is broken: the error of decoding it to its end. */
 static void find_reason(struct leat_group *g, const struct leat_group_value *value, struct leat_decoder *decoder,
                         bool lenient)
 {
@@ -410,7 +410,7 @@ static int note_warnings(struct leat_group *g, uint64_t input, const struct leat
 static int report_broken(struct leat_group *g, uint64_t input, bool skip, bool first, size_t notes, uint32_t n_notes)
 {
     int rc = LEAT_OK;
-    if (skip) { /* what was said of its other photos is of no interest any more */
+    if (skip) { /* drops the notes about its other photos */
         g->notes.length = notes;
         g->n_notes = n_notes;
     }
@@ -502,8 +502,8 @@ static bool is_dropped(const struct leat_group *g, uint64_t input)
     return ((const bool *)g->dropped.data)[input];
 }
 
-/* Appends a sample's payloads, if it is kept, in their final form to `moved`. What replaced them is given back at once:
- * its memory serves the next sample, still in the cache. */
+/* Appends a sample's payloads, if it is kept, in their final form to `moved`. The memory of replacements is released at
+ * once: the next sample uses it while it is still in the cache. */
 static bool move_sample(struct leat_group *g, uint64_t input)
 {
     bool ok = true;
@@ -521,7 +521,7 @@ static bool move_sample(struct leat_group *g, uint64_t input)
     return ok;
 }
 
-/* Whether a sample does not stay where and what it is. */
+/* Whether a sample moves or changes. */
 static bool is_changed(const struct leat_group *g, uint64_t input)
 {
     bool changed = is_dropped(g, input);
@@ -532,7 +532,7 @@ static bool is_changed(const struct leat_group *g, uint64_t input)
     return changed;
 }
 
-/* After each sample: from the first one that is changed on, all move. */
+/* After each sample. From the first one that changes on, all move. */
 static bool move_if_needed(struct leat_group *g, uint64_t input)
 {
     bool ok = true;

@@ -1,13 +1,13 @@
 /*
- * One group on its way into a file: filled by the thread that adds samples, finished (files read, photos checked,
- * checksums, columns, directory) by any thread, written by whoever comes to it in order.
+ * One group on its way into a file. The thread that adds samples fills it; any thread finishes it (files, photos,
+ * checksums, columns, directory); groups are written in order by whichever thread finds the next one ready.
  *
- * While it is filled, varying values are packed into `bytes` behind room for the header:
+ * While it is filled, varying values are packed into `bytes` after room for the header:
  *
  *     | header | a0 b0 a1 b1 a2 b2 ...                      (a, b: varying fields; 0, 1, 2: samples)
  *
- * which is already how payloads lie in the file, so that finishing a group appends columns and directory and moves
- * nothing, unless a photo was resized, got another form or a row index, or was left out.
+ * Payloads lie like this in the file. So finishing a group appends columns and directory and moves nothing, unless a
+ * photo was resized, got another form or a row index, or was left out.
  */
 #ifndef LEAT_STORE_GROUP_H
 #define LEAT_STORE_GROUP_H
@@ -24,12 +24,11 @@
 struct leat_group_value {
     uint64_t at, length; /* in `bytes` */
     uint64_t path;       /* 1 + place in `paths`, or 0 */
-    const uint8_t *read; /* of a file, until it has moved: where it is in `files`, or NULL if it is in `bytes` */
+    const uint8_t *read; /* of a file, until it has moved: its place in `files`, or NULL if it is in `bytes` */
     uint8_t *instead;    /* what replaces it, of record.length bytes, or NULL */
     uint8_t *rows;       /* the row index of a photo, of record.info.rows_length bytes, or NULL */
     struct leat_store_record record;
-    uint64_t came_length,
-        came_checksum; /* of the value as it came, or as it was resized: what the fingerprint is about */
+    uint64_t came_length, came_checksum; /* of the value as it was added or resized: the fingerprint is over this */
 };
 
 struct leat_group_options {
@@ -46,8 +45,9 @@ struct leat_group {
     uint64_t input_bytes;      /* what decides when it is full */
     struct leat_growing bytes; /* the group as it will be written */
     struct leat_growing moved; /* the same, where payloads had to move */
-    struct leat_growing files; /* of one sample, once payloads move: so they are read to where the last sample's were */
-    bool swapped;              /* `bytes` and `moved` are each other */
+    struct leat_growing
+        files;    /* of one sample, once payloads move: each sample's are read into the memory of the last one's */
+    bool swapped; /* `bytes` and `moved` are swapped */
     struct leat_growing *columns; /* per stored field of fixed size: its values */
     struct leat_growing values;   /* struct leat_group_value [n_inputs][n_varying] */
     struct leat_growing paths;

@@ -1,8 +1,7 @@
 /*
- * The header has room for a hash of the options, not for the options. There are few values that each can have, so the
- * hash is as good as the options to somebody who searches: of check, on_bad, photos and lenient there are 24
- * combinations, a side has 65536 values and a quality a hundred. Only a shard_bytes that nobody would type is not
- * found, and changed sizes of shards and photos at once.
+ * The header has room for a hash of the options, not for the options. But each option has few values, so searching for
+ * the hash finds them: there are 24 combinations of check, on_bad, photos and lenient, 65536 sides and a hundred
+ * qualities. Not found are a shard_bytes that nobody would type, and a change of shard and photo sizes at once.
  */
 #include "store/identity.h"
 
@@ -15,10 +14,10 @@
 
 enum { LENIENT = 4, MAX_SIDE = 65535, MAX_QUALITY = 100, DEFAULT_QUALITY = 90 };
 
-/* What of the options decides what is stored. */
+/* The options that decide what is stored. */
 struct choice {
     uint64_t check, skip, shard_bytes, max_side,
-        quality;     /* RAISE and MARK write the same: what RAISE has stopped can go on with MARK */
+        quality;     /* RAISE and MARK write the same: a pack that RAISE has stopped can be resumed with MARK */
     uint64_t photos; /* and LENIENT */
 };
 
@@ -34,8 +33,7 @@ static uint64_t hash_choice(const struct choice *c)
     const uint64_t numbers[5] = {c->check, c->skip, c->shard_bytes, c->max_side, c->max_side ? c->quality : 0};
     const uint64_t hash = leat_hash64(numbers, sizeof numbers);
     const uint64_t more[2] = {hash, c->photos};
-    return c->photos ? leat_hash64(more, sizeof more)
-                     : hash; /* what ORIGINAL writes can be gone on with by any version */
+    return c->photos ? leat_hash64(more, sizeof more) : hash; /* any version can resume what ORIGINAL has written */
 }
 
 static uint64_t hash_text(uint64_t seed, const char *text)
@@ -106,7 +104,7 @@ static bool find_shard_bytes(struct choice *c, uint64_t want)
     static const uint64_t units[] = {
         1, 1000, 1000000, 1000000000, UINT64_C(1) << 10, UINT64_C(1) << 20, UINT64_C(1) << 30};
     for (size_t u = 0; u < sizeof units / sizeof *units && c->shard_bytes;
-         u++) /* one file and shards are told apart before */
+         u++) /* one file or shards: told apart before */
         for (uint64_t n = 1; n < 10000; n++)
             if (try(c, &c->shard_bytes, n * units[u], want))
                 return true;
@@ -215,7 +213,7 @@ static bool has_field(const struct leat_store_layout *l, const char *name)
     return false;
 }
 
-/* What makes a schema another one: a field that comes or goes, else the types or the order of fields. */
+/* How two schemas differ: in a field that only one has, else in the types or the order of fields. */
 static void say_schema(struct text *t, const struct leat_store_layout *then, const struct leat_store_layout *now)
 {
     begin_part(t, "the schema (");

@@ -1,7 +1,6 @@
 /*
  * The records of leat's own file and the arithmetic of its layout. Everything here is pure: bytes in, numbers out, and
- * the reverse. Numbers from outside are checked here once (a schema, a header, a group's shape), so that what is built
- * on them needs no second opinion.
+ * the reverse. Numbers from outside (a schema, a header, a group's shape) are checked here once, and nowhere again.
  */
 #include "store/layout.h"
 
@@ -316,7 +315,7 @@ int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_la
     l->features = leat_get_u32(p + 12);
     *identity = (struct leat_store_identity){leat_get_u64(p + 32), leat_get_u64(p + 40), leat_get_u64(p + 48),
                                              leat_get_u64(p + 56)};
-    /* What was read must be what would be written: no byte of the header is free, page sizes included. */
+    /* A header must be what the writer would write, byte for byte, page sizes included. */
     uint8_t *again = leat_alloc(bytes);
     if (!again) {
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a header of %llu bytes", (unsigned long long)bytes);

@@ -1,7 +1,6 @@
 /*
- * The layout of leat's own file, version 1: constants, the records that stand in it, and where the columns of a group
- * lie. Reader, writer, resume and verify share it, so that there is one opinion about every byte. docs/format.md is the
- * specification.
+ * The layout of leat's own file, version 1: constants, records, and where the columns of a group lie. Reader, writer,
+ * resume and verify share it. docs/format.md is the specification.
  *
  *     +--------+---------+---------+-----+---------+----------+-----------+--------+
  *     | header | group 0 | group 1 | ... | group n | sections | directory | footer |
@@ -9,9 +8,9 @@
  *
  *     group:   header | payloads, packed | columns, packed | directory (page checksums, sums, notes)
  *
- * The columns of a group lie one after the other without padding, widest element first, which keeps every value aligned
- * to its element. So a column's place is  columns_at + before * rows:  no table per group and column is needed, and
- * opening ten million samples is reading some hundred group entries.
+ * The columns of a group follow each other without padding, widest element first, which keeps every value aligned to
+ * its element. So a column begins at  columns_at + before * rows.  No table per group and column is needed, and opening
+ * ten million samples reads some hundred group entries.
  */
 #ifndef LEAT_STORE_LAYOUT_H
 #define LEAT_STORE_LAYOUT_H
@@ -56,7 +55,7 @@ enum leat_section_type {
 #define LEAT_SECTION_REQUIRED 1u
 
 /* Bits of the header that a reader must know. */
-#define LEAT_FEATURE_FORMS 1u /* photos may be stored in another form than they came in */
+#define LEAT_FEATURE_FORMS 1u /* photos may be stored in another form than the original */
 
 /* What is known of a field, stored or derived. */
 struct leat_store_field {
@@ -160,7 +159,7 @@ struct leat_store_record {
 enum { LEAT_STORE_RECORD = 24, LEAT_STORE_CODEC_RECORD = 40 };
 void leat_store_record_put(uint8_t *p, const struct leat_store_record *record, bool encoded);
 void leat_store_record_get(const uint8_t *p, struct leat_store_record *record, bool encoded);
-/* Whether a record's payload, and the row index behind it, lie in `room` bytes, and its other numbers are possible. */
+/* Whether a record's payload and row index lie in `room` bytes, and its other numbers are possible. */
 bool leat_store_record_fits(const struct leat_store_layout *layout, const struct leat_store_field *field,
                             const struct leat_store_record *record, uint64_t room);
 
@@ -181,7 +180,7 @@ struct leat_store_summary {
 void leat_store_summary_put(uint8_t p[LEAT_STORE_SUMMARY], const struct leat_store_summary *summary);
 void leat_store_summary_get(const uint8_t p[LEAT_STORE_SUMMARY], struct leat_store_summary *summary);
 
-/* Of the encoded values of a file, by form: how many, their bytes with row indexes, and their bytes as they came. */
+/* The encoded values of a file by form: how many, their bytes with row indexes, and their original bytes. */
 struct leat_store_forms {
     uint64_t photos[LEAT_FORMS], bytes[LEAT_FORMS], original[LEAT_FORMS];
 };

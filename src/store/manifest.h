@@ -1,6 +1,6 @@
 /*
- * The manifest of a sharded data set: JSON text that names the shards in their order, with what a reader needs to know
- * that they are the right ones. It stands beside its shards and names nothing outside its own folder.
+ * The manifest of a sharded data set: JSON text that names the shards in their order, with the numbers that identify
+ * them. It lies beside its shards and names nothing outside its own folder.
  *
  *     {"format": "leat-manifest", "version": 1,
  *      "shards": [
@@ -36,18 +36,17 @@ struct leat_manifest {
 
 /* Whether a file that begins with these bytes is a manifest. */
 bool leat_manifest_recognise(const uint8_t *head, size_t n);
-/* FORMAT, CORRUPT, IO, NOT_FOUND, NOMEM. The manifest is ended with leat_manifest_destroy. */
+/* FORMAT, CORRUPT, IO, NOT_FOUND, NOMEM. Release the manifest with leat_manifest_destroy. */
 int leat_manifest_read(const char *path, struct leat_manifest *manifest, struct leat_error *error);
 /* As leat_manifest_read, of text in memory. */
 int leat_manifest_parse(const char *text, size_t length, struct leat_manifest *manifest, struct leat_error *error);
 void leat_manifest_destroy(struct leat_manifest *manifest);
-/* The text of a manifest; *text is ended with leat_free. NOMEM. */
+/* The text of a manifest; *text is freed with leat_free. NOMEM. */
 int leat_manifest_text(const struct leat_manifest *manifest, char **text, size_t *length, struct leat_error *error);
 
-/* The path of a shard; ended with leat_free, NULL: memory is out. */
+/* The path of a shard, freed with leat_free. NULL: out of memory. */
 char *leat_manifest_shard_path(const char *manifest_path, const char *file);
-/* Whether an opened file (a source of leat_format_native) is the shard that the manifest means. LEAT_E_CHANGED if
- * not. */
+/* Checks that an opened file (a source of leat_format_native) is the shard of the manifest. LEAT_E_CHANGED if not. */
 int leat_manifest_check_shard(const struct leat_manifest_shard *shard, const struct leat_source *source,
                               struct leat_error *error);
 

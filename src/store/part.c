@@ -1,7 +1,7 @@
 /*
- * Writing one file so that a crash at any instant leaves either no file or a whole one: everything goes to .partial,
- * is synced, and only then gets its name. A lock on .partial (flock) keeps a second writer out; it belongs to the open
- * file, so that a killed writer leaves none behind.
+ * Writing one file so that a crash at any time leaves either no file or a complete one: everything goes to .partial,
+ * is synced, and only then gets its name. A lock on .partial (flock) keeps a second writer out. It belongs to the open
+ * file, so a killed writer leaves no lock.
  */
 #include "store/part.h"
 
@@ -19,7 +19,7 @@
 #include "base/hash.h"
 #include "format/fingerprint.h"
 
-/* RENAME_NOREPLACE closes the gap between looking for the target and renaming, where the file system has it. */
+/* RENAME_NOREPLACE closes the gap between looking for the target and renaming, if the file system has it. */
 static int rename_file(const char *from, const char *to, bool replace)
 {
     if (replace)
@@ -70,7 +70,7 @@ int leat_part_sync_folder(const char *path, struct leat_error *error)
         folder[n ? n : 1] = 0;
     }
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* Some file systems cannot sync a folder (EINVAL) or open it for that (EACCES): then there is nothing to do. */
+    /* Some file systems cannot sync a folder (EINVAL) or open it for that (EACCES): nothing can be done then. */
     if (fd < 0 ? errno != EACCES : leat_store_calls.sync(fd) && errno != EINVAL) {
         rc = leat_fail_errno(error, LEAT_E_IO, "syncing the folder failed: check the disk");
         leat_error_at_file(error, folder, LEAT_NO_OFFSET);
@@ -80,7 +80,7 @@ int leat_part_sync_folder(const char *path, struct leat_error *error)
     return rc;
 }
 
-/* Locks the file that stands at `path` now: another writer may have renamed it between our open and our lock. */
+/* Locks the file that is at `path` now: another writer may have renamed it between our open and our lock. */
 static int lock_file(const char *path, int *fd, struct leat_error *error)
 {
     for (int attempt = 0; attempt < 16; attempt++) {
@@ -221,7 +221,7 @@ int leat_part_append(struct leat_part *part, const uint8_t *group, size_t bytes,
 
 /* ---- the end of a file ----------------------------------------------------------------------- */
 
-/* Adds a section to `tail`, whose first byte stands at part->bytes, and its entry to `directory`. */
+/* Adds a section to `tail`, whose first byte is at part->bytes, and its entry to `directory`. */
 static bool add_section(const struct leat_part *part, struct leat_growing *tail, struct leat_growing *directory,
                         uint32_t type, uint16_t flags, const void *data, uint64_t length)
 {

@@ -36,15 +36,15 @@ void leat_part_destroy(struct leat_part *part, bool remove);
 /* Empties the file and writes the header. */
 int leat_part_start(struct leat_part *part, const uint8_t *header, uint64_t header_bytes, struct leat_error *error);
 int leat_part_append(struct leat_part *part, const uint8_t *group, size_t bytes, struct leat_error *error);
-/* Counts a group that stands at `offset` without writing it (resume). */
+/* Counts a group that is at `offset` already (resume). */
 int leat_part_count(struct leat_part *part, const struct leat_store_layout *layout, const uint8_t *group,
                     uint64_t offset, struct leat_error *error);
-/* Sections, directory, footer; then the disk has it all. */
+/* Writes sections, directory and footer, and syncs the file. */
 int leat_part_end(struct leat_part *part, const struct leat_store_layout *layout, const char *const *classes,
                   size_t n_classes, const char *metadata, struct leat_error *error);
 /* Gives a finished file its name. */
 int leat_part_publish(const char *partial, const char *path, bool replace, struct leat_error *error);
-/* "PATH.partial"; ended with leat_free, NULL: memory is out. */
+/* "PATH.partial", freed with leat_free. NULL: out of memory. */
 char *leat_part_partial(const char *path);
 
 /* Writes all of it; says what to do when the disk is full. */

@@ -1,9 +1,9 @@
 /*
  * Opening a leat file: header, footer, directory and sections are read into memory and checked; nothing else is
- * touched. What stands between them must fill the file without gaps, so that each byte belongs to something that has a
- * checksum, and so that no number can point outside.
+ * touched. Groups and sections must fill the file without gaps, so that each byte belongs to something with a checksum,
+ * and no number can point outside.
  *
- * Memory is bounded by the size of the file: every array below is as long as something that lies in it.
+ * Memory is bounded by the size of the file: every array below is as long as something in it.
  */
 #include "store/reader.h"
 
@@ -22,8 +22,7 @@
 #define COLD_COLUMNS (UINT64_C(16) << 20)
 #define COLD_VALUES (UINT64_C(128) << 10)
 
-/* Of a file that is read over a network: long enough that index and small columns take few requests, short enough for
- * one. */
+/* Blocks of a file on a network: long enough that index and small columns take few requests, short enough for one. */
 #define REMOTE_BLOCK (UINT64_C(512) << 10)
 
 static int corrupt(struct leat_error *error, uint64_t offset, const char *what)
@@ -77,8 +76,8 @@ static bool ends_as_leat(struct leat_io_file *file)
            !leat_store_footer_get(bytes, &footer, NULL) && footer.file_bytes == file->size;
 }
 
-/* A header that is of another format or version is a damaged one where the rest of the file, or for its first bytes its
- * name, says so: restoring it helps, and looking for another program or a newer leat does not. */
+/* A header of another format or version is a damaged one if the end of the file, or its name, says that it is leat's.
+ * Then the file must be restored; another program or a newer leat would not help. */
 static bool header_is_damaged(struct leat_store_source *s, const uint8_t fixed[LEAT_STORE_HEADER_FIXED])
 {
     if (memcmp(fixed, LEAT_STORE_MAGIC, 8))
@@ -284,7 +283,7 @@ static int check_groups(struct leat_store_source *s, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* About one to two hints per group. */
+/* One or two hints per group. */
 static int make_hints(struct leat_store_source *s, struct leat_error *error)
 {
     uint64_t count = s->summary.count, n;
@@ -352,7 +351,7 @@ static int read_roles(struct leat_store_source *s, struct leat_error *error)
     return good ? LEAT_OK : corrupt(error, s->sections_at, "the roles of fields are impossible");
 }
 
-/* Optional: a file without says nothing of it, but one whose photos all are as they came has none. */
+/* Optional: a file without LEAT_FEATURE_FORMS does not have it, because all its photos are original. */
 static int read_forms(struct leat_store_source *s, struct leat_error *error)
 {
     void *bytes;
@@ -394,7 +393,7 @@ static int make_bits(struct leat_store_source *s, struct leat_error *error)
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-/* By its name or end, too: then opening it says that it is damaged. */
+/* A file is leat's by its name or end too, so that opening a damaged one says so. */
 static bool recognise(const char *path, bool folder, const uint8_t *head, size_t n)
 {
     struct leat_io_file *file;
@@ -442,7 +441,7 @@ static void close_source(struct leat_source *source)
     leat_free(s);
 }
 
-/* A file that is still called .partial was never finished; any other without an end was cut. */
+/* A file still named .partial was never finished; any other without an end was cut. */
 static int name_cut(const struct leat_store_source *s, int rc, struct leat_error *error)
 {
     size_t n = strlen(s->path);

@@ -1,8 +1,7 @@
 /*
- * A checksum says that a fast photo is what was written. What was made of it on the way there (by another program, an
- * older version, a machine whose memory erred between the trial and the checksum) only the way back says: the file that
- * it was made from is coded again and compared with the checksum of that file, which the fast form carries; and then
- * with what the form says of it to who decodes.
+ * A checksum says that a photo in the fast form is what was written. It does not say that it was written correctly:
+ * another program, an older version or a memory error may have made it. So the original file is encoded again from it
+ * and compared with the checksum of the original, which the fast form carries, and with what the form tells decoders.
  */
 #include "store/restore.h"
 
@@ -27,7 +26,7 @@ static int copy_bytes(void *arg)
     return LEAT_OK;
 }
 
-/* The payload of a record, in `buffer`. LEAT_E_END: there is none to be tried; what is wrong with it has been said. */
+/* Copies the payload of a record to `buffer`. LEAT_E_END: there is nothing to restore; its fault has been reported. */
 static int take_payload(struct leat_growing *buffer, const struct leat_store_layout *l, uint32_t f, const uint8_t *p,
                         const struct leat_store_group *g, const struct leat_store_record *r, struct leat_error *error)
 {

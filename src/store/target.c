@@ -1,7 +1,7 @@
 /*
- * A resume trusts nothing but groups that pass every checksum and follow each other; whatever stands behind the last of
- * them is cut off and written again. As groups depend only on the samples added, the finished file is byte for byte
- * what an uninterrupted run gives.
+ * A resume trusts only groups that pass every checksum and follow each other. Whatever follows the last of them is cut
+ * off and written again. As groups depend only on the samples added, the finished file is byte for byte that of an
+ * uninterrupted run.
  */
 #include "store/target.h"
 
@@ -30,7 +30,7 @@ static void make_header(struct leat_target *t, uint64_t shard)
     leat_store_header_put(t->header, t->layout, &t->identity);
 }
 
-/* "folder/photos.leat" -> "folder/photos.00007.leat"; ended with leat_free. */
+/* "folder/photos.leat" -> "folder/photos.00007.leat"; freed with leat_free. */
 static char *shard_path(const char *path, size_t number)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
@@ -60,7 +60,7 @@ static int read_all(int fd, void *to, uint64_t length, uint64_t offset, struct l
     return LEAT_OK;
 }
 
-/* The header of the group that comes next, by which it is there to its end. LEAT_E_END: none is. */
+/* The header of the next group, if the group is complete. LEAT_E_END: there is none. */
 static int find_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *l, uint64_t first_row,
                       uint64_t first_input, struct leat_store_group *g, struct leat_store_shape *shape,
                       struct leat_error *error)
@@ -97,7 +97,7 @@ int leat_target_read_group(int fd, uint64_t size, uint64_t offset, const struct 
     return faults.n ? LEAT_E_END : LEAT_OK;
 }
 
-/* Says what differs between the header that stands in the file and ours. */
+/* Says how the header in the file differs from ours. */
 static int compare_headers(struct leat_target *t, const uint8_t *there, struct leat_error *error)
 {
     uint64_t bytes;
@@ -130,7 +130,7 @@ static int take_notes(struct leat_target *t, const uint8_t *group, const struct 
     return LEAT_OK;
 }
 
-/* Compares the header that stands there with ours. LEAT_E_END: none is whole, nothing behind it counts. */
+/* Compares the header in the file with ours. LEAT_E_END: there is no complete one, and nothing after it counts. */
 static int resume_header(struct leat_target *t, int fd, uint64_t size, struct leat_growing *buffer,
                          struct leat_error *error)
 {
@@ -156,7 +156,7 @@ static int resume_header(struct leat_target *t, int fd, uint64_t size, struct le
     return compare_headers(t, there, error);
 }
 
-/* Takes over what is whole of a part and cuts off the rest. A part without a whole header is started anew. */
+/* Keeps the complete groups of a part and cuts off the rest. A part without a complete header is started again. */
 static int resume_part(struct leat_target *t, struct leat_part *part, struct leat_error *error)
 {
     struct leat_growing buffer = {0};
@@ -214,13 +214,13 @@ static int open_shard(struct leat_target *t, struct leat_error *error)
     }
     if (!rc)
         rc = leat_part_open(&t->shard, path, true,
-                            error); /* locked: targets that differ in their ending share shard names */
+                            error); /* locked, because targets that differ only in their ending share shard names */
     leat_free(path);
     make_header(t, t->manifest.n_shards);
     return rc;
 }
 
-/* Ends the shard and puts it into the manifest. */
+/* Finishes the shard and adds it to the manifest. */
 static int end_shard(struct leat_target *t, struct leat_error *error)
 {
     struct leat_part *p = &t->shard;
@@ -255,7 +255,7 @@ static int end_shard(struct leat_target *t, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* Whether the file at `path` is the finished shard that the manifest means: by its size and its last 8 bytes. */
+/* Whether the file at `path` is the finished shard of the manifest, by its size and its last 8 bytes. */
 static bool is_shard(const char *path, const struct leat_manifest_shard *shard)
 {
     uint8_t last[8];
@@ -270,8 +270,7 @@ static bool is_shard(const char *path, const struct leat_manifest_shard *shard)
 }
 
 /* A crash between renaming shards and renaming the manifest leaves finished shards, and their manifest under the name
- * of an unfinished one. It says which shards are ours; a file of such a name that it does not mean is somebody
- * else's. */
+ * of an unfinished one. The manifest says which shards are ours; any other file with such a name is somebody else's. */
 static void take_back_shards(const struct leat_target *t)
 {
     struct leat_manifest m;
@@ -338,9 +337,9 @@ static void remove_stale(const struct leat_target *t, bool finished_too)
 
 /* ---- what an earlier run has left ------------------------------------------------------------ */
 
-/* Adds the samples that the whole groups of an unfinished file, of whatever schema, were made of. The first group is
- * checked to its end, as a resume does, for without it there is nothing to go on from; of the others headers are read,
- * so that it takes a moment. */
+/* Counts the samples in the complete groups of an unfinished file, whatever its schema. The first group is checked to
+ * its end, as a resume does, because without it nothing can be resumed. Of the others only headers are read, which is
+ * quick. */
 static int count_whole(int fd, uint64_t *inputs, struct leat_error *error)
 {
     uint8_t fixed[LEAT_STORE_HEADER_FIXED];
@@ -380,7 +379,7 @@ static int count_whole(int fd, uint64_t *inputs, struct leat_error *error)
     return rc;
 }
 
-/* As count_whole, of all shards that lie there. */
+/* As count_whole, for all shards that are there. */
 static int count_whole_shards(const struct leat_target *t, uint64_t *inputs, struct leat_error *error)
 {
     int rc = LEAT_OK;
@@ -399,7 +398,7 @@ static int count_whole_shards(const struct leat_target *t, uint64_t *inputs, str
     return rc;
 }
 
-/* Hours of work may lie there: who begins anew by mistake shall not lose them. */
+/* Hours of work may be there, which starting again by mistake must not lose. */
 static int refuse_unfinished(const struct leat_target *t, struct leat_error *error)
 {
     uint8_t head[64];
@@ -410,7 +409,7 @@ static int refuse_unfinished(const struct leat_target *t, struct leat_error *err
         return LEAT_OK;
     const ssize_t n = pread(t->main.fd, head, sizeof head, 0);
     if (n > 0 && leat_manifest_recognise(head, (size_t)n) && !leat_manifest_read(t->main.partial, &m, NULL)) {
-        samples = m.count; /* all shards were whole, and are being given their names */
+        samples = m.count; /* all shards were complete and were being renamed */
         leat_manifest_destroy(&m);
         rc = LEAT_OK;
     } else {
@@ -442,7 +441,7 @@ static int refuse_existing(const char *path, const struct leat_writer_options *o
     return rc;
 }
 
-/* An unfinished sharded target leaves an empty PATH.partial, or its manifest there, and shards. */
+/* An unfinished sharded target leaves shards and PATH.partial, which is empty or the manifest. */
 static int refuse_shards(const struct leat_target *t, struct leat_error *error)
 {
     uint8_t head[64];
@@ -455,7 +454,7 @@ static int refuse_shards(const struct leat_target *t, struct leat_error *error)
     return LEAT_E_CHANGED;
 }
 
-/* What stands under the main name of a sharded target: nothing, until it is the manifest. */
+/* The main name of a sharded target, under which there is nothing until the manifest. */
 static int empty_main(const struct leat_target *t, struct leat_error *error)
 {
     if (!leat_store_calls.truncate(t->main.fd, 0))
@@ -533,7 +532,7 @@ int leat_target_write(struct leat_target *t, struct leat_group *group, struct le
     return rc;
 }
 
-/* All shards are whole and on the disk: they get their names, and last of all the manifest. */
+/* All shards are complete and on the disk. They get their names, and after them the manifest. */
 static int publish_shards(struct leat_target *t, struct leat_error *error)
 {
     char *text = NULL;

@@ -1,6 +1,5 @@
 /*
- * Where a writer's groups go: one file, or shards and a manifest; new, or an unfinished one that is gone on with.
- * One thread at a time.
+ * Where a writer's groups go: one file, or shards and a manifest; new or resumed. One thread at a time.
  *
  *     one file:   PATH.partial -> PATH
  *     shards:     stem.00000.leat.partial ... -> stem.00000.leat ..., then PATH.partial (the manifest) -> PATH
@@ -42,8 +41,8 @@ int leat_target_write(struct leat_target *target, struct leat_group *group, stru
 int leat_target_finish(struct leat_target *target, struct leat_error *error);
 void leat_target_destroy(struct leat_target *target, bool keep_partial);
 
-/* What comes next in an unfinished file: a whole group (LEAT_OK; its bytes are left in `buffer`), none (LEAT_E_END), or
- * an error: IO, NOMEM. */
+/* Reads the next group of an unfinished file. LEAT_OK: it is complete, and its bytes are in `buffer`. LEAT_E_END: there
+ * is none. IO, NOMEM. */
 int leat_target_read_group(int fd, uint64_t size, uint64_t offset, const struct leat_store_layout *layout,
                            uint64_t first_row, uint64_t first_input, struct leat_growing *buffer,
                            struct leat_store_group *group, struct leat_store_shape *shape, struct leat_error *error);

@@ -1,6 +1,6 @@
 /*
- * Checking text without making anything of it: no allocation, no recursion. JSON is walked by a machine whose stack is
- * one bit per level (object or array).
+ * Checks text without parsing it into anything: no allocation, no recursion. JSON is checked by an automaton whose
+ * stack has one bit per level (object or array).
  */
 #include "store/text.h"
 

@@ -1,5 +1,5 @@
-/* Whether bytes are text: UTF-8 (no surrogates, no overlong forms) and JSON (RFC 8259). What a str or json field holds
- * is checked when it is written, so that no reader has to. */
+/* Whether bytes are text: UTF-8 (no surrogates, no overlong forms) and JSON (RFC 8259). Values of str and json fields
+ * are checked when they are written, so that no reader has to. */
 #ifndef LEAT_STORE_TEXT_H
 #define LEAT_STORE_TEXT_H
 

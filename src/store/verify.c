@@ -1,11 +1,11 @@
 /*
- * Checking every byte of a file. Threads take groups one after the other and check them where they are mapped; what
- * they find passes through a small queue to the caller's thread, which alone calls `report` and `progress`.
+ * Checks every byte of a file. Threads take groups one after the other and check them where they are mapped. Their
+ * results pass through a small queue to the caller's thread, which alone calls `report` and `progress`.
  *
- * Fast photos are put together again; those bytes are copied first, because that may not run over a mapping.
+ * Photos in the fast form are restored from a copy of their bytes, because that must not run over a mapping.
  *
- * What opening a file checks (header, footer, directory, its own sections) is checked by opening it; here come the
- * groups, unknown sections, the zeros between parts, and that the summary says what the groups say.
+ * Opening the file checks header, footer, directory and known sections. Here follow the groups, unknown sections, the
+ * zeros between parts, and that the summary agrees with the groups.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,7 +30,7 @@
 #include "store/reader.h"
 #include "store/restore.h"
 
-/* What checking one group gave. */
+/* The result of checking one group. */
 struct result {
     uint64_t group;
     int status; /* of the guarded read */
@@ -75,7 +75,7 @@ static int check_one(void *arg)
     return LEAT_OK;
 }
 
-/* Asks for the group behind this one too, so that the disk works while a processor does. */
+/* Requests the next group too, so that the disk works while a processor does. */
 static void read_ahead(const struct leat_store_source *s, uint64_t group)
 {
     for (uint64_t g = group; g < group + 2 && g < s->n_groups; g++) {
@@ -87,7 +87,7 @@ static void read_ahead(const struct leat_store_source *s, uint64_t group)
     }
 }
 
-/* All of a group: what may run over the mapping, then its fast photos. */
+/* Checks a group: first what may run over the mapping, then its photos in the fast form. */
 static int check_group(struct job *job, struct result *r, struct leat_growing *buffer)
 {
     struct leat_store_group group;
@@ -133,7 +133,7 @@ static void *work(void *arg)
 
 /* ---- reporting ------------------------------------------------------------------------------- */
 
-/* LEAT_E_CORRUPT: go on; LEAT_E_CANCELLED: the caller wants no more. */
+/* LEAT_E_CORRUPT: continue; LEAT_E_CANCELLED: the caller wants to stop. */
 static int report(const struct leat_verify_options *options, const struct leat_error *fault)
 {
     return options && options->report && options->report(options->user, fault) ? LEAT_E_CANCELLED : LEAT_E_CORRUPT;
@@ -162,7 +162,7 @@ static int report_fault(struct job *job, uint64_t group, const struct leat_store
     return report(job->options, &fault);
 }
 
-/* What was found before reading failed, or memory was out, is a fault all the same. */
+/* Faults found before reading failed, or before memory was out, count all the same. */
 static int report_result(struct job *job, const struct result *r)
 {
     int rc = LEAT_OK;
@@ -259,7 +259,7 @@ static int check_sections(struct job *job)
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-/* Results come in any order; sums are joined in the order of groups. */
+/* Results arrive in any order; sums are joined in the order of groups. */
 static int check_summary(struct job *job, const struct leat_store_summary *facts)
 {
     const struct leat_store_summary *want = &job->s->summary;
@@ -399,7 +399,7 @@ out:
 
 /* ---- any path -------------------------------------------------------------------------------- */
 
-/* A file that cannot be opened because of what it holds is a fault, not a failure of the check. */
+/* A file that cannot be opened because of its contents is a fault, not a failure of the check. */
 static bool is_fault(int rc)
 {
     return rc == LEAT_E_CORRUPT || rc == LEAT_E_UNFINISHED || rc == LEAT_E_CHANGED || rc == LEAT_E_NOT_FOUND;

@@ -1,12 +1,12 @@
 /*
- * The writer: samples are gathered into groups by the caller's thread; full groups are finished by worker threads and
- * written in order by whichever thread finds the next one ready.
+ * The writer. The caller's thread gathers samples into groups; worker threads finish full groups; whichever thread
+ * finds the next one ready writes it, in order.
  *
  *     add() -> | filling | waiting | waiting | in work | in work | done | -> file
  *                 made                taken                        written
  *
- * The groups are a ring of as many as there are threads and two more: that bounds the memory. What a group holds is
- * decided by the samples alone, never by the threads, so the file's bytes are the same for any number of them.
+ * The groups are a ring, two more than there are threads, which bounds the memory. The samples alone decide what a
+ * group holds, never the threads, so the file's bytes are the same for any number of them.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +23,7 @@
 #include "store/target.h"
 #include "store/text.h"
 
-/* Reasons for which photos stay as they came that are told apart. */
+/* How many reasons why photos stay unchanged are told apart. */
 enum { REASONS = 32 };
 
 enum stage { FREE = 0, WAITING, WORKING, DONE };
@@ -74,7 +74,7 @@ static char *copy_text(const char *text, size_t n)
     return copy;
 }
 
-/* Where a reason stands; n if it is a new one. */
+/* The index of a reason; n if it is a new one. */
 static size_t find_reason(const struct tally *t, const char *reason, uint32_t bytes)
 {
     size_t i = 0;
@@ -198,7 +198,7 @@ static int report_group(struct leat_writer *w, const struct leat_group *g, struc
     return LEAT_OK;
 }
 
-/* Called with the lock held. One thread writes at a time; the lock is released meanwhile. */
+/* Called with the lock held, which is released while writing. One thread writes at a time. */
 static void write_ready(struct leat_writer *w)
 {
     while (!w->writing && w->written < w->taken && w->slots[w->written % w->n_slots].stage == DONE) {
@@ -245,7 +245,7 @@ static void *work(void *arg)
             break;
         struct slot *s = &w->slots[w->taken++ % w->n_slots];
         s->stage = WORKING;
-        bool failed = w->status != LEAT_OK; /* what is behind a failure is not written: drop it */
+        bool failed = w->status != LEAT_OK; /* nothing is written after a failure: drop it */
         pthread_mutex_unlock(&w->lock);
         if (!failed)
             leat_group_finish(&s->group, &decoders, &w->group_options);
@@ -258,7 +258,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Threads start as groups come: a small file needs one. Signals stay with the program's own threads. */
+/* Threads start as groups arrive: a small file needs one. Signals are left to the program's own threads. */
 static int start_thread(struct leat_writer *w)
 {
     sigset_t all, before;
@@ -296,7 +296,7 @@ static int submit(struct leat_writer *w, struct leat_error *error)
     return rc;
 }
 
-/* The group being filled; waits for a free one. A failure of any earlier group ends here. */
+/* The group being filled; waits for a free one. Returns the failure of any earlier group. */
 static int filling_group(struct leat_writer *w, struct leat_group **out, struct leat_error *error)
 {
     int rc = LEAT_OK;
@@ -363,7 +363,7 @@ static int take_options(struct leat_writer *w, const struct leat_writer_options 
     return copy_strings(w, o, error);
 }
 
-/* Photos that may be made smaller are no longer the folder's files, byte for byte. */
+/* Photos that may be resized are no longer the folder's files, byte for byte. */
 static int take_schema(struct leat_writer *w, const struct leat_field *fields, size_t n, struct leat_error *error)
 {
     struct leat_field *copy = n && n <= LEAT_STORE_MAX_FIELDS ? leat_new_array(n, sizeof *copy) : NULL;
@@ -507,7 +507,7 @@ int leat_writer_add(struct leat_writer *w, const struct leat_value_ref *values, 
     if (group->n_inputs == leat_group_room(&w->layout))
         return submit(w, error);
     return LEAT_OK;
-fail: /* the group may hold half a sample: nothing can be added behind it */
+fail: /* the group may hold half a sample: nothing can be added after it */
     pthread_mutex_lock(&w->lock);
     w->status = rc;
     leat_fail(&w->error, rc, "an earlier sample could not be added: free the writer and resume");
@@ -597,7 +597,7 @@ void leat_writer_free(struct leat_writer *w, bool keep_partial)
         return;
     if (!w->finished && w->n_threads) {
         pthread_mutex_lock(&w->lock);
-        if (!w->status && !keep_partial) { /* nobody wants what is still in work */
+        if (!w->status && !keep_partial) { /* the rest is not wanted any more */
             w->status = LEAT_E_CANCELLED;
             leat_fail(&w->error, LEAT_E_CANCELLED, "the writer was ended");
         }
