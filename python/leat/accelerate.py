@@ -1,13 +1,12 @@
 """leat's engine inside Hugging Face Accelerate, and so inside Hugging Face Trainer.
 
-``accelerator.prepare(loader)`` makes any loader again: it reads its arguments, gives them to a
-``torch.utils.data.DataLoader`` of its own, and puts sharding, devices and the end of the epoch around that. All of this
-stays Accelerate's; only the loader inside becomes leat's again. Nothing has to be called for it: while Accelerate is
-imported, the timeout that is read from a ``leat.DataLoader`` remembers whose it is, and where Accelerate passes it on,
-:class:`Inside` is made in place of PyTorch's loader. That holds for ``skip_first_batches`` as well, and no argument of
-leat's is lost.
+``accelerator.prepare(loader)`` reads the arguments of a loader, gives them to a ``torch.utils.data.DataLoader`` of its
+own, and adds sharding, devices and the end of the epoch. All of this stays Accelerate's; only the loader inside becomes
+leat's again. Nothing has to be called for that: while Accelerate is imported, the timeout that is read from a
+``leat.DataLoader`` carries a reference to the loader, and when Accelerate passes it on, :class:`Inside` is made in
+place of PyTorch's loader. The same holds for ``skip_first_batches``, and no argument of leat's is lost.
 
-:class:`TrainerMixin` does the same for the loaders that a Trainer makes by itself.
+:class:`TrainerMixin` does the same for the loaders that a Trainer makes.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _OWN = ("seed", "reseed", "on_error", "sample_timeout_s", "return_ids")
 
 
 class Timeout(float):
-    """A timeout in seconds that remembers which loader it was read from."""
+    """A timeout in seconds with a reference to the loader that it was read from."""
 
     loader: Any = None
     given: float = 0  # as the user wrote it
@@ -43,7 +42,7 @@ class Timeout(float):
 
 
 def timeout_of(loader: DataLoader[Any], seconds: float) -> float:
-    """What a loader says its timeout is while Accelerate is imported."""
+    """The timeout of a loader while Accelerate is imported."""
     install()
     found = Timeout(seconds)
     found.loader, found.given = loader, seconds
@@ -52,7 +51,7 @@ def timeout_of(loader: DataLoader[Any], seconds: float) -> float:
 
 @functools.cache
 def install() -> None:
-    """Has Accelerate ask for leat's loader where it passes on the arguments of one; once in a process."""
+    """Makes Accelerate create leat's loader from the arguments of one; once in a process."""
     module = sys.modules["accelerate.data_loader"]
     adapter: Any = getattr(module, "DataLoaderAdapter", None)
     known = {"dataset", "use_stateful_dataloader", "batch_sampler", "kwargs"}
@@ -105,7 +104,7 @@ def install() -> None:
 
 
 def _adopt(adapter: Any, inside: Inside, use_stateful_dataloader: bool) -> None:
-    """Makes a loader of leat's the one inside a loader of Accelerate's."""
+    """Puts leat's loader inside a loader of Accelerate's."""
     adapter.base_dataloader = inside
     adapter.use_stateful_dataloader = use_stateful_dataloader
     inside.outside = weakref.ref(adapter)
@@ -147,7 +146,7 @@ class Inside(DataLoader[Any]):
     """The loader inside one of Accelerate's: leat's engine on the batch sampler that Accelerate has made.
 
     Args:
-        origin: the loader that was to be prepared: what is leat's own comes from it.
+        origin: the loader that was to be prepared, which has leat's own arguments.
         dataset, batch_sampler, arguments: as Accelerate gives them to PyTorch's loader.
     """
 
@@ -167,7 +166,7 @@ class Inside(DataLoader[Any]):
             super().__init__(dataset, batch_sampler=batch_sampler, **_sized(arguments, given))
             self._whole, self._skip = _unskipped(batch_sampler)
             return
-        # Nothing is sharded: the loader is what it was, with an order of leat's where it had one.
+        # Nothing is sharded: the loader is as before, with an order of leat's if it had one.
         super().__init__(dataset, origin.batch_size, sampler=origin.sampler, drop_last=origin.drop_last, **given)
         self.__dict__["batch_sampler"] = self._whole = batch_sampler
         self._shuffle = origin._shuffle
@@ -230,7 +229,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def _sized(arguments: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """With the batch size None where that is what Accelerate says: its sampler gives whole batches."""
+    """Sets the batch size to None where Accelerate does: its sampler gives whole batches."""
     return {**given, "batch_size": None} if "batch_size" in arguments and arguments["batch_size"] is None else given
 
 
@@ -244,7 +243,7 @@ def _generator_of(loader: Any) -> torch.Generator | None:
 
 
 def use_engine(prepared: Any, **options: Any) -> Any:
-    """Has leat make the batches of a loader that Accelerate has prepared from PyTorch's DataLoader.
+    """Makes leat create the batches of a loader that Accelerate has prepared from PyTorch's DataLoader.
 
     Args:
         prepared: what ``accelerator.prepare(loader)`` gave.
@@ -252,7 +251,7 @@ def use_engine(prepared: Any, **options: Any) -> Any:
             ``num_workers="auto"``.
 
     Returns:
-        `prepared`, with another loader inside; a loader that has leat's already, or none, as it is.
+        `prepared`, with another loader inside. A loader that has leat's already, or none, is returned unchanged.
     """
     old = getattr(prepared, "base_dataloader", None)
     if old is None or isinstance(old, DataLoader):

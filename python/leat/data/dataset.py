@@ -74,9 +74,7 @@ class Dataset:
 
     @property
     def fingerprint(self) -> str:
-        """128 bits over schema and contents, in hex; the same for a folder and its pack. Of a view: over its base's and
-        the selection.
-        """
+        """128 bits in hex over schema and contents (of a view: base and selection), equal for a folder and its pack."""
         return self._handle.fingerprint().hex()
 
     @property
@@ -87,9 +85,8 @@ class Dataset:
     def column(self, name: str, copy: bool = False) -> np.ndarray[Any, Any]:
         """All values of a field of fixed size: an array of shape ``(len, *shape)``.
 
-        Read-only and without a copy where the values lie in one piece; gathered otherwise. The checksums of what is
-        read are verified. With ``copy=True`` the array is a writable copy. bfloat16, which numpy lacks, comes as a copy
-        in float32.
+        If the values lie in one piece, the array is read-only and not a copy; otherwise they are gathered. Checksums
+        are verified. With ``copy=True`` the array is a writable copy. bfloat16, which numpy lacks, becomes float32.
 
         Raises:
             KeyError: there is no such field.
@@ -116,9 +113,7 @@ class Dataset:
         raise KeyError(f"no field {name!r}: this data set has {', '.join(n for n, _ in self._fields)}")
 
     def stored(self, position: int, name: str) -> Any:
-        """The value of one field as a loader delivers it: an array as it lies in memory (bfloat16 as uint16), else its
-        bytes.
-        """
+        """The value of one field as a loader delivers it: an array as stored (bfloat16 as uint16), else its bytes."""
         index, field = self._find(name)
         found = self._handle.read(position, index, field.kind != "array")
         if isinstance(found, bytes):
@@ -179,8 +174,7 @@ class Dataset:
         return (self._sample(i) for i in range(self._count))
 
     def select(self, positions: Any) -> Dataset:
-        """The samples at these positions, in this order; a position may come several times, negative ones count from
-        the end.
+        """The samples at these positions, in this order. Positions may repeat; negative ones count from the end.
 
         Raises:
             IndexError: a position is out of range.
@@ -302,14 +296,14 @@ def open(  # noqa: A001
         format: ``"auto"``, ``"leat"``, ``"folder"`` or ``"idx"``.
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
-            of its good photos, so that other processes and later runs need not decode each photo to its end once more;
-            without one they are kept in memory only, for this process. Any number of folders, ranks and runs may share
-            it; where it cannot be written, all is found out again. It lies outside the folder of photos, where it would
-            be taken for a class, or has a name that begins with a dot.
+            of its good photos, so that other processes and later runs need not decode each photo to its end again.
+            Without one they are kept in memory, for this process. Any number of folders, ranks and runs may share it.
+            If it cannot be written, nothing is kept. It lies outside the folder of photos, where it would be taken for
+            a class, or its name begins with a dot.
         recheck: when the checksum of a value that is read from a file is compared: ``"always"``, on the ``"first"``
             read in a process, or ``"never"``. A photo of a folder that has no checksum yet is decoded to its end
             instead, which gives it one. Columns of fixed size are mapped: their pages are verified on first touch, and
-            again where the file's size or times have changed at the start of an epoch.
+            again if the file's size or times have changed at the start of an epoch.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
@@ -341,8 +335,9 @@ def open(  # noqa: A001
 
 
 def concat(*datasets: Dataset | Sequence[Dataset]) -> Dataset:
-    """Data sets of the same schema, one after the other; given one by one or as a list. Ids of each are offset by the
-    counts of those before it.
+    """Data sets of the same schema, one after the other, given as arguments or as a list.
+
+    Ids of each are offset by the counts of those before it.
 
     >>> len(leat.concat(leat.open(path), leat.open(path)))
     200

@@ -22,16 +22,16 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
     """A data set of arrays in memory, one field per keyword, without a copy of them.
 
     Args:
-        schema: for some or all names a :func:`leat.field`, where the array alone does not say enough: a `layout` makes
-            images of it for operators. Its shape may be another one of as many elements; its dtype is the array's.
+        schema: for some or all names a :func:`leat.field` that adds to what the array says: a `layout` makes its values
+            images for operators. Its shape may be another one of as many elements; its dtype is the array's.
         arrays: NumPy arrays or PyTorch tensors on the CPU, all of one length; the first axis counts samples. An array
             whose samples do not each lie in one piece is copied once.
 
-    The data set keeps the arrays alive. They must not change while it is used: what is in them then is read once here,
-    for the fingerprint, which is that of the same values packed. It pickles with its arrays, by value.
+    The data set keeps the arrays alive. They must not change while it is used: they are read once here for the
+    fingerprint, which is that of the same values packed. The data set pickles with its arrays, by value.
 
     Raises:
-        ValueError: arrays of different lengths, without a first axis, or of a dtype that leat has not.
+        ValueError: arrays of different lengths, without a first axis, or of a dtype that leat lacks.
 
     >>> ds = leat.from_arrays(x=np.zeros((10, 3), "float32"), y=np.arange(10))
     >>> ds, ds[7]["y"]
@@ -58,9 +58,7 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
 
 
 def _as_rows(name: str, given: Any) -> tuple[np.ndarray[Any, Any], str]:
-    """An array whose rows are dense, over the memory of what was given where that is possible; and the name of its
-    dtype.
-    """
+    """An array with dense rows, without a copy if possible, and the name of its dtype."""
     dtype = None
     if hasattr(given, "detach") and hasattr(given, "device"):
         if given.device.type != "cpu":
@@ -112,18 +110,18 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
 
     Args:
         source: has ``len(source)``; ``source.fields``, a dict of names to :func:`leat.field` or what that takes as
-            dtype; and ``source.read(positions)``, which is given an int64 array of up to some hundred positions and
-            returns a dict that has for each name the values in that order: an array of shape
-            ``(len(positions), *shape)``, or a list of one value per position (arrays, numbers; bytes, str, JSON values
-            for those kinds). It must give the same values each time. ``source.version``, a text, is optional: it names
-            the content, and is all that the fingerprint has of it beside the schema and the length.
+            dtype; and ``source.read(positions)``, which is given an int64 array of up to some hundred positions. It
+            returns a dict with the values of each name in that order: an array of shape ``(len(positions), *shape)``,
+            or a list of one value per position (arrays, numbers; bytes, str, JSON values for those kinds). It must give
+            the same values each time. ``source.version``, a text, is optional and names the content: the fingerprint
+            covers it, the schema and the length.
         timeout_s: a `read` that takes longer is an error. None: it is waited for, with a warning after 30 s.
 
     `read` is called in a thread of its own, in one call at a time, while batches are made ahead. Nothing is pickled. A
     data set of a source pickles as the source does.
 
-    Errors: an exception of `read` is told of the sample that raises it alone (:class:`leat.BrokenSampleError`, with the
-    exception as cause), so that the loader's ``on_error`` applies; values that do not fit `fields` raise
+    Errors: an exception of `read` breaks only the sample that raises it by itself (:class:`leat.BrokenSampleError`,
+    with the exception as cause), and the loader's ``on_error`` applies. Values that do not fit `fields` raise
     :class:`leat.InvalidError`.
 
     >>> class Squares:
@@ -155,9 +153,7 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
 
 
 class Failed(Exception):
-    """What the extension module makes an error of: (code, index of the sample or -1, text, the exception of the
-    source's).
-    """
+    """For the extension module: (code, index of the sample or -1, text, the exception of the source)."""
 
     def __init__(self, code: int, index: int, text: str, cause: BaseException | None = None) -> None:
         super().__init__(text)
@@ -165,7 +161,7 @@ class Failed(Exception):
 
 
 class Reader:
-    """Calls a source, and checks what it gives. Called by the extension module, in the source's thread."""
+    """Calls a source, and checks its values. Called by the extension module, in the source's thread."""
 
     def __init__(self, source: Source, fields: Mapping[str, Field]) -> None:
         self.source = source
@@ -194,7 +190,7 @@ class Reader:
         return [self._convert(*self.fields[i], found, len(positions)) for i in numbers]
 
     def _blame(self, positions: np.ndarray[Any, Any], e: BaseException) -> None:
-        """Raises, unless single samples may still be read."""
+        """Raises, unless samples can be read one by one."""
         if len(positions) == 1 or not isinstance(e, Exception):
             raise Failed(_BROKEN, 0, self._told(e), e) from e
 
@@ -202,7 +198,7 @@ class Reader:
         return f"{self.name}.read raised {type(e).__name__}: {e}"
 
     def _one_by_one(self, numbers: list[int], positions: np.ndarray[Any, Any]) -> dict[str, Any]:
-        """After a call that failed: the sample that fails by itself is to blame, the others are not."""
+        """After a call that failed: reads one by one to find the sample that fails by itself."""
         rows: dict[str, list[Any]] = {self.fields[i][0]: [] for i in numbers}
         for k in range(len(positions)):
             try:
@@ -287,8 +283,7 @@ class Reader:
 
 
 def zip(**datasets: Dataset) -> Dataset:  # noqa: A001
-    """Data sets of equal length side by side: sample i of it has the fields of sample i of each, ``left.image``,
-    ``right.image``.
+    """Data sets of equal length side by side: sample i has the fields of each sample i, as ``left.image``.
 
     Views (``select``, ``split``, slices) of the whole keep samples together; a part may be a view itself.
 
@@ -302,7 +297,7 @@ def zip(**datasets: Dataset) -> Dataset:  # noqa: A001
 
 
 def zipped(datasets: Mapping[str, Dataset], bare: bool) -> Dataset:
-    """With `bare`, a data set that has one field gives it its own name, without a dot."""
+    """With `bare`, the field of a data set that has only one takes the data set's name, without a dot."""
     for name, d in datasets.items():
         if not isinstance(d, Dataset):
             raise TypeError(f"zip takes data sets, and {name!r} is {type(d).__name__}: leat.zip(left=a, right=b)")

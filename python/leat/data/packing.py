@@ -21,9 +21,8 @@ class PackedRows(Dataset):
     """Rows of tokens that are cut from the documents of a data set; made by :func:`leat.pack_rows`.
 
     As a data set it has the rows of the documents in their order: ``rows[7]`` is the 8th. A Loader with
-    ``shuffle=True`` permutes the documents of each epoch first and then the rows, so that its rows are others in each
-    epoch, as many as here. Ids are numbers of rows. To take part of the documents, select or split them before they are
-    packed.
+    ``shuffle=True`` permutes the documents of each epoch first and then the rows, so each epoch has as many rows, but
+    different ones. Ids are numbers of rows. To take part of the documents, select or split them before packing.
     """
 
     def __init__(self, documents: Dataset, name: str, length: int, bos: int | None, eos: int | None, fill: int) -> None:
@@ -39,7 +38,7 @@ class PackedRows(Dataset):
 
     @cached_property
     def _ends(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The tokens of all documents up to each one's end, with what is put around them."""
+        """The number of tokens up to the end of each document, bos and eos included."""
         tokens = self.documents.schema[self._name]
         around = (self._bos is not None) + (self._eos is not None)
         if tokens.shape[0] is not None:
@@ -54,7 +53,7 @@ class PackedRows(Dataset):
 
     @property
     def pack(self) -> tuple[str, int, int | None, int | None, int]:
-        """What the engine is told: name, length, bos, eos, fill."""
+        """Options of the engine: name, length, bos, eos, fill."""
         return self._name, self.length, self._bos, self._eos, self._fill
 
     @cached_property
@@ -102,7 +101,7 @@ class PackedRows(Dataset):
         return self._sample(position)[name]
 
     def column(self, name: str, copy: bool = False) -> np.ndarray[Any, Any]:
-        """All rows of a field: shape ``(len, length)``. Made anew at each call."""
+        """All rows of a field: shape ``(len, length)``, computed at each call."""
         _, f = self._find(name)
         rows = [self._sample(i)[name] for i in range(self._count)]
         return np.stack(rows) if rows else np.empty((0, self.length), f.dtype)
@@ -146,13 +145,13 @@ def pack_rows(
     - ``positions``, int64: 0, 1, ... from each document's first token in the row on;
     - ``loss_mask``, bool: False on padding.
 
-    What is left behind the last cut is a row that is padded with `fill`; a Loader with ``drop_last=True`` leaves it
-    out. With ``shuffle=True`` a Loader permutes the documents of each epoch, and then the rows.
+    The tokens after the last cut are a row that is padded with `fill`; a Loader with ``drop_last=True`` drops it.
+    With ``shuffle=True`` a Loader permutes the documents of each epoch, and then the rows.
 
     Args:
         ds: documents; `field` is of integers, with one dimension, which may vary (``leat.field("uint16", (None,))``).
         how: ``"cut"``: joined and cut, as for pre-training ("concatenate and chunk").
-        bos, eos: a token that is put before or behind each document; it counts as the document's.
+        bos, eos: a token that is put before or after each document; it counts as the document's.
         fill: the token on padding.
 
     Raises:

@@ -60,8 +60,8 @@ class Field:
         shape: of an array; its first dimension may be None: it varies from sample to sample.
         layout: ``"HWC"`` or ``"CHW"`` of an array of pixels, or None.
         derived: made by leat, such as ``image.width``; outside the fingerprint.
-        role: what it says about the image of its sample: ``"boxes:xyxy"`` (or ``xywh``, ``cxcywh``), ``"mask"``,
-            ``"keypoints"``; None.
+        role: in the image of its sample: ``"boxes:xyxy"`` (or ``xywh``, ``cxcywh``), ``"mask"``, ``"keypoints"``; or
+            None.
         normalized: of boxes: in units of the image's width and height.
     """
 
@@ -147,8 +147,7 @@ def boxes(format: Literal["xyxy", "xywh", "cxcywh"] = "xyxy", normalized: bool =
 
 
 def mask() -> Field:
-    """A field of masks: an encoded image (PNG, gray or with a palette) whose pixels are class ids, as large as the
-    image of the sample.
+    """A field of masks: an encoded PNG, gray or with a palette, of class ids, as large as the image of the sample.
 
     >>> leat.mask()
     mask()
@@ -157,8 +156,7 @@ def mask() -> Field:
 
 
 def keypoints(k: int) -> Field:
-    """A field of keypoints: float32 of shape (None, k, 3): of each instance k times x, y (pixels) and visibility (0:
-    not labelled).
+    """A field of keypoints, float32 (None, k, 3): k times x, y (pixels) and visibility (0: not labelled) per instance.
 
     >>> leat.keypoints(17)
     keypoints(17)

@@ -37,25 +37,25 @@ _ON_BAD = ("mark", "skip", "raise")
 class Writer:
     """Writes a file of samples (or shards with a manifest). A context manager: leaving it finishes the file.
 
-    The file appears under `path` only when it is whole. An exception inside the ``with`` leaves no finished file; what
-    was written stays beside it as ``path.partial`` for ``resume=True``.
+    The file appears under `path` only when it is complete. An exception inside the ``with`` leaves no finished file;
+    what was written stays as ``path.partial`` for ``resume=True``.
 
     Args:
         path: the file to make.
         schema: name and type of each field: a dtype name or :func:`leat.field`.
         check: scan every photo to its end and mark broken ones.
-        photos: ``"original"``: JPEG, PNG and WebP bytes stay as they came (with `check`, JPEGs get an index of their
-            rows, under 1% of their bytes); ``"fast"``: JPEGs are stored in a form that is decoded several times faster
-            to the same pixels, and ``ds[i]`` gives the original bytes; ``"raw"``: photos are stored as pixels, and
-            ``ds[i]`` gives a uint8 array of shape (height, width, 1 or 3). A loader that decodes gives the same batches
-            from all three (but for ``dct_scaling=True``, which ``"raw"`` does without); the fingerprint and saved
-            states are the same too. Photos that cannot have the form stay as they came: :attr:`as_came` says why.
-            ``"fast"`` and ``"raw"`` find broken photos without `check` too.
+        photos: ``"original"``: JPEG, PNG and WebP bytes are stored unchanged (with `check`, JPEGs get an index of their
+            rows, under 1% of their bytes). ``"fast"``: JPEGs are stored in a form that is decoded several times faster
+            to the same pixels, and ``ds[i]`` gives the original bytes. ``"raw"``: photos are stored as pixels, and
+            ``ds[i]`` gives a uint8 array of shape (height, width, 1 or 3). Decoding gives the same batches from all
+            three, except that ``"raw"`` ignores ``dct_scaling=True``; the fingerprint and saved states are the same
+            too. Photos that cannot have the form are stored unchanged: :attr:`as_came` says why. ``"fast"`` and
+            ``"raw"`` find broken photos without `check` too.
         shard_bytes: start a new shard once a file has this many bytes; `path` is then a manifest.
         metadata: a dict, kept as JSON.
         num_threads: of the writer, or ``"auto"``.
         overwrite: replace an existing file when finished.
-        resume: go on from what is whole of an unfinished file: ``len(w)`` samples.
+        resume: continue an unfinished file after its complete samples: ``len(w)`` of them.
         classes: names of the classes of the field ``label``, by number.
         lenient: JPEGs that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are not broken;
             :attr:`warned` counts them by kind, and ``Decode(strict=False)`` decodes them.
@@ -109,8 +109,8 @@ class Writer:
         self._closed = True
         #: broken photos, known once the file is closed: (id, whether it was left out, name, reason) of each
         self.broken: list[tuple[int, bool, str, str]] = []
-        #: why photos stay as they came although `photos` is another form: how many for each reason, most frequent
-        #: first; known once the file is closed
+        #: why photos could not have the form asked for: how many for each reason, most frequent first; known once the
+        #: file is closed
         self.as_came: dict[str, int] = {}
         #: with `lenient`: how many photos are decoded with each kind of warning; known once the file is closed
         self.warned: dict[str, int] = {}
@@ -133,7 +133,7 @@ class Writer:
         self._closed = False
 
     def __len__(self) -> int:
-        """Samples so far; after ``resume=True``, those that are whole."""
+        """Samples so far; after ``resume=True``, the complete ones."""
         return self._handle.count()
 
     def __repr__(self) -> str:
@@ -148,12 +148,12 @@ class Writer:
     def add(self, /, **values: Any) -> int:
         """Adds one sample, a value for each field by name, and returns its id.
 
-        A scalar or array is anything that numpy or torch has as an array of the field's dtype and shape, or Python
-        numbers, which are converted if they fit. Photos and bytes are any object with the buffer protocol.
+        A scalar or array is an array of numpy or torch of the field's dtype and shape, or Python numbers, which are
+        converted if they fit. Photos and bytes are any object with the buffer protocol.
 
         Raises:
-            TypeError, ValueError: a value does not fit its field; the text names it. The writer goes on.
-            OSError: the disk is full, or the like. The writer is then of no further use.
+            TypeError, ValueError: a value does not fit its field; the text names it. The writer can be used further.
+            OSError: the disk is full, or the like. The writer cannot be used further.
         """
         return self.write(values)
 
@@ -250,7 +250,7 @@ def _rows(field: Field) -> Field:
 
 
 def _encoder(name: str, field: Field) -> Callable[[Any], Any]:
-    """What turns a value of this field into a buffer."""
+    """The function that converts a value of this field to a buffer."""
     if field.kind in ("bytes", "image"):
         return lambda value: _bytes(name, field, value)
     if field.kind == "str":
@@ -263,7 +263,7 @@ def _encoder(name: str, field: Field) -> Callable[[Any], Any]:
 
 
 def _scalar_encoder(name: str, field: Field) -> Callable[[Any], Any]:
-    """Python numbers that fit are packed at once; all else goes the general way, which converts or explains."""
+    """A fast path for Python numbers that fit; all else goes the general way, which converts or explains."""
     dtype = np.dtype(field.dtype)
     pack = struct.Struct(f"={dtype.char if dtype.kind in 'bf' else _PACK[dtype.name]}").pack
     taken: tuple[type, ...] = {"b": (bool,), "f": (float, int)}.get(dtype.kind, (int,))

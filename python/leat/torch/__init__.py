@@ -1,3 +1,1 @@
-"""`leat.DataLoader`: the orders of its batches, and pinned memory. Nothing here is imported before it is used, as
-PyTorch is.
-"""
+"""`leat.DataLoader`, the orders of its batches, pinned memory. Imported at first use, because it imports PyTorch."""

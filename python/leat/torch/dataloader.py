@@ -1,7 +1,6 @@
 """``leat.DataLoader``: PyTorch's DataLoader, with the same signature, in leat's engine.
 
-Any map-style or iterable data set, any sampler, any collate function. What differs from PyTorch is listed in
-docs/dataloader.md.
+Any map-style or iterable data set, any sampler, any collate function. docs/dataloader.md lists the differences.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class _Auto(int):
-    """A number of workers that adapts: frameworks that make a loader again read it from the loader."""
+    """An adapting number of workers. Frameworks that make a loader again read it from the first one."""
 
 
 class _Default(int):
-    """A prefetch factor that nobody has asked for."""
+    """A prefetch factor that the user has not given."""
 
 
 class DataLoader(torch.utils.data.DataLoader[_T_co]):
@@ -61,8 +60,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             are the same for any number of workers.
         on_error: of a sample that raises: ``"raise"``, ``"skip"`` (the batch is shorter), ``"substitute"`` (another
             sample).
-        sample_timeout_s: a sample that takes longer is broken: its worker is replaced, and `on_error` says what becomes
-            of the row.
+        sample_timeout_s: a sample that takes longer is broken: its worker is replaced, and `on_error` applies.
         return_ids: yield ``(batch, indices)``.
 
     Raises:
@@ -152,7 +150,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     @property
     def timeout(self) -> float:
-        """Seconds after which a batch that has not come is an error; 0: none."""
+        """Seconds after which a missing batch is an error; 0: none."""
         found: float = self.__dict__["timeout"]
         if "accelerate.data_loader" in sys.modules:
             from ..accelerate import timeout_of
@@ -191,12 +189,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     @property
     def _unseeded(self) -> bool:
-        """Whether rows are shuffled from a number that is drawn: PyTorch's way, or leat's where workers persist."""
+        """Whether a drawn seed determines the shuffle: in PyTorch's way, or in leat's if workers persist."""
         return self._shuffle and self._plain_batches and type(self.sampler) is RandomSampler and self.generator is None
 
     @property
     def _chained(self) -> bool:
-        """Whether workers go on with the next epoch before it is asked for."""
+        """Whether workers continue with the next epoch before it is asked for."""
         return self.persistent_workers and self.num_workers > 0 and not self._iterable
 
     def __len__(self) -> int:
@@ -208,7 +206,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if self.persistent_workers and self.num_workers > 0:
             iterator: Any = self._iterator
             self._iterator = None
-            # streams go on in new workers
+            # streams continue in new workers
             if iterator is None or iterator.interrupted or (self._loaded is not None and self._iterable):
                 iterator = None  # ends before the next one begins
                 iterator = self._get_iterator()
@@ -232,7 +230,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return made
 
     def set_epoch(self, epoch: int) -> None:
-        """Says which epoch begins next; samplers that have ``set_epoch`` are told."""
+        """Sets the epoch that begins next, also in samplers that have ``set_epoch``."""
         self._epoch = check.integer("epoch", epoch)
         told = told_of_epochs(self)
         if told is not None:
@@ -243,9 +241,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     _state_needs: tuple[str, ...] = POSITION + DRAWN
 
     def state_dict(self) -> dict[str, Any]:
-        """Where iteration is: a dict of plain values (and of what samplers and data sets offer), which counts delivered
-        batches.
-        """
+        """The position, in delivered batches: a dict of plain values and of the states of samplers and data sets."""
         current = self._current() if self._current is not None else None
         if self._loaded is not None:
             return dict(self._loaded)
@@ -255,17 +251,17 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return found
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Has the next iterator go on from a state. The number of workers may differ, but for iterable data sets.
+        """Makes the next iterator continue from a state. The number of workers may differ for map-style data sets.
 
         Raises:
-            StateError: it is no state of a leat.DataLoader, is damaged, or of another kind of data set; in mid-epoch,
-                of another batch size, length, seed or sampler, or a batch that the epoch does not have.
+            StateError: it is no state of a leat.DataLoader, is damaged, or of another kind of data set; in mid-epoch it
+                is of another batch size, length, seed or sampler, or of a batch that the epoch does not have.
         """
         self._loaded = loaded = checked(self, state)
         self._epoch = loaded["epoch"]
 
     def _facts(self) -> dict[str, Any]:
-        """What a position in an epoch is a position in."""
+        """The facts that a position in an epoch depends on."""
         order = (
             self.sampler
             if self._plain_batches
@@ -280,7 +276,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return {"batch_size": self.batch_size, "samples": samples, "seed": self.seed, "order": type(order).__name__}
 
     def stats(self) -> dict[str, Any]:
-        """Counters of the current iterator: batches, seconds waited, workers and what befell them."""
+        """Counters of the current iterator: batches, seconds waited, workers and their deaths."""
         current = self._current() if self._current is not None else None
         found: dict[str, Any] = (
             current.stats() if current is not None else dict(self._parting[1]) if self._parting else {}
@@ -299,12 +295,12 @@ def _world_size() -> int:
 
 
 def _first_workers() -> int:
-    """With how many workers ``num_workers="auto"`` begins."""
+    """The number of workers with which ``num_workers="auto"`` begins."""
     return max(1, int(cores.budget(_world_size())) // 2)
 
 
 class _Adapting:
-    """Feeds the controller of the number of workers, and does what it says."""
+    """Feeds the controller of the number of workers, and sets the number."""
 
     def __init__(self, pool: Pool, waited: Callable[[], float]) -> None:
         self.pool, self.waited = pool, waited
@@ -345,7 +341,7 @@ class _Iteration:
         self.feed: Feed | None = None
         self.pool: Pool | None = None
         self.adapting: _Adapting | None = None
-        self.interrupted = False  # what it holds is not whole
+        self.interrupted = False  # its contents are incomplete
         self._device = _pin_device(loader)
         self._begin(loader, first=True)
         self._end = weakref.finalize(self, _finish, self.source, self.pool)
@@ -382,7 +378,7 @@ class _Iteration:
         if loaded is not None and "workers" in loaded:
             self.delivered = {int(w): (state, count) for w, state, count in loaded["streams"]}
             self.turn = loaded["turn"]
-            # One that has a state is asked once more: only its end says where its next epoch begins.
+            # A stream with a state is read once more: only its end says where its next epoch begins.
             self.loaded_ended = {w for w in loaded["ended"] if self.delivered.get(w, (None, 0))[0] is None}
         self.resumed = loaded is not None and "yielded" in loaded  # in an epoch that had begun
         self.before = self.yielded  # batches that were delivered before the state was taken
@@ -395,7 +391,7 @@ class _Iteration:
             self._restart(plan)
 
     def _follows(self) -> bool:
-        """Whether what is in flight already is what comes now."""
+        """Whether the batches in flight are those that come now."""
         if not (self.loader._chained and self.order.own and self.loader.num_workers > 0):
             return False
         head = self.source.head()
@@ -554,9 +550,7 @@ class _Iteration:
         return made
 
     def _next_epoch(self) -> Delivered | None:
-        """The first batch of the next epoch: the state was taken after the last batch of a stream, which nobody knew to
-        be the last.
-        """
+        """The first batch of the next epoch: the state was taken after what turned out to be a stream's last."""
         original = self.original()
         original = self.loader if original is None else original
         if original._loaded is not None:  # meanwhile: it is for the next iterator
@@ -569,7 +563,7 @@ class _Iteration:
         return self._next()
 
     def _count(self, planned: Planned, state: Any) -> None:
-        """Books a batch as delivered."""
+        """Counts a batch as delivered."""
         self.yielded += 1
         if planned.kind == ITER:
             worker = max(planned.owner, 0)
@@ -615,7 +609,7 @@ class _Iteration:
     # ---- state ---------------------------------------------------------------------------------------------------
 
     def _left(self) -> bool:
-        """Whether the epoch has a further batch; of an iterable data set nobody knows."""
+        """Whether the epoch has a further batch; unknown for an iterable data set."""
         if self.loader._iterable or self.interrupted:
             return True
         try:
@@ -666,7 +660,7 @@ class _Iteration:
         return found
 
     def _seeds(self, always: bool = False) -> dict[str, Any]:
-        """What the order of this and, where it is one order for all epochs, of later epochs is drawn from."""
+        """What determines the order of this epoch and, if one order serves all epochs, of later ones."""
         if always or (self.order.own and self.loader._chained and self.order.seed is None):
             return {"base_seed": self.order.base_seed, "sampler_seed": self.order.sampler_seed, "own": self.order.own}
         return {}
@@ -693,7 +687,7 @@ class _InProcess:
         self.failed: Planned | None = None
         self.ahead: Planned | None = None
         self.plan_error: Exception | None = None
-        self.waiting = False  # nothing is half done
+        self.waiting = False  # nothing is in progress
         self.ended = ended
         self.end_states: dict[int, Any] = {}
         self.stream: Any = None
@@ -703,7 +697,7 @@ class _InProcess:
             self.begun = loop.stream_state(job, self.stream) if resume is None else None
 
     def head(self) -> Planned | None:
-        """The batch that comes next. What the sampler raises in its stead passes through, once and again."""
+        """The next batch. An exception of the sampler passes through, each time."""
         if self.plan_error is not None:
             raise self.plan_error
         if self.ahead is None:
@@ -755,16 +749,16 @@ class _InProcess:
         return Delivered(planned, value, [(row, indices[row], other, reason) for row, other, reason in broken])
 
     def close(self) -> None:
-        """Nothing is left to end."""
+        """Does nothing: there is nothing to end."""
 
 
 class _NoBoard:
     def at_row(self, row: int) -> None:
-        """A worker says where it is; nobody asks here."""
+        """Does nothing: a worker reports its position here."""
 
 
 class _Local(loop.Worker):
-    """What a worker does with a batch, without a worker."""
+    """Makes a batch as a worker does."""
 
     def __init__(self, job: Job) -> None:
         self.client: Any = loop._Client(_NoBoard(), job)  # type: ignore[arg-type]
@@ -786,9 +780,7 @@ def _new_pool(loader: DataLoader[Any], n: int, room: int, context: Any, threads:
 
 
 def _pool_for(loader: DataLoader[Any], n: int, room: int, context: Any, threads: bool, base_seed: int) -> Pool:
-    """Workers, held; those that live on are shared by loaders of the same data set object that would start the same
-    ones.
-    """
+    """Workers, with a reference. Loaders of one data set object that need the same ones share persistent workers."""
     if not loader.persistent_workers or loader._adaptive or loader._iterable:
         return _new_pool(loader, n, room, context, threads, base_seed)
     name = context if context is None or isinstance(context, str) else context.get_start_method()
@@ -809,9 +801,7 @@ def _pool_for(loader: DataLoader[Any], n: int, room: int, context: Any, threads:
 
 
 def _attributes(dataset: Any) -> list[tuple[Any, dict[str, Any]]]:
-    """What a data set is made of, and those inside it: workers have a copy, which does not follow when an attribute is
-    set anew.
-    """
+    """The attributes of a data set and of those inside it. Workers have a copy, which does not follow changes."""
     inside = [dataset]
     for each in inside:  # grows
         for value in getattr(each, "__dict__", {}).values():

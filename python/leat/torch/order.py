@@ -1,7 +1,7 @@
-"""The order of a DataLoader's batches: leat's own, or what a sampler says, epoch after epoch.
+"""The order of a DataLoader's batches: leat's own, or that of a sampler, epoch after epoch.
 
-Where the order is PyTorch's, its seeds are drawn from the same generators in the same sequence as PyTorch draws them,
-so that ``torch.manual_seed`` gives the same batches. What was drawn stands in the state.
+If the order is PyTorch's, its seeds are drawn from the same generators in the same sequence as PyTorch draws them, so
+that ``torch.manual_seed`` gives the same batches. The state holds what was drawn.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ _SHARE = 0x5348
 
 
 class Shuffled(RandomSampler):
-    """leat's order of a seed as a sampler, an epoch at a time: what ``shuffle=True`` with a seed puts into a loader's
-    ``sampler``.
+    """leat's order of a seed as a sampler, for one epoch: the ``sampler`` of a loader with ``shuffle=True`` and a seed.
 
     Args:
         data_source: has a length.
-        seed: of the order; ``set_epoch`` says which epoch of it.
+        seed: of the order; ``set_epoch`` chooses its epoch.
     """
 
     def __init__(self, data_source: Any, seed: int) -> None:
@@ -40,7 +39,7 @@ class Shuffled(RandomSampler):
         self.seed, self.epoch = seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Says which epoch is read next."""
+        """Sets the epoch that is read next."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[int]:
@@ -66,7 +65,7 @@ class Order:
         self.sampler_generators: list[Any] = []  # states of those that samplers have
         self.sampler_state: Any = None
         self.sampler_states: dict[int, Any] = {}  # after the batch of that step
-        self.sampler_epoch: int | None = None  # what a sampler with set_epoch had been told when it was read
+        self.sampler_epoch: int | None = None  # the epoch of a sampler with set_epoch when it was read
         self.epoch = 0
         self.share = 0  # of an order that ranks have in common
 
@@ -117,21 +116,21 @@ class Order:
 
     @property
     def key_seed(self) -> int:
-        """What the random keys of rows are made from. Ranks that share an order by a sampler count rows each for
-        itself: their keys differ by the number of the share, so that no two ranks draw the same augmentations.
+        """The seed of the rows' random keys. Ranks that share an order by a sampler each count their own rows, so the
+        number of the share is part of it: no two ranks draw the same augmentations.
         """
         seed = (self.seed if self.seed is not None else self.base_seed) & 0xFFFFFFFFFFFFFFFF
         return seed if not self.share else int(_leat.row_key(seed, _SHARE, self.share))
 
     def batches(self, skip: Callable[[int], bool], passed: int, resumed: bool) -> Iterator[Planned]:
-        """The batches of the epoch from step `passed` on, but for those that skip(step) names."""
+        """The batches of the epoch from step `passed` on, without those that skip(step) names."""
         if self.own:
             yield from self._own(skip, passed)
         else:
             yield from self._sampled(skip, passed, resumed)
 
     def chain(self, skip: Callable[[int], bool], passed: int) -> Iterator[Planned]:
-        """The same, and the epochs after it: they need nothing that is known only when they begin."""
+        """The same, and the epochs after it, which need nothing that is known only when they begin."""
         later = Order(self.loader)
         later.__dict__.update(self.__dict__)
         yield from later.batches(skip, passed, passed > 0)
@@ -145,7 +144,7 @@ class Order:
                 return  # an empty data set
 
     def streams(self, turn: int, ended: set[int], loaded_ended: set[int]) -> Iterator[Planned]:
-        """Batches of an iterable data set: the workers in turn, but for those that have come to their ends."""
+        """Batches of an iterable data set: the workers in turn, without those that have ended."""
         workers, size = self.loader.num_workers, self.loader.batch_size or 1
         for i in itertools.count(turn):
             if len(ended | loaded_ended) >= max(1, workers):
@@ -172,7 +171,7 @@ class Order:
             yield Planned(indices, rows, ROWS, self.key_seed, epoch, step, first)
 
     def _sampled(self, skip: Callable[[int], bool], passed: int, resumed: bool) -> Iterator[Planned]:
-        """What the user's sampler, or PyTorch's, says, read as it is needed."""
+        """The positions of the user's sampler, or of PyTorch's, read as they are needed."""
         loader, epoch = self.loader, self.epoch
         source = loader._index_sampler
         stateful = loader.batch_sampler if hasattr(loader.batch_sampler, "state_dict") else loader.sampler
@@ -247,9 +246,7 @@ def samplers_of(loader: Any) -> Iterator[Any]:
 
 
 def told_of_epochs(loader: Any) -> Any:
-    """The sampler that has ``set_epoch``, as torch's DistributedSampler: the loader's own or one inside it. None: there
-    is none.
-    """
+    """The sampler with ``set_epoch``, such as DistributedSampler: the loader's own or one inside it, or None."""
     return next((each for each in samplers_of(loader) if hasattr(each, "set_epoch")), None)
 
 
@@ -263,7 +260,7 @@ def share_of(loader: Any) -> int:
 
 
 def generators_in(loader: Any) -> list[torch.Generator]:
-    """The generators that samplers hold, but for the loader's own."""
+    """The generators of samplers, without the loader's own."""
     found = {
         id(g): g for each in samplers_of(loader) if isinstance(g := getattr(each, "generator", None), torch.Generator)
     }
@@ -282,7 +279,7 @@ def plain(states: tuple[Any, Any, Any] | None) -> dict[str, Any] | None:
 
 
 def generators_of(found: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """What `plain` was given; of numpy, today's where that was of a kind of the user's."""
+    """The inverse of `plain`; if numpy's generator was of another kind, the present one."""
 
     def words(text: str) -> list[int]:
         return [int(word) for word in np.frombuffer(base64.b64decode(text), np.int64)]

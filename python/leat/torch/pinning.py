@@ -1,8 +1,7 @@
 """Batches in pinned memory, one ahead of the consumer: ``pin_memory=True``.
 
-Copying a batch into pinned memory takes as long as reading it. Where the next batch is complete already, a thread
-copies it while the consumer trains on the one before; where it is not, the consumer waits for it anyway, and copies it
-itself.
+Copying a batch into pinned memory takes as long as reading it. If the next batch is complete, a thread copies it while
+the consumer trains on the one before. If not, the consumer waits for it anyway, and copies it itself.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Pinning:
         return found
 
     def next(self, timeout_s: float | None = None) -> Delivered | None:
-        """The next batch, pinned; as of the source."""
+        """The next batch of the source, pinned."""
         if self.error is not None:
             (error, self.failed), self.error = self.error, None
             raise error
@@ -80,7 +79,7 @@ class Pinning:
             self.ahead = made, self.thread.submit(self.pin, made.value)
 
     def restart(self, plan: Iterator[Planned]) -> None:
-        """Gives up the batch ahead, and goes on with another plan."""
+        """Drops the batch ahead, and continues with another plan."""
         self.ahead = self.error = None
         self.source.restart(plan)
 

@@ -1,7 +1,7 @@
-"""States of a DataLoader: what stands in one, checked before any of it is used.
+"""States of a DataLoader, checked before any of it is used.
 
-A state is written by the loader's iterator and may come back edited, cut, or from another loader. Whatever does not fit
-is a :class:`leat.StateError` when it is loaded, never an error or an empty epoch later.
+A state is written by the loader's iterator and may come back edited, cut, or from another loader. Loading one that does
+not fit raises :class:`leat.StateError`; it never leads to an error or an empty epoch later.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _EXACT = (SequentialSampler, RandomSampler, SubsetRandomSampler, DistributedSamp
 
 
 def checked(loader: Any, state: Any) -> dict[str, Any]:
-    """The state with plain numbers, if this loader can go on from it.
+    """The state with plain numbers, if this loader can continue from it.
 
     Raises:
-        StateError: it is no state, not whole, of another kind of data set, order or number of workers, or names a
+        StateError: it is no state, incomplete, of another kind of data set, order or number of workers, or names a
             position that does not exist.
     """
     if (
@@ -67,7 +67,7 @@ def checked(loader: Any, state: Any) -> dict[str, Any]:
 
 
 def number(found: dict[str, Any], name: str, high: int = 1 << 63) -> int:
-    """The number of that name, made a plain int in its place."""
+    """The number of that name, replaced by a plain int."""
     try:
         found[name] = check.integer(name, found[name], 0, high)
     except KeyError:
@@ -98,9 +98,7 @@ def _facts(saved: Any, mine: dict[str, Any]) -> None:
 
 
 def _steps(found: dict[str, Any], loader: Any) -> None:
-    """Of a map-style data set: `step` batches from the epoch's start were delivered, and of later ones those in
-    `beyond`.
-    """
+    """Of a map-style data set: the first `step` batches of the epoch were delivered, and later ones in `beyond`."""
     beyond = found.get("beyond", [])
     if not isinstance(beyond, list | tuple):
         _damaged("beyond", beyond)
@@ -117,7 +115,7 @@ def _steps(found: dict[str, Any], loader: Any) -> None:
 
 
 def _length(loader: Any) -> int | None:
-    """Batches of an epoch, where that is certain."""
+    """Batches of an epoch, if that is certain."""
     batches = loader.batch_sampler
     exact = (
         type(loader.sampler if batches is None else batches.sampler if type(batches) is BatchSampler else None)
@@ -127,7 +125,7 @@ def _length(loader: Any) -> int | None:
 
 
 def _streams(found: dict[str, Any], n_workers: int) -> None:
-    """Of an iterable data set: for each worker its last state, and how many of its batches were delivered since."""
+    """Of an iterable data set: for each worker its last state, and the number of batches delivered since."""
     if number(found, "workers", 1 << 31) != n_workers:
         raise StateError(f"the state of an iterable data set is one of {found['workers']} workers, not {n_workers}")
     workers = max(1, n_workers)
@@ -184,7 +182,7 @@ def _generators(found: dict[str, Any], loader: Any, midway: bool) -> None:
 
 
 def _tried(name: str, value: Any, use: Callable[[Any], None]) -> None:
-    """What `use` sets a generator to, it is set to: of one made for this, so that nothing changes."""
+    """Tries `use` on a generator made for this, so that nothing else changes."""
     try:
         use(value)
     except Exception as e:

@@ -1,3 +1,1 @@
-"""Worker processes: the pool seen from outside, what runs in one, what goes between, batches in flight, how many there
-should be.
-"""
+"""Worker processes: the pool, the loop inside a worker, messages, batches in flight, the number of workers."""

@@ -1,32 +1,34 @@
 """How many worker processes: the controller behind ``num_workers="auto"``.
 
-It holds no clock and does no I/O: the loader tells it what happened (`Interval`), and it says how many workers there
-should be. It grows while the consumer waits and cores are idle, takes back what did not help, and cannot oscillate.
+It has no clock and does no I/O: the loader passes in what happened (`Interval`) and gets the number of workers that it
+should have. The number grows while the consumer waits and cores are idle, shrinks again if that did not help, and
+cannot oscillate.
 
 The rules:
 
 - *Reading.* Intervals at one size are pooled until the figures are certain enough for the decision at hand: the share
-  of time waited, and rows a second, with the standard error of a ratio estimate. What a worker's first row may distort
-  is left out.
+  of time waited, and rows a second, with the standard error of a ratio estimate. Intervals that
+  a worker's first row may distort are left out.
 - *Growth.* A consumer that waits for the share ``w`` of its time would take ``1 / (1 - w)`` times the rows: so many
   times the workers are tried, at most twice as many, and no more than idle cores and the budget can run. This is the
   linear model of DS2 (Kalavri et al., OSDI 2018), which comes to the right size in a few steps because it needs no
   search.
 - *Judgement.* A growth is kept if the wait is gone or at least half of the gain foreseen, as a factor, has come. Else
-  the model gives the size that reaches the same rate, and the surplus goes. So a limit that more workers cannot move (a
-  disk, a lock, other processes) is found whatever it is, as hill climbing finds it (Hellerstein et al., FeBID 2008: the
+  the model gives the size that reaches the same rate, and the surplus goes. So any limit that more workers
+  cannot move (a disk, a lock, other processes) is found, as hill climbing finds it (Hellerstein et al., FeBID 2008: the
   .NET thread pool), but without its perpetual probing.
-- *Budget.* Workers that use more cores than theirs while none is idle are reduced, whoever waits.
+- *Budget.* If workers use more cores than their budget while none is idle, their number is reduced, even if the
+  consumer waits.
 
-Why it cannot oscillate. To oscillate is to shrink and to grow again, over and over. After the k-th growth that was
-taken back, nothing grows for ``PAUSE * 2 ** (k - 1)`` intervals, so in T intervals the end of such a pause is followed
-by at most ``log2(T / PAUSE + 1)`` growths. One thing ends a pause early, a rate that left its band (the limit has
-moved: another phase of training); that must have lasted ``PAUSE * 2 ** i`` intervals at the i-th time, so there are
-again at most ``log2(T / PAUSE + 1)``. Together with the first: **at most 1 + 2 log2(T / PAUSE + 1) growths are taken
-back in T intervals, whatever is observed**, however noisy. Back-off that doubles is what keeps Ethernet stable
-(Metcalfe and Boggs, CACM 1976). Between two of them the number only rises.
+Why it cannot oscillate. Oscillating means shrinking and growing again, over and over. After the k-th growth that was
+undone, nothing grows for ``PAUSE * 2 ** (k - 1)`` intervals. So in T intervals, at most ``log2(T / PAUSE + 1)`` growths
+follow the end of such a pause. A pause ends early only if the rate left its band (the limit has moved: another phase of
+training). This must have lasted ``PAUSE * 2 ** i`` intervals the i-th time, so again there are at most
+``log2(T / PAUSE + 1)``. Together with the first growth: **at most 1 + 2 log2(T / PAUSE + 1) growths are undone in T
+intervals, whatever is observed**, however noisy. Doubling back-off keeps Ethernet stable, too (Metcalfe and Boggs, CACM
+1976). Between two of these growths the number only rises.
 
-Workers that have nothing to do are not taken back: they sleep, cost no core, and are there for the next evaluation.
+Idle workers are not removed: they sleep, cost no core, and are there for the next evaluation.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ from dataclasses import dataclass
 WAIT = 0.05
 """The share of time that the consumer may wait before something is done."""
 PAUSE = 30
-"""Intervals without growth after the first growth that was taken back."""
+"""Intervals without growth after the first growth that was undone."""
 READ_MIN, READ_MAX = 4, 60
 """Intervals that are pooled: at least and at most."""
 CLEAR = 1.5
-"""Standard errors between what was found and what would change the decision."""
+"""Standard errors between the estimate and the value that would change the decision."""
 SHORT = 0.01
 """Seconds; a shorter interval says nothing."""
 BAND = 0.7
@@ -52,8 +54,7 @@ BAND = 0.7
 class Interval:
     """What happened in a stretch of time, half a second or more, during which the consumer iterated.
 
-    Times are in seconds. ``idle_cpu_s`` is what all cores of this rank together had left over: CPU time that no process
-    used.
+    Times are in seconds. ``idle_cpu_s`` is the CPU time of all cores of this rank that no process used.
     """
 
     elapsed_s: float
@@ -71,7 +72,7 @@ class Interval:
 
 
 class _Reading:
-    """Intervals at one size, pooled. Of a ratio of sums, the error is that of the residuals (the ratio estimator)."""
+    """Intervals at one size, pooled. The error of a ratio of sums is that of the residuals (the ratio estimator)."""
 
     def __init__(self, intervals: list[Interval] | None = None) -> None:
         self.intervals = intervals or []
@@ -94,7 +95,7 @@ class _Reading:
         return math.sqrt(squares * m / (m - 1)) / self._sum("elapsed_s")
 
     def relative_error(self) -> float:
-        """That of the rate, in shares of it."""
+        """The standard error of the rate, relative to it."""
         rate = self.per_second("rows")
         return self.error("rows") / rate if rate else math.inf
 
@@ -120,8 +121,8 @@ class Controller:
     """Says how many workers there should be.
 
     Args:
-        budget: cores that workers may use (`cores.budget`); what is above is the training's.
-        max_workers: processes, at most; more than the budget is of use where workers wait for storage.
+        budget: cores that workers may use (`cores.budget`); the others are the training's.
+        max_workers: processes, at most; more than the budget is useful if workers wait for storage.
         workers: to begin with.
 
     Example:
@@ -156,15 +157,15 @@ class Controller:
     def observe(self, x: Interval) -> int:
         """Takes what happened since the last call; returns the number of workers wanted.
 
-        Give it as ``x.workers`` the number that was in fact at work: while it is not yet what was asked for, or changed
-        in the midst (give 0 then), the interval is not judged.
+        ``x.workers`` is the number that was really at work. If it is not yet the number asked for, or changed during
+        the interval (give 0 then), the interval is ignored.
         """
         if self._shrunk_for is not None:
             self._shrunk_for += 1
         nobody_asked = not x.rows and x.waited_s <= 0
         if x.elapsed_s < SHORT or nobody_asked or x.workers != self.workers:
             return self.workers
-        if self._settling is not None:  # until each worker has finished a row, by and large
+        if self._settling is not None:  # until each worker has finished about a row
             rows, intervals = self._settling[0] + x.rows, self._settling[1] + 1
             self._settling = (rows, intervals) if rows < self.workers and intervals < READ_MAX else None
             return self.workers
@@ -208,9 +209,7 @@ class Controller:
             self._change(target, f"the consumer waited {wait:.0%} of the time and {idle:.1f} cores were idle")
 
     def _affordable(self, r: _Reading, idle: float) -> int:
-        """How many workers the idle cores and the budget can run, to the nearest: training takes more as more rows
-        come.
-        """
+        """How many workers the idle cores and the budget can run, rounded: training takes more as more rows come."""
         used, training = r.per_second("worker_cpu_s"), r.per_second("process_cpu_s")
         if used <= 0:
             return self.max_workers
@@ -223,7 +222,7 @@ class Controller:
         )
 
     def _moved(self, r: _Reading) -> bool:
-        """In a pause: whether the rate has left its band, so that what limited it then may limit it no longer."""
+        """In a pause: whether the rate has left its band, so that the former limit may hold no longer."""
         if r.relative_error() > (1 - BAND) / 4 and not r.full():
             return False
         rate, self._reading = r.per_second("rows"), _Reading()

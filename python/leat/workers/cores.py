@@ -1,5 +1,4 @@
-"""Cores: which share of them this process has, how much of it workers may use, and what was used (what `adapt.py` is
-fed).
+"""Cores: the share of this process, the part for workers, and the CPU time used, for `adapt.py`.
 
 Cores are counted by affinity and cgroup limits and divided among the ranks on this host.
 """
@@ -28,11 +27,10 @@ def share(world_size: int = 1) -> float:
 
 
 def budget(world_size: int = 1) -> float:
-    """Cores that the workers of this rank may use: its share, and where that is more than two, one less: the
-    training's.
+    """Cores that the workers of this rank may use: its share, less one for the training if it is more than two.
 
-    On one or two cores none is set aside, because the training would then idle with a good part of the machine while
-    it waits; the system's scheduler gives it what it needs.
+    On one or two cores none is reserved, because a good part of the machine would idle while the training waits; the
+    system's scheduler gives the training what it needs.
 
     Example:
         >>> import leat.workers.cores
@@ -54,7 +52,7 @@ def _used_by(pid: int) -> float | None:
 
 
 def _idle_since_boot(cpus: Iterable[int]) -> float:
-    """Seconds that these CPUs did nothing, summed; infinite where the system does not say."""
+    """Idle seconds of these CPUs, summed; infinite if the system does not say."""
     names = {b"cpu%d" % cpu for cpu in cpus}
     try:
         with open("/proc/stat", "rb") as f:
@@ -93,9 +91,9 @@ class Meter:
         """CPU time since the last call: of the worker processes with these ids, of this process, and left over on this
         rank's cores.
 
-        A worker that ended in between is not counted, nor is one that is new. What is left over is what the system
-        calls idle, of this rank's part, but no more than what the processes of this rank left of its cores (a quota
-        leaves CPUs idle that may not be used).
+        Workers that ended or started meanwhile are not counted. The time left over is this rank's part of the system's
+        idle time, but no more than this rank's processes left of its cores (a quota leaves CPUs idle that may not be
+        used).
         """
         now = {pid: used for pid in workers if (used := _used_by(pid)) is not None}
         by_workers = sum(max(0.0, used - self._workers[pid]) for pid, used in now.items() if pid in self._workers)

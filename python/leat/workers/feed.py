@@ -1,7 +1,7 @@
-"""The batches in flight: what is published on a board, what has come back, and what is delivered next.
+"""The batches in flight: published on a board, completed by workers, delivered in order.
 
-A feed has no thread. Whoever asks for the next batch publishes further ones, takes messages, replaces dead workers and
-looks for samples that take too long; workers need none of that to go on with what is published.
+A feed has no thread. Asking for the next batch publishes further ones, takes messages, replaces dead workers and looks
+for samples that take too long. Workers need none of this to continue with what is published.
 
     plan -> publish -> (workers) -> complete -> deliver -> retire
                  \\-> cancel -> retire once nothing of it runs
@@ -34,7 +34,7 @@ _CHEAP_NS = 500_000.0  # of a batch
 
 @dataclass
 class Planned:
-    """A batch that is to be made."""
+    """A batch to be made."""
 
     indices: Any  #: int64 array, or any object that goes to the data set (kind WHOLE), or None (kind ITER)
     rows: int
@@ -48,7 +48,7 @@ class Planned:
 
 @dataclass
 class Delivered:
-    """A batch that has been made."""
+    """A finished batch."""
 
     planned: Planned
     value: Any
@@ -75,7 +75,7 @@ class _Flight:
         self.broken: list[tuple[int, Any, Any, str]] = []
         self.units: set[int] = set()
         self.kills: dict[int, int] = {}
-        self.gone: dict[int, int] = {}  # rows that were taken out, and how often
+        self.gone: dict[int, int] = {}  # rows that were removed, and how often
         self.error: tuple[int, Any] | None = None
         self.result: Any = None
         self.state: Any = None
@@ -128,7 +128,7 @@ class Feed:
         self.exhausted = False
         self.planned: Planned | None = None  # read from the plan, not published yet
         self.plan_error: Exception | None = None
-        self.waiting = False  # nothing is half done
+        self.waiting = False  # nothing is in progress
         self.failure: Any = None
         self.differing = 0
         self.watching: dict[int, tuple[int, int, int, float]] = {}
@@ -136,7 +136,7 @@ class Feed:
         self.states: dict[int, Any] = {}
         self.ended: set[int] = set() if ended is None else ended
         self.delivered_ends: set[int] = set()
-        self.end_states: dict[int, Any] = {}  # of data sets whose streams are at their ends
+        self.end_states: dict[int, Any] = {}  # of data sets whose streams have ended
         self.failed: Planned | None = None
         self.closed = False
         self.stats = {"batches": 0, "wait_s": 0.0, "odd_batches": 0, "broken": 0}
@@ -163,7 +163,7 @@ class Feed:
                 except StopIteration:
                     self.exhausted = True
                     return
-                except Exception as e:  # of a sampler: raised when what it said before is delivered
+                except Exception as e:  # of a sampler: raised after the batches before it are delivered
                     self.exhausted, self.plan_error = True, e
                     return
             try:
@@ -171,11 +171,11 @@ class Feed:
             except HeldError:
                 if not self.order:
                     raise
-                return  # what is in flight already will do until the consumer lets go of batches
+                return  # the batches in flight suffice until the consumer releases some
             self.planned = None
 
     def _may_publish(self) -> bool:
-        # An entry of the board may still belong to a batch that was cancelled, or that others have overtaken.
+        # An entry of the board may still belong to a batch that was cancelled or overtaken.
         if self.zombies and self.next_serial - min(z.serial for z in self.zombies) >= self.entries:
             return False
         if not self.order:
@@ -184,7 +184,7 @@ class Feed:
             return False
         head = self.order[0].planned
         if self.direct and head.kind == ROWS and not self.layout:
-            # What samples look like is learned from the first ones: no more than keeps the workers busy until then.
+            # The layout is learned from the first samples: until then, only enough to keep the workers busy.
             return sum(f.planned.rows for f in self.order) < self.pool.n
         if len(self.order) < 3:
             return True
@@ -205,7 +205,7 @@ class Feed:
             indices = planned.indices
             payload = pickle.dumps(indices.tolist() if isinstance(indices, np.ndarray) else indices, protocol=5)
             if self.job.on_error != "raise":
-                payload += bytes(16 * planned.rows)  # for the marks of rows that are taken out
+                payload += bytes(16 * planned.rows)  # for the marks of removed rows
         size = payload.nbytes if isinstance(payload, np.ndarray) else len(payload)
         if size:
             flight.payload = self._slot(size)
@@ -234,7 +234,7 @@ class Feed:
         return bool(self.order) and not self._complete(self.order[-1])
 
     def _catch_up(self) -> None:
-        """Time in which this feed asked for nothing gives it no claim on the workers of others that did."""
+        """Gives this feed no claim on shared workers for time in which it asked for nothing."""
         if len(self.pool.listeners) < 2 or self._backlogged():
             return
         others = [
@@ -261,7 +261,7 @@ class Feed:
         flight.layout = self.layout
 
     def _learn(self, sample: Any) -> None:
-        """What samples look like, from the first one."""
+        """Takes the layout from the first sample."""
         spec = transport.describe(sample)
         if (
             spec is None
@@ -286,7 +286,7 @@ class Feed:
             self.board.place(flight.serial, self.layout, tuple(slot.offset for slot in flight.slots))
 
     def _fail(self, flight: _Flight, row: int, error: BaseException) -> None:
-        """The batch cannot be had, for a reason of this process's."""
+        """Fails the batch, for a reason in this process."""
         if flight.error is None:
             flight.error = (row, transport.pack_error(error, "in the process that trains"))
         self.board.cancel(flight.serial)
@@ -309,7 +309,7 @@ class Feed:
         try:
             value = transport.decode(data, places, fd, flight.room)
             self._take(flight, worker, kind, value, sum(size for _, size in places))
-        except Exception as e:  # what it sent cannot be made here again, or finds no memory
+        except Exception as e:  # the message cannot be decoded here, or there is no memory
             self._fail(flight, 0, e)
             if flight.planned.kind == ITER:
                 self.produced[worker] = self.produced.get(worker, 0) + 1
@@ -318,7 +318,7 @@ class Feed:
 
     def _take(self, flight: _Flight, worker: int, kind: int, value: Any, size: int) -> None:
         if flight.cancelled:
-            return  # of an epoch that was left: its streams begin anew, so it must not count as produced
+            return  # of an epoch that was left: its streams start again, so it must not count as produced
         if kind == ERROR:
             if flight.error is None or value[0] < flight.error[0]:
                 flight.error = value
@@ -361,7 +361,7 @@ class Feed:
             self._place(flight)
 
     def _store(self, flight: _Flight, row: int, sample: Any) -> None:
-        """A sample that came as an object: to its row if it fits."""
+        """Stores a sample that came as an object in its row, if it fits."""
         objects: list[Any] = []
         if flight.layout and self.layouts[flight.layout - 1][1].store(sample, flight.slots, row, objects):
             flight.objects[row] = objects
@@ -375,12 +375,12 @@ class Feed:
         self.stats["broken"] += len(broken)
 
     def on_start(self, worker: int) -> None:
-        """A worker has been started: it has all that it needs."""
+        """Called when a worker has been started, with all that it needs."""
 
     # ---- workers that die or hang --------------------------------------------------------------------------------
 
     def on_death(self, worker: int, exitcode: int | None) -> None:
-        """A worker is dead: what it had taken is queued again. Called by the pool."""
+        """Queues the units of a dead worker again. Called by the pool."""
         board, at, row, _, _ = self.pool.core.worker(worker)
         mine = board == self.board.offset
 
@@ -398,7 +398,7 @@ class Feed:
                     self._give_up(flight, row, f"ended {_KILLS} workers, the last with {_exit(exitcode)}")
             if flight.error is None and not flight.end:
                 return False
-            self.board.received(serial, unit)  # nobody is to try it again
+            self.board.received(serial, unit)  # it must not be tried again
             return True
 
         self.board.requeue(worker, visit)
@@ -425,9 +425,7 @@ class Feed:
             self._end_stream(flight)
 
     def _end_stream(self, flight: _Flight) -> None:
-        """A stream that ends workers, or hangs, is over, as one that raises is: begun again it would come to the same
-        sample.
-        """
+        """Ends a stream that kills workers or hangs, as one that raises: it would meet the same sample again."""
         self.ended.add(flight.planned.owner)
         for later in self.order:
             if later.planned.owner == flight.planned.owner and later.serial > flight.serial:
@@ -435,8 +433,8 @@ class Feed:
                 self.board.cancel(later.serial)
 
     def _take_out(self, flight: _Flight, row: int) -> bool:
-        """Has those who try the batch again treat a row as broken, as `on_error` says. False: that cannot be."""
-        tries = flight.gone.get(row, 0)  # of samples that stood in, and ended workers too
+        """Marks a row as broken for workers that try the batch again, as `on_error` says. False: impossible."""
+        tries = flight.gone.get(row, 0)  # of substitutes that ended workers too
         if (
             self.job.on_error == "raise"
             or flight.payload is None
@@ -480,7 +478,7 @@ class Feed:
                 self.pool.kill(i)
 
     def resume_of(self, worker: int) -> Any:
-        """From where a worker that is started goes on with an iterable data set: (state, batches to pass over)."""
+        """Where a new worker continues with an iterable data set: (state, batches to skip)."""
         if not self.job.iterable:
             return None
         state, at = self.states.get(worker, (None, 0))
@@ -504,9 +502,7 @@ class Feed:
         return None
 
     def head(self) -> Planned | None:
-        """The batch that is delivered next, in order. What the sampler raises in its stead passes through, once and
-        again.
-        """
+        """The batch that is delivered next, in order. An exception of the sampler passes through, each time."""
         self.waiting = False
         with self.pool.lock:
             self._publish_some()
@@ -518,14 +514,14 @@ class Feed:
         """Publishes at least one batch if there is one."""
         self.pool.check()
         self.publish()
-        while not self.order and not self.exhausted:  # the board is full of batches that were given up and still run
+        while not self.order and not self.exhausted:  # the board is full of cancelled batches that still run
             self.pool.look(_SLICE_MS)
             self._look_for_hangs()
             self._reap()
             self.publish()
 
     def next(self, timeout_s: float | None = None) -> Delivered | None:
-        """The next batch; None when there is none. Ends of iterable data sets are passed over.
+        """The next batch; None when there is none. Ends of iterable data sets are skipped.
 
         Raises:
             NotYet: none was complete in time.
@@ -552,7 +548,7 @@ class Feed:
                 if flight is None and (announced or self.pool.threads):
                     self.pool.look(_SLICE_MS if announced else 0)
                     flight = self._ready()
-                # memory of others is given back once workers say that they have left them
+                # memory of others is released once workers say that they have left them
                 elif announced and self.pool.leaving:
                     self.pool.look()
                 if flight is not None:
@@ -576,7 +572,7 @@ class Feed:
             self.waiting = True
             self.board.wait(seen, left)
             self.waiting = False
-            if self.board.seen() == seen:  # nothing has come: is anybody dead, or does something hang?
+            if self.board.seen() == seen:  # nothing has come: look for dead workers and for samples that hang
                 with self.pool.lock:
                     self.pool.look()
                     self._look_for_hangs()
@@ -651,7 +647,7 @@ class Feed:
                 self.board.retire(flight.serial)
 
     def restart(self, plan: Iterator[Planned]) -> None:
-        """Gives up what is in flight, and goes on with another plan."""
+        """Cancels the batches in flight, and continues with another plan."""
         for flight in self.order:
             flight.cancelled = True
             self.board.cancel(flight.serial)
@@ -670,7 +666,7 @@ class Feed:
             self._reap()
 
     def close(self) -> None:
-        """Leaves the pool: its workers take nothing more of this feed's."""
+        """Leaves the pool, whose workers take nothing more from this feed."""
         if self.closed or os.getpid() != self.pool.pid:  # in a forked child the board is the parent's
             return
         self.closed = True

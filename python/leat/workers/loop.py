@@ -1,8 +1,8 @@
-"""What runs in a worker: the loop that takes units from boards, and computes their rows.
+"""The loop of a worker, which takes units from boards and computes their rows.
 
 A worker serves every loader of its pool: for each it has a :class:`Job` (the data set, how samples become a batch) and
-a board. It works on the board that has had the least time, earliest batch first. Rows that look as the layout says are
-written to their place by the library; what does not goes back over the worker's own socket (``transport.py``).
+a board. It works on the board that has had the least time, earliest batch first. The library writes rows that fit the
+layout to their place; others go back over the worker's own socket (``transport.py``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CALL = 4  #: of the engine's: functions/running.py
 #: kinds of messages from a worker
 SAMPLES, ODD, BATCH, ERROR, END, FAILED, LEFT = range(7)
 
-#: an index that the parent took out of a batch: GONE + n, where n samples that stood in for it are broken too
+#: an index that the parent removed from a batch: GONE + n, where n substitutes for it are broken too
 GONE, GONE_TRIES = -(1 << 63), 16
 
 HEADER = struct.Struct("<QQIIQI")  # board, serial, unit, kind, bytes of the pickle, number of buffers
@@ -46,7 +46,7 @@ _NAP_MS = 1000
 
 @dataclass
 class Job:
-    """What the batches of one loader are made of. Travels to workers by value."""
+    """How the batches of one loader are made. Travels to workers by value."""
 
     dataset: Any
     collate: Callable[[Any], Any] | None = None  #: of whole batches
@@ -61,7 +61,7 @@ class Job:
 
 @dataclass
 class Start:
-    """What a worker is started with."""
+    """The arguments of a worker."""
 
     worker: int
     n_workers: int
@@ -80,7 +80,7 @@ class Start:
 
 
 class Broken(BrokenSampleError):
-    """A row that the parent took out: its samples killed workers, or took too long."""
+    """A row that the parent removed: its samples killed workers, or took too long."""
 
 
 @dataclass
@@ -122,7 +122,7 @@ def set_generators(states: tuple[Any, Any, Any]) -> None:
 
 @contextlib.contextmanager
 def kept_generators() -> Iterator[None]:
-    """Leaves the global generators as they were."""
+    """Restores the global generators."""
     before = generators()
     try:
         yield
@@ -144,7 +144,7 @@ class Worker:
         self.pool = _leat.Pool.attach(start.pool, start.worker, self.thread)
         self.sock = start.sock
         self.clients: dict[int, _Client] = {}
-        self.left: list[int] = []  # boards that are over, of which the parent waits to hear that this worker knows
+        self.left: list[int] = []  # finished boards, which the parent waits for this worker to leave
         self.stopping = False
         self.index: Any = None  # of the sample at hand, for the text of an error
         for board, job in start.jobs.items():
@@ -160,7 +160,7 @@ class Worker:
     # ---- what the parent says ------------------------------------------------------------------------------------
 
     def listen(self, block: bool = False) -> None:
-        """Does what came over the socket."""
+        """Carries out a message of the parent."""
         while not self.stopping:
             try:
                 head = self.sock.recv(8, socket.MSG_PEEK | (0 if block else socket.MSG_DONTWAIT))
@@ -201,7 +201,7 @@ class Worker:
             client.stream, client.ended, client.resume = None, False, args[1]
 
     def say_left(self) -> None:
-        """Tells the parent of boards that this worker will not touch again. Not in the middle of a unit."""
+        """Tells the parent which boards this worker will not touch again. Not in the middle of a unit."""
         while self.left:
             self.send(_leat.Board.attach(self.pool, self.left.pop(), self.thread), 0, 0, LEFT, None, None)
 
@@ -228,7 +228,7 @@ class Worker:
                 if not self.stopping and self.pool.seen() == seen:
                     self.pool.sleep(seen, _NAP_MS)
                     if self.pool.seen() == seen:
-                        heard = None  # a parent that let go without a word
+                        heard = None  # a parent that left without a message
 
     def work(self, client: _Client, serial: int, unit: int, first: int, n: int, rows: int, layout: int, kind: int,
     payload: int,
@@ -249,7 +249,7 @@ class Worker:
 
                 sent = run_call(self, client, serial, unit, first, n, payload, size)
             elif kind == ITER:
-                self.listen()  # a stream that is to begin anew was announced before the batch was
+                self.listen()  # a stream that starts again was announced before the batch
                 self.send(board, serial, unit, *self.next_batch(client), room)
             elif kind == WHOLE:
                 indices = pickle.loads(board.view(payload, size))
@@ -280,7 +280,7 @@ class Worker:
         board.finish(sent)
 
     def row(self) -> int:
-        """At which this worker is, within its batch."""
+        """The row of its batch that this worker computes."""
         return int(self.pool.worker(self.start.worker)[2])
 
     def where(self) -> str:
@@ -337,7 +337,7 @@ class Worker:
     def stand_in(
         self, job: Job, row: int, index: Any, error: BaseException, seed: int, epoch: int, first_row: int
     ) -> tuple[Any, ...]:
-        """(row, index of the sample that stands in for it or None, reason, that sample)."""
+        """(row, index of its substitute or None, reason, that sample)."""
         reason = str(error) if isinstance(error, Broken) else pack_error(error, self.where())[2]
         if job.on_error == "skip":
             return row, None, reason, None
@@ -353,7 +353,7 @@ class Worker:
     def samples(
         self, client: _Client, indices: Any, first: int, end: int, seed: int, epoch: int, first_row: int
     ) -> tuple[Any, ...]:
-        """Rows whose layout nobody knows yet: (first, samples, broken)."""
+        """Rows whose layout is not known yet: (first, samples, broken)."""
         found: list[Any] = []
         broken: list[tuple[int, Any, str]] = []
         for row in range(first, end):
@@ -370,7 +370,7 @@ class Worker:
         return found, broken
 
     def whole(self, client: _Client, indices: Any, seed: int, epoch: int, first_row: int) -> tuple[Any, list[Any]]:
-        """A batch: (what collating gives, broken)."""
+        """A batch: (collated, broken)."""
         job = client.job
         assert job.collate is not None
         if not job.auto_collation:
@@ -444,7 +444,7 @@ class Worker:
 
 
 def receive(sock: socket.socket, size: int) -> bytes:
-    """Exactly so many bytes; EOFError where the other end is gone."""
+    """Exactly so many bytes; EOFError if the other end is gone."""
     out = bytearray(size)
     view = memoryview(out)
     while view:
@@ -456,7 +456,7 @@ def receive(sock: socket.socket, size: int) -> bytes:
 
 
 def stream(job: Job, resume: Any) -> Iterator[Any]:
-    """Batches of an iterable data set in this worker. `resume`: None, or (state or None, batches to pass over)."""
+    """Batches of an iterable data set in this worker. `resume`: None, or (state or None, batches to skip)."""
     state, passed = resume if resume is not None else (None, 0)
     dataset = job.dataset
     if state is not None and "dataset" in state and hasattr(dataset, "load_state_dict"):
@@ -471,7 +471,7 @@ def stream(job: Job, resume: Any) -> Iterator[Any]:
 
 
 class _Stream(Iterator[Any]):
-    """What PyTorch's fetcher of an iterable data set does, batch by batch."""
+    """PyTorch's fetcher of an iterable data set, batch by batch."""
 
     def __init__(self, job: Job, source: Iterator[Any]) -> None:
         self.job, self.source, self.over = job, source, False
@@ -495,7 +495,7 @@ class _Stream(Iterator[Any]):
         return self.job.collate(self._samples() if self.job.auto_collation else next(self.source))
 
     def skip(self) -> None:
-        """Passes over a batch that was delivered before."""
+        """Skips a batch that was delivered before."""
         try:
             self._samples() if self.job.auto_collation else next(self.source)
         except StopIteration:
@@ -510,12 +510,12 @@ def stream_state(job: Job, made: Any) -> dict[str, Any] | None:
     if hasattr(job.dataset, "state_dict") and made.source is not job.dataset:
         found["dataset"] = job.dataset.state_dict()
     if found and made.over:
-        found["over"] = True  # the last batch met the end: there is nothing to go on with
+        found["over"] = True  # the last batch met the end: there is nothing left
     return found or None
 
 
 def end_state(job: Job, made: Any) -> dict[str, Any] | None:
-    """The state of a data set whose stream is at its end: where its next one begins."""
+    """The state of a data set whose stream has ended: where its next one begins."""
     if hasattr(job.dataset, "state_dict") and made.source is not job.dataset:
         return {"dataset": job.dataset.state_dict()}
     return None
@@ -545,12 +545,12 @@ class _DatasetPickler:
 
 
 def dumps_with(value: Any, dataset: Any) -> bytes:
-    """A value by value, but for the data set that the other side has."""
+    """Pickles a value, with the data set of the other side by reference."""
     return _DatasetPickler(dataset).dumps(value)
 
 
 def loads_with(data: bytes, dataset: Any) -> Any:
-    """What :func:`dumps_with` wrote."""
+    """Reads what :func:`dumps_with` wrote."""
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, name: Any) -> Any:
@@ -630,8 +630,8 @@ def prepare(start: Start) -> None:
 
 
 def _stack_plainly() -> None:
-    """Has the default collation stack tensors in ordinary memory: in workers PyTorch's makes a file in /dev/shm of
-    each, for its own way back, and gets tensors wrong that are conjugated or negated when they are read.
+    """Makes the default collation stack tensors in ordinary memory. In workers PyTorch's makes a file in /dev/shm for
+    each, for its own transport, and gets conjugated and negated tensors wrong.
     """
     import torch
     from torch.utils.data._utils import collate
@@ -649,7 +649,7 @@ def _stack_plainly() -> None:
 
 
 def _limit_malloc() -> None:
-    """Arrays that a sample leaves behind are reused for the next, not given back to the system page by page."""
+    """Keeps freed arrays for the next sample, rather than returning them to the system page by page."""
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):
@@ -659,12 +659,12 @@ def _limit_malloc() -> None:
 
 
 def _worker_info_here() -> Any:
-    """What get_worker_info() does where workers are threads. Runs with the names of PyTorch's module."""
+    """get_worker_info() if workers are threads. Runs with the names of PyTorch's module."""
     return _worker_info or None  # type: ignore[name-defined]  # noqa: F821
 
 
 class ThreadInfo:
-    """get_worker_info() where workers are threads: what it gives differs from thread to thread."""
+    """Makes get_worker_info() differ from thread to thread, if workers are threads."""
 
     _local = threading.local()
 
@@ -675,7 +675,7 @@ class ThreadInfo:
         cls._local.info = info
         if not isinstance(torch_worker._worker_info, cls):
             torch_worker._worker_info = cls()  # type: ignore[assignment]
-            # Those who import the function have the function itself: what it does is changed, for threads that are no
+            # Modules that imported the function have the object itself. So its code is changed; threads that are no
             # workers.
             torch_worker.get_worker_info.__code__ = _worker_info_here.__code__
 

@@ -1,8 +1,8 @@
-"""Worker processes as the process that trains sees them: starting, watching, replacing and stopping them.
+"""Starting, watching, replacing and stopping worker processes.
 
-A pool is a number of workers with one data set, and the boards of the loaders that they serve. Nothing here has a
-thread of its own: whoever waits for a batch looks after the pool. A worker that dies is replaced under its number; what
-it had taken is queued again (``feed.py``). Workers end with their parent, however that ends.
+A pool is a number of workers with one data set, and the boards of the loaders that they serve. It has no thread of its
+own: waiting for a batch looks after the pool. A worker that dies is replaced under its number, and its units are queued
+again (``feed.py``). Workers end with their parent, however that ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXIT_PATIENCE_S = 5.0
 
 
 class Listener(Protocol):
-    """What a pool tells those whose boards its workers serve."""
+    """What a pool calls on the owners of the boards that its workers serve."""
 
     def on_message(
         self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None
@@ -53,10 +53,10 @@ class _ByValue:
     def __reduce__(self) -> tuple[Any, ...]:
         import io
 
-        import cloudpickle  # here: a worker that starts has no need of it
+        import cloudpickle  # here: a worker that starts does not need it
 
         class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-            # What only processes that are being started can take: locks, queues, connections, shared tensors.
+            # Locks, queues, connections and shared tensors can only be sent to processes that are being started.
             dispatch_table = {**cloudpickle.Pickler.dispatch_table, **reduction.ForkingPickler._extra_reducers}  # type: ignore[attr-defined]
 
         out = io.BytesIO()
@@ -91,7 +91,7 @@ class _Handle:
 
 
 def _preload() -> None:
-    """Has the fork server, if it does not run yet, load what every worker needs, once for all of them."""
+    """Makes the fork server, if it does not run yet, load once what every worker needs."""
     from multiprocessing import forkserver
 
     server = forkserver._forkserver
@@ -147,15 +147,15 @@ class Pool:
         self.units_before = [0] * room  # what workers of that number had taken when it was started
         self.received = [0] * room  # messages of each worker
         self.received_sum = 0
-        self.stuck: set[int] = set()  # workers that have not read all that they are told
+        self.stuck: set[int] = set()  # messages that workers have not read yet
         self.poll = select.poll()
         self.by_fd: dict[int, tuple[int, bool]] = {}
         self.stopped = False
         self.broken = False  # interrupted in the middle of a message
-        self.superfluous: set[int] = set()  # workers that were told to stop, because there are too many
+        self.superfluous: set[int] = set()  # workers that were stopped because there are too many
         self.users = 0
         self.killed: set[int] = set()  # by us
-        # boards that are over: workers that may still use them; what to keep until then
+        # finished boards: workers that may still use them; what to keep until then
         self.leaving: dict[int, tuple[set[int], Any]] = {}
         self.attributes: list[Any] = []  # of the data set, as the workers have it, where they are shared
         _live.add(self)
@@ -163,7 +163,7 @@ class Pool:
     # ---- starting ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts the workers that there should be."""
+        """Starts the missing workers."""
         for i in range(self.n):
             if self.handles[i] is None:
                 self._start(i)
@@ -223,7 +223,7 @@ class Pool:
             listener.on_start(i)
 
     def _drop(self, i: int) -> Any:
-        """Forgets a worker; its process."""
+        """Drops a worker and returns its process."""
         handle = self.handles[i]
         assert handle is not None
         for fd in (handle.sock.fileno(), handle.pidfd):
@@ -243,7 +243,7 @@ class Pool:
     # ---- loaders -------------------------------------------------------------------------------------------------
 
     def join(self, board: int, job: Job, listener: Listener) -> None:
-        """Has the workers serve another board. Those that run are sent the job."""
+        """Makes the workers serve another board. Those that run are sent the job."""
         running = [i for i, h in enumerate(self.handles) if h is not None]
         if running:
             data = dumps_with(job, self.dataset)  # before anything is changed: it may not be possible
@@ -253,9 +253,7 @@ class Pool:
         self.jobs[board] = job
 
     def leave(self, board: int, memory: Any) -> None:
-        """The board is at its end. `memory`: what workers may still write to; it is kept until each has said that it
-        knows.
-        """
+        """Ends a board. `memory`: what workers may still write to; it is kept until each has left the board."""
         if self.listeners.pop(board, None) is None:
             return
         self.jobs.pop(board, None)
@@ -273,7 +271,7 @@ class Pool:
             self.leaving.pop(board, None)
 
     def layout(self, board: int, number: int, spec: Any) -> None:
-        """Tells the workers what rows of a board look like."""
+        """Sends the workers the layout of a board's rows."""
         self.layouts.append((board, number, spec))
         for i, handle in enumerate(self.handles):
             if handle is not None:
@@ -312,7 +310,7 @@ class Pool:
             pass
         except OSError:
             handle.forget()  # it is dead
-        except BaseException:  # Ctrl-C: how much was sent nobody knows
+        except BaseException:  # Ctrl-C: it is not known how much was sent
             self.broken = True
             raise
         if bool(handle.unsent) != (i in self.stuck):
@@ -353,7 +351,7 @@ class Pool:
             self.start()  # one that could not be replaced when it died
 
     def check(self) -> None:
-        """Raises a RuntimeError if what workers sent, or were told, was cut off."""
+        """Raises a RuntimeError if a message to or from workers was cut off."""
         if self.broken:
             raise RuntimeError(
                 "the process was interrupted while it spoke with workers of this loader: what they sent is lost; "
@@ -407,7 +405,7 @@ class Pool:
             pass
         process = self._drop(i)
         process.join()
-        self._count(i, self.core.announced(i) - self.received[i])  # the one that it did not get to send
+        self._count(i, self.core.announced(i) - self.received[i])  # the one that it could not send any more
         for board in list(self.leaving):
             self._has_left(i, board)
         exitcode = process.exitcode
@@ -423,7 +421,7 @@ class Pool:
             listener.on_death(i, exitcode)
         self.core.forget(i)
         if i >= self.n:
-            return  # it was one too many
+            return  # it was surplus
         if self.idle_deaths[i] >= 3:
             raise RuntimeError(
                 f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly: worker {i} ended three times before "
@@ -441,7 +439,7 @@ class Pool:
         self._start(i)
 
     def kill(self, i: int) -> None:
-        """Ends a worker that hangs; it is replaced when that is noticed."""
+        """Kills a worker that hangs; it is replaced when its end is noticed."""
         handle = self.handles[i]
         if handle is not None and not self.threads:
             self.killed.add(handle.process.pid)
@@ -476,11 +474,9 @@ class Pool:
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Ends the workers: what they compute now is finished first, within limits."""
-        if self.pid != os.getpid():
-            return  # in a forked child, where another thread may have had the lock
+        """Ends the workers, which first finish their current work, within limits."""
         with self.lock:
-            if self.stopped:
+            if self.stopped or self.pid != os.getpid():
                 return
             self.stopped = True
             _live.discard(self)
@@ -502,7 +498,7 @@ class Pool:
                     self._end(i, deadline)
                 raise
             self.leaving.clear()
-            _leat.share_trim(_leat.memory_allowed() // 16)  # what the next pool writes to at once is kept
+            _leat.share_trim(_leat.memory_allowed() // 16)  # keeps the memory that the next pool writes to at once
 
     def _end(self, i: int, deadline: float) -> None:
         handle = self.handles[i]
@@ -518,7 +514,7 @@ class Pool:
                 break
             if handle.sock.fileno() in found:
                 try:
-                    if not handle.sock.recv(1 << 16):  # nobody wants it any more, but the worker must not wait for us
+                    if not handle.sock.recv(1 << 16):  # not wanted any more, but the worker must not wait for us
                         waiting.unregister(handle.sock.fileno())
                 except OSError:
                     break

@@ -1,8 +1,8 @@
-"""What goes between a process and its workers: samples as layouts see them, and odd objects as bytes.
+"""Messages between a process and its workers: samples by layouts, and odd objects as bytes.
 
-Arrays and tensors never go through a pipe: :func:`encode` puts their bytes into the batch's slot of shared memory (or,
-where they do not fit, into an anonymous file that goes with the message), and the rest, a small skeleton, is pickled.
-Only this process's own workers can write to the pipes that are unpickled.
+Arrays and tensors never go through a pipe: :func:`encode` puts their bytes into the batch's slot of shared memory or,
+if they do not fit, into an anonymous file that goes with the message. The rest, a small skeleton, is pickled. Only this
+process's own workers can write to the pipes that are unpickled.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _leaf(value: Any) -> Spec | None:
 
 
 def describe(sample: Any) -> Spec | None:
-    """The layout of samples that look like this one, or None: only the collate function knows what to make of them."""
+    """The layout of samples that look like this one. None: only the collate function can make batches of them."""
     left = _PARTS
 
     def look(value: Any, depth: int) -> Spec | None:
@@ -126,9 +126,7 @@ def leaves(spec: Spec) -> list[Spec]:
 
 
 def object_lists(spec: Spec, parent: type = list) -> list[type]:
-    """For each leaf that is text: whether the default collation makes a list of a batch's, or, within a sequence, a
-    tuple.
-    """
+    """For each leaf of text: whether the default collation makes a list of it, or, within a sequence, a tuple."""
     if spec[0] == "leaf":
         return [parent] if spec[1] == OBJECT else []
     inner = list if spec[0] == "dict" else tuple
@@ -176,7 +174,7 @@ def arrays_of(spec: Spec, slots: Sequence[_leat.Slot], rows: int) -> list[np.nda
 
 
 def _tensor(array: np.ndarray[Any, Any], as_bfloat16: bool, order: tuple[int, ...] | None = None) -> Any:
-    """A tensor that was sent as an array, whose dimensions stand in `order`."""
+    """A tensor that was sent as an array, whose dimensions are in `order`."""
     import torch
 
     tensor = torch.from_numpy(array)
@@ -263,7 +261,7 @@ def encode(value: Any, room: memoryview | None = None) -> tuple[bytes, list[tupl
 
 
 def decode(data: bytes, places: list[tuple[int, int]], fd: int | None, slot: _leat.Slot | None) -> Any:
-    """What :func:`encode` was given, its arrays over the slot or the file. Takes the descriptor over."""
+    """The value that :func:`encode` was given, with arrays over the slot or the file. Owns the descriptor."""
     buffers: list[Any] = []
     if fd is not None:
         try:
@@ -300,7 +298,7 @@ def pack_error(error: BaseException, where: str) -> tuple[bytes | None, str, str
 
 
 def _same_class(kind: Any) -> Any:
-    """The class of this process of which `kind`, if it was sent by value because a function made it, is a copy."""
+    """This process's class of which `kind` is a copy, if it was sent by value because a function made it."""
     if getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind:
         return kind
     found = [
@@ -310,13 +308,13 @@ def _same_class(kind: Any) -> Any:
 
 
 def unpack_error(packed: tuple[bytes | None, str, str]) -> BaseException:
-    """An exception of the original's class with that text; a RuntimeError where the class cannot be had or made."""
+    """An exception of the original's class with that text; a RuntimeError if the class cannot be found or made."""
     data, _, text = packed
     kind: Any = RuntimeError
     try:
         kind = _same_class(pickle.loads(data)) if data is not None else RuntimeError
         if issubclass(kind, (StopIteration, SystemExit, KeyboardInterrupt, GeneratorExit)):
-            kind = RuntimeError  # what these mean here is not what they meant there
+            kind = RuntimeError  # these mean something else here than there
         made: BaseException = kind(_Text(text) if kind is KeyError else text)
     except Exception:
         made = RuntimeError(text)
