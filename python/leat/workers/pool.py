@@ -475,8 +475,10 @@ class Pool:
 
     def stop(self) -> None:
         """Ends the workers, which first finish their current work, within limits."""
+        if self.pid != os.getpid():
+            return  # in a forked child, where another thread may have had the lock
         with self.lock:
-            if self.stopped or self.pid != os.getpid():
+            if self.stopped:
                 return
             self.stopped = True
             _live.discard(self)
