@@ -678,3 +678,50 @@ PyObject *py_row_key(PyObject *module, PyObject *args)
         return NULL;
     return PyLong_FromUnsignedLongLong(leat_row_key(seed, epoch, row));
 }
+
+/* region_join(memory) -> capsule: this process's row in the table of who holds what of a loader's region, of which
+ * `memory`, writable, is the beginning. It has to outlive the row. */
+PyObject *py_region_join(PyObject *module, PyObject *memory)
+{
+    Py_buffer view;
+    struct leat_holder *row;
+    struct leat_error error;
+    (void)module;
+    if (PyObject_GetBuffer(memory, &view, PyBUF_WRITABLE))
+        return NULL;
+    int rc = leat_region_join(view.buf, (uint64_t)view.len, &row, &error);
+    PyBuffer_Release(&view);
+    return rc ? py_raise(&error) : PyCapsule_New(row, "leat.holder", NULL);
+}
+
+/* For each offset of a list. */
+static PyObject *change_holds(PyObject *args, bool hold)
+{
+    PyObject *capsule, *list;
+    if (!PyArg_ParseTuple(args, "OO!", &capsule, &PyList_Type, &list))
+        return NULL;
+    struct leat_holder *row = PyCapsule_GetPointer(capsule, "leat.holder");
+    for (Py_ssize_t i = 0; row && i < PyList_Size(list); i++) {
+        const uint64_t offset = PyLong_AsUnsignedLongLong(PyList_GetItem(list, i));
+        if (offset == UINT64_MAX && PyErr_Occurred())
+            return NULL;
+        if (hold)
+            leat_holder_hold(row, offset);
+        else
+            leat_holder_drop(row, offset);
+    }
+    return row ? Py_NewRef(Py_None) : NULL;
+}
+
+/* region_hold(row, offsets), region_drop(row, offsets) */
+PyObject *py_region_hold(PyObject *module, PyObject *args)
+{
+    (void)module;
+    return change_holds(args, true);
+}
+
+PyObject *py_region_drop(PyObject *module, PyObject *args)
+{
+    (void)module;
+    return change_holds(args, false);
+}

@@ -92,6 +92,9 @@ PyObject *py_share_attach(PyObject *module, PyObject *descriptor);
 PyObject *py_share_used(PyObject *module, PyObject *none);
 PyObject *py_share_trim(PyObject *module, PyObject *keep);
 PyObject *py_worker_watch(PyObject *module, PyObject *descriptor);
+PyObject *py_region_join(PyObject *module, PyObject *memory);
+PyObject *py_region_hold(PyObject *module, PyObject *args);
+PyObject *py_region_drop(PyObject *module, PyObject *args);
 PyObject *py_order_shuffled(PyObject *module, PyObject *args);
 PyObject *py_row_key(PyObject *module, PyObject *args);
 /* layout.c: the row that this thread makes: (seed, epoch, row), or None; and how many it has begun. */

@@ -25,6 +25,8 @@
 #define STEP_LARGE (UINT64_C(64) << 20)
 /* How far below the newest mapping of the process a region lies that grows: the kernel maps from there downwards. */
 #define FAR_BELOW (UINT64_C(64) << 30)
+/* Processes that may hold parts of a region at a time: as many as a pool has workers, and some. */
+#define HOLDERS 1056
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
@@ -157,6 +159,30 @@ static bool reserve(struct leat_region *region)
                             : true;
 }
 
+/* The head lies where others find it first, and counts as nothing that was handed out. */
+static bool make_head(struct leat_region *region)
+{
+    uint64_t offset, rows = region->areas[0].end / 16 / sizeof(struct leat_holder);
+    if (!region->kind->fd)
+        return true;
+    rows = rows < HOLDERS ? rows : HOLDERS;
+    const uint64_t bytes =
+        leat_region_round(offsetof(struct leat_region_head, holders) + leat_holders_bytes((uint32_t)rows));
+    struct leat_region_head *head = (void *)leat_region_alloc(region, bytes, &offset);
+    if (!head)
+        return false;
+    region->used -= bytes;
+    head->bytes = region->bytes;
+    head->stepwise = region->stepwise;
+    head->holders.n = (uint32_t)rows;
+    for (int a = 0; a < 2; a++) {
+        head->begin[a] = region->areas[a].begin;
+        atomic_store(&head->mapped[a], region->areas[a].committed);
+    }
+    region->head = head;
+    return true;
+}
+
 int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struct leat_error *error)
 {
     memset(region, 0, sizeof *region);
@@ -192,7 +218,7 @@ int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struc
         return rc;
     }
     if (!open_area(&region->areas[0], 0, each[0], false) ||
-        !open_area(&region->areas[1], each[0], region->bytes, true)) {
+        !open_area(&region->areas[1], each[0], region->bytes, true) || !make_head(region)) {
         leat_region_close(region);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the lists of a region");
     }
@@ -207,6 +233,7 @@ void leat_region_close(struct leat_region *region)
             munmap(region->base + area->begin, area->committed - area->begin);
         leat_free(area->free);
     }
+    leat_free(region->lingering.free);
     if (region->base && !region->stepwise)
         munmap(region->base, region->bytes);
     if (region->fd >= 0)
@@ -265,6 +292,8 @@ static bool commit_to(struct leat_region *region, struct leat_region_area *area,
     if (area->huge)
         madvise(region->base + at, more, MADV_HUGEPAGE); /* a wish: kernels without huge pages refuse it */
     area->committed += more;
+    if (region->head)
+        atomic_store(&region->head->mapped[area == &region->areas[1]], area->committed);
     return true;
 }
 
@@ -280,6 +309,7 @@ uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t 
 {
     struct leat_region_area *area = &region->areas[bytes >= LEAT_REGION_LARGE];
     region->refused = false;
+    leat_region_sweep(region);
     for (size_t i = 0; i < area->n_free; i++) {
         struct leat_region_extent *e = &area->free[i];
         if (e->bytes < bytes)
@@ -305,7 +335,7 @@ uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t 
     return NULL;
 }
 
-void leat_region_free(struct leat_region *region, uint64_t offset, uint64_t bytes)
+static void free_extent(struct leat_region *region, uint64_t offset, uint64_t bytes)
 {
     struct leat_region_area *area = &region->areas[offset >= region->areas[1].begin];
     size_t low = 0, high = area->n_free;
@@ -339,4 +369,36 @@ void leat_region_free(struct leat_region *region, uint64_t offset, uint64_t byte
         region->kind->give_back(region->base + offset, bytes);
         region->dirty -= bytes;
     }
+}
+
+void leat_region_free(struct leat_region *region, uint64_t offset, uint64_t bytes)
+{
+    struct leat_region_area *list = &region->lingering;
+    if (!region->head || !leat_holders_have(&region->head->holders, offset, offset + bytes))
+        free_extent(region, offset, bytes);
+    else
+        insert_extent(list, list->n_free, (struct leat_region_extent){offset, bytes, 0}); /* else it is lost */
+}
+
+void leat_region_sweep(struct leat_region *region)
+{
+    struct leat_region_area *list = &region->lingering;
+    for (size_t i = list->n_free; i--;) {
+        const struct leat_region_extent e = list->free[i];
+        if (leat_holders_have(&region->head->holders, e.offset, e.offset + e.bytes))
+            continue;
+        remove_extent(list, i);
+        free_extent(region, e.offset, e.bytes);
+    }
+}
+
+int leat_region_join(void *begin, uint64_t bytes, struct leat_holder **out, struct leat_error *error)
+{
+    struct leat_region_head *head = begin;
+    const uint64_t least = offsetof(struct leat_region_head, holders);
+    *out = NULL;
+    if (bytes < least + leat_holders_bytes(0) || bytes - least < leat_holders_bytes(head->holders.n))
+        return leat_fail(error, LEAT_E_INVALID, "no region of a loader begins here");
+    *out = leat_holders_join(&head->holders);
+    return *out ? LEAT_OK : leat_fail(error, LEAT_E_HELD, "too many processes hold memory of this loader");
 }

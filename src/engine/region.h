@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/holders.h"
 #include "leat/leat.h"
 
 #define LEAT_REGION_LARGE (UINT64_C(1) << 20) /* extents from here on lie in the large area */
@@ -42,6 +43,14 @@ struct leat_region_area {
 
 struct leat_region_kind;
 
+/* What other processes find at the beginning of a region that is memory of a file. */
+struct leat_region_head {
+    uint64_t bytes, begin[2];    /* of the region and its areas */
+    _Atomic uint64_t mapped[2];  /* each area up to here, */
+    bool stepwise;               /* if not all of it */
+    struct leat_holders holders; /* who holds what of it, by offset */
+};
+
 struct leat_region {
     const struct leat_region_kind *kind;
     uint8_t *base;
@@ -50,10 +59,12 @@ struct leat_region {
     bool file_limited; /* it is smaller than it should be, because files may not be larger */
     bool refused;      /* the last allocation found addresses that the system did not map */
     uint64_t limit;    /* used + dirty stays at or below it */
-    uint64_t used;     /* in extents that were handed out */
+    uint64_t used;     /* in extents that were handed out, and in those that linger */
     uint64_t dirty;    /* free, but may be resident */
     int fd;
-    struct leat_region_area areas[2]; /* small, large */
+    struct leat_region_head *head;     /* NULL: memory of this process alone */
+    struct leat_region_area areas[2];  /* small, large */
+    struct leat_region_area lingering; /* extents that were freed while another process held them; by no order */
 };
 
 /* How memory is made. One line per kind in region.c; leat_loader_options.region is the index. */
@@ -80,7 +91,11 @@ uint64_t leat_region_round(uint64_t bytes);
 
 /* `bytes` as leat_region_round gives them, above 0. NULL if there is no room (or no memory): nothing happened. */
 uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset);
+/* Where another process holds it (base/holders.h), it is free once that has let go, or died: whoever allocates next
+ * finds out. */
 void leat_region_free(struct leat_region *region, uint64_t offset, uint64_t bytes);
+/* Frees what lingers and nobody holds any more. */
+void leat_region_sweep(struct leat_region *region);
 /* Changes the limit, and gives free pages back until it holds, as far as there are any. */
 void leat_region_set_limit(struct leat_region *region, uint64_t limit);
 /* After an allocation that gave NULL: the setting of the system that stands in its way, as the end of a sentence that
@@ -91,6 +106,10 @@ const char *leat_region_obstacle(const struct leat_region *region);
  * will map nothing by itself, or NULL; and a piece of the file at its place in the range. */
 uint8_t *leat_region_addresses(uint64_t bytes);
 bool leat_region_map(int fd, uint8_t *base, uint64_t offset, uint64_t bytes);
+
+/* In another process that has mapped the beginning of a region: a row of it in the region's table. INVALID: that is no
+ * region; HELD: the table is full. */
+int leat_region_join(void *begin, uint64_t bytes, struct leat_holder **out, struct leat_error *error);
 
 /* Gives all free pages back; how many bytes at most. */
 uint64_t leat_region_trim(struct leat_region *region);

@@ -81,7 +81,8 @@ struct board_shared {
 
 struct leat_pool {
     struct pool_shared *shared;
-    struct leat_slot *slot; /* NULL in a worker */
+    struct leat_slot *slot;     /* NULL in a worker */
+    struct leat_holder *holder; /* of a worker process: what it holds of its parent's memory */
     uint64_t offset;
     unsigned n, worker;
 };
@@ -171,6 +172,10 @@ int leat_pool_attach(uint64_t offset, unsigned worker, bool thread, struct leat_
     p->offset = offset;
     p->n = shared->n;
     p->worker = worker;
+    if (!thread && !(p->holder = leat_holders_join(leat_share_holders()))) {
+        leat_free(p);
+        return leat_fail(error, LEAT_E_HELD, "too many processes hold memory of this worker's parent");
+    }
     *out = p;
     return LEAT_OK;
 }
@@ -180,6 +185,7 @@ void leat_pool_free(struct leat_pool *p)
     if (!p)
         return;
     leat_slot_release(p->slot);
+    leat_holder_leave(p->holder);
     leat_free(p);
 }
 
@@ -542,6 +548,22 @@ static void describe(const struct leat_board *b, struct entry *e, uint32_t unit,
     out->begun_ns = leat_clock_ns();
 }
 
+/* What a worker process reads and writes for a unit is held for it, from when it has taken the unit until it ends it or
+ * dies: the parent may let go of the batch meanwhile, and its memory is not used again before. */
+static void hold(const struct leat_board *b, const struct leat_board_batch *batch,
+                 void (*change)(struct leat_holder *row, uint64_t offset))
+{
+    if (b->pool->holder && batch->payload_bytes)
+        change(b->pool->holder, batch->payload);
+    for (uint32_t i = 0; b->pool->holder && i < batch->n_buffers; i++)
+        change(b->pool->holder, batch->buffers[i]);
+}
+
+static void hold_one(struct leat_holder *row, uint64_t offset)
+{
+    leat_holder_hold(row, offset); /* a row has room for what one unit has */
+}
+
 static bool take(struct leat_board *b, struct entry *e, uint64_t serial, struct leat_board_unit *out)
 {
     unsigned me = b->pool->worker;
@@ -559,6 +581,7 @@ static bool take(struct leat_board *b, struct entry *e, uint64_t serial, struct 
         if (u == from)
             atomic_compare_exchange_strong(&e->hint, &hint, version | (u + 1));
         describe(b, e, u, out);
+        hold(b, &out->batch, hold_one);
         return true;
     }
     if (from < n) /* all were taken: the next one who looks need not */
@@ -607,6 +630,7 @@ void leat_board_finish(struct leat_board *b, const struct leat_board_unit *unit,
     atomic_fetch_add_explicit(&w->busy_ns, ns, memory_order_relaxed);
     atomic_fetch_add_explicit(&b->shared->served_ns, (uint64_t)((double)ns / b->shared->weight), memory_order_relaxed);
     atomic_store_explicit(&w->serial, 0, memory_order_relaxed);
+    hold(b, &unit->batch, leat_holder_drop);
     if (sent) /* the parent has it, or will: it finishes the unit, and the entry may have gone to another batch */
         return;
     struct entry *e = entry_of(b, serial);

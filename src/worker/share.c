@@ -6,7 +6,10 @@
  *     parent:   own.region --- cut into slots, counted, given back when the last reference goes
  *     worker:   inherited (by fork) or attached (by descriptor): read and written, never cut
  *
- * Where addresses are scarce (ulimit -v) the region is mapped in steps. Its first page says how far it goes, and a
+ * A worker holds what it works on in a table at the region's beginning (base/holders.h): what the parent lets go of
+ * meanwhile is not used again before the worker has ended its unit, or died.
+ *
+ * Where addresses are scarce (ulimit -v) the region is mapped in steps. Its head says how far it goes, and a
  * worker that has taken a unit maps what it lacks: what a unit names was mapped before the unit was published.
  *
  * A process may be both: a worker whose data set runs a loader of its own. Pages have no name in any file system, so
@@ -35,13 +38,6 @@ struct leat_slot {
     unsigned generation; /* of the process that cut it: a forked child's copies give nothing back */
     uint64_t offset, bytes;
     uint8_t *data; /* kept: a forked child that makes a region of its own still reads the slots that it inherited */
-};
-
-/* The first page of the region. */
-struct share_head {
-    uint64_t bytes, begin[2];   /* of the region and its areas */
-    _Atomic uint64_t mapped[2]; /* each area up to here, */
-    bool stepwise;              /* if not all of it */
 };
 
 static struct {
@@ -94,13 +90,6 @@ static const char *obstacle(void)
     return found ? found : "";
 }
 
-static void say_mapped(void)
-{
-    struct share_head *head = (void *)own.region.base;
-    for (int a = 0; a < 2; a++)
-        atomic_store(&head->mapped[a], own.region.areas[a].committed);
-}
-
 static int open_region(struct leat_error *error)
 {
     pthread_once(&once, start_once);
@@ -109,17 +98,6 @@ static int open_region(struct leat_error *error)
     int rc = leat_region_open(&own.region, KIND_MEMFD, leat_memory_allowed(), error);
     if (rc)
         return rc;
-    uint64_t offset;
-    struct share_head *head = (void *)leat_region_alloc(&own.region, leat_region_round(sizeof *head), &offset);
-    if (!head) {
-        rc = leat_fail(error, LEAT_E_NOMEM, "no memory to share with workers%s", obstacle());
-        leat_region_close(&own.region);
-        return rc;
-    }
-    *head = (struct share_head){.bytes = own.region.bytes,
-                                .begin = {own.region.areas[0].begin, own.region.areas[1].begin},
-                                .stepwise = own.region.stepwise};
-    say_mapped();
     own.open = true;
     return LEAT_OK;
 }
@@ -140,7 +118,7 @@ int leat_share_attach(int fd, struct leat_error *error)
     struct stat st;
     if (fstat(fd, &st))
         return leat_fail_errno(error, LEAT_E_IO, "cannot look at the shared memory of the parent process");
-    struct share_head head = {0};
+    struct leat_region_head head = {0};
     if (pread(fd, &head, sizeof head, 0) != sizeof head)
         return leat_fail_errno(error, LEAT_E_IO, "cannot read the shared memory of the parent process");
     if (head.stepwise) {
@@ -166,7 +144,7 @@ int leat_share_attach(int fd, struct leat_error *error)
 int leat_share_follow(struct leat_error *error)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    const struct share_head *head = (const void *)inherited.base;
+    const struct leat_region_head *head = (const void *)inherited.base;
     if (!head || !head->stepwise)
         return LEAT_OK;
     for (int a = 0; a < 2; a++) {
@@ -191,6 +169,11 @@ uint8_t *leat_share_base(bool worker)
     return worker ? inherited.base : own.region.base;
 }
 
+struct leat_holders *leat_share_holders(void)
+{
+    return &((struct leat_region_head *)(void *)inherited.base)->holders;
+}
+
 unsigned leat_share_generation(void)
 {
     return own.generation;
@@ -205,6 +188,8 @@ int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *err
     slot->bytes = leat_region_round(bytes ? bytes : 1); /* 0 where that does not fit into 64 bits */
     pthread_mutex_lock(&own.lock);
     int rc = open_region(error);
+    if (!rc)
+        leat_region_sweep(&own.region);
     if (!rc && (!slot->bytes || own.region.used > own.region.limit || slot->bytes > own.region.limit - own.region.used))
         rc = leat_fail(error, LEAT_E_HELD,
                        "batches in use hold %" PRIu64 " bytes of memory shared with workers, and %" PRIu64
@@ -215,8 +200,6 @@ int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *err
                        "batches in use hold %" PRIu64 " bytes of memory shared with workers, and there is no room for "
                        "%" PRIu64 " more in one piece; let go of batches%s",
                        own.region.used, bytes, obstacle());
-    else if (!rc)
-        say_mapped();
     slot->generation = own.generation;
     pthread_mutex_unlock(&own.lock);
     atomic_init(&slot->references, 1);
@@ -275,7 +258,8 @@ void leat_share_trim(uint64_t keep)
 uint64_t leat_share_used(void)
 {
     pthread_mutex_lock(&own.lock);
-    uint64_t used = own.open ? own.region.used - leat_region_round(sizeof(struct share_head)) : 0;
+    leat_region_sweep(&own.region);
+    uint64_t used = own.open ? own.region.used : 0;
     pthread_mutex_unlock(&own.lock);
     return used;
 }

@@ -5,11 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/holders.h"
 #include "worker/worker.h"
 
 /* Where the shared memory begins: this process's own, or (`worker`) that of the process whose worker this is. NULL:
  * none. */
 uint8_t *leat_share_base(bool worker);
+/* In a worker process, once it has its parent's memory: who holds what of that. */
+struct leat_holders *leat_share_holders(void);
 /* Counts forks: differs between a process and its forked children. */
 unsigned leat_share_generation(void);
 

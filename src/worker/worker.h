@@ -28,6 +28,15 @@ int leat_share_follow(struct leat_error *error);
 uint64_t leat_share_used(void);
 void leat_share_trim(uint64_t keep);
 
+/* In a worker process that has mapped the beginning of a loader's region (leat_loader_region): a row of it in the table
+ * of who holds what there (base/holders.h). What it holds by its offset is not used for anything else before it lets
+ * go, or dies. INVALID: that is no region; HELD: the table is full. */
+struct leat_holder;
+int leat_region_join(void *begin, uint64_t bytes, struct leat_holder **out, struct leat_error *error);
+bool leat_holder_hold(struct leat_holder *holder, uint64_t offset);
+void leat_holder_drop(struct leat_holder *holder, uint64_t offset);
+void leat_holder_leave(struct leat_holder *holder);
+
 /* A slot: whole pages of the shared memory, with a count of references. It belongs to the process that allocated it.
  * Its content is not cleared. Any thread. HELD: slots that are held leave no room; NOMEM. */
 struct leat_slot;

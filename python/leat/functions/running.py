@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,11 +37,14 @@ class Region:
 
     WINDOW = 64 << 20
     KEPT = 4
+    HEAD = 1 << 20  # the table of who holds what lies within
 
     def __init__(self, descriptor: int, size: int) -> None:
         self.descriptor = os.dup(descriptor)
         self.whole = self._map(0, size) if os.fstat(descriptor).st_size >= size else None
         self.windows: dict[tuple[int, int], memoryview] = {}
+        self.head = self._map(0, min(size, self.HEAD)) if self.whole is None else self.whole
+        self.row = _leat.region_join(self.head)
 
     def _map(self, offset: int, size: int) -> memoryview:
         return memoryview(
@@ -61,6 +64,15 @@ class Region:
         if len(self.windows) > self.KEPT:
             del self.windows[next(iter(self.windows))]
         return window[offset - first * self.WINDOW :][:size]
+
+    @contextlib.contextmanager
+    def holding(self, offsets: list[int]) -> Iterator[None]:
+        """What begins there is used for nothing else meanwhile, whatever the parent does; if this process is killed, it is given back."""
+        _leat.region_hold(self.row, offsets)
+        try:
+            yield
+        finally:
+            _leat.region_drop(self.row, offsets)
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError, OSError):
@@ -103,11 +115,9 @@ class Runner:
         self.ids = np.frombuffer(payload, np.int64, n, at + 24 * n).tolist()
         self.flags = payload[at + 32 * n :]  # the parent may still set one
         phase = self.segment - 1
-        self.chains = [
-            (o.name, self._reader(o, phase), o.phases[phase], self._target(o, phase))
-            for o in self.program.outputs
-            if phase < len(o.phases) and o.phases[phase]
-        ]
+        here = [o for o in self.program.outputs if phase < len(o.phases) and o.phases[phase]]
+        self.used = [self.areas[i][0] for o in here for i in (o.input, o.results[phase])]
+        self.chains = [(o.name, self._reader(o, phase), o.phases[phase], self._target(o, phase)) for o in here]
         self.serial = serial
 
     def _target(self, output: Mapped, phase: int) -> np.ndarray[Any, Any]:
@@ -176,7 +186,8 @@ def run(worker: Any, client: Any, serial: int, unit: int, first: int, n: int, pa
         runner = client.state = Runner(client.job.dataset, client.region)
     runner.begin(serial, client.board.view(payload, size))
     try:
-        broken = runner.rows(client.board, first, first + n, worker.start.worker)
+        with runner.region.holding(runner.used):
+            broken = runner.rows(client.board, first, first + n, worker.start.worker)
     finally:
         keyed.set_key(None)
     if not broken:

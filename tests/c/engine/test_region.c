@@ -1,5 +1,6 @@
 /* Regions: what the memory of batches promises, on every kind. */
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -80,7 +81,9 @@ static void extents_never_overlap_and_come_back_whole(void **state)
         assert_int_equal(region.used, 0);
         for (int a = 0; a < 2; a++) {
             assert_int_equal(region.areas[a].n_free, 1);
-            assert_int_equal(region.areas[a].free[0].bytes, region.areas[a].end - region.areas[a].begin);
+            const uint64_t head = region.head && !a ? region.areas[a].free[0].offset : 0; /* which stays */
+            assert_true(!head == (!region.head || a));
+            assert_int_equal(region.areas[a].free[0].bytes, region.areas[a].end - region.areas[a].begin - head);
         }
         leat_region_close(&region);
     }
@@ -251,6 +254,50 @@ static void what_was_never_written_does_not_count_as_resident(void **state)
     }
 }
 
+/* Another process has mapped the beginning of the region, and holds a buffer until it is killed. */
+static void what_another_process_holds_is_free_once_it_is_dead(void **state)
+{
+    (void)state;
+    for (int way = 2; way < WAYS; way++) {
+        struct leat_region region;
+        struct leat_error error;
+        uint64_t held, other;
+        int pipes[2];
+        char ready;
+        assert_ok(open_way(&region, way, 64 * MIB, &error));
+        assert_int_equal(pipe(pipes), 0);
+        assert_non_null(leat_region_alloc(&region, 2 * MIB, &held));
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (!pid) {
+            struct leat_holder *row = NULL;
+            void *head = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd, 0);
+            if (head == MAP_FAILED || leat_region_join(head, MIB, &row, NULL) || !leat_holder_hold(row, held) ||
+                write(pipes[1], "+", 1) != 1)
+                _exit(1);
+            for (;;)
+                pause();
+        }
+        assert_int_equal(read(pipes[0], &ready, 1), 1);
+        leat_region_free(&region, held, 2 * MIB);
+        assert_int_equal(region.used, 2 * MIB);
+        assert_non_null(leat_region_alloc(&region, 2 * MIB, &other));
+        assert_int_not_equal(other, held);
+        leat_region_free(&region, other, 2 * MIB);
+        assert_int_equal(region.used, 2 * MIB);
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        assert_non_null(leat_region_alloc(&region, 2 * MIB, &other));
+        assert_int_equal(other, held);
+        leat_region_free(&region, other, 2 * MIB);
+        assert_int_equal(region.used, 0);
+        assert_int_equal(leat_region_join(region.base, 100, &(struct leat_holder *){NULL}, &error), LEAT_E_INVALID);
+        leat_region_close(&region);
+        close(pipes[0]);
+        close(pipes[1]);
+    }
+}
+
 static void an_unknown_kind_is_an_error(void **state)
 {
     (void)state;
@@ -272,6 +319,7 @@ int main(void)
         cmocka_unit_test(where_addresses_are_scarce_no_more_is_mapped_than_was_used),
         cmocka_unit_test(shared_memory_keeps_within_the_size_that_files_may_have),
         cmocka_unit_test(what_was_never_written_does_not_count_as_resident),
+        cmocka_unit_test(what_another_process_holds_is_free_once_it_is_dead),
         cmocka_unit_test(an_unknown_kind_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -220,6 +220,54 @@ static void takes_and_stays(void *argument)
         pause();
 }
 
+static void memory_that_a_worker_works_on_is_used_again_once_it_is_dead(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 20 };
+    struct leat_pool *pool;
+    struct leat_board *board;
+    struct leat_slot *slot, *other;
+    struct leat_error error;
+    int pipes[2];
+    uint32_t unit;
+    assert_int_equal(pipe(pipes), 0);
+    assert_ok(leat_pool_new(1, &pool, &error));
+    assert_ok(leat_board_new(pool, 2, 4, 1, &board, &error));
+    const uint64_t before = leat_share_used();
+    for (int stopped = 0; stopped < 2; stopped++) {
+        struct leat_board_batch batch = batch_of(1 + (uint64_t)stopped, 8, 8);
+        assert_ok(leat_slot_new(BYTES, &slot, &error));
+        const uint64_t place = leat_slot_offset(slot);
+        batch.n_buffers = 1;
+        batch.buffers[0] = place;
+        assert_ok(leat_board_publish(board, &batch, &error));
+        struct worker w = {.pool = pool, .board = board, .pipe = pipes[1]};
+        pid_t pid = start_child(takes_and_stays, &w);
+        assert_int_equal(read(pipes[0], &unit, sizeof unit), sizeof unit);
+        assert_int_equal(kill(pid, stopped ? SIGSTOP : SIGCONT), 0);
+        leat_slot_release(slot); /* nobody wants the batch any more, and its worker does not know */
+        assert_int_equal(leat_share_used(), before + BYTES);
+        assert_ok(leat_slot_new(BYTES, &other, &error));
+        assert_int_not_equal(leat_slot_offset(other), place);
+        leat_slot_release(other);
+        assert_int_equal(leat_share_used(), before + BYTES);
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(end_of(pid), -SIGKILL);
+        assert_int_equal(leat_share_used(), before);
+        assert_ok(leat_slot_new(BYTES, &other, &error));
+        assert_int_equal(leat_slot_offset(other), place);
+        leat_slot_release(other);
+        leat_board_cancel(board, batch.serial);
+        leat_board_requeue(board, 0, NULL, NULL);
+        leat_board_cancel(board, batch.serial);
+        leat_board_retire(board, batch.serial);
+    }
+    leat_board_free(board);
+    leat_pool_free(pool);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
 static void a_killed_worker_leaves_its_unit_its_row_and_its_batch_behind(void **state)
 {
     (void)state;
@@ -318,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_compute_each_row_once),
         cmocka_unit_test(killing_workers_at_any_time_loses_no_row_and_no_message),
+        cmocka_unit_test(memory_that_a_worker_works_on_is_used_again_once_it_is_dead),
         cmocka_unit_test(a_killed_worker_leaves_its_unit_its_row_and_its_batch_behind),
         cmocka_unit_test(parent_and_workers_that_sleep_are_woken_by_each_other),
         cmocka_unit_test(a_sleep_ends_when_its_time_is_over_or_something_was_published_before_it),

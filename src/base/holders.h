@@ -1,0 +1,51 @@
+/*
+ * Who else holds what, in memory that one process owns and others map: which parts of it they read or write. Each of
+ * them has a row, and writes there where what it holds begins.
+ *
+ *     row 0   | process 4711 | 0x1000 | 0x9000 |        |        |
+ *     row 1   | process 4712 | 0x9000 |        |        |        |
+ *     row 2   | nobody       |
+ *
+ * Taking a reference is one store, and so is letting go: a process that is killed between any two instructions leaves a
+ * row that says exactly what it held, and no count that is off by one. The owner counts its own references as it likes;
+ * when the last is gone it asks here whether anybody else has one, and takes back those of the dead. As with any
+ * count, a reference may be taken only where somebody's is known to last meanwhile.
+ */
+#ifndef LEAT_BASE_HOLDERS_H
+#define LEAT_BASE_HOLDERS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LEAT_HOLDER_ROOM 62 /* references of one process; a row is then 512 bytes */
+
+struct leat_holder {
+    _Atomic uint64_t who;                    /* process (32 bits) | when it began (32 bits); 0: nobody */
+    _Atomic uint64_t top;                    /* entries from here on were not used by it: mostly it holds few */
+    _Atomic uint64_t held[LEAT_HOLDER_ROOM]; /* offset + 1; 0: free */
+};
+
+struct leat_holders {
+    uint32_t n;
+    _Atomic uint32_t used; /* rows from here on were never taken */
+    struct leat_holder rows[];
+};
+
+/* Bytes of a table of n rows; zeroed memory with its `n` set is an empty one. */
+size_t leat_holders_bytes(uint32_t n);
+
+/* A row for this process, which stays valid in it until it leaves; those of dead processes are used again. NULL: there
+ * is none. Any process and thread; a forked child joins for itself. */
+struct leat_holder *leat_holders_join(struct leat_holders *table);
+void leat_holder_leave(struct leat_holder *row); /* NULL is allowed */
+/* Takes and gives back a reference to what begins at `offset`. False: the row is full. Threads of its process. */
+bool leat_holder_hold(struct leat_holder *row, uint64_t offset);
+void leat_holder_drop(struct leat_holder *row, uint64_t offset);
+
+/* The owner: whether a process that is alive holds something that begins in [begin, end). What dead ones held is taken
+ * back. */
+bool leat_holders_have(struct leat_holders *table, uint64_t begin, uint64_t end);
+
+#endif
