@@ -104,8 +104,7 @@ static void job_free(struct job *job)
     free(job);
 }
 
-/* ---- the source's thread ------------------------------------------------------------------------------------------
- */
+/* ---- the source's thread --------------------------------------------------------------------- */
 
 /* The exception that is set, as the error of a job: whatever `read` raised, or what leat.data.made found wrong with it.
  */
@@ -258,8 +257,7 @@ PyObject *py_source_serve(PyObject *module, PyObject *capsule)
     Py_RETURN_NONE;
 }
 
-/* ---- who waits -----------------------------------------------------------------------------------------------------
- */
+/* ---- who waits ------------------------------------------------------------------------------- */
 
 /* Calls a method of the reader, on any thread, without the GIL before and after. */
 static bool call_reader(struct source *s, const char *method, PyObject *argument)
@@ -439,8 +437,7 @@ void py_source_chain(PyObject *exception, const char *message)
     }
 }
 
-/* ---- making --------------------------------------------------------------------------------------------------------
- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 /* source(schema, count, version, reader, timeout_s, warn_s) -> Dataset */
 PyObject *py_source_make(PyObject *module, PyObject *args)

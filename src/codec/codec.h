@@ -155,8 +155,7 @@ enum { LEAT_MAX_CODECS = 8, LEAT_MAX_WARNINGS = 8 };
 /* The codec of a field's values; NULL: they are not encoded. */
 const struct leat_codec *leat_codec_of(enum leat_kind kind);
 
-/* ---- decoders ------------------------------------------------------------------------------------------------------
- */
+/* ---- decoders -------------------------------------------------------------------------------- */
 
 /* NULL when memory is out. */
 static inline struct leat_decoder *leat_decoder_new(const struct leat_codec *codec)

@@ -74,8 +74,7 @@ static void evict(void)
     }
 }
 
-/* ---- fork: a child has neither the threads that decode nor those that read
- * ------------------------------------------- */
+/* ---- fork: a child has neither the threads that decode nor those that read ------------------- */
 
 static void before_fork(void)
 {
@@ -108,8 +107,7 @@ static void start_once(void)
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* ---- blocks
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Decodes a block into a new entry. Under the lock, which it lets go. */
 static int decode(struct blocks_file *f, size_t block, struct entry **out, struct leat_error *error)

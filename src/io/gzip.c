@@ -102,8 +102,7 @@ size_t leat_gzip_head(const uint8_t *head, size_t n, uint8_t *out, size_t room)
     return room - z.avail_out;
 }
 
-/* ---- the first reading
- * ----------------------------------------------------------------------------------------------- */
+/* ---- the first reading ----------------------------------------------------------------------- */
 
 struct scan {
     struct gzip *g; /* NULL: no points are kept */
@@ -181,8 +180,7 @@ static int scan(struct scan *s, struct input *in, struct leat_error *error)
     return rc;
 }
 
-/* ---- blocks
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Continues behind the end of a member: a raw inflate has not read the eight bytes of its end. */
 static int go_on(struct input *in, z_stream *z, bool *raw, struct leat_error *error)

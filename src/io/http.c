@@ -67,8 +67,7 @@ static struct {
     struct transfer *queue, **queue_end, *active;
 } http = {.lock = PTHREAD_MUTEX_INITIALIZER, .queue_end = &http.queue};
 
-/* ---- what an answer says
- * ---------------------------------------------------------------------------------------------- */
+/* ---- what an answer says --------------------------------------------------------------------- */
 
 static void copy_text(char *to, size_t room, const char *from, size_t n)
 {
@@ -156,8 +155,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
     return n;
 }
 
-/* ---- what it comes to
- * --------------------------------------------------------------------------------------------------- */
+/* ---- what it comes to ------------------------------------------------------------------------ */
 
 static int fail(struct transfer *t, int code, unsigned retry_after_ms, const char *what)
 {
@@ -286,8 +284,7 @@ static int judge(struct transfer *t, CURLcode code)
     return t->received == r->length ? LEAT_OK : fail(t, LEAT_E_IO, SOON_MS, "the server's answer ends early");
 }
 
-/* ---- the thread
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static void destroy(struct transfer *t)
 {
@@ -417,8 +414,7 @@ static void *talk(void *unused)
     }
 }
 
-/* ---- starting, forking, ending
- * ------------------------------------------------------------------------------------------ */
+/* ---- starting, forking, ending --------------------------------------------------------------- */
 
 static void before_fork(void)
 {
@@ -542,8 +538,7 @@ static void enqueue(struct leat_io_request *const *requests, size_t n, int *resu
     pthread_mutex_unlock(&http.lock);
 }
 
-/* ---- the backend
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the backend ----------------------------------------------------------------------------- */
 
 static int http_submit(struct leat_io_file *file, struct leat_io_request *r)
 {

@@ -23,7 +23,7 @@ struct step_time {
 
 struct leat_scratch {
     const struct leat_program *program;
-    struct leat_work work;
+    struct leat_stage_work work;
     struct step_time *times;
     uint64_t photos;
     struct leat_tuple_work *tuples;
@@ -46,7 +46,7 @@ const struct leat_program_chain *leat_program_chain(const struct leat_program *p
     return &program->chains[chain].face;
 }
 
-struct leat_work *leat_scratch_work(struct leat_scratch *scratch)
+struct leat_stage_work *leat_scratch_stages(struct leat_scratch *scratch)
 {
     return &scratch->work;
 }
@@ -85,7 +85,7 @@ static bool make_buffers(struct leat_scratch *scratch, uint64_t bytes)
 }
 
 /* What images of known size need, so that making them allocates nothing. */
-static bool reserve(const struct leat_compiled *c, struct leat_work *work)
+static bool reserve(const struct leat_compiled *c, struct leat_stage_work *work)
 {
     if (c->path != LEAT_PATH_IMAGE || c->face.decodes || c->idle)
         return true;
@@ -93,7 +93,7 @@ static bool reserve(const struct leat_compiled *c, struct leat_work *work)
                                 (uint32_t)leat_type_height(&c->in));
 }
 
-static bool reserve_all(const struct leat_program *program, struct leat_work *work)
+static bool reserve_all(const struct leat_program *program, struct leat_stage_work *work)
 {
     bool good = true;
     for (size_t i = 0; good && i < program->n_outputs; i++) {
@@ -132,7 +132,7 @@ void leat_scratch_free(struct leat_scratch *scratch)
 {
     if (!scratch)
         return;
-    leat_work_destroy(&scratch->work);
+    leat_stage_work_destroy(&scratch->work);
     leat_tuple_work_free(scratch->tuples);
     leat_free(scratch->native);
     leat_free(scratch->times);
@@ -214,7 +214,7 @@ static void convert_elements(const struct leat_compiled *c, const void *src, voi
 static int run_stages(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row,
                       void *dst, struct leat_image *result, struct leat_error *error)
 {
-    struct leat_work *work = &scratch->work;
+    struct leat_stage_work *work = &scratch->work;
     struct leat_image image, target = {0};
     bool planar = c->in.layout == LEAT_LAYOUT_CHW;
     if (!c->face.decodes) /* read only: the base loses its const in the common type of sources and targets */
@@ -250,7 +250,7 @@ static int apply_image(const struct leat_compiled *c, struct leat_scratch *scrat
     struct leat_image result;
     int rc = run_stages(c, scratch, row, dst, &result, error);
     if (c->face.decodes)
-        leat_work_trim(&scratch->work);
+        leat_stage_work_trim(&scratch->work);
     return rc;
 }
 
@@ -262,7 +262,7 @@ int leat_program_apply_open(const struct leat_program *program, size_t output, s
 
 void leat_scratch_trim(struct leat_scratch *scratch)
 {
-    leat_work_trim(&scratch->work);
+    leat_stage_work_trim(&scratch->work);
 }
 
 /* The operators between two functions, for one value. */

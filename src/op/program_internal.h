@@ -112,7 +112,7 @@ int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, 
 void leat_compiled_pad(struct leat_compiled *c, const struct leat_op *op, const char *field);
 /* program.c: what tuples have of a thread's scratch; one value into a row that PadTo has given its length, of `n`
  * steps. */
-struct leat_work *leat_scratch_work(struct leat_scratch *scratch);
+struct leat_stage_work *leat_scratch_stages(struct leat_scratch *scratch);
 struct leat_tuple_work *leat_scratch_tuples(struct leat_scratch *scratch);
 int leat_padded_row(const struct leat_compiled *c, uint64_t key, const void *data, uint64_t n, void *dst,
                     struct leat_error *error);

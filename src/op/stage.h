@@ -103,7 +103,7 @@ void leat_stage_store(const struct leat_stage *stage, const uint8_t *src, size_t
 size_t leat_stage_channels(const struct leat_stage *stage);
 
 /* The buffers of one thread. */
-struct leat_work {
+struct leat_stage_work {
     const struct leat_kernels *kernels;
     struct leat_decoders decoders;
     struct leat_decoder *decoder; /* of the row that was decoded last */
@@ -119,14 +119,15 @@ struct leat_work {
     uint64_t decode_ns; /* of the photos so measured */
 };
 /* Reserves what the stages need for an image of w x h, so that running them allocates nothing. NOMEM. */
-int leat_stages_reserve(const struct leat_stage *stages, size_t n, struct leat_work *work, uint32_t w, uint32_t h);
-void leat_work_destroy(struct leat_work *work);
+int leat_stages_reserve(const struct leat_stage *stages, size_t n, struct leat_stage_work *work, uint32_t w,
+                        uint32_t h);
+void leat_stage_work_destroy(struct leat_stage_work *work);
 /* Gives back what only a huge photo needed. */
-void leat_work_trim(struct leat_work *work);
+void leat_stage_work_trim(struct leat_stage_work *work);
 
 /* Runs one stage for one row: from the encoded photo in `row` (a stage that decodes) or from `image`; into `target` if
  * it is the last, else into work->between[buffer], which *target then describes. */
-int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row,
+int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_row *row,
                    const struct leat_image *image, unsigned buffer, struct leat_image *target,
                    struct leat_error *error);
 

@@ -19,7 +19,7 @@ static bool reserve(void **buffer, size_t *room, size_t count, size_t each)
     return *buffer != NULL;
 }
 
-void leat_work_destroy(struct leat_work *work)
+void leat_stage_work_destroy(struct leat_stage_work *work)
 {
     leat_decoders_destroy(&work->decoders);
     leat_axis_destroy(&work->across);
@@ -46,7 +46,7 @@ static void trim(uint8_t **buffer, size_t *room)
     *room = 0;
 }
 
-void leat_work_trim(struct leat_work *work)
+void leat_stage_work_trim(struct leat_stage_work *work)
 {
     trim(&work->between[0], &work->room_between[0]);
     trim(&work->between[1], &work->room_between[1]);
@@ -56,7 +56,7 @@ void leat_work_trim(struct leat_work *work)
 /* ---- where rows come from ---- */
 
 struct reader {
-    struct leat_work *work;
+    struct leat_stage_work *work;
     bool decode;
     const uint8_t *next; /* in memory */
     size_t step;
@@ -71,7 +71,7 @@ struct reader {
 
 static int read_row(struct reader *reader, const uint8_t **row, struct leat_error *error)
 {
-    struct leat_work *work = reader->work;
+    struct leat_stage_work *work = reader->work;
     if (reader->decode) {
         int64_t begin = work->detail ? leat_clock_ns() : 0;
         int rc = leat_decoder_row(work->decoder, row, error);
@@ -94,7 +94,7 @@ static int read_row(struct reader *reader, const uint8_t **row, struct leat_erro
 }
 
 /* Begins the rows of `box` of the image at 1/denominator. */
-static int begin_rows(struct reader *reader, const struct leat_stage *stage, struct leat_work *work,
+static int begin_rows(struct reader *reader, const struct leat_stage *stage, struct leat_stage_work *work,
                       const struct leat_image *image, unsigned pass, unsigned denominator, struct leat_rect box,
                       bool kernels_read_beyond, struct leat_error *error)
 {
@@ -146,7 +146,7 @@ static void fill(const struct writer *w, size_t y, size_t x, size_t n)
 }
 
 /* For rows of n pixels of the target. */
-static struct writer new_writer(const struct leat_stage *stage, const struct leat_work *work,
+static struct writer new_writer(const struct leat_stage *stage, const struct leat_stage_work *work,
                                 const struct leat_view *view, const struct leat_image *target, unsigned pass, size_t n)
 {
     struct writer w = {
@@ -162,7 +162,7 @@ static struct writer new_writer(const struct leat_stage *stage, const struct lea
     return w;
 }
 
-static struct writer begin_write(const struct leat_stage *stage, const struct leat_work *work,
+static struct writer begin_write(const struct leat_stage *stage, const struct leat_stage_work *work,
                                  const struct leat_view *view, const struct leat_image *target, unsigned pass)
 {
     struct writer w = new_writer(stage, work, view, target, pass, (size_t)view->valid.w);
@@ -195,7 +195,7 @@ static inline void write_row(const struct writer *w, const uint8_t *pixels, size
 
 /* ---- the passes ---- */
 
-static int plain_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view,
+static int plain_pass(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_view *view,
                       const struct leat_image *image, unsigned pass, const struct leat_image *target,
                       struct leat_error *error)
 {
@@ -239,7 +239,7 @@ static int64_t padded_row(const struct leat_stage *stage, const struct leat_view
 }
 
 /* Padding that is not constant: every pixel of the window is one of the image, which is in memory. */
-static int padded_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view,
+static int padded_pass(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_view *view,
                        const struct leat_image *image, unsigned pass, const struct leat_image *target,
                        struct leat_error *error)
 {
@@ -258,7 +258,7 @@ static int padded_pass(const struct leat_stage *stage, struct leat_work *work, c
 }
 
 /* The largest denominator at which the scaled box still covers what it is brought to. */
-static unsigned choose_denominator(const struct leat_stage *stage, const struct leat_work *work,
+static unsigned choose_denominator(const struct leat_stage *stage, const struct leat_stage_work *work,
                                    const struct leat_view *view, uint32_t *w, uint32_t *h)
 {
     if (!stage->decode)
@@ -294,7 +294,7 @@ static int make_axis(struct leat_axis *axis, int64_t *begin, int64_t *length, un
 }
 
 /* Both axes and the ring. `box` becomes what is read of the source at 1/d. */
-static int prepare_resize(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view,
+static int prepare_resize(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_view *view,
                           unsigned pixel, struct leat_rect *box, unsigned *denominator, struct leat_error *error)
 {
     uint32_t scaled_w = 0, scaled_h = 0;
@@ -319,7 +319,7 @@ static int prepare_resize(const struct leat_stage *stage, struct leat_work *work
  *
  * first and end never decrease, so a row that falls out is not needed again. One more slot receives the output row.
  */
-static int resize_pass(const struct leat_stage *stage, struct leat_work *work, const struct leat_view *view,
+static int resize_pass(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_view *view,
                        const struct leat_image *image, unsigned pass, const struct leat_image *target,
                        struct leat_error *error)
 {
@@ -361,7 +361,7 @@ static int resize_pass(const struct leat_stage *stage, struct leat_work *work, c
 }
 
 /* Any type of number, value by value: rows of one channel are gathered, mapped, and spread. */
-static int slow_pass(const struct leat_stage *stage, struct leat_work *work, uint64_t row_key,
+static int slow_pass(const struct leat_stage *stage, struct leat_stage_work *work, uint64_t row_key,
                      const struct leat_view *view, const struct leat_image *image, const struct leat_image *target,
                      struct leat_error *error)
 {
@@ -413,8 +413,8 @@ static int draw_view(const struct leat_stage *stage, uint64_t row_key, uint32_t 
     return LEAT_OK;
 }
 
-static int open_photo(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row, uint32_t *w,
-                      uint32_t *h, struct leat_error *error)
+static int open_photo(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_row *row,
+                      uint32_t *w, uint32_t *h, struct leat_error *error)
 {
     const struct leat_decode_request request = {.data = row->data,
                                                 .length = row->length,
@@ -436,8 +436,8 @@ static int open_photo(const struct leat_stage *stage, struct leat_work *work, co
 }
 
 /* Room for an image of `type` in a buffer between stages. */
-static int make_room(struct leat_work *work, unsigned buffer, const struct leat_type *type, bool planar, uint32_t w,
-                     uint32_t h, struct leat_image *image, struct leat_error *error)
+static int make_room(struct leat_stage_work *work, unsigned buffer, const struct leat_type *type, bool planar,
+                     uint32_t w, uint32_t h, struct leat_image *image, struct leat_error *error)
 {
     size_t bytes = (size_t)w * h * (size_t)leat_type_channels(type) * leat_dtype_size(type->dtype);
     if (!reserve((void **)&work->between[buffer], &work->room_between[buffer], bytes, 1))
@@ -457,7 +457,7 @@ static struct leat_filter_plan plan_filter(const struct leat_op *op, uint64_t ke
     return plan;
 }
 
-static int run_filter(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row,
+static int run_filter(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_row *row,
                       const struct leat_image *image, unsigned buffer, struct leat_image *target,
                       struct leat_error *error)
 {
@@ -473,7 +473,7 @@ static int run_filter(const struct leat_stage *stage, struct leat_work *work, co
     return rc;
 }
 
-static bool reserve_tables(const struct leat_stage *stage, struct leat_work *work)
+static bool reserve_tables(const struct leat_stage *stage, struct leat_stage_work *work)
 {
     size_t size = leat_stage_channels(stage) * leat_dtype_size(stage->out.dtype);
     if (!stage->draws)
@@ -483,7 +483,7 @@ static bool reserve_tables(const struct leat_stage *stage, struct leat_work *wor
     return good;
 }
 
-int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const struct leat_row *row,
+int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_row *row,
                    const struct leat_image *image, unsigned buffer, struct leat_image *target, struct leat_error *error)
 {
     if (stage->filter)
@@ -526,7 +526,7 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_work *work, const
 
 /* ---- what is needed for images of a known size ---- */
 
-int leat_stages_reserve(const struct leat_stage *stages, size_t n, struct leat_work *work, uint32_t w, uint32_t h)
+int leat_stages_reserve(const struct leat_stage *stages, size_t n, struct leat_stage_work *work, uint32_t w, uint32_t h)
 {
     for (size_t i = 0; i < n; i++) {
         const struct leat_stage *stage = &stages[i];

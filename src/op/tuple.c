@@ -353,7 +353,7 @@ static int make_pixels(const struct leat_program *program, const struct leat_com
                        struct leat_scratch *scratch, const struct leat_row *values, void *const *dst, uint32_t *w,
                        uint32_t *h, size_t *failed, struct leat_error *error)
 {
-    struct leat_work *work = leat_scratch_work(scratch);
+    struct leat_stage_work *work = leat_scratch_stages(scratch);
     size_t n = chain->face.n_fields, canvas = chain->canvas - chain->first, other = SIZE_MAX;
     uint32_t other_w = 0, other_h = 0;
     for (size_t k = 0; chain->canvas != SIZE_MAX && k <= n; k++) {

@@ -15,9 +15,9 @@ struct leat_jpeg_packer *leat_jpeg_packer_new(void); /* NULL when memory is out 
 void leat_jpeg_packer_free(struct leat_jpeg_packer *packer);
 
 /* Packs a JPEG, unpacks the result and compares with the original. `orientation` (EXIF, 1 to 8) and `image_kind` (enum
- * leat_image_kind of format/source.h) are what the caller knows of it; leat_jpeg_fast_original gives them back. *out
- * (of the packer, until the next call) holds the fast form. LEAT_E_UNSUPPORTED: the photo is to be stored as it came;
- * `error` says why. LEAT_E_DECODE: the photo is broken. NOMEM. */
+ * leat_image_kind of codec/photo/photo.h) are what the caller knows of it; leat_jpeg_fast_original gives them back.
+ * *out (of the packer, until the next call) holds the fast form. LEAT_E_UNSUPPORTED: the photo is to be stored as it
+ * came; `error` says why. LEAT_E_DECODE: the photo is broken. NOMEM. */
 int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t length, unsigned orientation,
                    unsigned image_kind, const uint8_t **out, size_t *out_length, struct leat_error *error);
 
@@ -34,7 +34,7 @@ int leat_jpeg_fast_open(struct leat_jpeg_fast *fast, const void *data, size_t le
                         struct leat_error *error);
 
 /* What the original was: bytes, leat_hash64 of them, EXIF orientation (1 to 8), enum leat_image_kind of
- * format/source.h. */
+ * codec/photo/photo.h. */
 struct leat_jpeg_original {
     uint64_t length, checksum;
     uint8_t orientation, image_kind;

@@ -1,11 +1,11 @@
 /*
- * The entropy decoder of baseline and extended Huffman photos of one scan: which photos it knows, and the ways through
- * their MCUs. The loops are huffman_kernels.h.
+ * The entropy decoder of baseline and extended Huffman photos of one scan: which photos it knows, and the order in
+ * which it goes through their MCUs. The loops are huffman_kernels.h. A lane is one place in the scan at which it reads.
  *
- *     row 0  ................          without an index: all MCUs before the wanted ones are read over
+ *     row 0  ................    without an index: all MCUs before the wanted ones are skipped, by one lane
  *     row 1  ................
- *     row 2  |<~~~~####|               with an index: from a row's beginning to its last wanted column (~ read over, #
- * read), row 3  |<~~~~####|               two rows side by side
+ *     row 2  |<~~~~####|         with an index: from a row's first MCU to its last wanted one (~ skipped, # read),
+ *     row 3  |<~~~~####|         by two lanes, each in a row of its own
  *
  * Everything that is not exactly as an encoder writes it (a code that does not exist, a block that is too long, a
  * marker too early or too late, a table missing) is a failure here; the caller then asks libjpeg-turbo, which decides
@@ -33,11 +33,11 @@ struct leat_jpeg_huffman {
     uint32_t interval; /* MCUs between restart markers; 0: none */
     struct leat_jpeg_rows rows;
     bool indexed;
-    struct way {
+    struct lane {      /* a place in the scan, and what is needed to read on from there */
         uint64_t at;   /* MCUs passed, from the first of the scan on; none if that is above their number */
         uint32_t left; /* MCUs until a restart marker; where there are none, until the end of the scan at least */
         struct leat_jpeg_stream stream;
-    } way[LEAT_JPEG_ROWS_AT_ONCE];
+    } lane[LEAT_JPEG_ROWS_AT_ONCE];
     struct leat_jpeg_dc_table dc[NUM_HUFF_TBLS];
     struct leat_jpeg_ac_table ac[NUM_HUFF_TBLS];
 };
@@ -102,7 +102,7 @@ bool leat_jpeg_huffman_knows(struct leat_jpeg_huffman *h, const struct jpeg_deco
     return true;
 }
 
-/* ---- ways through the scan ------------------------------------------------------------------- */
+/* ---- lanes ----------------------------------------------------------------------------------- */
 
 static uint64_t mcus(const struct leat_jpeg_huffman *h)
 {
@@ -110,75 +110,75 @@ static uint64_t mcus(const struct leat_jpeg_huffman *h)
 }
 
 /* To row i of the index. Rows behind the next one of the index are to be gone to by that. */
-static void go_to_indexed(struct leat_jpeg_huffman *h, struct way *way, uint32_t i)
+static void go_to_indexed(struct leat_jpeg_huffman *h, struct lane *lane, uint32_t i)
 {
     const struct leat_jpeg_row_start *row = &h->rows.row[i];
-    way->at = (uint64_t)i * h->rows.every * h->frame.mcus_w;
-    way->left = h->interval ? row->restart : UINT32_MAX;
+    lane->at = (uint64_t)i * h->rows.every * h->frame.mcus_w;
+    lane->left = h->interval ? row->restart : UINT32_MAX;
     for (unsigned c = 0; c < LEAT_JPEG_MAX_COMPONENTS; c++)
-        way->stream.dc[c] = row->dc[c];
+        lane->stream.dc[c] = row->dc[c];
     const uint8_t *end = h->scan_end;
     if (i + 1 < h->rows.n) { /* no further than the next one, with the zero behind its byte */
         const uint64_t next = h->rows.row[i + 1].bit / 8;
         if ((uint64_t)(end - h->scan) - next > 2)
             end = h->scan + next + 2;
     }
-    leat_jpeg_stream_begin(&way->stream, h->scan + row->bit / 8, end, row->bit & 7);
+    leat_jpeg_stream_begin(&lane->stream, h->scan + row->bit / 8, end, row->bit & 7);
 }
 
-static void go_to_begin(struct leat_jpeg_huffman *h, struct way *way)
+static void go_to_begin(struct leat_jpeg_huffman *h, struct lane *lane)
 {
-    way->at = 0;
-    way->left = h->interval ? h->interval : UINT32_MAX;
-    memset(way->stream.dc, 0, sizeof way->stream.dc);
-    leat_jpeg_stream_begin(&way->stream, h->scan, h->scan_end, 0);
+    lane->at = 0;
+    lane->left = h->interval ? h->interval : UINT32_MAX;
+    memset(lane->stream.dc, 0, sizeof lane->stream.dc);
+    leat_jpeg_stream_begin(&lane->stream, h->scan, h->scan_end, 0);
 }
 
 /* Steps over a restart marker that is due before the next MCU. */
-static bool restart_if_due(struct leat_jpeg_huffman *h, struct way *way)
+static bool restart_if_due(struct leat_jpeg_huffman *h, struct lane *lane)
 {
-    if (way->left)
+    if (lane->left)
         return true;
-    if (!h->interval || !leat_jpeg_stream_marker(&way->stream, (uint8_t)(0xd0 + ((way->at / h->interval - 1) & 7))))
+    if (!h->interval || !leat_jpeg_stream_marker(&lane->stream, (uint8_t)(0xd0 + ((lane->at / h->interval - 1) & 7))))
         return false;
-    way->left = h->interval;
-    memset(way->stream.dc, 0, sizeof way->stream.dc);
+    lane->left = h->interval;
+    memset(lane->stream.dc, 0, sizeof lane->stream.dc);
     return true;
 }
 
 /* Books n MCUs that were passed; whether they were all there. */
-static bool passed(struct way *way, uint32_t n)
+static bool passed(struct lane *lane, uint32_t n)
 {
-    way->at += n;
-    way->left -= way->left == UINT32_MAX ? 0 : n;
-    return leat_jpeg_stream_within(&way->stream);
+    lane->at += n;
+    lane->left -= lane->left == UINT32_MAX ? 0 : n;
+    return leat_jpeg_stream_within(&lane->stream);
 }
 
-static uint32_t run_of(const struct way *way, uint64_t n)
+static uint32_t run_of(const struct lane *lane, uint64_t n)
 {
-    return n < way->left ? (uint32_t)n : way->left;
+    return n < lane->left ? (uint32_t)n : lane->left;
 }
 
 /* Reads n MCUs, or only over them where `to` is NULL. */
-static bool pass(struct leat_jpeg_huffman *h, struct way *way, uint64_t n, struct leat_jpeg_places *to, bool ac)
+static bool pass(struct leat_jpeg_huffman *h, struct lane *lane, uint64_t n, struct leat_jpeg_places *to, bool ac)
 {
     while (n) {
-        if (!restart_if_due(h, way))
+        if (!restart_if_due(h, lane))
             return false;
-        const uint32_t run = run_of(way, n);
-        if (!(to ? h->kernels->read(&way->stream, &h->mcu, run, to, ac)
-                 : h->kernels->skip(&way->stream, &h->mcu, run)) ||
-            !passed(way, run))
+        const uint32_t run = run_of(lane, n);
+        if (!(to ? h->kernels->read(&lane->stream, &h->mcu, run, to, ac)
+                 : h->kernels->skip(&lane->stream, &h->mcu, run)) ||
+            !passed(lane, run))
             return false;
         n -= run;
     }
     return true;
 }
 
-/* The same of both ways, side by side. */
+/* The same for both lanes, in turns. */
 static bool pass_two(struct leat_jpeg_huffman *h, uint64_t n, struct leat_jpeg_places *to)
 {
-    struct way *a = &h->way[0], *b = &h->way[1];
+    struct lane *a = &h->lane[0], *b = &h->lane[1];
     while (n) {
         if (!restart_if_due(h, a) || !restart_if_due(h, b))
             return false;
@@ -193,41 +193,41 @@ static bool pass_two(struct leat_jpeg_huffman *h, uint64_t n, struct leat_jpeg_p
 }
 
 /* After all MCUs: whether the end marker follows. */
-static bool ends(struct way *way)
+static bool ends(struct lane *lane)
 {
-    return leat_jpeg_stream_marker(&way->stream, 0xd9);
+    return leat_jpeg_stream_marker(&lane->stream, 0xd9);
 }
 
 /* ---- all of a photo -------------------------------------------------------------------------- */
 
-static bool note_row(struct leat_jpeg_huffman *h, struct way *way, struct leat_jpeg_row_start *row)
+static bool note_row(struct leat_jpeg_huffman *h, struct lane *lane, struct leat_jpeg_row_start *row)
 {
-    if (!restart_if_due(h, way))
+    if (!restart_if_due(h, lane))
         return false;
     unsigned bit;
-    const uint8_t *at = leat_jpeg_stream_bit(&way->stream, &bit);
+    const uint8_t *at = leat_jpeg_stream_bit(&lane->stream, &bit);
     row->bit = 8 * (uint64_t)(at - h->scan) + bit;
-    row->restart = h->interval ? way->left : 0;
+    row->restart = h->interval ? lane->left : 0;
     for (unsigned c = 0; c < LEAT_JPEG_MAX_COMPONENTS; c++)
-        row->dc[c] = (int16_t)way->stream.dc[c];
+        row->dc[c] = (int16_t)lane->stream.dc[c];
     return true;
 }
 
 bool leat_jpeg_huffman_scan(struct leat_jpeg_huffman *h, struct leat_jpeg_rows *rows)
 {
-    struct way *way = &h->way[0];
-    go_to_begin(h, way);
+    struct lane *lane = &h->lane[0];
+    go_to_begin(h, lane);
     if (!rows)
-        return pass(h, way, mcus(h), NULL, false) && ends(way);
+        return pass(h, lane, mcus(h), NULL, false) && ends(lane);
     const uint32_t n = h->frame.mcus_h;
     if (!leat_jpeg_rows_reserve(rows, n))
         return false;
     rows->every = 1;
     rows->n = 0;
     for (uint32_t r = 0; r < n; r++)
-        if (!note_row(h, way, &rows->row[r]) || !pass(h, way, h->frame.mcus_w, NULL, false))
+        if (!note_row(h, lane, &rows->row[r]) || !pass(h, lane, h->frame.mcus_w, NULL, false))
             return false;
-    if (!ends(way))
+    if (!ends(lane))
         return false;
     rows->n = n;
     return true;
@@ -250,11 +250,11 @@ static void places_of(const struct leat_jpeg_huffman *h, struct leat_jpeg_blocks
 
 bool leat_jpeg_huffman_read_all(struct leat_jpeg_huffman *h, int16_t *const coefficients[LEAT_JPEG_MAX_COMPONENTS])
 {
-    struct way *way = &h->way[0];
+    struct lane *lane = &h->lane[0];
     uint32_t across[LEAT_JPEG_MAX_COMPONENTS];
     for (unsigned c = 0; c < h->frame.n_components; c++)
         across[c] = h->frame.component[c].blocks_w;
-    go_to_begin(h, way);
+    go_to_begin(h, lane);
     for (uint32_t r = 0; r < h->frame.mcus_h; r++) {
         struct leat_jpeg_blocks blocks[LEAT_JPEG_MAX_COMPONENTS];
         struct leat_jpeg_places to;
@@ -262,19 +262,19 @@ bool leat_jpeg_huffman_read_all(struct leat_jpeg_huffman *h, int16_t *const coef
         for (unsigned c = 0; c < h->frame.n_components; c++)
             blocks[c].coefficients = coefficients[c] + (size_t)64 * r * h->frame.component[c].v * across[c];
         places_of(h, blocks, across, &no_last, &to);
-        if (!pass(h, way, h->frame.mcus_w, &to, true))
+        if (!pass(h, lane, h->frame.mcus_w, &to, true))
             return false;
     }
-    return ends(way);
+    return ends(lane);
 }
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-/* To the last row of the index that is not behind row r, unless the way is behind that already. */
-static void go_near(struct leat_jpeg_huffman *h, struct way *way, uint32_t r)
+/* To the last row of the index that is not behind row r, unless the lane is behind that already. */
+static void go_near(struct leat_jpeg_huffman *h, struct lane *lane, uint32_t r)
 {
-    if (h->indexed && (uint64_t)(r / h->rows.every) * h->rows.every * h->frame.mcus_w >= way->at)
-        go_to_indexed(h, way, r / h->rows.every);
+    if (h->indexed && (uint64_t)(r / h->rows.every) * h->rows.every * h->frame.mcus_w >= lane->at)
+        go_to_indexed(h, lane, r / h->rows.every);
 }
 
 static bool is_indexed(const struct leat_jpeg_huffman *h, uint32_t r)
@@ -296,22 +296,22 @@ static int source_read(struct leat_jpeg_source *source, uint32_t row, uint32_t n
         places_of(h, blocks[i], across, NULL, &to[i]);
     bool read = true;
     if (n == 2 && ac && is_indexed(h, row) && is_indexed(h, row + 1)) {
-        go_to_indexed(h, &h->way[0], row / h->rows.every);
-        go_to_indexed(h, &h->way[1], (row + 1) / h->rows.every);
+        go_to_indexed(h, &h->lane[0], row / h->rows.every);
+        go_to_indexed(h, &h->lane[1], (row + 1) / h->rows.every);
         read = pass_two(h, x0, NULL) && pass_two(h, x1 - x0, to);
     } else {
         for (uint32_t i = 0; i < n && read; i++) {
             const uint64_t first = (uint64_t)(row + i) * h->frame.mcus_w + x0;
-            go_near(h, &h->way[0], row + i);
-            read = h->way[0].at <= first && pass(h, &h->way[0], first - h->way[0].at, NULL, false) &&
-                   pass(h, &h->way[0], x1 - x0, &to[i], ac);
+            go_near(h, &h->lane[0], row + i);
+            read = h->lane[0].at <= first && pass(h, &h->lane[0], first - h->lane[0].at, NULL, false) &&
+                   pass(h, &h->lane[0], x1 - x0, &to[i], ac);
         }
     }
     for (uint32_t i = 0; i < LEAT_JPEG_ROWS_AT_ONCE && read;
          i++) /* without an end libjpeg may refuse what no row lacks: it looks ahead */
-        if (h->way[i].at == mcus(h)) {
-            read = ends(&h->way[i]);
-            h->way[i].at++;
+        if (h->lane[i].at == mcus(h)) {
+            read = ends(&h->lane[i]);
+            h->lane[i].at++;
         }
     return read ? LEAT_OK
                 : leat_fail(error, LEAT_E_DECODE,
@@ -329,9 +329,9 @@ bool leat_jpeg_huffman_begin(struct leat_jpeg_huffman *h, const uint8_t *index, 
             return false;
         h->indexed = true;
     } else {
-        go_to_begin(h, &h->way[0]);
+        go_to_begin(h, &h->lane[0]);
     }
-    h->way[0].at = h->way[1].at = 0;
+    h->lane[0].at = h->lane[1].at = 0;
     h->source.read = source_read;
     *source = &h->source;
     return true;

@@ -17,7 +17,7 @@ void leat_jpeg_picture_free(struct leat_jpeg_picture *picture); /* NULL is allow
 
 /* Begins the rows of the box [x, x + w) x [y, y + h), not empty and inside the image scaled by 1/denominator (1, 2, 4,
  * 8: sizes rounded up, as libjpeg scales). With `gray`, which only a gray frame allows, a pixel is one byte; else four:
- * R, G, B, 255 (CMYK and YCCK converted as codec/photo/decode.h says). `frame` and `source` must stay until the last
+ * R, G, B, 255 (CMYK and YCCK converted as codec/photo/photo.h says). `frame` and `source` must stay until the last
  * row. NOMEM. */
 int leat_jpeg_picture_begin(struct leat_jpeg_picture *picture, const struct leat_jpeg_frame *frame,
                             struct leat_jpeg_source *source, unsigned denominator, bool gray, uint32_t x, uint32_t y,

@@ -21,18 +21,19 @@
 /* Buffers above this are given back when the photo ends: one huge photo must not cost its memory for ever. */
 #define KEEP_BYTES LEAT_DECODE_BYTES
 
-struct slot {
+/* A format and this thread's decoder of it. */
+struct format {
     const struct leat_decode_backend *backend;
-    struct leat_decode_codec *codec;
+    struct leat_backend_decoder *decoder;
 };
 
 struct photo_decoder {
     struct leat_decoder base;
     struct leat_jpeg_packer *packer; /* made when a photo is to get the fast form */
-    struct slot slots[LEAT_PHOTO_FORMATS];
-    struct slot now;     /* of the open photo; backend NULL if none is open */
-    struct slot scanned; /* that has read the last photo to its end; backend NULL if none has */
-    unsigned warnings;   /* of the last photo */
+    struct format formats[LEAT_PHOTO_FORMATS];
+    struct format now;     /* of the open photo; backend NULL if none is open */
+    struct format scanned; /* that has read the last photo to its end; backend NULL if none has */
+    unsigned warnings;     /* of the last photo */
     struct leat_decode_request request;
     uint32_t width, height; /* as stored */
     unsigned orientation, denominator;
@@ -150,7 +151,7 @@ static unsigned pixel_bytes(const struct photo_decoder *d)
 /* The next row of the stored box, with pixels as the caller wants them; `into` is where it may be made. */
 static int stored_row(struct photo_decoder *d, uint8_t *into, const uint8_t **row, struct leat_error *error)
 {
-    int rc = d->now.backend->row(d->now.codec, row, error);
+    int rc = d->now.backend->row(d->now.decoder, row, error);
     if (rc || !d->request.gray || d->gray_rows)
         return rc;
     luma(into, *row, d->box_w);
@@ -166,8 +167,8 @@ struct leat_decoder *leat_photo_decoder_new(void)
     if (!d)
         return NULL;
     for (size_t i = 0; leat_decode_backends[i]; i++) {
-        d->slots[i] = (struct slot){leat_decode_backends[i], leat_decode_backends[i]->create()};
-        if (!d->slots[i].codec) {
+        d->formats[i] = (struct format){leat_decode_backends[i], leat_decode_backends[i]->create()};
+        if (!d->formats[i].decoder) {
             leat_photo_decoder_free(&d->base);
             return NULL;
         }
@@ -179,10 +180,10 @@ void leat_photo_decoder_free(struct leat_decoder *decoder)
 {
     struct photo_decoder *d = (struct photo_decoder *)decoder;
     if (d->now.backend)
-        d->now.backend->close(d->now.codec);
+        d->now.backend->close(d->now.decoder);
     for (size_t i = 0; i < LEAT_PHOTO_FORMATS; i++)
-        if (d->slots[i].codec)
-            d->slots[i].backend->destroy(d->slots[i].codec);
+        if (d->formats[i].decoder)
+            d->formats[i].backend->destroy(d->formats[i].decoder);
     leat_jpeg_packer_free(d->packer);
     leat_decode_buffer_free(&d->turned);
     leat_decode_buffer_free(&d->line);
@@ -209,21 +210,21 @@ int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_reque
     if (request->ids && backend != &leat_decode_png)
         return leat_fail(error, LEAT_E_DECODE, "%s has colours, and no class ids: store the mask as PNG",
                          backend->name);
-    struct slot slot = {backend, NULL};
-    for (size_t i = 0; !slot.codec; i++)
-        if (d->slots[i].backend == backend)
-            slot = d->slots[i];
+    struct format format = {backend, NULL};
+    for (size_t i = 0; !format.decoder; i++)
+        if (d->formats[i].backend == backend)
+            format = d->formats[i];
 
     d->request = *request;
     d->failed = false;
     d->rows_given = d->rows_wanted = 0;
     d->gray_rows = false;
-    int rc = slot.backend->open(slot.codec, request, &d->width, &d->height, &d->gray_rows, error);
+    int rc = format.backend->open(format.decoder, request, &d->width, &d->height, &d->gray_rows, error);
     if (rc) {
-        slot.backend->close(slot.codec);
+        format.backend->close(format.decoder);
         return rc;
     }
-    d->now = slot;
+    d->now = format;
     d->orientation = request->exif ? leat_decode_orientation(request->form, request->data, request->length) : 1;
     leat_photo_scaled_size(decoder, 1, width, height);
     return LEAT_OK;
@@ -280,7 +281,7 @@ static int begin(struct photo_decoder *d, unsigned denominator, uint32_t x, uint
     if (!rc && needs_whole_box(d->orientation))
         rc = leat_decode_reserve(&d->turned, d->box_h, (uint64_t)d->box_w * pixel_bytes(d), error);
     if (!rc)
-        rc = d->now.backend->begin(d->now.codec, denominator, box_x, box_y, d->box_w, d->box_h, error);
+        rc = d->now.backend->begin(d->now.decoder, denominator, box_x, box_y, d->box_w, d->box_h, error);
     if (rc || !needs_whole_box(d->orientation))
         return rc;
     size_t row_bytes = (size_t)d->box_w * pixel_bytes(d);
@@ -363,10 +364,10 @@ int leat_photo_end(struct leat_decoder *decoder, struct leat_error *error)
     struct photo_decoder *d = (struct photo_decoder *)decoder;
     int rc = LEAT_OK;
     if (d->request.scan_to_end && !d->failed)
-        rc = d->now.backend->scan(d->now.codec, error);
-    d->now.backend->close(d->now.codec);
+        rc = d->now.backend->scan(d->now.decoder, error);
+    d->now.backend->close(d->now.decoder);
     if (d->now.backend->warnings)
-        d->warnings = d->now.backend->warnings(d->now.codec);
+        d->warnings = d->now.backend->warnings(d->now.decoder);
     if (d->request.scan_to_end && !d->failed && !rc)
         d->scanned = d->now;
     d->now.backend = NULL;
@@ -381,7 +382,7 @@ const uint8_t *leat_photo_rows(const struct leat_decoder *decoder, size_t *lengt
     *length = 0;
     if (!d->scanned.backend || !d->scanned.backend->rows)
         return NULL;
-    const uint8_t *rows = d->scanned.backend->rows(d->scanned.codec, length);
+    const uint8_t *rows = d->scanned.backend->rows(d->scanned.decoder, length);
     return *length ? rows : NULL;
 }
 

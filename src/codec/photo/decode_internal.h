@@ -21,10 +21,11 @@ int leat_decode_fail(struct leat_error *error, const char *format, int64_t offse
 /* Whether the size is one that leat decodes: not empty, and within LEAT_MAX_PIXELS and LEAT_MAX_SIDE. */
 int leat_decode_check_size(const char *format, uint64_t width, uint64_t height, struct leat_error *error);
 
-struct leat_decode_codec;
+/* What one thread keeps of one format from photo to photo. Each format's file defines its own. */
+struct leat_backend_decoder;
 
-/* One decoder of a format. Calls come in the order of decode.h; sizes and boxes are those of the stored image, before
- * the EXIF orientation. Rows are RGBX, or grey where `gray_rows` was set by open. */
+/* One format. Calls come in the order of the decoder in codec/codec.h. Sizes and boxes are those of the stored image,
+ * before the EXIF orientation. Rows are RGBX, or grey where open has set `gray_rows`. */
 struct leat_decode_backend {
     const char *name;
     unsigned max_denominator;
@@ -38,21 +39,21 @@ struct leat_decode_backend {
     /* The EXIF data: a TIFF header and what follows; n 0 where there are none. */
     struct leat_bytes (*exif)(struct leat_bytes file);
 
-    struct leat_decode_codec *(*create)(void);
-    void (*destroy)(struct leat_decode_codec *codec);
-    int (*open)(struct leat_decode_codec *codec, const struct leat_decode_request *request, uint32_t *width,
+    struct leat_backend_decoder *(*create)(void);
+    void (*destroy)(struct leat_backend_decoder *decoder);
+    int (*open)(struct leat_backend_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
                 uint32_t *height, bool *gray_rows, struct leat_error *error);
-    int (*begin)(struct leat_decode_codec *codec, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
-                 struct leat_error *error);
-    int (*row)(struct leat_decode_codec *codec, const uint8_t **row, struct leat_error *error);
+    int (*begin)(struct leat_backend_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
+                 uint32_t h, struct leat_error *error);
+    int (*row)(struct leat_backend_decoder *decoder, const uint8_t **row, struct leat_error *error);
     /* Reads what has not been read yet, as cheaply as damage can be found. After open, begin or any row. */
-    int (*scan)(struct leat_decode_codec *codec, struct leat_error *error);
+    int (*scan)(struct leat_backend_decoder *decoder, struct leat_error *error);
     /* The row index that this scan has left, valid until the next open; or NULL. Asked after close. May be NULL. */
-    const uint8_t *(*rows)(const struct leat_decode_codec *codec, size_t *length);
+    const uint8_t *(*rows)(const struct leat_backend_decoder *decoder, size_t *length);
     /* What a lenient request has passed (bits of enum leat_jpeg_warning). Asked after close. May be NULL. */
-    unsigned (*warnings)(const struct leat_decode_codec *codec);
+    unsigned (*warnings)(const struct leat_backend_decoder *decoder);
     /* Always the last call, also after a failure of open. */
-    void (*close)(struct leat_decode_codec *codec);
+    void (*close)(struct leat_backend_decoder *decoder);
 };
 
 /* Every format, ended by NULL: the only place that lists them (header.c). */

@@ -22,16 +22,17 @@
 #include "codec/photo/decode_internal.h"
 #include "codec/photo/decode_libjpeg.h"
 
-enum way { LIBJPEG = 0, HUFFMAN, FAST };
+/* The decoder of the open photo. */
+enum path { LIBJPEG = 0, HUFFMAN, FAST };
 
-struct leat_decode_codec {
+struct leat_backend_decoder {
     struct leat_libjpeg libjpeg;
     struct leat_jpeg_huffman *huffman; /* these three are made when a photo first needs them */
     struct leat_jpeg_fast *fast;
     struct leat_jpeg_picture *picture;
 
     struct leat_decode_request request;
-    enum way way;
+    enum path path;
     bool gray_rows, scanned;
     struct leat_jpeg_frame header; /* of a photo as it came */
     const struct leat_jpeg_frame *frame;
@@ -44,12 +45,12 @@ struct leat_decode_codec {
     size_t index_length;
 };
 
-static struct leat_decode_codec *create_codec(void)
+static struct leat_backend_decoder *create_decoder(void)
 {
-    return leat_new(struct leat_decode_codec);
+    return leat_new(struct leat_backend_decoder);
 }
 
-static void destroy_codec(struct leat_decode_codec *j)
+static void destroy_decoder(struct leat_backend_decoder *j)
 {
     leat_libjpeg_destroy(&j->libjpeg);
     leat_jpeg_huffman_free(j->huffman);
@@ -66,11 +67,11 @@ static int no_memory(struct leat_error *error)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static int open_fast(struct leat_decode_codec *j, uint32_t *width, uint32_t *height, struct leat_error *error)
+static int open_fast(struct leat_backend_decoder *j, uint32_t *width, uint32_t *height, struct leat_error *error)
 {
     if (!j->fast && !(j->fast = leat_jpeg_fast_new(leat_cpu_isa())))
         return no_memory(error);
-    j->way = FAST;
+    j->path = FAST;
     int rc = leat_jpeg_fast_open(j->fast, j->request.data, j->request.length, &j->frame, &j->source, error);
     if (rc)
         return rc;
@@ -80,11 +81,11 @@ static int open_fast(struct leat_decode_codec *j, uint32_t *width, uint32_t *hei
     return leat_decode_check_size("JPEG", *width, *height, error);
 }
 
-static int open_photo(struct leat_decode_codec *j, const struct leat_decode_request *request, uint32_t *width,
+static int open_photo(struct leat_backend_decoder *j, const struct leat_decode_request *request, uint32_t *width,
                       uint32_t *height, bool *gray_rows, struct leat_error *error)
 {
     j->request = *request;
-    j->way = LIBJPEG;
+    j->path = LIBJPEG;
     j->scanned = false;
     j->given = 0;
     j->index = NULL;
@@ -101,7 +102,7 @@ static int open_photo(struct leat_decode_codec *j, const struct leat_decode_requ
     if (!j->huffman && !(j->huffman = leat_jpeg_huffman_new()))
         return no_memory(error);
     if (leat_jpeg_huffman_knows(j->huffman, &j->libjpeg.cinfo, &j->header)) {
-        j->way = HUFFMAN;
+        j->path = HUFFMAN;
         j->frame = &j->header;
     }
     return LEAT_OK;
@@ -110,10 +111,10 @@ static int open_photo(struct leat_decode_codec *j, const struct leat_decode_requ
 /* ---- scanning -------------------------------------------------------------------------------- */
 
 /* Whether the photo is whole, of those that our entropy decoder knows. False: libjpeg is to say. */
-static bool scan_to_index(struct leat_decode_codec *j)
+static bool scan_to_index(struct leat_backend_decoder *j)
 {
     if (!leat_jpeg_huffman_scan(j->huffman, &j->rows)) {
-        j->way = LIBJPEG;
+        j->path = LIBJPEG;
         return false;
     }
     j->scanned = true;
@@ -122,33 +123,33 @@ static bool scan_to_index(struct leat_decode_codec *j)
     return true;
 }
 
-static int scan_photo(struct leat_decode_codec *j, struct leat_error *error)
+static int scan_photo(struct leat_backend_decoder *j, struct leat_error *error)
 {
-    if (j->way == FAST || j->scanned || (j->way == HUFFMAN && scan_to_index(j)))
+    if (j->path == FAST || j->scanned || (j->path == HUFFMAN && scan_to_index(j)))
         return LEAT_OK; /* the fast form is under a checksum, and was made of a photo that was read to its end */
     return leat_libjpeg_scan(&j->libjpeg, error);
 }
 
-static const uint8_t *index_of(const struct leat_decode_codec *j, size_t *length)
+static const uint8_t *index_of(const struct leat_backend_decoder *j, size_t *length)
 {
     *length = j->index_length;
     return j->index_length ? j->index : NULL;
 }
 
-static unsigned warnings_of(const struct leat_decode_codec *j)
+static unsigned warnings_of(const struct leat_backend_decoder *j)
 {
-    return j->way == FAST ? 0 : j->libjpeg.trouble.warnings;
+    return j->path == FAST ? 0 : j->libjpeg.trouble.warnings;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static int begin_libjpeg(struct leat_decode_codec *j, struct leat_error *error)
+static int begin_libjpeg(struct leat_backend_decoder *j, struct leat_error *error)
 {
-    j->way = LIBJPEG;
+    j->path = LIBJPEG;
     return leat_libjpeg_begin(&j->libjpeg, j->denominator, j->x, j->y + j->given, j->w, j->h - j->given, error);
 }
 
-static void begin_huffman(struct leat_decode_codec *j)
+static void begin_huffman(struct leat_backend_decoder *j)
 {
     const struct leat_decode_request *r = &j->request;
     bool begun = j->index_length && leat_jpeg_huffman_begin(j->huffman, j->index, j->index_length, &j->source);
@@ -158,7 +159,7 @@ static void begin_huffman(struct leat_decode_codec *j)
         leat_jpeg_huffman_begin(j->huffman, NULL, 0, &j->source);
 }
 
-static int begin_photo(struct leat_decode_codec *j, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
+static int begin_photo(struct leat_backend_decoder *j, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
                        uint32_t h, struct leat_error *error)
 {
     j->denominator = denominator;
@@ -166,22 +167,22 @@ static int begin_photo(struct leat_decode_codec *j, unsigned denominator, uint32
     j->y = y;
     j->w = w;
     j->h = h;
-    if (j->way == HUFFMAN && j->request.scan_to_end)
+    if (j->path == HUFFMAN && j->request.scan_to_end)
         scan_to_index(j);
-    if (j->way == LIBJPEG)
+    if (j->path == LIBJPEG)
         return begin_libjpeg(j, error);
-    if (j->way == HUFFMAN)
+    if (j->path == HUFFMAN)
         begin_huffman(j);
     if (!j->picture && !(j->picture = leat_jpeg_picture_new(leat_cpu_isa())))
         return no_memory(error);
     return leat_jpeg_picture_begin(j->picture, j->frame, j->source, denominator, j->gray_rows, x, y, w, h, error);
 }
 
-static int row_photo(struct leat_decode_codec *j, const uint8_t **row, struct leat_error *error)
+static int row_photo(struct leat_backend_decoder *j, const uint8_t **row, struct leat_error *error)
 {
-    if (j->way != LIBJPEG) {
+    if (j->path != LIBJPEG) {
         int rc = leat_jpeg_picture_row(j->picture, row, error);
-        if (rc == LEAT_E_DECODE && j->way == HUFFMAN) {
+        if (rc == LEAT_E_DECODE && j->path == HUFFMAN) {
             rc = begin_libjpeg(j, error);
             return rc ? rc : leat_libjpeg_row(&j->libjpeg, row, error);
         }
@@ -191,7 +192,7 @@ static int row_photo(struct leat_decode_codec *j, const uint8_t **row, struct le
     return leat_libjpeg_row(&j->libjpeg, row, error);
 }
 
-static void close_photo(struct leat_decode_codec *j)
+static void close_photo(struct leat_backend_decoder *j)
 {
     if (j->picture)
         leat_jpeg_picture_trim(j->picture);
@@ -205,8 +206,8 @@ const struct leat_decode_backend leat_decode_jpeg = {
     .probe = leat_jpeg_probe,
     .bytes = leat_jpeg_bytes,
     .exif = leat_jpeg_exif,
-    .create = create_codec,
-    .destroy = destroy_codec,
+    .create = create_decoder,
+    .destroy = destroy_decoder,
     .open = open_photo,
     .begin = begin_photo,
     .row = row_photo,

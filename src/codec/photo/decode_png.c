@@ -18,7 +18,7 @@
 /* Deflate never packs tighter: a header that promises more than this times the file is cut off or false. */
 #define MAX_DEFLATE_RATIO 1032
 
-struct leat_decode_codec {
+struct leat_backend_decoder {
     spng_ctx *spng;
     struct spng_ihdr header;
     const uint8_t *data;
@@ -32,8 +32,8 @@ struct leat_decode_codec {
     struct leat_decode_buffer image; /* one row; of an interlaced image, all */
 };
 
-/* zlib, behind libspng, reports some refused allocations as a corrupt stream. A codec is used by one thread at a time,
- * and libspng's functions have no argument that would say for whom they allocate. */
+/* zlib, behind libspng, reports some refused allocations as a corrupt stream. A decoder is used by one thread at a
+ * time, and libspng's functions have no argument that would say for whom they allocate. */
 static _Thread_local bool memory_was_out;
 
 static void *noted(void *p)
@@ -61,7 +61,7 @@ static void *resize(void *p, size_t bytes)
 static int read_bytes(spng_ctx *spng, void *user, void *dst, size_t n)
 {
     (void)spng;
-    struct leat_decode_codec *p = user;
+    struct leat_backend_decoder *p = user;
     if (n > p->length - p->position)
         return SPNG_IO_EOF;
     memcpy(dst, p->data + p->position, n);
@@ -69,7 +69,7 @@ static int read_bytes(spng_ctx *spng, void *user, void *dst, size_t n)
     return 0;
 }
 
-static int failed(const struct leat_decode_codec *p, int code, struct leat_error *error)
+static int failed(const struct leat_backend_decoder *p, int code, struct leat_error *error)
 {
     if (code == SPNG_EMEM || memory_was_out)
         return leat_fail(error, LEAT_E_NOMEM, "PNG: memory to decode a photo of %u x %u could not be had",
@@ -78,12 +78,12 @@ static int failed(const struct leat_decode_codec *p, int code, struct leat_error
                             code == SPNG_IO_EOF ? "the file ends before the photo does" : spng_strerror(code));
 }
 
-static struct leat_decode_codec *png_create(void)
+static struct leat_backend_decoder *png_create(void)
 {
-    return leat_new(struct leat_decode_codec);
+    return leat_new(struct leat_backend_decoder);
 }
 
-static void png_close(struct leat_decode_codec *p)
+static void png_close(struct leat_backend_decoder *p)
 {
     spng_ctx_free(p->spng);
     p->spng = NULL;
@@ -92,7 +92,7 @@ static void png_close(struct leat_decode_codec *p)
     leat_decode_buffer_free(&p->line);
 }
 
-static void png_destroy(struct leat_decode_codec *p)
+static void png_destroy(struct leat_backend_decoder *p)
 {
     png_close(p);
     leat_decode_buffer_free(&p->image);
@@ -105,7 +105,7 @@ static unsigned stored_channels(const struct spng_ihdr *header)
     return header->color_type <= 6 ? channels[header->color_type] : 0;
 }
 
-static int png_open(struct leat_decode_codec *p, const struct leat_decode_request *request, uint32_t *width,
+static int png_open(struct leat_backend_decoder *p, const struct leat_decode_request *request, uint32_t *width,
                     uint32_t *height, bool *gray_rows, struct leat_error *error)
 {
     p->data = request->data;
@@ -142,7 +142,7 @@ static int png_open(struct leat_decode_codec *p, const struct leat_decode_reques
 }
 
 /* Starts decoding to `format`; reads an interlaced image at once. */
-static int start(struct leat_decode_codec *p, int format, struct leat_error *error)
+static int start(struct leat_backend_decoder *p, int format, struct leat_error *error)
 {
     bool whole = p->header.interlace_method != SPNG_INTERLACE_NONE;
     p->row_bytes = (uint64_t)p->header.width * 8; /* no format takes more */
@@ -163,7 +163,7 @@ static int start(struct leat_decode_codec *p, int format, struct leat_error *err
     return code ? failed(p, code, error) : LEAT_OK;
 }
 
-static int next_row(struct leat_decode_codec *p, struct leat_error *error)
+static int next_row(struct leat_backend_decoder *p, struct leat_error *error)
 {
     int code = spng_decode_row(p->spng, p->image.p, (size_t)p->row_bytes);
     if (code == SPNG_EOI) {
@@ -173,8 +173,8 @@ static int next_row(struct leat_decode_codec *p, struct leat_error *error)
     return code ? failed(p, code, error) : LEAT_OK;
 }
 
-static int png_begin(struct leat_decode_codec *p, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
-                     struct leat_error *error)
+static int png_begin(struct leat_backend_decoder *p, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
+                     uint32_t h, struct leat_error *error)
 {
     (void)denominator, (void)h;
     int rc = start(p, p->ids ? SPNG_FMT_PNG : SPNG_FMT_RGBA8, error);
@@ -188,7 +188,7 @@ static int png_begin(struct leat_decode_codec *p, unsigned denominator, uint32_t
 }
 
 /* The numbers of a row of the box, which are packed into bytes from the highest bits on. */
-static const uint8_t *unpack_ids(const struct leat_decode_codec *p, const uint8_t *packed)
+static const uint8_t *unpack_ids(const struct leat_backend_decoder *p, const uint8_t *packed)
 {
     unsigned depth = p->header.bit_depth, mask = (1u << depth) - 1;
     for (size_t i = 0; i < p->w; i++) {
@@ -198,7 +198,7 @@ static const uint8_t *unpack_ids(const struct leat_decode_codec *p, const uint8_
     return p->line.p;
 }
 
-static int png_row(struct leat_decode_codec *p, const uint8_t **row, struct leat_error *error)
+static int png_row(struct leat_backend_decoder *p, const uint8_t **row, struct leat_error *error)
 {
     uint8_t *line = p->image.p;
     if (p->header.interlace_method) {
@@ -221,7 +221,7 @@ static int png_row(struct leat_decode_codec *p, const uint8_t **row, struct leat
 
 /* libspng stops after the name of the last chunk, IEND: its checksum, the last four bytes of the photo, is ours to
  * read. */
-static int check_end(const struct leat_decode_codec *p, struct leat_error *error)
+static int check_end(const struct leat_backend_decoder *p, struct leat_error *error)
 {
     static const uint8_t end[] = {'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};
     size_t name = p->position;
@@ -235,7 +235,7 @@ static int check_end(const struct leat_decode_codec *p, struct leat_error *error
     return memcmp(p->data + name, end + 4, 4) ? failed(p, SPNG_ECHUNK_CRC, error) : LEAT_OK;
 }
 
-static int png_scan(struct leat_decode_codec *p, struct leat_error *error)
+static int png_scan(struct leat_backend_decoder *p, struct leat_error *error)
 {
     int rc = p->started ? LEAT_OK : start(p, SPNG_FMT_PNG, error);
     while (!rc && !p->finished)
@@ -246,8 +246,7 @@ static int png_scan(struct leat_decode_codec *p, struct leat_error *error)
     return code ? failed(p, code, error) : check_end(p, error);
 }
 
-/* ---- the header ---------------------------------------------------------------------------------------------------
- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static bool recognise(struct leat_bytes file)
 {

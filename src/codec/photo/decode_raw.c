@@ -8,25 +8,25 @@
 #include "codec/photo/decode_internal.h"
 #include "codec/photo/raw.h"
 
-struct leat_decode_codec {
+struct leat_backend_decoder {
     struct leat_raw_photo photo;
     bool gray_rows;
     uint32_t x, y, w; /* of the box; y is the row that comes next */
     struct leat_decode_buffer line;
 };
 
-static struct leat_decode_codec *raw_create(void)
+static struct leat_backend_decoder *raw_create(void)
 {
-    return leat_new(struct leat_decode_codec);
+    return leat_new(struct leat_backend_decoder);
 }
 
-static void raw_destroy(struct leat_decode_codec *r)
+static void raw_destroy(struct leat_backend_decoder *r)
 {
     leat_decode_buffer_free(&r->line);
     leat_free(r);
 }
 
-static int raw_open(struct leat_decode_codec *r, const struct leat_decode_request *request, uint32_t *width,
+static int raw_open(struct leat_backend_decoder *r, const struct leat_decode_request *request, uint32_t *width,
                     uint32_t *height, bool *gray_rows, struct leat_error *error)
 {
     if (!leat_raw_photo_get(request->data, request->length, &r->photo))
@@ -38,8 +38,8 @@ static int raw_open(struct leat_decode_codec *r, const struct leat_decode_reques
     return leat_decode_check_size("pixels", *width, *height, error);
 }
 
-static int raw_begin(struct leat_decode_codec *r, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
-                     struct leat_error *error)
+static int raw_begin(struct leat_backend_decoder *r, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
+                     uint32_t h, struct leat_error *error)
 {
     (void)denominator;
     (void)h;
@@ -69,7 +69,7 @@ static void widen_gray(uint8_t *restrict to, const uint8_t *restrict from, uint3
 }
 
 /* Copied even where it is as it should be: LEAT_DECODE_PADDING bytes behind it must be readable. */
-static int raw_row(struct leat_decode_codec *r, const uint8_t **row, struct leat_error *error)
+static int raw_row(struct leat_backend_decoder *r, const uint8_t **row, struct leat_error *error)
 {
     (void)error;
     const uint8_t *from = r->photo.pixels + ((size_t)r->y++ * r->photo.width + r->x) * r->photo.channels;
@@ -82,14 +82,14 @@ static int raw_row(struct leat_decode_codec *r, const uint8_t **row, struct leat
 }
 
 /* Any pixels are good ones: that they are those which were written is for the checksum to say. */
-static int raw_scan(struct leat_decode_codec *r, struct leat_error *error)
+static int raw_scan(struct leat_backend_decoder *r, struct leat_error *error)
 {
     (void)r;
     (void)error;
     return LEAT_OK;
 }
 
-static void raw_close(struct leat_decode_codec *r)
+static void raw_close(struct leat_backend_decoder *r)
 {
     (void)r;
 }

@@ -17,7 +17,7 @@
 /* Above this the buffer is given back when the photo ends. */
 #define KEEP_BYTES LEAT_DECODE_BYTES
 
-struct leat_decode_codec {
+struct leat_backend_decoder {
     const uint8_t *data;
     size_t length;
     uint32_t width, height;
@@ -27,7 +27,7 @@ struct leat_decode_codec {
     struct leat_decode_buffer image;
 };
 
-static int failed(const struct leat_decode_codec *p, VP8StatusCode code, struct leat_error *error)
+static int failed(const struct leat_backend_decoder *p, VP8StatusCode code, struct leat_error *error)
 {
     const char *words = "the data are corrupt";
     switch (code) {
@@ -46,24 +46,24 @@ static int failed(const struct leat_decode_codec *p, VP8StatusCode code, struct 
     return leat_decode_fail(error, "WebP", -1, p->length, words);
 }
 
-static struct leat_decode_codec *webp_create(void)
+static struct leat_backend_decoder *webp_create(void)
 {
-    return leat_new(struct leat_decode_codec);
+    return leat_new(struct leat_backend_decoder);
 }
 
-static void webp_destroy(struct leat_decode_codec *p)
+static void webp_destroy(struct leat_backend_decoder *p)
 {
     leat_decode_buffer_free(&p->image);
     leat_free(p);
 }
 
-static void webp_close(struct leat_decode_codec *p)
+static void webp_close(struct leat_backend_decoder *p)
 {
     if (p->image.bytes > KEEP_BYTES)
         leat_decode_buffer_free(&p->image);
 }
 
-static int webp_open(struct leat_decode_codec *p, const struct leat_decode_request *request, uint32_t *width,
+static int webp_open(struct leat_backend_decoder *p, const struct leat_decode_request *request, uint32_t *width,
                      uint32_t *height, bool *gray_rows, struct leat_error *error)
 {
     p->data = request->data;
@@ -96,8 +96,8 @@ static void widen(uint32_t size, uint32_t *at, uint32_t *length)
     *length = end - first;
 }
 
-static int webp_begin(struct leat_decode_codec *p, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
-                      struct leat_error *error)
+static int webp_begin(struct leat_backend_decoder *p, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
+                      uint32_t h, struct leat_error *error)
 {
     (void)denominator;
     uint32_t left = x, top = y, width = w, height = h;
@@ -135,7 +135,7 @@ static int webp_begin(struct leat_decode_codec *p, unsigned denominator, uint32_
     return code ? failed(p, code, error) : LEAT_OK;
 }
 
-static int webp_row(struct leat_decode_codec *p, const uint8_t **row, struct leat_error *error)
+static int webp_row(struct leat_backend_decoder *p, const uint8_t **row, struct leat_error *error)
 {
     (void)error;
     uint8_t *line = p->image.p + p->y++ * p->stride + (size_t)p->x * 4;
@@ -145,14 +145,13 @@ static int webp_row(struct leat_decode_codec *p, const uint8_t **row, struct lea
     return LEAT_OK;
 }
 
-static int webp_scan(struct leat_decode_codec *p, struct leat_error *error)
+static int webp_scan(struct leat_backend_decoder *p, struct leat_error *error)
 {
     p->scan_to_end = true;
     return p->whole ? LEAT_OK : webp_begin(p, 1, 0, 0, p->width, p->height, error);
 }
 
-/* ---- the header ---------------------------------------------------------------------------------------------------
- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static bool recognise(struct leat_bytes file)
 {

@@ -105,8 +105,7 @@ static int pack(struct leat_decoder *decoder, enum leat_photos form, bool lenien
     return leat_fail(error, LEAT_E_UNSUPPORTED, "it is damaged, though it can be decoded: it has no fast form");
 }
 
-/* ---- reading them --------------------------------------------------------------------------------------------------
- */
+/* ---- reading them ---------------------------------------------------------------------------- */
 
 static bool form_is_true(const void *data, size_t length, const struct leat_value_info *info)
 {
