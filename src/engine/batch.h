@@ -73,8 +73,8 @@ struct leat_batch {
     int64_t *ids;
     uint64_t *keys;
     bool *valid, *left_out;
-    int64_t **offsets; /* per output: NULL, or while sizing room + 1 offsets, which are copied into the buffer; then, of
-                          a bounded one, the steps that were made of each row */
+    int64_t **offsets; /* per ragged output, else NULL. While sizing: room + 1 offsets, which are then copied into its
+                          buffer. While rows are made, of a bounded one: the steps that were made of each row */
     uint8_t **memory;  /* per output: of its buffer, while rows are made */
     struct leat_values *made; /* while rows are made: values that a source computed to say how long they are; or NULL */
     uint64_t made_bytes;      /* of these, as the budget counts them; in `meta` too */

@@ -3,8 +3,8 @@
  *
  *     limit    >= fixed + max(reserved, used[TASKS]) + used[IN_FLIGHT]     budget_bytes
  *     max_held >= used[HELD]                                               max_held_bytes
- *     leat_ledger.allowed >= leat_ledger.used                              all loaders together, but for large values
- * of tasks
+ *     leat_ledger.allowed >= leat_ledger.used                              all loaders together; large values of tasks
+ *                                                                          are not in it
  *
  * A budget answers; it evicts nothing, cancels nothing and waits for nothing. Whoever owns the batches decides what to
  * give up for a yes (loader.c). Everything here is protected by the engine's lock.

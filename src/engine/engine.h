@@ -10,7 +10,8 @@
  *     tasks       runs of rows that threads make; those that wait for a read or for memory
  *
  * A task runs a job (job.h): where its reads are in flight the task is parked, and their completion puts it in front of
- * the loader's queue; where memory is short it waits likewise (reserve.c).
+ * the loader's queue; where memory is short it waits likewise (reserve.c). docs/architecture.md says which file does
+ * what.
  */
 #ifndef LEAT_ENGINE_ENGINE_H
 #define LEAT_ENGINE_ENGINE_H
@@ -24,7 +25,7 @@
 
 struct leat_task;
 
-/* A program's scratch as one task at a time uses it, with the times that it had when it was last at rest. */
+/* A program's scratch, which one running task at a time uses, and its times when it was last at rest. */
 #define LEAT_MAX_STEPS 64
 struct leat_work {
     struct leat_scratch *scratch;
@@ -45,19 +46,20 @@ struct leat_counters {
 
 /* What threads do for a loader. */
 struct leat_tasks {
-    unsigned running, parked;                  /* that threads have, engine's or consumers'; that wait for a read */
-    struct leat_task *resumed, **resumed_tail; /* to go on with */
-    struct leat_task *starved;                 /* wait for memory (reserve.c) */
-    struct leat_task *free;
+    unsigned running;                          /* that threads have: the engine's, or a consumer's */
+    unsigned parked;                           /* that wait for reads, or for a time */
+    struct leat_task *resumed, **resumed_tail; /* queue of those that can go on */
+    struct leat_task *starved;                 /* that wait for memory: reserve.c */
+    struct leat_task *free;                    /* pool */
     struct leat_work *free_work, *all_work;
-    struct leat_task *away; /* all that are parked */
-    bool short_of;          /* there is work that waits for one of them to come back */
-    bool pends;             /* reads complete later: tasks read ahead of threads, many rows each. Learned, and */
-    unsigned calm;          /* forgotten after so many of them in a row whose reads were complete at once */
-    uint64_t in_flight;     /* bytes of the buffers of parked tasks, at most */
-    uint64_t most_in_flight;
-    uint64_t share; /* of the budget, that is set aside for that while `pends`; below its final size as long as */
-    uint64_t wanted_share; /* batches still have it */
+    struct leat_task *away;  /* all that are parked */
+    bool short_of;           /* no memory for one more task: work waits until one is free again */
+    bool pends;              /* reads complete later, as was learned: tasks read many rows ahead, and are parked */
+    unsigned calm;           /* while `pends`: tasks in a row whose reads were complete at once; enough end it */
+    uint64_t in_flight;      /* bytes of the buffers of parked tasks */
+    uint64_t most_in_flight; /* from here on, threads begin no further task */
+    uint64_t wanted_share;   /* of the budget, to be set aside for reads in flight while `pends` */
+    uint64_t share;          /* ... and what is set aside: less, until batches give the rest back */
     double ns_per_row;
     uint64_t usual_room; /* of a task's read buffer; a larger one is not kept */
 };
@@ -110,7 +112,7 @@ struct leat_loader {
     /* who is inside */
     unsigned due;              /* enum leat_due */
     uint64_t changes;          /* of the plan */
-    struct leat_batch *side;   /* made apart from the window: side.c */
+    struct leat_batch *side;   /* batches that are made apart from the window: side.c */
     struct leat_position told; /* consumers were told of broken rows up to here: epoch, number */
     bool closed;
     bool detached; /* closing is done: the last parked task releases the data set */
@@ -132,13 +134,13 @@ static inline struct leat_loader *leat_loader_of_pool(struct leat_pool *pool)
     return (struct leat_loader *)(void *)((char *)pool - offsetof(struct leat_loader, pool));
 }
 
-/* ---- loader.c: all under the lock, where nothing else is said -------------------------------- */
+/* ---- loader.c, open.c (share, fit), control.c (pause): under the lock, where nothing else is said */
 
 /* Brings the parts into step: sized batches get memory, tasks that waited for memory go on, whoever waits and has
  * something to see is woken, threads are woken for work. Called once after every event: a task is done or parked, a
  * read is complete, memory is given back, a batch is handed out, the plan or the position has changed. */
 void leat_loader_settle(struct leat_loader *loader);
-/* Reads complete later, and bytes are set aside for them (leat_budget_reserve); or they do not any more. */
+/* Sets bytes of the budget aside for reads that complete later (leat_budget_reserve), or no longer. */
 void leat_loader_share(struct leat_loader *loader, bool wanted);
 /* Waits until something changes, or until deadline_ns (INT64_MAX: without end). False: the time has passed. */
 bool leat_loader_wait(struct leat_loader *loader, int64_t deadline_ns);

@@ -1,7 +1,7 @@
 /*
- * The second step of a job: bytes. A window is a run of rows of the chunk whose values fit into the buffer together.
- * All its reads are known before the first is submitted: values are sorted by file and offset, and neighbours are read
- * as one.
+ * The second step of a job: bytes. A read window is a run of rows of the chunk whose values fit into the buffer
+ * together. All its reads are known before the first is submitted: values are sorted by file and offset, and neighbours
+ * are read as one.
  *
  *     file     ...[row 3]..[row 0][row 7].....................[row 2][row 5]...
  *     spans       |-------- one read --------|                |- one read -|        small gaps are read along

@@ -1,6 +1,6 @@
 /*
- * The third step of a job: from values to rows of the outputs. And what becomes of a sample that is broken: the error
- * is the batch's, the row is left out, or a substitute takes its place.
+ * The third step of a job, from values to rows of the outputs, and the run that has all three (leat_job_run). Where a
+ * sample is broken, policy.c says what becomes of its row; a substitute goes through the steps here.
  */
 #include "engine/job.h"
 

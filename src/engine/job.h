@@ -3,13 +3,15 @@
  * no loader, takes no lock and asks no clock what to do: the same rows come out of the same plan, whoever runs it. What
  * it needs beyond that it says to its caller and is called again:
  *
- *     rows of the plan --locate--> values: mapped memory | extents of files --fetch--> bytes --apply--> rows of the
- * outputs ^                                                                                              |
- *          `------------------------------ a substitute, where a sample is broken ------------------------'
+ *     rows of the plan --locate--> values: mapped memory | extents of files --fetch--> bytes --apply--> output rows
+ *          ^                                                                                                |
+ *          `------------------------------- a substitute, where a sample is broken -------------------------'
  *
- * locate.c, fetch.c and job.c are these three steps. A job goes over its rows in chunks: it locates all values of a
- * chunk, makes the outputs of those that are mapped, and then reads the others in windows of rows whose bytes fit into
- * its buffer.
+ * locate.c, fetch.c and job.c are these three steps, policy.c says what becomes of a row that fails, and context.c
+ * makes what all jobs of a loader share. Rows that are cut from documents are made by packing.c instead. A job goes
+ * over its rows in chunks: it locates all values of a chunk, makes the outputs of those that are mapped, and then reads
+ * the others. For that it opens one read window after another: rows of the chunk whose values fit into its buffer
+ * together. (The window of window.h is another thing: the batches in flight.)
  *
  * Rows go straight into their places of the batch; what else came of them (rows that are broken, the error that ends
  * the batch) stands in the job, for its caller to book.
@@ -29,13 +31,14 @@ struct leat_feed {
     size_t *outputs, n_all; /* of ordinary chains n_outputs; behind them those of tuples that decode it */
     bool fixed;             /* its values have one size: */
     uint64_t value_bytes;
-    uint8_t align; /* bytes of an element */
-    bool mapped, computed,
-        fetched;            /* some source has it mapped; some computes it; some does one of what is not mapped */
+    uint8_t align;          /* bytes of an element */
+    bool mapped;            /* some source has it mapped */
+    bool computed;          /* some source computes it */
+    bool fetched;           /* some source computes it, or has it in extents */
     bool tied;              /* the chain of a tuple takes it, from plain memory: mapped values are copied */
-    bool slotted;           /* fetched or tied: it has a place among the values of a row, */
-    size_t slot;            /* this one; */
-    size_t made;            /* and, if computed, this one among those that a source computes */
+    bool slotted;           /* fetched or tied: it has a place in the arrays of values of a row */
+    size_t slot;            /* slotted: which one */
+    size_t made;            /* computed: its number among the computed fields */
     bool ragged;            /* the length of some output follows from its value's */
     bool decodes, delivers; /* some output is decoded; some is not */
     bool strict;            /* some is decoded, and not leniently */
@@ -44,24 +47,25 @@ struct leat_feed {
 /* What all jobs of a loader are made from: fixed after open. */
 struct leat_job_context {
     struct leat_dataset *dataset;
-    const struct leat_field *fields;    /* of the program */
-    const struct leat_field *documents; /* of the data set, and how rows are cut from them: packing.h. NULL: a row is */
-    const struct leat_packing_rule *packing; /* a sample */
+    const struct leat_field *fields;         /* of the program */
+    const struct leat_field *documents;      /* of the data set, where rows are cut from documents */
+    const struct leat_packing_rule *packing; /* how they are cut: packing.h. NULL: a row is a sample */
     const struct leat_plan *plan;
     const uint64_t *source_begin; /* position of each of the plan's sources in `dataset` */
     const struct leat_program *program;
     struct leat_feed *feeds;
-    size_t n_feeds, n_slots,
-        n_made;       /* fields; values of a row that are not made where they are mapped; computed fields */
-    size_t most_tied; /* fields, or outputs, of a tuple's chain */
+    size_t n_feeds;   /* fields that the program takes */
+    size_t n_slots;   /* of these, whose values a job holds while it makes a row; the others are made where they lie */
+    size_t n_made;    /* of these, that some source computes */
+    size_t most_tied; /* the most fields, or outputs, of a tuple's chain */
     bool sizes_made;  /* lengths of outputs follow from computed values */
     enum leat_on_error on_error;
     unsigned chunk;      /* rows that a job handles at a time */
     uint64_t made_bytes; /* of computed values of fixed size, of a chunk */
     uint64_t cold_bytes; /* what a job has for values of a cold file (format/source.h), all of one output at a time */
     bool restores; /* photos in the fast form are delivered as they came: scratch has LEAT_DECODE_BYTES for that */
-    uint64_t window_bytes; /* of values of several rows that are read together, where reads complete at once */
-    uint64_t fly_bytes;    /* ... and where they do not */
+    uint64_t window_bytes; /* of a read window of several rows, where reads complete at once */
+    uint64_t fly_bytes;    /* ... and where they complete later */
 };
 
 /* Fills in what follows from the program and from how the data set's fields are reached: feeds, chunk, cold_bytes.
@@ -182,21 +186,22 @@ struct leat_job {
     int64_t wake_ns;         /* and not before this time */
     unsigned retry_after_ms; /* what the last failure asked for */
 
-    /* the window: rows whose values are in the buffer, or on their way */
-    bool flies; /* reads are expected to complete later: a window is large, and all of it is read at once */
+    /* the read window: rows whose values are in the buffer, or on their way */
+    bool flies; /* reads are expected to complete later: the window is large, and all of it is read at once */
     bool open;
-    size_t begin, end;         /* rows of the chunk */
-    uint64_t bytes, values_at; /* of the buffer that it needs; its values begin at */
-    uint32_t *order;           /* its values, by place in their files */
+    size_t begin, end;  /* rows of the chunk */
+    uint64_t bytes;     /* of the buffer that it needs */
+    uint64_t values_at; /* where its values begin in the buffer, behind the requests */
+    uint32_t *order;    /* its values, by place in their files */
     struct leat_span *spans;
     size_t n_spans, next;       /* spans that were submitted */
     _Atomic size_t flying;      /* of these, in flight */
     struct leat_io_request one; /* for one read at a time; else each span has its own, at the buffer's begin */
     uint8_t *buffer;
-    uint64_t room, decoding;                                        /* granted */
-    uint64_t wants, wants_decoding;                                 /* asked for, */
-    size_t asking;                                                  /* by this row, */
-    bool asked_to_decode;                                           /* whose values were read */
+    uint64_t room, decoding;                                        /* granted: bytes of buffer; for decoding */
+    uint64_t wants, wants_decoding;                                 /* asked for */
+    size_t asking;                                                  /* the row that asks */
+    bool asked_to_decode;                                           /* its values are read: it asks for decoding */
     void (*read_done)(struct leat_io_request *request, void *user); /* called for each read that was in flight */
     void *user;
 
@@ -263,7 +268,7 @@ static inline bool leat_job_is_mapped(const struct leat_job *j, const struct lea
     return feed->mapped && (!feed->fetched || leat_ref_storage(&j->refs[i], feed->field) == LEAT_STORAGE_MAPPED);
 }
 
-/* fetch.c: opens the window at row `begin` of the chunk: which rows, which reads, how many bytes. */
+/* fetch.c: opens the read window at row `begin` of the chunk: which rows, which reads, how many bytes. */
 void leat_reads_plan(struct leat_job *job, size_t begin);
 /* Reads on: ROOM; READS: some are in flight; DONE: none is left. */
 enum leat_job_status leat_reads_go(struct leat_job *job);

@@ -201,7 +201,8 @@ void leat_loader_leave(struct leat_loader *l)
 bool leat_loader_help(struct leat_loader *l)
 {
     const struct leat_client *c = &l->client;
-    if (!l->delivery->helped && !l->side) /* the row that it took might be the one that nobody is to wait for */
+    if (!l->delivery->helped &&
+        !l->side) /* out of order: the row that it took could be the slow one, which nobody waits for */
         return false;
     if (l->helping || (c->working >= c->max_threads && !l->one_core))
         return false;
@@ -225,7 +226,7 @@ int leat_loader_plan_first(struct leat_loader *l, struct leat_error *error)
         if (w->plan_at.epoch > l->consumer.epoch)
             return LEAT_E_END;
         int rc = l->delivery->plan(l, error);
-        if (rc)
+        if (rc) /* HELD without a text: memory comes back without the consumer */
             return rc == LEAT_E_HELD && error->code != LEAT_E_HELD ? LEAT_IO_PENDING : rc;
     }
     return leat_window_at(w, 0)->plan.epoch > l->consumer.epoch ? LEAT_E_END : LEAT_OK;

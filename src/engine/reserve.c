@@ -2,13 +2,17 @@
  * Memory for values that are larger than what was set aside for tasks when the loader opened: the read buffer of a long
  * value, and what decoding a large photo takes.
  *
- *     budget_bytes >= fixed + task_bytes (or task_reserve, which is the least) + in_flight
+ *     budget_bytes >= fixed + max(reserved, used[TASKS]) + used[IN_FLIGHT]           (budget.h)
  *
- * Where a task's wish would break this, what is easily had comes first: batches that were prefetched behind the task's
- * own are planned again later, and tasks at rest lose their buffers, or go where many reads had waited at once. If that
- * is not enough, the task waits in `starved`, without a thread, until a batch is handed out or another task is done.
- * Nothing can come any more where nothing runs and the task's batch is the first one: then the value is larger than the
- * budget allows, and that is an error. Once its rows are made, a task gives back what is above the usual.
+ * Where a task asks for more than that leaves, memory is freed for it in this order:
+ *
+ *     1. batches go that are kept for consumers that are behind, then those that were prefetched behind the task's own,
+ *        the last one first: they are planned again later;
+ *     2. tasks of the pool lose their buffers, and those beyond what the threads need are freed;
+ *     3. the task waits in `starved`, without a thread, until a batch is handed out or another task is done.
+ *
+ * If nothing runs and the task's batch is the first one, no memory will be freed: the value is larger than the budget
+ * allows, which is an error. Once its rows are made, a task gives back what is above the usual.
  */
 #include <inttypes.h>
 #include <malloc.h>

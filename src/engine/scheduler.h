@@ -1,10 +1,10 @@
 /*
- * The threads of a process, started when the first loader opens and shared by all. A client is whoever has work for
- * them; the scheduler knows it by four functions and by the time that its tasks took.
+ * The threads of a process, started when the first loader opens and shared by all. A client has work for them: each
+ * loader is one. The scheduler knows a client by its functions and by the time that its tasks took.
  *
- *     active: clients that may have work     a thread that finds none for a client takes it off the list;
- *     idle threads sleep in `work`           leat_client_activate puts it back and wakes one thread, which wakes the
- * next
+ *     active: clients that may have work     a thread that finds no task for a client takes it off the list
+ *     idle threads sleep in `work`           leat_client_activate puts it back and wakes one thread; that one wakes
+ *                                            the next, if the client may have more threads
  *
  * One mutex, the engine's lock, protects the scheduler and everything in this folder that is not said to be atomic or
  * owned by a task; it is held for some hundred nanoseconds at a time and never while samples are read, decoded or

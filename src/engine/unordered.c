@@ -4,8 +4,9 @@
  *
  *     at, received     the frontier, and which rows beyond it were received: per planned batch, a mark for each row
  *     serve            the planned batch whose step and size the next one handed out has
- *     plan_at, _skip   the first row that is in no batch of the window; from there on batches are cut from the rows
- * that were not received, so that after a state was loaded, or what was prefetched given up, they are full ones again
+ *     plan_at, _skip   the first row that is in no batch of the window; from there on, batches are cut from the rows
+ *                      that were not received, so that they are full again after a state was loaded or prefetched
+ *                      batches were cancelled
  *
  * With a record, steps that stand in it are planned first, as they were; then planning begins at the frontier.
  */

@@ -5,7 +5,10 @@
  *     move    takes a box of the image, brings it to a size, mirrors it (crop, resize, flip)
  *     map     a function of single values (normalize, convert); it may draw, once per row
  *     filter  makes an image of an image in memory, with scratch of its own (blur, rotate)
- *     call    a function of the user's, behind which the chain is cut
+ *     joint   changes the boxes and keypoints of a row, in the chain of a tuple (joint.h)
+ *     pad     brings a value to a fixed length, as the last of its chain (PadTo)
+ *     batch   changes an output of a whole batch, as the last of its chain (MixUp; mix.h)
+ *     call    a function of the user's, behind which the chain is cut (Native)
  *     none    it changes how the value is read or delivered (Decode, ToLayout), which `infer` says
  *
  * Moves that follow one another are composed, maps of bytes become tables of 256 entries, and a stage (stage.h) carries
@@ -127,8 +130,9 @@ struct leat_op_class {
     bool blends;      /* its batch computes with the values of images, which are floats then */
     /* Reads the arguments into zeroed `args`. Without `hash` it holds no pointers: its bytes are hashed. */
     void (*parse)(void *args, struct leat_args *json);
-    /* Releases what `args` points to, and hashes it. May be NULL. */
+    /* Releases what `args` points to. May be NULL. */
     void (*end)(void *args);
+    /* Hashes the arguments. NULL: their bytes are hashed. */
     uint64_t (*hash)(const void *args);
     /* Turns the type of the input into that of the output, and says what fits if it does not. */
     int (*infer)(const void *args, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,

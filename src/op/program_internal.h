@@ -28,7 +28,7 @@ struct leat_compiled {
     leat_convert_fn convert;        /* CONVERT; NULL: leat_values_convert */
     struct leat_stage *stages;      /* IMAGE; of MAP one, for its maps and label */
     size_t n_stages;
-    size_t first_time; /* index of its first step in a scratch's times */
+    size_t first_time; /* where the times of its steps begin in a scratch's */
 
     /* NATIVE: the chain is cut behind each function. The parts are made like the whole; their names are the whole's. */
     struct leat_compiled *parts;
@@ -110,10 +110,10 @@ int leat_compiled_infer(const struct leat_program *program, struct leat_compiled
 int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, struct leat_error *error);
 /* What the last operator of a chain says of padding. */
 void leat_compiled_pad(struct leat_compiled *c, const struct leat_op *op, const char *field);
-/* program.c: what tuples have of a thread's scratch; one value into a row that PadTo has given its length, of `n`
- * steps. */
+/* program.c: what stages and tuples take of a thread's scratch. */
 struct leat_stage_work *leat_scratch_stages(struct leat_scratch *scratch);
 struct leat_tuple_work *leat_scratch_tuples(struct leat_scratch *scratch);
+/* program.c: one value of `n` steps into a row whose length PadTo has fixed. DECODE: it is too long. */
 int leat_padded_row(const struct leat_compiled *c, uint64_t key, const void *data, uint64_t n, void *dst,
                     struct leat_error *error);
 

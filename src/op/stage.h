@@ -102,7 +102,7 @@ void leat_stage_store(const struct leat_stage *stage, const uint8_t *src, size_t
 /* Channels with maps of their own. */
 size_t leat_stage_channels(const struct leat_stage *stage);
 
-/* The buffers of one thread. */
+/* What running stages takes of a thread's scratch: decoders, and buffers that grow. */
 struct leat_stage_work {
     const struct leat_kernels *kernels;
     struct leat_decoders decoders;

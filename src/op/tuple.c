@@ -1,11 +1,13 @@
 /*
  * Chains over a tuple of fields: one draw moves the image, its masks, boxes and keypoints.
  *
- *     image --- Decode -- RandomResizedCrop -- Flip -- Normalize ---------------> row of pixels      stages, nearest
- * for masks |                | boxes -------------- the same moves, drawn again -- Sanitize -- PadTo ----> row of
- * numbers     joint.h label ------------------------------------ goes along ----------- PadTo --> row of numbers
- *                                                                                      |
- *     the batch, when all of its rows are made: MixUp                                  v
+ *     image --- Decode -- RandomResizedCrop -- Flip -- Normalize --------------> row of pixels     stages; of masks the
+ *                              |                |                                                  nearest pixel
+ *     boxes -------------- the same moves, drawn again -- Sanitize -- PadTo ---> row of numbers    joint.h
+ *                                                            |
+ *     label -------------------------------------------- goes along -- PadTo --> row of numbers
+ *                                                                                     |
+ *     the batch, when all of its rows are made: MixUp                                 v
  *
  * An image or mask is compiled as a chain of its own, of the operators that concern it. Everything else is copied to
  * the scratch, changed there, and copied to its place, because only then its length is known.

@@ -20,7 +20,8 @@
  *
  *     finished    units done, with the serial beside the count: a late one is not counted
  *     hint        units before it are not queued, with a version that publishing and requeueing raise: a late one is
- * dropped placed      where rows go, if that was not known when the batch was published: written once, before `layout`
+ *                 dropped
+ *     placed      where rows go, if that was not known when the batch was published: written once, before `layout`
  *
  * Sleeping is by futex: workers on the pool's `work`, the parent on the board's `done`, which counts batches and
  * messages. Messages are counted by the worker that announces them, in its record: those that a killed worker announced

@@ -5,9 +5,9 @@
  *
  *     64 nibbles at a time      -> bytes from 4 to 18; nibbles of 15 are replaced by the bytes stream (expand)
  *     64 coefficients at a time -> 1 + A + 2B, those of 4 and more are replaced by the ones above (expand); made
- * negative under the sign bits. Low and high bytes are two arrays: `low` and `high` a block at a time         -> both
- * are expanded under the block's mask (zigzag order) and then one permutation interleaves them and brings them to
- * natural order
+ *                                  negative under the sign bits. Low and high bytes are two arrays: `low` and `high`
+ *     a block at a time         -> both are expanded under the block's mask (zigzag order); then one permutation
+ *                                  interleaves them and brings them to natural order
  *
  * The rare magnitudes of 255 and more are put into the arrays between the second step and the third.
  */
