@@ -1,6 +1,6 @@
 /*
  * The plan: which samples are in which batch, as a pure function of (counts, seed, log, position). No I/O, no threads,
- * no clock, no state but the log. See docs/architecture.md, "Order".
+ * no clock, no state but the log. docs/order.md says what it computes.
  *
  * A position is (epoch, row in the global order). The log is a list of decisions, each holding from a position; its
  * first entry, at (0, 0), is what the loader was opened with. `step` counts global batches since the epoch's start,
