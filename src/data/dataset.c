@@ -65,7 +65,7 @@ static void add_part(struct leat_base *base, struct leat_source *source, uint64_
         /* A first part without samples gives way to the first that has some: locate searches by id. */
         if (base->n_parts == 1 && !base->parts[0].source->count)
             base->n_parts = 0;
-        base->parts[base->n_parts++] = (struct leat_part){source, first_id};
+        base->parts[base->n_parts++] = (struct leat_base_part){source, first_id};
     }
 }
 

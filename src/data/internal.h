@@ -13,14 +13,14 @@
 
 #include "data/dataset.h"
 
-struct leat_part {
+struct leat_base_part {
     struct leat_source *source;
     uint64_t first_id;
 };
 
 struct leat_base {
     _Atomic uint32_t references;
-    struct leat_part *parts; /* by first_id; parts without samples are left out, unless there is no other */
+    struct leat_base_part *parts; /* by first_id; parts without samples are left out, unless there is no other */
     size_t n_parts;
     struct leat_source **owned; /* opened by this base, in order; NULL if it joins others */
     size_t n_owned;

@@ -15,7 +15,7 @@
 
 /* ---- locating -------------------------------------------------------------------------------- */
 
-static const struct leat_part *part_of(const struct leat_base *base, uint64_t id)
+static const struct leat_base_part *part_of(const struct leat_base *base, uint64_t id)
 {
     size_t low = 0, high = base->n_parts - 1;
     while (low < high) {
@@ -38,7 +38,7 @@ void leat_dataset_locate(const struct leat_dataset *d, const uint64_t *positions
             refs[i] = (struct leat_sample_ref){source, positions[i], (int64_t)positions[i]};
         return;
     }
-    const struct leat_part *part = &base->parts[0];
+    const struct leat_base_part *part = &base->parts[0];
     for (size_t i = 0; i < n; i++) {
         uint64_t id = (uint64_t)leat_dataset_id(d, positions[i]);
         if (id < part->first_id || id - part->first_id >= part->source->count) /* neighbours mostly lie in one part */

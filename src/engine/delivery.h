@@ -69,15 +69,6 @@ struct leat_delivery {
 
 extern const struct leat_delivery leat_delivery_in_order, leat_delivery_out_of_order;
 
-static inline bool leat_position_is(struct leat_position a, struct leat_position b)
-{
-    return a.epoch == b.epoch && a.row == b.row;
-}
-static inline bool leat_position_precedes(struct leat_position a, struct leat_position b)
-{
-    return a.epoch < b.epoch || (a.epoch == b.epoch && a.row < b.row);
-}
-
 /* consumer.c: under the lock. */
 
 /* Where the next start of a consumer begins: of the loader's own a position of the plan, of others so many rows of the

@@ -177,11 +177,6 @@ struct leat_plan {
     uint32_t n_log;
 };
 
-static inline bool leat_position_before(struct leat_position a, struct leat_position b)
-{
-    return a.epoch < b.epoch || (a.epoch == b.epoch && a.row < b.row);
-}
-
 /* The entry that replaces older ones, or NULL. Positions before it can no longer be planned. */
 static inline const struct leat_entry *leat_plan_fold(const struct leat_plan *plan)
 {
@@ -191,7 +186,7 @@ static inline const struct leat_entry *leat_plan_fold(const struct leat_plan *pl
 static inline bool leat_plan_forgot(const struct leat_plan *plan, struct leat_position at)
 {
     const struct leat_entry *fold = leat_plan_fold(plan);
-    return fold && leat_position_before(at, fold->at);
+    return fold && leat_position_precedes(at, fold->at);
 }
 
 /* The last entry that holds at a position. Padding repeats rows of an epoch that may lie before the folded entry; for

@@ -48,7 +48,7 @@ const struct leat_entry *leat_log_entry(const struct leat_plan *plan, struct lea
     uint32_t low = 0, high = plan->n_log; /* log[low] holds at or before `at` */
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (leat_position_before(at, plan->log[middle].at))
+        if (leat_position_precedes(at, plan->log[middle].at))
             high = middle;
         else
             low = middle;
@@ -111,7 +111,7 @@ static void give_up_old_lists(struct leat_plan *plan, struct leat_position done)
         struct leat_list *list = plan->log[i].list;
         if (!list)
             continue;
-        if (++kept > KEPT_LISTS && !leat_position_before(done, until)) {
+        if (++kept > KEPT_LISTS && !leat_position_precedes(done, until)) {
             leat_free(list->positions);
             list->positions = NULL;
         }
@@ -175,7 +175,7 @@ static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
 {
     uint32_t past = 0;
     struct leat_entry fold;
-    while (past < plan->n_log && !leat_position_before(done, plan->log[past].at))
+    while (past < plan->n_log && !leat_position_precedes(done, plan->log[past].at))
         past++;
     if (plan->n_log <= FOLD_ABOVE || past <= KEPT_ENTRIES + 1)
         return;
@@ -202,7 +202,7 @@ static int check_decision(const struct leat_plan *plan, const struct leat_decisi
     if (!d->global_batch && !d->shares && !d->positions)
         return leat_fail(error, LEAT_E_INVALID,
                          "a decision must change something: the global batch, the shares or the list of positions");
-    if (leat_position_before(at, last))
+    if (leat_position_precedes(at, last))
         return leat_fail(error, LEAT_E_INVALID,
                          "a decision at epoch %llu row %llu lies before an earlier one at epoch %llu row %llu",
                          (unsigned long long)at.epoch, (unsigned long long)at.row, (unsigned long long)last.epoch,

@@ -21,6 +21,14 @@
 struct leat_position {
     uint64_t epoch, row;
 };
+static inline bool leat_position_is(struct leat_position a, struct leat_position b)
+{
+    return a.epoch == b.epoch && a.row == b.row;
+}
+static inline bool leat_position_precedes(struct leat_position a, struct leat_position b)
+{
+    return a.epoch < b.epoch || (a.epoch == b.epoch && a.row < b.row);
+}
 
 /* Part of a row: `count` elements from `begin` of one sample; UINT64_MAX: all of it. */
 struct leat_piece {

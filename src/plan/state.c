@@ -413,7 +413,7 @@ static int read_log(const struct leat_plan *p, const json_t *log, struct leat_en
             return rc;
         if (i != 1 && (*out)[i].kind == LEAT_ENTRY_FOLDED)
             return not_a_state(error, "a folded entry stands inside its log");
-        if (i && leat_position_before((*out)[i].at, (*out)[i - 1].at))
+        if (i && leat_position_precedes((*out)[i].at, (*out)[i - 1].at))
             return not_a_state(error, "the entries of its log are not in order");
     }
     if (p->mixed && memcmp((*out)->sums, p->log->sums, (p->n_sources + 1u) * sizeof *p->log->sums))
@@ -454,7 +454,7 @@ static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_
     if (!e.global_batch && !e.world_size && e.tail < 0 && !e.facts)
         return LEAT_OK;
     uint32_t i = *n;
-    for (; leat_position_before(at, log[i - 1].at); i--)
+    for (; leat_position_precedes(at, log[i - 1].at); i--)
         log[i] = log[i - 1];
     log[i] = e;
     (*n)++;
