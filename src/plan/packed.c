@@ -153,6 +153,8 @@ static int cut(const struct leat_packing *p, const struct leat_packed_pass *pass
         uint64_t documents[STEP];
         size_t n = p->documents - first < STEP ? (size_t)(p->documents - first) : STEP;
         documents_at(p, &pass->order, first, n, documents);
+        for (size_t i = 0; i < n; i++)
+            __builtin_prefetch(&p->lengths[documents[i]]);
         for (size_t i = 0; !rc && left && i < n; i++) {
             uint64_t length = p->lengths[documents[i]];
             if (skip >= length) { /* before the row, or empty */

@@ -362,6 +362,9 @@ static __attribute__((noinline)) int verify_records(struct leat_store_source *s,
     return LEAT_OK;
 }
 
+/* Records of samples in any order are cache misses, which overlap if later ones are asked for early. */
+#define RECORDS_AHEAD 8
+
 /* The records of verified pages, where they are mapped. Runs inside leat_guarded. */
 static int read_records(void *arg)
 {
@@ -370,6 +373,10 @@ static int read_records(void *arg)
     const struct leat_store_field info = s->layout.info[x->field];
     const bool encoded = s->layout.info[x->field].codec;
     for (size_t i = 0; i < x->n; i++) {
+        if (i + RECORDS_AHEAD < x->n) {
+            uint64_t later = x->samples[i + RECORDS_AHEAD], in = group_of(s, later);
+            __builtin_prefetch(s->map + value_at(s, in, &info, later - s->first_rows[in]));
+        }
         if (x->extents[i].verify)
             continue;
         x->i = i;
