@@ -4,13 +4,16 @@ photos    JPEG -> random-resized crop 224 -> flip -> normalise -> float32 NCHW, 
 raw       uint8 256 x 256 at rest -> random crop 224 -> flip -> uint8 NHWC, batches of 256
 records   13 float32, 26 int32, one int64, shuffled, batches of 4096
 tokens    rows of 2048 uint16 -> int64, batches of 16
+packed    the same tokens in documents of 300 to 20,000, uniform in the logarithm: leat.pack_rows against rows that are
+          cut beforehand; packed-50, packed-300 ... with documents of one length
+idx       an IDX file of 60,000 images of 28 x 28 -> float32 from 0 to 1, in order, batches of 256; idx-shuffled
 pillow    photos with Pillow transforms in a Python data set, batches of 64: leat.DataLoader against torch's, as those
 below map       photos through the same and a Python function of the pixels: leat.ops.Map between native operators,
 against Pillow in torch's workers ints      a Python data set that returns an int, batches of 256, as many workers as
 cores: what the loader itself costs arrays    a Python data set whose samples are new arrays of 16 MB, batches of 1 GB,
 as many workers as cores
 
-copy and widen are the limits: NumPy moving the same bytes into a buffer that it keeps.
+copy, gather and widen are the limits: NumPy moving the same bytes into a buffer that it keeps, with the conversion.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIDE, CROP, RAW_IMAGES = 256, 224, 2000
 RECORDS = 2_000_000
 ROWS, LENGTH = 32768, 2048
+IMAGES = 60_000
 Epoch = Callable[[], Iterator[int]]
 
 
@@ -79,12 +83,14 @@ def torch_loader(
     return lambda: (len(b[-1]) if isinstance(b, (list, tuple)) else len(b) for b in loader)
 
 
-def leat_loader(path: Path, batch: int, cores: int, outputs: dict[str, list[Any]]) -> Epoch:
+def leat_loader(data: Any, batch: int, cores: int, outputs: dict[str, list[Any]], shuffle: bool = True) -> Epoch:
+    """`data`: a data set, or its path."""
     import torch
 
     torch.set_num_threads(1)
+    data = leat.open(data) if isinstance(data, Path) else data
     loader = leat.Loader(
-        leat.open(path), batch_size=batch, shuffle=True, seed=0, num_threads=cores, framework="torch", outputs=outputs
+        data, batch_size=batch, shuffle=shuffle, seed=0, num_threads=cores, framework="torch", outputs=outputs
     )
     first = next(iter(outputs))
     return lambda: (len(b[first]) for b in loader)
@@ -347,6 +353,69 @@ def tokens_leat(cores: int) -> Epoch:
     )
 
 
+def packed_leat(cores: int, length: int) -> Epoch:
+    """Documents of `length` tokens; 0: of many lengths."""
+
+    def make(part: Path) -> None:
+        tokens, at, rng = np.asarray(token_rows()).reshape(-1), 0, np.random.default_rng(1)
+        with leat.Writer(part, {"t": leat.field("uint16", (None,))}) as w:
+            while at < len(tokens):
+                end = at + (length or int(math.exp(rng.uniform(math.log(300), math.log(20000)))))
+                w.add(t=tokens[at:end])
+                at = end
+
+    path = once(WORK / f"documents-{length}-{leat.__version__}.leat", make)
+    rows = leat.pack_rows(leat.open(path), "t", length=LENGTH)
+    return leat_loader(rows, 16, cores, {"t": [leat.ops.ToDtype("int64")]})
+
+
+# --- idx ---------------------------------------------------------------------------------------------------------------
+
+
+def idx_file() -> Path:
+    def make(part: Path) -> None:
+        images = np.random.default_rng(0).integers(0, 256, (IMAGES, 28, 28), np.uint8)
+        part.write_bytes(np.array([0x803, IMAGES, 28, 28], ">u4").tobytes() + images.tobytes())
+
+    return once(WORK / "images-idx3-ubyte", make)
+
+
+def idx_images() -> Any:
+    return np.memmap(idx_file(), np.uint8, "r", 16, (IMAGES, 28, 28))
+
+
+def idx_numpy(cores: int, shuffle: bool) -> Epoch:
+    a, out = idx_images(), np.empty((256, 28, 28), np.float32)
+    gathered = np.empty(out.shape, np.uint8)
+
+    def epoch() -> Iterator[int]:
+        order = np.random.permutation(len(a)) if shuffle else None
+        for i in range(0, len(a) - 255, 256):
+            np.copyto(out, a[i : i + 256] if order is None else np.take(a, order[i : i + 256], axis=0, out=gathered))
+            yield 256
+
+    return epoch
+
+
+def idx_torch(cores: int, collates: bool = False) -> Epoch:
+    """Each image is converted, as is usual, or `collates`: the whole batch."""
+    import torch
+
+    a = np.array(idx_images())
+
+    def convert(images: Any) -> Any:
+        return images.float().div_(255)
+
+    if collates:
+        more = {"collate_fn": lambda items: convert(torch.utils.data.default_collate(items))}
+        return torch_loader(Items(len(a), lambda i: torch.from_numpy(a[i])), 256, cores, **more)
+    return torch_loader(Items(len(a), lambda i: convert(torch.from_numpy(a[i]))), 256, cores)
+
+
+def idx_leat(cores: int, shuffle: bool) -> Epoch:
+    return leat_loader(idx_file(), 256, cores, {"data": [leat.ops.ToDtype("float32")]}, shuffle)
+
+
 # --- Python data sets
 # ---------------------------------------------------------------------------------------------------
 
@@ -368,6 +437,18 @@ JOBS: dict[str, dict[str, Callable[[int], Epoch]]] = {
     "photos": {"torch": photos_torch, "leat": photos_leat},
     "raw": {"copy": raw_copy, "torch": raw_torch, "leat": raw_leat},
     "records": {"copy": records_copy, "torch": records_torch, "leat": records_leat},
+    "packed": {"widen": tokens_widen, "torch": tokens_torch, "leat": partial(packed_leat, length=0)},
+    **{
+        f"packed-{n}": {"widen": tokens_widen, "leat": partial(packed_leat, length=n)}
+        for n in (50, 300, 1000, 5000, 20000)
+    },
+    "idx": {"copy": partial(idx_numpy, shuffle=False), "torch": idx_torch, "leat": partial(idx_leat, shuffle=False)},
+    "idx-shuffled": {
+        "gather": partial(idx_numpy, shuffle=True),
+        "torch": idx_torch,
+        "collate": partial(idx_torch, collates=True),
+        "leat": partial(idx_leat, shuffle=True),
+    },
     "tokens": {"widen": tokens_widen, "torch": tokens_torch, "leat": tokens_leat},
     "pillow": {"torch": photos_torch, "leat": partial(photos_torch, ours=True)},
     "map": {"torch": map_torch, "leat": map_leat},

@@ -33,6 +33,11 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
+static uint64_t lower_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Maps at exactly that address, where nothing may be mapped yet. */
 static bool map_at(uint8_t *at, uint64_t bytes, int protection, int flags, int fd, uint64_t offset)
 {
@@ -321,10 +326,13 @@ uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t 
         *offset = e->offset;
         e->offset += bytes;
         e->bytes -= bytes;
-        area->touched = area->touched > e->offset ? area->touched : e->offset;
-        uint64_t left = area->touched - e->offset < e->bytes ? area->touched - e->offset : e->bytes;
-        uint64_t dirty = e->dirty < left ? e->dirty : left;
-        region->dirty -= e->dirty - dirty;
+        uint64_t dirty = e->dirty, reach = area->huge ? round_up(e->offset, HUGE_PAGE) : e->offset;
+        if (reach > area->touched) { /* writing to the end makes all of a huge page resident */
+            area->touched = reach;
+            dirty = reach - e->offset;
+        }
+        dirty = lower_of(dirty, lower_of(e->bytes, area->touched - e->offset));
+        region->dirty += dirty - e->dirty;
         e->dirty = dirty;
         if (!e->bytes)
             remove_extent(area, i);
