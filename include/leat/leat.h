@@ -657,12 +657,16 @@ struct leat_consumer; /* opaque */
 LEAT_API int leat_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool beginning,
                                 struct leat_consumer **out, struct leat_error *error);
 LEAT_API void leat_consumer_close(struct leat_consumer *consumer);
+/* The loader's own consumer: what leat_loader_start, _next, _set_epoch, _epoch, _steps, _state and _load_state do is
+ * done by it. Valid until the loader is closed; never closed itself. */
+LEAT_API struct leat_consumer *leat_loader_consumer(struct leat_loader *loader);
 LEAT_API int leat_consumer_start(struct leat_consumer *consumer, uint64_t *iteration, struct leat_error *error);
 /* As leat_loader_next. HELD: max_held_bytes leaves no room for a copy of its rows. BUDGET: its rows are spread over
  * more of the loader's batches than its window has. */
 LEAT_API int leat_consumer_next(struct leat_consumer *consumer, uint64_t iteration, int64_t timeout_ms,
                                 struct leat_batch **out, struct leat_error *error);
-LEAT_API int leat_consumer_set_epoch(struct leat_consumer *consumer, uint64_t epoch, struct leat_error *error);
+LEAT_API int leat_consumer_set_epoch(struct leat_consumer *consumer, uint64_t epoch, bool *dropped,
+                                     struct leat_error *error);
 LEAT_API uint64_t leat_consumer_epoch(const struct leat_consumer *consumer);
 LEAT_API uint64_t leat_consumer_steps(const struct leat_consumer *consumer);
 /* Its position as JSON text: the epoch and how many rows of it were received. It fits a consumer of any batch size over

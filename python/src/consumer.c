@@ -1,4 +1,9 @@
-/* Consumers of a loader: as loaders, each with a guard of its own. */
+/*
+ * What reads batches: loaders, and further consumers of one. The one hot call is next(): a batch that is ready is taken
+ * at once, with the GIL held, because giving the GIL away and asking for it back can cost more than the batch did; only
+ * where there is none does it wait, in slices, without the GIL, and looks for signals in between, so that Ctrl-C works
+ * however long a batch takes.
+ */
 #include "leat_py.h"
 
 #include <limits.h>
@@ -6,96 +11,79 @@
 
 enum { SLICE_MS = 100 };
 
-struct consumer {
-    PyObject_HEAD struct py_guard guard;
-    struct leat_consumer *handle; /* NULL: closed */
-    atomic_bool closing;
-};
-
-PyObject *py_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool beginning)
+static PyObject *raise_closed(const struct py_reader *r)
 {
-    struct leat_consumer *handle;
-    struct leat_error error;
-    int rc;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_consumer_open(loader, batch_size, beginning, &handle, &error);
-    Py_END_ALLOW_THREADS;
-    if (rc)
-        return py_raise(&error);
-    allocfunc allocate = (allocfunc)PyType_GetSlot(py_consumer_type, Py_tp_alloc);
-    struct consumer *c = (struct consumer *)allocate(py_consumer_type, 0);
-    if (!c) {
-        leat_consumer_close(handle);
+    return py_raise_text(LEAT_E_CLOSED, Py_TYPE(r) == py_consumer_type
+                                            ? "the consumer is closed: loader.consumer(...) opens another one"
+                                            : "the Loader is closed: open another one");
+}
+
+static PyObject *raise_forked(void)
+{
+    return py_raise_text(LEAT_E_FORKED, "a Loader and its consumers work only in the process that opened it: open one "
+                                        "after the fork; the data set may be shared");
+}
+
+struct leat_consumer *py_reader_enter(struct py_reader *r)
+{
+    if (!py_guard_here(&r->guard)) {
+        raise_forked();
         return NULL;
     }
-    py_guard_init(&c->guard);
-    c->handle = handle;
-    return (PyObject *)c;
-}
-
-static PyObject *close_consumer(PyObject *self, PyObject *none)
-{
-    struct consumer *c = (struct consumer *)self;
-    (void)none;
-    if (!py_guard_here(&c->guard))
-        Py_RETURN_NONE;
-    atomic_store(&c->closing, true);
-    py_guard_lock(&c->guard);
-    struct leat_consumer *handle = c->handle;
-    c->handle = NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    leat_consumer_close(handle);
-    Py_END_ALLOW_THREADS;
-    py_guard_unlock(&c->guard);
-    Py_RETURN_NONE;
-}
-
-static void consumer_dealloc(PyObject *self)
-{
-    struct consumer *c = (struct consumer *)self;
-    struct leat_consumer *handle = c->handle;
-    c->handle = NULL;
-    if (handle) {
-        Py_BEGIN_ALLOW_THREADS;
-        leat_consumer_close(handle); /* does nothing in a forked child */
-        Py_END_ALLOW_THREADS;
-    }
-    py_object_free(self);
-}
-
-/* The handle with the guard taken, or NULL with an exception. */
-static struct leat_consumer *consumer_enter(struct consumer *c)
-{
-    if (!py_guard_here(&c->guard)) {
-        py_raise_text(LEAT_E_FORKED, "a consumer works only in the process that opened its Loader");
-        return NULL;
-    }
-    py_guard_lock(&c->guard);
-    if (c->handle)
-        return c->handle;
-    py_guard_unlock(&c->guard);
-    py_raise_text(LEAT_E_CLOSED, "the consumer is closed: loader.consumer(...) opens another one");
+    py_guard_lock(&r->guard);
+    if (r->consumer)
+        return r->consumer;
+    py_guard_unlock(&r->guard);
+    raise_closed(r);
     return NULL;
 }
 
-/* next(iteration) -> Batch, or None at the end of the epoch. Waits in slices without the GIL. */
-static PyObject *consumer_next(PyObject *self, PyObject *number)
+/* The batch if it is ready, else LEAT_E_TIMEOUT. */
+static int next_ready(struct py_reader *r, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
 {
-    struct consumer *c = (struct consumer *)self;
-    uint64_t iteration = PyLong_AsUnsignedLongLong(number);
-    if (iteration == UINT64_MAX && PyErr_Occurred())
-        return NULL;
+    int rc = LEAT_E_TIMEOUT;
+    if (atomic_load_explicit(&r->guard.waiting, memory_order_relaxed) || !py_guard_try(&r->guard))
+        return rc;
+    if (r->consumer)
+        rc = leat_consumer_next(r->consumer, iteration, 0, batch, error);
+    py_guard_unlock(&r->guard);
+    return rc;
+}
+
+/* Without the GIL: waits for one slice. */
+static int next_wait(struct py_reader *r, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
+{
+    int rc = LEAT_E_TIMEOUT;
+    if (atomic_load(&r->guard.waiting)) {
+        struct timespec ms = {.tv_nsec = 1000000};
+        nanosleep(&ms, NULL);
+    }
+    pthread_mutex_lock(&r->guard.mutex);
+    if (r->consumer)
+        rc = leat_consumer_next(r->consumer, iteration, SLICE_MS, batch, error);
+    pthread_mutex_unlock(&r->guard.mutex);
+    return rc;
+}
+
+static PyObject *take_next(PyObject *self, PyObject *number, bool wait)
+{
+    struct py_reader *r = (struct py_reader *)self;
     struct leat_batch *batch = NULL;
     struct leat_error error;
-    int rc = LEAT_E_TIMEOUT;
+    const uint64_t iteration = PyLong_AsUnsignedLongLong(number);
+    if (iteration == UINT64_MAX && PyErr_Occurred())
+        return NULL;
+    if (!py_guard_here(&r->guard))
+        return raise_forked();
+    int rc = next_ready(r, iteration, &batch, &error);
     while (rc == LEAT_E_TIMEOUT) {
-        struct leat_consumer *handle = consumer_enter(c);
-        if (!handle)
-            return NULL;
+        if (atomic_load(&r->closing))
+            return raise_closed(r);
+        if (!wait)
+            Py_RETURN_FALSE;
         Py_BEGIN_ALLOW_THREADS;
-        rc = leat_consumer_next(handle, iteration, atomic_load(&c->closing) ? 0 : SLICE_MS, &batch, &error);
+        rc = next_wait(r, iteration, &batch, &error);
         Py_END_ALLOW_THREADS;
-        py_guard_unlock(&c->guard);
         if (rc == LEAT_E_TIMEOUT && PyErr_CheckSignals())
             return NULL;
     }
@@ -103,104 +91,166 @@ static PyObject *consumer_next(PyObject *self, PyObject *number)
         return py_batch_new(batch);
     if (rc == LEAT_E_END)
         Py_RETURN_NONE;
-    return py_raise(&error);
+    return rc == LEAT_E_CANCELLED && atomic_load(&r->closing) ? raise_closed(r) : py_raise(&error);
 }
 
-static PyObject *consumer_start(PyObject *self, PyObject *none)
+PyObject *py_reader_next(PyObject *self, PyObject *number)
 {
-    struct consumer *c = (struct consumer *)self;
-    struct leat_consumer *handle = consumer_enter(c);
+    return take_next(self, number, true);
+}
+
+PyObject *py_reader_poll(PyObject *self, PyObject *number)
+{
+    return take_next(self, number, false);
+}
+
+PyObject *py_reader_start(PyObject *self, PyObject *none)
+{
+    struct py_reader *r = (struct py_reader *)self;
+    struct leat_consumer *consumer = py_reader_enter(r);
     struct leat_error error;
     uint64_t iteration = 0;
-    (void)none;
-    if (!handle)
-        return NULL;
     int rc;
+    (void)none;
+    if (!consumer)
+        return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    rc = leat_consumer_start(handle, &iteration, &error);
+    rc = leat_consumer_start(consumer, &iteration, &error);
     Py_END_ALLOW_THREADS;
-    py_guard_unlock(&c->guard);
+    py_guard_unlock(&r->guard);
     return rc ? py_raise(&error) : PyLong_FromUnsignedLongLong(iteration);
 }
 
-static PyObject *consumer_set_epoch(PyObject *self, PyObject *number)
+PyObject *py_reader_set_epoch(PyObject *self, PyObject *number)
 {
-    struct consumer *c = (struct consumer *)self;
+    struct py_reader *r = (struct py_reader *)self;
     struct leat_error error;
+    bool dropped = false;
     unsigned long long epoch = PyLong_AsUnsignedLongLong(number);
     if (epoch == ULLONG_MAX && PyErr_Occurred())
         return NULL;
-    struct leat_consumer *handle = consumer_enter(c);
-    if (!handle)
+    struct leat_consumer *consumer = py_reader_enter(r);
+    if (!consumer)
         return NULL;
-    int rc = leat_consumer_set_epoch(handle, epoch, &error);
-    py_guard_unlock(&c->guard);
-    if (rc)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    int rc;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_consumer_set_epoch(consumer, epoch, &dropped, &error);
+    Py_END_ALLOW_THREADS;
+    py_guard_unlock(&r->guard);
+    return rc ? py_raise(&error) : PyBool_FromLong(dropped);
 }
 
+/* A number that is known at once. */
 static PyObject *number_of(PyObject *self, uint64_t (*get)(const struct leat_consumer *))
 {
-    struct consumer *c = (struct consumer *)self;
-    struct leat_consumer *handle = consumer_enter(c);
-    if (!handle)
+    struct py_reader *r = (struct py_reader *)self;
+    struct leat_consumer *consumer = py_reader_enter(r);
+    if (!consumer)
         return NULL;
-    uint64_t n = get(handle);
-    py_guard_unlock(&c->guard);
+    uint64_t n = get(consumer);
+    py_guard_unlock(&r->guard);
     return PyLong_FromUnsignedLongLong(n);
 }
 
-static PyObject *consumer_epoch(PyObject *self, PyObject *none)
+PyObject *py_reader_epoch(PyObject *self, PyObject *none)
 {
     (void)none;
     return number_of(self, leat_consumer_epoch);
 }
 
-static PyObject *consumer_steps(PyObject *self, PyObject *none)
+PyObject *py_reader_steps(PyObject *self, PyObject *none)
 {
     (void)none;
     return number_of(self, leat_consumer_steps);
 }
 
-static PyObject *consumer_state(PyObject *self, PyObject *none)
+PyObject *py_reader_state(PyObject *self, PyObject *none)
 {
-    struct consumer *c = (struct consumer *)self;
-    struct leat_consumer *handle = consumer_enter(c);
+    struct py_reader *r = (struct py_reader *)self;
+    struct leat_consumer *consumer = py_reader_enter(r);
     struct leat_error error;
     char *json = NULL;
+    int rc;
     (void)none;
-    if (!handle)
+    if (!consumer)
         return NULL;
-    int rc = leat_consumer_state(handle, &json, &error);
-    py_guard_unlock(&c->guard);
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_consumer_state(consumer, &json, &error);
+    Py_END_ALLOW_THREADS;
+    py_guard_unlock(&r->guard);
     return rc ? py_raise(&error) : py_text_take(json);
 }
 
-static PyObject *consumer_load_state(PyObject *self, PyObject *text)
+PyObject *py_reader_load_state(PyObject *self, PyObject *text)
 {
-    struct consumer *c = (struct consumer *)self;
+    struct py_reader *r = (struct py_reader *)self;
     struct leat_error error;
     const char *json = PyUnicode_AsUTF8AndSize(text, NULL);
-    struct leat_consumer *handle = json ? consumer_enter(c) : NULL;
-    if (!handle)
+    struct leat_consumer *consumer = json ? py_reader_enter(r) : NULL;
+    if (!consumer)
         return NULL;
-    int rc = leat_consumer_load_state(handle, json, &error);
-    py_guard_unlock(&c->guard);
+    int rc;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_consumer_load_state(consumer, json, &error);
+    Py_END_ALLOW_THREADS;
+    py_guard_unlock(&r->guard);
+    return rc ? py_raise(&error) : Py_NewRef(Py_None);
+}
+
+/* ---- further consumers ----------------------------------------------------------------------- */
+
+PyObject *py_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool beginning)
+{
+    struct leat_consumer *consumer;
+    struct leat_error error;
+    int rc;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_consumer_open(loader, batch_size, beginning, &consumer, &error);
+    Py_END_ALLOW_THREADS;
     if (rc)
         return py_raise(&error);
+    allocfunc allocate = (allocfunc)PyType_GetSlot(py_consumer_type, Py_tp_alloc);
+    struct py_reader *r = (struct py_reader *)allocate(py_consumer_type, 0);
+    if (!r) {
+        leat_consumer_close(consumer);
+        return NULL;
+    }
+    py_guard_init(&r->guard);
+    r->consumer = consumer;
+    return (PyObject *)r;
+}
+
+static void close_now(struct py_reader *r)
+{
+    struct leat_consumer *consumer = r->consumer;
+    r->consumer = NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    leat_consumer_close(consumer); /* does nothing in a forked child */
+    Py_END_ALLOW_THREADS;
+}
+
+static PyObject *close_consumer(PyObject *self, PyObject *none)
+{
+    struct py_reader *r = (struct py_reader *)self;
+    (void)none;
+    if (!py_guard_here(&r->guard))
+        Py_RETURN_NONE;
+    atomic_store(&r->closing, true);
+    py_guard_lock(&r->guard);
+    close_now(r);
+    py_guard_unlock(&r->guard);
     Py_RETURN_NONE;
 }
 
+static void consumer_dealloc(PyObject *self)
+{
+    close_now((struct py_reader *)self);
+    py_object_free(self);
+}
+
 static PyMethodDef consumer_methods[] = {
-    {"start", consumer_start, METH_NOARGS, "start(): begins an epoch; the iteration's number"},
-    {"next", consumer_next, METH_O, "next(iteration): a Batch, or None at the end of the epoch"},
+    PY_READER_METHODS,
     {"close", close_consumer, METH_NOARGS, "close()"},
-    {"set_epoch", consumer_set_epoch, METH_O, "set_epoch(epoch)"},
-    {"epoch", consumer_epoch, METH_NOARGS, "epoch()"},
-    {"steps", consumer_steps, METH_NOARGS, "steps(): batches of an epoch"},
-    {"state", consumer_state, METH_NOARGS, "state(): JSON text"},
-    {"load_state", consumer_load_state, METH_O, "load_state(JSON text)"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -213,7 +263,7 @@ static PyType_Slot consumer_slots[] = {
 
 PyType_Spec py_consumer_spec = {
     .name = "leat._leat.Consumer",
-    .basicsize = sizeof(struct consumer),
+    .basicsize = sizeof(struct py_reader),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = consumer_slots,
 };

@@ -70,6 +70,34 @@ PyObject *py_memory_of_tensor(const struct leat_tensor *tensor, bool offsets, ui
 PyObject *py_memory_of_value(struct leat_value *value, PyObject *dataset);
 PyObject *py_memory_copy(const void *data, enum leat_dtype dtype, uint64_t count);
 
+/* What reads batches (consumer.c): a loader begins with this, and a further consumer of one is this. */
+struct py_reader {
+    PyObject_HEAD struct py_guard guard;
+    struct leat_consumer *consumer; /* NULL: closed */
+    atomic_bool closing;
+};
+/* Its handle with the guard taken, or NULL with an exception. */
+struct leat_consumer *py_reader_enter(struct py_reader *reader);
+PyObject *py_reader_start(PyObject *self, PyObject *none);
+PyObject *py_reader_next(PyObject *self, PyObject *number);
+PyObject *py_reader_poll(PyObject *self, PyObject *number);
+PyObject *py_reader_set_epoch(PyObject *self, PyObject *number);
+PyObject *py_reader_epoch(PyObject *self, PyObject *none);
+PyObject *py_reader_steps(PyObject *self, PyObject *none);
+PyObject *py_reader_state(PyObject *self, PyObject *none);
+PyObject *py_reader_load_state(PyObject *self, PyObject *text);
+#define PY_READER_METHODS                                                                                              \
+    {"start", py_reader_start, METH_NOARGS, "start(): begins an epoch; the iteration's number"},                       \
+        {"next", py_reader_next, METH_O, "next(iteration): a Batch, or None at the end of the epoch"},                 \
+        {"poll", py_reader_poll, METH_O, "poll(iteration): a Batch that is ready, None at the end, or False"},         \
+        {"set_epoch", py_reader_set_epoch, METH_O, "set_epoch(epoch): whether a loaded position was dropped"},         \
+        {"epoch", py_reader_epoch, METH_NOARGS, "epoch()"},                                                            \
+        {"steps", py_reader_steps, METH_NOARGS, "steps(): batches of an epoch"},                                       \
+        {"state", py_reader_state, METH_NOARGS, "state(): JSON text"},                                                 \
+    {                                                                                                                  \
+        "load_state", py_reader_load_state, METH_O, "load_state(JSON text)"                                            \
+    }
+
 /* A consumer of a loader. New reference, or NULL with an exception. */
 PyObject *py_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool beginning);
 

@@ -1,20 +1,11 @@
-/*
- * Loaders. The one hot call is next(): a batch that is ready is taken at once, with the GIL held, because giving the
- * GIL away and asking for it back can cost more than the batch did; only where there is none does it wait, in slices,
- * without the GIL, and looks for signals in between, so that Ctrl-C works however long a batch takes.
- */
+/* Loaders: opening, closing, and what they can do beyond reading (consumer.c). */
 #include "leat_py.h"
 
-#include <time.h>
-
-enum { SLICE_MS = 100 };
-
 struct loader {
-    PyObject_HEAD struct py_guard guard;
+    struct py_reader reader;
     struct leat_loader *handle; /* NULL: closed */
     PyObject *functions;        /* keeps what the loader's threads call until they no longer do */
     PyObject *executor;         /* of functions in Python; NULL: there are none */
-    atomic_bool closing;
 };
 
 static const char *const keywords[] = {"dataset",
@@ -134,7 +125,7 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     l = table ? (struct loader *)allocate(type, 0) : NULL;
     if (!l)
         goto out;
-    py_guard_init(&l->guard);
+    py_guard_init(&l->reader.guard);
     l->functions = Py_NewRef(functions);
     l->executor = executor == Py_None ? NULL : Py_NewRef(executor);
     struct leat_dataset *data = py_dataset_handle(dataset);
@@ -145,6 +136,8 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
         l->handle = NULL;
         Py_CLEAR(l);
         py_raise(&error);
+    } else {
+        l->reader.consumer = leat_loader_consumer(l->handle);
     }
 out:
     if (weights.obj)
@@ -162,6 +155,7 @@ static void loader_dealloc(PyObject *self)
     struct loader *l = (struct loader *)self;
     struct leat_loader *handle = l->handle;
     l->handle = NULL;
+    l->reader.consumer = NULL;
     if (handle) {
         Py_BEGIN_ALLOW_THREADS;
         leat_loader_close(handle); /* does nothing in a forked child */
@@ -172,115 +166,15 @@ static void loader_dealloc(PyObject *self)
     py_object_free(self);
 }
 
-static struct leat_loader *raise_closed(void)
-{
-    py_raise_text(LEAT_E_CLOSED, "the Loader is closed: open another one");
-    return NULL;
-}
-
-static struct leat_loader *raise_forked(void)
-{
-    py_raise_text(
-        LEAT_E_FORKED,
-        "a Loader works only in the process that opened it: open one after the fork; the data set may be shared");
-    return NULL;
-}
-
 /* The handle with the guard taken, or NULL with an exception. */
 static struct leat_loader *loader_enter(struct loader *l)
 {
-    if (!py_guard_here(&l->guard))
-        return raise_forked();
-    py_guard_lock(&l->guard);
-    if (l->handle)
-        return l->handle;
-    py_guard_unlock(&l->guard);
-    return raise_closed();
+    return py_reader_enter(&l->reader) ? l->handle : NULL;
 }
 
 static void loader_leave(struct loader *l)
 {
-    py_guard_unlock(&l->guard);
-}
-
-/* The batch if it is ready, else LEAT_E_TIMEOUT. */
-static int next_ready(struct loader *l, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
-{
-    int rc = LEAT_E_TIMEOUT;
-    if (atomic_load_explicit(&l->guard.waiting, memory_order_relaxed) || !py_guard_try(&l->guard))
-        return rc;
-    if (l->handle)
-        rc = leat_loader_next(l->handle, iteration, 0, batch, error);
-    py_guard_unlock(&l->guard);
-    return rc;
-}
-
-/* Without the GIL: waits for one slice. */
-static int next_wait(struct loader *l, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
-{
-    int rc = LEAT_E_TIMEOUT;
-    if (atomic_load(&l->guard.waiting)) {
-        struct timespec ms = {.tv_nsec = 1000000};
-        nanosleep(&ms, NULL);
-    }
-    pthread_mutex_lock(&l->guard.mutex);
-    if (l->handle)
-        rc = leat_loader_next(l->handle, iteration, SLICE_MS, batch, error);
-    pthread_mutex_unlock(&l->guard.mutex);
-    return rc;
-}
-
-/* next(iteration) -> Batch, or None at the end of the epoch */
-static PyObject *loader_next(PyObject *self, PyObject *number)
-{
-    struct loader *l = (struct loader *)self;
-    struct leat_batch *batch = NULL;
-    struct leat_error error;
-    uint64_t iteration = PyLong_AsUnsignedLongLong(number);
-    if (iteration == UINT64_MAX && PyErr_Occurred())
-        return NULL;
-    if (!py_guard_here(&l->guard))
-        return (PyObject *)raise_forked();
-    int rc = next_ready(l, iteration, &batch, &error);
-    while (rc == LEAT_E_TIMEOUT) {
-        if (atomic_load(&l->closing))
-            return (PyObject *)raise_closed();
-        Py_BEGIN_ALLOW_THREADS;
-        rc = next_wait(l, iteration, &batch, &error);
-        Py_END_ALLOW_THREADS;
-        if (rc == LEAT_E_TIMEOUT && PyErr_CheckSignals())
-            return NULL;
-    }
-    if (rc == LEAT_OK)
-        return py_batch_new(batch);
-    if (rc == LEAT_E_END)
-        Py_RETURN_NONE;
-    if (rc == LEAT_E_CANCELLED && atomic_load(&l->closing))
-        return (PyObject *)raise_closed();
-    return py_raise(&error);
-}
-
-/* poll(iteration) -> Batch if one is ready, None at the end of the epoch, else False */
-static PyObject *loader_poll(PyObject *self, PyObject *number)
-{
-    struct loader *l = (struct loader *)self;
-    struct leat_batch *batch = NULL;
-    struct leat_error error;
-    uint64_t iteration = PyLong_AsUnsignedLongLong(number);
-    if (iteration == UINT64_MAX && PyErr_Occurred())
-        return NULL;
-    if (!py_guard_here(&l->guard))
-        return (PyObject *)raise_forked();
-    int rc = next_ready(l, iteration, &batch, &error);
-    if (rc == LEAT_OK)
-        return py_batch_new(batch);
-    if (rc == LEAT_E_TIMEOUT && atomic_load(&l->closing))
-        return (PyObject *)raise_closed();
-    if (rc == LEAT_E_TIMEOUT)
-        Py_RETURN_FALSE;
-    if (rc == LEAT_E_END)
-        Py_RETURN_NONE;
-    return py_raise(&error);
+    py_guard_unlock(&l->reader.guard);
 }
 
 /* region() -> (descriptor, bytes) */
@@ -303,79 +197,20 @@ static PyObject *loader_close(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
     (void)none;
-    if (!py_guard_here(&l->guard))
+    if (!py_guard_here(&l->reader.guard))
         Py_RETURN_NONE;
-    atomic_store(&l->closing, true);
+    atomic_store(&l->reader.closing, true);
     if (l->handle)
         leat_loader_interrupt(l->handle);
-    py_guard_lock(&l->guard);
+    py_guard_lock(&l->reader.guard);
     struct leat_loader *handle = l->handle;
     l->handle = NULL;
+    l->reader.consumer = NULL;
     Py_BEGIN_ALLOW_THREADS;
     leat_loader_close(handle);
     Py_END_ALLOW_THREADS;
-    py_guard_unlock(&l->guard);
+    py_guard_unlock(&l->reader.guard);
     Py_RETURN_NONE;
-}
-
-static PyObject *loader_start(PyObject *self, PyObject *none)
-{
-    struct loader *l = (struct loader *)self;
-    struct leat_loader *handle = loader_enter(l);
-    struct leat_error error;
-    uint64_t iteration = 0;
-    int rc;
-    (void)none;
-    if (!handle)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_start(handle, &iteration, &error);
-    Py_END_ALLOW_THREADS;
-    loader_leave(l);
-    return rc ? py_raise(&error) : PyLong_FromUnsignedLongLong(iteration);
-}
-
-static PyObject *loader_set_epoch(PyObject *self, PyObject *number)
-{
-    struct loader *l = (struct loader *)self;
-    struct leat_error error;
-    bool dropped = false;
-    unsigned long long epoch = PyLong_AsUnsignedLongLong(number);
-    if (epoch == ULLONG_MAX && PyErr_Occurred())
-        return NULL;
-    struct leat_loader *handle = loader_enter(l);
-    if (!handle)
-        return NULL;
-    int rc;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_set_epoch(handle, epoch, &dropped, &error);
-    Py_END_ALLOW_THREADS;
-    loader_leave(l);
-    return rc ? py_raise(&error) : PyBool_FromLong(dropped);
-}
-
-/* A number that is known at once. */
-static PyObject *number_of(PyObject *self, uint64_t (*get)(const struct leat_loader *))
-{
-    struct loader *l = (struct loader *)self;
-    struct leat_loader *handle = loader_enter(l);
-    if (!handle)
-        return NULL;
-    uint64_t n = get(handle);
-    loader_leave(l);
-    return PyLong_FromUnsignedLongLong(n);
-}
-
-static PyObject *loader_epoch(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return number_of(self, leat_loader_epoch);
-}
-
-static PyObject *loader_steps(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return number_of(self, leat_loader_steps);
 }
 
 static PyObject *loader_set_positions(PyObject *self, PyObject *positions)
@@ -424,53 +259,21 @@ static PyObject *loader_set_batch_size(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* A text that the library makes. */
-static PyObject *text_of(PyObject *self, int (*make)(const struct leat_loader *, char **, struct leat_error *))
+static PyObject *loader_stats(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
     struct leat_loader *handle = loader_enter(l);
     struct leat_error error;
     char *json = NULL;
     int rc;
+    (void)none;
     if (!handle)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    rc = make(handle, &json, &error);
+    rc = leat_loader_stats(handle, &json, &error);
     Py_END_ALLOW_THREADS;
     loader_leave(l);
     return rc ? py_raise(&error) : py_text_take(json);
-}
-
-static PyObject *loader_state(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return text_of(self, leat_loader_state);
-}
-
-static PyObject *loader_stats(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return text_of(self, leat_loader_stats);
-}
-
-static PyObject *loader_load_state(PyObject *self, PyObject *text)
-{
-    struct loader *l = (struct loader *)self;
-    struct leat_error error;
-    const char *json = PyUnicode_AsUTF8AndSize(text, NULL);
-    if (!json)
-        return NULL;
-    struct leat_loader *handle = loader_enter(l);
-    if (!handle)
-        return NULL;
-    int rc;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_load_state(handle, json, &error);
-    Py_END_ALLOW_THREADS;
-    loader_leave(l);
-    if (rc)
-        return py_raise(&error);
-    Py_RETURN_NONE;
 }
 
 static PyObject *loader_plan(PyObject *self, PyObject *args)
@@ -557,19 +360,12 @@ static PyObject *loader_substitute(PyObject *self, PyObject *args)
 static PyMethodDef loader_methods[] = {
     {"open", (PyCFunction)(void (*)(void))loader_open, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "open(dataset, ...): see leat.Loader"},
-    {"start", loader_start, METH_NOARGS, "start(): begins an epoch; the iteration's number"},
-    {"next", loader_next, METH_O, "next(iteration): a Batch, or None at the end of the epoch"},
-    {"poll", loader_poll, METH_O, "poll(iteration): a Batch that is ready, None at the end of the epoch, or False"},
+    PY_READER_METHODS,
     {"region", loader_region, METH_NOARGS, "region(): descriptor and bytes of memory that is shared"},
     {"close", loader_close, METH_NOARGS, "close()"},
-    {"set_epoch", loader_set_epoch, METH_O, "set_epoch(epoch): whether a loaded position was dropped"},
-    {"epoch", loader_epoch, METH_NOARGS, "epoch()"},
-    {"steps", loader_steps, METH_NOARGS, "steps(): batches of an epoch"},
     {"set_positions", loader_set_positions, METH_O, "set_positions(int64 positions)"},
     {"set_batch_size", loader_set_batch_size, METH_VARARGS,
      "set_batch_size(rows, epoch, step): -1, -1: from the next batch"},
-    {"state", loader_state, METH_NOARGS, "state(): JSON text"},
-    {"load_state", loader_load_state, METH_O, "load_state(JSON text)"},
     {"plan", loader_plan, METH_VARARGS, "plan(epoch, step): Memory of int64 ids"},
     {"batch_at", loader_batch_at, METH_VARARGS, "batch_at(epoch, step): that Batch, computed again"},
     {"consumer", loader_consumer, METH_VARARGS, "consumer(batch_size, beginning): a Consumer of the same rows"},

@@ -261,6 +261,11 @@ void leat_consumer_close(struct leat_consumer *c)
     leat_free(c);
 }
 
+struct leat_consumer *leat_loader_consumer(struct leat_loader *l)
+{
+    return &l->consumer;
+}
+
 /* ---- epochs, of the loader's own and of others ----------------------------------------------- */
 
 /* What is looked up in files as an epoch begins, without the lock and while no thread plans it. */
@@ -310,14 +315,15 @@ int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_er
     return leat_consumer_start(&l->consumer, iteration, error);
 }
 
-/* `dropped`: a position within another epoch had been loaded. */
-static int set_epoch(struct leat_consumer *c, uint64_t epoch, bool *dropped, struct leat_error *error)
+int leat_consumer_set_epoch(struct leat_consumer *c, uint64_t epoch, bool *dropped, struct leat_error *error)
 {
     int rc = enter(c, error);
     if (rc)
         return rc;
-    *dropped = c->loaded && c->epoch != epoch;
-    if (!c->loaded || *dropped) {
+    const bool other = c->loaded && c->epoch != epoch;
+    if (dropped)
+        *dropped = other;
+    if (!c->loaded || other) {
         c->next_epoch = epoch;
         c->has_next_epoch = true;
         c->loaded = false;
@@ -328,14 +334,7 @@ static int set_epoch(struct leat_consumer *c, uint64_t epoch, bool *dropped, str
 
 int leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, bool *dropped, struct leat_error *error)
 {
-    bool own;
-    return set_epoch(&l->consumer, epoch, dropped ? dropped : &own, error);
-}
-
-int leat_consumer_set_epoch(struct leat_consumer *c, uint64_t epoch, struct leat_error *error)
-{
-    bool dropped;
-    return set_epoch(c, epoch, &dropped, error);
+    return leat_consumer_set_epoch(&l->consumer, epoch, dropped, error);
 }
 
 uint64_t leat_consumer_epoch(const struct leat_consumer *c)
@@ -358,6 +357,8 @@ uint64_t leat_consumer_steps(const struct leat_consumer *c)
     const struct leat_plan *plan = c->loader->plan;
     struct leat_plan_batch part;
     uint64_t rows = 0, epoch = leat_consumer_epoch(c);
+    if (!c->batch_rows)
+        return leat_loader_steps(c->loader);
     for (struct leat_position at = {epoch, 0}; leat_plan_batch(plan, at, &part) == LEAT_OK; at = part.next) {
         rows += part.rows;
         if (part.last)
@@ -380,6 +381,8 @@ int leat_consumer_state(const struct leat_consumer *c, char **json, struct leat_
     const struct leat_loader *l = c->loader;
     char fingerprint[33], order[17];
     *json = NULL;
+    if (!c->batch_rows)
+        return leat_loader_state(l, json, error);
     int rc = enter(c, error);
     if (rc)
         return rc;
@@ -433,6 +436,8 @@ static int read_state(const struct leat_loader *l, const json_t *o, uint64_t *ep
 int leat_consumer_load_state(struct leat_consumer *c, const char *json, struct leat_error *error)
 {
     uint64_t epoch = 0, rows = 0;
+    if (!c->batch_rows)
+        return leat_loader_load_state(c->loader, json, error);
     json_t *o = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
     int rc = read_state(c->loader, o, &epoch, &rows, error);
     json_decref(o);
