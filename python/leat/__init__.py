@@ -66,7 +66,11 @@ def __getattr__(name: str) -> Any:
         from .torch.dataloader import DataLoader
 
         return DataLoader
-    raise AttributeError(f"module 'leat' has no attribute {name!r}")
+    import difflib
+
+    near = difflib.get_close_matches(name, __all__, 1)
+    hint = f": did you mean leat.{near[0]}?" if near and not name.startswith("_") else ""
+    raise AttributeError(f"module 'leat' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

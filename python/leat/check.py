@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any, ParamSpec
@@ -60,11 +62,14 @@ def choice(name: str, value: Any, choices: dict[str, int]) -> int:
 
 
 def explained(init: Callable[P, None]) -> Callable[P, None]:
-    """`init`, which refuses these arguments as Python does, but says what to give instead."""
+    """`init`, which refuses unknown arguments as Python does, and says what to give instead."""
+    known = list(inspect.signature(init).parameters)
 
     @functools.wraps(init)
     def checked(*args: P.args, **kwargs: P.kwargs) -> None:
         for name in kwargs:
+            if name not in known and name not in _INSTEAD and (near := difflib.get_close_matches(name, known, 1)):
+                raise TypeError(f"leat.Loader has no {name}: did you mean {near[0]}?")
             if name in _INSTEAD:
                 raise TypeError(
                     f"leat.Loader has no {name}: {_INSTEAD[name]}. Arguments as PyTorch's DataLoader has them are "

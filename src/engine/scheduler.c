@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "engine/budget.h"
 
 #define REST_AFTER_NS INT64_C(1000000000)
@@ -206,14 +207,7 @@ static int start_thread(struct leat_error *error)
         s->threads = grown;
         s->room = room;
     }
-    sigset_t blocked, before;
-    sigfillset(&blocked);
-    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        sigdelset(&blocked, faults[i]);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before); /* a thread begins with the mask of its maker */
-    int rc = pthread_create(&s->threads[s->n_threads], NULL, work, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int rc = leat_thread_start(&s->threads[s->n_threads], work, NULL);
     if (rc) {
         errno = rc;
         return leat_fail_errno(error, LEAT_E_NOMEM, "cannot start a thread");

@@ -14,7 +14,6 @@
 #include <curl/curl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "io/file.h"
 #include "io/http.h"
 
@@ -459,7 +459,6 @@ static void start_once(void)
 /* Under the lock. */
 static bool start(void)
 {
-    sigset_t all, before;
     if (http.started || http.stopping)
         return http.started;
     if (!(http.multi = curl_multi_init()))
@@ -467,10 +466,7 @@ static bool start(void)
     curl_multi_setopt(http.multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)CONNECTIONS);
     curl_multi_setopt(http.multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)ALL_CONNECTIONS);
     curl_multi_setopt(http.multi, CURLMOPT_MAXCONNECTS, (long)ALL_CONNECTIONS);
-    sigfillset(&all); /* the program's signals are for its own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    http.started = !pthread_create(&http.thread, NULL, talk, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    http.started = !leat_thread_start(&http.thread, talk, NULL);
     if (!http.started) {
         curl_multi_cleanup(http.multi);
         http.multi = NULL;

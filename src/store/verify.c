@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,6 +22,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "format/fingerprint.h"
 #include "io/guard.h"
 #include "store/check.h"
@@ -320,21 +320,11 @@ static int gather(struct job *job, struct leat_store_summary *facts)
 
 static unsigned start_threads(struct job *job, pthread_t *threads, unsigned n)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     unsigned started = 0;
     pthread_mutex_lock(&job->lock);
-    while (started < n && !pthread_create(&threads[started], NULL, work, job)) {
-        started++;
+    for (; started < n && !leat_thread_start(&threads[started], work, job); started++)
         job->working++;
-    }
     pthread_mutex_unlock(&job->lock);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }
 

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -19,6 +18,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "store/identity.h"
 #include "store/target.h"
 #include "store/text.h"
@@ -258,22 +258,6 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Threads start as groups arrive: a small file needs one. Signals are left to the program's own threads. */
-static int start_thread(struct leat_writer *w)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&w->threads[w->n_threads], NULL, work, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    w->n_threads += !failed;
-    return failed;
-}
-
 /* Hands the group that was filled to the workers. */
 static int submit(struct leat_writer *w, struct leat_error *error)
 {
@@ -282,8 +266,9 @@ static int submit(struct leat_writer *w, struct leat_error *error)
     w->slots[w->made % w->n_slots].stage = WAITING;
     w->made++;
     w->filling = false;
-    if (!w->idle && w->n_threads < w->max_threads) {
-        int failed = start_thread(w);
+    if (!w->idle && w->n_threads < w->max_threads) { /* as groups arrive: a small file needs one thread */
+        int failed = leat_thread_start(&w->threads[w->n_threads], work, w);
+        w->n_threads += !failed;
         if (failed && !w->n_threads) {
             w->made--;
             w->slots[w->made % w->n_slots].stage = FREE;

@@ -130,3 +130,10 @@ def test_the_page_of_the_loader_names_every_argument() -> None:
     page = (ROOT / "docs" / "loader.md").read_text()
     arguments = set(inspect.signature(leat.Loader.__init__).parameters) - {"self", "args", "kwargs"}
     assert len(arguments) > 15 and {name for name in arguments if f"`{name}`" not in page} == set()
+
+
+def test_the_table_of_statistics_has_every_key(workplace: Path) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page[page.index("## What a loader says about itself") :]
+    loader = leat.Loader(leat.open(workplace / "records.leat"), 10, framework="numpy")
+    assert {key for key in loader.stats() if f"`{key}`" not in table} == set()

@@ -400,6 +400,13 @@ def test_labels_of_a_folder_without_sub_folders_are_said_to_come_from_these(
         loader(tmp_path, outputs={"image": CHAIN, "label": []})
 
 
+def test_a_misspelt_argument_or_name_is_answered_with_the_nearest_one(records: Path) -> None:
+    with pytest.raises(TypeError, match="leat.Loader has no suffle: did you mean shuffle?"):
+        leat.Loader(leat.open(records), 10, suffle=True)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError, match="did you mean leat.Dataset?"):
+        leat.DataSet  # noqa: B018
+
+
 @pytest.mark.parametrize(
     ("name", "instead"),
     [
@@ -421,8 +428,8 @@ def test_an_argument_of_pytorchs_loader_is_refused_with_what_there_is_instead(
 def test_the_signature_is_that_of_the_arguments_there_are(records: Path) -> None:
     names = list(inspect.signature(leat.Loader).parameters)
     assert names[:3] == ["dataset", "batch_size", "shuffle"] and "num_threads" in names and "kwargs" not in names
-    with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
-        leat.Loader(leat.open(records), 4, speed=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        leat.Loader(leat.open(records), 4, colour=3)  # type: ignore[call-arg]
 
 
 def test_after_a_break_the_next_epoch_begins(records: Path) -> None:
