@@ -194,7 +194,7 @@ static void read_outcome(const struct work *work, struct leat_writer *writer, st
     if (!form->photos && leat_writer_bad(writer, 0, &bad))
         snprintf(form->missing, sizeof form->missing, "all photos are broken: %s", bad.reason);
     else if (form->other && form->other == form->photos && leat_writer_as_came(writer, 0, &kept))
-        snprintf(form->missing, sizeof form->missing, "all photos stay as they came: %s", kept.reason);
+        snprintf(form->missing, sizeof form->missing, "no photo can have this form: %s", kept.reason);
 }
 
 /* Packs the sample in one form, opens the file and unlinks it, so that it is gone however this process ends. */

@@ -73,7 +73,7 @@ static void print_exceptions(const struct cli_forms *forms)
                    side_text(form->max_side, a), cli_count(forms->sampled - form->photos, b),
                    cli_count(forms->sampled, c));
         if (form->other)
-            printf("%s, max side %s: %s of %s photos cannot have this form and stay as they came.\n", form->name,
+            printf("%s, max side %s: %s of %s photos cannot have this form and are stored unchanged.\n", form->name,
                    side_text(form->max_side, a), cli_count(form->other, b), cli_count(form->photos, c));
     }
 }

@@ -171,11 +171,11 @@ const struct cli_command cli_cat = {
     .name = "cat",
     .usage = "FILE --id N [--field F] [options]",
     .summary = "give back the stored bytes of one value",
-    .about =
-        "Images, bytes, text and JSON are given byte for byte as they came; numbers and arrays as text, nested lists\n"
-        "as in JSON, or as bytes with --raw. A photo that was packed as pixels (--photos raw) is given as a PPM or "
-        "PGM\n"
-        "file. The checksum is verified. FILE may also be a folder of photos.\n",
+    .about = "Images, bytes, text and JSON are written byte for byte as they were packed; numbers and arrays as text, "
+             "nested\n"
+             "lists as in JSON, or as bytes with --raw. A photo that was packed as pixels (--photos raw) is written as "
+             "a PPM\n"
+             "or PGM file. The checksum is verified. FILE may also be a folder of photos.\n",
     .arguments = {{"FILE", offsetof(struct cat, path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,

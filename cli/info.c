@@ -123,7 +123,7 @@ static void print_shards(const json_t *shards)
 static void print_photos(const json_t *photos)
 {
     static const char *const keys[] = {"fast", "raw", "original"}, *const words[] = {"fast", "raw (pixels)",
-                                                                                     "as they came"};
+                                                                                     "original"};
     char a[32], b[32];
     if (!json_object_get(photos, "fast") && !json_object_get(photos, "raw"))
         return;

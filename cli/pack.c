@@ -28,19 +28,18 @@ static const struct cli_option options[] = {
      "begin a new file when one has this many bytes (K, M, G: 1024s); DST is then a\n"
      "manifest that opens as one data set; default: one file",
      CLI_BYTES, .at = OPTION(shard_bytes)},
-    {"max-side", "N",
-     "resize photos whose longer side is above N and store them as JPEG; default: all\nstay as they came", CLI_UNSIGNED,
+    {"max-side", "N", "resize photos whose longer side is above N and store them as JPEG; default: none", CLI_UNSIGNED,
      .at = OPTION(max_side), 1, 65535},
     {"quality", "N", "of the photos that --max-side resizes, 1 to 100; default: 90", CLI_UNSIGNED,
      .at = OPTION(quality), 1, 100},
     {"overwrite", NULL,
-     "replace DST if it exists; the old one stays until the new one is whole. Begin anew\n"
-     "where an interrupted run has left a DST.partial",
+     "replace DST if it exists; the old one stays until the new one is complete. Start\n"
+     "again if an interrupted run has left a DST.partial",
      CLI_SET, .at = OPTION(overwrite)},
-    {"resume", NULL, "go on from what an interrupted run has left in DST.partial", CLI_SET, .at = OPTION(resume)},
+    {"resume", NULL, "continue an interrupted run from its DST.partial", CLI_SET, .at = OPTION(resume)},
     {"no-check", NULL,
-     "do not decode each photo to find broken ones: faster, they then show in training\n"
-     "(--photos fast and raw find them all the same)",
+     "do not decode each photo to find broken ones: faster, but training meets them\n"
+     "(--photos fast and raw find them anyway)",
      CLI_CLEAR, .at = OPTION(check)},
     {"lenient", NULL,
      "photos that can be decoded with warnings (extraneous bytes, a premature end) are not\n"
@@ -57,10 +56,9 @@ static const struct cli_option options[] = {
     {"metadata", "JSON", "an object to keep in the file, such as '{\"licence\": \"CC0\"}'", CLI_TEXT,
      .at = OPTION(metadata)},
     {"photos", "FORM",
-     "how photos are stored: original (byte for byte as they came), fast (JPEGs in a form\n"
-     "that is decoded several times faster and gives the same pixels; the original file\n"
-     "can be had back) or raw (as pixels); default: original. leat bench --photos SRC\n"
-     "compares them",
+     "how photos are stored: original (byte for byte), fast (JPEGs in a form that\n"
+     "decodes several times faster to the same pixels and gives the original file back)\n"
+     "or raw (as pixels); default: original. leat bench --photos SRC compares them",
      CLI_CHOICE, .at = OPTION(photos), .choices = "original, fast or raw"},
     {"quiet", NULL, "no progress and no report; errors and DST.bad.jsonl remain", CLI_SET,
      .at = offsetof(struct cli_pack, quiet)},
@@ -75,8 +73,8 @@ static bool parse(struct cli_pack *pack, int argc, char **argv, int *exit_code)
         pack->src_length--;
     if (!pack->options.quality || pack->options.max_side)
         return true;
-    *exit_code = cli_usage_error(pack->command,
-                                 "--quality is of photos that --max-side resizes; without it they stay as they came.");
+    *exit_code =
+        cli_usage_error(pack->command, "--quality is for photos that --max-side resizes; without it none are.");
     return false;
 }
 
@@ -360,9 +358,10 @@ const struct cli_command cli_pack = {
     .summary = "make one file (or shards) of a folder of photos",
     .about =
         "SRC is a folder of photos (JPEG, PNG, WebP): the sub-folders are the classes, or there are none. It may also\n"
-        "be a file of leat, which is then written again with other options. DST appears only when it is whole; until\n"
+        "be a file of leat, which is then written again with other options. DST appears only when it is complete; "
+        "until\n"
         "then the work is in DST.partial, so that an interrupted run can be resumed and is never mistaken for a\n"
-        "finished file. Photos are stored byte for byte as they came, unless --photos says otherwise. Each is decoded\n"
+        "finished file. Photos are stored byte for byte, unless --photos says otherwise. Each is decoded\n"
         "to its end to find broken ones; they are listed at the end and, all of them, in DST.bad.jsonl.\n",
     .arguments = {{"SRC", offsetof(struct cli_pack, src)}, {"DST", offsetof(struct cli_pack, dst)}},
     .options = options,

@@ -128,8 +128,8 @@ static void print_as_came(const struct cli_pack *pack, uint64_t n)
     char count[32], reason[600];
     if (!n)
         return;
-    printf("%s photo%s stored as %s came, not %s:\n", cli_count(n, count), n == 1 ? " is" : "s are",
-           n == 1 ? "it" : "they", forms[pack->options.photos]);
+    printf("%s photo%s stored unchanged, not %s:\n", cli_count(n, count), n == 1 ? " is" : "s are",
+           forms[pack->options.photos]);
     size_t i = 0;
     for (; i < SHOWN_REASONS && leat_writer_as_came(pack->writer, i, &why); i++)
         printf("  %12s  %s\n", cli_count(why.photos, count), leat_escape(why.reason, reason, sizeof reason));

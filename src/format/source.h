@@ -66,7 +66,7 @@ struct leat_source_about {
     unsigned version; /* of the format; 0: it has none */
     uint64_t bytes;   /* of the file, or of all files of a folder */
     uint64_t broken;  /* samples marked as broken; UINT64_MAX: not known */
-    /* By form (enum leat_form), 0 where it is not known: how many, their bytes, and their bytes as they came. */
+    /* By form (enum leat_form), 0 where it is not known: how many, their bytes, and their original bytes. */
     uint64_t photos[LEAT_FORMS], photo_bytes[LEAT_FORMS], original_bytes[LEAT_FORMS];
 };
 

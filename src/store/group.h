@@ -17,7 +17,7 @@
 
 #define LEAT_STORE_GROUP_BYTES (UINT64_C(8) << 20)
 #define LEAT_STORE_RAW_GROUP_BYTES                                                                                     \
-    (UINT64_C(1) << 20) /* of photos as they came, that become pixels: some ten times as much */
+    (UINT64_C(1) << 20) /* of original photos that become pixels: some ten times as much */
 #define LEAT_STORE_GROUP_ROWS 65536u
 #define LEAT_STORE_NAME_BYTES 4096 /* of a value of the field "name", with a NUL */
 

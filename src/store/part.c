@@ -46,10 +46,9 @@ int leat_part_write(int fd, const char *path, const void *data, size_t bytes, ui
             continue;
         if (n <= 0) {
             bool full = n == 0 || errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-            int rc = leat_fail_errno(
-                error, LEAT_E_IO, "writing failed at byte %" PRIu64 "%s", offset + done,
-                full ? ": make room on the disk, then start again with resume to go on from what is whole"
-                     : ": mend the cause, then start again with resume to go on from what is whole");
+            int rc = leat_fail_errno(error, LEAT_E_IO, "writing failed at byte %" PRIu64 "%s", offset + done,
+                                     full ? ": make room on the disk, then start again with resume to continue"
+                                          : ": remove the cause, then start again with resume to continue");
             leat_error_at_file(error, path, (int64_t)(offset + done));
             return rc;
         }

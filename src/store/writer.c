@@ -366,7 +366,7 @@ static int take_schema(struct leat_writer *w, const struct leat_field *fields, s
         if (codec && w->options.max_side && !codec->shrink)
             rc = leat_fail(error, LEAT_E_UNSUPPORTED, "a %s cannot be made smaller: leave max_side at 0", codec->name);
         else if (codec && w->options.photos && !codec->pack)
-            rc = leat_fail(error, LEAT_E_UNSUPPORTED, "a %s is stored only as it came: leave photos at ORIGINAL",
+            rc = leat_fail(error, LEAT_E_UNSUPPORTED, "a %s can only be stored unchanged: leave photos at ORIGINAL",
                            codec->name);
     }
     w->layout.features = w->layout.n_encoded && w->options.photos ? LEAT_FEATURE_FORMS : 0;

@@ -456,13 +456,13 @@ def test_each_form_keeps_the_fingerprint_and_finds_the_same_broken(mixed_folder:
 
 def test_photos_that_stay_as_they_came_are_counted_with_reasons(mixed_folder: Path, tmp_path: Path) -> None:
     done = leat("pack", mixed_folder, tmp_path / "p.leat", "--photos", "fast")
-    assert "3 photos are stored as they came, not in the fast form:\n             3  it is a PNG" in done.stdout
+    assert "3 photos are stored unchanged, not in the fast form:\n             3  it is a PNG" in done.stdout
     photos = info(tmp_path / "p.leat")["photos"]
     assert {form: photos[form]["count"] for form in photos} == {"fast": 5, "original": 4}
     assert photos["fast"]["original_bytes"] == sum(p.stat().st_size for p in mixed_folder.glob("0*.jpg"))
     text = leat("info", tmp_path / "p.leat").stdout
     assert "photos         5 fast, " in text and "times the " in text.partition("5 fast, ")[2].splitlines()[0]
-    assert "4 as they came, " in text and "times" not in text.partition("4 as they came, ")[2].splitlines()[0]
+    assert "4 original, " in text and "times" not in text.partition("4 original, ")[2].splitlines()[0]
     assert "stored as" not in leat("pack", mixed_folder, tmp_path / "q.leat").stdout
 
 
