@@ -455,7 +455,8 @@ class RandomRotation(Operator):
         center: the point (x, y) that stays where it is; None: the middle.
         fill: value of pixels that come from outside, one number or one per channel.
 
-    Takes uint8 images. The pixels are those of Pillow's ``Image.rotate``; bilinear ones within 1.
+    Takes uint8 images. The pixels are those of Pillow's ``Image.rotate``; bilinear ones within 1. In the chain of a
+    tuple boxes, masks and keypoints turn with them.
 
     >>> chain = [leat.ops.Decode(), leat.ops.RandomRotation(30, "bilinear", expand=True), leat.ops.CenterCrop(32)]
     >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape

@@ -162,6 +162,53 @@ static void move_points(struct leat_target_part *part, const struct leat_move *m
     }
 }
 
+static void turn_point(const struct leat_turn *t, float x, float y, float to[2])
+{
+    to[0] = (float)(t->m[0] * (double)x + t->m[1] * (double)y + t->m[2]);
+    to[1] = (float)(t->m[3] * (double)x + t->m[4] * (double)y + t->m[5]);
+}
+
+static void turn_boxes(struct leat_target_part *part, const struct leat_turn *t)
+{
+    float *boxes = leat_target_boxes(part);
+    leat_boxes_convert(boxes, part->n, part->role, LEAT_ROLE_BOXES_XYXY);
+    for (float *b = boxes; b < boxes + 4 * part->n; b += 4) {
+        float corners[4][2];
+        for (unsigned k = 0; k < 4; k++)
+            turn_point(t, b[k & 1 ? 2 : 0], b[k & 2 ? 3 : 1], corners[k]);
+        for (unsigned axis = 0; axis < 2; axis++) {
+            b[axis] = fminf(fminf(corners[0][axis], corners[1][axis]), fminf(corners[2][axis], corners[3][axis]));
+            b[axis + 2] = fmaxf(fmaxf(corners[0][axis], corners[1][axis]), fmaxf(corners[2][axis], corners[3][axis]));
+        }
+    }
+    leat_boxes_clamp(boxes, part->n, LEAT_ROLE_BOXES_XYXY, t->out_w, t->out_h);
+    leat_boxes_convert(boxes, part->n, LEAT_ROLE_BOXES_XYXY, part->role);
+}
+
+static void turn_keypoints(struct leat_target_part *part, const struct leat_turn *t)
+{
+    float *v = leat_target_boxes(part);
+    for (float *end = v + part->n * part->step / sizeof *v; v < end; v += 3) {
+        if (v[2] == 0)
+            continue;
+        turn_point(t, v[0], v[1], v);
+        if (v[0] < 0 || v[1] < 0 || v[0] >= (float)t->out_w || v[1] >= (float)t->out_h)
+            v[0] = v[1] = v[2] = 0;
+    }
+}
+
+void leat_targets_turn(struct leat_targets *t, const struct leat_turn *turn)
+{
+    for (size_t p = 0; p < t->n; p++) {
+        if (leat_role_is_boxes(t->parts[p].role))
+            turn_boxes(&t->parts[p], turn);
+        else if (t->parts[p].role == LEAT_ROLE_KEYPOINTS)
+            turn_keypoints(&t->parts[p], turn);
+    }
+    t->w = turn->out_w;
+    t->h = turn->out_h;
+}
+
 void leat_targets_move(struct leat_targets *t, const struct leat_move *move)
 {
     for (size_t p = 0; p < t->n; p++) {

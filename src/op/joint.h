@@ -37,6 +37,8 @@ struct leat_targets {
 int leat_targets_begin(struct leat_targets *targets, size_t *failed, struct leat_error *error);
 /* Moves them as the image is moved. */
 void leat_targets_move(struct leat_targets *targets, const struct leat_move *move);
+/* Turns them: a box becomes the smallest that has the four corners of the old one. */
+void leat_targets_turn(struct leat_targets *targets, const struct leat_turn *turn);
 /* Back to the units in which they are stored, those of the image as it is now. */
 void leat_targets_end(struct leat_targets *targets);
 

@@ -111,6 +111,14 @@ static void plan_rotation(const void *args, uint64_t key, const struct leat_imag
     plan->h = a.h;
 }
 
+static void turn_points(const void *args, uint64_t key, uint32_t w, uint32_t h, struct leat_turn *turn)
+{
+    const struct affine a = find_affine(args, key, w, h);
+    const double c = a.m[0], s = a.m[1];
+    *turn = (struct leat_turn){.m = {c, -s, 0, s, c, 0}, .out_w = a.w, .out_h = a.h};
+    move_origin(turn->m, -a.m[2], -a.m[5]);
+}
+
 struct fixed {
     int64_t m[6]; /* of the middles of pixels */
     unsigned bits;
@@ -179,19 +187,20 @@ LEAT_INLINE void turn(const void *from, uint64_t key, const struct leat_image *i
 {
     const struct rotation_args *args = from;
     struct affine a = find_affine(args, key, in->w, in->h);
-    struct fixed f = fix(&a, args->bilinear);
+    const bool bilinear = args->bilinear && !out->ids;
+    struct fixed f = fix(&a, bilinear);
     uint8_t fill[LEAT_MAX_CHANNELS] = {0};
     for (unsigned c = 0; c < in->channels && args->n_fill; c++)
         leat_values_convert(LEAT_F64, LEAT_U8, &args->fill[args->n_fill > 1 ? c : 0], &fill[c], 1);
     for (unsigned plane = 0; plane < (in->column == 1 ? in->channels : 1); plane++) {
-        if (in->column == 3 && args->bilinear)
+        if (in->column == 3 && bilinear)
             turn_plane(in, out, plane, 3, &f, true, fill);
         else if (in->column == 3)
             turn_plane(in, out, plane, 3, &f, false, fill);
         else if (in->column == 1)
-            turn_plane(in, out, plane, 1, &f, args->bilinear, fill + plane);
+            turn_plane(in, out, plane, 1, &f, bilinear, fill + plane);
         else
-            turn_plane(in, out, plane, (unsigned)in->column, &f, args->bilinear, fill);
+            turn_plane(in, out, plane, (unsigned)in->column, &f, bilinear, fill);
     }
 }
 LEAT_FILTER_FOR_EACH_ISA(turn)
@@ -207,9 +216,9 @@ static bool same_draw(const void *a, const void *b)
 const struct leat_op_class leat_op_random_rotation = {.type = "RandomRotation",
                                                       .args_bytes = sizeof(struct rotation_args),
                                                       .random = true,
-                                                      .displaces = true,
                                                       .same_draw = same_draw,
                                                       .parse = parse_rotation,
                                                       .infer = infer_rotation,
                                                       .filter = turn_on,
-                                                      .plan = plan_rotation};
+                                                      .plan = plan_rotation,
+                                                      .turn = turn_points};

@@ -99,12 +99,19 @@ struct leat_image {
     enum leat_dtype dtype;
     uint32_t w, h, channels;
     size_t row, column, plane;
+    bool ids; /* of the result of a filter: numbers of classes, which cannot be blended */
 };
 
 /* What a filter makes of one image, and takes for it. Before `plan`, it is: the size of the input, and no scratch. */
 struct leat_filter_plan {
     uint32_t w, h;  /* of the result */
     size_t scratch; /* bytes */
+};
+
+/* Where a filter that turns an image moves its points: (x, y) to (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]). */
+struct leat_turn {
+    double m[6];
+    uint32_t out_w, out_h;
 };
 
 /* Where an operator stands, for messages. */
@@ -125,7 +132,6 @@ struct leat_op_class {
     bool decodes;     /* takes an encoded photo, of which its stage pulls the rows */
     bool converts;    /* its map changes the type of numbers, and their range with it, and nothing else */
     bool takes_whole; /* its map takes an integer of 0 to the largest as it takes a float of 0 to 1 */
-    bool displaces;   /* its filter moves pixels, where boxes and masks cannot follow */
     bool sanitizes;   /* its joint leaves steps out; the arguments are a struct leat_sanitize_args */
     bool blends;      /* its batch computes with the values of images, which are floats then */
     /* Reads the arguments into zeroed `args`. Without `hash` it holds no pointers: its bytes are hashed. */
@@ -155,6 +161,8 @@ struct leat_op_class {
     void (*filter)(enum leat_isa isa, const void *args, uint64_t key, const struct leat_image *in,
                    const struct leat_image *out, void *scratch);
     void (*plan)(const void *args, uint64_t key, const struct leat_image *in, struct leat_filter_plan *plan);
+    /* Of a filter that turns images of w x h: how, for what goes with them. */
+    void (*turn)(const void *args, uint64_t key, uint32_t w, uint32_t h, struct leat_turn *turn);
 
     /* Finds the function that the arguments name. INVALID: the table has no such. `functions` outlives `args`. */
     int (*bind)(void *args, const struct leat_native *functions, size_t n_functions, struct leat_error *error);

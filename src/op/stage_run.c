@@ -467,6 +467,7 @@ static int run_filter(const struct leat_stage *stage, struct leat_stage_work *wo
     if (!reserve((void **)&work->filter, &work->room_filter, plan.scratch, 1))
         return leat_fail(error, LEAT_E_NOMEM, "No memory for %zu bytes that %s needs.", plan.scratch, op->class->type);
     int rc = make_room(work, buffer, &stage->out, stage->planar, plan.w, plan.h, target, error);
+    target->ids = stage->nearest;
     if (!rc)
         op->class->filter(work->kernels->isa, op->args, key, image, target,
                           work->filter + (-(uintptr_t)work->filter & (ALIGNMENT - 1)));

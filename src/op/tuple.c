@@ -69,7 +69,7 @@ static int take_uses(const struct leat_compiled_chain *chain, struct leat_compil
         return fail_nomem(error);
     for (size_t k = 0; k < chain->n_uses; k++) {
         const struct leat_op_class *class = chain->uses[k].op->class;
-        bool values = class->map || class->filter || !(class->move || class->decodes);
+        bool values = class->map || !(class->move || class->turn || class->decodes);
         if (!(class->joint || class->pad || class->batch) && !(c->role == LEAT_ROLE_MASK && values))
             c->uses[c->n_uses++].op = chain->uses[k].op;
     }
@@ -96,7 +96,7 @@ static int compile_pixels(struct leat_program *program, struct leat_compiled_cha
 }
 
 /* Whether the operators can stand so, and what there must be for them. */
-static int check_order(const struct leat_compiled_chain *chain, size_t n_boxes, bool moves, struct leat_error *error)
+static int check_order(const struct leat_compiled_chain *chain, size_t n_boxes, struct leat_error *error)
 {
     const struct leat_op_class *last = NULL;
     for (size_t k = 0; k < chain->n_uses; k++) {
@@ -107,9 +107,8 @@ static int check_order(const struct leat_compiled_chain *chain, size_t n_boxes, 
             return misfit(chain, class, "stands behind an operator on whole batches: put it before", error);
         if (last && last->pad && !class->batch)
             return misfit(chain, class, "stands behind PadTo: put it before", error);
-        if (class->displaces && moves)
-            return misfit(chain, class, "moves pixels in a way that boxes, masks, keypoints and geometry cannot follow",
-                          error);
+        if (class->turn && chain->geometry)
+            return misfit(chain, class, "turns images, which a geometry cannot say: leave geometry=True out", error);
         if (class->joint && !n_boxes)
             return misfit(chain, class, "finds no boxes in the tuple: declare a field with leat.boxes(\"xyxy\")",
                           error);
@@ -285,7 +284,7 @@ int leat_tuple_compile(struct leat_program *program, struct leat_compiled_chain 
             error, LEAT_E_TYPE,
             "The tuple of output '%s' has boxes, keypoints or a geometry, and no image whose size they go by.",
             chain->name);
-    int rc = check_order(chain, n_boxes, targets, error);
+    int rc = check_order(chain, n_boxes, error);
     rc = rc ? rc : find_followers(program, chain, error);
     for (size_t i = 0; !rc && i < n; i++) {
         struct leat_compiled *c = member(program, chain, i);
@@ -509,6 +508,10 @@ int leat_program_apply_tuple(const struct leat_program *program, size_t chain_in
             rc = op->class->move(op->args, leat_key_mix(key, op->instance), t.w, t.h, &move, error);
             follow(&g, t.w, t.h, &move);
             leat_targets_move(&t, &move);
+        } else if (op->class->turn) {
+            struct leat_turn turn;
+            op->class->turn(op->args, leat_key_mix(key, op->instance), t.w, t.h, &turn);
+            leat_targets_turn(&t, &turn);
         } else if (op->class->joint) {
             op->class->joint(op->args, &t);
         }

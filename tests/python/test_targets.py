@@ -427,6 +427,67 @@ def test_an_image_that_does_not_decode_is_broken_in_a_tuple_too(tmp_path: Path) 
     assert batch.ids.tolist() == [0, 2] and len(batch["boxes"]) == 2
 
 
+# ---- rotation --------------------------------------------------------------------------------------------------------
+
+
+def turned(points: Array, angle: float, s: Sample, size: tuple[int, int], center: tuple[float, float] | None) -> Array:
+    """Where torchvision.transforms.v2 brings points of an image that it rotates to `size`."""
+    c, v = np.cos(np.radians(angle)), np.sin(np.radians(angle))
+    x, y = np.moveaxis(points.astype(np.float64) - (center or (s.w / 2, s.h / 2)), -1, 0)
+    middle = np.array(center or (s.w / 2, s.h / 2)) + (np.array(size) - (s.w, s.h)) / 2
+    return np.stack([c * x + v * y, c * y - v * x], -1) + middle
+
+
+@pytest.mark.parametrize("expand", [False, True])
+@pytest.mark.parametrize(("angle", "center"), [(0, None), (37, None), (90, None), (-152.5, None), (20, (11, 30))])
+@pytest.mark.parametrize(("form", "normalized"), [("xyxy", False), ("cxcywh", True)])
+def test_a_rotation_turns_boxes_masks_and_keypoints(
+    samples: list[Sample],
+    stored: dict[tuple[str, bool], leat.Dataset],
+    angle: float,
+    center: tuple[float, float] | None,
+    expand: bool,
+    form: str,
+    normalized: bool,
+) -> None:
+    turn = ops.RandomRotation((angle, angle), "bilinear", expand=expand, center=center, fill=7)
+    outputs = {TUPLE: [ops.Decode(), turn, ops.Resize((32, 32))]}
+    for batch in leat.Loader(stored[form, normalized], 16, outputs=outputs, framework="numpy"):
+        for i, sample in enumerate(batch.ids):
+            s = samples[int(sample)]
+            ids = Image.fromarray(s.ids).rotate(angle, Image.Resampling.NEAREST, expand, center, fillcolor=7)
+            resized = np.asarray(ids.resize((32, 32), Image.Resampling.NEAREST))
+            np.testing.assert_array_equal(batch["mask"][i], resized)
+            scale = 32 / np.array(ids.size)
+            corners = turned(s.xyxy[:, [[0, 1], [2, 1], [2, 3], [0, 3]]], angle, s, ids.size, center)
+            boxes = np.concatenate([corners.min(1), corners.max(1)], 1).clip(0, [*ids.size, *ids.size])
+            wanted = from_xyxy(boxes * [*scale, *scale], form) / (32 if normalized else 1)
+            np.testing.assert_allclose(batch["boxes"][i], wanted, atol=1e-3)
+            points = turned(s.points[..., :2], angle, s, ids.size, center)
+            at_edge = (np.minimum(abs(points), abs(points - ids.size)) < 1e-3).any(-1)
+            gone = ((points < 0) | (points >= ids.size)).any(-1) | (s.points[..., 2] == 0)
+            made = np.concatenate([points * scale, s.points[..., 2:]], -1) * ~gone[..., None]
+            np.testing.assert_allclose(batch["points"][i][~at_edge], made[~at_edge], atol=1e-3)
+
+
+def test_one_angle_is_drawn_for_all_fields_of_a_tuple(tmp_path: Path) -> None:
+    ids = np.zeros((60, 80), np.uint8)
+    ids[20:35, 30:65] = 9
+    with leat.Writer(tmp_path / "a.leat", {"image": "image", "mask": leat.mask(), "boxes": leat.boxes("xyxy")}) as w:
+        for _ in range(40):
+            w.add(image=png(np.stack([ids] * 3, 2)), mask=png(ids), boxes=np.array([[30, 20, 65, 35]], F))
+    chain = [ops.Decode(), ops.RandomHorizontalFlip(), ops.RandomRotation(180), ops.CenterCrop((60, 80))]
+    outputs = {("image", "boxes", "mask"): chain}
+    areas = set()
+    for batch in leat.Loader(leat.open(tmp_path / "a.leat"), 8, outputs=outputs, framework="numpy", seed=5):
+        for image, mask, boxes in zip(batch["image"], batch["mask"], batch["boxes"], strict=True):
+            np.testing.assert_array_equal(image, np.stack([mask] * 3))
+            y, x = np.nonzero(mask)
+            np.testing.assert_allclose(boxes[0], [x.min(), y.min(), x.max() + 1, y.max() + 1], atol=1.5)
+            areas.add(int((x.max() - x.min()) * (y.max() - y.min())))
+    assert len(areas) > 20
+
+
 # ---- what does not fit -----------------------------------------------------------------------------------------------
 
 
@@ -444,7 +505,6 @@ def test_an_image_that_does_not_decode_is_broken_in_a_tuple_too(tmp_path: Path) 
             [ops.Decode(), ops.RandomCrop(8, pad_if_needed=True, padding_mode="reflect")],
             'padding_mode="constant"',
         ),
-        (("image", "boxes"), [ops.Decode(), ops.CenterCrop(8), ops.RandomRotation(9)], "cannot follow"),
         (
             ("image", "boxes", "label"),
             [ops.Decode(), ops.CenterCrop(8), ops.SanitizeBoundingBoxes(labels_getter="number")],
@@ -461,6 +521,12 @@ def test_a_chain_that_does_not_fit_its_tuple_says_why(
         pytest.skip("loading a library comes before the chain is looked at")
     with pytest.raises(leat.ProgramError, match=words):
         leat.Loader(stored["xyxy", False], 2, outputs={fields: chain})
+
+
+def test_a_geometry_does_not_say_how_an_image_was_rotated(stored: dict[tuple[str, bool], leat.Dataset]) -> None:
+    out = leat.Out("image", [ops.Decode(), ops.CenterCrop(8), ops.RandomRotation(9)], geometry=True)
+    with pytest.raises(leat.ProgramError, match="turns images, which a geometry cannot say"):
+        leat.Loader(stored["xyxy", False], 2, outputs={"image": out})
 
 
 def test_operators_of_tuples_say_so_elsewhere(stored: dict[tuple[str, bool], leat.Dataset]) -> None:
