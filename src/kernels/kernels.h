@@ -66,7 +66,9 @@ static inline const uint8_t *leat_gather_row(const void *const *first, size_t st
 
 extern const struct leat_kernels leat_kernels_portable, leat_kernels_avx2, leat_kernels_avx512;
 
-/* What instruction sets have in common. AVX-512 gains nothing over AVX2 at copying small values. */
+/* What instruction sets have in common. AVX-512 gains nothing over AVX2 at copying small values, or at mirroring pixels
+ * of three bytes. */
+void leat_mirror_3_avx2(const struct leat_store *store, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4]);
 void leat_gather_avx2(const void *const *first, size_t stride, size_t n, size_t bytes, uint8_t *dst);
 /* Pixels of 3 bytes (or 2) to pixels of 4, the rest of each 255. */
 void leat_expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst);

@@ -280,7 +280,8 @@ static TARGET void lines_4(const struct leat_store *s, const uint8_t *src, size_
 }
 
 /* Pixels of three bytes mirrored: five to a load of 16 bytes, whose first or last byte belongs to a neighbour. */
-static TARGET void mirror_3(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4])
+TARGET void leat_mirror_3_avx2(const struct leat_store *s, const uint8_t *src, size_t n, bool flip,
+                               uint8_t *const dst[4])
 {
     if (!flip) {
         memcpy(dst[0], src, n * 3);
@@ -305,7 +306,7 @@ static leat_store_fn store(const struct leat_store *s)
                : s->pixel == 4 ? lines_4
                                : leat_kernels_portable.store(s);
     if (s->identity && s->pixel == 3 && s->channels == 3 && !s->planar)
-        return mirror_3;
+        return leat_mirror_3_avx2;
     return leat_kernels_portable.store(s);
 }
 

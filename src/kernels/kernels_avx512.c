@@ -439,37 +439,6 @@ static TARGET void store_bytes(const struct leat_store *s, const uint8_t *src, s
             *(s->planar ? dst[c] + i : dst[0] + i * channels + c) = src[(flip ? n - 1 - i : i) * pixel + c];
 }
 
-static const uint8_t mirrored[64] = {60, 61, 62, 57, 58, 59, 54, 55, 56, 51, 52, 53, 48, 49, 50, 45,
-                                     46, 47, 42, 43, 44, 39, 40, 41, 36, 37, 38, 33, 34, 35, 30, 31,
-                                     32, 27, 28, 29, 24, 25, 26, 21, 22, 23, 18, 19, 20, 15, 16, 17,
-                                     12, 13, 14, 9,  10, 11, 6,  7,  8,  3,  4,  5,  0,  1,  2,  0};
-
-/* Pixels of three bytes mirrored, 21 to a block of 63 bytes: the 64th is written by the next block. */
-static TARGET void mirror_3(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4])
-{
-    if (!flip) {
-        memcpy(dst[0], src, n * 3);
-        return;
-    }
-    const __m512i order = _mm512_loadu_si512(mirrored);
-    const __mmask64 there = low_bits(63);
-    uint8_t *d = dst[0];
-    const uint8_t *p = src + n * 3; /* pixels from here on are done */
-    size_t left = n;
-    for (; left >= 42; left -= 21, d += 63) {
-        p -= 63; /* at least 21 more pixels lie before, so that the store stays inside the row */
-        _mm512_storeu_si512(d, _mm512_permutexvar_epi8(order, _mm512_maskz_loadu_epi8(there, p)));
-    }
-    while (left) {
-        size_t some = left < 21 ? left : 21;
-        uint8_t block[64] = {0};
-        left -= some;
-        memcpy(block + (21 - some) * 3, src + left * 3, some * 3);
-        _mm512_mask_storeu_epi8(d, low_bits(some * 3), _mm512_permutexvar_epi8(order, _mm512_loadu_si512(block)));
-        d += some * 3;
-    }
-}
-
 static leat_store_fn store(const struct leat_store *s)
 {
     if (s->affine && s->size == 4)
@@ -483,7 +452,7 @@ static leat_store_fn store(const struct leat_store *s)
                : s->planar        ? lines_3_16_planar
                                   : lines_3_16;
     if (s->identity && s->pixel == 3 && s->channels == 3 && !s->planar)
-        return mirror_3;
+        return leat_mirror_3_avx2;
     if (s->identity)
         return store_bytes;
     return leat_kernels_portable.store(s);
