@@ -166,6 +166,38 @@ static void a_late_row_holds_up_no_batch_until_the_window_ends(void **state)
     leat_faulty_stop();
 }
 
+/* Rows of several batches would make one, and what the consumer holds leaves no memory for it. */
+static void a_consumer_that_holds_all_it_may_is_told_so_or_waits_and_can_go_on(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = slow_dataset("held", SAMPLES, 60);
+    struct leat_loader_options options = unordered(BATCH);
+    options.max_held_bytes = 10 * leat_region_round(1); /* 4 pages a batch */
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_error error;
+    struct leat_batch *held[2] = {NULL}, *b;
+    uint64_t iteration = test_start(loader), rows = 0;
+    for (int n = 0, rc = LEAT_OK; rc != LEAT_E_END; n++) {
+        rc = leat_loader_next(loader, iteration, 20, &b, &error);
+        if (rc == LEAT_OK) {
+            rows += leat_batch_rows(b);
+            leat_batch_free(held[n % 2]);
+            held[n % 2] = b;
+            continue;
+        }
+        assert_true(rc == LEAT_E_TIMEOUT || rc == LEAT_E_HELD || rc == LEAT_E_END);
+        for (int i = 0; i < 2; i++) {
+            leat_batch_free(held[i]);
+            held[i] = NULL;
+        }
+        leat_faulty_release(rc == LEAT_E_TIMEOUT);
+    }
+    assert_int_equal(rows, SAMPLES);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+    leat_faulty_stop();
+}
+
 static void no_row_comes_further_than_the_window_from_the_frontier(void **state)
 {
     (void)state;
@@ -511,6 +543,7 @@ int main(void)
         cmocka_unit_test(each_epoch_gives_each_row_once_whatever_is_slow),
         cmocka_unit_test(without_a_slow_row_batches_are_those_of_the_plan_and_nothing_is_copied),
         cmocka_unit_test(a_late_row_holds_up_no_batch_until_the_window_ends),
+        cmocka_unit_test(a_consumer_that_holds_all_it_may_is_told_so_or_waits_and_can_go_on),
         cmocka_unit_test(no_row_comes_further_than_the_window_from_the_frontier),
         cmocka_unit_test(a_state_at_every_cut_goes_on_with_exactly_the_rows_that_are_left),
         cmocka_unit_test(any_sizes_tails_ranks_budgets_and_cuts_give_each_row_once),
