@@ -168,7 +168,7 @@ LEAT_INLINE void blur(const void *from, uint64_t key, const struct leat_image *i
                       void *scratch)
 {
     const struct blur_args *args = from;
-    struct room room;
+    struct room room = {0}; /* gcc cannot tell that there is scratch */
     lay_out(args, in, scratch, &room);
     double sigma = draw_sigma(args, key);
     unsigned sides = make_weights(sigma, (unsigned)args->width / 2, room.weights[0]);
