@@ -1,15 +1,21 @@
 /*
- *     file A  entries[0 .. n)   -> entry: DECODING (one thread is at it, others wait) -> READY, in the list by last use
- *     file B  entries[0 .. n)                                                            |
- *                                                 evicted from its end, unless pinned  <-'
+ *     file A  entries[0 .. n)   -> entry: FILLING (its data are NULL) -> READY, in the list by last use
+ *     file B  entries[0 .. n)                      |                     |
+ *                            readers that wait   <-'                     `-> evicted from the list's end, unless pinned
  *
- * One lock for all files. It is held neither while decoding nor while bytes are copied: the entry is pinned then.
+ * A block is decoded by the thread that wants it first, and others wait for that. Or it is read as it is from another
+ * file: then requests that want it are its readers, nobody waits in a thread, and whoever learns that the block is
+ * there goes on with them.
+ *
+ * One lock for all files. It is held neither while a block is filled nor while bytes are copied: the entry is pinned
+ * then.
  */
 #include "io/blocks.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -21,14 +27,33 @@ uint64_t leat_blocks_budget;
 struct entry {
     struct entry *next, *previous; /* the list; the first was used last */
     struct entry **slot;           /* of its file, which points here */
-    uint8_t *data;                 /* NULL: it is being decoded */
+    uint8_t *data;                 /* NULL: it is being filled */
+    struct reader *readers;        /* that wait for it */
     uint64_t bytes;
     unsigned pins;
+};
+
+/* A request that waits for one of its blocks. */
+struct reader {
+    struct leat_io_request *request;
+    struct reader *next;
+    struct entry *entry; /* for which it waits; NULL: somebody goes on with it */
+    uint64_t done;       /* bytes that were copied */
+    bool cancelled;
+};
+
+/* How a block is filled. */
+struct filling {
+    struct leat_io_request read;
+    struct blocks_file *file;
+    struct entry *entry;
+    uint8_t *data;
 };
 
 struct blocks_file {
     struct leat_io_file file;
     struct leat_blocks def;
+    bool held;
     struct entry *entries[];
 };
 
@@ -36,7 +61,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t decoded;
     struct entry list; /* its head */
-    uint64_t bytes, budget, count;
+    uint64_t bytes, budget, count, held;
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .decoded = PTHREAD_COND_INITIALIZER,
            .list = {.next = &cache.list, .previous = &cache.list}};
@@ -64,17 +89,21 @@ static void drop(struct entry *e)
     leat_free(e);
 }
 
+static uint64_t budget(void)
+{
+    return leat_blocks_budget ? leat_blocks_budget : cache.budget;
+}
+
 static void evict(void)
 {
-    uint64_t budget = leat_blocks_budget ? leat_blocks_budget : cache.budget;
-    for (struct entry *e = cache.list.previous, *previous; e != &cache.list && cache.bytes > budget; e = previous) {
+    for (struct entry *e = cache.list.previous, *previous; e != &cache.list && cache.bytes > budget(); e = previous) {
         previous = e->previous;
         if (!e->pins)
             drop(e);
     }
 }
 
-/* ---- fork: a child has neither the threads that decode nor those that read ------------------- */
+/* ---- fork: a child has neither the threads that decode nor those that read ------------------ */
 
 static void before_fork(void)
 {
@@ -86,6 +115,7 @@ static void after_fork(void)
     pthread_mutex_unlock(&cache.lock);
 }
 
+/* What waits for a block waits in the parent. */
 static void in_child(void)
 {
     pthread_mutex_init(&cache.lock, NULL);
@@ -100,63 +130,74 @@ static void in_child(void)
 
 static void start_once(void)
 {
-    uint64_t share = leat_memory_allowed() / 16;
-    cache.budget = share < UINT64_C(16) << 20  ? UINT64_C(16) << 20
-                   : share > UINT64_C(1) << 30 ? UINT64_C(1) << 30
-                                               : share;
+    const char *wish = getenv("LEAT_CACHE_BYTES");
+    char *end = NULL;
+    uint64_t share = leat_memory_allowed() / 16, wished = wish ? strtoull(wish, &end, 10) : 0;
+    cache.budget = end && end > wish && !*end   ? wished
+                   : share < UINT64_C(16) << 20 ? UINT64_C(16) << 20
+                   : share > UINT64_C(1) << 30  ? UINT64_C(1) << 30
+                                                : share;
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- blocks --------------------------------------------------------------------------------- */
 
-/* Decodes a block into a new entry. Under the lock, which it lets go. */
-static int decode(struct blocks_file *f, size_t block, struct entry **out, struct leat_error *error)
+static uint64_t start_of(const struct blocks_file *f, size_t block)
 {
-    struct entry *e = leat_new(struct entry);
-    if (!e)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a block of %s", f->def.path);
-    *e =
-        (struct entry){.slot = &f->entries[block], .bytes = f->def.starts[block + 1] - f->def.starts[block], .pins = 1};
-    *e->slot = e;
-    link_first(e);
-    cache.bytes += e->bytes;
-    cache.count++;
-    evict();
-    pthread_mutex_unlock(&cache.lock);
-    uint8_t *data = e->bytes < SIZE_MAX ? leat_alloc((size_t)e->bytes + 1) : NULL;
-    int rc = data ? f->def.decode(f->def.user, block, data, error)
-                  : leat_fail(error, LEAT_E_NOMEM, "no memory for a block of %" PRIu64 " bytes of %s", e->bytes,
-                              f->def.path);
-    pthread_mutex_lock(&cache.lock);
-    if (rc) {
-        drop(e);
-        leat_free(data);
-        e = NULL;
-    } else {
-        e->data = data;
-    }
-    pthread_cond_broadcast(&cache.decoded);
-    *out = e;
-    return rc;
+    if (f->def.starts)
+        return f->def.starts[block];
+    return block < f->def.n ? block * f->def.block_bytes : f->file.size;
 }
 
-/* A block, decoded and pinned. */
-static int take(struct blocks_file *f, size_t block, struct entry **out, struct leat_error *error)
+/* The block that holds a byte. */
+static size_t block_of(const struct blocks_file *f, uint64_t at)
 {
-    struct entry *e;
-    int rc = LEAT_OK;
-    pthread_mutex_lock(&cache.lock);
-    while ((e = f->entries[block]) && !e->data)
-        pthread_cond_wait(&cache.decoded, &cache.lock);
-    if (e) {
-        e->pins++;
-        unlink_entry(e);
-        link_first(e);
-    } else {
-        rc = decode(f, block, &e, error);
+    size_t low = 0, high = f->def.n - 1;
+    if (!f->def.starts)
+        return (size_t)(at / f->def.block_bytes);
+    while (low < high) {
+        size_t middle = high - (high - low) / 2;
+        if (f->def.starts[middle] <= at)
+            low = middle;
+        else
+            high = middle - 1;
     }
+    return low;
+}
+
+static void serve(struct reader *readers, const struct leat_io_request *read);
+
+/* The block is filled, or is not: then it is forgotten, and its readers get the error. `own` is no more among them. */
+static int finish(struct filling *t, struct reader *own, struct entry **out)
+{
+    struct entry *e = t->entry;
+    struct reader *readers = NULL, **p;
+    int rc = t->read.status;
+    pthread_mutex_lock(&cache.lock);
+    for (p = &e->readers; *p && *p != own; p = &(*p)->next)
+        ;
+    if (*p) {
+        own->entry = NULL;
+        *p = own->next;
+    }
+    for (struct reader *x; (x = e->readers);) { /* first come, first served */
+        e->readers = x->next;
+        x->next = readers;
+        x->entry = NULL;
+        readers = x;
+    }
+    if (rc) {
+        drop(e);
+        leat_free(t->data);
+    } else {
+        e->data = t->data;
+        e->pins += out != NULL;
+    }
+    pthread_cond_broadcast(&cache.decoded);
     pthread_mutex_unlock(&cache.lock);
-    *out = e;
+    if (out)
+        *out = rc ? NULL : e;
+    serve(readers, &t->read);
     return rc;
 }
 
@@ -168,46 +209,199 @@ static void put_back(struct entry *e)
     pthread_mutex_unlock(&cache.lock);
 }
 
-/* The block that holds a byte. */
-static size_t block_of(const struct leat_blocks *def, uint64_t at)
+static void release(struct filling *t)
 {
-    size_t low = 0, high = def->n - 1;
-    while (low < high) {
-        size_t middle = high - (high - low) / 2;
-        if (def->starts[middle] <= at)
-            low = middle;
-        else
-            high = middle - 1;
+    if (!t->read.status)
+        put_back(t->entry);
+    leat_io_release(&t->file->file);
+    leat_free(t);
+}
+
+static void arrived(struct leat_io_request *read, void *user)
+{
+    (void)read;
+    finish(user, NULL, NULL);
+    release(user);
+}
+
+/* A new entry, pinned, for a block that somebody is to fill. Under the lock. */
+static struct filling *new_filling(struct blocks_file *f, size_t block)
+{
+    struct filling *t = leat_alloc(sizeof *t);
+    struct entry *e = leat_new(struct entry);
+    uint64_t begin = start_of(f, block), bytes = start_of(f, block + 1) - begin;
+    uint8_t *data = bytes < SIZE_MAX ? leat_alloc((size_t)bytes + 1) : NULL;
+    if (!t || !e || !data) {
+        leat_free(t);
+        leat_free(e);
+        leat_free(data);
+        return NULL;
     }
-    return low;
+    *e = (struct entry){.slot = &f->entries[block], .bytes = bytes, .pins = 1};
+    *e->slot = e;
+    link_first(e);
+    cache.bytes += bytes;
+    cache.count++;
+    evict();
+    leat_io_retain(&f->file);
+    memset(&t->read, 0, offsetof(struct leat_io_request, error));
+    leat_error_clear(&t->read.error);
+    t->read.file = f->def.file;
+    t->read.offset = begin;
+    t->read.length = bytes;
+    t->read.buffer = t->data = data;
+    t->read.done = arrived;
+    t->read.user = t;
+    t->file = f;
+    t->entry = e;
+    return t;
+}
+
+/* A block, pinned. LEAT_IO_PENDING: it is being read, and `x` is among its readers. Without `x` it is only seen to that
+ * it comes. */
+static int take(struct blocks_file *f, size_t block, struct reader *x, struct entry **out, struct leat_error *error)
+{
+    struct entry *e;
+    struct filling *t = NULL;
+    int rc = LEAT_OK;
+    pthread_mutex_lock(&cache.lock);
+    while (!f->def.file && (e = f->entries[block]) && !e->data)
+        pthread_cond_wait(&cache.decoded, &cache.lock);
+    e = f->entries[block];
+    if (x && x->cancelled) {
+        rc = leat_fail(error, LEAT_E_CANCELLED, "the read was cancelled");
+    } else if (e && e->data && x) {
+        e->pins++;
+        unlink_entry(e);
+        link_first(e);
+    } else if (!e && !(t = new_filling(f, block))) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a block of %s", f->def.path);
+    }
+    e = t ? t->entry : e;
+    if (!rc && !e->data && f->def.file) {
+        if (x) {
+            x->entry = e;
+            x->next = e->readers;
+            e->readers = x;
+        }
+        rc = LEAT_IO_PENDING;
+    }
+    pthread_mutex_unlock(&cache.lock);
+    *out = rc ? NULL : e;
+    if (!t)
+        return rc;
+    if (!f->def.file)
+        t->read.status = f->def.decode(f->def.user, block, t->data, &t->read.error);
+    else if (leat_io_submit(&t->read) == LEAT_IO_PENDING)
+        return rc;
+    rc = finish(t, x, x ? out : NULL);
+    if (rc && error)
+        *error = t->read.error;
+    release(t);
+    return rc;
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+/* Copies block by block. LEAT_IO_PENDING: a block is awaited, and `x` is not the caller's any more. */
+static int go_on(struct reader *x)
+{
+    struct leat_io_request *r = x->request;
+    struct blocks_file *f = (struct blocks_file *)r->file;
+    while (x->done < r->length) {
+        uint64_t at = r->offset + x->done, left = r->length - x->done;
+        size_t block = block_of(f, at);
+        struct entry *e;
+        int rc = take(f, block, x, &e, &r->error);
+        if (rc == LEAT_IO_PENDING)
+            return rc;
+        if ((r->status = rc)) {
+            leat_error_at_file(&r->error, r->error.file[0] ? NULL : r->file->path, LEAT_NO_OFFSET);
+            return LEAT_OK;
+        }
+        uint64_t skip = at - start_of(f, block), n = e->bytes - skip < left ? e->bytes - skip : left;
+        memcpy((uint8_t *)r->buffer + x->done, e->data + skip, (size_t)n);
+        put_back(e);
+        x->done += n;
+    }
+    if (f->def.convert)
+        f->def.convert(f->def.user, r->offset, r->buffer, r->length);
+    return LEAT_OK;
+}
+
+static void complete(struct reader *x)
+{
+    struct leat_io_request *r = x->request;
+    pthread_mutex_lock(&cache.lock);
+    r->backend_state = NULL;
+    pthread_mutex_unlock(&cache.lock);
+    leat_free(x);
+    r->done(r, r->user);
+}
+
+/* Goes on with requests whose block is there, or could not be read. */
+static void serve(struct reader *readers, const struct leat_io_request *read)
+{
+    for (struct reader *x = readers, *next; x; x = next) {
+        next = x->next;
+        if (read->status) {
+            x->request->status = read->status;
+            x->request->retry_after_ms = read->retry_after_ms;
+            x->request->error = read->error;
+        }
+        if (read->status || go_on(x) != LEAT_IO_PENDING)
+            complete(x);
+    }
 }
 
 static int blocks_submit(struct leat_io_file *file, struct leat_io_request *r)
 {
     struct blocks_file *f = (struct blocks_file *)file;
-    uint64_t at = r->offset, left = r->length;
-    if (at > file->size || left > file->size - at) {
+    struct reader *x, here = {.request = r};
+    struct entry *e;
+    if (r->offset > file->size || r->length > file->size - r->offset) {
         r->status = leat_fail(&r->error, LEAT_E_CORRUPT,
                               "%s has %" PRIu64 " decoded bytes; %" PRIu64 " from %" PRIu64 " on are not there",
-                              file->path, file->size, left, at);
+                              file->path, file->size, r->length, r->offset);
         leat_error_at_file(&r->error, file->path, LEAT_NO_OFFSET);
         return LEAT_OK;
     }
-    for (size_t block = left ? block_of(&f->def, at) : 0; left; block++) {
-        struct entry *e;
-        if ((r->status = take(f, block, &e, &r->error))) {
-            leat_error_at_file(&r->error, r->error.file[0] ? NULL : file->path, LEAT_NO_OFFSET);
-            return LEAT_OK;
-        }
-        uint64_t skip = at - f->def.starts[block], n = e->bytes - skip < left ? e->bytes - skip : left;
-        memcpy((uint8_t *)r->buffer + (at - r->offset), e->data + skip, (size_t)n);
-        put_back(e);
-        at += n;
-        left -= n;
+    if (!f->def.file)
+        return go_on(&here);
+    if (!(x = leat_alloc(sizeof *x))) {
+        r->status = leat_fail(&r->error, LEAT_E_NOMEM, "no memory to read %s", file->path);
+        return LEAT_OK;
     }
-    if (f->def.convert)
-        f->def.convert(f->def.user, r->offset, r->buffer, r->length);
-    return LEAT_OK;
+    *x = here;
+    r->backend_state = x;
+    /* All blocks of the request are on their way before it waits for the first. */
+    for (uint64_t at = r->offset; at < r->offset + r->length; at = start_of(f, block_of(f, at) + 1))
+        if (take(f, block_of(f, at), NULL, &e, NULL) != LEAT_IO_PENDING)
+            break;
+    int rc = go_on(x);
+    if (rc != LEAT_IO_PENDING)
+        leat_free(x);
+    return rc;
+}
+
+static void blocks_cancel(struct leat_io_request *r)
+{
+    struct reader *x, **p;
+    pthread_mutex_lock(&cache.lock);
+    if ((x = r->backend_state))
+        x->cancelled = true;
+    if (x && x->entry) {
+        for (p = &x->entry->readers; *p != x; p = &(*p)->next)
+            ;
+        *p = x->next;
+    } else {
+        x = NULL;
+    }
+    pthread_mutex_unlock(&cache.lock);
+    if (!x)
+        return;
+    r->status = leat_fail(&r->error, LEAT_E_CANCELLED, "the read was cancelled");
+    complete(x);
 }
 
 static void blocks_close(struct leat_io_file *file)
@@ -217,12 +411,16 @@ static void blocks_close(struct leat_io_file *file)
     for (size_t i = 0; i < f->def.n; i++)
         if (f->entries[i])
             drop(f->entries[i]);
+    cache.held -= f->held ? file->size : 0;
     pthread_mutex_unlock(&cache.lock);
-    f->def.close(f->def.user);
+    if (f->def.close)
+        f->def.close(f->def.user);
+    leat_io_release(f->def.file);
     leat_free(f);
 }
 
-static const struct leat_io_backend blocks_backend = {.name = "blocks", .submit = blocks_submit, .close = blocks_close};
+static const struct leat_io_backend blocks_backend = {
+    .name = "blocks", .submit = blocks_submit, .cancel = blocks_cancel, .close = blocks_close};
 
 int leat_blocks_open(const struct leat_blocks *def, struct leat_io_file **out, struct leat_error *error)
 {
@@ -239,64 +437,39 @@ int leat_blocks_open(const struct leat_blocks *def, struct leat_io_file **out, s
     f->def = *def;
     f->file.backend = &blocks_backend;
     f->file.path = (char *)(uintptr_t)def->path;
-    f->file.size = def->starts[def->n];
+    f->file.size = def->file ? def->file->size : def->starts[def->n];
     atomic_init(&f->file.references, 1);
     *out = &f->file;
     return LEAT_OK;
-}
-
-/* ---- blocks of a file as they are ---------------------------------------------------------------------- */
-
-struct over {
-    struct leat_io_file *file;
-    void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length);
-    void *user;
-    uint64_t starts[];
-};
-
-static int over_decode(void *user, size_t block, uint8_t *to, struct leat_error *error)
-{
-    const struct over *o = user;
-    return leat_io_read(o->file, o->starts[block], o->starts[block + 1] - o->starts[block], to, error);
-}
-
-static void over_convert(void *user, uint64_t offset, uint8_t *bytes, uint64_t length)
-{
-    const struct over *o = user;
-    o->convert(o->user, offset, bytes, length);
-}
-
-static void over_close(void *user)
-{
-    leat_io_release(((struct over *)user)->file);
-    leat_free(user);
 }
 
 int leat_blocks_over(struct leat_io_file *file, uint64_t block_bytes,
                      void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length), void *user,
                      struct leat_io_file **out, struct leat_error *error)
 {
-    size_t n = (size_t)(file->size / block_bytes + 1);
-    struct over *o = n < SIZE_MAX / 16 ? leat_new_array(1, sizeof *o + (n + 1) * sizeof o->starts[0]) : NULL;
-    *out = NULL;
-    if (!o)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", file->path);
-    o->file = leat_io_retain(file);
-    o->convert = convert;
-    o->user = user;
-    for (size_t i = 0; i <= n; i++)
-        o->starts[i] = i < n ? i * block_bytes : file->size;
     int rc = leat_blocks_open(&(struct leat_blocks){.path = file->path,
-                                                    .n = n,
-                                                    .starts = o->starts,
-                                                    .decode = over_decode,
-                                                    .convert = convert ? over_convert : NULL,
-                                                    .close = over_close,
-                                                    .user = o},
+                                                    .n = (size_t)(file->size / block_bytes + 1),
+                                                    .file = file,
+                                                    .block_bytes = block_bytes,
+                                                    .convert = convert,
+                                                    .user = user},
                               out, error);
-    if (rc)
-        over_close(o);
+    if (!rc)
+        leat_io_retain(file);
     return rc;
+}
+
+bool leat_blocks_hold(struct leat_io_file *file)
+{
+    struct blocks_file *f = (struct blocks_file *)file;
+    pthread_mutex_lock(&cache.lock);
+    uint64_t room = budget() / 4 * 3;
+    if (!f->held && cache.held <= room && file->size <= room - cache.held) {
+        f->held = true;
+        cache.held += file->size;
+    }
+    pthread_mutex_unlock(&cache.lock);
+    return f->held;
 }
 
 void leat_blocks_stats(uint64_t *bytes, uint64_t *decoded)

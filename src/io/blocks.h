@@ -12,12 +12,16 @@ struct leat_blocks {
     const char *path;       /* in errors */
     size_t n;               /* blocks */
     const uint64_t *starts; /* n + 1: where each begins among the decoded bytes; the last is their number */
+    /* Or blocks of `block_bytes` are those of another file as they are: then `file` is set, `starts` and `decode` are
+     * not. The reference that it holds becomes the blocks'. */
+    struct leat_io_file *file;
+    uint64_t block_bytes;
     /* Decodes a whole block. Any thread, several at once. Errors: IO, CORRUPT, CHANGED, NOMEM, with the place in the
      * file. */
     int (*decode)(void *user, size_t block, uint8_t *to, struct leat_error *error);
     /* NULL, or what is done to bytes [offset, offset + length) each time they are read. */
     void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length);
-    void (*close)(void *user);
+    void (*close)(void *user); /* NULL: nothing is to be done */
     void *user;
 };
 
@@ -26,15 +30,19 @@ struct leat_blocks {
 int leat_blocks_open(const struct leat_blocks *blocks, struct leat_io_file **out, struct leat_error *error);
 
 /* Blocks of a file as they are, for one whose reads are slow, or whose bytes are to be converted; `user` stays the
- * caller's. It keeps a reference to `file`. NOMEM. */
+ * caller's. It keeps a reference to `file`. Its reads are complete when those of `file` are. NOMEM. */
 int leat_blocks_over(struct leat_io_file *file, uint64_t block_bytes,
                      void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length), void *user,
                      struct leat_io_file **out, struct leat_error *error);
 
-/* Bytes of decoded blocks that stay in memory; a block in use stays whatever its size. Set by tests; 0: a sixteenth of
- * the memory that this process may use, from 16 MiB to 1 GiB. */
+/* Whether the cache has room for all of such a file, beside the others of which this was said; it has until the file is
+ * closed. Then reading small values of it anywhere reads each of its bytes once. */
+bool leat_blocks_hold(struct leat_io_file *file);
+
+/* Bytes of blocks that stay in memory; a block in use stays whatever its size. Set by tests; 0: what the environment
+ * variable LEAT_CACHE_BYTES says, or a sixteenth of the memory that this process may use, from 16 MiB to 1 GiB. */
 extern uint64_t leat_blocks_budget;
-/* Bytes in the cache, and blocks decoded so far in this process. */
+/* Bytes in the cache, and blocks filled so far in this process. */
 void leat_blocks_stats(uint64_t *bytes, uint64_t *decoded);
 
 #endif

@@ -302,6 +302,14 @@ struct record_read {
     volatile size_t i; /* how far it got, also when a read faults */
 };
 
+/* Of a file whose blocks are all kept, values from this length on are read apart from them, straight to their place. */
+#define LONG_VALUE (UINT64_C(256) << 10)
+
+static uint64_t file_for(const struct leat_store_source *s, uint64_t length)
+{
+    return s->kept && length < LONG_VALUE ? LEAT_STORE_PAGES : LEAT_STORE_FILE;
+}
+
 /* A record that passed its checksum is still bounded by its group: the file may have been made by anyone. */
 static bool place(const struct leat_store_source *s, uint64_t g, const struct leat_store_field *info,
                   const struct leat_store_record *r, struct leat_extent *e)
@@ -310,8 +318,11 @@ static bool place(const struct leat_store_source *s, uint64_t g, const struct le
     if (r->offset < LEAT_STORE_GROUP_HEADER || r->offset - LEAT_STORE_GROUP_HEADER > payload ||
         !leat_store_record_fits(&s->layout, info, r, payload - (r->offset - LEAT_STORE_GROUP_HEADER)))
         return false;
-    *e = (struct leat_extent){
-        .offset = s->groups[g].offset + r->offset, .length = r->length, .checksum = r->checksum, .info = r->info};
+    *e = (struct leat_extent){.file = file_for(s, r->length),
+                              .offset = s->groups[g].offset + r->offset,
+                              .length = r->length,
+                              .checksum = r->checksum,
+                              .info = r->info};
     return true;
 }
 
@@ -408,7 +419,7 @@ static int fixed_extents(struct leat_store_source *s, size_t field, const uint64
         uint64_t g = group_of(s, samples[i]), first = s->first_rows[g], row = samples[i] - first;
         uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
         int rc = LEAT_OK;
-        extents[i] = (struct leat_extent){.file = kept ? LEAT_STORE_PAGES : LEAT_STORE_FILE,
+        extents[i] = (struct leat_extent){.file = kept ? LEAT_STORE_PAGES : file_for(s, info.unit),
                                           .offset = value_at(s, g, &info, row) + info.at,
                                           .length = info.unit};
         if (kept && !never && number != last && !bit_get(good, number)) {

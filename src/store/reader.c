@@ -517,6 +517,7 @@ int leat_store_open(const char *path, const struct leat_open_options *options, s
         s->pages = leat_io_retain(s->file);
     else if (!rc)
         rc = leat_blocks_over(s->file, REMOTE_BLOCK, NULL, NULL, &s->pages, error);
+    s->kept = !rc && !s->file->backend->map && leat_blocks_hold(s->pages);
     if (!rc)
         rc = fill(s, error);
     if (rc) {

@@ -19,7 +19,8 @@ struct leat_store_source {
     struct leat_source base;
     struct leat_io_file *file;
     const uint8_t *map;         /* NULL: the file is elsewhere, and nothing of it is reached in place */
-    struct leat_io_file *pages; /* what index and columns are read from: `file`, or blocks of it that are kept */
+    struct leat_io_file *pages; /* what index and columns are read from: `file`, or blocks of it that are cached */
+    bool kept;                  /* the cache has room for all of these: short values are read from them, too */
     uint64_t header_bytes, sections_at, directory_at, footer_checksum;
     struct leat_store_layout layout;
     struct leat_store_identity identity;

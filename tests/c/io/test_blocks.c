@@ -1,0 +1,207 @@
+/* Blocks of a file whose reads complete later. */
+#include <pthread.h>
+
+#include "../faulty.h"
+#include "../files.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "io/blocks.h"
+
+enum { BYTES = 100000, BLOCK = 1000, READS = 500, MOST = 5000 };
+
+static char folder[PATH_MAX], path[PATH_MAX + 16];
+static uint8_t content[BYTES], got[READS][MOST];
+static struct leat_io_request requests[READS];
+
+static int set_up(void **state)
+{
+    (void)state;
+    files_folder(folder);
+    for (size_t i = 0; i < sizeof content; i++)
+        content[i] = (uint8_t)(i * 7 + i / 256);
+    files_write(folder, "data", content, sizeof content);
+    snprintf(path, sizeof path, "%s/data", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    files_remove(folder);
+    return 0;
+}
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t came;
+    size_t done;
+} waiting = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+
+static void on_done(struct leat_io_request *r, void *user)
+{
+    (void)r;
+    (void)user;
+    pthread_mutex_lock(&waiting.lock);
+    waiting.done++;
+    pthread_cond_signal(&waiting.came);
+    pthread_mutex_unlock(&waiting.lock);
+}
+
+/* Submits a read of request i, and counts those that are complete at once. */
+static void submit(struct leat_io_file *file, size_t i, uint64_t offset, uint64_t length)
+{
+    requests[i] =
+        (struct leat_io_request){.file = file, .offset = offset, .length = length, .buffer = got[i], .done = on_done};
+    if (leat_io_submit(&requests[i]) == LEAT_OK)
+        on_done(&requests[i], NULL);
+}
+
+static void wait_for(size_t n)
+{
+    pthread_mutex_lock(&waiting.lock);
+    while (waiting.done < n)
+        pthread_cond_wait(&waiting.came, &waiting.lock);
+    waiting.done = 0;
+    pthread_mutex_unlock(&waiting.lock);
+}
+
+static void assert_good(size_t i)
+{
+    assert_int_equal(requests[i].status, LEAT_OK);
+    assert_memory_equal(got[i], content + requests[i].offset, requests[i].length);
+}
+
+static struct leat_io_file *open_blocks(void)
+{
+    struct leat_io_file *file, *blocks;
+    struct leat_error error;
+    assert_ok(leat_io_open(path, &file, &error));
+    assert_ok(leat_blocks_over(file, BLOCK, NULL, NULL, &blocks, &error));
+    leat_io_release(file);
+    return blocks;
+}
+
+static void reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_holds(void **state)
+{
+    (void)state;
+    const uint64_t budgets[] = {1, 3 * BLOCK, 2 * BYTES};
+    for (int b = 0; b < 3; b++) {
+        uint64_t before, after, bytes;
+        leat_blocks_budget = budgets[b];
+        leat_faulty_start(&(struct leat_faulty){.later = true});
+        struct leat_io_file *file = open_blocks();
+        leat_blocks_stats(&bytes, &before);
+        for (size_t i = 0; i < READS; i++) {
+            uint64_t length = leat_key_mix(1, i) % MOST;
+            submit(file, i, leat_key_mix(2, i) % (BYTES - length + 1), length);
+        }
+        wait_for(READS);
+        for (size_t i = 0; i < READS; i++)
+            assert_good(i);
+        leat_blocks_stats(&bytes, &after);
+        if (b == 2)
+            assert_int_equal(after - before, BYTES / BLOCK); /* each block once */
+        leat_io_release(file);
+        leat_faulty_stop();
+    }
+    leat_blocks_budget = 0;
+}
+
+static void a_block_that_cannot_be_read_is_an_error_of_all_who_wait_for_it_and_read_again_later(void **state)
+{
+    (void)state;
+    leat_faulty_start(&(struct leat_faulty){.later = true});
+    struct leat_io_file *file = open_blocks();
+    leat_faulty_hold(1000);
+    for (size_t i = 0; i < 10; i++)
+        submit(file, i, 5 * BLOCK + i, 1500);
+    leat_faulty_fail(1);
+    leat_faulty_hold(0);
+    leat_faulty_release(100);
+    wait_for(10);
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(requests[i].status, LEAT_E_IO);
+        assert_string_equal(requests[i].error.file, path);
+    }
+    for (size_t i = 0; i < 10; i++)
+        submit(file, i, 5 * BLOCK + i, 1500);
+    wait_for(10);
+    for (size_t i = 0; i < 10; i++)
+        assert_good(i);
+    leat_io_release(file);
+    leat_faulty_stop();
+}
+
+static void a_read_that_is_cancelled_ends_and_others_go_on(void **state)
+{
+    (void)state;
+    uint64_t bytes;
+    leat_faulty_start(&(struct leat_faulty){.later = true});
+    struct leat_io_file *file = open_blocks();
+    leat_faulty_hold(1000);
+    for (size_t i = 0; i < 20; i++)
+        submit(file, i, 5 * BLOCK, 1500 + i);
+    while (leat_faulty_held(&bytes) < 2)
+        usleep(1000);
+    for (size_t i = 0; i < 20; i += 2)
+        leat_io_cancel(&requests[i]);
+    wait_for(10);
+    leat_faulty_hold(0);
+    leat_faulty_release(100);
+    wait_for(10);
+    for (size_t i = 0; i < 20; i++)
+        if (i % 2)
+            assert_good(i);
+        else
+            assert_int_equal(requests[i].status, LEAT_E_CANCELLED);
+    leat_io_release(file);
+    leat_faulty_stop();
+}
+
+static void a_file_that_is_closed_while_a_block_is_read_stays_until_it_came(void **state)
+{
+    (void)state;
+    uint64_t bytes;
+    leat_faulty_start(&(struct leat_faulty){.later = true});
+    struct leat_io_file *file = open_blocks();
+    leat_faulty_hold(1000);
+    submit(file, 0, 0, 10);
+    while (leat_faulty_held(&bytes) < 1)
+        usleep(1000);
+    leat_io_cancel(&requests[0]);
+    wait_for(1);
+    leat_io_release(file);
+    leat_faulty_hold(0);
+    leat_faulty_release(1);
+    leat_faulty_stop();
+}
+
+static void the_cache_promises_room_for_as_many_files_as_it_has(void **state)
+{
+    (void)state;
+    leat_blocks_budget = 3 * BYTES; /* of which a quarter is left for others */
+    leat_faulty_start(&(struct leat_faulty){0});
+    struct leat_io_file *files[3] = {open_blocks(), open_blocks(), open_blocks()};
+    assert_true(leat_blocks_hold(files[0]));
+    assert_true(leat_blocks_hold(files[0]));
+    assert_true(leat_blocks_hold(files[1]));
+    assert_false(leat_blocks_hold(files[2]));
+    leat_io_release(files[0]);
+    assert_true(leat_blocks_hold(files[2]));
+    leat_io_release(files[1]);
+    leat_io_release(files[2]);
+    leat_faulty_stop();
+    leat_blocks_budget = 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_holds),
+        cmocka_unit_test(a_block_that_cannot_be_read_is_an_error_of_all_who_wait_for_it_and_read_again_later),
+        cmocka_unit_test(a_read_that_is_cancelled_ends_and_others_go_on),
+        cmocka_unit_test(a_file_that_is_closed_while_a_block_is_read_stays_until_it_came),
+        cmocka_unit_test(the_cache_promises_room_for_as_many_files_as_it_has),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
