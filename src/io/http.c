@@ -1,8 +1,11 @@
 /*
  * Files of a web server, read by range requests. One thread does the talking for the whole process:
  *
- *     submit, cancel  --> queue -->  thread "leat-http": curl's multi interface,  --> done(request), on that thread
- *     (any thread)        (lock)     up to CONNECTIONS ranges in flight, kept alive
+ *     submit, cancel  --> queue -->  thread: as many as there are connections are   --> done(request), on that thread
+ *     (any thread)        (lock)     with curl's multi interface, the others wait
+ *
+ * curl says which sockets it waits for, and is told which of them are ready: a thousand connections cost no more per
+ * request than one.
  *
  * A file is what its first answer said: its length, ETag and time of modification. Each later answer is compared with
  * that, so that an object that was replaced is LEAT_E_CHANGED and never a mixture. One request is one attempt: where
@@ -19,22 +22,39 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "io/file.h"
 #include "io/http.h"
 
-/* Connections to one server, and in all: what common servers grant one client, times a latency of 50 ms, is some 1,300
- * requests a second. More requests wait in curl's queue. */
-enum { CONNECTIONS = 64, ALL_CONNECTIONS = 256, REDIRECTS = 5, ERROR_BODY = 64 << 10 };
-#define READ_BUFFER (256L << 10)
+/* Connections to one server: what common servers grant one client; at a latency of 50 ms that is 2,500 requests a
+ * second. The environment variable LEAT_HTTP_CONNECTIONS sets another number, up to MOST_CONNECTIONS; files that the
+ * process may have open bound it, too. curl gets no more requests than that at a time, for each of them costs it time
+ * with every other. */
+enum { CONNECTIONS = 128, MOST_CONNECTIONS = 4096, REDIRECTS = 5, ERROR_BODY = 64 << 10, EVENTS = 64 };
+#define READ_BUFFER (128L << 10) /* each connection has one */
 
 long leat_http_connect_timeout_ms = 15000, leat_http_stall_s = 30;
 
+/* A server, "http://host:80", for the rest of the process. */
+struct server {
+    struct server *next;
+    struct transfer *queue, **queue_end; /* under the lock */
+    size_t n_active;                     /* the thread's */
+    size_t name_bytes;
+    char name[];
+};
+
 struct http_file {
     struct leat_io_file file;
+    struct server *server;
     char etag[128], modified[64]; /* "" if the server gave none */
     char url[];
 };
@@ -50,7 +70,7 @@ struct answer {
 struct transfer {
     struct leat_io_request *request;
     struct transfer *next, *previous; /* in the queue; then among active ones, which are the thread's */
-    CURL *easy;
+    CURL *easy;                       /* while it is active */
     struct answer answer;
     uint64_t received; /* bytes of the body */
     uint64_t size;     /* opening: what the server says */
@@ -63,11 +83,18 @@ static struct {
     pthread_mutex_t lock;
     pthread_t thread;
     bool started, stopping, cancelling;
+    int bell; /* an eventfd: there is something for the thread to see */
+    struct server *servers;
+    /* the thread's own */
     CURLM *multi;
-    struct transfer *queue, **queue_end, *active;
-} http = {.lock = PTHREAD_MUTEX_INITIALIZER, .queue_end = &http.queue};
+    int events; /* epoll: the bell and curl's sockets */
+    int64_t due_ns;
+    struct transfer *active;
+    CURL **idle; /* handles, to be used again */
+    size_t n_idle, connections;
+} http = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- what an answer says --------------------------------------------------------------------- */
+/* ---- what an answer says -------------------------------------------------------------------- */
 
 static void copy_text(char *to, size_t room, const char *from, size_t n)
 {
@@ -155,7 +182,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
     return n;
 }
 
-/* ---- what it comes to ------------------------------------------------------------------------ */
+/* ---- what it comes to ----------------------------------------------------------------------- */
 
 static int fail(struct transfer *t, int code, unsigned retry_after_ms, const char *what)
 {
@@ -284,13 +311,8 @@ static int judge(struct transfer *t, CURLcode code)
     return t->received == r->length ? LEAT_OK : fail(t, LEAT_E_IO, SOON_MS, "the server's answer ends early");
 }
 
-/* ---- the thread ------------------------------------------------------------------------------ */
-
-static void destroy(struct transfer *t)
-{
-    curl_easy_cleanup(t->easy);
-    leat_free(t);
-}
+/* ---- the thread ---------------------------------------------------------------------------------------------------
+ */
 
 /* On the thread, without the lock. `done` may free the request. */
 static void complete(struct transfer *t, CURLcode code)
@@ -308,7 +330,36 @@ static void complete(struct transfer *t, CURLcode code)
     r->backend_state = NULL;
     pthread_mutex_unlock(&http.lock);
     r->done(r, r->user);
-    destroy(t);
+    if (t->easy && http.n_idle < http.connections)
+        http.idle[http.n_idle++] = t->easy;
+    else
+        curl_easy_cleanup(t->easy);
+    leat_free(t);
+}
+
+static struct server *server_of(const struct leat_io_request *r)
+{
+    return ((const struct http_file *)r->file)->server;
+}
+
+/* A handle, with all that is the same for each request. */
+static CURL *new_handle(void)
+{
+    CURL *e = http.n_idle ? http.idle[--http.n_idle] : NULL;
+    if (e || !(e = curl_easy_init()))
+        return e;
+    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(e, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 1L);
+    curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)REDIRECTS);
+    curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, READ_BUFFER);
+    curl_easy_setopt(e, CURLOPT_PIPEWAIT, 1L); /* where the server speaks HTTP/2, requests share connections */
+    curl_easy_setopt(e, CURLOPT_USERAGENT, "leat/" LEAT_VERSION);
+    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+    return e;
 }
 
 static void begin(struct transfer *t)
@@ -316,33 +367,24 @@ static void begin(struct transfer *t)
     const struct leat_io_request *r = t->request;
     const struct http_file *f = (const struct http_file *)r->file;
     char range[64];
+    CURL *e = t->easy = t->cancelled ? NULL : new_handle();
+    if (!e) {
+        complete(t, CURLE_OUT_OF_MEMORY);
+        return;
+    }
     t->answer = (struct answer){.size = UINT64_MAX};
-    t->received = 0;
-    t->too_long = false;
-    *t->text = 0;
     t->whole = !t->opening && r->offset == 0 && r->length == f->file.size;
     snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, r->offset, r->offset + r->length - 1);
-    CURL *e = t->easy;
     const char *url = f->url;
     curl_easy_setopt(e, CURLOPT_URL, url);
     curl_easy_setopt(e, CURLOPT_RANGE, range);
     curl_easy_setopt(e, CURLOPT_PRIVATE, t);
-    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(e, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 1L);
-    curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)REDIRECTS);
-    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, leat_http_connect_timeout_ms);
-    curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, leat_http_stall_s);
-    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, READ_BUFFER);
-    curl_easy_setopt(e, CURLOPT_USERAGENT, "leat/" LEAT_VERSION);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->text);
-    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(e, CURLOPT_HEADERDATA, t);
-    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
-    if (t->cancelled || curl_multi_add_handle(http.multi, e)) {
+    curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, leat_http_stall_s);
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, leat_http_connect_timeout_ms);
+    if (curl_multi_add_handle(http.multi, e)) {
         complete(t, CURLE_OUT_OF_MEMORY);
         return;
     }
@@ -351,6 +393,7 @@ static void begin(struct transfer *t)
     if (t->next)
         t->next->previous = t;
     http.active = t;
+    f->server->n_active++;
 }
 
 static void end(struct transfer *t, CURLcode code)
@@ -359,33 +402,107 @@ static void end(struct transfer *t, CURLcode code)
     *(t->previous ? &t->previous->next : &http.active) = t->next;
     if (t->next)
         t->next->previous = t->previous;
+    server_of(t->request)->n_active--;
     complete(t, code);
 }
 
-static void take_queue(void)
+static void take_queue(struct server *server)
 {
-    pthread_mutex_lock(&http.lock);
-    struct transfer *list = http.queue;
-    http.queue = NULL;
-    http.queue_end = &http.queue;
-    pthread_mutex_unlock(&http.lock);
-    for (struct transfer *t = list, *next; t; t = next) {
-        next = t->next;
+    while (server->n_active < http.connections) {
+        pthread_mutex_lock(&http.lock);
+        struct transfer *t = server->queue;
+        server->queue = t ? t->next : NULL;
+        server->queue_end = server->queue ? server->queue_end : &server->queue;
+        pthread_mutex_unlock(&http.lock);
+        if (!t)
+            return;
         begin(t);
     }
 }
 
-/* Ends what was cancelled among the active ones. */
+/* Ends what was cancelled, whether it waits or is active. */
 static void take_cancelled(void)
 {
+    struct transfer *list = NULL, *next;
     pthread_mutex_lock(&http.lock);
     bool any = http.cancelling;
     http.cancelling = false;
+    for (struct server *server = any ? http.servers : NULL; server; server = server->next)
+        for (struct transfer *t, **p = server->queue_end = &server->queue; (t = *p);) {
+            if (!t->cancelled) {
+                server->queue_end = p = &t->next;
+                continue;
+            }
+            *p = t->next;
+            t->next = list;
+            list = t;
+        }
     pthread_mutex_unlock(&http.lock);
-    for (struct transfer *t = any ? http.active : NULL, *next; t; t = next) {
+    for (struct transfer *t = list; t; t = next) {
+        next = t->next;
+        complete(t, CURLE_OK);
+    }
+    for (struct transfer *t = any ? http.active : NULL; t; t = next) {
         next = t->next;
         if (t->cancelled)
             end(t, CURLE_OK);
+    }
+}
+
+static int on_socket(CURL *easy, curl_socket_t s, int what, void *user, void *known)
+{
+    struct epoll_event event = {.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u),
+                                .data.fd = s};
+    (void)easy;
+    (void)user;
+    if (what == CURL_POLL_REMOVE)
+        epoll_ctl(http.events, EPOLL_CTL_DEL, s, NULL);
+    else if (epoll_ctl(http.events, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, s, &event))
+        return -1;
+    if (!known)
+        curl_multi_assign(http.multi, s, &http);
+    return 0;
+}
+
+static int on_timer(CURLM *multi, long ms, void *user)
+{
+    (void)multi;
+    (void)user;
+    http.due_ns = ms < 0 ? INT64_MAX : leat_clock_ns() + (int64_t)ms * 1000000;
+    return 0;
+}
+
+static void tell_curl(void)
+{
+    struct epoll_event events[EVENTS];
+    int running, left;
+    int64_t now = leat_clock_ns(), wait = http.due_ns - now;
+    int n = epoll_wait(http.events, events, EVENTS,
+                       wait <= 0                     ? 0
+                       : wait > INT64_C(10000000000) ? 10000
+                                                     : (int)((wait + 999999) / 1000000));
+    for (int i = 0; i < n; i++) {
+        uint32_t e = events[i].events;
+        uint64_t count;
+        if (events[i].data.fd == http.bell)
+            (void)!read(http.bell, &count, sizeof count);
+        else
+            curl_multi_socket_action(http.multi, events[i].data.fd,
+                                     (e & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) |
+                                         (e & EPOLLOUT ? CURL_CSELECT_OUT : 0) | (e & EPOLLERR ? CURL_CSELECT_ERR : 0),
+                                     &running);
+    }
+    if (leat_clock_ns() >= http.due_ns) {
+        http.due_ns = INT64_MAX;
+        curl_multi_socket_action(http.multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    }
+    for (CURLMsg *m; (m = curl_multi_info_read(http.multi, &left));) {
+        struct transfer *t = NULL;
+        CURLcode code = m->data.result;
+        if (m->msg != CURLMSG_DONE)
+            continue;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&t);
+        end(t, code);
     }
 }
 
@@ -393,28 +510,20 @@ static void *talk(void *unused)
 {
     (void)unused;
     for (;;) {
-        int running, left;
         pthread_mutex_lock(&http.lock);
         bool stopping = http.stopping;
+        struct server *servers = http.servers; /* more come at the front */
         pthread_mutex_unlock(&http.lock);
         if (stopping)
             return NULL;
-        take_queue();
         take_cancelled();
-        curl_multi_perform(http.multi, &running);
-        for (CURLMsg *m; (m = curl_multi_info_read(http.multi, &left));) {
-            struct transfer *t = NULL;
-            CURLcode code = m->data.result;
-            if (m->msg != CURLMSG_DONE)
-                continue;
-            curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&t);
-            end(t, code);
-        }
-        curl_multi_poll(http.multi, NULL, 0, 10000, NULL);
+        for (; servers; servers = servers->next)
+            take_queue(servers);
+        tell_curl();
     }
 }
 
-/* ---- starting, forking, ending --------------------------------------------------------------- */
+/* ---- starting, forking, ending -------------------------------------------------------------- */
 
 static void before_fork(void)
 {
@@ -430,10 +539,25 @@ static void after_fork(void)
 static void in_child(void)
 {
     pthread_mutex_init(&http.lock, NULL);
+    if (http.started) { /* a descriptor of the parent's epoll would hear of its sockets */
+        close(http.events);
+        close(http.bell);
+    }
     http.started = http.stopping = http.cancelling = false;
     http.multi = NULL;
-    http.queue = http.active = NULL;
-    http.queue_end = &http.queue;
+    http.active = NULL;
+    http.idle = NULL;
+    http.n_idle = 0;
+    for (struct server *server = http.servers; server; server = server->next) {
+        server->queue = NULL;
+        server->queue_end = &server->queue;
+        server->n_active = 0;
+    }
+}
+
+static void ring(void)
+{
+    (void)!write(http.bell, &(uint64_t){1}, sizeof(uint64_t));
 }
 
 /* The thread must not outlive what it uses: the TLS library ends itself at exit, too. */
@@ -443,7 +567,7 @@ static void stop_at_exit(void)
     bool join = http.started;
     http.stopping = true;
     if (join)
-        curl_multi_wakeup(http.multi);
+        ring();
     pthread_mutex_unlock(&http.lock);
     if (join)
         pthread_join(http.thread, NULL);
@@ -456,36 +580,51 @@ static void start_once(void)
     atexit(stop_at_exit);
 }
 
+static size_t connections_wanted(void)
+{
+    const char *wish = getenv("LEAT_HTTP_CONNECTIONS");
+    struct rlimit files;
+    long n = wish ? strtol(wish, NULL, 10) : 0;
+    size_t wanted = n <= 0 ? CONNECTIONS : n < MOST_CONNECTIONS ? (size_t)n : MOST_CONNECTIONS;
+    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur / 2 >= wanted)
+        return wanted;
+    return files.rlim_cur > 2 ? (size_t)files.rlim_cur / 2 : 1;
+}
+
+/* What the thread needs; false if it cannot be had. */
+static bool prepare(void)
+{
+    http.connections = connections_wanted();
+    http.due_ns = INT64_MAX;
+    http.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    http.events = epoll_create1(EPOLL_CLOEXEC);
+    http.idle = leat_new_array(http.connections, sizeof *http.idle);
+    http.multi = curl_multi_init();
+    struct epoll_event bell = {.events = EPOLLIN, .data.fd = http.bell};
+    if (http.bell < 0 || http.events < 0 || !http.idle || !http.multi ||
+        epoll_ctl(http.events, EPOLL_CTL_ADD, http.bell, &bell))
+        return false;
+    curl_multi_setopt(http.multi, CURLMOPT_MAXCONNECTS, (long)http.connections);
+    curl_multi_setopt(http.multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    curl_multi_setopt(http.multi, CURLMOPT_TIMERFUNCTION, on_timer);
+    return true;
+}
+
 /* Under the lock. */
 static bool start(void)
 {
     if (http.started || http.stopping)
         return http.started;
-    if (!(http.multi = curl_multi_init()))
-        return false;
-    curl_multi_setopt(http.multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)CONNECTIONS);
-    curl_multi_setopt(http.multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)ALL_CONNECTIONS);
-    curl_multi_setopt(http.multi, CURLMOPT_MAXCONNECTS, (long)ALL_CONNECTIONS);
-    http.started = !leat_thread_start(&http.thread, talk, NULL);
-    if (!http.started) {
-        curl_multi_cleanup(http.multi);
-        http.multi = NULL;
-    }
-    return http.started;
-}
-
-static struct transfer *new_transfer(struct leat_io_request *r, bool opening)
-{
-    struct transfer *t = leat_new(struct transfer);
-    if (t && !(t->easy = curl_easy_init())) {
-        leat_free(t);
-        t = NULL;
-    }
-    if (t) {
-        t->request = r;
-        t->opening = opening;
-    }
-    return t;
+    http.started = prepare() && !leat_thread_start(&http.thread, talk, NULL);
+    if (http.started)
+        return true;
+    curl_multi_cleanup(http.multi);
+    leat_free(http.idle);
+    if (http.bell >= 0)
+        close(http.bell);
+    if (http.events >= 0)
+        close(http.events);
+    return false;
 }
 
 /* Several at once, so that the thread is woken once. */
@@ -507,12 +646,15 @@ static void enqueue(struct leat_io_request *const *requests, size_t n, int *resu
         }
         if (!r->length)
             continue;
-        t = new_transfer(r, opening);
+        t = leat_new(struct transfer);
         pthread_mutex_lock(&http.lock);
         if (t && start()) {
+            t->request = r;
+            t->opening = opening;
             r->backend_state = t;
-            *http.queue_end = t;
-            http.queue_end = &t->next;
+            struct server *server = server_of(r);
+            *server->queue_end = t;
+            server->queue_end = &t->next;
             results[i] = LEAT_IO_PENDING;
             queued = true;
             t = NULL;
@@ -523,18 +665,13 @@ static void enqueue(struct leat_io_request *const *requests, size_t n, int *resu
                                   r->file->path);
         }
         pthread_mutex_unlock(&http.lock);
-        if (t)
-            destroy(t);
+        leat_free(t);
     }
-    if (!queued)
-        return;
-    pthread_mutex_lock(&http.lock);
-    if (http.multi)
-        curl_multi_wakeup(http.multi);
-    pthread_mutex_unlock(&http.lock);
+    if (queued)
+        ring();
 }
 
-/* ---- the backend ----------------------------------------------------------------------------- */
+/* ---- the backend ---------------------------------------------------------------------------- */
 
 static int http_submit(struct leat_io_file *file, struct leat_io_request *r)
 {
@@ -555,7 +692,7 @@ static void http_cancel(struct leat_io_request *r)
     struct transfer *t = r->backend_state;
     if (t && !t->cancelled) {
         t->cancelled = http.cancelling = true;
-        curl_multi_wakeup(http.multi);
+        ring();
     }
     pthread_mutex_unlock(&http.lock);
 }
@@ -576,16 +713,37 @@ static int submit_opening(struct leat_io_file *file, struct leat_io_request *r)
 static const struct leat_io_backend opening_backend = {
     .name = "http", .submit = submit_opening, .cancel = http_cancel, .close = http_close};
 
+static struct server *find_server(const char *url)
+{
+    const char *host = strstr(url, "//") + 2; /* it has a scheme */
+    size_t n = (size_t)(host - url) + strcspn(host, "/?#");
+    pthread_mutex_lock(&http.lock);
+    struct server *s = http.servers;
+    while (s && (s->name_bytes != n || strncasecmp(s->name, url, n) != 0))
+        s = s->next;
+    if (!s && (s = leat_alloc(sizeof *s + n))) {
+        *s = (struct server){.next = http.servers, .queue_end = &s->queue, .name_bytes = n};
+        memcpy(s->name, url, n);
+        http.servers = s;
+    }
+    pthread_mutex_unlock(&http.lock);
+    return s;
+}
+
 static int http_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out,
                      struct leat_error *error)
 {
     size_t bytes = strlen(path) + 1;
     uint8_t first;
+    struct server *server = find_server(path);
     struct http_file *f = leat_alloc(sizeof *f + bytes);
     *out = NULL;
-    if (!f)
+    if (!f || !server) {
+        leat_free(f);
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
+    }
     memset(f, 0, sizeof *f);
+    f->server = server;
     memcpy(f->url, path, bytes);
     f->file = (struct leat_io_file){.backend = &opening_backend, .path = f->url, .references = 1};
     int rc = leat_io_read(&f->file, 0, 1, &first, error);
