@@ -133,6 +133,7 @@ static void plan_spans(struct leat_job *j, uint64_t spare)
 
 void leat_reads_plan(struct leat_job *j, size_t begin)
 {
+    j->flies |= j->pends;
     const uint64_t limit = j->flies ? j->context->fly_bytes : j->context->window_bytes;
     uint64_t sum = 0;
     j->begin = begin;

@@ -26,6 +26,8 @@
 #define LEAST_HELD                                                                                                     \
     (UINT64_C(64) << 20) /* of the default: with small batches, a list of an epoch's labels is no accident */
 #define READING_SPARE (UINT64_C(16) << 20)    /* of the default, where reads complete later: a thousand small values */
+/* ... and of any: more than connections carry, 1.3 GB/s at a latency of 50 ms, would only wait for them. */
+#define MOST_IN_FLIGHT (UINT64_C(64) << 20)
 #define MOST_FLY_BYTES (UINT64_C(4) << 20)    /* of the values that one task reads ahead */
 #define MAX_WINDOW_BYTES (UINT64_C(64) << 10) /* of small values that are read together: they stay in the cache */
 #define MAX_THREADS 1024
@@ -283,6 +285,7 @@ void leat_loader_share(struct leat_loader *l, bool wanted)
     struct leat_tasks *t = &l->tasks;
     uint64_t scratch = l->budget.fixed + l->budget.reserved, least = scratch + 2 * l->window.estimate;
     uint64_t left = l->budget.limit > least ? l->budget.limit - least : 0, quarter = l->budget.limit / 4;
+    quarter = quarter < MOST_IN_FLIGHT ? quarter : MOST_IN_FLIGHT;
     if (!wanted) {
         leat_budget_unreserve(&l->budget, t->share);
         t->share = t->wanted_share = 0;

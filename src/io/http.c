@@ -311,8 +311,7 @@ static int judge(struct transfer *t, CURLcode code)
     return t->received == r->length ? LEAT_OK : fail(t, LEAT_E_IO, SOON_MS, "the server's answer ends early");
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------------------------
- */
+/* ---- the thread --------------------------------------------------------------------------------- */
 
 /* On the thread, without the lock. `done` may free the request. */
 static void complete(struct transfer *t, CURLcode code)

@@ -236,10 +236,15 @@ static int faulty_submit(struct leat_io_file *file, struct leat_io_request *r)
     return LEAT_IO_PENDING;
 }
 
-/* Held ones end at once; others are on their way. */
+/* Held ones end at once, and those that would have been held. */
 static void faulty_cancel(struct leat_io_request *r)
 {
     pthread_mutex_lock(&lock);
+    for (struct delayed *d = queue; d && held_per_thousand; d = d->next)
+        if (d->request == r && !d->released) {
+            d->cancelled = d->released = true;
+            atomic_fetch_add(&cancelled, 1);
+        }
     for (struct delayed **p = &held, *d; (d = *p); p = &d->next) {
         if (d->request != r)
             continue;
