@@ -29,7 +29,8 @@ class Answer:
 class Server:
     """Serves `files`; `behave(number, path, (first, last) or None, answer)` may change the answer that is right.
 
-    `requests` counts them, `ranges` lists what was asked for, `most` is how many were answered at once.
+    `requests` counts them, `ranges` lists what was asked for, `most` is how many were answered at once,
+    `hangs` how many answers hang.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Server:
     ) -> None:
         self.files, self.latency_s, self.behave = files, latency_s, behave
         self.requests, self.ranges, self.open, self.most = 0, [], 0, 0  # type: int, list[tuple[int, int]], int, int
+        self.hangs = 0
         self.loop = asyncio.new_event_loop()
         started = threading.Event()
         self.thread = threading.Thread(target=self._run, args=(started,), daemon=True)
@@ -108,5 +110,6 @@ class Server:
         writer.write(text.encode() + b"\r\n" + (answer.body if answer.cut is None else answer.body[: answer.cut]))
         await writer.drain()
         if answer.hang:
+            self.hangs += 1
             await asyncio.sleep(3600)
         return answer.cut is None
