@@ -25,7 +25,7 @@
 #define DECODING_SPARE (UINT64_C(64) << 20)
 #define LEAST_HELD                                                                                                     \
     (UINT64_C(64) << 20) /* of the default: with small batches, a list of an epoch's labels is no accident */
-#define READING_SPARE (UINT64_C(16) << 20)    /* of the default, where reads complete later: a thousand small values */
+#define READING_SPARE (UINT64_C(16) << 20) /* of the default, where reads complete later: a thousand small values */
 /* ... and of any: more than connections carry, 1.3 GB/s at a latency of 50 ms, would only wait for them. */
 #define MOST_IN_FLIGHT (UINT64_C(64) << 20)
 #define MOST_FLY_BYTES (UINT64_C(4) << 20)    /* of the values that one task reads ahead */
