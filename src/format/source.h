@@ -1,6 +1,6 @@
 /*
  * A source: one opened container of samples, whatever its format. Each format is one file in src/format (leat's own is
- * src/store) that fills this table; src/format/table.c lists them. Nothing above src/data sees a source.
+ * src/store) that fills this table, and a line in formats.def. Nothing above src/data sees a source.
  *
  * The source declares how the values of each field are reached, whatever their dtype and shape (enum leat_storage).
  * Joined sources may differ, so each source is asked.
@@ -81,7 +81,8 @@ struct leat_source_vtable {
     void (*close)(struct leat_source *source);
 
     /* The functions below: any thread, several at once. On failure *failed is the index in `samples` that failed, and
-     * the error names file, field and offset (the caller adds the sample id). */
+     * the error names file, field and offset (the caller adds the sample id). Of those for a storage that no field has,
+     * and of all behind `mark`, any may be NULL. */
 
     /* MAPPED fields: a pointer to each value, valid while the source is open; read it inside leat_guarded.
      * `cold` is NULL or room for n values (of at most LEAT_COLD_VALUE bytes each), aligned as the values are: a source
@@ -94,18 +95,18 @@ struct leat_source_vtable {
                    struct leat_extent *extents, size_t *failed, struct leat_error *error);
     /* COMPUTED fields: puts the values of `fields` (at most n_fields of the source's) of up to some hundred samples
      * into `out`, which was initialised for that many. It may take long and is called without locks. On failure *failed
-     * is the index in `samples` of the one that is to blame, or `n` if that is not known. NULL where no field is
-     * computed. */
+     * is the index in `samples` of the one that is to blame, or `n` if that is not known. */
     int (*compute)(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
                    struct leat_values *out, size_t *failed, struct leat_error *error);
-    /* An open file; release it with leat_io_release. A file that differs from what the source was opened with (size,
-     * time) is LEAT_E_CHANGED. */
+    /* EXTENT fields: an open file; release it with leat_io_release. A file that differs from what the source was opened
+     * with (size, time) is LEAT_E_CHANGED. */
     int (*file)(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
-    /* Remembers for this process that a value was verified, and found good or broken. */
+    /* EXTENT fields: remembers for this process that a value was verified, and found good or broken. */
     void (*mark)(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
     /* What was kept of a photo, where its extent says that something was. Copies the row index if that lies apart (else
      * `length` is 0). `checksum`: NULL, or leat_hash64 of the photo's bytes, which is compared with that of those that
-     * were good. False: lost, or other bytes; it may then be kept anew. NULL where no extent says so. */
+     * were good. False: lost, or other bytes; it may then be kept anew. NULL where no extent says
+     * so. */
     bool (*recall)(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length,
                    const uint64_t *checksum);
     /* Remembers a photo that is good to its end: the checksum of its bytes, and a copy of its row index
@@ -130,21 +131,22 @@ struct leat_source {
     const struct leat_source_vtable *v;
     const char *path;
     uint64_t count;
-    const struct leat_field *fields; /* the user's, then derived ones */
+    const struct leat_field *fields; /* the user's, then derived ones; what is no array has the dtype LEAT_U8 */
     size_t n_fields;
-    const uint8_t *storage; /* enum leat_storage of each field */
-    const char *const *classes;
+    const uint8_t *storage;     /* enum leat_storage of each field */
+    const char *const *classes; /* of the field "label"; NULL: it has none */
     size_t n_classes;
-    const char *metadata;    /* JSON object */
+    const char *metadata;    /* JSON object, "{}" if there is none */
     const char *notice;      /* "" or a note for a person */
     uint64_t fingerprint[2]; /* joinable sums over the samples: format/fingerprint.h */
 };
 
-/* Every known format, ended by NULL: the only place that lists them. */
+/* Every known format, ended by NULL: leat's own, then those of formats.def. */
 extern const struct leat_source_vtable *const leat_formats[];
-extern const struct leat_source_vtable leat_format_folder; /* format/folder.c */
-extern const struct leat_source_vtable leat_format_idx;    /* format/idx.c */
 extern const struct leat_source_vtable leat_format_native; /* store/reader.c */
+#define LEAT_FORMAT(name) extern const struct leat_source_vtable leat_format_##name;
+#include "format/formats.def"
+#undef LEAT_FORMAT
 
 /* Whether `path` is a folder, and if not, its first bytes: *n of at most `room`. NOT_FOUND, IO, CORRUPT. */
 int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room, size_t *n, struct leat_error *error);
@@ -152,6 +154,9 @@ int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room,
  * A manifest of shards is opened by src/data, which joins its parts. */
 int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
                      struct leat_error *error);
+/* Whether a source that was opened says all that others rely on: the types of its fields, and the functions for their
+ * storage. INVALID: its format has a mistake. */
+int leat_source_check(const struct leat_source *source, struct leat_error *error);
 void leat_source_close(struct leat_source *source); /* NULL is allowed */
 
 #endif

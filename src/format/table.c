@@ -10,12 +10,11 @@
 #include "base/error.h"
 #include "format/source.h"
 
-const struct leat_source_vtable *const leat_formats[] = {
-    &leat_format_native,
-    &leat_format_folder,
-    &leat_format_idx,
-    NULL,
-};
+#define LEAT_FORMAT(name) &leat_format_##name,
+const struct leat_source_vtable *const leat_formats[] = {&leat_format_native,
+#include "format/formats.def"
+                                                         NULL};
+#undef LEAT_FORMAT
 
 enum { HEAD = 4096 };
 
@@ -99,7 +98,42 @@ int leat_source_open(const char *path, const struct leat_open_options *options, 
         if (!rc)
             rc = by_content(path, folder, head, n, &format, error);
     }
-    return rc ? rc : format->open(path, options, out, error);
+    rc = rc ? rc : format->open(path, options, out, error);
+    if (!rc && (rc = leat_source_check(*out, error))) {
+        leat_source_close(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+static const char *missing_of(const struct leat_source_vtable *v, const struct leat_field *field, uint8_t storage)
+{
+    const bool array = field->kind == LEAT_KIND_ARRAY;
+    if (!*leat_kind_name(field->kind))
+        return "a kind that there is";
+    if (array ? !leat_dtype_size(field->dtype) : field->dtype != LEAT_U8)
+        return array ? "a dtype" : "the dtype LEAT_U8, as everything that is no array";
+    switch (storage) {
+    case LEAT_STORAGE_MAPPED:
+        return v->rows ? NULL : "the function rows";
+    case LEAT_STORAGE_EXTENT:
+        return v->extents && v->file && v->mark ? NULL : "the functions extents, file and mark";
+    case LEAT_STORAGE_COMPUTED:
+        return v->compute ? NULL : "the function compute";
+    default:
+        return "a storage";
+    }
+}
+
+int leat_source_check(const struct leat_source *source, struct leat_error *error)
+{
+    for (size_t f = 0; f < source->n_fields; f++) {
+        const char *missing = missing_of(source->v, &source->fields[f], source->storage[f]);
+        if (missing)
+            return leat_fail(error, LEAT_E_INVALID, "the format \"%s\" has a mistake: its field '%s' needs %s",
+                             source->v->name, source->fields[f].name, missing);
+    }
+    return LEAT_OK;
 }
 
 void leat_source_close(struct leat_source *source)
