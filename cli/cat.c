@@ -99,8 +99,8 @@ static int deliver(const struct cli_command *command, const struct leat_field *f
                    const struct cat *wish)
 {
     const char *path = wish->out;
-    const bool binary = field->kind == LEAT_KIND_BYTES || field->kind == LEAT_KIND_IMAGE ||
-                        (field->kind == LEAT_KIND_ARRAY && wish->raw);
+    const bool text = field->kind == LEAT_KIND_STR || field->kind == LEAT_KIND_JSON,
+               binary = !text && (field->kind != LEAT_KIND_ARRAY || wish->raw);
     const bool terminal = !path && isatty(STDOUT_FILENO);
     if (terminal && binary && !wish->force) {
         cli_say(command,

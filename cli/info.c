@@ -25,10 +25,9 @@ static const struct cli_option options[] = {
 
 static json_t *field_json(const struct leat_field *field)
 {
-    static const char *const kinds[] = {"", "array", "bytes", "str", "json", "image"}, *const layouts[] = {"", "HWC",
-                                                                                                           "CHW"};
+    static const char *const layouts[] = {"", "HWC", "CHW"};
     json_t *object = json_pack("{ss sb}", "name", field->name, "derived", (field->flags & LEAT_FIELD_DERIVED) != 0);
-    json_object_set_new(object, "kind", json_string(kinds[field->kind]));
+    json_object_set_new(object, "kind", json_string(leat_kind_name(field->kind)));
     if (field->kind == LEAT_KIND_ARRAY) {
         json_t *shape = json_array();
         for (unsigned d = 0; d < field->ndim; d++)

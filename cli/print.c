@@ -184,10 +184,8 @@ const char *cli_count(uint64_t n, char out[32])
 
 const char *cli_field_type(const struct leat_field *field, char *out, size_t room)
 {
-    static const char *const kinds[] = {"", "array", "bytes", "str", "json", "image"};
     if (field->kind != LEAT_KIND_ARRAY) {
-        bool known = (unsigned)field->kind < sizeof kinds / sizeof *kinds;
-        snprintf(out, room, "%s", known ? kinds[field->kind] : "?");
+        snprintf(out, room, "%s", leat_kind_name(field->kind));
         return out;
     }
     size_t used = (size_t)snprintf(out, room, "%s", leat_dtype_name(field->dtype));

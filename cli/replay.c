@@ -229,7 +229,7 @@ static bool write_output(const struct replay *replay, size_t i, json_t *outputs)
         return write_dense(replay, name, &tensor, about);
     if (tensor.kind == LEAT_KIND_STR || tensor.kind == LEAT_KIND_JSON)
         return write_text(replay, name, &tensor, about);
-    if (tensor.kind == LEAT_KIND_IMAGE || tensor.kind == LEAT_KIND_BYTES)
+    if (tensor.kind != LEAT_KIND_ARRAY)
         return write_stored(replay, name, &tensor, about);
     return write_ragged(replay, name, &tensor, about);
 }

@@ -134,8 +134,11 @@ enum leat_kind {
     LEAT_KIND_BYTES, /* any bytes */
     LEAT_KIND_STR,   /* UTF-8 text */
     LEAT_KIND_JSON,  /* a JSON document as UTF-8 text */
-    LEAT_KIND_IMAGE  /* an encoded photo: a JPEG, PNG or WebP file, unchanged */
+    /* from here on values are encoded, and have a codec */
+    LEAT_KIND_IMAGE /* a photo: a JPEG, PNG or WebP file, unchanged */
 };
+/* "array", "bytes", "str", "json", "image"; "" for an unknown kind. Any thread. */
+LEAT_API const char *leat_kind_name(enum leat_kind kind);
 
 enum leat_layout { LEAT_LAYOUT_NONE = 0, LEAT_LAYOUT_HWC, LEAT_LAYOUT_CHW };
 

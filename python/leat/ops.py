@@ -15,7 +15,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from .data.schema import ROLES, Field, dtype_name, field
+from .data.schema import ENCODED, ROLES, Field, dtype_name, field
 from .functions import native
 
 Chain = Sequence["Operator"]
@@ -677,7 +677,7 @@ class Map(Operator):
             raise TypeError(f"{type(self).__name__} takes a function, not {function!r:.60}")
         if isinstance(returns, str):
             returns = field(returns)
-        if returns is not None and not (isinstance(returns, Field) and returns.kind != "image"):
+        if returns is not None and not (isinstance(returns, Field) and returns.kind not in ENCODED):
             raise TypeError(f"returns is leat.field(dtype, shape) or None, not {returns!r:.80}")
         super().__init__(name, function=function, returns=returns)
 

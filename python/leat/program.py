@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .data.schema import Field
+from .data.schema import ENCODED, Field
 from .functions import native
 from .ops import Chain, Map, Native, Operator, PerBatch, _size, from_json
 
@@ -211,7 +211,7 @@ def warn_of_loose_targets(outputs: Outputs, schema: Mapping[str, Field], stackle
 
 
 def _is_image(field: Field | None) -> bool:
-    return field is not None and field.role is None and (field.kind == "image" or field.layout is not None)
+    return field is not None and field.role is None and (field.kind in ENCODED or field.layout is not None)
 
 
 def compiled_program(outputs: Outputs) -> tuple[str, list[tuple[int, bool, object]]]:

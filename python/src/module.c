@@ -134,6 +134,20 @@ static PyObject *escape(PyObject *module, PyObject *text)
     return shown;
 }
 
+static PyObject *kinds(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    PyObject *list = PyList_New(0);
+    const char *name;
+    for (int kind = 1; list && *(name = leat_kind_name((enum leat_kind)kind)); kind++) {
+        PyObject *text = PyUnicode_FromString(name);
+        if (!text || PyList_Append(list, text))
+            Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    return list;
+}
+
 static PyObject *version(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -164,6 +178,7 @@ static PyObject *status_name(PyObject *module, PyObject *code)
 static PyMethodDef functions[] = {
     {"set_error_factory", set_error_factory, METH_O, "set_error_factory(function, /): what makes the exceptions"},
     {"version", version, METH_NOARGS, "version(): of the library"},
+    {"kinds", kinds, METH_NOARGS, "kinds(): names of the kinds of fields, whose numbers begin at 1"},
     {"memory_allowed", memory_allowed, METH_NOARGS, "memory_allowed(): bytes that this process may use"},
     {"cpu_count", cpu_count, METH_NOARGS, "cpu_count(): cores that this process may use"},
     {"status_name", status_name, METH_O, "status_name(code, /): 'LEAT_E_IO' and so on"},

@@ -1,7 +1,7 @@
 /*
  * Kinds of samples. A codec knows one kind of encoded values (photos, say): what their headers tell, what memory
  * decoding takes, whether they are whole, how a part of one is decoded, and in which other forms they may be stored.
- * Codecs are pure: bytes in, values out; no I/O, no threads, no clock. codec/table.c lists them, one line each; nobody
+ * Codecs are pure: bytes in, values out; no I/O, no threads, no clock. codecs.def lists them, one line each; nobody
  * above src/codec knows any by name.
  *
  * A value goes through the layers as its bytes and a leat_value_info: the source fills it, src/data and the engine pass
@@ -90,9 +90,10 @@ struct leat_decoder {
 };
 
 struct leat_codec {
-    const char *name; /* "photo" */
+    const char *name; /* "photo": in messages, behind "encoded" */
     enum leat_kind kind;
-    size_t raw_header; /* bytes that precede the elements of a value in the form RAW */
+    const char *kind_name; /* "image": leat_kind_name, and so what leat.field takes */
+    size_t raw_header;     /* bytes that precede the elements of a value in the form RAW */
 
     /* ---- from the header; any thread ---- */
 

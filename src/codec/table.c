@@ -1,12 +1,25 @@
-/* The table of codecs, and what is the same for all. Adding a kind is adding its file and its line here. */
+/* The table of codecs, and what is the same for all. Adding a codec is adding its file, and its line to codecs.def. */
 #include <string.h>
 
 #include "codec/codec.h"
-#include "codec/photo/photo.h"
 
+#define LEAT_CODEC(name) extern const struct leat_codec leat_codec_##name;
+#include "codec/codecs.def"
+#undef LEAT_CODEC
+#define LEAT_CODEC(name) &leat_codec_##name,
 const struct leat_codec *leat_codecs[LEAT_MAX_CODECS + 1] = {
-    &leat_codec_photo,
-};
+#include "codec/codecs.def"
+    NULL};
+
+const char *leat_kind_name(enum leat_kind kind)
+{
+    static const char *const plain[] = {
+        [LEAT_KIND_ARRAY] = "array", [LEAT_KIND_BYTES] = "bytes", [LEAT_KIND_STR] = "str", [LEAT_KIND_JSON] = "json"};
+    if ((size_t)kind < sizeof plain / sizeof *plain)
+        return plain[kind] ? plain[kind] : "";
+    const struct leat_codec *codec = leat_codec_of(kind);
+    return codec ? codec->kind_name : "";
+}
 
 const struct leat_codec *leat_codec_of(enum leat_kind kind)
 {

@@ -18,21 +18,15 @@ const struct leat_op_class *const leat_operators[] = {
 /* The value in words: "an encoded photo", "a uint8 image of 3 channels, 32 x 32". */
 static void type_words(const struct leat_type *type, char *text, size_t room)
 {
-    switch (type->kind) {
-    case LEAT_KIND_BYTES:
-        snprintf(text, room, "bytes");
+    const struct leat_codec *codec = leat_codec_of(type->kind);
+    const char *stored = codec                           ? codec->name
+                         : type->kind == LEAT_KIND_BYTES ? "bytes"
+                         : type->kind == LEAT_KIND_STR   ? "text"
+                         : type->kind == LEAT_KIND_JSON  ? "JSON text"
+                                                         : NULL;
+    if (stored) {
+        snprintf(text, room, "%s%s", codec ? "an encoded " : "", stored);
         return;
-    case LEAT_KIND_STR:
-        snprintf(text, room, "text");
-        return;
-    case LEAT_KIND_JSON:
-        snprintf(text, room, "JSON text");
-        return;
-    case LEAT_KIND_IMAGE:
-        snprintf(text, room, "an encoded photo");
-        return;
-    case LEAT_KIND_ARRAY:
-        break;
     }
     if (leat_type_is_image(type)) {
         char h[24] = "any", w[24] = "any";
@@ -60,7 +54,7 @@ int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, 
 {
     char words[256];
     type_words(got, words, sizeof words);
-    const char *hint = got->kind == LEAT_KIND_IMAGE || got->kind == LEAT_KIND_BYTES ? ": put Decode() before it" : "";
+    const char *hint = leat_codec_of(got->kind) || got->kind == LEAT_KIND_BYTES ? ": put Decode() before it" : "";
     int rc = leat_fail(error, LEAT_E_TYPE, "%s in output '%s' takes %s, but gets %s%s.", place->type, place->output,
                        wanted, words, hint);
     leat_error_at_sample(error, LEAT_NO_SAMPLE, place->output);

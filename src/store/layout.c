@@ -59,7 +59,7 @@ static int take_field(const struct leat_field *in, struct leat_field *out, struc
     if (in->flags & ~known || (int)in->layout < LEAT_LAYOUT_NONE || in->layout > LEAT_LAYOUT_CHW)
         return leat_fail(error, LEAT_E_INVALID, "field '%s' has unknown flags or an unknown layout", in->name);
     out->layout = in->layout;
-    if ((int)in->kind < LEAT_KIND_ARRAY || in->kind > LEAT_KIND_IMAGE)
+    if (!*leat_kind_name(in->kind))
         return leat_fail(error, LEAT_E_INVALID, "field '%s' has the unknown kind %d", in->name, (int)in->kind);
     if (in->flags & LEAT_FIELD_FILES && in->kind == LEAT_KIND_ARRAY)
         return leat_fail(error, LEAT_E_INVALID,

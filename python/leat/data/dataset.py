@@ -133,7 +133,7 @@ class Dataset:
                 raw: Any = read(position, i, True)
                 if not isinstance(raw, bytes):
                     raw = np.array(raw)  # a photo that was packed as pixels
-                sample[name] = raw if kind in ("bytes", "image") else raw.decode() if kind == "str" else json.loads(raw)
+                sample[name] = raw if kind in _schema.BINARY else raw.decode() if kind == "str" else json.loads(raw)
                 continue
             memory = read(position, i, False)
             array = _widen(memory) if field.dtype == "bfloat16" else np.array(memory)

@@ -270,10 +270,10 @@ class Reader:
             return value.encode()
         if field.kind == "json":
             return json.dumps(value).encode()
-        if field.kind in ("bytes", "image") and isinstance(value, (bytes, bytearray, memoryview)):
+        if field.kind in _schema.BINARY and isinstance(value, (bytes, bytearray, memoryview)):
             return value
         if (
-            field.kind in ("bytes", "image")
+            field.kind in _schema.BINARY
             and isinstance(value, np.ndarray)
             and value.dtype == np.uint8
             and value.ndim == 1

@@ -6,17 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .. import check
+from .. import _leat, check
 
 DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32",
     "float64", "bool",
 )  # fmt: skip
 
-# Numbers of enum leat_kind and enum leat_layout.
-ARRAY, BYTES, STR, JSON, IMAGE = 1, 2, 3, 4, 5
-KINDS = {"bytes": BYTES, "str": STR, "json": JSON, "image": IMAGE}
-KIND_NAMES = {number: name for name, number in KINDS.items()}
+# Numbers of enum leat_kind: the library says which kinds there are. Values of BINARY are bytes; of ENCODED, those of a
+# codec, such as photos.
+KIND_NAMES = dict(enumerate(_leat.kinds(), 1))
+KINDS = {name: number for number, name in KIND_NAMES.items() if name != "array"}
+ARRAY, STR, JSON = 1, KINDS["str"], KINDS["json"]
+BINARY = KINDS.keys() - {"str", "json"}
+ENCODED = BINARY - {"bytes"}
+# Numbers of enum leat_layout.
 LAYOUTS: dict[str | None, int] = {None: 0, "HWC": 1, "CHW": 2}
 LAYOUT_NAMES = {number: name for name, number in LAYOUTS.items()}
 DERIVED = 1
@@ -189,7 +193,7 @@ def from_raw(raw: tuple[str, int, str, int, int, tuple[int, ...], int, bool]) ->
     """From what the extension module gives."""
     name, kind, dtype, layout, flags, shape, role, normalized = raw
     return name, Field(
-        KIND_NAMES.get(kind, "array"),
+        KIND_NAMES[kind],
         dtype,
         tuple(None if n < 0 else n for n in shape) if kind == ARRAY else (),
         LAYOUT_NAMES[layout],  # type: ignore[arg-type]

@@ -251,7 +251,7 @@ def _rows(field: Field) -> Field:
 
 def _encoder(name: str, field: Field) -> Callable[[Any], Any]:
     """The function that converts a value of this field to a buffer."""
-    if field.kind in ("bytes", "image"):
+    if field.kind in _schema.BINARY:
         return lambda value: _bytes(name, field, value)
     if field.kind == "str":
         return lambda value: _text(name, value)

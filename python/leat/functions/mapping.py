@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .. import _leat
-from ..data.schema import ARRAY, KINDS, LAYOUT_NAMES, LAYOUTS, Field
+from ..data.schema import ARRAY, BINARY, KIND_NAMES, KINDS, LAYOUT_NAMES, LAYOUTS, Field
 from ..loading.ragged import Ragged
 from ..ops import Decode, Map, MapBatch, Operator, ToLayout, named
 from ..program import Out, Outputs, compiled_program, entries, instance_names
@@ -77,8 +77,7 @@ def raw(t: Field, name: str) -> tuple[str, int, str, int, int, tuple[int, ...]]:
 def described(chain: _leat.Chain) -> tuple[Field, tuple[int, ...] | None]:
     """The type of what a chain gives; the strides of a row, in elements, where they are not the usual ones. Open images have None for sides."""
     kind, dtype, layout, shape, strides, open_ = chain.describe()
-    names = {number: name for name, number in KINDS.items()}
-    t = Field(names.get(kind, "array"), dtype, tuple(None if n < 0 else n for n in shape) if kind == ARRAY else (), LAYOUT_NAMES[layout])  # type: ignore[arg-type]
+    t = Field(KIND_NAMES[kind], dtype, tuple(None if n < 0 else n for n in shape) if kind == ARRAY else (), LAYOUT_NAMES[layout])  # type: ignore[arg-type]
     if open_ or not is_dense(t):
         return t, None
     usual = np.empty(shape, np.uint8).strides if 0 not in shape else strides
@@ -212,7 +211,7 @@ Step = NativeStep | CallStep
 
 def to_user(value: Any, t: Field, framework: str) -> Any:
     """A stored value as a function gets it: its own."""
-    if t.kind in ("bytes", "image"):
+    if t.kind in BINARY:
         return bytes(value)
     if t.kind == "str":
         return value if isinstance(value, str) else bytes(value).decode()

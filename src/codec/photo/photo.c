@@ -151,6 +151,7 @@ static uint64_t restore_bytes(const void *data, size_t length)
 const struct leat_codec leat_codec_photo = {
     .name = "photo",
     .kind = LEAT_KIND_IMAGE,
+    .kind_name = "image",
     .raw_header = LEAT_RAW_HEADER,
     .probe = leat_photo_probe,
     .decode_bytes = leat_photo_decode_bytes,
