@@ -49,11 +49,12 @@ static int parse_operator(const struct leat_program *program, struct leat_op *op
     op->name = json_string_value(name);
     if (name && !json_is_null(name) && (!op->name || !*op->name || strlen(op->name) > MAX_NAME))
         return leat_fail(error, LEAT_E_INVALID, "%s: name must be text of 1 to %d bytes.", type, MAX_NAME);
-    op->args = leat_new_array(1, op->class->args_bytes);
+    op->args = leat_new_array(1, op->class->args_bytes ? op->class->args_bytes : 1);
     if (!op->args)
         return fail_nomem(error);
     struct leat_args args = {.object = object, .operator_type = type, .error = error};
-    op->class->parse(op->args, &args);
+    if (op->class->parse)
+        op->class->parse(op->args, &args);
     int rc = leat_args_end(&args);
     if (!rc && op->class->bind)
         rc = op->class->bind(op->args, program->functions, program->n_functions, error);

@@ -1,6 +1,6 @@
 /*
- * An operator: one file, op_<name>.c, and one line of operators.def. What it does to a value is one of these, and each
- * has its function in the class:
+ * An operator: one file, op_<name>.c, one line of operators.def, and the class of its name in python/leat/ops.py. What
+ * it does to a value is one of these, and each has its function in struct leat_op_class:
  *
  *     move    takes a box of the image, brings it to a size, mirrors it (crop, resize, flip)
  *     map     a function of single values (normalize, convert); it may draw, once per row
@@ -126,21 +126,23 @@ struct leat_batch_part;
 struct leat_pad;
 
 struct leat_op_class {
-    const char *type; /* as in leat.ops and in JSON */
-    size_t args_bytes;
-    bool random;
-    bool decodes;     /* takes an encoded photo, of which its stage pulls the rows */
-    bool converts;    /* its map changes the type of numbers, and their range with it, and nothing else */
-    bool takes_whole; /* its map takes an integer of 0 to the largest as it takes a float of 0 to 1 */
-    bool sanitizes;   /* its joint leaves steps out; the arguments are a struct leat_sanitize_args */
-    bool blends;      /* its batch computes with the values of images, which are floats then */
-    /* Reads the arguments into zeroed `args`. Without `hash` it holds no pointers: its bytes are hashed. */
+    const char *type;  /* as in leat.ops and in JSON */
+    size_t args_bytes; /* of the operator's own struct, which all functions below get as `args` */
+    bool random;       /* it draws: leat_draw_* (base/random.h), under the key that its function gets */
+    bool decodes;      /* takes an encoded photo, of which its stage pulls the rows */
+    bool converts;     /* its map changes the type of numbers, and their range with it, and nothing else */
+    bool takes_whole;  /* its map takes an integer of 0 to the largest as it takes a float of 0 to 1 */
+    bool sanitizes;    /* its joint leaves steps out; the arguments are a struct leat_sanitize_args */
+    bool blends;       /* its batch computes with the values of images, which are floats then */
+    /* Reads the arguments into zeroed `args`, each under the name that the Python class gives it (op/args.h). NULL: it
+     * has none. Without `hash` it holds no pointers: its bytes are hashed. */
     void (*parse)(void *args, struct leat_args *json);
     /* Releases what `args` points to. May be NULL. */
     void (*end)(void *args);
     /* Hashes the arguments. NULL: their bytes are hashed. */
     uint64_t (*hash)(const void *args);
-    /* Turns the type of the input into that of the output, and says what fits if it does not. */
+    /* Turns the type of the input into that of the output, and says what fits if it does not (leat_op_misfit). Always
+     * there. */
     int (*infer)(const void *args, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
                  struct leat_error *error);
 
