@@ -152,6 +152,9 @@ int leat_loader_ask(struct leat_loader *loader, enum leat_account account, uint6
 int leat_loader_allocate(struct leat_loader *loader, struct leat_batch *batch, struct leat_error *error);
 /* Cancels the last batch of the window, unless it is `keep` or the only one. False: there is nothing to evict. */
 bool leat_loader_evict(struct leat_loader *loader, const struct leat_batch *keep);
+/* Until the ledger has room for `bytes`: evicts what other loaders have prefetched and nobody waits for. They compute
+ * it again when asked. */
+void leat_loader_evict_others(const struct leat_loader *loader, uint64_t bytes);
 
 /* Makes bounds and window fit batches of so many rows of all ranks. BUDGET: what the caller allowed is too little. */
 int leat_loader_fit(struct leat_loader *loader, uint64_t global_batch, struct leat_error *error);

@@ -40,8 +40,7 @@ bool leat_loader_wait(struct leat_loader *l, int64_t deadline_ns)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Takes what other loaders have prefetched and nobody waits for: they compute it again when asked. */
-static void evict_others(const struct leat_loader *for_whom, uint64_t bytes)
+void leat_loader_evict_others(const struct leat_loader *for_whom, uint64_t bytes)
 {
     for (struct leat_client *c = leat_scheduler.clients; c && !leat_ledger_fits(bytes); c = c->next) {
         struct leat_loader *l = leat_loader_of(c);
@@ -77,7 +76,7 @@ int leat_loader_ask(struct leat_loader *l, enum leat_account account, uint64_t b
     while (answer == LEAT_WAIT && window && leat_consumers_lead(l) == l->window.n && leat_consumers_evict(l))
         answer = leat_budget_ask(&l->budget, account, bytes);
     if (answer == LEAT_WAIT && !in_flight && !leat_ledger_fits(bytes)) {
-        evict_others(l, bytes);
+        leat_loader_evict_others(l, bytes);
         answer = leat_budget_ask(&l->budget, account, bytes);
     }
     if (answer == LEAT_YES)

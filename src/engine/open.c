@@ -427,6 +427,7 @@ static int join_engine(struct leat_loader *l, struct leat_error *error)
         }
     l->tasks.free = list;
     leat_budget_open(&l->budget);
+    leat_loader_evict_others(l, 0); /* what a loader has in any case may have passed the limit of them all */
     if (!rc)
         rc = leat_client_join(&l->client, error);
     if (rc)
