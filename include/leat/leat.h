@@ -631,12 +631,6 @@ LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, 
  * the batch: INVALID without log_dir, RANGE for a step that was not handed out. */
 LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, uint64_t step, struct leat_batch **out,
                                   struct leat_error *error);
-/* A batch of one row: the sample that LEAT_ON_ERROR_SUBSTITUTE takes in place of row `row` of that batch. It is for
- * callers to whom a sample is broken although it decodes. Attempts begin at number `*attempt` (0: the first); then
- * `*attempt` is the number after the attempt that was taken. INVALID: the loader has another policy; RANGE; DECODE: no
- * attempt is left. */
-LEAT_API int leat_loader_substitute(struct leat_loader *loader, uint64_t epoch, uint64_t step, uint64_t row,
-                                    unsigned *attempt, struct leat_batch **out, struct leat_error *error);
 /* Statistics as JSON text; docs/architecture.md names the keys. Any thread. */
 LEAT_API int leat_loader_stats(const struct leat_loader *loader, char **json, struct leat_error *error);
 

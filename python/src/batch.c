@@ -88,16 +88,6 @@ static PyObject *batch_memory_offsets(PyObject *self, PyObject *number)
     return tensor_of(self, number, &t) ? NULL : py_memory_of_tensor(&t, true, leat_batch_rows(handle_of(self)));
 }
 
-/* place(output) -> (offset of its buffer in the loader's memory, bytes from there to the values) */
-static PyObject *batch_place(PyObject *self, PyObject *number)
-{
-    struct leat_tensor t;
-    if (tensor_of(self, number, &t))
-        return NULL;
-    unsigned long long values = t.offsets ? (unsigned long long)((const char *)t.data - (const char *)t.offsets) : 0;
-    return Py_BuildValue("KK", (unsigned long long)leat_buffer_offset(t.buffer), values);
-}
-
 /* text(output) -> [str] */
 static PyObject *batch_text(PyObject *self, PyObject *number)
 {
@@ -189,7 +179,6 @@ static PyMethodDef batch_methods[] = {
     {"dlpack_offsets", batch_dlpack_offsets, METH_O, "dlpack_offsets(output): of a ragged one"},
     {"memory", batch_memory, METH_O, "memory(output): Memory"},
     {"memory_offsets", batch_memory_offsets, METH_O, "memory_offsets(output): of a ragged one"},
-    {"place", batch_place, METH_O, "place(output): (offset in the loader's memory, bytes from there to the values)"},
     {"text", batch_text, METH_O, "text(output): list of str"},
     {"errors", batch_errors, METH_NOARGS, "errors(): (row, planned, delivered, reason) of each"},
     {"ids", batch_ids, METH_NOARGS, "ids(): Memory of int64"},

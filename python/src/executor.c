@@ -79,6 +79,21 @@ static PyObject *executor_row_failed(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *executor_results(PyObject *self, PyObject *args)
+{
+    unsigned long long serial;
+    long long spent_ns;
+    Py_buffer results, bytes;
+    if (!PyArg_ParseTuple(args, "Ky*y*L:results", &serial, &results, &bytes, &spent_ns))
+        return NULL;
+    leat_executor_results(py_executor_handle(self), serial, results.buf,
+                          (uint64_t)results.len / sizeof(struct leat_worker_result), bytes.buf, (uint64_t)bytes.len,
+                          spent_ns);
+    PyBuffer_Release(&results);
+    PyBuffer_Release(&bytes);
+    Py_RETURN_NONE;
+}
+
 static PyObject *executor_received(PyObject *self, PyObject *args)
 {
     unsigned long long serial;
@@ -142,21 +157,21 @@ static PyObject *executor_stats(PyObject *self, PyObject *none)
     struct leat_executor_stats s;
     (void)none;
     leat_executor_stats(py_executor_handle(self), &s);
-    return Py_BuildValue("LKKK", (long long)s.work_ns, (unsigned long long)s.in_flight, (unsigned long long)s.rows,
-                         (unsigned long long)s.broken);
+    return Py_BuildValue("LKK", (long long)s.work_ns, (unsigned long long)s.in_flight, (unsigned long long)s.rows);
 }
 
 static PyMethodDef executor_methods[] = {
     {"attach", executor_attach, METH_VARARGS, "attach(board, workers): takes the board over"},
     {"wait", executor_wait, METH_VARARGS, "wait(messages received): 0: there is one more; 1: silence; 2: it is closed"},
     {"row_failed", executor_row_failed, METH_VARARGS, "row_failed(serial, row, broken, reason)"},
+    {"results", executor_results, METH_VARARGS, "results(serial, [row, output, bytes] as uint64, bytes, spent_ns)"},
     {"received", executor_received, METH_VARARGS, "received(serial, unit): its message is here"},
     {"worker_died", executor_worker_died, METH_VARARGS, "worker_died(worker, board, serial, row): where it was"},
     {"ask", executor_ask, METH_O, "ask(begins): somebody waits for a batch, or no longer"},
     {"fail", executor_fail, METH_VARARGS, "fail(reason): all calls, from now on"},
     {"close", executor_close, METH_NOARGS, "close(): workers take nothing more"},
     {"finish", executor_finish, METH_NOARGS, "finish(): no worker uses its board any more"},
-    {"stats", executor_stats, METH_NOARGS, "stats(): (work_ns, calls in flight, rows, broken)"},
+    {"stats", executor_stats, METH_NOARGS, "stats(): (work_ns, calls in flight, rows)"},
     {NULL, NULL, 0, NULL},
 };
 

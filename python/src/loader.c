@@ -335,28 +335,6 @@ static PyObject *loader_consumer(PyObject *self, PyObject *args)
     return made;
 }
 
-/* substitute(epoch, step, row, attempt) -> (Batch of one row, the next attempt) */
-static PyObject *loader_substitute(PyObject *self, PyObject *args)
-{
-    struct loader *l = (struct loader *)self;
-    struct leat_batch *batch = NULL;
-    struct leat_error error;
-    unsigned long long epoch, step, row;
-    unsigned attempt;
-    if (!PyArg_ParseTuple(args, "KKKI:substitute", &epoch, &step, &row, &attempt))
-        return NULL;
-    struct leat_loader *handle = loader_enter(l);
-    if (!handle)
-        return NULL;
-    int rc;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_substitute(handle, epoch, step, row, &attempt, &batch, &error);
-    Py_END_ALLOW_THREADS;
-    loader_leave(l);
-    PyObject *made = rc ? py_raise(&error) : py_batch_new(batch);
-    return made ? Py_BuildValue("NI", made, attempt) : NULL;
-}
-
 static PyMethodDef loader_methods[] = {
     {"open", (PyCFunction)(void (*)(void))loader_open, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "open(dataset, ...): see leat.Loader"},
@@ -369,8 +347,6 @@ static PyMethodDef loader_methods[] = {
     {"plan", loader_plan, METH_VARARGS, "plan(epoch, step): Memory of int64 ids"},
     {"batch_at", loader_batch_at, METH_VARARGS, "batch_at(epoch, step): that Batch, computed again"},
     {"consumer", loader_consumer, METH_VARARGS, "consumer(batch_size, beginning): a Consumer of the same rows"},
-    {"substitute", loader_substitute, METH_VARARGS,
-     "substitute(epoch, step, row, attempt): (Batch of one row, the next attempt)"},
     {"stats", loader_stats, METH_NOARGS, "stats(): JSON text"},
     {NULL, NULL, 0, NULL},
 };

@@ -76,6 +76,7 @@ int leat_assemble(struct leat_loader *l, const struct leat_plan_batch *plan, con
         return LEAT_E_NOMEM;
     b->state = LEAT_BATCH_FILLING;
     b->copied = true;
+    leat_batch_drop_results(b);
     int rc = LEAT_OK;
     uint64_t begin = 0, left_out = 0;
     for (size_t i = 0; !rc && i < n; begin += parts[i++].n) {

@@ -34,13 +34,16 @@ uint64_t leat_batch_meta_bytes(const struct leat_pool *pool, uint64_t rows)
 {
     uint64_t each = sizeof(int64_t) + sizeof(uint64_t) + 2 * sizeof(bool) +
                     (pool->numbered ? sizeof(uint64_t) + 1 : 0) + (pool->n_segments ? 2 : 0);
-    return leat_region_round(rows * each + sizeof(struct leat_batch));
+    return leat_region_round(rows * (each + pool->late_row) + sizeof(struct leat_batch));
 }
 
-/* Whether an output has a buffer. */
+/* Whether an output gets its buffer now. */
 static bool has_output(const struct leat_batch *b, size_t o)
 {
-    return !b->copied || !leat_program_output(b->program, o)->hidden;
+    const struct leat_output *output = leat_program_output(b->program, o);
+    if (b->copied)
+        return !output->hidden;
+    return output->called && output->ragged ? b->placing && leat_batch_is_late(b, o) : !b->placing;
 }
 
 static uint64_t output_bytes(const struct leat_batch *b, size_t o)
@@ -183,6 +186,15 @@ static int allocate_output(struct leat_batch *b, size_t o, uint64_t bytes)
     return LEAT_OK;
 }
 
+static void release_output(struct leat_batch *b, size_t o)
+{
+    if (!b->buffers[o])
+        return;
+    b->bytes -= b->buffers[o]->bytes;
+    free_buffer(b->buffers[o], b->account);
+    b->buffers[o] = NULL;
+}
+
 int leat_batch_allocate(struct leat_batch *b, struct leat_error *error)
 {
     for (size_t o = 0; o < b->pool->n_outputs; o++) {
@@ -192,7 +204,9 @@ int leat_batch_allocate(struct leat_batch *b, struct leat_error *error)
         if (rc) {
             uint64_t total = leat_batch_buffer_bytes(b);
             const char *obstacle = leat_region_obstacle(&b->pool->region);
-            leat_batch_release(b);
+            for (size_t k = 0; k < o; k++)
+                if (has_output(b, k))
+                    release_output(b, k);
             return rc == LEAT_E_NOMEM
                        ? leat_fail(error, rc, "no memory for a batch")
                        : leat_fail(error, rc, "no %" PRIu64 " bytes in one piece for a batch%s", total,
@@ -202,15 +216,6 @@ int leat_batch_allocate(struct leat_batch *b, struct leat_error *error)
             memcpy(b->buffers[o]->data, b->offsets[o], (b->plan.rows + 1) * sizeof(int64_t));
     }
     return LEAT_OK;
-}
-
-static void release_output(struct leat_batch *b, size_t o)
-{
-    if (!b->buffers[o])
-        return;
-    b->bytes -= b->buffers[o]->bytes;
-    free_buffer(b->buffers[o], b->account);
-    b->buffers[o] = NULL;
 }
 
 void leat_batch_release(struct leat_batch *b)
@@ -224,6 +229,14 @@ void leat_batch_release_hidden(struct leat_batch *b)
 {
     for (size_t o = 0; b->pool->n_segments && o < b->pool->n_outputs; o++)
         if (leat_program_output(b->program, o)->hidden)
+            release_output(b, o);
+}
+
+void leat_batch_release_results(struct leat_batch *b)
+{
+    leat_batch_drop_results(b);
+    for (size_t o = 0; b->pool->late && o < b->pool->n_outputs; o++)
+        if (leat_program_output(b->program, o)->called && leat_program_output(b->program, o)->ragged)
             release_output(b, o);
 }
 
@@ -296,13 +309,14 @@ struct leat_batch *leat_batch_new(struct leat_pool *pool, const struct leat_plan
     b->account = account;
     b->state = LEAT_BATCH_SIZING;
     b->loose = b->listed = b->recorded = b->copied = false;
-    b->tasks = b->stand_in = 0;
+    b->tasks = 0;
     b->for_whom = NULL;
     b->bytes = 0;
     b->n_gone = b->skip = 0;
     b->meta = leat_batch_meta_bytes(pool, plan->rows);
     leat_budget_take(pool->budget, account, b->meta);
     leat_batch_rewind(b);
+    b->result_bytes = pool->late_row * plan->rows; /* in `meta` already */
     return b;
 }
 
@@ -323,7 +337,10 @@ void leat_batch_rewind(struct leat_batch *b)
     clear_broken(b);
     if (b->state == LEAT_BATCH_SIZING)
         leat_batch_drop_made(b);
+    leat_batch_drop_results(b);
     b->taken = b->segment = 0;
+    b->placing = false;
+    atomic_store_explicit(&b->again, false, memory_order_relaxed);
     b->n_made = 0;
     for (uint64_t i = 0; b->loose && i < b->plan.rows; i++)
         if (b->row_state[i] == LEAT_ROW_MADE)
@@ -343,6 +360,7 @@ void leat_batch_recycle(struct leat_batch *b)
 {
     leat_batch_release(b);
     leat_batch_drop_made(b);
+    leat_batch_drop_results(b);
     leat_budget_give(b->pool->budget, b->account, b->meta);
     clear_broken(b);
     b->state = LEAT_BATCH_FREE;

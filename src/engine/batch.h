@@ -85,12 +85,15 @@ struct leat_batch {
     size_t n_broken, broken_room;
     _Atomic uint64_t failed_row; /* UINT64_MAX: none; else the lowest, whose error is kept in `failure` */
     struct leat_error failure;
-    unsigned stand_in;    /* of a batch of one row: the next try of a substitute + 1; 0: it is what was planned */
     const void *for_whom; /* of a batch on the side of the window: whom it is made for */
     unsigned segment;     /* of the program, that its rows are in */
-    uint8_t *attempts;    /* of a program with calls: substitutes that were tried for each row, */
-    uint8_t *draws;       /* and the try whose key functions draw by; 0: they draw by the row's */
-    bool copied;          /* its rows come from other batches: it has no hidden outputs */
+    bool placing;         /* its calls are done: results of varying length are put into their buffers */
+    _Atomic bool again;   /* a function on the whole batch has seen a row that was replaced: from segment 1 on again */
+    struct leat_values *results; /* of varying length, by output and row, until they are in place; or NULL */
+    uint64_t result_bytes;       /* of these, as the budget counts them; in `meta` too */
+    uint8_t *attempts;           /* of a program with calls: substitutes that were tried for each row, */
+    uint8_t *draws;              /* and the try whose key functions draw by; 0: they draw by the row's */
+    bool copied;                 /* its rows come from other batches: it has no hidden outputs */
     struct leat_batch *next;
 
     /* Of a pool that numbers rows: gather.c. */
@@ -113,7 +116,9 @@ struct leat_pool {
     size_t n_outputs;
     bool numbered;       /* batches have numbers and states of rows */
     bool bounded;        /* some output has only a bound of its length before it is made */
-    unsigned n_segments; /* of the program, behind its chains (calls.h) */
+    unsigned n_segments; /* of the program, behind its chains (calls.c) */
+    uint64_t late;       /* bit s: segment s has results of varying length */
+    uint64_t late_row;   /* bytes of these that a row had, learned */
     struct leat_budget *budget;
     struct leat_region region;
     struct leat_batch *free_batches;
@@ -181,6 +186,29 @@ void leat_batch_complete(struct leat_batch *batch);
 void leat_batch_finish(struct leat_batch *batch);
 /* Gives back what only functions took. Under the lock. */
 void leat_batch_release_hidden(struct leat_batch *batch);
+
+/* results.c: results of varying length, which functions gave before their buffers could be allocated. */
+
+/* Whether an output is one of these, of the segment that its batch is in. */
+static inline bool leat_batch_is_late(const struct leat_batch *b, size_t o)
+{
+    const struct leat_output *output = leat_program_output(b->program, o);
+    return output->called && output->ragged && output->segment == b->segment;
+}
+/* Makes room for them. False: NOMEM. Under the lock. */
+bool leat_batch_expect_results(struct leat_batch *batch);
+/* Sums their lengths, of the segment that is done, and counts what they take. Under the lock. */
+void leat_batch_sum_results(struct leat_batch *batch);
+/* Puts those of rows [first, first + n) in place. Without the lock. */
+void leat_batch_place_results(struct leat_batch *batch, uint64_t first, uint64_t n);
+/* Gives them up, and the buffers of all of them where the batch goes through its segments again. Under the lock. */
+void leat_batch_drop_results(struct leat_batch *batch);
+void leat_batch_release_results(struct leat_batch *batch);
+/* Whether the batch is in its last segment. */
+static inline bool leat_batch_is_last(const struct leat_batch *b)
+{
+    return b->segment == b->pool->n_segments && (b->placing || !(b->pool->late >> b->segment & 1));
+}
 
 /* The delivered bytes of all tensors, without what their buffers are rounded up by. */
 uint64_t leat_batch_tensor_bytes(const struct leat_batch *batch);

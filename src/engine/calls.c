@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "engine/executor.h"
 #include "engine/task.h"
+#include "format/source.h"
 
 struct failed_row {
     uint64_t i; /* of the call; then the row of the batch */
@@ -96,6 +97,14 @@ void leat_call_row_failed(struct leat_call *call, uint64_t i, int code, const ch
     c->no_memory |= !c->failed[at].reason;
 }
 
+void leat_call_result(struct leat_call *call, uint64_t i, size_t output, const void *data, uint64_t bytes)
+{
+    struct leat_calls *c = calls_of(call);
+    struct leat_batch *b = c->task->batch;
+    if (i < call->n && output < call->n_areas && leat_batch_is_late(b, output))
+        c->no_memory |= leat_values_put(b->results, output, call->places[i], data, bytes) != LEAT_OK;
+}
+
 void leat_call_done(struct leat_call *call)
 {
     struct leat_calls *c = calls_of(call);
@@ -122,6 +131,12 @@ static bool has_room(struct leat_calls *c, uint64_t n)
     return true;
 }
 
+/* Whether functions of the segment take the batch as a whole. Then what fails is the batch. */
+static bool is_whole(const struct leat_batch *b)
+{
+    return b->segment % 2 == 0;
+}
+
 /* The rows of the run, or those that were replaced. */
 static void start(struct leat_calls *c)
 {
@@ -138,9 +153,13 @@ static void start(struct leat_calls *c)
         c->keys[n] = b->keys[row];
         c->draws[n++] = b->draws[row] ? leat_row_key(b->keys[row], b->draws[row], 1) : b->keys[row];
     }
-    for (size_t o = 0; o < b->pool->n_outputs; o++)
+    for (size_t o = 0; o < b->pool->n_outputs; o++) {
+        c->areas[o] = (struct leat_area){0};
+        if (!b->buffers[o])
+            continue;
         c->areas[o] = (struct leat_area){b->buffers[o]->offset,
                                          leat_output_values(leat_program_output(b->program, o), b->plan.rows)};
+    }
     c->call = (struct leat_call){.epoch = b->plan.epoch,
                                  .step = b->plan.step,
                                  .segment = b->segment,
@@ -156,6 +175,10 @@ static void start(struct leat_calls *c)
     c->cancelled = false;
     if (!n)
         return;
+    for (size_t o = 0; is_whole(b) && o < b->pool->n_outputs; o++) {
+        const struct leat_output *output = leat_program_output(b->program, o);
+        c->call.units += output->called && output->segment == b->segment;
+    }
     atomic_store_explicit(&c->flying, true, memory_order_relaxed);
     executor->start(executor, &c->call);
 }
@@ -172,6 +195,12 @@ static void judge(struct leat_calls *c)
     }
     for (size_t k = 0; k < c->n_failed; k++) {
         struct failed_row *f = &c->failed[k];
+        if (is_whole(t->batch)) {
+            leat_fail(&j->error, f->code, "%s", f->reason ? f->reason : "");
+            leat_job_raise(j, c->first);
+            leat_free(f->reason);
+            continue;
+        }
         f->i = c->places[f->i];
         leat_fail(&j->error, f->code, "%s", f->reason ? f->reason : "");
         leat_error_at_sample(&j->error, t->batch->ids[f->i], NULL);
@@ -189,7 +218,6 @@ static void begin_substitute(struct leat_calls *c)
     struct leat_job *j = &c->task->job;
     uint64_t row = c->failed[c->replaced].i;
     leat_job_begin(j, row, 1);
-    j->target.stand_in = c->task->batch->attempts[row] + 1u;
     j->target.why = c->failed[c->replaced].reason;
 }
 
@@ -247,10 +275,15 @@ bool leat_calls_run(struct leat_task *t)
             if (cancelled || j->failed_row != UINT64_MAX)
                 return true;
             b->draws[j->first] = b->attempts[j->first];
-            if (++c->replaced < c->n_failed)
+            if (++c->replaced < c->n_failed) {
                 begin_substitute(c);
-            else
-                c->state = BEGIN;
+                break;
+            }
+            c->state = BEGIN;
+            if (b->segment > 1) { /* a function has seen the batch with what was replaced */
+                atomic_store_explicit(&b->again, true, memory_order_relaxed);
+                return true;
+            }
         }
     }
 }
@@ -259,5 +292,4 @@ void leat_calls_end(struct leat_task *t)
 {
     t->job.first = t->calls->first;
     t->job.n = t->calls->n;
-    t->job.target.stand_in = 0;
 }

@@ -29,6 +29,7 @@ struct leat_call {
     uint64_t n_areas;              /* outputs of the program */
     const struct leat_area *areas; /* [n_areas] */
     uint64_t n;
+    uint64_t units;               /* of a segment that takes the batch as a whole: how many outputs it has; else 0 */
     const uint64_t *places;       /* [n] rows of the batch */
     const uint64_t *keys, *draws; /* [n] what native operators draw by, and what functions do */
     const int64_t *ids;           /* [n] */
@@ -45,9 +46,12 @@ struct leat_executor {
     uint64_t (*run)(struct leat_executor *executor);
 };
 
-/* Row i of a call has failed: LEAT_E_DECODE or LEAT_E_OPERATOR if its sample is to blame, which the policy then
- * decides about. Before leat_call_done, one thread at a time; of a row that has failed, the first reason counts. */
+/* Row i of a call, or output i of one that takes the batch as a whole, has failed: LEAT_E_DECODE or LEAT_E_OPERATOR if
+ * its sample is to blame, which the policy then decides about. Before leat_call_done, one thread at a time; of a row
+ * that has failed, the first reason counts. */
 void leat_call_row_failed(struct leat_call *call, uint64_t i, int code, const char *reason);
+/* A result of varying length of row i, which is copied. As above. */
+void leat_call_result(struct leat_call *call, uint64_t i, size_t output, const void *data, uint64_t bytes);
 /* The executor is done with a call, which may be gone when this returns. Any thread, without locks. */
 void leat_call_done(struct leat_call *call);
 

@@ -523,8 +523,6 @@ static void substitute(struct leat_job *j, struct leat_scratch *scratch, size_t 
             j->target.ids[row] = j->refs[i].id;
             if (j->target.attempts)
                 j->target.attempts[row] = j->attempts[i];
-            if (j->target.stand_in)
-                j->target.stand_in = j->attempts[i] + 1u;
             locate_row(j, i);
             return;
         }
@@ -606,10 +604,10 @@ static void start_chunk(struct leat_job *j, struct leat_scratch *scratch)
     memset(j->tries, 0, j->count);
     j->wake_ns = 0;
     memset(j->attempts, 0, j->count);
-    if (to->stand_in) { /* somebody else found the planned sample broken */
-        j->attempts[0] = (uint8_t)(to->stand_in - 1);
+    if (to->why) { /* functions have refused its sample */
+        j->attempts[0] = to->attempts[first];
         j->marks[0] = LEAT_ROW_BROKEN;
-        leat_fail(&j->error, LEAT_E_DECODE, "%s", to->why ? to->why : "the caller found it broken");
+        leat_fail(&j->error, LEAT_E_DECODE, "%s", to->why);
         return;
     }
     for (size_t f = 0; f < c->n_feeds; f++)

@@ -81,9 +81,8 @@ struct leat_job_target {
     struct leat_plan_batch plan;
     const struct leat_program *program; /* the context's, or the variant for this batch */
     const uint64_t *numbers;            /* the rows of a batch that is no run of the plan's; else NULL */
-    unsigned stand_in;                  /* of a run of one row: the next try of a substitute + 1; 0: what is planned */
-    const char *why;                    /* ... and what is wrong with the one before; NULL: its caller knows */
-    uint8_t **outputs;                  /* memory of each: dense rows, or offsets and values */
+    const char *why;   /* of a run of one row: why its sample is to be replaced; NULL: it is made as planned */
+    uint8_t **outputs; /* memory of each: dense rows, or offsets and values */
     int64_t *ids;
     uint64_t *keys;
     bool *valid, *left_out;

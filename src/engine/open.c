@@ -101,6 +101,10 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
                              output->name);
         if (output->called && output->segment > l->pool.n_segments)
             l->pool.n_segments = output->segment;
+        if (output->called && output->segment % 2 == 0 && !o->in_order)
+            return leat_fail(error, LEAT_E_INVALID,
+                             "a function on the whole batch needs in_order=True: without it a batch is not as planned");
+        l->pool.late |= (uint64_t)(output->called && output->ragged) << output->segment;
         if (output->ndim + 1 > LEAT_MAX_DIMS)
             return leat_fail(error, LEAT_E_TYPE,
                              "output %s has %u dimensions, and a batch of it one more: at most %d are possible",
@@ -110,7 +114,7 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
                 error, LEAT_E_INVALID,
                 "on_error substitute needs outputs of fixed shape, and %s varies from row to row; use skip",
                 output->name);
-        l->ragged |= output->ragged;
+        l->ragged |= output->ragged && !output->called;
         l->pool.bounded |= output->bounded;
         if (!output->ragged && !leat_add_u64(row_bytes, output->row_bytes, &row_bytes))
             return leat_fail(error, LEAT_E_TYPE, "a row of output %s is too large", output->name);

@@ -46,8 +46,6 @@ static void book_result(struct leat_task *t)
 {
     struct leat_job *j = &t->job;
     struct leat_batch *b = t->batch;
-    if (b->stand_in) /* a batch of one row */
-        b->stand_in = j->target.stand_in;
     if (!j->n_notes && j->failed_row == UINT64_MAX)
         return;
     leat_engine_lock();
@@ -124,7 +122,6 @@ static void aim(struct leat_task *t)
     to->plan = b->plan;
     to->program = b->program;
     to->numbers = b->listed ? b->numbers : NULL;
-    to->stand_in = b->stand_in;
     to->ids = b->ids;
     to->keys = b->keys;
     to->valid = b->valid;
@@ -156,7 +153,7 @@ void leat_task_run(struct leat_task *t)
     int64_t begun = leat_clock_ns();
     struct leat_batch *b = t->batch;
     struct leat_job *j = &t->job;
-    bool done = true, calls = b->segment && !t->sizing;
+    bool done = true, calls = b->segment && !b->placing && !t->sizing;
     if (t->fresh) {
         aim(t);
         if (calls && !leat_calls_begin(t)) {
@@ -170,7 +167,9 @@ void leat_task_run(struct leat_task *t)
         size_rows(t);
     else if (calls)
         done = leat_calls_run(t);
-    else if (!b->segment || !t->fresh)
+    else if (b->placing)
+        leat_batch_place_results(b, j->first, j->n);
+    else if (!b->segment)
         done = leat_task_make_rows(t);
     t->fresh = false;
     if (done)
@@ -179,7 +178,7 @@ void leat_task_run(struct leat_task *t)
         leat_calls_end(t);
     uint64_t rest = j->n - t->n_booked;
     if (done && !t->sizing && atomic_fetch_add_explicit(&b->done, rest, memory_order_acq_rel) + rest == b->plan.rows &&
-        b->segment == b->pool->n_segments && !b->loose &&
+        leat_batch_is_last(b) && !atomic_load_explicit(&b->again, memory_order_relaxed) && !b->loose &&
         atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX)
         leat_batch_complete(b); /* whoever makes the last row */
     t->ns = leat_clock_ns() - begun;

@@ -106,17 +106,15 @@ void leat_side_cancel(struct leat_loader *l, const void *for_whom, struct leat_p
     }
 }
 
-/* This thread and any idle one make its rows. `numbers`: NULL, or the rows that it has; `stand_in`: as of struct
- * leat_batch. */
+/* This thread and any idle one make its rows. `numbers`: NULL, or the rows that it has. */
 static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers,
-                     unsigned stand_in, struct leat_batch **out, struct leat_error *error)
+                     struct leat_batch **out, struct leat_error *error)
 {
     const uint64_t interrupts = l->consumer.interrupts;
     struct leat_batch *b;
     int rc = leat_side_begin(l, plan, numbers, plan, &b, error);
     if (rc)
         return rc;
-    b->stand_in = stand_in;
     while (!rc && !leat_batch_is_done(b)) {
         if (l->closed || leat_scheduler.stopping)
             rc = leat_fail(error, LEAT_E_CLOSED, "the loader was closed");
@@ -160,37 +158,9 @@ int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, s
     if (rc)
         goto out;
     l->in_next++;
-    rc = make_side(l, &plan, numbers, 0, out, error);
+    rc = make_side(l, &plan, numbers, out, error);
     leat_loader_leave(l);
 out:
     leat_free(numbers);
-    return rc;
-}
-
-int leat_loader_substitute(struct leat_loader *l, uint64_t epoch, uint64_t step, uint64_t row, unsigned *attempt,
-                           struct leat_batch **out, struct leat_error *error)
-{
-    *out = NULL;
-    struct leat_plan_batch plan;
-    int rc = leat_loader_check_process(l, error);
-    if (!rc && (l->on_error != LEAT_ON_ERROR_SUBSTITUTE || l->delivery->numbers_rows))
-        rc = leat_fail(error, LEAT_E_INVALID,
-                       "substitutes are made by a loader in order whose policy is on_error substitute");
-    if (!rc)
-        rc = seek(l, epoch, step, &plan, error);
-    if (!rc && row >= plan.rows)
-        rc =
-            leat_fail(error, LEAT_E_RANGE, "the batch has no row %" PRIu64 ": it has %" PRIu64 " rows", row, plan.rows);
-    if (!rc)
-        rc = leat_loader_enter(l, error);
-    if (rc)
-        return rc;
-    plan.begin += row;
-    plan.rows = 1;
-    l->in_next++;
-    rc = make_side(l, &plan, NULL, *attempt + 1, out, error);
-    if (!rc)
-        *attempt = (*out)->stand_in - 1;
-    leat_loader_leave(l);
     return rc;
 }

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "engine/executor.h"
 
 #define TARGET_NS 100000.0
@@ -70,7 +71,7 @@ static uint64_t run_length(const struct leat_loader *l, const struct leat_batch 
 {
     uint64_t left = b->plan.rows - b->taken;
     if (b->segment) {
-        uint64_t each = b->loose ? l->executor->run(l->executor) : left;
+        uint64_t each = b->loose && !b->placing ? l->executor->run(l->executor) : left;
         return each < left ? each : left;
     }
     if (l->tasks.pends)
@@ -437,23 +438,53 @@ static void finish_batch(struct leat_loader *l, struct leat_batch *b)
     leat_batch_drop_made(b);
     b->state =
         atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX ? LEAT_BATCH_READY : LEAT_BATCH_FAILED;
+    leat_batch_drop_results(b);
     if (b->state == LEAT_BATCH_READY)
         leat_batch_release_hidden(b);
     if (b->for_whom)
         l->due |= LEAT_DUE_WAKE;
 }
 
-/* All rows went through a segment: they go through the next one, if there is one. */
+/* A batch whose lengths are known is to get memory. */
+static void want_memory(struct leat_loader *l, struct leat_batch *b)
+{
+    b->state = LEAT_BATCH_SIZED;
+    if (b->account == LEAT_HELD) /* it stands apart from the window */
+        b->state = leat_loader_allocate(l, b, &b->failure) ? LEAT_BATCH_FAILED : LEAT_BATCH_FILLING;
+    else
+        l->window.n_sized++;
+    l->due |= LEAT_DUE_WORK | LEAT_DUE_WAKE; /* a consumer that waits may help */
+}
+
+/* All rows went through a segment: its results of varying length are put in place, then they go through the next one,
+ * or, with rows that were replaced, through all of them again. */
 static void finish_segment(struct leat_loader *l, struct leat_batch *b)
 {
-    if (b->segment == b->pool->n_segments || atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX) {
+    bool failed = atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX;
+    bool again = atomic_exchange_explicit(&b->again, false, memory_order_relaxed);
+    if (failed || (!again && leat_batch_is_last(b))) {
         finish_batch(l, b);
         return;
     }
-    b->segment++;
+    bool places = !again && !b->placing && (b->pool->late >> b->segment & 1);
+    b->placing = places;
+    if (again)
+        leat_batch_release_results(b);
+    if (!places)
+        b->segment = again ? 1 : b->segment + 1;
+    if (!leat_batch_expect_results(b)) {
+        leat_fail(&b->failure, LEAT_E_NOMEM, "no memory for results of functions");
+        atomic_store_explicit(&b->failed_row, 0, memory_order_relaxed);
+        finish_batch(l, b);
+        return;
+    }
     b->taken = 0;
     leat_batch_skip_gone(b);
     atomic_store_explicit(&b->done, b->n_gone, memory_order_relaxed);
+    if (places) {
+        leat_batch_sum_results(b);
+        want_memory(l, b);
+    }
     l->due |= LEAT_DUE_WORK | LEAT_DUE_WAKE; /* a consumer that waits may help */
 }
 
@@ -481,12 +512,7 @@ static void finish_sizing(struct leat_loader *l, struct leat_batch *b)
         finish_batch(l, b);
         return;
     }
-    b->state = LEAT_BATCH_SIZED;
-    if (b->account == LEAT_HELD) /* it stands apart from the window */
-        b->state = leat_loader_allocate(l, b, &b->failure) ? LEAT_BATCH_FAILED : LEAT_BATCH_FILLING;
-    else
-        l->window.n_sized++;
-    l->due |= LEAT_DUE_WAKE; /* a consumer that waits may help */
+    want_memory(l, b);
 }
 
 static void finish(struct leat_loader *l, struct leat_task *t)
@@ -496,7 +522,7 @@ static void finish(struct leat_loader *l, struct leat_task *t)
         leat_task_starve(t);
         return;
     }
-    bool last = b->segment == b->pool->n_segments && !t->sizing;
+    bool last = leat_batch_is_last(b) && !t->sizing;
     if (!t->sizing && !b->segment)
         learn(l, &t->job);
     if (t->pending) {

@@ -526,6 +526,7 @@ static int parse_call(struct leat_program *program, const char *name, size_t inp
                elements <= UINT64_C(1) << 40;
     }
     face->row_bytes = elements * leat_dtype_size(face->dtype);
+    good = good && (!face->ragged || face->row_bytes);
     return good ? LEAT_OK
                 : leat_fail(error, LEAT_E_INVALID,
                             "Each of \"calls\" of output '%s' of the program needs a \"segment\", a \"dtype\" and a "

@@ -80,7 +80,7 @@ struct leat_program_chain {
  * width of the decoded image. */
 #define LEAT_GEOMETRY_COLUMNS 7
 
-#define LEAT_MAX_SEGMENTS 64
+#define LEAT_MAX_SEGMENTS 63
 
 /* NULL `json` delivers every field that is not derived, as stored. Errors: INVALID (the JSON, an argument), TYPE (names
  * output and operator, says what would fit), NOT_FOUND (field), NOMEM. `functions` of the user's, which operators

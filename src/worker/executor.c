@@ -30,8 +30,9 @@ struct flight {
     struct leat_slot *payload;
     uint64_t serial; /* 0: not on the board */
     bool cancelled, withdrawn;
-    bool exact;     /* a worker has died since it was published */
-    uint8_t *kills; /* [call->n] workers that a row has ended; NULL: none */
+    bool exact;      /* a worker has died since it was published */
+    int64_t told_ns; /* spent on units whose results came in messages */
+    uint8_t *kills;  /* [takes()] workers that a row has ended; NULL: none */
     struct flight *next;
 };
 
@@ -68,9 +69,15 @@ static uint8_t *flags_of(const struct flight *f)
     return (uint8_t *)leat_slot_data(f->payload) + sizeof(struct leat_worker_call) + 16 * c->n_areas + 32 * c->n;
 }
 
+/* What workers take one by one: rows, or outputs. */
+static uint64_t takes(const struct leat_call *c)
+{
+    return c->units ? c->units : c->n;
+}
+
 static uint64_t payload_bytes(const struct leat_call *c)
 {
-    return sizeof(struct leat_worker_call) + 16 * c->n_areas + 33 * c->n;
+    return sizeof(struct leat_worker_call) + 16 * c->n_areas + 32 * c->n + takes(c);
 }
 
 static void write_payload(const struct flight *f)
@@ -86,7 +93,7 @@ static void write_payload(const struct flight *f)
     at = put(at, c->keys, 8 * c->n);
     at = put(at, c->draws, 8 * c->n);
     at = put(at, c->ids, 8 * c->n);
-    memset(at, 0, c->n);
+    memset(at, 0, takes(c));
 }
 
 /* Rows of a unit. */
@@ -146,8 +153,8 @@ static void publish(struct board_executor *e, struct flight **done)
         if (!rc) {
             write_payload(f);
             struct leat_board_batch batch = {.serial = e->next_serial,
-                                             .rows = (uint32_t)c->n,
-                                             .run = c->segment % 2 ? (uint32_t)unit_rows(e, c->n) : 1,
+                                             .rows = (uint32_t)takes(c),
+                                             .run = c->units ? 1 : (uint32_t)unit_rows(e, c->n),
                                              .owner = -1,
                                              .layout = 1,
                                              .kind = LEAT_WORKER_CALL,
@@ -194,10 +201,10 @@ static void leave(struct board_executor *e, struct flight *done)
 
 static void learn(struct board_executor *e, const struct flight *f)
 {
-    double spent = (double)leat_board_spent_ns(e->board, f->serial);
+    double spent = (double)leat_board_spent_ns(e->board, f->serial) + (double)f->told_ns;
     e->stats.rows += f->call->n;
     e->stats.work_ns += (int64_t)spent;
-    if (spent <= 0 || f->call->segment % 2 == 0)
+    if (spent <= 0 || f->call->units)
         return;
     double each = spent / (double)f->call->n, before = atomic_load_explicit(&e->ns_per_row, memory_order_relaxed);
     each = each > 20 ? each : 20;
@@ -336,10 +343,21 @@ void leat_executor_row_failed(struct leat_executor *face, uint64_t serial, uint6
     struct board_executor *e = of(face);
     pthread_mutex_lock(&e->lock);
     struct flight *f = find(e, serial);
-    if (f && i < f->call->n) {
+    if (f && i < takes(f->call))
         leat_call_row_failed(f->call, i, code, reason);
-        e->stats.broken++;
-    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+void leat_executor_results(struct leat_executor *face, uint64_t serial, const struct leat_worker_result *results,
+                           uint64_t n, const uint8_t *bytes, uint64_t n_bytes, int64_t spent_ns)
+{
+    struct board_executor *e = of(face);
+    pthread_mutex_lock(&e->lock);
+    struct flight *f = find(e, serial);
+    for (uint64_t k = 0, at = 0; f && k < n && results[k].bytes <= n_bytes - at; at += results[k++].bytes)
+        leat_call_result(f->call, results[k].row, results[k].output, bytes + at, results[k].bytes);
+    if (f)
+        f->told_ns += spent_ns;
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -369,10 +387,10 @@ static int visit(void *user, uint64_t serial, uint32_t unit)
         leat_board_received(e->board, serial, unit);
         return 1;
     }
-    if (serial != d->serial || d->row >= f->call->n) /* it had taken the unit, and had not begun */
+    if (serial != d->serial || d->row >= takes(f->call)) /* it had taken the unit, and had not begun */
         return 0;
     if (!f->kills)
-        f->kills = leat_new_array(f->call->n, 1);
+        f->kills = leat_new_array(takes(f->call), 1);
     if (f->kills && ++f->kills[d->row] >= MOST_KILLS)
         flags_of(f)[d->row] = LEAT_WORKER_GONE;
     return 0;

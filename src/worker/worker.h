@@ -146,11 +146,13 @@ void leat_board_start_at(struct leat_board *board, uint64_t served_ns);
  * batch on the board, of kind LEAT_WORKER_CALL, whose payload says what its rows are and where they go:
  *
  *     struct leat_worker_call | areas, 2 x uint64 each: offset, bytes to the values | places, keys, draws, ids: [n] of
- *     8 bytes each | flags [n]: LEAT_WORKER_GONE for a row that ended too many workers, which is not to be computed
+ *     8 bytes each | flags, one for each row of the batch on the board: LEAT_WORKER_GONE for one that ended too many
+ *     workers, which is not to be computed
  *
+ * Where a segment takes the batch as a whole, the rows of the batch on the board are the outputs of that segment.
  * It is a client of its pool: the parent attends to it in a thread of its own, which takes messages and buries workers
  * between two calls of leat_executor_wait. All functions: any thread. */
-#define LEAT_WORKER_CALL 4
+#define LEAT_WORKER_CALL 3
 #define LEAT_WORKER_GONE 1
 struct leat_worker_call {
     uint64_t n, batch_rows, n_areas, epoch, step, segment;
@@ -166,6 +168,12 @@ enum leat_executor_event leat_executor_wait(struct leat_executor *executor, uint
 /* A row of the batch with this serial has failed, as leat_call_row_failed; the message of a unit is here. */
 void leat_executor_row_failed(struct leat_executor *executor, uint64_t serial, uint64_t i, int code,
                               const char *reason);
+/* Results of varying length, one behind the other in `bytes`: their rows in the call and outputs of the program. */
+struct leat_worker_result {
+    uint64_t row, output, bytes;
+};
+void leat_executor_results(struct leat_executor *executor, uint64_t serial, const struct leat_worker_result *results,
+                           uint64_t n, const uint8_t *bytes, uint64_t n_bytes, int64_t spent_ns);
 void leat_executor_received(struct leat_executor *executor, uint64_t serial, uint32_t unit);
 /* A worker is dead, which worked on this row of this serial of this board: its units are queued again. Where nobody
  * asks for batches all calls are taken off the board until somebody does: functions that end workers would go on ending
@@ -182,7 +190,7 @@ void leat_executor_finish(struct leat_executor *executor);
 void leat_executor_free(struct leat_executor *executor); /* NULL is allowed; finishes it */
 struct leat_executor_stats {
     int64_t work_ns; /* of workers */
-    uint64_t in_flight, rows, broken;
+    uint64_t in_flight, rows;
 };
 void leat_executor_stats(struct leat_executor *executor, struct leat_executor_stats *out);
 

@@ -184,6 +184,69 @@ def test_batches_that_a_decision_changes_are_made_again(data: leat.Dataset) -> N
         )
 
 
+# ---- results of varying length, and whole batches ------------------------------------------------------------------
+
+
+def varying(data: leat.Dataset, **more: Any) -> leat.Loader:
+    """`list`: n times n % 4; `text`: n in words; `mean`: over the batch."""
+    outputs: dict[str, Any] = {
+        "list": leat.Out("n", [ops.Map(lambda n: np.full(n % 4, n), returns=leat.field("int64", (None,)))]),
+        "text": leat.Out("n", [ops.Map(lambda n: f"{n}!", returns="str")]),
+    }
+    return leat.Loader(
+        data,
+        **{"batch_size": 8, "shuffle": True, "seed": 3, "outputs": outputs, "framework": "numpy", "num_threads": 2}
+        | more,
+    )
+
+
+def check_varying(batch: leat.Batch) -> list[int]:
+    ids: list[int] = batch.ids.tolist()
+    assert batch["text"] == [f"{i}!" for i in ids]
+    assert [found.tolist() for found in batch["list"].unbind()] == [[i] * (i % 4) for i in ids]
+    return ids
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_results_of_varying_length_come_in_any_order(data: leat.Dataset, in_order: bool) -> None:
+    with varying(data, in_order=in_order) as loader:
+        for epoch in range(2):
+            seen = [i for batch in loader for i in check_varying(batch)]
+            assert seen == order(data, epoch) if in_order else sorted(seen) == list(range(N))
+
+
+def test_consumers_get_results_of_varying_length(data: leat.Dataset) -> None:
+    with varying(data, epochs=1) as loader, loader.consumer(batch_size=5) as consumer:
+        mine = [i for batch in loader for i in check_varying(batch)]
+        assert mine == [i for batch in consumer for i in check_varying(batch)] == order(data, 0)
+
+
+def test_results_of_varying_length_stay_within_the_budget(data: leat.Dataset) -> None:
+    long = [ops.Map(lambda n: np.full(1000 + n, n), returns=leat.field("int64", (None,)))]
+    with varying(data, batch_size=4, outputs={"n": long}, budget_bytes=1 << 20) as loader:
+        for _ in range(3):
+            seen = []
+            for batch in loader:
+                memory = loader.stats()["memory"]
+                assert memory["in_use_bytes"] <= memory["budget_bytes"]
+                assert [len(found) for found in batch["n"].unbind()] == [1000 + i for i in batch.ids.tolist()]
+                seen += batch.ids.tolist()
+            assert sorted(seen) == list(range(N))
+
+
+def test_what_a_batch_function_sees_is_delivered_to_consumers(data: leat.Dataset) -> None:
+    chain = [ops.Map(lambda n: n + 1, returns=INT), ops.MapBatch(lambda x: x - x.min(), returns=INT)]
+    outputs = {"n": chain}
+    with opened(data, outputs=outputs, epochs=1) as loader, loader.consumer(batch_size=12) as consumer:
+        mine = [i for batch in loader for i in batch["n"].tolist()]
+        assert mine == [i for batch in consumer for i in batch["n"].tolist()]
+        ids = order(data, 0)
+        parts = [ids[i : i + 8] for i in range(0, N, 8)]
+        assert mine == [i - min(part) for part in parts for i in part]
+    with pytest.raises(ValueError, match="in_order=False does not go with leat.ops.MapBatch"):
+        opened(data, outputs=outputs, in_order=False)
+
+
 # ---- beginning and ending ------------------------------------------------------------------------------------------
 
 

@@ -294,9 +294,6 @@ def test_what_cannot_be_is_an_error_that_says_why(path: str, tmp_path: Path) -> 
         pytest.raises(ValueError, match="several sizes"),
     ):
         loader.consumer(8)
-    functions = {"x": [leat.ops.MapBatch(np.negative, returns=leat.field("float32", (3,)))]}
-    with opened(path, outputs=functions) as loader, pytest.raises(ValueError, match="MapBatch"):
-        loader.consumer(8)
     with (
         opened(path, 1, outputs=DENSE, budget_bytes=1 << 19) as loader,
         pytest.raises(leat.BudgetError, match="window"),

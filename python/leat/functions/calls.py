@@ -24,7 +24,7 @@ from ..workers import transport
 from ..workers.loop import ERROR, FAILED, Job
 from ..workers.pool import Pool, threads_wanted
 from .mapping import Program
-from .running import REFUSED
+from .running import RESULTS
 
 _ENTRIES = 64  # calls on the board; more wait for a place
 _MAX_UNITS = 256
@@ -135,9 +135,11 @@ class Calls:
             self._fail(value[1][2].splitlines()[0], value[1])
         elif kind == ERROR:
             self._refuse(serial, value[0], (None, None), value[1][2].splitlines()[0], value[1], False)
-        elif kind == REFUSED:
-            for row, place, reason, packed in value:
+        elif kind == RESULTS:
+            broken, results, values, spent = value
+            for row, place, reason, packed in broken:
                 self._refuse(serial, row, place, reason, packed, True)
+            self.executor.results(serial, results, values, spent)
         self.executor.received(serial, unit)
 
     def _refuse(
@@ -217,7 +219,8 @@ class Calls:
 
     def about(self, core: dict[str, Any]) -> dict[str, Any]:
         """For the loader's statistics, of which `core` is the engine's part."""
-        work_ns, in_flight, rows, broken = self.executor.stats()
+        work_ns, in_flight, rows = self.executor.stats()
+        broken = core["broken"]["skipped"] + core["broken"]["substituted"]
         found = {
             "batches": core["batches"], "rows": core["samples"], "broken": broken, "called_rows": rows, "calls": in_flight,
             "wait_s": core["consumer_wait_s"], "work_s": work_ns / 1e9, "memory": core["memory"], "window": core["window"],

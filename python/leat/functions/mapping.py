@@ -77,7 +77,8 @@ def raw(t: Field, name: str) -> tuple[str, int, str, int, int, tuple[int, ...]]:
 def described(chain: _leat.Chain) -> tuple[Field, tuple[int, ...] | None]:
     """The type of what a chain gives; the strides of a row, in elements, where they are not the usual ones. Open images have None for sides."""
     kind, dtype, layout, shape, strides, open_ = chain.describe()
-    t = Field(KIND_NAMES[kind], dtype, tuple(None if n < 0 else n for n in shape) if kind == ARRAY else (), LAYOUT_NAMES[layout])  # type: ignore[arg-type]
+    sizes = tuple(None if n < 0 else n for n in shape) if kind == ARRAY else ()
+    t = Field(KIND_NAMES[kind], dtype, sizes, LAYOUT_NAMES[layout])  # type: ignore[arg-type]
     if open_ or not is_dense(t):
         return t, None
     usual = np.empty(shape, np.uint8).strides if 0 not in shape else strides
@@ -167,7 +168,12 @@ class CallStep:
         made = self.call(to_user(value, self.takes, self.framework), key)
         if self.dtype is not None:
             array = made
-            if type(made).__name__ == "Tensor" and made.device.type == "cpu" and not made.requires_grad and str(made.dtype) == self.name:
+            if (
+                type(made).__name__ == "Tensor"
+                and made.device.type == "cpu"
+                and not made.requires_grad
+                and str(made.dtype) == self.name
+            ):
                 array = made.numpy()
             if type(array) is np.ndarray and array.dtype == self.dtype and array.shape == self.shape:
                 return array
@@ -232,7 +238,11 @@ def as_stored(made: Any, wanted: Field | None) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(made, torch.Tensor):
         plain = made.detach().cpu()
-        return plain.contiguous().view(torch.int16).numpy().view(BFLOAT16) if plain.dtype == torch.bfloat16 else plain.numpy()
+        return (
+            plain.contiguous().view(torch.int16).numpy().view(BFLOAT16)
+            if plain.dtype == torch.bfloat16
+            else plain.numpy()
+        )
     if isinstance(made, (np.ndarray, np.generic)):
         return np.asarray(made)
     if isinstance(made, (bool, int, float)):
@@ -304,7 +314,6 @@ class Mapped:
     strides: tuple[int, ...] | None
     phases: list[list[Step]]
     gives: Field
-    final_strides: tuple[int, ...] | None = None
     input: int = -1  #: number of the engine's output that it is made of
     results: list[int] = field(default_factory=list)  #: and of those that its phases make
 
@@ -330,16 +339,7 @@ class Program:
     outputs: list[Mapped]
     framework: str
     on_error: str
-    sources: dict[str, int] = field(default_factory=dict)  #: the engine's outputs, by name
     load: bool = False  #: import torch in workers
-
-    @property
-    def n_phases(self) -> int:
-        return max(len(o.phases) for o in self.outputs)
-
-    def at(self, phase: int) -> list[int]:
-        """The outputs that have something to do in a phase."""
-        return [i for i, o in enumerate(self.outputs) if phase < len(o.phases) and o.phases[phase]]
 
 
 class Compiler:
@@ -351,14 +351,18 @@ class Compiler:
     """
 
     def __init__(
-        self, outputs: Outputs, fields: Mapping[str, Field], framework: str, first: Callable[[str], tuple[Any, int]], key: int
+        self,
+        outputs: Outputs,
+        fields: Mapping[str, Field],
+        framework: str,
+        first: Callable[[str], tuple[Any, int]],
+        key: int,
     ) -> None:
         self.fields, self.framework, self.first, self.key = fields, framework, first, key
         self.names = instance_names(outputs)
         self.clones: dict[int, Operator] = {}
         self.core: dict[str | tuple[str, ...], Out] = {}  #: outputs of the engine
         self.prefixes: dict[tuple[Any, ...], str] = {}
-        self.native: dict[str, str] = {}  #: outputs without functions: their name there
         self.mapped: list[Mapped] = []
         try:
             self._compile(outputs)
@@ -370,7 +374,6 @@ class Compiler:
             operators = [self._named(op) for op in entry.chain]
             function = next((op for op in operators if isinstance(op, Map)), None)
             if function is None:
-                self.native.update({name: name for name in entry.outputs})
                 key, source = (entry.names, entry.fields) if entry.joint else (entry.names[0], entry.fields[0])
                 self.core[key] = Out(source, operators, entry.geometry)
             elif entry.joint or entry.geometry:
@@ -386,9 +389,9 @@ class Compiler:
         return Program(self.mapped, self.framework, on_error)
 
     @property
-    def dense(self) -> bool:
-        """Whether all functions take rows, and give rows of one shape: the engine schedules them."""
-        return all(len(o.phases) == 1 and is_dense(o.gives) for o in self.mapped)
+    def whole(self) -> bool:
+        """Whether a function takes batches as a whole."""
+        return any(len(o.phases) > 1 for o in self.mapped)
 
     def compiled(self, outputs: Outputs) -> tuple[str, list[tuple[int, bool, object]]]:
         """The program as the library takes it, with calls for the functions; says of each output which of the engine's it has."""
@@ -436,7 +439,14 @@ class Compiler:
             begin = [step]
         opened = is_open(takes)
         core = [] if opened or not prefix else begin[0].operators
-        made = Mapped(output, self._prefix(output, source, core), stored if opened else takes, None if opened else strides, [[]], takes)
+        made = Mapped(
+            output,
+            self._prefix(output, source, core),
+            stored if opened else takes,
+            None if opened else strides,
+            [[]],
+            takes,
+        )
         if opened:
             made.phases[0].append(begin[0])
         value = None
@@ -474,7 +484,14 @@ class Compiler:
         return self.prefixes[key]
 
     def _native(
-        self, takes: Field, operators: list[Operator], output: str, source: str, inner: str, chain: list[Operator], last: bool = False
+        self,
+        takes: Field,
+        operators: list[Operator],
+        output: str,
+        source: str,
+        inner: str,
+        chain: list[Operator],
+        last: bool = False,
     ) -> NativeStep:
         """Native operators between functions: an image stays as it stands in the chain, until the end."""
         step = NativeStep.make(takes, operators, output, source)
@@ -485,7 +502,14 @@ class Compiler:
         return step
 
     def _steps(
-        self, made: Mapped, t: Field, rest: list[Operator], chain: list[Operator], source: str, sample: Callable[[], Any], begun: int
+        self,
+        made: Mapped,
+        t: Field,
+        rest: list[Operator],
+        chain: list[Operator],
+        source: str,
+        sample: Callable[[], Any],
+        begun: int,
     ) -> None:
         """The phases from the first function on; `sample` gives the value that stands before it, behind the `begun` steps that are there."""
         results: list[Any] = []  # the value after the last step, once a type had to be found
@@ -521,7 +545,6 @@ class Compiler:
         if is_open(t):
             raise TypeError(f"output {made.name!r} ends in images of open size, which do not stack into a batch")
         made.gives = t
-        made.final_strides = made.strides_after(len(made.phases))
 
     def _append(self, made: Mapped, step: Step, batch: bool) -> None:
         if batch:
@@ -535,7 +558,9 @@ class Compiler:
 
     def _call(self, op: Map, output: str, t: Field, value: Callable[[], Any]) -> CallStep:
         if t.dtype == "bfloat16" and t.kind == "array" and self.framework != "torch":
-            raise TypeError(f"{op.label} of output {output!r} gets bfloat16, which numpy lacks: put ToDtype('float32') before it")
+            raise TypeError(
+                f"{op.label} of output {output!r} gets bfloat16, which numpy lacks: put ToDtype('float32') before it"
+            )
         batch = isinstance(op, MapBatch)
         assert op.name is not None
         step = CallStep(
@@ -565,7 +590,9 @@ class Compiler:
         """The type of what a function makes of the first sample."""
         given = to_user(value, step.takes, self.framework)
         if step.batch:
-            given = given[None] if is_dense(step.takes) and step.takes.shape else _one(given, step.takes, self.framework)
+            given = (
+                given[None] if is_dense(step.takes) and step.takes.shape else _one(given, step.takes, self.framework)
+            )
         made = step.call(given, self.key)
         if step.batch:
             if isinstance(made, (Ragged, list, tuple)):
@@ -575,7 +602,11 @@ class Compiler:
                     found = Field("array", found.dtype, (None, *found.shape[1:]))
             else:
                 found = type_of(as_stored(made, None))
-                found = Field("array", found.dtype, found.shape[1:]) if found is not None and found.shape and found.shape[0] == 1 else None
+                found = (
+                    Field("array", found.dtype, found.shape[1:])
+                    if found is not None and found.shape and found.shape[0] == 1
+                    else None
+                )
         else:
             found = type_of(as_stored(made, None))
         if found is None:
@@ -590,7 +621,12 @@ class Compiler:
 def _call(o: Mapped, phase: int) -> dict[str, Any]:
     """What a phase makes, as the library takes it."""
     t = o.type_after(phase)
-    spec = {"segment": phase + 1, "kind": KINDS.get(t.kind, ARRAY), "dtype": t.dtype, "shape": t.shape if t.kind == "array" else (None,)}
+    spec = {
+        "segment": phase + 1,
+        "kind": KINDS.get(t.kind, ARRAY),
+        "dtype": t.dtype,
+        "shape": t.shape if t.kind == "array" else (None,),
+    }
     strides = o.strides_after(phase)
     return spec if strides is None else {**spec, "strides": strides}
 

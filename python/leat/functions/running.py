@@ -1,7 +1,8 @@
 """Functions of a program, in a worker: where a call's rows lie, and what becomes of them.
 
-A call names rows of a batch (``struct leat_worker_call``, worker/worker.h). What functions take lies in the loader's memory, where
-the engine put it, and what they give goes there. Only what failed is sent back.
+A call names rows of a batch (``struct leat_worker_call``, worker/worker.h). What functions take lies in the loader's
+memory, where the engine put it, and what they give goes there. Sent back is what failed, and what varies in length: the
+engine puts it in place when it knows how long all of it is.
 
 The parent's side is calls.py.
 """
@@ -9,8 +10,10 @@ The parent's side is calls.py.
 from __future__ import annotations
 
 import contextlib
+import json
 import mmap
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,10 +24,24 @@ from ..data.schema import Field
 from ..errors import BrokenSampleError
 from ..workers import transport
 from . import keyed
-from .mapping import BFLOAT16, Mapped, NativeStep, Program, is_dense, load_torch, row_bytes, sides, stored_dtype
+from .mapping import (
+    BFLOAT16,
+    CallStep,
+    Mapped,
+    NativeStep,
+    Program,
+    is_dense,
+    load_torch,
+    row_bytes,
+    sides,
+    stored_dtype,
+)
 
-#: kind of a worker's message: rows that failed
-REFUSED = 17
+#: kind of a worker's message: rows that failed, and results of varying length
+RESULTS = 17
+
+#: row of the call, (epoch, sample), reason, exception
+Broken = tuple[int, tuple[int, int | None], str, Any]
 
 _HEAD = 6  # numbers at the beginning of a payload
 _GONE = 1  # of a row that is not to be computed
@@ -67,7 +84,9 @@ class Region:
 
     @contextlib.contextmanager
     def holding(self, offsets: list[int]) -> Iterator[None]:
-        """What begins there is used for nothing else meanwhile, whatever the parent does; if this process is killed, it is given back."""
+        """What begins there is used for nothing else meanwhile, whatever the parent does; if this process is killed, it
+        is given back.
+        """
         _leat.region_hold(self.row, offsets)
         try:
             yield
@@ -115,21 +134,33 @@ class Runner:
         self.ids = np.frombuffer(payload, np.int64, n, at + 24 * n).tolist()
         self.flags = payload[at + 32 * n :]  # the parent may still set one
         phase = self.segment - 1
-        here = [o for o in self.program.outputs if phase < len(o.phases) and o.phases[phase]]
-        self.used = [self.areas[i][0] for o in here for i in (o.input, o.results[phase])]
-        self.chains = [(o.name, self._reader(o, phase), o.phases[phase], self._target(o, phase)) for o in here]
+        self.used: list[int] = []  # offsets of what is read and written
+        self.chains = [
+            (o.name, self._reader(o, phase), o.phases[phase], self._target(o, phase), o.results[phase])
+            for o in self.program.outputs
+            if phase < len(o.phases) and o.phases[phase]
+        ]
         self.serial = serial
 
-    def _target(self, output: Mapped, phase: int) -> np.ndarray[Any, Any]:
-        t = output.type_after(phase)
-        memory = self.region.view(self.areas[output.results[phase]][0], max(1, self.batch_rows * row_bytes(t)))
-        return dense(memory, t, self.batch_rows, output.strides_after(phase))
+    def _target(self, output: Mapped, phase: int) -> np.ndarray[Any, Any] | None:
+        """Where results of one shape go."""
+        t, rows = output.type_after(phase), self.batch_rows
+        if not is_dense(t):
+            return None
+        offset = self.areas[output.results[phase]][0]
+        self.used.append(offset)
+        memory = self.region.view(offset, max(1, rows * row_bytes(t)))
+        return dense(memory, t, rows, output.strides_after(phase))
 
     def _reader(self, output: Mapped, phase: int) -> Callable[[int], Any]:
         """From the row of a batch to the value that functions take."""
         rows = self.batch_rows
         t, strides, number = output.takes, output.strides, output.input
+        before = next((k for k in range(phase - 1, -1, -1) if output.phases[k]), None)
+        if before is not None:
+            t, strides, number = output.type_after(before), output.strides_after(before), output.results[before]
         offset, values = self.areas[number]
+        self.used.append(offset)
         if is_dense(t):
             return dense(self.region.view(offset, max(1, rows * row_bytes(t))), t, rows, strides).__getitem__
         offsets = np.frombuffer(self.region.view(offset, (rows + 1) * 8), np.int64).tolist()
@@ -146,37 +177,77 @@ class Runner:
 
         return ragged
 
-    def rows(
-        self, board: _leat.Board, first: int, end: int, worker: int
-    ) -> list[tuple[int, tuple[int, int], str, Any]]:
-        """Rows [first, end) of the call. Those that failed: (row of the call, (epoch, sample), reason, exception)."""
-        broken: list[tuple[int, tuple[int, int], str, Any]] = []
+    def rows(self, board: _leat.Board, first: int, end: int, worker: int) -> tuple[list[Broken], list[Any]]:
+        """Rows [first, end) of the call: those that failed; and results of varying length, (row, output, bytes)."""
+        broken: list[Broken] = []
+        kept: list[Any] = []
         for i in range(first, end):
             board.at_row(i)
             row, key, draw, sample, name = self.places[i], self.keys[i], self.draws[i], self.ids[i], ""
             try:
                 if self.flags[i] == _GONE:
                     raise BrokenSampleError(_ENDED)
-                for output, read, steps, target in self.chains:
+                for output, read, steps, target, number in self.chains:
                     name, value = output, read(row)
                     for step in steps:
                         value = (
                             step.apply(value, key, sample) if isinstance(step, NativeStep) else step.row(value, draw)
                         )
-                    target[row] = (
-                        value.view("u2") if isinstance(value, np.ndarray) and value.dtype == BFLOAT16 else value
-                    )
+                    if target is None:
+                        kept.append((i, number, _flat(value)))
+                    else:
+                        target[row] = _plain(value)
             except Exception as e:
-                where = f"in leat worker process {worker}" + (f" in output {name!r}" if name else "")
-                where += f" for sample {sample}, row {row} of batch {self.step} of epoch {self.epoch}"
+                where = f"{self._where(worker, name)} sample {sample}, row {row} of {self._batch}"
                 broken.append((i, (self.epoch, sample), f"{type(e).__name__}: {e}", transport.pack_error(e, where)))
+                kept = [found for found in kept if found[0] != i]
                 if self.program.on_error == "raise":
                     break
-        return broken
+        return broken, kept
+
+    def whole(self, board: _leat.Board, unit: int, worker: int) -> tuple[list[Broken], list[Any]]:
+        """The batch of one output."""
+        board.at_row(unit)
+        name, read, steps, target, number = self.chains[unit]
+        try:
+            if self.flags[unit] == _GONE:
+                raise BrokenSampleError(_ENDED)
+            values: Any = [read(row) for row in self.places]
+            for step in steps:
+                assert isinstance(step, CallStep)
+                values = step.rows(np.stack(values) if is_dense(step.takes) else values, self.draws[0])
+            if target is None:
+                return [], [(i, number, _flat(value)) for i, value in enumerate(values)]
+            target[self.places] = _plain(values)
+        except Exception as e:
+            where = f"{self._where(worker, name)} {self._batch}"
+            return [(unit, (self.epoch, None), f"{type(e).__name__}: {e}", transport.pack_error(e, where))], []
+        return [], []
+
+    def _where(self, worker: int, name: str) -> str:
+        return f"in leat worker process {worker}" + (f" in output {name!r}" if name else "") + " for"
+
+    @property
+    def _batch(self) -> str:
+        return f"batch {self.step} of epoch {self.epoch}"
+
+
+def _plain(value: Any) -> Any:
+    return value.view("u2") if isinstance(value, np.ndarray) and value.dtype == BFLOAT16 else value
+
+
+def _flat(value: Any) -> bytes:
+    """A result of varying length as it is stored."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    return (value if isinstance(value, str) else json.dumps(value)).encode()
 
 
 def run(worker: Any, client: Any, serial: int, unit: int, first: int, n: int, payload: int, size: int) -> bool:
     """A unit, in a worker. Whether a message was sent."""
+    begun = time.perf_counter_ns()
     while client.region is None:
         worker.listen(block=True)
         if worker.stopping:
@@ -187,10 +258,16 @@ def run(worker: Any, client: Any, serial: int, unit: int, first: int, n: int, pa
     runner.begin(serial, client.board.view(payload, size))
     try:
         with runner.region.holding(runner.used):
-            broken = runner.rows(client.board, first, first + n, worker.start.worker)
+            if runner.segment % 2:
+                broken, kept = runner.rows(client.board, first, first + n, worker.start.worker)
+            else:
+                broken, kept = runner.whole(client.board, unit, worker.start.worker)
     finally:
         keyed.set_key(None)
-    if not broken:
+    if not broken and not kept:
         return False
-    worker.send(client.board, serial, unit, REFUSED, broken, None)
+    results = np.array([(i, output, len(value)) for i, output, value in kept], np.uint64).tobytes()
+    values = b"".join([value for _, _, value in kept])
+    spent = time.perf_counter_ns() - begun
+    worker.send(client.board, serial, unit, RESULTS, (broken, results, values, spent), None)
     return True

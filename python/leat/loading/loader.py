@@ -143,7 +143,6 @@ class Loader:
         self._yields = yields
         self._form = Form(framework_of(framework))
         self._sampler: Any = None
-        self._running: Callable[[], _Iteration | None] = lambda: None  # the iteration that was begun last
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
         order, arrays = self._order(shuffle, sampler)
@@ -154,21 +153,14 @@ class Loader:
             if any(per_batch(op) for entry in entries(outputs) for op in entry.chain):
                 raise ValueError("leat.PerBatch does not go with leat.ops.Map and MapBatch yet")
             compiler = Compiler(outputs, dataset.schema, self._form.framework, self._first, _leat.row_key(seed, 0, 0))
-            if not in_order and not compiler.dense:
-                raise ValueError(
-                    "in_order=False does not go with leat.ops.MapBatch, nor with results of leat.ops.Map that vary in "
-                    "length"
-                )
+            if not in_order and compiler.whole:
+                raise ValueError("in_order=False does not go with leat.ops.MapBatch, which takes batches as planned")
         if outputs is not None:
             warn_of_loose_targets(outputs, dataset.schema, 4)
-        calls = compiler is not None and compiler.dense
-        executor = _leat.Executor() if calls else None
-        program: str | None = None
-        functions: list[Any] = []
-        if compiler is not None and outputs is not None and calls:
-            program, functions = compiler.compiled(outputs)
-        elif outputs is not None:
-            program, functions = compiled_program(compiler.core if compiler else outputs)
+        executor = None if compiler is None else _leat.Executor()
+        program, functions = (
+            (None, []) if outputs is None else (compiler.compiled if compiler else compiled_program)(outputs)
+        )
         self._facts = {
             "the data set": dataset.fingerprint,
             "seed": str(seed),
@@ -208,35 +200,16 @@ class Loader:
         if not in_order and self._log_dir is not None:
             os.makedirs(self._log_dir, exist_ok=True)
         self._core = _leat.Loader.open(**options)
-        self._stage = None
         self._calls = None
         if compiler is not None and executor is not None:
             from ..functions.calls import Calls
 
             workers = json.loads(self._core.stats())["threads"]
             self._calls = Calls(executor, self._core, compiler.program(on_error), workers, weight)
-        elif compiler is not None:
-            from ..functions.mapped import Stage
-
-            assert outputs is not None
-            workers = json.loads(self._core.stats())["threads"]
-            known = 0 if self._sampler is not None else epochs  # a Sampler is read when the epoch is asked for
-            program_of_workers = compiler.program(on_error)
-            self._stage = Stage(
-                self._core,
-                program_of_workers,
-                compiler.native,
-                [n for e in entries(outputs) for n in e.outputs],
-                self._form,
-                workers,
-                weight,
-                known,
-                error_report,
-            )
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's
         # core. Not at exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing
         # of Python.
-        self._finalizer = weakref.finalize(self, _close, self._core, self._stage, self._calls)
+        self._finalizer = weakref.finalize(self, _close, self._core, self._calls)
         self._finalizer.atexit = False
 
     def _order(self, shuffle: bool | Blocks, sampler: Any) -> tuple[int, dict[str, Any]]:
@@ -305,8 +278,7 @@ class Loader:
             self._agreed = True
         if self._sampler is not None:
             self._read_sampler()
-        iteration = _Iteration(self, self._core.start() if self._stage is None else self._stage.start())
-        self._running = weakref.ref(iteration)
+        iteration = _Iteration(self, self._core.start())
         if self._calls is not None:
             self._calls.open()
         return iteration
@@ -352,7 +324,7 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch that is being iterated, or that begins next: right after an epoch's end already the next one."""
-        return self._core.epoch() if self._stage is None else self._stage.epoch()
+        return self._core.epoch()
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch begins next. That of a loaded position keeps the position; another one drops it with a
@@ -361,7 +333,7 @@ class Loader:
         epoch = check.integer("epoch", epoch)
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
-        if (self._core if self._stage is None else self._stage).set_epoch(epoch):
+        if self._core.set_epoch(epoch):
             self._resuming = False
             warnings.warn(f"set_epoch({epoch}) drops the loaded position, which is in another epoch", stacklevel=2)
 
@@ -373,7 +345,7 @@ class Loader:
         Without `in_order`, one taken within an epoch on several ranks fits only the rank that took it: save each
         rank's.
         """
-        state: dict[str, Any] = json.loads(self._core.state() if self._stage is None else self._stage.state())
+        state: dict[str, Any] = json.loads(self._core.state())
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -398,8 +370,6 @@ class Loader:
         if self._sampler is not None:
             self._find_lists(plain)
         self._core.load_state(json.dumps(plain))
-        if self._stage is not None:
-            self._stage.reset()
         self._resuming = self._sampler is not None and is_within(plain)
 
     def _find_lists(self, state: dict[str, Any]) -> None:
@@ -444,13 +414,7 @@ class Loader:
         """
         n = check.integer("n", n, 1)
         arguments = (n, -1, -1) if at is None else (n, *_checked(*at))
-        if self._stage is None:
-            self._core.set_batch_size(*arguments)
-        else:
-            running = self._running()
-            number = self._stage.decide(lambda: self._core.set_batch_size(*arguments))
-            if running is not None:
-                running.go_on(number)
+        self._core.set_batch_size(*arguments)
         self._global = n * self.world_size
         self._facts["decisions"] = json.dumps(self.log)
         self._agreed = not self._distributed
@@ -467,8 +431,7 @@ class Loader:
                 epoch that the loader is in.
 
         Raises:
-            ValueError: the loader has ``in_order=False``, or functions of :class:`leat.ops.MapBatch` or with results of
-                varying length.
+            ValueError: the loader has ``in_order=False``.
 
         >>> loader = leat.Loader(leat.open(path), batch_size=32, shuffle=True)
         >>> probe = loader.consumer(batch_size=8)
@@ -476,11 +439,6 @@ class Loader:
         >>> [batch.ids.tolist() for batch, _ in zip(probe, range(4))] == first.reshape(4, 8).tolist()
         True
         """
-        if self._stage is not None:
-            raise ValueError(
-                "consumers do not go with leat.ops.MapBatch, nor with results of leat.ops.Map that vary in length: "
-                "open a second Loader"
-            )
         places = check.choice("start", start, {"here": 0, "beginning": 1})
         batch_size = check.integer("batch_size", batch_size, 1)
         return Consumer(self, self._core.consumer(batch_size, bool(places)), batch_size)
@@ -569,8 +527,6 @@ class Loader:
             raise StateError(f"not a state of a leat.Loader: batch_at takes what state_dict() gave ({e!r})") from None
 
     def _batch(self, core: _leat.Batch) -> Batch:
-        if self._stage is not None:
-            return self._stage.make(core)
         if not self._form.makers:
             self._form.learn(core)
         return Batch(core, self._form)
@@ -584,10 +540,6 @@ class Loader:
         found: dict[str, Any] = json.loads(self._core.stats())
         if self._calls is not None:
             found["python"] = self._calls.about(found)
-        if self._stage is not None:
-            found["python"] = self._stage.about()
-            for name, count in self._stage.broken.items():
-                found["broken"][name] += count
         found["agreement"] = f"{short_hash(repr(self._facts)):016x}"
         return found
 
@@ -615,9 +567,7 @@ class Loader:
         return f"<leat.Loader of {self.dataset!r}, global batch {self._global}, rank {self.rank} of {self.world_size}>"
 
 
-def _close(core: _leat.Loader, stage: Any, calls: Any) -> None:
-    if stage is not None:
-        stage.close()
+def _close(core: _leat.Loader, calls: Any) -> None:
     core.close()
     if calls is not None:
         calls.close()
@@ -646,12 +596,11 @@ def lists_elsewhere(state: Mapping[str, Any]) -> list[dict[str, Any]]:
 class _Iteration:
     """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
 
-    __slots__ = ("__weakref__", "_done", "_form", "_loader", "_next", "_number", "_stage", "_tuples")
+    __slots__ = ("__weakref__", "_done", "_form", "_loader", "_next", "_number", "_tuples")
 
     def __init__(self, loader: Loader, number: int) -> None:
         self._loader = loader  # keeps it open
         self._next = loader._asked(loader._core.next, loader._core.epoch)
-        self._stage = loader._stage
         self._form = loader._form
         self._number = number
         self._done = False
@@ -661,8 +610,6 @@ class _Iteration:
         return self
 
     def __next__(self) -> Any:
-        if self._stage is not None:
-            return self._mapped(self._stage)
         core = None if self._done else self._next(self._number)
         if core is None:
             self._done = True
@@ -671,16 +618,4 @@ class _Iteration:
         if not form.makers:
             form.learn(core)
         batch = Batch(core, form)
-        return self._loader._tuple(batch) if self._tuples else batch
-
-    def go_on(self, number: int | None) -> None:
-        """The loader has begun again where this iteration is; None: that is its end."""
-        self._done = self._done or number is None
-        self._number = self._number if number is None else number
-
-    def _mapped(self, stage: Any) -> Any:
-        batch = None if self._done else stage.next(self._number)
-        if batch is None:
-            self._done = True
-            raise StopIteration
         return self._loader._tuple(batch) if self._tuples else batch

@@ -31,8 +31,7 @@ from .transport import encode, pack_error
 
 #: kinds of batches: what the payload is, and what a unit is
 ROWS, WHOLE, ITER = 0, 1, 2
-PHASE = 3  #: of a program with Python functions: functions/mapwork.py
-CALL = 4  #: of the engine's: functions/running.py
+CALL = 3  #: of the engine's: functions/running.py
 
 #: kinds of messages from a worker
 SAMPLES, ODD, BATCH, ERROR, END, FAILED, LEFT = range(7)
@@ -240,14 +239,10 @@ class Worker:
         _leat.set_current_row(seed, epoch, first_row)
         room = board.view(buffers[0], capacity) if capacity else None
         try:
-            if kind == PHASE:
-                from ..functions.mapwork import run
+            if kind == CALL:
+                from ..functions.running import run
 
                 sent = run(self, client, serial, unit, first, n, payload, size)
-            elif kind == CALL:
-                from ..functions.running import run as run_call
-
-                sent = run_call(self, client, serial, unit, first, n, payload, size)
             elif kind == ITER:
                 self.listen()  # a stream that starts again was announced before the batch
                 self.send(board, serial, unit, *self.next_batch(client), room)

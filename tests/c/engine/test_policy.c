@@ -224,48 +224,6 @@ static uint64_t hash_of_ranks(struct leat_dataset *dataset, enum leat_on_error o
     return hash;
 }
 
-static void a_substitute_that_is_asked_for_is_the_one_that_the_policy_takes(void **state)
-{
-    (void)state;
-    struct leat_dataset *dataset = photo_dataset("asked", false, false);
-    struct leat_loader_options options = photo_options(16, LEAT_ON_ERROR_SUBSTITUTE);
-    struct leat_loader *loader = test_loader(dataset, &options);
-    struct leat_error error;
-    unsigned found = 0;
-    uint64_t iteration = test_start(loader);
-    for (struct leat_batch *b, *one; (b = test_next(loader, iteration)); leat_batch_free(b)) {
-        for (size_t i = 0; i < leat_batch_errors(b); i++, found++) {
-            struct leat_row_error row;
-            struct leat_tensor label;
-            unsigned attempt = 0, before = 0;
-            leat_batch_error(b, i, &row);
-            assert_ok(leat_loader_substitute(loader, 0, leat_batch_step(b), row.row, &attempt, &one, &error));
-            assert_int_equal(leat_batch_rows(one), 1);
-            assert_int_equal(leat_batch_ids(one)[0], row.delivered);
-            assert_int_equal(leat_batch_row_keys(one)[0], leat_batch_row_keys(b)[row.row]);
-            leat_batch_tensor(one, 1, &label);
-            assert_int_equal(((int64_t *)label.data)[0], row.delivered);
-            leat_batch_free(one);
-            while (leat_loader_substitute(loader, 0, leat_batch_step(b), row.row, &attempt, &one, &error) == LEAT_OK) {
-                assert_true(attempt > before && attempt <= 16 && !is_broken((uint64_t)leat_batch_ids(one)[0]));
-                before = attempt;
-                leat_batch_free(one);
-            }
-            assert_int_equal(error.code, LEAT_E_DECODE);
-        }
-    }
-    assert_int_equal(found, 6);
-    unsigned attempt = 0;
-    struct leat_batch *b;
-    assert_int_equal(leat_loader_substitute(loader, 0, 0, 16, &attempt, &b, &error), LEAT_E_RANGE);
-    leat_loader_close(loader);
-    options.on_error = LEAT_ON_ERROR_SKIP;
-    loader = test_loader(dataset, &options);
-    assert_int_equal(leat_loader_substitute(loader, 0, 0, 0, &attempt, &b, &error), LEAT_E_INVALID);
-    leat_loader_close(loader);
-    leat_dataset_release(dataset);
-}
-
 static void what_is_left_out_or_replaced_depends_on_no_threads_and_no_ranks(void **state)
 {
     (void)state;
@@ -552,7 +510,6 @@ int main(void)
         cmocka_unit_test(skip_leaves_the_row_out_and_moves_nothing_else),
         cmocka_unit_test(a_batch_with_no_row_left_raises_its_first_error),
         cmocka_unit_test(substitutes_are_the_same_for_any_threads_and_are_marked),
-        cmocka_unit_test(a_substitute_that_is_asked_for_is_the_one_that_the_policy_takes),
         cmocka_unit_test(what_is_left_out_or_replaced_depends_on_no_threads_and_no_ranks),
         cmocka_unit_test(substitute_refuses_outputs_that_vary),
         cmocka_unit_test(a_flipped_bit_of_a_payload_is_a_broken_sample),

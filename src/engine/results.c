@@ -1,0 +1,74 @@
+/*
+ * Results of varying length. How long a batch's are is known when its functions are done: they are kept with the batch
+ * until then, their buffers are allocated as those of a batch that was sized, and a task puts them in place.
+ *
+ *     calls of a segment --done--> lengths are summed --> SIZED --memory--> FILLING, placing --> the next segment
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/batch.h"
+#include "format/source.h"
+
+bool leat_batch_expect_results(struct leat_batch *b)
+{
+    if (!b->pool->late || b->results)
+        return true;
+    b->results = leat_new(struct leat_values);
+    if (b->results && !leat_values_init(b->results, b->pool->n_outputs, b->plan.rows))
+        return true;
+    leat_free(b->results);
+    b->results = NULL;
+    return false;
+}
+
+static uint64_t steps_of(const struct leat_batch *b, size_t o, uint64_t row)
+{
+    const struct leat_computed *c = &b->results->at[o * b->results->n_samples + row];
+    return b->left_out[row] ? 0 : c->bytes / leat_program_output(b->program, o)->row_bytes;
+}
+
+void leat_batch_sum_results(struct leat_batch *b)
+{
+    struct leat_pool *pool = b->pool;
+    for (size_t o = 0; o < pool->n_outputs; o++) {
+        int64_t *offsets = leat_batch_is_late(b, o) ? b->offsets[o] : NULL;
+        for (uint64_t row = 0; offsets && row < b->plan.rows; row++) {
+            offsets[0] = 0;
+            offsets[row + 1] = offsets[row] + (int64_t)steps_of(b, o, row);
+        }
+    }
+    uint64_t each = b->plan.rows ? b->results->bytes / b->plan.rows : 0;
+    uint64_t more = b->results->bytes > b->result_bytes ? b->results->bytes - b->result_bytes : 0;
+    leat_budget_take(pool->budget, b->account, more);
+    b->result_bytes += more;
+    b->meta += more;
+    pool->late_row = each > pool->late_row ? each : pool->late_row;
+}
+
+void leat_batch_place_results(struct leat_batch *b, uint64_t first, uint64_t n)
+{
+    for (size_t o = 0; o < b->pool->n_outputs; o++) {
+        if (!leat_batch_is_late(b, o))
+            continue;
+        const struct leat_output *output = leat_program_output(b->program, o);
+        const int64_t *offsets = leat_batch_offsets(b, o);
+        uint8_t *values = b->buffers[o]->data + leat_output_values(output, b->plan.rows);
+        for (uint64_t row = first; row < first + n; row++)
+            if (steps_of(b, o, row))
+                memcpy(values + (uint64_t)offsets[row] * output->row_bytes,
+                       b->results->at[o * b->results->n_samples + row].data, steps_of(b, o, row) * output->row_bytes);
+    }
+}
+
+void leat_batch_drop_results(struct leat_batch *b)
+{
+    leat_budget_give(b->pool->budget, b->account, b->result_bytes);
+    b->meta -= b->result_bytes;
+    b->result_bytes = 0;
+    if (!b->results)
+        return;
+    leat_values_destroy(b->results);
+    leat_free(b->results);
+    b->results = NULL;
+}
