@@ -7,6 +7,7 @@
  *       ^                                                 |
  *       +---- all of them are made ---- REPLACE <---------+ substitutes are wanted
  */
+#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -37,6 +38,9 @@ struct leat_calls {
     uint64_t arrays;
     struct leat_area areas[];
 };
+
+/* A batch whose order is not kept has several calls, and its results lie together. */
+static pthread_mutex_t results_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void forget_failures(struct leat_calls *c)
 {
@@ -101,8 +105,11 @@ void leat_call_result(struct leat_call *call, uint64_t i, size_t output, const v
 {
     struct leat_calls *c = calls_of(call);
     struct leat_batch *b = c->task->batch;
-    if (i < call->n && output < call->n_areas && leat_batch_is_late(b, output))
-        c->no_memory |= leat_values_put(b->results, output, call->places[i], data, bytes) != LEAT_OK;
+    if (i >= call->n || output >= call->n_areas || !leat_batch_is_late(b, output))
+        return;
+    pthread_mutex_lock(&results_lock);
+    c->no_memory |= leat_values_put(b->results, output, call->places[i], data, bytes) != LEAT_OK;
+    pthread_mutex_unlock(&results_lock);
 }
 
 void leat_call_done(struct leat_call *call)

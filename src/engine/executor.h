@@ -47,8 +47,8 @@ struct leat_executor {
 };
 
 /* Row i of a call, or output i of one that takes the batch as a whole, has failed: LEAT_E_DECODE or LEAT_E_OPERATOR if
- * its sample is to blame, which the policy then decides about. Before leat_call_done, one thread at a time; of a row
- * that has failed, the first reason counts. */
+ * its sample is to blame, which the policy then decides about. Before leat_call_done; of one call by one thread at a
+ * time, of different ones by several at once. Of a row that has failed, the first reason counts. */
 void leat_call_row_failed(struct leat_call *call, uint64_t i, int code, const char *reason);
 /* A result of varying length of row i, which is copied. As above. */
 void leat_call_result(struct leat_call *call, uint64_t i, size_t output, const void *data, uint64_t bytes);
