@@ -21,8 +21,8 @@
  * Functions that run outside of the library stand behind a chain, whose output is then what they take and is not
  * delivered itself; their result is an output of the same name. Several may take the same:
  *
- *     "a": {"field": "x", "chain": ["a"], "calls": [{"segment": 1, "kind": 0, "dtype": "float32", "shape": [3, 8]}]}
- *     "b": {"input": "a", "calls": [{"segment": 1, "kind": 0, "dtype": "int64", "shape": []}]}
+ *     "a": {"field": "x", "chain": ["a"], "calls": [{"segment": 1, "kind": 1, "dtype": "float32", "shape": [3, 8]}]}
+ *     "b": {"input": "a", "calls": [{"segment": 1, "kind": 1, "dtype": "int64", "shape": []}]}
  *
  * Where "calls" are several, each takes the result of the one before. Segments of odd numbers take a batch row by row,
  * those of even numbers as a whole. "strides", in elements, say how a row lies in memory that is not in the usual
