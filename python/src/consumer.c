@@ -65,7 +65,7 @@ static int next_wait(struct py_reader *r, uint64_t iteration, struct leat_batch 
     return rc;
 }
 
-static PyObject *take_next(PyObject *self, PyObject *number, bool wait)
+PyObject *py_reader_next(PyObject *self, PyObject *number)
 {
     struct py_reader *r = (struct py_reader *)self;
     struct leat_batch *batch = NULL;
@@ -79,8 +79,6 @@ static PyObject *take_next(PyObject *self, PyObject *number, bool wait)
     while (rc == LEAT_E_TIMEOUT) {
         if (atomic_load(&r->closing))
             return raise_closed(r);
-        if (!wait)
-            Py_RETURN_FALSE;
         Py_BEGIN_ALLOW_THREADS;
         rc = next_wait(r, iteration, &batch, &error);
         Py_END_ALLOW_THREADS;
@@ -92,16 +90,6 @@ static PyObject *take_next(PyObject *self, PyObject *number, bool wait)
     if (rc == LEAT_E_END)
         Py_RETURN_NONE;
     return rc == LEAT_E_CANCELLED && atomic_load(&r->closing) ? raise_closed(r) : py_raise(&error);
-}
-
-PyObject *py_reader_next(PyObject *self, PyObject *number)
-{
-    return take_next(self, number, true);
-}
-
-PyObject *py_reader_poll(PyObject *self, PyObject *number)
-{
-    return take_next(self, number, false);
 }
 
 PyObject *py_reader_start(PyObject *self, PyObject *none)

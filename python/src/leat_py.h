@@ -80,7 +80,6 @@ struct py_reader {
 struct leat_consumer *py_reader_enter(struct py_reader *reader);
 PyObject *py_reader_start(PyObject *self, PyObject *none);
 PyObject *py_reader_next(PyObject *self, PyObject *number);
-PyObject *py_reader_poll(PyObject *self, PyObject *number);
 PyObject *py_reader_set_epoch(PyObject *self, PyObject *number);
 PyObject *py_reader_epoch(PyObject *self, PyObject *none);
 PyObject *py_reader_steps(PyObject *self, PyObject *none);
@@ -89,7 +88,6 @@ PyObject *py_reader_load_state(PyObject *self, PyObject *text);
 #define PY_READER_METHODS                                                                                              \
     {"start", py_reader_start, METH_NOARGS, "start(): begins an epoch; the iteration's number"},                       \
         {"next", py_reader_next, METH_O, "next(iteration): a Batch, or None at the end of the epoch"},                 \
-        {"poll", py_reader_poll, METH_O, "poll(iteration): a Batch that is ready, None at the end, or False"},         \
         {"set_epoch", py_reader_set_epoch, METH_O, "set_epoch(epoch): whether a loaded position was dropped"},         \
         {"epoch", py_reader_epoch, METH_NOARGS, "epoch()"},                                                            \
         {"steps", py_reader_steps, METH_NOARGS, "steps(): batches of an epoch"},                                       \
