@@ -202,7 +202,7 @@ static void judge(struct leat_calls *c)
     }
     for (size_t k = 0; k < c->n_failed; k++) {
         struct failed_row *f = &c->failed[k];
-        if (is_whole(t->batch)) {
+        if (f->i == LEAT_WHOLE_CALL || is_whole(t->batch)) {
             leat_fail(&j->error, f->code, "%s", f->reason ? f->reason : "");
             leat_job_raise(j, c->first);
             leat_free(f->reason);

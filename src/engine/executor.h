@@ -46,6 +46,7 @@ struct leat_executor {
     uint64_t (*run)(struct leat_executor *executor);
 };
 
+#define LEAT_WHOLE_CALL UINT64_MAX /* in place of a row: no sample is to blame */
 /* Row i of a call, or output i of one that takes the batch as a whole, has failed: LEAT_E_DECODE or LEAT_E_OPERATOR if
  * its sample is to blame, which the policy then decides about. Before leat_call_done; of one call by one thread at a
  * time, of different ones by several at once. Of a row that has failed, the first reason counts. */

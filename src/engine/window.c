@@ -54,11 +54,15 @@ void leat_window_assign(struct leat_loader *l)
             leat_window_cancel(l, 1);
             rc = leat_loader_allocate(l, b, &b->failure);
         }
-        if (rc && (i || (rc == LEAT_E_HELD &&
-                         l->budget.used[LEAT_IN_FLIGHT] > b->meta))) { /* a cancelled batch will give memory back */
+        /* A cancelled batch will give memory back. What this one has itself, arrays and the buffers of results whose
+         * length was known before, does not count. */
+        if (rc && (i || (rc == LEAT_E_HELD && l->budget.used[LEAT_IN_FLIGHT] > b->meta + b->bytes))) {
             w->n_sized = 1;
             break;
         }
+        if (rc == LEAT_E_HELD)
+            leat_budget_refuse(&l->budget, LEAT_IN_FLIGHT, b->meta + b->bytes + leat_batch_buffer_bytes(b),
+                               &b->failure);
         b->state = rc ? LEAT_BATCH_FAILED : LEAT_BATCH_FILLING;
         l->due |= LEAT_DUE_WORK | (rc ? LEAT_DUE_WAKE : 0);
     }

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -38,6 +39,7 @@ struct flight {
 
 struct board_executor {
     struct leat_executor face;
+    pid_t pid; /* in a forked child its calls are the parent's, and its lock may be held for ever */
     pthread_mutex_t lock;
     struct leat_board *board;
     struct flight *published, *queue, **queue_end; /* on the board; waiting for a place there */
@@ -164,7 +166,7 @@ static void publish(struct board_executor *e, struct flight **done)
         }
         dequeue(e);
         if (rc) {
-            leat_call_row_failed(f->call, 0, rc, error.message);
+            leat_call_row_failed(f->call, LEAT_WHOLE_CALL, rc, error.message);
             f->next = *done;
             *done = f;
             continue;
@@ -242,7 +244,7 @@ static void start(struct leat_executor *face, struct leat_call *call)
     struct flight *f = leat_new(struct flight), *done = NULL;
     if (!f || call->n > UINT32_MAX) {
         leat_free(f);
-        leat_call_row_failed(call, 0, LEAT_E_NOMEM, "no memory for a call of functions");
+        leat_call_row_failed(call, LEAT_WHOLE_CALL, LEAT_E_NOMEM, "no memory for a call of functions");
         leat_call_done(call);
         return;
     }
@@ -294,6 +296,7 @@ int leat_executor_new(struct leat_executor **out, struct leat_error *error)
     e->face = (struct leat_executor){start, cancel, run};
     e->queue_end = &e->queue;
     e->next_serial = 1;
+    e->pid = getpid();
     pthread_mutex_init(&e->lock, NULL);
     *out = &e->face;
     return LEAT_OK;
@@ -439,7 +442,7 @@ void leat_executor_break(struct leat_executor *face, const char *reason)
     if (!e->broken)
         e->broken = leat_strdup(reason);
     for (struct flight *f = e->published; f; f = f->next) {
-        leat_call_row_failed(f->call, 0, LEAT_E_IO, reason);
+        leat_call_row_failed(f->call, LEAT_WHOLE_CALL, LEAT_E_IO, reason);
         f->cancelled = true;
         leat_board_cancel(e->board, f->serial);
     }
@@ -465,6 +468,8 @@ void leat_executor_finish(struct leat_executor *face)
 {
     struct board_executor *e = of(face);
     struct flight *done;
+    if (e->pid != getpid())
+        return;
     pthread_mutex_lock(&e->lock);
     *e->queue_end = e->published;
     done = e->queue;
@@ -476,7 +481,7 @@ void leat_executor_finish(struct leat_executor *face)
 
 void leat_executor_free(struct leat_executor *face)
 {
-    if (!face)
+    if (!face || of(face)->pid != getpid())
         return;
     leat_executor_finish(face);
     pthread_mutex_destroy(&of(face)->lock);

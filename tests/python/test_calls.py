@@ -234,6 +234,18 @@ def test_results_of_varying_length_stay_within_the_budget(data: leat.Dataset) ->
             assert sorted(seen) == list(range(N))
 
 
+@pytest.mark.parametrize("in_order", [True, False])
+def test_results_that_no_budget_has_room_for_are_an_error_and_no_endless_wait(
+    data: leat.Dataset, in_order: bool
+) -> None:
+    long = [ops.Map(lambda n: np.zeros(20_000 + n, np.uint8), returns=leat.field("uint8", (None,)))]
+    with (
+        varying(data, batch_size=32, outputs={"n": long}, budget_bytes=1 << 20, in_order=in_order) as loader,
+        pytest.raises(leat.BudgetError, match="raise it or make batches smaller"),
+    ):
+        next(iter(loader))
+
+
 def test_what_a_batch_function_sees_is_delivered_to_consumers(data: leat.Dataset) -> None:
     chain = [ops.Map(lambda n: n + 1, returns=INT), ops.MapBatch(lambda x: x - x.min(), returns=INT)]
     outputs = {"n": chain}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -66,19 +67,22 @@ class Calls:
         with self.lock:
             if self.pool is not None or self.closed or self.pid != os.getpid():
                 return
-            job = Job(self.program)
-            pool = _pool_for(self.n)
-            try:
-                self._join(pool, job)
-            except Exception:
-                if not pool.jobs:
-                    raise
-                self._join(
-                    Pool(None, self.n, self.n, None, None, 0, threads_wanted(None)), job
-                )  # the functions cannot be sent
+            job, joined = Job(self.program), False
+            while not joined:  # workers may end because another loader was the last that used them
+                pool = _pool_for(self.n)
+                try:
+                    joined = self._join(pool, job)
+                except Exception:
+                    if not pool.jobs:
+                        raise
+                    # The functions cannot be sent: workers of their own inherit them.
+                    joined = self._join(Pool(None, self.n, self.n, None, None, 0, threads_wanted(None)), job)
 
-    def _join(self, pool: Pool, job: Job) -> None:
+    def _join(self, pool: Pool, job: Job) -> bool:
+        """Becomes a client of these workers. False: they have ended."""
         with pool.lock:
+            if pool.stopped:
+                return False
             self.board = _leat.Board(pool.core, _ENTRIES, _MAX_UNITS, self.weight)
             served = [listener.board.served_ns() for listener in pool.listeners.values() if hasattr(listener, "board")]
             if served:
@@ -96,22 +100,29 @@ class Calls:
                 pool.leave(self.board.offset, self.board)
                 pool.let_go()
                 raise
-        self.executor.attach(self.board, self.n)
+            self.executor.attach(self.board, self.n)  # before the death of a worker can be told
         threading.Thread(target=self._attend, args=(pool,), daemon=True, name="leat-calls").start()
+        return True
 
     def _attend(self, pool: Pool) -> None:
+        failed = False
         while (event := self.executor.wait(pool.received_sum)) != 2:
             try:
                 with pool.lock:
                     if pool.stopped:
+                        self._fail("the workers were stopped", RuntimeError("the workers were stopped"))
+                        self.executor.finish()
                         return
                     # A message is announced before it is sent: it is worth waiting for.
                     pool.look(_SLICE_MS if not event and pool.expects() else 0)
-            except Exception as e:
-                self._fail(str(e), e)
-                return
+            except Exception as e:  # what other workers still compute is waited for
+                if not failed:
+                    self._fail(str(e), e)
+                failed = True
+                time.sleep(_SLICE_MS / 1000)
 
     def _fail(self, reason: str, error: Any) -> None:
+        reason = _clean(reason)
         self.kept.append((None, None, _shown(reason), error))
         self.executor.fail(reason)
 
@@ -145,13 +156,14 @@ class Calls:
     def _refuse(
         self, serial: int, row: int, place: tuple[int | None, int | None], reason: str, packed: Any, broken: bool
     ) -> None:
-        reason = reason.replace("\0", "\\0").encode("utf-8", "replace").decode()
+        reason = _clean(reason)
         self.kept.append((*place, _shown(reason), packed))
         self.executor.row_failed(serial, row, broken, reason)
 
     def on_death(self, worker: int, exitcode: int | None) -> None:
         """A worker is dead: what it had taken is queued again. Called by the pool."""
-        assert self.pool is not None
+        if self.pool is None:
+            return
         board, serial, row, _, _ = self.pool.core.worker(worker)
         self.executor.worker_died(worker, board, serial, row)
 
@@ -163,6 +175,8 @@ class Calls:
         Raises:
             Exception: that of a function, or of the engine.
         """
+        if self.pid != os.getpid():  # the engine says so
+            return function(*args)
         self.open()
         self.executor.ask(True)
         try:
@@ -205,14 +219,15 @@ class Calls:
             if self.closed:
                 return
             self.closed = True
-            pool, self.pool = self.pool, None
+            pool = self.pool
         if self.pid != os.getpid():
             return
         self.executor.close()
         if pool is None:
             self.executor.finish()
         else:
-            with pool.lock:
+            with pool.lock:  # until then workers may die, or be started, for this loader
+                self.pool = None
                 pool.leave(self.board.offset, _Rest(self.executor, self.board))
                 pool.let_go()
         os.close(self.descriptor)
@@ -235,6 +250,10 @@ class _Rest:
     def __init__(self, executor: _leat.Executor, board: _leat.Board) -> None:
         self.board = board
         weakref.finalize(self, executor.finish)
+
+
+def _clean(reason: str) -> str:
+    return reason.replace("\0", "\\0").encode("utf-8", "replace").decode()
 
 
 def _shown(reason: str) -> str:

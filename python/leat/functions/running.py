@@ -125,6 +125,7 @@ class Runner:
         """Takes a call over, unless it is the one at hand."""
         if serial == self.serial:
             return
+        self.serial = 0  # until all of it is taken over
         n, self.batch_rows, n_areas, self.epoch, self.step, self.segment = np.frombuffer(
             payload, np.uint64, _HEAD
         ).tolist()
@@ -250,7 +251,7 @@ def run(worker: Any, client: Any, serial: int, unit: int, first: int, n: int, pa
     begun = time.perf_counter_ns()
     while client.region is None:
         worker.listen(block=True)
-        if worker.stopping:
+        if worker.stopping or client.board.offset in worker.left:
             return True
     runner: Runner | None = client.state
     if runner is None:

@@ -467,9 +467,8 @@ class Pool:
         """One loader less; with the last one the workers end."""
         with self.lock:
             self.users -= 1
-            last = self.users <= 0
-        if last:
-            self.stop()
+            if self.users <= 0:
+                self.stop()
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
