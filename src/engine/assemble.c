@@ -156,4 +156,5 @@ void leat_assemble_fill(struct leat_loader *l, const struct leat_excerpt *parts,
     leat_engine_lock();
     for (size_t i = 0; i < n; i++)
         leat_batch_let_go(l, parts[i].batch);
+    l->due |= LEAT_DUE_WAKE; /* one of whose rows none is left may be waited for */
 }

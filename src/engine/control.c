@@ -52,6 +52,23 @@ static struct leat_position done(const struct leat_loader *l)
     return least;
 }
 
+/* Under the lock and paused: what was begun by the plan before is given up, also what began during the pause. */
+static void forget_begun(struct leat_loader *l, struct leat_position from)
+{
+    for (struct leat_consumer *c = &l->consumer; c; c = c->next)
+        leat_side_cancel(l, c, (struct leat_position){UINT64_MAX, 0});
+    leat_window_cancel(l, first_beyond(l, from));
+}
+
+/* After a change that holds from `from`: where planning stood behind that may be within a batch now. */
+static void plan_again_from(struct leat_loader *l, struct leat_position from)
+{
+    if (!l->consumer.next || !leat_position_precedes(from, l->window.plan_at))
+        return;
+    l->window.plan_at = from;
+    l->window.full = false;
+}
+
 uint64_t leat_loader_steps(const struct leat_loader *l)
 {
     return leat_loader_check_process(l, NULL) ? 0 : leat_plan_rank_steps(l->plan, leat_loader_epoch(l));
@@ -80,8 +97,11 @@ static int decide(struct leat_loader *l, struct leat_decision d, struct leat_err
                              d.at.epoch, d.at.row);
     leat_window_cancel(l, first_beyond(l, d.at));
     leat_loader_pause(l);
+    forget_begun(l, d.at);
     d.done = done(l);
     int rc = leat_plan_decide(l->plan, &d, error);
+    if (!rc)
+        plan_again_from(l, d.at);
     leat_loader_unpause(l);
     return rc;
 }
@@ -148,9 +168,12 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
     struct leat_decision decision = {.at = at, .positions = positions, .n_positions = n, .done = done(l)};
     leat_window_cancel(l, first_beyond(l, at));
     leat_loader_pause(l);
+    forget_begun(l, at);
     rc = leat_plan_decide(l->plan, &decision, error);
-    if (!rc)
+    if (!rc) {
+        plan_again_from(l, at);
         l->list_epoch = (int64_t)at.epoch;
+    }
     leat_loader_unpause(l);
     leat_engine_unlock();
     return rc;
@@ -175,6 +198,7 @@ int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_
         return rc;
     leat_window_cancel(l, 0);
     leat_loader_pause(l);
+    forget_begun(l, (struct leat_position){0, 0});
     rc = l->delivery->load(l, json, error);
     if (!rc) {
         leat_loader_fit(l, leat_plan_global_batch(l->plan), NULL); /* what does not fit is said by the batch itself */

@@ -271,6 +271,8 @@ static int next(struct leat_consumer *c, struct leat_batch **out, struct leat_er
     plan.rows = 0;
     for (size_t i = 0; i < n; i++) {
         struct leat_batch *b = c->parts[i].batch;
+        if (!alone && n == 1 && b->tasks && !b->rows && b->n_broken)
+            return LEAT_IO_PENDING; /* it is made anew once no other consumer goes through it */
         if (b->state == LEAT_BATCH_FAILED || (n == 1 && leat_batch_fail_if_empty(b)))
             return leat_loader_raise(l, b, error);
         plan.rows += c->parts[i].n;

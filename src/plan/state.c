@@ -214,6 +214,12 @@ int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t finger
         free(text);
         text = state_text(plan, fingerprint, at, received, 0);
     }
+    if (text && strlen(text) > MAX_STATE && plan->view) { /* it only informs */
+        struct leat_plan bare = *plan;
+        bare.view = NULL;
+        free(text);
+        text = state_text(&bare, fingerprint, at, received, 0);
+    }
     int rc = LEAT_OK;
     if (text && strlen(text) > MAX_STATE)
         rc = leat_fail(

@@ -142,12 +142,69 @@ static void a_loader_that_closes_ends_its_consumers(void **state)
     leat_dataset_release(dataset);
 }
 
+/* Reads `rows` rows or more, or to the end of the epoch; returns how many. */
+static uint64_t read_rows(struct leat_consumer *c, uint64_t iteration, uint64_t rows, uint64_t *hash)
+{
+    uint64_t n = 0;
+    struct leat_error error;
+    for (struct leat_batch *b; n < rows; leat_batch_free(b)) {
+        int rc = leat_consumer_next(c, iteration, 60000, &b, &error);
+        if (rc == LEAT_E_END)
+            break;
+        if (rc)
+            fail_msg("after %d rows: %s: %s", (int)n, leat_status_name(rc), error.message);
+        test_check_batch(b);
+        *hash = add_rows(*hash, b);
+        n += leat_batch_rows(b);
+    }
+    return n;
+}
+
+static void a_batch_size_changes_while_another_consumer_is_ahead(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
+    struct leat_loader_options options = test_options(2);
+    options.order = LEAT_ORDER_SEQUENTIAL;
+    struct leat_loader *loader = test_loader(dataset, &options);
+    uint64_t expected = 0, i = test_start(loader), all = read_rows(leat_loader_consumer(loader), i, SAMPLES, &expected);
+    assert_int_equal(all, SAMPLES);
+    leat_loader_close(loader);
+    const uint64_t sizes[] = {16, 3, 7, 64};
+    for (uint64_t lag = 0; lag < 6; lag += 2)
+        for (uint64_t ahead = 4; ahead < SAMPLES; ahead += 36)
+            for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+                struct leat_consumer *own, *other;
+                uint64_t hashes[2] = {0}, rows[2];
+                loader = test_loader(dataset, &options);
+                own = leat_loader_consumer(loader);
+                assert_ok(leat_consumer_open(loader, 3, true, &other, &error));
+                uint64_t mine = test_start(loader), its;
+                assert_ok(leat_consumer_start(other, &its, &error));
+                rows[1] = read_rows(other, its, ahead, &hashes[1]);
+                rows[0] = read_rows(own, mine, lag, &hashes[0]); /* begins the next on the side */
+                assert_ok(leat_loader_set_batch_size(loader, sizes[k], NULL, &error));
+                rows[k % 2] += read_rows(k % 2 ? other : own, k % 2 ? its : mine, sizes[k], &hashes[k % 2]);
+                rows[1] += read_rows(other, its, SAMPLES, &hashes[1]);
+                rows[0] += read_rows(own, mine, SAMPLES, &hashes[0]);
+                for (int w = 0; w < 2; w++) {
+                    assert_int_equal(rows[w], SAMPLES);
+                    assert_true(hashes[w] == expected);
+                }
+                leat_consumer_close(other);
+                leat_loader_close(loader);
+            }
+    leat_dataset_release(dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_consumer_gets_all_rows_in_order_whatever_the_others_do),
         cmocka_unit_test(a_consumer_that_closes_in_the_middle_leaves_others_as_they_were),
         cmocka_unit_test(a_loader_that_closes_ends_its_consumers),
+        cmocka_unit_test(a_batch_size_changes_while_another_consumer_is_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);
 }

@@ -463,6 +463,45 @@ static void other_facts_load_and_are_logged_as_what_the_run_was_resumed_with(voi
     free_plan_and(plan, text);
 }
 
+static void a_view_is_left_out_of_a_state_that_it_would_make_too_large(void **state)
+{
+    (void)state;
+    enum { COUNT = 100000, MANY = 30000 };
+    static int64_t list[MANY];
+    static char facts[2][8100], view[8100];
+    char *texts[] = {facts[0], facts[1], view};
+    bool with = false, without = false;
+    for (int i = 0; i < 3; i++)
+        snprintf(texts[i], 8100, "{\"%s\":\"%0*d\"}", i < 2 ? "on" : "part", 8000, i);
+    for (int64_t i = 0; i < MANY; i++)
+        list[i] = i * 7919 % COUNT;
+    for (uint64_t n = 1000; n <= MANY; n += 1000) {
+        struct leat_plan_source source = {.count = COUNT, .order = {.order = LEAT_ORDER_LIST}};
+        struct leat_plan_spec spec = {
+            .sources = &source, .n_sources = 1, .global_batch = 4, .world_size = 1, .facts = facts[0]};
+        struct leat_decision d = {.at = {0, 0}, .positions = list, .n_positions = n};
+        struct leat_plan *plan, *other;
+        struct leat_error error = {0};
+        struct leat_position at;
+        assert_ok(leat_plan_new(&spec, &plan, &error));
+        assert_ok(leat_plan_decide(plan, &d, &error));
+        spec.facts = facts[1];
+        spec.view = view;
+        assert_ok(leat_plan_new(&spec, &other, &error));
+        assert_ok(leat_plan_decide(other, &d, &error));
+        char *text = state_of(plan, (struct leat_position){0, 8});
+        assert_ok(leat_plan_load(other, print, text, &at, &error));
+        char *resumed = state_of(other, at);
+        assert_true(strlen(resumed) <= 65536);
+        *(strstr(resumed, "\"view\"") ? &with : &without) = true;
+        assert_ok(leat_plan_load(other, print, resumed, &at, &error));
+        leat_free(resumed);
+        leat_plan_free(other);
+        free_plan_and(plan, text);
+    }
+    assert_true(with && without);
+}
+
 /* ---- memory that runs out -------------------------------------------------------------------- */
 
 static int countdown;
@@ -530,6 +569,7 @@ int main(void)
         cmocka_unit_test(a_damaged_state_is_refused_and_the_plan_stays_as_it_is),
         cmocka_unit_test(a_damaged_folded_entry_is_refused),
         cmocka_unit_test(other_facts_load_and_are_logged_as_what_the_run_was_resumed_with),
+        cmocka_unit_test(a_view_is_left_out_of_a_state_that_it_would_make_too_large),
         cmocka_unit_test(every_allocation_may_fail_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
