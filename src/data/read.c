@@ -306,9 +306,11 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
                            " are not what was written (their checksum differs); run leat verify, and restore the file "
                            "or pack it again",
                            fetch->ref.id, source->fields[fetch->field].name, extent->length, extent->offset);
-        leat_error_at_extent(error, source, extent);
-        if (error)
-            error->offset = (int64_t)extent->offset;
+        struct leat_io_file *file = NULL;
+        if (!source->v->file(source, extent->file, &file, NULL)) /* or it is gone in between */
+            leat_io_forget(file, extent->offset, extent->length);
+        leat_error_at_file(error, file ? file->path : NULL, (int64_t)extent->offset);
+        leat_io_release(file);
         return at_fetch(fetch, rc, error);
     }
     if (extent->verify)

@@ -26,9 +26,10 @@ uint64_t leat_blocks_budget;
 
 struct entry {
     struct entry *next, *previous; /* the list; the first was used last */
-    struct entry **slot;           /* of its file, which points here */
+    struct entry **slot;           /* of its file, which points here; NULL: the file has forgotten it */
     uint8_t *data;                 /* NULL: it is being filled */
     struct reader *readers;        /* that wait for it */
+    struct reader *own;            /* the one whose thread fills it; NULL: there is none, or it was cancelled */
     uint64_t bytes;
     unsigned pins;
 };
@@ -83,7 +84,8 @@ static void link_first(struct entry *e)
 static void drop(struct entry *e)
 {
     unlink_entry(e);
-    *e->slot = NULL;
+    if (e->slot)
+        *e->slot = NULL;
     cache.bytes -= e->bytes;
     leat_free(e->data);
     leat_free(e);
@@ -167,14 +169,16 @@ static size_t block_of(const struct blocks_file *f, uint64_t at)
 
 static void serve(struct reader *readers, const struct leat_io_request *read);
 
-/* The block is filled, or is not: then it is forgotten, and its readers get the error. `own` is no more among them. */
+/* The block is filled, or is not: then it is forgotten, and its readers get the error. `own` is no more among them.
+ * LEAT_IO_PENDING: it was cancelled meanwhile, and is gone. */
 static int finish(struct filling *t, struct reader *own, struct entry **out)
 {
     struct entry *e = t->entry;
     struct reader *readers = NULL, **p;
     int rc = t->read.status;
     pthread_mutex_lock(&cache.lock);
-    for (p = &e->readers; *p && *p != own; p = &(*p)->next)
+    const bool gone = own && t->file->def.file && !e->own;
+    for (p = &e->readers; *p && (gone || *p != own); p = &(*p)->next)
         ;
     if (*p) {
         own->entry = NULL;
@@ -191,20 +195,21 @@ static int finish(struct filling *t, struct reader *own, struct entry **out)
         leat_free(t->data);
     } else {
         e->data = t->data;
-        e->pins += out != NULL;
+        e->pins += out && !gone;
     }
     pthread_cond_broadcast(&cache.decoded);
     pthread_mutex_unlock(&cache.lock);
     if (out)
-        *out = rc ? NULL : e;
+        *out = rc || gone ? NULL : e;
     serve(readers, &t->read);
-    return rc;
+    return gone ? LEAT_IO_PENDING : rc;
 }
 
 static void put_back(struct entry *e)
 {
     pthread_mutex_lock(&cache.lock);
-    e->pins--;
+    if (!--e->pins && !e->slot)
+        drop(e);
     evict();
     pthread_mutex_unlock(&cache.lock);
 }
@@ -257,8 +262,8 @@ static struct filling *new_filling(struct blocks_file *f, size_t block)
     return t;
 }
 
-/* A block, pinned. LEAT_IO_PENDING: it is being read, and `x` is among its readers. Without `x` it is only seen to that
- * it comes. */
+/* A block, pinned. LEAT_IO_PENDING: it is being read, and `x` is among its readers, or was cancelled. Without `x` it is
+ * only seen to that it comes. */
 static int take(struct blocks_file *f, size_t block, struct reader *x, struct entry **out, struct leat_error *error)
 {
     struct entry *e;
@@ -283,6 +288,7 @@ static int take(struct blocks_file *f, size_t block, struct reader *x, struct en
             x->entry = e;
             x->next = e->readers;
             e->readers = x;
+            e->own = t ? x : e->own;
         }
         rc = LEAT_IO_PENDING;
     }
@@ -295,7 +301,7 @@ static int take(struct blocks_file *f, size_t block, struct reader *x, struct en
     else if (leat_io_submit(&t->read) == LEAT_IO_PENDING)
         return rc;
     rc = finish(t, x, x ? out : NULL);
-    if (rc && error)
+    if (rc && rc != LEAT_IO_PENDING && error)
         *error = t->read.error;
     release(t);
     return rc;
@@ -374,11 +380,12 @@ static int blocks_submit(struct leat_io_file *file, struct leat_io_request *r)
     }
     *x = here;
     r->backend_state = x;
-    /* All blocks of the request are on their way before it waits for the first. */
-    for (uint64_t at = r->offset; at < r->offset + r->length; at = start_of(f, block_of(f, at) + 1))
-        if (take(f, block_of(f, at), NULL, &e, NULL) != LEAT_IO_PENDING)
-            break;
-    int rc = go_on(x);
+    /* Blocks of the request are on their way before it waits for the first, as far as the cache may well keep them. */
+    const uint64_t most = budget() / 2, end = r->offset + (r->length < most ? r->length : most);
+    int rc = LEAT_OK;
+    for (uint64_t at = r->offset; at < end && (!rc || rc == LEAT_IO_PENDING); at = start_of(f, block_of(f, at) + 1))
+        rc = take(f, block_of(f, at), NULL, &e, NULL);
+    rc = go_on(x);
     if (rc != LEAT_IO_PENDING)
         leat_free(x);
     return rc;
@@ -394,6 +401,8 @@ static void blocks_cancel(struct leat_io_request *r)
         for (p = &x->entry->readers; *p != x; p = &(*p)->next)
             ;
         *p = x->next;
+        if (x->entry->own == x)
+            x->entry->own = NULL;
     } else {
         x = NULL;
     }
@@ -402,6 +411,24 @@ static void blocks_cancel(struct leat_io_request *r)
         return;
     r->status = leat_fail(&r->error, LEAT_E_CANCELLED, "the read was cancelled");
     complete(x);
+}
+
+/* Who copies from a block goes on with it; whoever comes next reads it again. */
+static void blocks_forget(struct leat_io_file *file, uint64_t offset, uint64_t length)
+{
+    struct blocks_file *f = (struct blocks_file *)file;
+    size_t b = length && offset < file->size ? block_of(f, offset) : f->def.n;
+    pthread_mutex_lock(&cache.lock);
+    for (; b < f->def.n && (start_of(f, b) <= offset || start_of(f, b) - offset < length); b++) {
+        struct entry *e = f->entries[b];
+        if (!e || !e->data)
+            continue;
+        *e->slot = NULL;
+        e->slot = NULL;
+        if (!e->pins)
+            drop(e);
+    }
+    pthread_mutex_unlock(&cache.lock);
 }
 
 static void blocks_close(struct leat_io_file *file)
@@ -420,7 +447,7 @@ static void blocks_close(struct leat_io_file *file)
 }
 
 static const struct leat_io_backend blocks_backend = {
-    .name = "blocks", .submit = blocks_submit, .cancel = blocks_cancel, .close = blocks_close};
+    .name = "blocks", .submit = blocks_submit, .cancel = blocks_cancel, .forget = blocks_forget, .close = blocks_close};
 
 int leat_blocks_open(const struct leat_blocks *def, struct leat_io_file **out, struct leat_error *error)
 {

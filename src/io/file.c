@@ -147,6 +147,12 @@ int leat_io_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, st
     return file->backend->stamp ? file->backend->stamp(file, stamp, size, error) : LEAT_OK;
 }
 
+void leat_io_forget(struct leat_io_file *file, uint64_t offset, uint64_t length)
+{
+    if (file->backend->forget)
+        file->backend->forget(file, offset, length);
+}
+
 const uint8_t *leat_io_map(struct leat_io_file *file, struct leat_error *error)
 {
     if (!file->backend->map) {

@@ -46,6 +46,8 @@ struct leat_io_backend {
     /* What changes when the file's bytes are changed, as far as the system says: a hash of size and times. NULL: it
      * says nothing. IO. */
     int (*stamp)(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error);
+    /* What it keeps of [offset, offset + length) is read again when it is wanted. NULL: it keeps nothing. */
+    void (*forget)(struct leat_io_file *file, uint64_t offset, uint64_t length);
     void (*close)(struct leat_io_file *file);
 };
 extern const struct leat_io_backend leat_io_local, leat_io_http;
@@ -84,6 +86,8 @@ int leat_io_wait(struct leat_io_request *request);
 int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer, struct leat_error *error);
 /* As the backend's; 0 and the size at opening where it says nothing. */
 int leat_io_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error);
+/* The bytes there are not what they should be: the next read does not get them from a cache. */
+void leat_io_forget(struct leat_io_file *file, uint64_t offset, uint64_t length);
 /* A file that is memory: `bytes` at `data`, which stay the caller's and outlive the file. `label` is its path in
  * errors. */
 int leat_io_from_memory(const char *label, const void *data, uint64_t bytes, struct leat_io_file **out,

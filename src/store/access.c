@@ -89,11 +89,12 @@ static int checksum_of(const struct leat_store_source *s, uint64_t at, uint64_t 
     return rc;
 }
 
-static int page_failed(const struct leat_store_source *s, int rc, const char *what, uint64_t offset,
+static int page_failed(const struct leat_store_source *s, int rc, const char *what, uint64_t offset, uint64_t length,
                        struct leat_error *error)
 {
     if (rc)
         return rc; /* of reading, which says where */
+    leat_io_forget(s->pages, offset, length);
     leat_fail(error, LEAT_E_CORRUPT, "%s fails its checksum: restore the file, or pack it again", what);
     leat_error_at_file(error, s->path, (int64_t)offset);
     return LEAT_E_CORRUPT;
@@ -109,11 +110,11 @@ static int verify_group(struct leat_store_source *s, uint64_t group, const struc
     if (rc || !leat_store_group_get(scratch, &header) || header.first_row != want->first_row ||
         header.n_rows != want->n_rows || header.payload_bytes != want->payload_bytes ||
         header.directory_bytes != want->directory_bytes || header.directory_checksum != want->directory_checksum)
-        return page_failed(s, rc, "the header of a group", at, error);
+        return page_failed(s, rc, "the header of a group", at, LEAT_STORE_GROUP_HEADER, error);
     at += shape->directory_at;
     rc = checksum_of(s, at, want->directory_bytes, scratch, &checksum, error);
     if (rc || checksum != want->directory_checksum)
-        return page_failed(s, rc, "the directory of a group", at, error);
+        return page_failed(s, rc, "the directory of a group", at, want->directory_bytes, error);
     bit_set(&s->groups_good, group);
     return LEAT_OK;
 }
@@ -152,14 +153,16 @@ static int verify_page(struct leat_store_source *s, uint32_t field, uint64_t gro
     uint64_t in_group = leat_store_group_pages(&s->layout, want.n_rows, info->position) + page;
     uint64_t at = s->columns_at[group] + info->before * want.n_rows + row * info->width;
     uint8_t expected[8];
-    rc = leat_io_read(s->pages, s->groups[group].offset + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * in_group, 8,
-                      expected, error);
+    const uint64_t entry = s->groups[group].offset + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * in_group;
+    rc = leat_io_read(s->pages, entry, 8, expected, error);
     if (!rc)
         rc = checksum_of(s, at, rows * info->width, scratch, &checksum, error);
-    if (rc || checksum != leat_get_u64(expected))
-        rc = page_failed(s, rc, "a page of the column", at, error);
-    else
+    if (rc || checksum != leat_get_u64(expected)) {
+        rc = page_failed(s, rc, "a page of the column", at, rows * info->width, error);
+        leat_io_forget(s->pages, entry, 8); /* it may have been read again since the directory was verified */
+    } else {
         bit_set(&s->pages_good[field], number);
+    }
 out:
     if (rc)
         leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[field]);

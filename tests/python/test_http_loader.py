@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,33 @@ def test_such_a_value_is_skipped_or_substituted(server: Server) -> None:
         assert len(seen) == N - (on_error == "skip")
         broken = opened.stats()["broken"]
         assert broken["skipped" if on_error == "skip" else "substituted"] == 1
+
+
+def test_an_answer_that_was_wrong_once_is_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "data.leat"
+    values = [bytes([i]) * 100_000 for i in range(N)]  # short enough for the cache of blocks
+    with leat.Writer(path, {"raw": "bytes"}) as w:
+        for v in values:
+            w.write({"raw": v})
+    data = path.read_bytes()
+    at = data.index(values[20])
+    spoilt: list[tuple[int, int]] = []
+
+    def behave(number: int, path: str, asked: tuple[int, int] | None, right: Answer) -> Answer | None:
+        if spoilt or not asked or not asked[0] <= at <= asked[1]:
+            return None
+        spoilt.append(asked)
+        k = at - asked[0]
+        return Answer(right.status, right.body[:k] + b"\xff" + right.body[k + 1 :], right.headers)
+
+    with Server({"data.leat": data}) as server:
+        opened = leat.open(server.url("data.leat"))
+        server.behave = behave
+        with pytest.raises(leat.CorruptError, match="checksum"):
+            list(leat.Loader(opened, batch_size=4, epochs=1, framework="numpy"))
+        assert spoilt
+        again = leat.Loader(opened, batch_size=4, epochs=1, framework="numpy")
+        assert [bytes(v) for batch in again for v in batch["raw"]] == values
 
 
 def hangs(right: Answer) -> Answer:

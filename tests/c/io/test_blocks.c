@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "io/blocks.h"
+#include "io/local.h"
 
 enum { BYTES = 100000, BLOCK = 1000, READS = 500, MOST = 5000 };
 
@@ -158,6 +159,109 @@ static void a_read_that_is_cancelled_ends_and_others_go_on(void **state)
     leat_faulty_stop();
 }
 
+static ssize_t pread_while_cancelled(int fd, void *buffer, size_t bytes, off_t offset)
+{
+    leat_io_cancel(&requests[0]);
+    return pread(fd, buffer, bytes, offset);
+}
+
+/* Its second block was dropped before the first came, and whoever brings that reads the second at once. */
+static void a_read_may_be_cancelled_while_a_thread_fills_its_block(void **state)
+{
+    (void)state;
+    uint64_t bytes;
+    leat_blocks_budget = 1;
+    leat_faulty_start(&(struct leat_faulty){.later = true});
+    struct leat_io_file *file = open_blocks();
+    leat_faulty_hold(1000);
+    submit(file, 1, 6 * BLOCK, 10);
+    submit(file, 0, 5 * BLOCK, 2 * BLOCK);
+    while (leat_faulty_held(&bytes) < 2)
+        usleep(1000);
+    leat_faulty_release(1);
+    wait_for(1);
+    assert_good(1);
+    leat_faulty_later(false);
+    leat_io_pread = pread_while_cancelled;
+    leat_faulty_release(1);
+    wait_for(1);
+    assert_int_equal(requests[0].status, LEAT_E_CANCELLED);
+    leat_io_release(file);
+    leat_faulty_stop();
+    assert_int_equal(waiting.done, 0); /* it ended once */
+    leat_blocks_budget = 0;
+}
+
+static void blocks_that_are_there_do_not_keep_later_ones_from_being_asked_for(void **state)
+{
+    (void)state;
+    uint64_t bytes;
+    leat_blocks_budget = 12 * BLOCK; /* half of which one read may ask for ahead */
+    leat_faulty_start(&(struct leat_faulty){.later = true});
+    struct leat_io_file *file = open_blocks();
+    submit(file, 0, 5 * BLOCK, 10);
+    wait_for(1);
+    leat_faulty_hold(1000);
+    submit(file, 0, 5 * BLOCK, 4 * BLOCK);
+    while (leat_faulty_held(&bytes) < 3)
+        usleep(1000);
+    submit(file, 1, 20 * BLOCK, 5 * BLOCK);
+    while (leat_faulty_held(&bytes) < 8)
+        usleep(1000);
+    leat_faulty_hold(0);
+    leat_faulty_release(100);
+    wait_for(2);
+    assert_good(0);
+    assert_good(1);
+    leat_io_release(file);
+    leat_faulty_stop();
+    leat_blocks_budget = 0;
+}
+
+static ssize_t pread_wrong(int fd, void *buffer, size_t bytes, off_t offset)
+{
+    ssize_t n = pread(fd, buffer, bytes, offset);
+    for (ssize_t i = 0; i < n; i++)
+        ((uint8_t *)buffer)[i] ^= 1;
+    return n;
+}
+
+static struct leat_io_file *forgetful;
+
+static void forget_and_count(struct leat_io_request *r, void *user)
+{
+    leat_io_forget(forgetful, r->offset, r->length); /* while others copy from its blocks */
+    on_done(r, user);
+}
+
+static void what_is_forgotten_is_read_again_also_when_it_is_in_use(void **state)
+{
+    (void)state;
+    for (int later = 0; later < 2; later++) {
+        leat_faulty_start(&(struct leat_faulty){.later = later});
+        struct leat_io_file *file = forgetful = open_blocks();
+        leat_io_pread = pread_wrong;
+        requests[0] = (struct leat_io_request){
+            .file = file, .offset = 5 * BLOCK + 1, .length = BLOCK, .buffer = got[0], .done = forget_and_count};
+        if (leat_io_submit(&requests[0]) == LEAT_OK)
+            forget_and_count(&requests[0], NULL);
+        wait_for(1);
+        assert_int_equal(requests[0].status, LEAT_OK);
+        assert_int_equal(got[0][0], content[5 * BLOCK + 1] ^ 1);
+        leat_io_pread = pread;
+        submit(file, 0, 5 * BLOCK + 1, BLOCK);
+        wait_for(1);
+        assert_good(0);
+        leat_io_forget(file, 0, UINT64_MAX);
+        leat_io_forget(file, BYTES, 1);
+        submit(file, 0, 0, MOST);
+        wait_for(1);
+        assert_good(0);
+        leat_io_release(file);
+        leat_faulty_stop();
+    }
+}
+
 static void a_file_that_is_closed_while_a_block_is_read_stays_until_it_came(void **state)
 {
     (void)state;
@@ -200,6 +304,9 @@ int main(void)
         cmocka_unit_test(reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_holds),
         cmocka_unit_test(a_block_that_cannot_be_read_is_an_error_of_all_who_wait_for_it_and_read_again_later),
         cmocka_unit_test(a_read_that_is_cancelled_ends_and_others_go_on),
+        cmocka_unit_test(a_read_may_be_cancelled_while_a_thread_fills_its_block),
+        cmocka_unit_test(blocks_that_are_there_do_not_keep_later_ones_from_being_asked_for),
+        cmocka_unit_test(what_is_forgotten_is_read_again_also_when_it_is_in_use),
         cmocka_unit_test(a_file_that_is_closed_while_a_block_is_read_stays_until_it_came),
         cmocka_unit_test(the_cache_promises_room_for_as_many_files_as_it_has),
     };
