@@ -40,7 +40,7 @@ struct leat_delivery {
 
     /* Makes what the delivery needs beyond struct leat_loader; without the lock. NULL: nothing. */
     int (*open)(struct leat_loader *loader, const struct leat_loader_options *options, struct leat_error *error);
-    /* Plans one further batch. LEAT_OK. LEAT_E_END: nothing left to plan for now. LEAT_E_HELD: not now. If `error` has
+    /* Plans one further batch. LEAT_OK. LEAT_E_END: the plan has no further batch. LEAT_E_HELD: not yet. If `error` has
      * that code too, its text says what must be given back first. Else the window is full, or memory comes back without
      * the caller. Other errors name what is missing where the window is empty. */
     int (*plan)(struct leat_loader *loader, struct leat_error *error);

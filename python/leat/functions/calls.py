@@ -4,9 +4,9 @@
     plan, read, decode, chains  ------> calls on a board  ------> functions, and native operators behind them
     policy, state, window, delivery <-- which are done            write into the engine's memory
 
-The engine schedules calls like everything else, and puts them on the board itself (``_leat.Executor``). What takes Python is done here, by a
-thread that mostly waits: it reads what workers say of rows that failed, keeps their exceptions until the engine raises the error
-of such a row, and has dead workers buried.
+The engine schedules calls like everything else, and puts them on the board itself (``_leat.Executor``). What takes
+Python is done here, by a thread that mostly waits: it reads what workers say of rows that failed, keeps their
+exceptions until the engine raises the error of such a row, and has dead workers buried.
 """
 
 from __future__ import annotations
@@ -170,7 +170,8 @@ class Calls:
     # ---- asking --------------------------------------------------------------------------------------------------
 
     def ask(self, function: Callable[..., T], epoch: Callable[[], int], *args: Any) -> T:
-        """What a function of the engine's gives, which makes batches of an epoch; errors of functions as their own exceptions.
+        """What a function of the engine's gives, which makes batches of an epoch; errors of functions as their own
+        exceptions.
 
         Raises:
             Exception: that of a function, or of the engine.
@@ -237,9 +238,16 @@ class Calls:
         work_ns, in_flight, rows = self.executor.stats()
         broken = core["broken"]["skipped"] + core["broken"]["substituted"]
         found = {
-            "batches": core["batches"], "rows": core["samples"], "broken": broken, "called_rows": rows, "calls": in_flight,
-            "wait_s": core["consumer_wait_s"], "work_s": work_ns / 1e9, "memory": core["memory"], "window": core["window"],
-        }  # fmt: skip
+            "batches": core["batches"],
+            "rows": core["samples"],
+            "broken": broken,
+            "called_rows": rows,
+            "calls": in_flight,
+            "wait_s": core["consumer_wait_s"],
+            "work_s": work_ns / 1e9,
+            "memory": core["memory"],
+            "window": core["window"],
+        }
         pool = self.pool
         return found if pool is None else found | {"workers": pool.n, "pids": pool.pids, "replaced": list(pool.events)}
 

@@ -1,8 +1,8 @@
 """Random numbers of a row: :func:`leat.rng`, for augmentations written in Python.
 
-A row's numbers are a function of (seed, epoch, row) alone: the same for any number of workers, after a resume, and when a
-row is computed again. They come from NumPy's PCG64, seeded by the row's random key; how its methods draw from that stream is
-NumPy's, and may change between its versions.
+A row's numbers are a function of (seed, epoch, row) alone: the same for any number of workers, after a resume, and when
+a row is computed again. They come from NumPy's PCG64, seeded by the row's random key; how its methods draw from that
+stream is NumPy's, and may change between its versions.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def rng() -> np.random.Generator:
     """The random numbers of the row that is being made: a ``numpy.random.Generator``.
 
     In a Dataset's ``__getitem__`` or a ``collate_fn`` that :class:`leat.DataLoader` runs, and in functions of
-    :class:`leat.ops.Map`. Within a row it goes on where it was: each call gives the same generator. In ``collate_fn``, and in functions
-    of :class:`leat.ops.MapBatch`, the row is the batch's first one, or the last one of which a sample was read.
+    :class:`leat.ops.Map`. Within a row it goes on where it was: each call gives the same generator. In ``collate_fn``,
+    and in functions of :class:`leat.ops.MapBatch`, the row is the batch's first one, or the last one of which a sample
+    was read.
 
     Raises:
         RuntimeError: no row is being made.
@@ -53,8 +54,9 @@ def rng() -> np.random.Generator:
         row = _leat.current_row()
         if row is None:
             raise RuntimeError(
-                "leat.rng() gives the random numbers of a row, and no row is being made here: call it in a Dataset's __getitem__ or in "
-                "collate_fn of a leat.DataLoader, or in a function of leat.ops.Map; elsewhere use numpy.random.default_rng(seed)"
+                "leat.rng() gives the random numbers of a row, and no row is being made here: call it in a Dataset's "
+                "__getitem__ or in collate_fn of a leat.DataLoader, or in a function of leat.ops.Map; elsewhere use "
+                "numpy.random.default_rng(seed)"
             )
         name = (*row, _leat.current_turn())
     if _local.made_for != name:
@@ -66,7 +68,8 @@ def rng() -> np.random.Generator:
 
 
 def set_key(key: int | None, instance: int = 0) -> None:
-    """What :func:`rng` is seeded with from now on in this thread: the key of a row and an operator's instance. None: the row alone."""
+    """What :func:`rng` is seeded with from now on in this thread: the key of a row and an operator's instance. None:
+    the row alone."""
     _local.key = None if key is None else (key, instance)
     _local.made_for = None
 

@@ -3,10 +3,10 @@
     chain       Decode, RandomResizedCrop | Map(f), Normalize | MapBatch(g), ToDtype
                 prefix: the engine's        phase 0: rows       phase 1: the batch, phase 2: rows
 
-The engine computes the operators before the first function as it computes every output, on its threads. What follows is cut into
-phases: even ones go row by row, odd ones take the batch as a whole; native operators in them are applied to single values by
-the library, in the worker (``_leat.Chain``). A prefix that ends in images of open size, which do not stack into a batch, is left to the worker
-too: the engine then delivers the stored bytes.
+The engine computes the operators before the first function on its threads, as it computes every output. What follows
+is cut into phases: even ones go row by row, odd ones take the batch as a whole. The library applies native operators
+in them to single values, in the worker (``_leat.Chain``). Images of open size do not stack into a batch: a prefix that
+ends in them is left to the worker too, and the engine delivers the stored bytes.
 
 Types are known when the loader opens: a function's result is what `returns` says, or what came of the first sample.
 """
@@ -75,7 +75,8 @@ def raw(t: Field, name: str) -> tuple[str, int, str, int, int, tuple[int, ...]]:
 
 
 def described(chain: _leat.Chain) -> tuple[Field, tuple[int, ...] | None]:
-    """The type of what a chain gives; the strides of a row, in elements, where they are not the usual ones. Open images have None for sides."""
+    """The type of what a chain gives; the strides of a row, in elements, where they are not the usual ones. Open images
+    have None for sides."""
     kind, dtype, layout, shape, strides, open_ = chain.describe()
     sizes = tuple(None if n < 0 else n for n in shape) if kind == ARRAY else ()
     t = Field(KIND_NAMES[kind], dtype, sizes, LAYOUT_NAMES[layout])  # type: ignore[arg-type]
@@ -193,7 +194,8 @@ class CallStep:
         made = list(made.unbind() if isinstance(made, Ragged) else made)
         if len(made) != n:
             raise ResultError(
-                f"{self.label} of output {self.output!r} returned {len(made)} rows of {n}: as many as it was given are wanted"
+                f"{self.label} of output {self.output!r} returned {len(made)} rows of {n}: as many as it "
+                "was given are wanted"
             )
         return [self.checked(row) for row in made]
 
@@ -207,8 +209,9 @@ class CallStep:
         came = words(found) if found is not None else f"a {type(made).__name__}"
         first = "is declared by returns=" if self.declared else "came of the first sample"
         raise ResultError(
-            f"{self.label} of output {self.output!r} returned {came}, where {words(wanted)} {first}: have it return that for every sample, or "
-            "declare another type with returns=leat.field(dtype, shape), whose first dimension may be None"
+            f"{self.label} of output {self.output!r} returned {came}, where {words(wanted)} {first}: have it "
+            "return that for every sample, or declare another type with returns=leat.field(dtype, shape), whose first "
+            "dimension may be None"
         )
 
 
@@ -232,7 +235,8 @@ def to_user(value: Any, t: Field, framework: str) -> Any:
 
 
 def as_stored(made: Any, wanted: Field | None) -> Any:
-    """A result as it lies in memory: arrays for tensors, images and numbers (of the dtype that is wanted); others as they are."""
+    """A result as it lies in memory: arrays for tensors, images and numbers (of the dtype that is wanted); others as
+    they are."""
     if wanted is not None and wanted.kind != "array":
         return made
     torch = sys.modules.get("torch")
@@ -346,7 +350,8 @@ class Compiler:
     """Cuts the outputs of a loader, and finds their types.
 
     Args:
-        first: gives the stored value of a field in the first sample, and that sample's id; called only where a type is not declared.
+        first: gives the stored value of a field in the first sample, and that sample's id; called only where a type is
+            not declared.
         key: of the row whose result is taken then.
     """
 
@@ -378,8 +383,8 @@ class Compiler:
                 self.core[key] = Out(source, operators, entry.geometry)
             elif entry.joint or entry.geometry:
                 raise TypeError(
-                    f"{function.label} is in the chain of {entry.names!r}: functions in Python take one field, and give no geometry; "
-                    "give the field a chain of its own"
+                    f"{function.label} is in the chain of {entry.names!r}: functions in Python take "
+                    "one field, and give no geometry; give the field a chain of its own"
                 )
             else:
                 self.mapped.append(self._cut(entry.names[0], entry.fields[0], operators))
@@ -394,7 +399,8 @@ class Compiler:
         return any(len(o.phases) > 1 for o in self.mapped)
 
     def compiled(self, outputs: Outputs) -> tuple[str, list[tuple[int, bool, object]]]:
-        """The program as the library takes it, with calls for the functions; says of each output which of the engine's it has."""
+        """The program as the library takes it, with calls for the functions; says of each output which of the engine's
+        it has."""
         text, functions = compiled_program(self.core)
         program = json.loads(text)
         core, found = program["outputs"], {}
@@ -427,7 +433,8 @@ class Compiler:
     def _cut(self, output: str, source: str, chain: list[Operator]) -> Mapped:
         if source not in self.fields:
             raise KeyError(
-                f"output {output!r} is made of field {source!r}, which the data set does not have: it has {', '.join(self.fields)}"
+                f"output {output!r} is made of field {source!r}, which the data set does not have: it has "
+                f"{', '.join(self.fields)}"
             )
         n = next(i for i, op in enumerate(chain) if isinstance(op, Map))
         prefix, rest = chain[:n], chain[n:]
@@ -465,8 +472,8 @@ class Compiler:
         except Exception as e:
             if asked:  # it may be that only this sample is broken
                 e.add_note(
-                    f"leat: while the loader was opened, to find what the functions of output {output!r} return for its first sample; "
-                    "where Map(..., returns=leat.field(dtype, shape)) says it, no sample is needed"
+                    f"leat: while the loader was opened, to find what the functions of output {output!r} return for "
+                    "its first sample; where Map(..., returns=leat.field(dtype, shape)) says it, no sample is needed"
                 )
             raise
         return made
@@ -511,7 +518,8 @@ class Compiler:
         sample: Callable[[], Any],
         begun: int,
     ) -> None:
-        """The phases from the first function on; `sample` gives the value that stands before it, behind the `begun` steps that are there."""
+        """The phases from the first function on; `sample` gives the value that stands before it, behind the `begun`
+        steps that are there."""
         results: list[Any] = []  # the value after the last step, once a type had to be found
 
         def value() -> Any:
@@ -612,8 +620,8 @@ class Compiler:
         if found is None:
             what = "1 row was wanted" if step.batch else "an array, a tensor, a number, str or bytes is wanted"
             raise ResultError(
-                f"{step.label} of output {step.output!r} returned {_shown(made)} for the first sample: {what}; or say what it returns with "
-                "returns=leat.field(dtype, shape), or 'json'"
+                f"{step.label} of output {step.output!r} returned {_shown(made)} for the first sample: {what}; or "
+                "say what it returns with returns=leat.field(dtype, shape), or 'json'"
             )
         return found
 

@@ -1,4 +1,4 @@
-"""Compiled functions of the user's: from a library, numba or ctypes to an address that the library's threads can call."""
+"""Compiled functions of the user's: from a library, numba or ctypes to an address that the library's threads call."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ from typing import Any
 
 FORMS = ("structure", "flat")
 _DTYPES = {
-    ctypes.c_uint8: "uint8", ctypes.c_int8: "int8", ctypes.c_uint16: "uint16", ctypes.c_int16: "int16", ctypes.c_uint32: "uint32",
-    ctypes.c_int32: "int32", ctypes.c_uint64: "uint64", ctypes.c_int64: "int64", ctypes.c_float: "float32", ctypes.c_double: "float64",
+    ctypes.c_uint8: "uint8",
+    ctypes.c_int8: "int8",
+    ctypes.c_uint16: "uint16",
+    ctypes.c_int16: "int16",
+    ctypes.c_uint32: "uint32",
+    ctypes.c_int32: "int32",
+    ctypes.c_uint64: "uint64",
+    ctypes.c_int64: "int64",
+    ctypes.c_float: "float32",
+    ctypes.c_double: "float64",
     ctypes.c_bool: "bool",
-}  # fmt: skip
+}
 
 
 def get_include() -> str:
@@ -75,12 +83,22 @@ def find(function: Any, form: str | None) -> Function:
     pointer = getattr(function, "ctypes", function)  # numba.cfunc has one
     if not isinstance(pointer, CFuncPtr):
         if hasattr(function, "py_func"):
-            raise TypeError(f"{function!r} is compiled for Python: compile it with numba.cfunc and the signature that leat.ops.Native documents")
+            raise TypeError(
+                f"{function!r} is compiled for Python: compile it with numba.cfunc and the signature that "
+                "leat.ops.Native documents"
+            )
         if callable(function):
-            raise TypeError(f"{function!r} is a Python function: leat.ops.Map runs those; Native takes 'lib.so:symbol', numba.cfunc or ctypes")
-        raise TypeError(f"Native takes 'lib.so:symbol', a numba.cfunc, a ctypes function or an address, not {function!r:.60}")
+            raise TypeError(
+                f"{function!r} is a Python function: leat.ops.Map runs those; Native takes 'lib.so:symbol', "
+                "numba.cfunc or ctypes"
+            )
+        raise TypeError(
+            f"Native takes 'lib.so:symbol', a numba.cfunc, a ctypes function or an address, not {function!r:.60}"
+        )
     if any(type(kept).__name__ == "CThunkObject" for kept in (pointer._objects or {}).values()):
-        raise TypeError("a Python function behind a ctypes pointer needs the interpreter for each call: leat.ops.Map runs those")
+        raise TypeError(
+            "a Python function behind a ctypes pointer needs the interpreter for each call: leat.ops.Map runs those"
+        )
     return _of_pointer(function, pointer, form)
 
 
@@ -94,7 +112,9 @@ def _of_library(library: str, symbol: str, form: str | None) -> Function:
     try:
         found = getattr(loaded, symbol)
     except AttributeError:
-        raise ValueError(f"{library} has no symbol {symbol!r}: it must be an exported C function (in C++: extern \"C\")") from None
+        raise ValueError(
+            f'{library} has no symbol {symbol!r}: it must be an exported C function (in C++: extern "C")'
+        ) from None
     address = ctypes.cast(found, ctypes.c_void_p).value or 0
     return Function(address, form == "flat", f"{os.path.basename(library)}:{symbol}", loaded)
 
@@ -106,16 +126,22 @@ def _of_pointer(function: Any, pointer: Any, form: str | None) -> Function:
     takes = gives = None
     if arguments is None:
         if form is None:
-            raise TypeError(f"{name} does not say how it is called: give call='structure' or call='flat', or set its argtypes and restype")
+            raise TypeError(
+                f"{name} does not say how it is called: give call='structure' or call='flat', or set its argtypes and "
+                "restype"
+            )
         flat = form == "flat"
     else:
         flat = len(arguments) == 5
         wrong = not all(_is_pointer(a) for a in arguments[: 2 if flat else 1]) or (not flat and len(arguments) != 1)
-        wrong = wrong or (flat and not all(_is_integer(a, 8) for a in arguments[2:])) or not _is_integer(pointer.restype, 4)
+        wrong = (
+            wrong or (flat and not all(_is_integer(a, 8) for a in arguments[2:])) or not _is_integer(pointer.restype, 4)
+        )
         if wrong or (form is not None and flat != (form == "flat")):
             raise TypeError(
-                f"{name} takes ({', '.join(a.__name__ for a in arguments)}) and returns {getattr(pointer.restype, '__name__', None)}: "
-                "Native calls int32(pointer, pointer, int64, int64, uint64), or int32(pointer to struct leat_native_call)"
+                f"{name} takes ({', '.join(a.__name__ for a in arguments)}) and returns "
+                f"{getattr(pointer.restype, '__name__', None)}: Native calls "
+                "int32(pointer, pointer, int64, int64, uint64), or int32(pointer to struct leat_native_call)"
             )
         if flat:
             takes, gives = (_element(a) for a in arguments[:2])
@@ -126,7 +152,11 @@ def _of_pointer(function: Any, pointer: Any, form: str | None) -> Function:
 
 
 def _is_pointer(kind: Any) -> bool:
-    return kind is ctypes.c_void_p or kind is ctypes.c_char_p or (isinstance(kind, type) and issubclass(kind, ctypes._Pointer))
+    return (
+        kind is ctypes.c_void_p
+        or kind is ctypes.c_char_p
+        or (isinstance(kind, type) and issubclass(kind, ctypes._Pointer))
+    )
 
 
 def _is_integer(kind: Any, size: int) -> bool:

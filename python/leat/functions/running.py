@@ -49,8 +49,8 @@ _ENDED = "a function ended 3 workers that computed it: it crashed, or took more 
 
 
 class Region:
-    """A loader's memory. Where addresses are scarce the engine maps it in steps, and its file is shorter than it may become: then
-    windows are mapped as they are needed."""
+    """A loader's memory. Where addresses are scarce the engine maps it in steps, and its file is shorter than it may
+    become: then windows are mapped as they are needed."""
 
     WINDOW = 64 << 20
     KEPT = 4
