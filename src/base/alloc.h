@@ -26,6 +26,12 @@ char *leat_strdup(const char *text);
 #define leat_new(type) ((type *)leat_new_array(1, sizeof(type)))
 /* leat_free is public: leat/leat.h */
 
+/* The next multiple of 64. */
+static inline uint64_t leat_align64(uint64_t n)
+{
+    return (n + 63) & ~UINT64_C(63);
+}
+
 /* Overflow-checked arithmetic: false, and *out untouched, when the result does not fit. */
 static inline bool leat_add_u64(uint64_t a, uint64_t b, uint64_t *out)
 {

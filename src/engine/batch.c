@@ -18,7 +18,7 @@
 
 uint64_t leat_output_values(const struct leat_output *output, uint64_t rows)
 {
-    return output->ragged ? ((rows + 1) * sizeof(int64_t) + 63) & ~UINT64_C(63) : 0;
+    return output->ragged ? leat_align64((rows + 1) * sizeof(int64_t)) : 0;
 }
 
 uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint64_t steps)
@@ -30,7 +30,7 @@ uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint
     return leat_region_round(bytes ? bytes : 1);
 }
 
-uint64_t leat_batch_meta_bytes(const struct leat_pool *pool, uint64_t rows)
+uint64_t leat_batch_meta_bytes(const struct leat_batch_pool *pool, uint64_t rows)
 {
     uint64_t each = sizeof(int64_t) + sizeof(uint64_t) + 2 * sizeof(bool) +
                     (pool->numbered ? sizeof(uint64_t) + 1 : 0) + (pool->n_segments ? 2 : 0);
@@ -80,12 +80,12 @@ uint64_t leat_batch_tensor_bytes(const struct leat_batch *b)
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
-bool leat_pool_is_ours(const struct leat_pool *pool)
+bool leat_batch_pool_is_ours(const struct leat_batch_pool *pool)
 {
     return pool->generation == leat_engine_generation();
 }
 
-void leat_pool_unref_unlock(struct leat_pool *pool)
+void leat_batch_pool_unref_unlock(struct leat_batch_pool *pool)
 {
     bool last = --pool->references == 0;
     leat_engine_unlock();
@@ -93,7 +93,7 @@ void leat_pool_unref_unlock(struct leat_pool *pool)
         pool->destroy(pool);
 }
 
-uint64_t leat_pool_held_batches(const struct leat_pool *pool)
+uint64_t leat_batch_pool_held_batches(const struct leat_batch_pool *pool)
 {
     uint64_t most = 0;
     for (size_t o = 0; o < pool->n_outputs; o++)
@@ -128,7 +128,7 @@ static void destroy_batch(struct leat_batch *b)
     leat_free(b);
 }
 
-void leat_pool_clear(struct leat_pool *pool)
+void leat_batch_pool_clear(struct leat_batch_pool *pool)
 {
     for (struct leat_batch *b; (b = pool->free_batches);) {
         pool->free_batches = b->next;
@@ -144,7 +144,7 @@ void leat_pool_clear(struct leat_pool *pool)
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-static struct leat_buffer *new_buffer(struct leat_pool *pool)
+static struct leat_buffer *new_buffer(struct leat_batch_pool *pool)
 {
     struct leat_buffer *buffer = pool->free_buffers;
     if (buffer)
@@ -169,7 +169,7 @@ static void free_buffer(struct leat_buffer *buffer, enum leat_account account)
 
 static int allocate_output(struct leat_batch *b, size_t o, uint64_t bytes)
 {
-    struct leat_pool *pool = b->pool;
+    struct leat_batch_pool *pool = b->pool;
     struct leat_buffer *buffer = new_buffer(pool);
     if (!buffer)
         return LEAT_E_NOMEM;
@@ -244,7 +244,7 @@ void leat_batch_release_results(struct leat_batch *b)
 
 static bool grow(struct leat_batch *b, uint64_t rows)
 {
-    struct leat_pool *pool = b->pool;
+    struct leat_batch_pool *pool = b->pool;
     leat_free(b->ids);
     leat_free(b->keys);
     leat_free(b->valid);
@@ -275,7 +275,7 @@ static bool grow(struct leat_batch *b, uint64_t rows)
     return ok;
 }
 
-static struct leat_batch *from_pool(struct leat_pool *pool)
+static struct leat_batch *from_pool(struct leat_batch_pool *pool)
 {
     struct leat_batch *b = pool->free_batches;
     if (b) {
@@ -293,8 +293,8 @@ static struct leat_batch *from_pool(struct leat_pool *pool)
     return b;
 }
 
-struct leat_batch *leat_batch_new(struct leat_pool *pool, const struct leat_plan_batch *plan, enum leat_account account,
-                                  struct leat_error *error)
+struct leat_batch *leat_batch_new(struct leat_batch_pool *pool, const struct leat_plan_batch *plan,
+                                  enum leat_account account, struct leat_error *error)
 {
     struct leat_batch *b = from_pool(pool);
     if (!b || !b->buffers || !b->offsets || !b->memory || (b->room < plan->rows && !grow(b, plan->rows))) {
@@ -377,7 +377,7 @@ void leat_batch_cancel(struct leat_batch *b)
 
 void leat_batch_put_out(struct leat_batch *b)
 {
-    struct leat_pool *pool = b->pool;
+    struct leat_batch_pool *pool = b->pool;
     if (b->account == LEAT_IN_FLIGHT)
         leat_budget_hand_out(pool->budget, b->bytes + b->meta);
     b->account = LEAT_HELD;
@@ -466,7 +466,7 @@ static bool drop(struct leat_buffer *buffer)
 {
     if (atomic_fetch_sub_explicit(&buffer->references, 1, memory_order_acq_rel) != 1)
         return false;
-    if (!leat_pool_is_ours(buffer->pool))
+    if (!leat_batch_pool_is_ours(buffer->pool))
         return false; /* in a forked child the region is the parent's */
     if (buffer->release)
         buffer->release(buffer->release_user);
@@ -484,11 +484,11 @@ void leat_buffer_release(struct leat_buffer *buffer)
 {
     if (!drop(buffer))
         return;
-    struct leat_pool *pool = buffer->pool;
+    struct leat_batch_pool *pool = buffer->pool;
     leat_engine_lock();
     give_back(buffer);
     pool->given_back(pool);
-    leat_pool_unref_unlock(pool);
+    leat_batch_pool_unref_unlock(pool);
 }
 
 uint64_t leat_buffer_offset(const struct leat_buffer *buffer)
@@ -504,9 +504,9 @@ void leat_buffer_on_release(struct leat_buffer *buffer, void (*release)(void *us
 
 void leat_batch_free(struct leat_batch *b)
 {
-    if (!b || !leat_pool_is_ours(b->pool))
+    if (!b || !leat_batch_pool_is_ours(b->pool))
         return;
-    struct leat_pool *pool = b->pool;
+    struct leat_batch_pool *pool = b->pool;
     for (size_t o = 0; o < pool->n_outputs; o++)
         if (b->buffers[o] && !drop(b->buffers[o]))
             b->buffers[o] = NULL; /* a tensor has it */
@@ -519,7 +519,7 @@ void leat_batch_free(struct leat_batch *b)
         }
     leat_batch_recycle(b);
     pool->given_back(pool);
-    leat_pool_unref_unlock(pool);
+    leat_batch_pool_unref_unlock(pool);
 }
 
 size_t leat_batch_outputs(const struct leat_batch *b)

@@ -24,12 +24,12 @@
 #include "op/program.h"
 #include "plan/plan.h"
 
-struct leat_pool;
+struct leat_batch_pool;
 
 /* One output of one batch: pages of the pool's region. The last reference gives them back. */
 struct leat_buffer {
     _Atomic uint32_t references;
-    struct leat_pool *pool;
+    struct leat_batch_pool *pool;
     uint8_t *data;
     uint64_t offset, bytes; /* in the region; bytes: whole pages */
     size_t output;
@@ -59,7 +59,7 @@ enum leat_batch_state {
 };
 
 struct leat_batch {
-    struct leat_pool *pool;
+    struct leat_batch_pool *pool;
     enum leat_batch_state state;
     enum leat_account account; /* which its bytes are counted in */
     struct leat_plan_batch plan;
@@ -110,7 +110,7 @@ struct leat_batch {
 enum leat_row_state { LEAT_ROW_OPEN = 0, LEAT_ROW_MADE, LEAT_ROW_GONE };
 
 /* Where the batches of one loader live. It outlives the loader's handle as long as a batch or a buffer is out. */
-struct leat_pool {
+struct leat_batch_pool {
     const struct leat_program *program;
     uint64_t seed; /* of the plan: which variant of the program a batch has */
     size_t n_outputs;
@@ -123,32 +123,32 @@ struct leat_pool {
     struct leat_region region;
     struct leat_batch *free_batches;
     struct leat_buffer *free_buffers;
-    uint64_t *live;                             /* per output: buffers out; the largest is how many batches are held */
-    unsigned generation;                        /* of the process that opened it */
-    uint64_t references;                        /* open handle, batches and buffers out, parked tasks */
-    void (*given_back)(struct leat_pool *pool); /* memory is free again; under the lock */
-    void (*destroy)(struct leat_pool *pool);    /* the last reference is gone; without the lock */
+    uint64_t *live;      /* per output: buffers out; the largest is how many batches are held */
+    unsigned generation; /* of the process that opened it */
+    uint64_t references; /* open handle, batches and buffers out, parked tasks */
+    void (*given_back)(struct leat_batch_pool *pool); /* memory is free again; under the lock */
+    void (*destroy)(struct leat_batch_pool *pool);    /* the last reference is gone; without the lock */
 };
 
 /* Whether this process opened it: a forked child must not touch it. */
-bool leat_pool_is_ours(const struct leat_pool *pool);
+bool leat_batch_pool_is_ours(const struct leat_batch_pool *pool);
 /* Gives up a reference and lets go of the lock; destroys what the last one kept. */
-void leat_pool_unref_unlock(struct leat_pool *pool);
+void leat_batch_pool_unref_unlock(struct leat_batch_pool *pool);
 /* Frees what is at rest. Without the lock, after the last reference. */
-void leat_pool_clear(struct leat_pool *pool);
-uint64_t leat_pool_held_batches(const struct leat_pool *pool);
+void leat_batch_pool_clear(struct leat_batch_pool *pool);
+uint64_t leat_batch_pool_held_batches(const struct leat_batch_pool *pool);
 
 /* The bytes of an output's buffer for `rows` rows or `steps` ragged steps, and where its values begin. */
 uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint64_t steps);
 uint64_t leat_output_values(const struct leat_output *output, uint64_t rows);
 /* Bytes of the arrays of a batch. */
-uint64_t leat_batch_meta_bytes(const struct leat_pool *pool, uint64_t rows);
+uint64_t leat_batch_meta_bytes(const struct leat_batch_pool *pool, uint64_t rows);
 
 /* All of these: under the lock. */
 
 /* A batch of the pool, SIZING, with arrays for its planned rows, counted in `account`. NULL: NOMEM. */
-struct leat_batch *leat_batch_new(struct leat_pool *pool, const struct leat_plan_batch *plan, enum leat_account account,
-                                  struct leat_error *error);
+struct leat_batch *leat_batch_new(struct leat_batch_pool *pool, const struct leat_plan_batch *plan,
+                                  enum leat_account account, struct leat_error *error);
 /* The bytes of all its buffers, by its offsets where outputs are ragged; UINT64_MAX / 2: more than any budget. */
 uint64_t leat_batch_buffer_bytes(const struct leat_batch *batch);
 /* Takes the buffers of a batch from the region. NOMEM; HELD: no free piece is large enough. */

@@ -264,7 +264,7 @@ bool leat_calls_run(struct leat_task *t)
             if (cancelled)
                 leat_calls_cancel(t);
             if (leat_calls_in_flight(t)) {
-                t->pending = true;
+                t->outcome = LEAT_TASK_WAITS;
                 return false;
             }
             if (cancelled)

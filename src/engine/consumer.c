@@ -233,7 +233,7 @@ int leat_consumer_open(struct leat_loader *l, uint64_t batch_size, bool beginnin
 
 void leat_consumer_close(struct leat_consumer *c)
 {
-    if (!c || !leat_pool_is_ours(&c->loader->pool))
+    if (!c || !leat_batch_pool_is_ours(&c->loader->pool))
         return;
     struct leat_loader *l = c->loader;
     leat_engine_lock();
@@ -256,7 +256,7 @@ void leat_consumer_close(struct leat_consumer *c)
     }
     l->due |= LEAT_DUE_WORK;
     leat_loader_settle(l);
-    leat_pool_unref_unlock(&l->pool);
+    leat_batch_pool_unref_unlock(&l->pool);
     leat_free(c->parts);
     leat_free(c);
 }

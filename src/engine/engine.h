@@ -73,7 +73,7 @@ enum leat_due {
 struct leat_loader {
     struct leat_client client;
     struct leat_budget budget;
-    struct leat_pool pool;
+    struct leat_batch_pool pool;
     struct leat_window window;
     const struct leat_delivery *delivery;
     struct leat_consumer consumer;
@@ -129,7 +129,7 @@ static inline struct leat_loader *leat_loader_of(struct leat_client *client)
 {
     return (struct leat_loader *)(void *)((char *)client - offsetof(struct leat_loader, client));
 }
-static inline struct leat_loader *leat_loader_of_pool(struct leat_pool *pool)
+static inline struct leat_loader *leat_loader_of_pool(struct leat_batch_pool *pool)
 {
     return (struct leat_loader *)(void *)((char *)pool - offsetof(struct leat_loader, pool));
 }

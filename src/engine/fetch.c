@@ -31,11 +31,6 @@
 #define ALIGN 64
 #define MAX_TOGETHER 256 /* requests per call of the backend */
 
-static uint64_t align_up(uint64_t n)
-{
-    return (n + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
-}
-
 /* ---- planning -------------------------------------------------------------------------------- */
 
 /* Room for the values of row i, each aligned; none if it is made. */
@@ -112,7 +107,7 @@ static void plan_spans(struct leat_job *j, uint64_t spare)
                                        .source = v->ref.source,
                                        .file = v->extent.file,
                                        .offset = v->extent.offset,
-                                       .place = align_up(end),
+                                       .place = leat_align64(end),
                                        .apart = room != bytes};
         }
         uint64_t before = v->extent.offset - span->offset;
@@ -123,11 +118,11 @@ static void plan_spans(struct leat_job *j, uint64_t spare)
     }
     for (size_t v = j->begin * slots; v < j->end * slots; v++)
         if (j->values[v].way == LEAT_VALUE_COPIED) {
-            j->values[v].place = align_up(end);
+            j->values[v].place = leat_align64(end);
             end = j->values[v].place + j->values[v].extent.length;
         }
     /* Before the values lie the requests, where each read has its own. */
-    j->values_at = j->flies ? align_up(j->n_spans * sizeof(struct leat_io_request)) : 0;
+    j->values_at = j->flies ? leat_align64(j->n_spans * sizeof(struct leat_io_request)) : 0;
     j->bytes = j->values_at + end;
 }
 

@@ -7,11 +7,11 @@
  *          ^                                                                                                |
  *          `------------------------------- a substitute, where a sample is broken -------------------------'
  *
- * locate.c, fetch.c and job.c are these three steps, policy.c says what becomes of a row that fails, and context.c
- * makes what all jobs of a loader share. Rows that are cut from documents are made by packing.c instead. A job goes
- * over its rows in chunks: it locates all values of a chunk, makes the outputs of those that are mapped, and then reads
- * the others. For that it opens one read window after another: rows of the chunk whose values fit into its buffer
- * together. (The window of window.h is another thing: the batches in flight.)
+ * locate.c, fetch.c and make.c are these three steps, and job.c runs them. policy.c says what becomes of a row that
+ * fails, and context.c makes what all jobs of a loader share. Rows that are cut from documents are made by packing.c
+ * instead. A job goes over its rows in chunks: it locates all values of a chunk, makes the outputs of those that are
+ * mapped, and then reads the others. For that it opens one read window after another: rows of the chunk whose values
+ * fit into its buffer together. (The window of window.h is another thing: the batches in flight.)
  *
  * Rows go straight into their places of the batch; what else came of them (rows that are broken, the error that ends
  * the batch) stands in the job, for its caller to book.
@@ -276,6 +276,21 @@ enum leat_job_status leat_reads_go(struct leat_job *job);
 int leat_reads_row(const struct leat_job *job, size_t i);
 /* Where the bytes of a value are, when its row was read; of a copied one, where they go. */
 void *leat_reads_value(const struct leat_job *job, const struct leat_job_value *value);
+
+/* make.c: one output of a mapped field, of all rows of the chunk; the policy handles rows that fail. */
+void leat_job_make_mapped(struct leat_job *job, struct leat_scratch *scratch, const struct leat_feed *feed,
+                          size_t output);
+/* All outputs of mapped fields of row i, for a substitute. The code of the first that fails. */
+int leat_job_remake_mapped(struct leat_job *job, struct leat_scratch *scratch, size_t i);
+/* The outputs of the other values of row i, which are in the buffer or computed. LEAT_OK, also if the row has failed.
+ * LEAT_JOB_ROOM: decoding needs more memory. */
+int leat_job_make_row(struct leat_job *job, struct leat_scratch *scratch, size_t i);
+/* Row i fails for a reason that is not its sample's fault, unless it is a photo that is known to be broken. */
+void leat_job_refuse_row(struct leat_job *job, size_t i, int code);
+/* Whether a value of row i is known to be broken. Then the row fails, unread. */
+bool leat_job_pass_known(struct leat_job *job, size_t i);
+/* Adds to job->error where the value lies; returns `rc`. */
+int leat_job_at_value(struct leat_job *job, const struct leat_job_value *value, int rc);
 
 /* policy.c. Whether an error of this code is a sample's fault: its bytes do not decode, or a function of the user's, or
  * a source that computes, failed on it. Everything else that can fail is raised: a page of a column or index that is

@@ -125,7 +125,7 @@ int leat_loader_check_held(struct leat_loader *l, const struct leat_batch *b, st
                      "%" PRIu64 " batches are held (%" PRIu64 " bytes), and one more of %" PRIu64
                      " bytes would pass max_held_bytes = %" PRIu64
                      "; let go of some, copy what is to be kept, or raise max_held_bytes",
-                     leat_pool_held_batches(&l->pool), held, b->bytes + b->meta, l->budget.max_held);
+                     leat_batch_pool_held_batches(&l->pool), held, b->bytes + b->meta, l->budget.max_held);
 }
 
 /* A batch whose every row was left out is no batch: its first error is raised. */
@@ -171,7 +171,7 @@ void leat_loader_count(struct leat_loader *l, const struct leat_batch *b)
 
 int leat_loader_check_process(const struct leat_loader *l, struct leat_error *error)
 {
-    if (leat_pool_is_ours(&l->pool))
+    if (leat_batch_pool_is_ours(&l->pool))
         return LEAT_OK;
     return leat_fail(
         error, LEAT_E_FORKED,

@@ -387,12 +387,12 @@ static void wake(struct leat_client *client)
 
 static const struct leat_client_functions functions = {take, run, finish, rest, wake};
 
-static void given_back(struct leat_pool *pool)
+static void given_back(struct leat_batch_pool *pool)
 {
     leat_loader_settle(leat_loader_of_pool(pool));
 }
 
-static void destroy(struct leat_pool *pool)
+static void destroy(struct leat_batch_pool *pool)
 {
     struct leat_loader *l = leat_loader_of_pool(pool);
     leat_plan_free(l->plan);
@@ -405,7 +405,7 @@ static void destroy(struct leat_pool *pool)
         leat_scratch_free(w->scratch);
         leat_free(w);
     }
-    leat_pool_clear(pool);
+    leat_batch_pool_clear(pool);
     l->delivery->free(l);
     leat_record_close(l->record);
     leat_job_context_destroy(&l->job);
@@ -533,7 +533,7 @@ int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_opti
 
 void leat_loader_close(struct leat_loader *l)
 {
-    if (!l || !leat_pool_is_ours(&l->pool))
+    if (!l || !leat_batch_pool_is_ours(&l->pool))
         return;
     leat_engine_lock();
     l->closed = true;
@@ -565,7 +565,7 @@ void leat_loader_close(struct leat_loader *l)
     if (l->pool.references > 2) /* else the whole region goes, and the lock is not held for it */
         leat_region_trim(&l->pool.region);
     l->pool.references--;
-    leat_pool_unref_unlock(&l->pool);
+    leat_batch_pool_unref_unlock(&l->pool);
     leat_dataset_release(dataset);
 }
 

@@ -145,7 +145,7 @@ int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, st
     if (rc == LEAT_OK && decoding > t->decoding)
         t->decoding = decoding;
     if (rc == LEAT_IO_PENDING) {
-        t->starved = true;
+        t->outcome = LEAT_TASK_STARVES;
         t->wanted = wanted;
     }
     leat_engine_unlock();
@@ -212,7 +212,7 @@ void leat_task_feed(struct leat_loader *l)
 
 void leat_task_starve(struct leat_task *t)
 {
-    t->starved = t->pending = false;
+    t->state = LEAT_TASK_STARVED;
     t->next = t->loader->tasks.starved;
     t->loader->tasks.starved = t;
 }

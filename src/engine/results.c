@@ -30,7 +30,7 @@ static uint64_t steps_of(const struct leat_batch *b, size_t o, uint64_t row)
 
 void leat_batch_sum_results(struct leat_batch *b)
 {
-    struct leat_pool *pool = b->pool;
+    struct leat_batch_pool *pool = b->pool;
     for (size_t o = 0; o < pool->n_outputs; o++) {
         int64_t *offsets = leat_batch_is_late(b, o) ? b->offsets[o] : NULL;
         for (uint64_t row = 0; offsets && row < b->plan.rows; row++) {

@@ -86,10 +86,10 @@ bool leat_task_make_rows(struct leat_task *t)
     struct leat_job *j = &t->job;
     if (!has_scratch(t)) {
         if (leat_reads_in_flight(j)) /* nothing can be made of what comes, but it is waited for */
-            t->pending = true;
+            t->outcome = LEAT_TASK_WAITS;
         else
             leat_reads_abandon(j);
-        return !t->pending;
+        return t->outcome != LEAT_TASK_WAITS;
     }
     for (;;) {
         switch (leat_job_run(j, t->work->scratch)) {
@@ -97,7 +97,7 @@ bool leat_task_make_rows(struct leat_task *t)
             return true;
         case LEAT_JOB_READS:
         case LEAT_JOB_SLEEPS:
-            t->pending = true;
+            t->outcome = LEAT_TASK_WAITS;
             return false;
         case LEAT_JOB_RELAX:
             leat_task_relax(t);
@@ -153,8 +153,9 @@ void leat_task_run(struct leat_task *t)
     int64_t begun = leat_clock_ns();
     struct leat_batch *b = t->batch;
     struct leat_job *j = &t->job;
-    bool done = true, calls = b->segment && !b->placing && !t->sizing;
-    if (t->fresh) {
+    bool done = true, calls = b->segment && !b->placing && !t->sizing, is_new = t->outcome == LEAT_TASK_NEW;
+    t->outcome = LEAT_TASK_DONE;
+    if (is_new) {
         aim(t);
         if (calls && !leat_calls_begin(t)) {
             leat_fail(&j->error, LEAT_E_NOMEM, "no memory for a call of functions");
@@ -171,7 +172,6 @@ void leat_task_run(struct leat_task *t)
         leat_batch_place_results(b, j->first, j->n);
     else if (!b->segment)
         done = leat_task_make_rows(t);
-    t->fresh = false;
     if (done)
         book_result(t);
     if (done && calls)

@@ -125,7 +125,7 @@ static void add_running(json_t *root, const struct leat_loader *l)
 
 static void add_memory(json_t *root, const struct leat_loader *l)
 {
-    uint64_t tasks = leat_budget_tasks(&l->budget), held = leat_pool_held_batches(&l->pool);
+    uint64_t tasks = leat_budget_tasks(&l->budget), held = leat_batch_pool_held_batches(&l->pool);
     json_object_set_new(root, "memory",
                         json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "in_use_bytes",
                                   number(l->budget.used[LEAT_IN_FLIGHT] + l->budget.fixed + tasks), "budget_bytes",
@@ -146,7 +146,7 @@ static json_t *warnings(const struct leat_counters *c)
 int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error *error)
 {
     *out = NULL;
-    if (!leat_pool_is_ours(&l->pool))
+    if (!leat_batch_pool_is_ours(&l->pool))
         return leat_fail(error, LEAT_E_FORKED, "this loader belongs to the process that opened it");
     leat_engine_lock();
     json_t *root = totals(l, leat_clock_ns());

@@ -16,14 +16,9 @@
 #define CALM_TASKS 64    /* as many whose reads were complete at once: they will be */
 #define SNAPSHOT_NS 200000
 
-static uint64_t align64(uint64_t n)
-{
-    return (n + 63) & ~UINT64_C(63);
-}
-
 uint64_t leat_task_size(const struct leat_loader *l)
 {
-    return align64(sizeof(struct leat_task)) + leat_job_size(&l->job) + l->job.made_bytes + 64;
+    return leat_align64(sizeof(struct leat_task)) + leat_job_size(&l->job) + l->job.made_bytes + 64;
 }
 
 struct leat_task *leat_task_new(struct leat_loader *l)
@@ -40,7 +35,7 @@ struct leat_task *leat_task_new(struct leat_loader *l)
     t = (struct leat_task *)(void *)block;
     memset(t, 0, sizeof *t);
     t->loader = l;
-    block += align64(sizeof *t);
+    block += leat_align64(sizeof *t);
     leat_job_init(&t->job, &l->job, block + (-(uintptr_t)block & 63));
     t->job.read_done = leat_task_read_done;
     t->job.user = t;
@@ -51,6 +46,7 @@ struct leat_task *leat_task_new(struct leat_loader *l)
 void leat_task_recycle(struct leat_task *t)
 {
     t->batch = NULL;
+    t->state = LEAT_TASK_FREE;
     t->next = t->loader->tasks.free;
     t->loader->tasks.free = t;
     if (t->loader->tasks.short_of)
@@ -115,7 +111,7 @@ static void begin(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
     t->ns = 0;
-    t->completed = false;
+    t->state = LEAT_TASK_RUNNING;
     t->estimate_ns = t->batch->segment ? 0 : l->tasks.ns_per_row * (double)t->job.n;
     leat_client_charge(&l->client, t->estimate_ns);
     t->work = l->tasks.free_work;
@@ -160,8 +156,8 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
     leat_job_begin(&t->job, b->taken, n);
     t->job.flies = l->tasks.pends;
     t->n_booked = 0;
-    t->fresh = true;
-    t->pending = t->starved = t->parked = t->held = t->told = false;
+    t->outcome = LEAT_TASK_NEW;
+    t->told = false;
     b->taken += n;
     leat_batch_skip_gone(b);
     b->tasks++;
@@ -190,6 +186,7 @@ static void give_work_back(struct leat_task *t)
 void leat_task_resume(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
+    t->state = LEAT_TASK_QUEUED;
     t->next = NULL;
     *l->tasks.resumed_tail = t;
     l->tasks.resumed_tail = &t->next;
@@ -208,7 +205,6 @@ static void unlink_away(struct leat_task *t)
 static void count_back(struct leat_task *t)
 {
     struct leat_tasks *l = &t->loader->tasks;
-    t->parked = false;
     l->parked--;
     l->in_flight -= t->room;
     t->loader->pool.references--; /* never the last: the loader is open, or its closing waits */
@@ -228,25 +224,25 @@ static void set_parked(struct leat_task *t)
     if (t->behind)
         t->behind->before = t;
     l->away = t;
-    t->parked = true;
+    t->state = LEAT_TASK_PARKED;
     l->parked++;
     l->in_flight += t->room;
     t->loader->pool.references++;
 }
 
-/* Whether nothing of a task of a closed loader is in flight any more. True to one caller only, who then ends it with
- * orphan: from then on nobody finds it. */
+/* Whether nothing of a task of a closed loader is in flight any more. True to one caller only, who then calls
+ * end_claimed: from then on nobody finds the task. */
 static bool claim(struct leat_task *t)
 {
-    if (!t->parked || t->held || leat_task_in_flight(t))
+    if (t->state != LEAT_TASK_PARKED || leat_task_in_flight(t))
         return false;
     unlink_away(t);
-    t->held = true;
+    t->state = LEAT_TASK_ENDING;
     return true;
 }
 
-/* The last of a task that was claimed. Without the lock. */
-static void orphan(struct leat_task *t)
+/* Ends a task that was claimed. Without the lock. */
+static void end_claimed(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
     leat_reads_abandon(&t->job);
@@ -262,7 +258,7 @@ static void orphan(struct leat_task *t)
         dataset = l->dataset;
         l->dataset = NULL;
     }
-    leat_pool_unref_unlock(&l->pool);
+    leat_batch_pool_unref_unlock(&l->pool);
     leat_dataset_release(dataset);
 }
 
@@ -279,16 +275,17 @@ void leat_task_read_done(struct leat_io_request *request, void *user)
 void leat_task_arrived_unlock(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
-    t->completed = true;
+    if (t->state == LEAT_TASK_RUNNING)
+        t->state = LEAT_TASK_SIGNALLED;
     bool last = l->closed && claim(t);
-    if (t->parked && !l->closed) {
+    if (t->state == LEAT_TASK_PARKED && !l->closed) {
         unpark(t);
         leat_task_resume(t);
         leat_loader_settle(l);
     }
     leat_engine_unlock();
     if (last)
-        orphan(t);
+        end_claimed(t);
 }
 
 static void wake_up(struct leat_timer *timer)
@@ -330,7 +327,7 @@ void leat_task_end_all(struct leat_loader *l)
     l->tasks.resumed_tail = &l->tasks.resumed;
     for (struct leat_task *t = l->tasks.away; t; t = t->behind) {
         stop_timer(t);
-        t->held = true;
+        t->state = LEAT_TASK_ENDING; /* a read that completes meanwhile leaves it alone */
         t->next = list;
         list = t;
     }
@@ -340,29 +337,27 @@ void leat_task_end_all(struct leat_loader *l)
         leat_reads_cancel(&t->job);
         leat_calls_cancel(t);
         leat_engine_lock();
-        t->held = false;
+        t->state = LEAT_TASK_PARKED;
         bool last = claim(t);
         leat_engine_unlock();
         if (last)
-            orphan(t);
+            end_claimed(t);
     }
 }
 
 static void park(struct leat_task *t)
 {
-    struct leat_job *j = &t->job;
-    t->pending = false;
     /* Its batch may have been cancelled while it ran: then it goes on at once, to cancel its reads. */
     bool cancelled = atomic_load_explicit(&t->batch->cancelled, memory_order_relaxed) && !t->told;
     t->told |= cancelled;
-    if (t->completed || cancelled || (t->told && !leat_task_in_flight(t))) {
+    if (t->state == LEAT_TASK_SIGNALLED || cancelled || (t->told && !leat_task_in_flight(t))) {
         leat_task_resume(t);
         return;
     }
     set_parked(t);
     if (leat_task_in_flight(t))
         return;
-    t->timer = (struct leat_timer){.due_ns = j->wake_ns, .fire = wake_up};
+    t->timer = (struct leat_timer){.due_ns = t->job.wake_ns, .fire = wake_up};
     leat_timer_start(&t->timer);
 }
 
@@ -411,7 +406,7 @@ static void book_rest(struct leat_task *t)
             t->loader->delivery->made(t->batch, j->first + i, 1);
 }
 
-static void book(struct leat_task *t)
+static void book_times(struct leat_task *t)
 {
     struct leat_loader *l = t->loader;
     double ns = (double)t->ns;
@@ -516,17 +511,17 @@ static void finish_sizing(struct leat_loader *l, struct leat_batch *b)
     want_memory(l, b);
 }
 
-static void finish(struct leat_loader *l, struct leat_task *t)
+static void park_or_end(struct leat_loader *l, struct leat_task *t)
 {
     struct leat_batch *b = t->batch;
-    if (t->starved) {
+    if (t->outcome == LEAT_TASK_STARVES) {
         leat_task_starve(t);
         return;
     }
     bool last = leat_batch_is_last(b) && !t->sizing;
     if (!t->sizing && !b->segment)
         learn(l, &t->job);
-    if (t->pending) {
+    if (t->outcome == LEAT_TASK_WAITS) {
         if (b->loose && last && !b->segment)
             book_part(t);
         park(t);
@@ -548,9 +543,9 @@ void leat_task_finish(struct leat_task *t)
     struct leat_loader *l = t->loader;
     l->tasks.running--;
     l->due |= l->consumer.next ? LEAT_DUE_WAKE : 0; /* each waits for another batch */
-    book(t);
+    book_times(t);
     give_work_back(t);
-    finish(l, t);
+    park_or_end(l, t);
     leat_loader_settle(l);
 }
 

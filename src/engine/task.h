@@ -2,6 +2,22 @@
  * Tasks: what a thread does for a batch. A task is a job, the loader and batch that it is for, and the memory that was
  * granted to it. Everything that must be remembered while a read is pending stands in it, so that any thread can go on
  * with it.
+ *
+ *     state     event                                                           next state
+ *     FREE      taken: rows of a batch, or its lengths, are to be made          RUNNING
+ *     RUNNING   a read or a call is complete                                    SIGNALLED
+ *     RUNNING   the run ends: DONE                                              FREE
+ *               STARVES: memory is short                                        STARVED
+ *               WAITS: for reads, a call or a time                              PARKED
+ *     SIGNALLED as RUNNING, but the run ends with WAITS                         QUEUED
+ *     PARKED    a read or a call is complete; its time has come; its batch      QUEUED
+ *               was cancelled
+ *               the loader was closed, and nothing is in flight any more        ENDING
+ *     STARVED   there is memory, none will ever come, or its batch was          QUEUED
+ *               cancelled
+ *     QUEUED    taken again                                                     RUNNING
+ *               the loader was closed                                           PARKED
+ *     ENDING    ended by who has set it; nobody else finds it                   FREE
  */
 #ifndef LEAT_ENGINE_TASK_H
 #define LEAT_ENGINE_TASK_H
@@ -9,28 +25,38 @@
 #include "engine/engine.h"
 #include "engine/job.h"
 
+/* Under the lock. */
+enum leat_task_state {
+    LEAT_TASK_FREE = 0, /* in the pool */
+    LEAT_TASK_RUNNING,
+    LEAT_TASK_SIGNALLED,
+    LEAT_TASK_QUEUED, /* among those to go on with */
+    LEAT_TASK_STARVED,
+    LEAT_TASK_PARKED,
+    LEAT_TASK_ENDING
+};
+
+/* What its last run came to: of the thread that runs it. */
+enum leat_task_outcome { LEAT_TASK_NEW = 0, LEAT_TASK_DONE, LEAT_TASK_WAITS, LEAT_TASK_STARVES };
+
 struct leat_task {
     struct leat_loader *loader;
     struct leat_batch *batch;
     struct leat_work *work; /* while it runs */
     struct leat_job job;
+    enum leat_task_state state;
+    enum leat_task_outcome outcome;
     bool sizing;                       /* the lengths of all rows of the batch are wanted, not the rows */
-    bool fresh;                        /* it has not run yet */
+    bool told;                         /* under the lock: it was woken because its batch was cancelled */
     int64_t ns;                        /* of this run */
     double estimate_ns;                /* what the loader was charged when it was taken */
-    bool pending;                      /* it waits for reads or for a time: the thread lets go of the task */
-    bool parked;                       /* under the lock: it has let go */
-    bool told;                         /* under the lock: it was woken because its batch was cancelled */
-    bool held;                         /* under the lock: parked, but a closing has it in hand */
-    struct leat_timer timer;           /* where it waits for a time */
+    struct leat_timer timer;           /* PARKED, where it waits for a time */
     struct leat_task *before, *behind; /* of those that are parked */
     uint64_t n_booked;                 /* rows that left it before the others */
-    bool completed;                    /* under the lock: a read, or a call, is complete since the job looked last */
     void *buffer;
     uint64_t room;            /* of buffer */
     uint64_t decoding;        /* booked for decoding the row at hand */
-    bool starved;             /* is to wait for memory: */
-    uint64_t wanted;          /* so much */
+    uint64_t wanted;          /* STARVED: so much memory */
     struct leat_calls *calls; /* in segments of functions; made when it is first needed */
     struct leat_task *next;
 };

@@ -68,14 +68,9 @@ uint64_t leat_program_hash(const struct leat_program *program)
 
 /* ---- scratch ---- */
 
-static uint64_t room_of_buffer(uint64_t bytes)
-{
-    return (bytes + 63) & ~UINT64_C(63);
-}
-
 static bool make_buffers(struct leat_scratch *scratch, uint64_t bytes)
 {
-    uint64_t each = room_of_buffer(bytes);
+    uint64_t each = leat_align64(bytes);
     scratch->native = leat_alloc(2 * each + 64);
     if (!scratch->native)
         return false;
@@ -157,7 +152,7 @@ uint64_t leat_program_scratch_bytes(const struct leat_program *program)
     if (program->decodes)
         bytes += LEAT_DECODE_BYTES;
     if (program->native_bytes)
-        bytes += 2 * room_of_buffer(program->native_bytes) + 64;
+        bytes += 2 * leat_align64(program->native_bytes) + 64;
     for (size_t i = 0; i < program->n_outputs; i++) {
         const struct leat_compiled *c = &program->outputs[i];
         bytes += image_bytes(c);

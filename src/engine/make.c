@@ -1,0 +1,436 @@
+/*
+ * The third step of a job: from values to rows of the outputs. Rows of mapped values are made in runs, where they lie;
+ * those of other values one by one, from the job's buffer or from what their source has computed.
+ */
+#include "engine/job.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "io/guard.h"
+
+static uint8_t *memory_of(const struct leat_job *j, size_t o)
+{
+    return j->target.outputs[o];
+}
+
+static const struct leat_output *output_of(const struct leat_job *j, size_t o)
+{
+    return leat_program_output(j->target.program, o);
+}
+
+static const char *field_name(const struct leat_job *j, size_t field)
+{
+    return j->context->fields[field].name;
+}
+
+static struct leat_fetch fetch_of(const struct leat_job *j, const struct leat_job_value *v)
+{
+    return (struct leat_fetch){.ref = v->ref,
+                               .field = v->field,
+                               .extent = v->extent,
+                               .with_rows = v->with_rows,
+                               .buffer = leat_reads_value(j, v)};
+}
+
+static const struct leat_job_value *value_of_field(const struct leat_job *j, size_t field, size_t i)
+{
+    const struct leat_feed *feed = j->context->feeds;
+    while (feed->field != field)
+        feed++;
+    return leat_job_value(j, feed, i);
+}
+
+/* ---- outputs of mapped fields ---------------------------------------------------------------- */
+
+struct apply {
+    const struct leat_program *program;
+    size_t output;
+    struct leat_scratch *scratch;
+    const struct leat_row *rows;
+    size_t n, made;
+    void *dst;
+    struct leat_error *error;
+};
+
+static int apply_guarded(void *arg)
+{
+    struct apply *a = arg;
+    a->made = leat_program_apply(a->program, a->output, a->scratch, a->rows, a->n, a->dst, a->error);
+    return LEAT_OK;
+}
+
+/* Makes rows [i, i + n) of an output whose stored values stand in job->data. Stops at the first that fails, and returns
+ * its code; *made counts those before it. */
+static int apply_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t o, uint64_t value_bytes, size_t i,
+                        size_t n, size_t *made)
+{
+    uint8_t *dst = memory_of(j, o) + leat_job_row(j, i) * output_of(j, o)->row_bytes;
+    struct apply a = {j->target.program, o, scratch, j->args + i, n, 0, dst, &j->error};
+    for (size_t k = i; k < i + n; k++) {
+        j->args[k].data = j->data[k];
+        j->args[k].length = value_bytes;
+    }
+    int rc = leat_guarded(apply_guarded, &a, &j->error);
+    if (rc && n > 1) { /* a mapping faulted: go row by row, so that the sample has a name */
+        for (size_t k = 0; k < n; k++) {
+            size_t one = 0;
+            rc = apply_mapped(j, scratch, o, value_bytes, i + k, 1, &one);
+            if (rc) {
+                *made = k;
+                return rc;
+            }
+        }
+        *made = n;
+        return LEAT_OK;
+    }
+    *made = rc ? 0 : a.made;
+    return rc ? rc : a.made == n ? LEAT_OK : j->error.code ? j->error.code : LEAT_E_DECODE;
+}
+
+/* How many of the rows from i on are mapped, or are not. */
+static size_t same_storage(const struct leat_job *j, const struct leat_feed *feed, size_t i)
+{
+    size_t n = feed->fetched ? 1 : j->count - i;
+    while (i + n < j->count && leat_job_is_mapped(j, feed, i + n) == leat_job_is_mapped(j, feed, i))
+        n++;
+    return n;
+}
+
+void leat_job_make_mapped(struct leat_job *j, struct leat_scratch *scratch, const struct leat_feed *feed, size_t o)
+{
+    const struct leat_job_context *c = j->context;
+    uint64_t value = feed->value_bytes;
+    bool small = value && value <= LEAT_COLD_VALUE;
+    for (size_t i = 0, n; i < j->count; i += n) {
+        n = same_storage(j, feed, i);
+        if (!leat_job_is_mapped(j, feed, i))
+            continue;
+        size_t failed = 0;
+        if (small && n > c->cold_bytes / value)
+            n = c->cold_bytes / value;
+        int rc = leat_dataset_rows(c->dataset, feed->field, j->refs + i, n, small ? j->cold : NULL, j->data + i,
+                                   &failed, &j->error);
+        struct leat_error found = {0};
+        if (rc) {
+            found = j->error;
+            n = failed;
+        }
+        for (size_t made = 0; made < n;) {
+            size_t part = 0;
+            int bad = apply_mapped(j, scratch, o, value, i + made, n - made, &part);
+            made += part;
+            if (bad) {
+                leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, field_name(j, feed->field));
+                leat_job_row_failed(j, i + made, bad, leat_is_broken(bad));
+                made++;
+            }
+        }
+        if (rc) {
+            j->error = found;
+            leat_job_row_failed(j, i + n, rc, leat_is_broken(rc));
+            n++;
+        }
+    }
+}
+
+int leat_job_remake_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t i)
+{
+    for (size_t f = 0; f < j->context->n_feeds; f++) {
+        const struct leat_feed *feed = &j->context->feeds[f];
+        if (!leat_job_is_mapped(j, feed, i))
+            continue;
+        size_t failed = 0, made = 0;
+        int rc =
+            leat_dataset_rows(j->context->dataset, feed->field, j->refs + i, 1, NULL, j->data + i, &failed, &j->error);
+        for (size_t k = 0; !rc && k < feed->n_outputs; k++)
+            rc = apply_mapped(j, scratch, feed->outputs[k], feed->value_bytes, i, 1, &made);
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+/* ---- outputs of other values ----------------------------------------------------------------- */
+
+/* Counts what lenient decoding has passed in the row made last. */
+static bool count_warnings(struct leat_job *j, struct leat_scratch *scratch)
+{
+    const char *const *names;
+    unsigned warnings = leat_scratch_warnings(scratch, &names);
+    for (unsigned i = 0; warnings >> i; i++)
+        j->warned[i] += warnings >> i & 1;
+    j->warning_names = warnings ? names : j->warning_names;
+    return warnings;
+}
+
+/* What decoding to the end has shown: of a whole photo also where its rows begin. */
+static void tell_source(const struct leat_fetch *fetch, const struct leat_row *row, struct leat_scratch *scratch,
+                        bool warned, int rc)
+{
+    size_t length = 0;
+    if ((rc && rc != LEAT_E_DECODE) || fetch->extent.info.health != LEAT_HEALTH_UNCHECKED || (!rc && warned))
+        return; /* it may not have come to the end, or there is nothing to tell */
+    leat_fetch_mark(fetch, rc ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
+    if (rc || !row->scan_to_end)
+        return;
+    const uint8_t *rows = leat_scratch_rows(scratch, &length);
+    leat_fetch_keep(fetch, rows, rows ? length : 0);
+}
+
+/* Where row `row` of an output goes, and how many bytes are there for it. */
+static uint8_t *place_of(const struct leat_job *j, uint64_t row, size_t o, uint64_t *room)
+{
+    const struct leat_output *output = output_of(j, o);
+    uint8_t *dst = memory_of(j, o);
+    *room = output->row_bytes;
+    if (!output->ragged)
+        return dst + row * output->row_bytes;
+    const int64_t *offsets = (const int64_t *)(const void *)dst;
+    *room = (uint64_t)(offsets[row + 1] - offsets[row]) * output->row_bytes;
+    return dst + leat_output_values(output, j->target.plan.rows) + (uint64_t)offsets[row] * output->row_bytes;
+}
+
+static bool fits_room(struct leat_job *j, size_t o, const struct leat_value_info *info, uint64_t length, uint64_t room)
+{
+    const struct leat_output *output = output_of(j, o);
+    if (!output->ragged || leat_program_ragged_bytes(j->target.program, o, leat_value_bytes(info, length)) == room)
+        return true;
+    leat_fail(&j->error, LEAT_E_CHANGED,
+              "a value changed its length while its batch was made; open the data set again");
+    return false;
+}
+
+/* One output of an ordinary chain. */
+static int make_output(struct leat_job *j, struct leat_scratch *scratch, const struct leat_row *value, uint64_t row,
+                       size_t o)
+{
+    const struct leat_program *program = j->target.program;
+    uint64_t room;
+    uint8_t *dst = place_of(j, row, o, &room);
+    if (!fits_room(j, o, &value->info, value->length, room))
+        return LEAT_E_CHANGED;
+    if (output_of(j, o)->ragged)
+        return leat_program_apply_ragged(program, o, scratch, value, dst, &j->error);
+    if (leat_program_apply(program, o, scratch, value, 1, dst, &j->error) == 1)
+        return LEAT_OK;
+    return j->error.code ? j->error.code : LEAT_E_DECODE;
+}
+
+/* The outputs of ordinary chains from one value. */
+static int make_outputs(struct leat_job *j, struct leat_scratch *scratch, const struct leat_job_value *v,
+                        struct leat_row *value, uint64_t row)
+{
+    const struct leat_feed *feed = v->feed;
+    struct leat_fetch fetch = fetch_of(j, v);
+    bool scan = feed->decodes && v->extent.info.health != LEAT_HEALTH_GOOD, scanned = false;
+    for (size_t k = 0; k < feed->n_outputs; k++) {
+        size_t o = feed->outputs[k];
+        bool decodes = output_of(j, o)->decodes;
+        value->scan_to_end = scan && !scanned && decodes;
+        int rc = make_output(j, scratch, value, row, o);
+        bool warned = decodes && count_warnings(j, scratch);
+        if (scan && decodes && v->way == LEAT_VALUE_READ && (rc == LEAT_E_DECODE || !scanned))
+            tell_source(&fetch, value, scratch, warned, rc);
+        scanned |= decodes;
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+/* All outputs of one row of a tuple's chain. `*blamed`: the value that is at fault, or NULL. */
+static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t number, size_t i,
+                      const struct leat_job_value **blamed)
+{
+    const struct leat_program_chain *chain = leat_program_chain(j->target.program, number);
+    uint64_t row = leat_job_row(j, i), room;
+    size_t failed = chain->n_fields;
+    for (size_t k = 0; k < chain->n_fields; k++) {
+        const struct leat_job_value *v = value_of_field(j, chain->fields[k], i);
+        j->tied[k] = j->inputs[v->feed->slot];
+        j->tied[k].scan_to_end = chain->decodes[k] && v->extent.info.health != LEAT_HEALTH_GOOD;
+    }
+    for (size_t k = 0; k < chain->n_outputs; k++) {
+        const struct leat_job_value *v = value_of_field(j, output_of(j, chain->outputs[k])->field, i);
+        j->tied_outputs[k] = place_of(j, row, chain->outputs[k], &room);
+        if (!fits_room(j, chain->outputs[k], &v->extent.info, v->extent.length, room))
+            return LEAT_E_CHANGED;
+    }
+    int rc = leat_program_apply_tuple(j->target.program, number, scratch, j->tied, j->tied_outputs, j->tied_steps,
+                                      &failed, &j->error);
+    *blamed = failed < chain->n_fields ? value_of_field(j, chain->fields[failed], i) : NULL;
+    bool first = true, warned = count_warnings(j, scratch);
+    for (size_t k = 0; k < chain->n_fields; k++) {
+        const struct leat_job_value *v = value_of_field(j, chain->fields[k], i);
+        if (!j->tied[k].scan_to_end || v->way != LEAT_VALUE_READ || (rc && k != failed))
+            continue;
+        struct leat_fetch fetch = fetch_of(j, v);
+        struct leat_row told = j->tied[k];
+        told.scan_to_end = first; /* the row index in scratch is that of the first image */
+        first = false;
+        tell_source(&fetch, &told, scratch, warned, rc);
+    }
+    for (size_t k = 0; !rc && k < chain->n_outputs; k++)
+        if (output_of(j, chain->outputs[k])->bounded)
+            j->target.steps[chain->outputs[k]][row] = (int64_t)j->tied_steps[k];
+    return rc;
+}
+
+/* Whether values take more memory to decode than scratch has, and than was granted. */
+static bool wants_memory(struct leat_job *j, size_t i)
+{
+    const struct leat_job_context *c = j->context;
+    j->wants = j->room;
+    j->wants_decoding = 0;
+    for (size_t s = 0; s < c->n_slots; s++) {
+        const struct leat_job_value *v = &j->values[i * c->n_slots + s];
+        const struct leat_row *row = &j->inputs[s];
+        if (v->way == LEAT_VALUE_NONE || (!v->feed->decodes && row->info.form == LEAT_FORM_ORIGINAL))
+            continue;
+        uint64_t usual = v->feed->decodes || c->restores ? LEAT_DECODE_BYTES : 0, bytes = 0;
+        for (size_t k = 0; k < v->feed->n_all; k++) {
+            uint64_t one = leat_program_decode_bytes(c->program, v->feed->outputs[k], row);
+            bytes = one > bytes ? one : bytes;
+        }
+        if (bytes > usual && bytes - usual > j->wants_decoding)
+            j->wants_decoding = bytes - usual;
+    }
+    return j->wants_decoding > j->decoding;
+}
+
+static int known_broken(struct leat_job *j)
+{
+    return leat_fail(&j->error, LEAT_E_DECODE,
+                     "the photo was found broken when it was packed or first used; replace it, or choose "
+                     "on_error skip or substitute");
+}
+
+int leat_job_at_value(struct leat_job *j, const struct leat_job_value *v, int rc)
+{
+    if (v->way == LEAT_VALUE_READ && (leat_is_broken(rc) || rc == LEAT_E_BUDGET))
+        leat_error_at_extent(&j->error, v->ref.source, &v->extent);
+    leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, field_name(j, v->feed->field));
+    return rc;
+}
+
+struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+static int copy_guarded(void *arg)
+{
+    const struct copy *c = arg;
+    memcpy(c->to, c->from, c->bytes);
+    return LEAT_OK;
+}
+
+/* A mapped value that is needed in plain memory. */
+static int copy_mapped(struct leat_job *j, const struct leat_job_value *v, size_t i)
+{
+    struct copy copy = {leat_reads_value(j, v), NULL, (size_t)v->extent.length};
+    size_t failed;
+    int rc =
+        leat_dataset_rows(j->context->dataset, v->feed->field, j->refs + i, 1, NULL, &copy.from, &failed, &j->error);
+    return rc ? rc : leat_guarded(copy_guarded, &copy, &j->error);
+}
+
+/* One value of row i as programs take it, verified. */
+static int take_value(struct leat_job *j, struct leat_job_value *v, size_t i, bool *broken)
+{
+    struct leat_row *row = &j->inputs[v->feed->slot];
+    struct leat_fetch fetch = fetch_of(j, v);
+    int rc = LEAT_OK;
+    *row = j->args[i];
+    if (v->way == LEAT_VALUE_COPIED)
+        rc = copy_mapped(j, v, i);
+    if (v->way == LEAT_VALUE_READ && !v->checked) {
+        int64_t begun = leat_clock_ns();
+        rc = leat_fetch_check(&fetch, &j->error);
+        j->fetch_ns += leat_clock_ns() - begun;
+        *broken = rc == LEAT_E_CORRUPT; /* bytes that came but are not those that were written */
+        v->checked = true;
+        v->extent.info = fetch.extent.info;
+        j->fetches++;
+    }
+    row->data = fetch.buffer;
+    row->length = v->extent.length;
+    row->info = v->extent.info;
+    row->info.rows = v->way == LEAT_VALUE_READ ? leat_fetch_rows(&fetch) : NULL;
+    return rc;
+}
+
+/* What is made of the values of row i, which are in the buffer or computed. LEAT_JOB_ROOM: that needs more memory. */
+static int make_from_values(struct leat_job *j, struct leat_scratch *scratch, size_t i, bool *broken,
+                            const struct leat_job_value **blamed)
+{
+    const struct leat_job_context *c = j->context;
+    struct leat_job_value *values = &j->values[i * c->n_slots];
+    int rc = LEAT_OK;
+    for (size_t s = 0; s < c->n_slots; s++) {
+        *blamed = &values[s];
+        if (values[s].way != LEAT_VALUE_NONE && (rc = take_value(j, &values[s], i, broken)))
+            return rc;
+    }
+    if (wants_memory(j, i))
+        return LEAT_JOB_ROOM;
+    for (size_t s = 0; s < c->n_slots && !rc; s++) {
+        *blamed = &values[s];
+        if (values[s].way == LEAT_VALUE_READ || values[s].way == LEAT_VALUE_COMPUTED)
+            rc = make_outputs(j, scratch, &values[s], &j->inputs[s], leat_job_row(j, i));
+    }
+    for (size_t k = 0; c->most_tied && k < leat_program_chains(c->program) && !rc; k++)
+        if (leat_program_chain(c->program, k)->tuple)
+            rc = make_tuple(j, scratch, k, i, blamed);
+    *broken = leat_is_broken(rc);
+    return rc;
+}
+
+/* A value of row i that is known to be broken. Who decodes leniently looks for himself. */
+static const struct leat_job_value *find_known(const struct leat_job *j, size_t i)
+{
+    const struct leat_job_value *v = &j->values[i * j->context->n_slots];
+    for (size_t s = 0; s < j->context->n_slots; s++, v++)
+        if (v->feed->strict && v->way == LEAT_VALUE_READ && v->extent.info.health == LEAT_HEALTH_BROKEN)
+            return v;
+    return NULL;
+}
+
+bool leat_job_pass_known(struct leat_job *j, size_t i)
+{
+    const struct leat_job_value *known = find_known(j, i);
+    if (known)
+        leat_job_row_failed(j, i, leat_job_at_value(j, known, known_broken(j)), true);
+    return known;
+}
+
+void leat_job_refuse_row(struct leat_job *j, size_t i, int code)
+{
+    bool known = j->context->on_error != LEAT_ON_ERROR_RAISE && find_known(j, i);
+    leat_job_row_failed(j, i, known ? known_broken(j) : code, known);
+}
+
+int leat_job_make_row(struct leat_job *j, struct leat_scratch *scratch, size_t i)
+{
+    const struct leat_job_value *blamed = NULL, *known = find_known(j, i);
+    bool broken = false;
+    int rc = make_from_values(j, scratch, i, &broken, &blamed);
+    if (rc == LEAT_JOB_ROOM)
+        return rc;
+    /* A photo that is known to be broken stays so whatever comes of reading it again. */
+    if (known && !broken && !(rc && j->context->on_error == LEAT_ON_ERROR_RAISE)) {
+        rc = known_broken(j);
+        blamed = known;
+        broken = true;
+    }
+    if (rc && blamed)
+        leat_job_at_value(j, blamed, rc);
+    if (rc)
+        leat_job_row_failed(j, i, rc, broken);
+    else
+        j->marks[i] = LEAT_ROW_DONE;
+    return LEAT_OK;
+}
