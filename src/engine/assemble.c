@@ -93,7 +93,7 @@ int leat_assemble(struct leat_loader *l, const struct leat_plan_batch *plan, con
         rc = b->failure.code;
         if (error)
             *error = b->failure;
-        l->count.raised++;
+        leat_loader_count_raised(l, &parts->plan, parts->first + b->broken[0].row);
     }
     for (size_t o = 0; !rc && o < l->n_outputs; o++)
         if (b->offsets[o] && !leat_program_output(l->program, o)->hidden)

@@ -92,10 +92,9 @@ bool leat_consumers_need(const struct leat_loader *l, const struct leat_batch *b
 /* The planned batch that the next row of a consumer is in, from how many rows of the epoch it has. */
 static void work_out(struct leat_consumer *c)
 {
-    struct leat_plan_batch part;
+    struct leat_plan_batch part = {.rows = 0};
     uint64_t left = c->rows;
     c->at = (struct leat_position){c->epoch, 0};
-    c->changes = c->loader->changes;
     while (leat_plan_batch(c->loader->plan, c->at, &part) == LEAT_OK && left >= part.rows && !part.last) {
         left -= part.rows;
         c->at = part.next;
@@ -114,13 +113,17 @@ static void move_window(struct leat_loader *l, struct leat_position at)
     l->window.plan_at = at;
 }
 
-void leat_consumer_place(struct leat_consumer *c)
+void leat_consumers_place(struct leat_loader *l)
 {
-    struct leat_loader *l = c->loader;
-    if (c->changes != l->changes && c->batch_rows)
-        work_out(c);
-    if (leat_position_precedes(l->window.plan_at, c->at))
-        move_window(l, c->at);
+    struct leat_position first = l->window.plan_at;
+    for (struct leat_consumer *c = &l->consumer; c; c = c->next) {
+        if (c->batch_rows && (is_reading(c) || c->loaded))
+            work_out(c);
+        if (is_reading(c) && leat_position_precedes(first, c->at))
+            first = c->at;
+    }
+    if (leat_position_precedes(l->window.plan_at, first))
+        move_window(l, first);
 }
 
 void leat_consumer_stand(struct leat_consumer *c, struct leat_position at)
@@ -167,6 +170,12 @@ struct leat_position leat_consumer_next_start(const struct leat_consumer *c)
     return (struct leat_position){c->started ? c->epoch + 1 : 0, 0};
 }
 
+/* Of another than the loader's own: {epoch, rows of it}. */
+static struct leat_position rows_of(const struct leat_consumer *c)
+{
+    return is_reading(c) ? (struct leat_position){c->epoch, c->rows} : leat_consumer_next_start(c);
+}
+
 struct leat_position leat_consumer_received(const struct leat_consumer *c)
 {
     return c->loaded || is_reading(c) ? c->at : leat_consumer_next_start(c);
@@ -191,8 +200,10 @@ static struct leat_position first_rows(const struct leat_loader *l, bool beginni
     struct leat_position at = leat_consumer_received(from);
     if (beginning)
         return (struct leat_position){from->started ? from->epoch : at.epoch, 0};
+    if (from->batch_rows)
+        return rows_of(from);
     struct leat_plan_batch plan;
-    uint64_t rows = is_reading(from) ? from->skip : 0;
+    uint64_t rows = 0;
     for (struct leat_position p = {at.epoch, 0};
          leat_position_precedes(p, at) && leat_plan_batch(l->plan, p, &plan) == LEAT_OK && !plan.last; p = plan.next)
         rows += plan.rows;
@@ -300,6 +311,10 @@ int leat_consumer_start(struct leat_consumer *c, uint64_t *iteration, struct lea
         l->delivery->start(c, to);
         c->started = true;
         c->loaded = c->ended = c->told_end = c->has_next_epoch = false;
+        if (!l->consumer.next && leat_position_precedes(c->at, l->told)) /* an epoch that is read again */
+            l->told = c->at;
+        if (!l->consumer.next && leat_position_precedes(c->at, l->raised_to))
+            l->raised_to = c->at;
         l->last_next_ns = leat_clock_ns();
         *iteration = ++c->iteration;
         l->due |= LEAT_DUE_WORK;
@@ -386,7 +401,7 @@ int leat_consumer_state(const struct leat_consumer *c, char **json, struct leat_
     int rc = enter(c, error);
     if (rc)
         return rc;
-    struct leat_position at = is_reading(c) ? (struct leat_position){c->epoch, c->rows} : leat_consumer_next_start(c);
+    const struct leat_position at = rows_of(c);
     print_of(l, fingerprint, order);
     json_t *o = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:I}", "consumer", STATE_VERSION, "fingerprint", fingerprint,
                           "order", order, "epoch", (json_int_t)at.epoch, "rows", (json_int_t)at.row, "rank",

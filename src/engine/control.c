@@ -21,7 +21,7 @@ void leat_loader_pause(struct leat_loader *l)
 void leat_loader_unpause(struct leat_loader *l)
 {
     l->client.paused = false;
-    l->changes++; /* who has worked out a place in the plan does so again */
+    leat_consumers_place(l);
     l->due |= LEAT_DUE_WAKE | (l->consumer.started || l->tasks.resumed ? LEAT_DUE_WORK : 0);
     leat_loader_settle(l);
 }

@@ -20,7 +20,6 @@ struct leat_consumer {
     uint64_t step; /* of the next batch */
     uint64_t skip; /* rows of the planned batch at `at` that it has */
     uint64_t rows; /* rows of the epoch that it has; the loader's own does not go by them */
-    uint64_t changes;     /* of the plan, when `at` and `skip` were worked out */
     bool started, loaded; /* loaded: a position, which the next start begins at */
     bool ended, told_end; /* the epoch's last batch was handed out; `next` has said so */
     bool has_next_epoch;  /* set_epoch has said which */
@@ -90,8 +89,8 @@ bool leat_consumers_need(const struct leat_loader *loader, const struct leat_bat
 void leat_consumer_stand(struct leat_consumer *consumer, struct leat_position at);
 /* The window goes to where it stands if nobody else is reading, or if that is ahead of all. */
 void leat_consumer_bring_window(struct leat_consumer *consumer);
-/* Works its place out again if the plan has changed; the window does not stay behind it. */
-void leat_consumer_place(struct leat_consumer *consumer);
+/* After a change of the plan: works out again where each stands; the window does not stay behind those that read. */
+void leat_consumers_place(struct leat_loader *loader);
 
 /* The step of the batch at a position; 0 where there is none. */
 uint64_t leat_loader_step_at(const struct leat_loader *loader, struct leat_position at);

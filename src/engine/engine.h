@@ -110,10 +110,11 @@ struct leat_loader {
     bool one_core; /* a consumer that waits may work, whatever the client's threads: it takes nobody's core */
 
     /* who is inside */
-    unsigned due;              /* enum leat_due */
-    uint64_t changes;          /* of the plan */
-    struct leat_batch *side;   /* batches that are made apart from the window: side.c */
-    struct leat_position told; /* consumers were told of broken rows up to here: epoch, number */
+    unsigned due;                   /* enum leat_due */
+    struct leat_batch *side;        /* batches that are made apart from the window: side.c */
+    struct leat_position told;      /* consumers were told of broken rows up to here: epoch, number */
+    struct leat_position raised_to; /* ... and of errors up to here; out of order: of the one that ends here */
+    uint64_t raised_step;           /* of the last one */
     bool closed;
     bool detached; /* closing is done: the last parked task releases the data set */
     pthread_cond_t changed;
@@ -176,12 +177,14 @@ bool leat_loader_help(struct leat_loader *loader);
 void leat_loader_leave(struct leat_loader *loader);
 
 /* Steps of handing a batch out. Whether max_held_bytes allows it; counting it as the consumer's; counting what it
- * holds, and planning on; the error of a failed batch, which is made ready to be computed again; true and the batch
+ * holds, and planning on; the error of a failed batch, which is made ready to be computed again; counting an error that
+ * is raised at a row of a planned batch (UINT64_MAX: at none), once for all consumers and tries; true and the batch
  * failed where no row of it is left. */
 int leat_loader_check_held(struct leat_loader *loader, const struct leat_batch *batch, struct leat_error *error);
 void leat_loader_put_out(struct leat_loader *loader, struct leat_batch *batch);
 void leat_loader_count(struct leat_loader *loader, const struct leat_batch *batch);
 int leat_loader_raise(struct leat_loader *loader, struct leat_batch *batch, struct leat_error *error);
+void leat_loader_count_raised(struct leat_loader *loader, const struct leat_plan_batch *plan, uint64_t row);
 bool leat_batch_fail_if_empty(struct leat_batch *batch);
 
 /* ---- side.c: under the lock ------------------------------------------------------------------ */

@@ -135,8 +135,22 @@ bool leat_batch_fail_if_empty(struct leat_batch *b)
         return false;
     leat_fail(&b->failure, b->broken[0].code, "no row of the batch is left; the first error: %s", b->broken[0].reason);
     leat_error_at_sample(&b->failure, b->broken[0].planned, NULL);
+    atomic_store_explicit(&b->failed_row, b->broken[0].row, memory_order_relaxed);
     b->state = LEAT_BATCH_FAILED;
     return true;
+}
+
+void leat_loader_count_raised(struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t row)
+{
+    const struct leat_position end = {plan->epoch, plan->begin + row + 1};
+    if (row != UINT64_MAX) {
+        if (l->delivery->numbers_rows ? leat_position_is(l->raised_to, end)
+                                      : !leat_position_precedes(l->raised_to, end))
+            return;
+        l->raised_to = end;
+    }
+    l->raised_step = plan->step;
+    l->count.raised++;
 }
 
 int leat_loader_raise(struct leat_loader *l, struct leat_batch *b, struct leat_error *error)
@@ -144,7 +158,7 @@ int leat_loader_raise(struct leat_loader *l, struct leat_batch *b, struct leat_e
     int rc = b->failure.code ? b->failure.code : LEAT_E_NOMEM;
     if (error)
         *error = b->failure;
-    l->count.raised++;
+    leat_loader_count_raised(l, &b->plan, atomic_load_explicit(&b->failed_row, memory_order_relaxed));
     if (l->ragged || l->executor) { /* its values may have other lengths the next time, what functions take is gone */
         leat_batch_release(b);
         b->state = LEAT_BATCH_SIZING;
@@ -251,7 +265,7 @@ static int check_iteration(const struct leat_consumer *c, uint64_t iteration, ui
     return interrupts == c->interrupts ? LEAT_OK : leat_fail(error, LEAT_E_CANCELLED, "interrupted");
 }
 
-/* *raised: the error is that of a batch. */
+/* *raised: the error is that of a batch, and is counted. */
 static int next_locked(struct leat_consumer *c, uint64_t iteration, int64_t deadline_ns, struct leat_batch **out,
                        bool *raised, struct leat_error *error)
 {
@@ -306,6 +320,7 @@ int leat_consumer_next(struct leat_consumer *c, uint64_t iteration, int64_t time
     bool reports = l->report_fd >= 0 && (raised || (*out && (*out)->n_broken)),
          records = l->record && *out && !(*out)->recorded;
     if (reports || records) {
+        const uint64_t raised_step = l->raised_step;
         leat_loader_settle(l);
         leat_engine_unlock();
         if (records)
@@ -313,7 +328,7 @@ int leat_consumer_next(struct leat_consumer *c, uint64_t iteration, int64_t time
         if (reports && *out)
             leat_report_broken(l, *out);
         else if (reports)
-            leat_report_raised(l, epoch, step, error);
+            leat_report_raised(l, epoch, l->delivery->numbers_rows ? step : raised_step, error);
         leat_engine_lock();
     }
     c->inside--;

@@ -168,7 +168,6 @@ static bool is_stuck(const struct leat_loader *l)
 static int gather_parts(struct leat_consumer *c, size_t *n, struct leat_error *error)
 {
     struct leat_loader *l = c->loader;
-    leat_consumer_place(c);
     int rc = find_rows(c, n, error);
     bool pending = false;
     for (size_t i = 0; !rc && i < *n; i++) {
@@ -314,8 +313,6 @@ static void start(struct leat_consumer *c, struct leat_position to)
     leat_consumer_bring_window(c);
     leat_consumers_trim(l);
     l->window.full = false;
-    if (!l->consumer.next && leat_position_precedes(c->at, l->told)) /* an epoch that is read again */
-        l->told = c->at;
 }
 
 static bool is_within(const struct leat_loader *l, struct leat_position at)

@@ -226,6 +226,25 @@ def test_broken_samples_are_left_out_for_all(tmp_path: Path) -> None:
         assert [json.loads(line)["epoch"] for line in report.read_text().splitlines()] == [0] * 6 + [1] * 6
 
 
+@pytest.mark.parametrize("in_order", [True, False])
+def test_an_error_that_is_raised_is_reported_once_in_an_epoch(tmp_path: Path, in_order: bool) -> None:
+    report = tmp_path / "report.jsonl"
+    outputs: dict[str, Any] = {"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))], "y": []}
+    with leat.Loader(photos(tmp_path), 2, outputs=outputs, error_report=report, in_order=in_order) as loader:
+        readers = [loader, loader.consumer(4), loader.consumer(3)] if in_order else [loader]
+        for epoch in range(2):
+            for reader in readers:
+                for _ in range(2):  # the same epoch, tried again
+                    reader.set_epoch(epoch)
+                    with pytest.raises(leat.BrokenSampleError) as caught:
+                        list(reader)
+                    assert not in_order or caught.value.sample == 3
+        lines = [json.loads(line) for line in report.read_text().splitlines()]
+        if in_order:
+            assert [(e["epoch"], e["step"], e["planned"]) for e in lines] == [(0, 1, 3), (1, 1, 3)]
+        assert len(lines) == loader.stats()["broken"]["raised"]
+
+
 def test_consumers_in_threads_of_their_own(path: str) -> None:
     with opened(path, outputs=DENSE, num_threads=2) as loader:
         consumers = [loader.consumer(n, start="beginning") for n in (3, 8, 50)]

@@ -198,6 +198,144 @@ static void a_batch_size_changes_while_another_consumer_is_ahead(void **state)
     leat_dataset_release(dataset);
 }
 
+/* The first sample of its next batch, of data that is read in order; SAMPLES: there is none in the epoch. */
+static uint64_t first_of_next(struct leat_consumer *c)
+{
+    struct leat_error error;
+    struct leat_batch *b;
+    uint64_t iteration;
+    assert_ok(leat_consumer_start(c, &iteration, &error));
+    int rc = leat_consumer_next(c, iteration, 60000, &b, &error);
+    if (rc == LEAT_E_END)
+        return SAMPLES;
+    assert_int_equal(rc, LEAT_OK);
+    const uint64_t id = (uint64_t)leat_batch_ids(b)[0];
+    leat_batch_free(b);
+    return id;
+}
+
+static void a_consumer_opens_where_the_one_ahead_is_also_after_a_decision(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
+    struct leat_loader_options options = test_options(2);
+    options.order = LEAT_ORDER_SEQUENTIAL;
+    for (uint64_t size = 1; size < 70; size += 11)
+        for (uint64_t ahead = 6; ahead < 480; ahead += 54)
+            for (int loads = 0; loads < 2; loads++) {
+                struct leat_consumer *own, *other, *third, *late;
+                struct leat_loader *loader = test_loader(dataset, &options);
+                char *saved;
+                uint64_t hash = 0, mine = test_start(loader), its;
+                own = leat_loader_consumer(loader);
+                assert_ok(leat_consumer_open(loader, 3, true, &other, &error));
+                assert_ok(leat_consumer_start(other, &its, &error));
+                read_rows(own, mine, 4, &hash);
+                assert_int_equal(read_rows(other, its, ahead, &hash), ahead);
+                assert_ok(leat_loader_set_batch_size(loader, size, NULL, &error));
+                if (loads) { /* its own position goes back: the other one is as far ahead as before */
+                    assert_ok(leat_loader_state(loader, &saved, &error));
+                    read_rows(own, mine, 100, &hash);
+                    assert_ok(leat_loader_load_state(loader, saved, &error));
+                    leat_free(saved);
+                }
+                assert_ok(leat_consumer_open(loader, 5, false, &third, &error));
+                assert_int_equal(first_of_next(third), ahead);
+                leat_consumer_close(third);
+                leat_consumer_close(other);
+                assert_ok(leat_loader_state(loader, &saved, &error));
+                assert_ok(leat_loader_load_state(loader, saved, &error)); /* not begun, and the only one */
+                leat_free(saved);
+                assert_ok(leat_consumer_open(loader, 5, false, &late, &error));
+                assert_int_equal(first_of_next(late), first_of_next(own));
+                leat_consumer_close(late);
+                leat_loader_close(loader);
+            }
+    leat_dataset_release(dataset);
+}
+
+/* Lists of positions are given for the next epoch, and states loaded, while another consumer is anywhere. */
+static void lists_and_states_change_what_comes_and_nothing_that_others_still_read(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, true);
+    struct leat_loader_options options = test_options(7);
+    int64_t list[SAMPLES];
+    options.order = LEAT_ORDER_LIST;
+    for (uint64_t lag = 0; lag < SAMPLES; lag += 83) {
+        struct leat_loader *loader = test_loader(dataset, &options);
+        struct leat_consumer *own = leat_loader_consumer(loader), *other;
+        uint64_t hashes[2] = {0}, rows[2] = {0}, its = 0;
+        for (int64_t epoch = 0; epoch < 4; epoch++) {
+            for (int64_t i = 0; i < SAMPLES; i++)
+                list[i] = (i * 7 + epoch * 13) % SAMPLES;
+            assert_ok(leat_loader_set_positions(loader, list, SAMPLES, &error));
+            if (!epoch)
+                assert_ok(leat_consumer_open(loader, 16, true, &other, &error));
+            if (epoch) /* what it had left of the epoch before */
+                rows[1] += read_rows(other, its, SAMPLES, &hashes[1]);
+            const uint64_t mine = test_start(loader);
+            assert_ok(leat_consumer_start(other, &its, &error));
+            if (lag)
+                rows[1] += read_rows(other, its, lag, &hashes[1]);
+            rows[0] += read_rows(own, mine, SAMPLES / 2, &hashes[0]);
+            char *saved;
+            uint64_t hash = 0;
+            assert_ok(leat_loader_state(loader, &saved, &error));
+            read_rows(own, mine, 200, &hash);
+            assert_ok(leat_loader_load_state(loader, saved, &error));
+            leat_free(saved);
+            rows[0] += read_rows(own, test_start(loader), SAMPLES, &hashes[0]);
+        }
+        rows[1] += read_rows(other, its, SAMPLES, &hashes[1]);
+        assert_int_equal(rows[0], 4 * SAMPLES);
+        assert_int_equal(rows[1], 4 * SAMPLES);
+        assert_true(hashes[0] == hashes[1]);
+        leat_consumer_close(other);
+        leat_loader_close(loader);
+    }
+    leat_dataset_release(dataset);
+}
+
+static void the_loader_goes_back_while_others_copy_rows(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, true);
+    struct leat_loader_options options = test_options(16);
+    options.budget_bytes = (2 << 20) * test_pages();
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct reader readers[] = {{.batch = 16}, {.batch = 5, .pause_us = 100}};
+    pthread_t threads[2];
+    char *begin;
+    assert_ok(leat_loader_state(loader, &begin, &error));
+    uint64_t hash = 0;
+    for (unsigned i = 0; i < 2; i++)
+        assert_ok(leat_consumer_open(loader, readers[i].batch, true, &readers[i].consumer, &error));
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_epochs, &readers[i]), 0);
+    for (unsigned i = 0; i < 40; i++) {
+        read_rows(leat_loader_consumer(loader), test_start(loader), 20 + i, &hash);
+        if (i % 4 == 1)
+            assert_ok(leat_loader_set_batch_size(loader, 1 + i, NULL, &error));
+        if (i % 4 == 3)
+            assert_ok(leat_loader_load_state(loader, begin, &error));
+        assert_ok(leat_loader_set_epoch(loader, i % 3, NULL, &error));
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(readers[i].rc, LEAT_OK);
+        assert_int_equal(readers[i].rows, EPOCHS * SAMPLES);
+        leat_consumer_close(readers[i].consumer);
+    }
+    assert_true(readers[0].hash == readers[1].hash);
+    leat_free(begin);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +343,9 @@ int main(void)
         cmocka_unit_test(a_consumer_that_closes_in_the_middle_leaves_others_as_they_were),
         cmocka_unit_test(a_loader_that_closes_ends_its_consumers),
         cmocka_unit_test(a_batch_size_changes_while_another_consumer_is_ahead),
+        cmocka_unit_test(a_consumer_opens_where_the_one_ahead_is_also_after_a_decision),
+        cmocka_unit_test(lists_and_states_change_what_comes_and_nothing_that_others_still_read),
+        cmocka_unit_test(the_loader_goes_back_while_others_copy_rows),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);
 }
