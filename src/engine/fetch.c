@@ -148,6 +148,7 @@ void leat_reads_plan(struct leat_job *j, size_t begin)
     if (sum < UINT64_MAX)
         plan_spans(j, sum < limit ? limit - sum : 0);
     j->next = 0;
+    j->retry_after_ms = 0;
     j->open = true;
 }
 

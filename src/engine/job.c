@@ -13,23 +13,15 @@
 #include "base/error.h"
 #include "engine/packing.h"
 
-#define READ_TRIES 4
-#define RETRY_MS 10 /* before the second try; five times that before each further one, or what the backend asks for */
-#define MOST_RETRY_MS 30000
-
 /* ---- reads that fail ------------------------------------------------------------------------- */
 
-/* The next try is not before a time: nobody waits for it in a thread. */
-static void back_off(struct leat_job *j, unsigned tries)
+/* Whether there is a next try. It is not before a time: nobody waits for it in a thread. */
+static bool back_off(struct leat_job *j, int rc, unsigned tries)
 {
-    unsigned ms = RETRY_MS;
-    for (unsigned k = 1; k < tries; k++)
-        ms *= 5;
-    ms = j->retry_after_ms > ms ? j->retry_after_ms : ms;
-    ms = ms < MOST_RETRY_MS ? ms : MOST_RETRY_MS;
-    int64_t wake_ns = leat_clock_ns() + (int64_t)ms * 1000000;
+    const unsigned ms = leat_io_pause_ms(rc, j->retry_after_ms, tries);
+    const int64_t wake_ns = leat_clock_ns() + (int64_t)ms * 1000000;
     j->wake_ns = wake_ns > j->wake_ns ? wake_ns : j->wake_ns;
-    j->retry_after_ms = 0;
+    return ms;
 }
 
 /* The values of row i could not be read. It is tried again, alone: at first to learn which of them is to blame. */
@@ -40,8 +32,7 @@ static void read_failed(struct leat_job *j, size_t i, int rc)
     bool cut = false;
     if (j->end > j->begin + 1) {
         j->tries[i] = 1;
-        if (rc == LEAT_E_IO)
-            back_off(j, 1);
+        back_off(j, rc, 1);
         return;
     }
     for (size_t s = 0; s < j->context->n_slots; s++, v++) {
@@ -55,10 +46,8 @@ static void read_failed(struct leat_job *j, size_t i, int rc)
     }
     if (cut)
         return;
-    if (rc == LEAT_E_IO && ++j->tries[i] < READ_TRIES) {
-        back_off(j, j->tries[i]);
+    if (back_off(j, rc, ++j->tries[i]))
         return;
-    }
     leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, j->context->fields[blamed->feed->field].name);
     leat_job_refuse_row(j, i, rc);
 }

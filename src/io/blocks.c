@@ -303,6 +303,8 @@ static int take(struct blocks_file *f, size_t block, struct reader *x, struct en
     rc = finish(t, x, x ? out : NULL);
     if (rc && rc != LEAT_IO_PENDING && error)
         *error = t->read.error;
+    if (rc && rc != LEAT_IO_PENDING && x)
+        x->request->retry_after_ms = t->read.retry_after_ms;
     release(t);
     return rc;
 }

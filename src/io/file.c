@@ -118,15 +118,22 @@ static int wait_once(struct leat_io_request *request)
 
 enum { ATTEMPTS = 5, LONGEST_PAUSE_MS = 30000 };
 
+unsigned leat_io_pause_ms(int status, unsigned retry_after_ms, unsigned tries)
+{
+    if (status != LEAT_E_IO || tries >= ATTEMPTS)
+        return 0;
+    const uint64_t ms = (uint64_t)retry_after_ms << (tries - 1);
+    return ms < LONGEST_PAUSE_MS ? (unsigned)ms : LONGEST_PAUSE_MS;
+}
+
 int leat_io_wait(struct leat_io_request *request)
 {
-    for (unsigned attempt = 1;; attempt++) {
-        int rc = wait_once(request);
-        uint64_t pause_ms = (uint64_t)request->retry_after_ms << (attempt - 1);
-        if (rc != LEAT_E_IO || !pause_ms || attempt == ATTEMPTS)
+    for (unsigned tries = 1;; tries++) {
+        const int rc = wait_once(request);
+        const unsigned ms = leat_io_pause_ms(rc, request->retry_after_ms, tries);
+        if (!ms)
             return rc;
-        pause_ms = pause_ms < LONGEST_PAUSE_MS ? pause_ms : LONGEST_PAUSE_MS;
-        struct timespec t = {.tv_sec = (time_t)(pause_ms / 1000), .tv_nsec = (long)(pause_ms % 1000) * 1000000};
+        struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
         nanosleep(&t, NULL);
     }
 }

@@ -23,7 +23,7 @@ struct leat_io_request {
     void *buffer; /* receives `length` bytes */
     int status;   /* when complete: 0 or LEAT_E_IO, LEAT_E_CORRUPT (the file is shorter than offset + length),
                    * LEAT_E_CHANGED (it is another one than was opened), LEAT_E_CANCELLED */
-    unsigned retry_after_ms; /* of LEAT_E_IO: trying again may help after so long; 0: the backend has no opinion */
+    unsigned retry_after_ms; /* of LEAT_E_IO: trying again may help after so long; 0: it does not help */
     void *backend_state;     /* the backend's own while the request is pending */
     struct leat_error error; /* filled if status is not 0; names file and offset */
     void (*done)(struct leat_io_request *request, void *user); /* called once if submit returned LEAT_IO_PENDING */
@@ -78,11 +78,12 @@ void leat_io_submit_many(struct leat_io_request *const *requests, size_t n, int 
 /* Asks for the end of a request for which submit returned LEAT_IO_PENDING, from any thread, also while `done` runs.
  * `done` is called in any case, and the request stays in place until then; not to be called after it has returned. */
 void leat_io_cancel(struct leat_io_request *request);
-/* Submits and waits, setting `done` and `user`; tries again, up to five times in all, where the request says that this
- * may help. Returns the status. */
+/* Whether a request that has failed for the `tries`-th time, with that status and retry_after_ms, is tried again: after
+ * so many milliseconds, each time twice as long; 0: no more. It is tried five times in all, by whoever waits for it. */
+unsigned leat_io_pause_ms(int status, unsigned retry_after_ms, unsigned tries);
+/* Submits and waits, setting `done` and `user`; tries again as leat_io_pause_ms says. Returns the status. */
 int leat_io_wait(struct leat_io_request *request);
-/* Reads and waits; returns the status. Interrupted reads go on, short ones are continued; EIO is retried within
- * bounds. */
+/* Reads and waits, likewise; returns the status. */
 int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer, struct leat_error *error);
 /* As the backend's; 0 and the size at opening where it says nothing. */
 int leat_io_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error);

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -29,7 +28,7 @@ struct local_file {
     char path[]; /* one allocation per open file: folders open one per sample */
 };
 
-enum { ATTEMPTS = 4, MAX_READ = 1 << 30 };
+enum { SOON_MS = 20, MAX_READ = 1 << 30 };
 
 static int local_open(const struct leat_io_backend *backend, const char *path, struct leat_io_file **out,
                       struct leat_error *error)
@@ -77,17 +76,11 @@ out:
     return rc;
 }
 
-static void pause_before(int attempt)
-{
-    struct timespec t = {.tv_nsec = 1000000L << (2 * attempt)}; /* 1, 4, 16 ms */
-    nanosleep(&t, NULL);
-}
-
 static int read_all(const struct local_file *f, struct leat_io_request *r)
 {
     uint64_t done = 0;
-    int failures = 0, rc;
     uint64_t end;
+    int rc;
     if (!leat_add_u64(r->offset, r->length, &end) || end > INT64_MAX) {
         rc =
             leat_fail(&r->error, LEAT_E_CORRUPT, "%s: a read of %" PRIu64 " bytes at %" PRIu64 " lies outside any file",
@@ -100,7 +93,6 @@ static int read_all(const struct local_file *f, struct leat_io_request *r)
                                   (off_t)(r->offset + done));
         if (n > 0) {
             done += (uint64_t)n;
-            failures = 0;
         } else if (n == 0) {
             rc = leat_fail(&r->error, LEAT_E_CORRUPT,
                            "%s ends at byte %" PRIu64 ", but %" PRIu64 " bytes from %" PRIu64
@@ -108,13 +100,9 @@ static int read_all(const struct local_file *f, struct leat_io_request *r)
                            "restore it",
                            f->path, r->offset + done, r->length, r->offset);
             goto out;
-        } else if (errno == EINTR) {
-            continue;
-        } else if ((errno == EIO || errno == EAGAIN) && failures + 1 < ATTEMPTS) {
-            pause_before(failures++);
-        } else {
-            rc = leat_fail_errno(&r->error, LEAT_E_IO, "cannot read %s at byte %" PRIu64 " (tried %d times)", f->path,
-                                 r->offset + done, failures + 1);
+        } else if (errno != EINTR) {
+            r->retry_after_ms = errno == EIO || errno == EAGAIN ? SOON_MS : 0;
+            rc = leat_fail_errno(&r->error, LEAT_E_IO, "cannot read %s at byte %" PRIu64, f->path, r->offset + done);
             goto out;
         }
     }

@@ -100,6 +100,7 @@ static void finish(struct leat_io_request *r)
     uint64_t number = f->disturbed ? atomic_fetch_add(&reads, 1) + 1 : 0, fails = atomic_load(&fail_at);
     if (number && (number == fails || fails == UINT64_MAX)) {
         r->status = leat_fail(&r->error, LEAT_E_IO, "cannot read %s: the test wants it so", f->file.path);
+        r->retry_after_ms = plan.retry_after_ms;
         leat_error_at_file(&r->error, f->file.path, (int64_t)r->offset);
         return;
     }
@@ -112,6 +113,7 @@ static void finish(struct leat_io_request *r)
     inner.file = f->inner;
     leat_io_local.submit(f->inner, &inner);
     r->status = inner.status;
+    r->retry_after_ms = inner.retry_after_ms;
     r->error = inner.error;
 }
 

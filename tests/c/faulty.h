@@ -18,6 +18,7 @@
 struct leat_faulty {
     const char *only;                        /* disturb files whose path contains this; NULL: all */
     uint64_t fail_open, fail_read, fail_map; /* the n-th (from 1) fails with LEAT_E_IO; 0: none */
+    unsigned retry_after_ms;                 /* what the failing read asks for */
     size_t short_reads;                      /* pread gives at most so many bytes; 0: what was asked */
     unsigned errors;                         /* so many preads in a row fail first, */
     int error_number;                        /* with this errno */

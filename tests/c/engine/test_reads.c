@@ -1,7 +1,10 @@
 /* Reads that complete later: many at once, bounded in bytes, tried again, cancelled; and when they do not any more. */
+#include <errno.h>
+
 #include "../faulty.h"
 #include "engine/engine.h"
 #include "engine/task.h"
+#include "io/local.h"
 #include "support.h"
 
 enum { N = 20000, BATCH = 200 };
@@ -99,7 +102,7 @@ static void a_read_that_fails_is_tried_again_and_nobody_notices(void **state)
     leat_dataset_release(test_dataset("few", 200, true));
     for (int later = 0; later < 2; later++)
         for (uint64_t n = 1; n < 12; n += 2) {
-            leat_faulty_start(&(struct leat_faulty){.later = later, .only = "few"});
+            leat_faulty_start(&(struct leat_faulty){.later = later, .only = "few", .retry_after_ms = 1});
             struct leat_dataset *dataset = test_open(test_path("few"));
             struct leat_loader *loader = test_loader(dataset, &options);
             test_hash_epochs(loader, 1);
@@ -123,7 +126,7 @@ static void a_read_that_always_fails_is_raised_after_some_tries(void **state)
     options.batch_size = 50;
     leat_dataset_release(test_dataset("few", 200, true));
     for (int later = 0; later < 2; later++) {
-        leat_faulty_start(&(struct leat_faulty){.later = later, .only = "few"});
+        leat_faulty_start(&(struct leat_faulty){.later = later, .only = "few", .retry_after_ms = 1});
         struct leat_dataset *dataset = test_open(test_path("few"));
         struct leat_loader *loader = test_loader(dataset, &options);
         struct leat_error error;
@@ -148,6 +151,52 @@ static void a_read_that_always_fails_is_raised_after_some_tries(void **state)
         leat_dataset_release(dataset);
         leat_faulty_stop();
     }
+}
+
+/* Of preads while `watching`, the first and that of its place that comes next, by number. */
+static _Atomic bool watching;
+static _Atomic uint64_t n_preads, failed_at, tried_again_after;
+
+static ssize_t pread_failing_first(int fd, void *buffer, size_t bytes, off_t offset)
+{
+    uint64_t none = UINT64_MAX, number;
+    if (!atomic_load(&watching))
+        return pread(fd, buffer, bytes, offset);
+    number = atomic_fetch_add(&n_preads, 1);
+    if (atomic_compare_exchange_strong(&failed_at, &none, (uint64_t)offset)) {
+        errno = EIO;
+        return -1;
+    }
+    if (atomic_load(&failed_at) == (uint64_t)offset && !atomic_load(&tried_again_after))
+        atomic_store(&tried_again_after, number);
+    return pread(fd, buffer, bytes, offset);
+}
+
+static void a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again(void **state)
+{
+    (void)state;
+    struct leat_loader_options options = reading(0);
+    options.num_threads = 1;
+    options.order = LEAT_ORDER_SEQUENTIAL;
+    leat_faulty_stop(); /* of a test that failed */
+    struct leat_dataset *dataset = test_dataset("disk", N, true);
+    struct leat_loader *loader = test_loader(dataset, &options);
+    test_hash_epochs(loader, 1); /* what columns and indexes read once is read */
+    leat_loader_close(loader);
+    loader = test_loader(dataset, &options);
+    atomic_store(&failed_at, UINT64_MAX);
+    atomic_store(&watching, true);
+    leat_io_pread = pread_failing_first;
+    uint64_t iteration = test_start(loader), rows = 0;
+    for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b)) {
+        test_check_batch(b);
+        rows += leat_batch_rows(b);
+    }
+    assert_int_equal(rows, N);
+    leat_loader_close(loader);
+    leat_io_pread = pread;
+    assert_true(atomic_load(&tried_again_after) > 1);
+    leat_dataset_release(dataset);
 }
 
 static void reads_of_batches_that_nobody_wants_are_cancelled(void **state)
@@ -206,6 +255,7 @@ int main(void)
         cmocka_unit_test(reads_in_flight_stay_within_a_share_of_the_budget),
         cmocka_unit_test(a_read_that_fails_is_tried_again_and_nobody_notices),
         cmocka_unit_test(a_read_that_always_fails_is_raised_after_some_tries),
+        cmocka_unit_test(a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again),
         cmocka_unit_test(reads_of_batches_that_nobody_wants_are_cancelled),
         cmocka_unit_test(whether_reads_complete_at_once_is_learned_and_forgotten),
     };

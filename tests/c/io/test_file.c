@@ -67,6 +67,25 @@ static void short_interrupted_and_briefly_failing_reads_go_on(void **state)
     }
 }
 
+static void a_read_that_fails_on_the_disk_is_over_at_once_and_says_when_to_try_again(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file;
+    uint8_t byte;
+    leat_faulty_start(&(struct leat_faulty){.errors = 2, .error_number = EIO});
+    assert_ok(leat_io_open(path, &file, &error));
+    struct leat_io_request request = {.file = file, .length = 1, .buffer = &byte};
+    assert_int_equal(leat_io_submit(&request), LEAT_OK);
+    assert_int_equal(request.status, LEAT_E_IO);
+    assert_true(leat_io_pause_ms(request.status, request.retry_after_ms, 1) > 0);
+    assert_int_equal(leat_io_pause_ms(request.status, request.retry_after_ms, 5), 0);
+    assert_int_equal(leat_io_pause_ms(LEAT_E_CORRUPT, request.retry_after_ms, 1), 0);
+    assert_ok(leat_io_wait(&request)); /* the second failure is the last */
+    leat_io_release(file);
+    leat_faulty_stop();
+}
+
 static void lasting_read_errors_are_reported_with_their_place(void **state)
 {
     (void)state;
@@ -239,6 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_read_where_asked),
         cmocka_unit_test(short_interrupted_and_briefly_failing_reads_go_on),
+        cmocka_unit_test(a_read_that_fails_on_the_disk_is_over_at_once_and_says_when_to_try_again),
         cmocka_unit_test(lasting_read_errors_are_reported_with_their_place),
         cmocka_unit_test(a_file_that_was_cut_is_corrupt_at_its_end),
         cmocka_unit_test(an_empty_file_opens_reads_and_maps),
