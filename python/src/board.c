@@ -705,10 +705,15 @@ static PyObject *change_holds(PyObject *args, bool hold)
         const uint64_t offset = PyLong_AsUnsignedLongLong(PyList_GetItem(list, i));
         if (offset == UINT64_MAX && PyErr_Occurred())
             return NULL;
-        if (hold)
-            leat_holder_hold(row, offset);
-        else
+        if (!hold) {
             leat_holder_drop(row, offset);
+        } else if (!leat_holder_hold(row, offset)) {
+            while (i--)
+                leat_holder_drop(row, PyLong_AsUnsignedLongLong(PyList_GetItem(list, i)));
+            PyErr_SetString(PyExc_MemoryError, "too many processes hold memory of this loader: use fewer workers, or "
+                                               "fewer outputs with functions");
+            return NULL;
+        }
     }
     return row ? Py_NewRef(Py_None) : NULL;
 }

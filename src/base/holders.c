@@ -50,6 +50,7 @@ static void clear(struct leat_holder *row)
     for (size_t i = 0; i < LEAT_HOLDER_ROOM; i++)
         atomic_store(&row->held[i], 0);
     atomic_store(&row->top, 0);
+    atomic_store(&row->more, 0);
 }
 
 static uint64_t this_process(void)
@@ -78,17 +79,40 @@ struct leat_holder *leat_holders_join(struct leat_holders *t)
             uint32_t used = atomic_load(&t->used);
             while (used <= i && !atomic_compare_exchange_weak(&t->used, &used, i + 1)) {
             }
+            atomic_store(&row->number, i);
             return row;
         }
     return NULL;
+}
+
+/* The row in which its process goes on; NULL: there is none. */
+static struct leat_holder *further(struct leat_holder *row)
+{
+    const uint32_t number = atomic_load(&row->more);
+    return number ? row - atomic_load(&row->number) + (number - 1) : NULL;
 }
 
 void leat_holder_leave(struct leat_holder *row)
 {
     if (!row || (pid_t)(atomic_load(&row->who) >> 32) != getpid())
         return;
+    leat_holder_leave(further(row));
     clear(row);
     atomic_store(&row->who, 0);
+}
+
+/* The same, with a row that is joined where there is none. */
+static struct leat_holder *go_on(struct leat_holder *row)
+{
+    struct leat_holder *more = further(row), *rows = row - atomic_load(&row->number);
+    uint32_t none = 0;
+    if (more)
+        return more;
+    more = leat_holders_join((struct leat_holders *)(void *)((char *)rows - offsetof(struct leat_holders, rows)));
+    if (!more || atomic_compare_exchange_strong(&row->more, &none, atomic_load(&more->number) + 1))
+        return more;
+    leat_holder_leave(more); /* another thread was faster */
+    return further(row);
 }
 
 bool leat_holder_hold(struct leat_holder *row, uint64_t offset)
@@ -101,7 +125,8 @@ bool leat_holder_hold(struct leat_holder *row, uint64_t offset)
             atomic_compare_exchange_strong(&row->held[i], &none, offset + 1))
             return true;
     }
-    return false;
+    row = go_on(row);
+    return row && leat_holder_hold(row, offset);
 }
 
 void leat_holder_drop(struct leat_holder *row, uint64_t offset)
@@ -112,6 +137,9 @@ void leat_holder_drop(struct leat_holder *row, uint64_t offset)
             atomic_compare_exchange_strong(&row->held[i], &held, 0))
             return;
     }
+    row = further(row);
+    if (row)
+        leat_holder_drop(row, offset);
 }
 
 static bool has(const struct leat_holder *row, uint64_t begin, uint64_t end)

@@ -560,9 +560,11 @@ static void hold(const struct leat_board *b, const struct leat_board_batch *batc
         change(b->pool->holder, batch->buffers[i]);
 }
 
+_Static_assert(LEAT_BOARD_BUFFERS < LEAT_HOLDER_ROOM, "a row has room for what one unit has, payload and buffers");
+
 static void hold_one(struct leat_holder *row, uint64_t offset)
 {
-    leat_holder_hold(row, offset); /* a row has room for what one unit has */
+    leat_holder_hold(row, offset);
 }
 
 static bool take(struct leat_board *b, struct entry *e, uint64_t serial, struct leat_board_unit *out)

@@ -312,3 +312,10 @@ def test_what_functions_take_counts_in_the_one_budget(data: leat.Dataset) -> Non
             for batch in loader:
                 memory = loader.stats()["memory"]
                 assert memory["in_use_bytes"] <= memory["budget_bytes"] and (batch["x"][:, 0] == batch.ids + 1).all()
+
+
+def test_a_call_may_have_any_number_of_outputs(data: leat.Dataset) -> None:
+    outputs: dict[str, Any] = {f"n{k}": leat.Out("n", [ops.Map(lambda n, k=k: n + k, returns=INT)]) for k in range(150)}
+    with leat.Loader(data, 16, outputs=outputs, framework="numpy") as loader:
+        for batch in loader:
+            assert all((batch[f"n{k}"] == batch.ids + k).all() for k in range(150))

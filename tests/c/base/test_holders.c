@@ -117,7 +117,7 @@ static void a_number_that_another_process_has_by_now_holds_nothing(void **state)
     unmap(s);
 }
 
-static void references_are_counted_and_a_full_row_says_so(void **state)
+static void references_are_counted_and_only_a_full_table_has_no_room(void **state)
 {
     (void)state;
     struct shared *s = map();
@@ -127,11 +127,21 @@ static void references_are_counted_and_a_full_row_says_so(void **state)
     assert_true(have(s, 0));
     leat_holder_drop(row, 0);
     assert_false(have(s, 0));
-    for (unsigned i = 0; i < LEAT_HOLDER_ROOM; i++)
-        assert_true(leat_holder_hold(row, i));
-    assert_false(leat_holder_hold(row, STEP));
+    enum { MOST = ROWS * LEAT_HOLDER_ROOM };
+    for (unsigned i = 0; i < MOST; i++)
+        assert_true(leat_holder_hold(row, i * STEP));
+    assert_false(leat_holder_hold(row, MOST * STEP));
+    assert_null(leat_holders_join(&s->table));
+    for (unsigned i = 0; i < MOST; i++) {
+        assert_true(have(s, i));
+        leat_holder_drop(row, i * STEP);
+        assert_false(have(s, i));
+    }
+    assert_true(leat_holder_hold(row, 0));
     leat_holder_leave(row);
     assert_false(have(s, 0));
+    for (unsigned i = 0; i < ROWS; i++)
+        assert_non_null(leat_holders_join(&s->table)); /* all of its rows are free */
     unmap(s);
 }
 
@@ -140,7 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_killed_processes_held_is_taken_back_and_what_others_hold_is_not),
         cmocka_unit_test(a_number_that_another_process_has_by_now_holds_nothing),
-        cmocka_unit_test(references_are_counted_and_a_full_row_says_so),
+        cmocka_unit_test(references_are_counted_and_only_a_full_table_has_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
