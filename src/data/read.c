@@ -309,6 +309,8 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
         struct leat_io_file *file = NULL;
         if (!source->v->file(source, extent->file, &file, NULL)) /* or it is gone in between */
             leat_io_forget(file, extent->offset, extent->length);
+        if (source->v->doubt)
+            source->v->doubt(source, fetch->field, fetch->ref.sample);
         leat_error_at_file(error, file ? file->path : NULL, (int64_t)extent->offset);
         leat_io_release(file);
         return at_fetch(fetch, rc, error);

@@ -103,6 +103,9 @@ struct leat_source_vtable {
     int (*file)(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
     /* EXTENT fields: remembers for this process that a value was verified, and found good or broken. */
     void (*mark)(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
+    /* EXTENT fields: the bytes at a value's extent are not what was written. What led to them is read and verified anew
+     * when it is wanted again. May be NULL. */
+    void (*doubt)(struct leat_source *source, size_t field, uint64_t sample);
     /* What was kept of a photo, where its extent says that something was. Copies the row index if that lies apart (else
      * `length` is 0). `checksum`: NULL, or leat_hash64 of the photo's bytes, which is compared with that of those that
      * were good. False: lost, or other bytes; it may then be kept anew. NULL where no extent says

@@ -20,6 +20,11 @@ static inline bool bit_get(const struct leat_bits *bits, uint64_t i)
     return atomic_load_explicit(&bits->words[i >> 6], memory_order_relaxed) >> (i & 63) & 1;
 }
 
+static inline void bit_clear(const struct leat_bits *bits, uint64_t i)
+{
+    atomic_fetch_and_explicit(&bits->words[i >> 6], ~(UINT64_C(1) << (i & 63)), memory_order_relaxed);
+}
+
 /* Relaxed: a bit says that immutable bytes were seen to be good, which needs no ordering. */
 static inline void bit_set(struct leat_bits *bits, uint64_t i)
 {
@@ -329,8 +334,28 @@ static bool place(const struct leat_store_source *s, uint64_t g, const struct le
     return true;
 }
 
-static int bad_record(const struct leat_store_source *s, size_t field, uint64_t at, struct leat_error *error)
+/* The page of a sample in its column, and that page's checksum in the directory: they may have been read again, from
+ * elsewhere, since they were verified. */
+void leat_store_doubt(struct leat_source *source, size_t field, uint64_t sample)
 {
+    struct leat_store_source *s = (struct leat_store_source *)source;
+    const struct leat_store_field *info = &s->layout.info[field];
+    struct leat_store_group of;
+    struct leat_store_shape shape;
+    if (sample >= s->base.count)
+        return;
+    const uint64_t g = group_of(s, sample), first = s->first_rows[g], page = (sample - first) >> info->page_shift;
+    leat_store_group_of(s, g, &of, &shape);
+    bit_clear(&s->groups_good, g);
+    bit_clear(&s->pages_good[info->column], (first >> info->page_shift) + g + page);
+    leat_io_forget(s->pages, s->groups[g].offset, LEAT_STORE_GROUP_HEADER);
+    leat_io_forget(s->pages, s->groups[g].offset + shape.directory_at, of.directory_bytes);
+    leat_io_forget(s->pages, value_at(s, g, info, page << info->page_shift), info->width << info->page_shift);
+}
+
+static int bad_record(struct leat_store_source *s, size_t field, uint64_t at, uint64_t sample, struct leat_error *error)
+{
+    leat_store_doubt(&s->base, field, sample);
     leat_fail(error, LEAT_E_CORRUPT, "the index of a value points outside its group: pack the file again");
     leat_error_at_file(error, s->path, (int64_t)at);
     leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[field]);
@@ -370,7 +395,7 @@ static __attribute__((noinline)) int verify_records(struct leat_store_source *s,
         leat_store_record_get(number == last ? scratch + (row - (page << info.page_shift)) * info.width : one, &r,
                               encoded);
         if (!place(s, g, &info, &r, &extents[i]))
-            return bad_record(s, field, value_at(s, g, &info, row), error);
+            return bad_record(s, field, value_at(s, g, &info, row), samples[i], error);
         extents[i].verify = true;
     }
     return LEAT_OK;
@@ -456,7 +481,8 @@ int leat_store_extents(struct leat_source *source, size_t field, const uint64_t 
         *failed = x.i;
         uint64_t g = group_of(s, samples[x.i]);
         if (rc == LEAT_E_CORRUPT)
-            return bad_record(s, field, value_at(s, g, &s->layout.info[field], samples[x.i] - s->first_rows[g]), error);
+            return bad_record(s, field, value_at(s, g, &s->layout.info[field], samples[x.i] - s->first_rows[g]),
+                              samples[x.i], error);
         leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[field]);
         return rc;
     }

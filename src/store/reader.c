@@ -577,6 +577,7 @@ const struct leat_source_vtable leat_format_native = {
     .extents = leat_store_extents,
     .file = file_of,
     .mark = leat_store_mark,
+    .doubt = leat_store_doubt,
     .refresh = leat_store_refresh,
     .column = leat_store_column,
     .verify = leat_store_verify,
