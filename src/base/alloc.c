@@ -36,6 +36,21 @@ void *leat_realloc_array(void *p, size_t count, size_t bytes_each)
     return leat_allocator.resize(p, bytes ? bytes : 1);
 }
 
+bool leat_grow(void *array, size_t *room, size_t count, size_t bytes_each)
+{
+    void *p;
+    if (count <= *room)
+        return true;
+    const size_t twice = *room < 8 ? 16 : 2 * *room, more = twice > count ? twice : count;
+    memcpy(&p, array, sizeof p);
+    p = leat_realloc_array(p, more, bytes_each);
+    if (!p)
+        return false;
+    memcpy(array, &p, sizeof p);
+    *room = more;
+    return true;
+}
+
 char *leat_strdup(const char *text)
 {
     size_t n = strlen(text) + 1;

@@ -23,6 +23,9 @@ void *leat_alloc(size_t bytes);
 void *leat_new_array(size_t count, size_t bytes_each);
 void *leat_realloc_array(void *p, size_t count, size_t bytes_each);
 char *leat_strdup(const char *text);
+/* `array`: the address of a pointer to an array with room for *room elements. Makes it at least `count`, and then twice
+ * as many as before. False: memory is out, and nothing has changed. */
+bool leat_grow(void *array, size_t *room, size_t count, size_t bytes_each);
 #define leat_new(type) ((type *)leat_new_array(1, sizeof(type)))
 /* leat_free is public: leat/leat.h */
 

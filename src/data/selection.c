@@ -28,14 +28,8 @@ int leat_selection_push(struct leat_selection *s, uint64_t begin, uint64_t count
             return LEAT_OK;
         }
     }
-    if (s->n_runs == s->room) {
-        size_t room = s->room ? s->room * 2 : 16;
-        struct leat_run *runs = leat_realloc_array(s->runs, room, sizeof *runs);
-        if (!runs)
-            return LEAT_E_NOMEM;
-        s->runs = runs;
-        s->room = room;
-    }
+    if (!leat_grow(&s->runs, &s->room, s->n_runs + 1, sizeof *s->runs))
+        return LEAT_E_NOMEM;
     s->runs[s->n_runs++] = (struct leat_run){begin, s->count};
     s->count += count;
     return LEAT_OK;

@@ -57,12 +57,10 @@ static bool copy_notes(const struct leat_excerpt *part, uint64_t begin, struct l
         struct leat_broken_row note = part->batch->broken[i];
         if (note.row < part->first || note.row - part->first >= part->n)
             continue;
-        struct leat_broken_row *grown = leat_realloc_array(to->broken, to->n_broken + 1, sizeof *grown);
-        to->broken = grown ? grown : to->broken;
-        if (!grown || !(note.reason = leat_strdup(note.reason)))
+        if (!leat_grow(&to->broken, &to->broken_room, to->n_broken + 1, sizeof *to->broken) ||
+            !(note.reason = leat_strdup(note.reason)))
             return false;
         note.row += begin - part->first;
-        to->broken_room = to->n_broken + 1;
         to->broken[to->n_broken++] = note;
     }
     return true;

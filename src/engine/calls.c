@@ -85,14 +85,9 @@ void leat_call_row_failed(struct leat_call *call, uint64_t i, int code, const ch
     for (size_t k = 0; k < c->n_failed; k++)
         if (c->failed[k].i == i)
             return;
-    if (c->n_failed == c->room) {
-        size_t room = c->room ? 2 * c->room : 8;
-        struct failed_row *grown = leat_realloc_array(c->failed, room, sizeof *grown);
-        c->no_memory |= !grown;
-        if (!grown)
-            return;
-        c->failed = grown;
-        c->room = room;
+    if (!leat_grow(&c->failed, &c->room, c->n_failed + 1, sizeof *c->failed)) {
+        c->no_memory = true;
+        return;
     }
     size_t at = c->n_failed++;
     for (; at && c->failed[at - 1].i > i; at--)

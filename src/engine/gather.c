@@ -180,13 +180,8 @@ static size_t pick(struct leat_unordered *u, const struct leat_loader *l, uint64
 {
     uint64_t left = 0, n = 0;
     size_t n_parts = 0;
-    if (u->parts_room < rows) {
-        struct leat_excerpt *grown = leat_realloc_array(u->parts, rows, sizeof *grown);
-        if (!grown)
-            return 0;
-        u->parts = grown;
-        u->parts_room = rows;
-    }
+    if (!leat_grow(&u->parts, &u->parts_room, rows, sizeof *u->parts))
+        return 0;
     for (size_t i = 0; i < l->window.n && in_reach(l, leat_window_at(&l->window, i), rows); i++) {
         struct leat_batch *b = leat_window_at(&l->window, i);
         left += b->n_gone && b->state != LEAT_BATCH_FAILED ? b->n_made : 0;

@@ -155,14 +155,8 @@ static void take_made(struct leat_job *j, size_t i)
 /* An arena for values; it stays until the chunk is done. */
 static struct leat_values *new_arena(struct leat_job *j, size_t n_fields, size_t n)
 {
-    if (j->n_made == j->made_room) {
-        size_t room = j->made_room ? 2 * j->made_room : 4;
-        struct leat_values *grown = leat_realloc_array(j->made, room, sizeof *grown);
-        if (!grown)
-            return NULL;
-        j->made = grown;
-        j->made_room = room;
-    }
+    if (!leat_grow(&j->made, &j->made_room, j->n_made + 1, sizeof *j->made))
+        return NULL;
     struct leat_values *values = &j->made[j->n_made];
     if (leat_values_init(values, n_fields, n))
         return NULL;

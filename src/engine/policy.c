@@ -68,14 +68,8 @@ static bool note(struct leat_job *j, uint64_t row, int64_t planned, int code)
 {
     if (find_note(j, row))
         return true;
-    if (j->n_notes == j->notes_room) {
-        size_t room = j->notes_room ? 2 * j->notes_room : 8;
-        struct leat_job_note *grown = leat_realloc_array(j->notes, room, sizeof *grown);
-        if (!grown)
-            return false;
-        j->notes = grown;
-        j->notes_room = room;
-    }
+    if (!leat_grow(&j->notes, &j->notes_room, j->n_notes + 1, sizeof *j->notes))
+        return false;
     char *reason = reason_of(&j->error);
     if (reason)
         j->notes[j->n_notes++] = (struct leat_job_note){row, planned, -1, code, reason};

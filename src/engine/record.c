@@ -68,18 +68,6 @@ static void empty(struct pages *p)
     *p = (struct pages){.epoch = p->epoch};
 }
 
-/* An array with room for one more than n elements, or NULL. */
-static void *grow(void *array, size_t *room, size_t n, size_t each)
-{
-    if (n < *room)
-        return array;
-    size_t more = *room ? 2 * *room : 64;
-    void *grown = leat_realloc_array(array, more, each);
-    if (grown)
-        *room = more;
-    return grown;
-}
-
 static bool number_of(const json_t *v, uint64_t *out)
 {
     if (!json_is_integer(v) || json_integer_value(v) < 0)
@@ -105,18 +93,14 @@ static bool add_line(struct pages *p, const json_t *line, size_t ordinal)
             p->n_runs = s.first;
             return true;
         }
-        struct run *runs = grow(p->runs, &p->runs_room, p->n_runs, sizeof *p->runs);
-        if (!runs)
+        if (!leat_grow(&p->runs, &p->runs_room, p->n_runs + 1, sizeof *p->runs))
             return false;
-        p->runs = runs;
-        runs[p->n_runs++] = run;
+        p->runs[p->n_runs++] = run;
         s.rows += run.n;
     }
-    struct step *steps = grow(p->steps, &p->steps_room, p->n_steps, sizeof *p->steps);
-    if (!steps)
+    if (!leat_grow(&p->steps, &p->steps_room, p->n_steps + 1, sizeof *p->steps))
         return false;
-    p->steps = steps;
-    steps[p->n_steps++] = s;
+    p->steps[p->n_steps++] = s;
     return true;
 }
 

@@ -116,14 +116,8 @@ uint64_t leat_region_round(uint64_t bytes)
 
 static bool insert_extent(struct leat_region_area *area, size_t at, struct leat_region_extent extent)
 {
-    if (area->n_free == area->room) {
-        size_t room = area->room ? area->room * 2 : 64;
-        struct leat_region_extent *grown = leat_realloc_array(area->free, room, sizeof *grown);
-        if (!grown)
-            return false;
-        area->free = grown;
-        area->room = room;
-    }
+    if (!leat_grow(&area->free, &area->room, area->n_free + 1, sizeof *area->free))
+        return false;
     memmove(area->free + at + 1, area->free + at, (area->n_free - at) * sizeof extent);
     area->free[at] = extent;
     area->n_free++;

@@ -22,14 +22,8 @@ static bool add_note(struct leat_batch *b, const struct leat_job_note *note)
             leat_free(note->reason);
             return true;
         }
-    if (b->n_broken == b->broken_room) {
-        size_t room = b->broken_room ? 2 * b->broken_room : 8;
-        struct leat_broken_row *grown = leat_realloc_array(b->broken, room, sizeof *grown);
-        if (!grown)
-            return false;
-        b->broken = grown;
-        b->broken_room = room;
-    }
+    if (!leat_grow(&b->broken, &b->broken_room, b->n_broken + 1, sizeof *b->broken))
+        return false;
     size_t i = b->n_broken++;
     for (; i && b->broken[i - 1].row > note->row; i--)
         b->broken[i] = b->broken[i - 1];

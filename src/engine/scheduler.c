@@ -199,14 +199,8 @@ static void *work(void *unused)
 static int start_thread(struct leat_error *error)
 {
     struct leat_scheduler *s = &leat_scheduler;
-    if (s->n_threads == s->room) {
-        unsigned room = s->room ? 2 * s->room : 16;
-        pthread_t *grown = leat_realloc_array(s->threads, room, sizeof *grown);
-        if (!grown)
-            return leat_fail(error, LEAT_E_NOMEM, "no memory for a list of threads");
-        s->threads = grown;
-        s->room = room;
-    }
+    if (!leat_grow(&s->threads, &s->room, s->n_threads + 1, sizeof *s->threads))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a list of threads");
     int rc = leat_thread_start(&s->threads[s->n_threads], work, NULL);
     if (rc) {
         errno = rc;

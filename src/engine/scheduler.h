@@ -53,7 +53,8 @@ struct leat_scheduler {
     pthread_cond_t work;
     _Atomic unsigned generation; /* counts forks */
     bool stopping;
-    unsigned n_threads, idle, room;
+    unsigned n_threads, idle;
+    size_t room; /* in `threads` */
     pthread_t *threads;
     struct leat_client *clients, *active;
     double vclock;

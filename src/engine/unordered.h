@@ -12,7 +12,7 @@ struct leat_unordered {
     uint64_t plan_skip;             /* rows of this rank's part at window.plan_at that are planned already */
     bool replay;                    /* batches are planned as the record has them; plan_at is that of their steps */
     struct leat_excerpt *parts;     /* of the batch at hand */
-    uint64_t parts_room;
+    size_t parts_room;
 };
 
 /* gather.c: of struct leat_delivery. */

@@ -63,22 +63,6 @@ static bool is_utf8(const char *text)
     return true;
 }
 
-/* Makes room for one more element in an array that doubles. */
-static bool grow(void **array, size_t used, size_t *room, size_t more, size_t each)
-{
-    if (*room - used >= more)
-        return true;
-    size_t wanted = *room ? *room * 2 : 256;
-    while (wanted - used < more)
-        wanted *= 2;
-    void *p = leat_realloc_array(*array, wanted, each);
-    if (!p)
-        return false;
-    *array = p;
-    *room = wanted;
-    return true;
-}
-
 static int no_memory(const struct scan *s)
 {
     return leat_fail(s->error, LEAT_E_NOMEM, "no memory to list %s (%zu photos so far)", s->root, s->listing->n_files);
@@ -97,8 +81,8 @@ static int add_file(struct scan *s, const char *name, uint64_t size, int64_t mti
 {
     struct leat_listing *l = s->listing;
     size_t name_length = strlen(name), length = s->path_length + name_length;
-    if (!grow((void **)&l->names, l->names_bytes, &l->names_room, length + 1, 1) ||
-        !grow((void **)&l->files, l->n_files, &l->files_room, 1, sizeof *l->files))
+    if (!leat_grow(&l->names, &l->names_room, l->names_bytes + length + 1, 1) ||
+        !leat_grow(&l->files, &l->files_room, l->n_files + 1, sizeof *l->files))
         return no_memory(s);
     memcpy(l->names + l->names_bytes, s->path, s->path_length);
     memcpy(l->names + l->names_bytes + s->path_length, name, name_length + 1);
@@ -134,9 +118,8 @@ static int enter(struct scan *s, int fd, const char *name, bool link, unsigned d
         return LEAT_OK;
     }
     if (depth == 0) {
-        char *copy = grow((void **)&l->folders, l->n_folders, &l->folders_room, 1, sizeof *l->folders)
-                         ? leat_strdup(name)
-                         : NULL;
+        char *copy =
+            leat_grow(&l->folders, &l->folders_room, l->n_folders + 1, sizeof *l->folders) ? leat_strdup(name) : NULL;
         if (!copy) {
             close(inner);
             return no_memory(s);

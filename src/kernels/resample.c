@@ -7,25 +7,13 @@
 #include "base/alloc.h"
 #include "leat/leat.h"
 
-static bool grow(void **p, size_t *room, size_t count, size_t each)
-{
-    if (count <= *room)
-        return true;
-    void *more = leat_realloc_array(*p, count, each);
-    if (!more)
-        return false;
-    *p = more;
-    *room = count;
-    return true;
-}
-
 int leat_axis_reserve(struct leat_axis *axis, uint32_t out, unsigned taps)
 {
     size_t room_end = axis->room_out;
-    bool good = grow((void **)&axis->first, &axis->room_out, out, sizeof *axis->first) &&
-                grow((void **)&axis->end, &room_end, axis->room_out, sizeof *axis->end) &&
-                grow((void **)&axis->weights, &axis->room_weights, (size_t)out * taps, sizeof *axis->weights) &&
-                grow((void **)&axis->work, &axis->room_work, taps, sizeof *axis->work);
+    bool good = leat_grow(&axis->first, &axis->room_out, out, sizeof *axis->first) &&
+                leat_grow(&axis->end, &room_end, axis->room_out, sizeof *axis->end) &&
+                leat_grow(&axis->weights, &axis->room_weights, (size_t)out * taps, sizeof *axis->weights) &&
+                leat_grow(&axis->work, &axis->room_work, taps, sizeof *axis->work);
     if (good)
         return LEAT_OK;
     leat_axis_destroy(axis); /* arrays of different sizes must not be taken for equal ones later */

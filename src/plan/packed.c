@@ -131,14 +131,8 @@ static uint64_t search(const uint64_t *sums, uint64_t n, uint64_t at)
 
 static int push(struct leat_pieces *pieces, struct leat_piece piece)
 {
-    if (pieces->n == pieces->room) {
-        size_t room = pieces->room ? 2 * pieces->room : 64;
-        struct leat_piece *grown = leat_realloc_array(pieces->at, room, sizeof *grown);
-        if (!grown)
-            return LEAT_E_NOMEM;
-        pieces->at = grown;
-        pieces->room = room;
-    }
+    if (!leat_grow(&pieces->at, &pieces->room, pieces->n + 1, sizeof *pieces->at))
+        return LEAT_E_NOMEM;
     pieces->at[pieces->n++] = piece;
     return LEAT_OK;
 }

@@ -228,14 +228,8 @@ static int end_shard(struct leat_target *t, struct leat_error *error)
     if (rc)
         return rc;
     struct leat_manifest *m = &t->manifest;
-    if (m->n_shards == t->manifest_room) {
-        size_t room = t->manifest_room * 2 + 16;
-        struct leat_manifest_shard *shards = leat_realloc_array(m->shards, room, sizeof *shards);
-        if (!shards)
-            return leat_fail(error, LEAT_E_NOMEM, "no memory for a manifest of %zu shards", room);
-        m->shards = shards;
-        t->manifest_room = room;
-    }
+    if (!leat_grow(&m->shards, &t->manifest_room, m->n_shards + 1, sizeof *m->shards))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a manifest of %zu shards", m->n_shards + 1);
     const char *slash = strrchr(p->path, '/');
     struct leat_manifest_shard s = {.file = leat_strdup(slash ? slash + 1 : p->path),
                                     .count = p->summary.count,

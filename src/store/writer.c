@@ -120,14 +120,8 @@ static int add_bad(void *user, const struct leat_store_note *note, struct leat_e
     if (note->kind == LEAT_NOTE_AS_CAME || note->kind == LEAT_NOTE_WARNED)
         return count_reason(note->kind == LEAT_NOTE_WARNED ? &w->warned : &w->as_came, note->reason, note->reason_bytes,
                             error);
-    if (w->n_bad == w->bad_room) {
-        size_t room = w->bad_room * 2 + 16;
-        struct leat_bad_sample *bad = leat_realloc_array(w->bad, room, sizeof *bad);
-        if (!bad)
-            return leat_fail(error, LEAT_E_NOMEM, "no memory for the report of bad photos");
-        w->bad = bad;
-        w->bad_room = room;
-    }
+    if (!leat_grow(&w->bad, &w->bad_room, w->n_bad + 1, sizeof *w->bad))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the report of bad photos");
     struct leat_bad_sample b = {.index = note->input, .skipped = note->kind == LEAT_NOTE_SKIPPED};
     b.name = copy_text(note->name, note->name_bytes);
     b.reason = copy_text(note->reason, note->reason_bytes);

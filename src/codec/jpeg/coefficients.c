@@ -131,14 +131,8 @@ void leat_jpeg_apart_trim(struct leat_jpeg_apart *apart, size_t most)
 
 static int append(struct leat_jpeg_apart *apart, const uint8_t *bytes, size_t n, struct leat_error *error)
 {
-    if (n > apart->room - apart->length) {
-        size_t room = (apart->length + n) * 2;
-        uint8_t *skeleton = leat_realloc_array(apart->skeleton, room, 1);
-        if (!skeleton)
-            return leat_fail(error, LEAT_E_NOMEM, "memory to take apart a photo could not be had");
-        apart->skeleton = skeleton;
-        apart->room = room;
-    }
+    if (!leat_grow(&apart->skeleton, &apart->room, apart->length + n, 1))
+        return leat_fail(error, LEAT_E_NOMEM, "memory to take apart a photo could not be had");
     memcpy(apart->skeleton + apart->length, bytes, n);
     apart->length += n;
     return LEAT_OK;

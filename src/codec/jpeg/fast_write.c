@@ -17,15 +17,7 @@ void leat_jpeg_fast_writer_destroy(struct leat_jpeg_fast_writer *w)
 
 static bool reserve(struct leat_jpeg_fast_writer *w, size_t more)
 {
-    if (more <= w->room - w->length)
-        return true;
-    const size_t room = (w->length + more) + (w->length + more) / 2;
-    uint8_t *out = leat_realloc_array(w->out, room, 1);
-    if (!out)
-        return false;
-    w->out = out;
-    w->room = room;
-    return true;
+    return leat_grow(&w->out, &w->room, w->length + more, 1);
 }
 
 static bool reserve_row(struct leat_jpeg_fast_writer *w, uint32_t blocks)
