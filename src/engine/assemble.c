@@ -93,7 +93,7 @@ int leat_assemble(struct leat_loader *l, const struct leat_plan_batch *plan, con
             *error = b->failure;
         leat_loader_count_raised(l, &parts->plan, parts->first + b->broken[0].row);
     }
-    for (size_t o = 0; !rc && o < l->n_outputs; o++)
+    for (size_t o = 0; !rc && o < l->pool.n_outputs; o++)
         if (b->offsets[o] && !leat_program_output(l->program, o)->hidden)
             sum_offsets(parts, n, o, plan->rows, b->offsets[o]);
     if (!rc)

@@ -30,11 +30,15 @@ uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint
     return leat_region_round(bytes ? bytes : 1);
 }
 
+/* Of the arrays that `grow` makes. */
+static size_t row_bytes(const struct leat_batch_pool *pool)
+{
+    return 2 * sizeof(uint64_t) + 2 + (pool->numbered ? sizeof(uint64_t) + 1 : 0) + (pool->n_segments ? 2 : 0);
+}
+
 uint64_t leat_batch_meta_bytes(const struct leat_batch_pool *pool, uint64_t rows)
 {
-    uint64_t each = sizeof(int64_t) + sizeof(uint64_t) + 2 * sizeof(bool) +
-                    (pool->numbered ? sizeof(uint64_t) + 1 : 0) + (pool->n_segments ? 2 : 0);
-    return leat_region_round(rows * (each + pool->late_row) + sizeof(struct leat_batch));
+    return leat_region_round(rows * (row_bytes(pool) + pool->late_row) + sizeof(struct leat_batch));
 }
 
 /* Whether an output gets its buffer now. */
@@ -118,13 +122,6 @@ static void destroy_batch(struct leat_batch *b)
     leat_free(b->buffers);
     leat_free(b->broken);
     leat_free(b->ids);
-    leat_free(b->keys);
-    leat_free(b->valid);
-    leat_free(b->left_out);
-    leat_free(b->numbers);
-    leat_free(b->row_state);
-    leat_free(b->attempts);
-    leat_free(b->draws);
     leat_free(b);
 }
 
@@ -242,28 +239,25 @@ void leat_batch_release_results(struct leat_batch *b)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
+/* Arrays for so many rows, in one piece: ids, keys, numbers, then those of bytes. */
 static bool grow(struct leat_batch *b, uint64_t rows)
 {
     struct leat_batch_pool *pool = b->pool;
+    const unsigned numbered = pool->numbered;
     leat_free(b->ids);
-    leat_free(b->keys);
-    leat_free(b->valid);
-    leat_free(b->left_out);
-    leat_free(b->numbers);
-    leat_free(b->row_state);
-    leat_free(b->attempts);
-    leat_free(b->draws);
     b->room = 0;
-    b->ids = leat_new_array(rows, sizeof *b->ids);
-    b->keys = leat_new_array(rows, sizeof *b->keys);
-    b->valid = leat_new_array(rows, sizeof *b->valid);
-    b->left_out = leat_new_array(rows, sizeof *b->left_out);
-    b->numbers = pool->numbered ? leat_new_array(rows, sizeof *b->numbers) : NULL;
-    b->row_state = pool->numbered ? leat_new_array(rows, sizeof *b->row_state) : NULL;
-    b->attempts = pool->n_segments ? leat_new_array(rows, 1) : NULL;
-    b->draws = pool->n_segments ? leat_new_array(rows, 1) : NULL;
-    bool ok = b->ids && b->keys && b->valid && b->left_out && (!pool->numbered || (b->numbers && b->row_state)) &&
-              (!pool->n_segments || (b->attempts && b->draws));
+    b->ids = leat_new_array(rows, row_bytes(pool));
+    if (!b->ids)
+        return false;
+    b->keys = (uint64_t *)(b->ids + rows);
+    b->numbers = numbered ? b->keys + rows : NULL;
+    uint8_t *bytes = (uint8_t *)(b->keys + (1 + numbered) * rows);
+    b->valid = (bool *)bytes;
+    b->left_out = b->valid + rows;
+    b->row_state = numbered ? bytes + 2 * rows : NULL;
+    b->attempts = pool->n_segments ? bytes + (2 + numbered) * rows : NULL;
+    b->draws = pool->n_segments ? b->attempts + rows : NULL;
+    bool ok = true;
     for (size_t o = 0; o < pool->n_outputs; o++)
         if (leat_program_output(pool->program, o)->ragged) {
             leat_free(b->offsets[o]);

@@ -70,7 +70,7 @@ struct leat_batch {
     unsigned tasks;                     /* running or parked */
     _Atomic bool cancelled;             /* not in the window any more; its last task frees it */
     uint64_t room;                      /* rows for which the arrays have room */
-    int64_t *ids;
+    int64_t *ids;                       /* begins the memory of all arrays of rows */
     uint64_t *keys;
     bool *valid, *left_out;
     int64_t **offsets; /* per ragged output, else NULL. While sizing: room + 1 offsets, which are then copied into its

@@ -227,7 +227,7 @@ bool leat_calls_begin(struct leat_task *t)
 {
     struct leat_calls *c = t->calls;
     if (!c) {
-        c = t->calls = leat_alloc(sizeof *c + t->loader->n_outputs * sizeof *c->areas);
+        c = t->calls = leat_alloc(sizeof *c + t->loader->pool.n_outputs * sizeof *c->areas);
         if (!c)
             return false;
         memset(c, 0, sizeof *c);

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/job.h"
+#include "engine/packing.h"
 
 /* Rows that a job handles at a time: where all is mapped, or computed by a source, as many as share the cost of a call;
  * else as many as are worth reading ahead of being made. */
@@ -111,6 +111,8 @@ void leat_job_context_destroy(struct leat_job_context *c)
     for (size_t f = 0; f < c->n_feeds; f++)
         leat_free(c->feeds[f].outputs);
     leat_free(c->feeds);
+    leat_free(c->source_begin);
+    leat_packing_close(c->packing);
 }
 
 /* ---- what values need ------------------------------------------------------------------------ */

@@ -76,7 +76,21 @@ uint64_t leat_loader_steps(const struct leat_loader *l)
 
 /* ---- changing the plan ----------------------------------------------------------------------- */
 
-/* Under the lock. */
+/* Under the lock: enters a decision into the log. */
+static int change(struct leat_loader *l, struct leat_decision d, struct leat_error *error)
+{
+    leat_window_cancel(l, first_beyond(l, d.at));
+    leat_loader_pause(l);
+    forget_begun(l, d.at);
+    d.done = done(l);
+    int rc = leat_plan_decide(l->plan, &d, error);
+    if (!rc)
+        plan_again_from(l, d.at);
+    leat_loader_unpause(l);
+    return rc;
+}
+
+/* The same, if it concerns nothing that was handed out. */
 static int decide(struct leat_loader *l, struct leat_decision d, struct leat_error *error)
 {
     struct leat_consumer *c = &l->consumer;
@@ -95,15 +109,7 @@ static int decide(struct leat_loader *l, struct leat_decision d, struct leat_err
                              "a decision must not hold from epoch %" PRIu64 ", row %" PRIu64
                              ": another consumer was handed that out",
                              d.at.epoch, d.at.row);
-    leat_window_cancel(l, first_beyond(l, d.at));
-    leat_loader_pause(l);
-    forget_begun(l, d.at);
-    d.done = done(l);
-    int rc = leat_plan_decide(l->plan, &d, error);
-    if (!rc)
-        plan_again_from(l, d.at);
-    leat_loader_unpause(l);
-    return rc;
+    return change(l, d, error);
 }
 
 int leat_loader_decide(struct leat_loader *l, const struct leat_decision *decision, bool at_next,
@@ -165,16 +171,9 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
     struct leat_position at = leat_consumer_next_start(&l->consumer);
     if (l->consumer.loaded && l->delivery->is_within(l, at))
         at = (struct leat_position){at.epoch + 1, 0};
-    struct leat_decision decision = {.at = at, .positions = positions, .n_positions = n, .done = done(l)};
-    leat_window_cancel(l, first_beyond(l, at));
-    leat_loader_pause(l);
-    forget_begun(l, at);
-    rc = leat_plan_decide(l->plan, &decision, error);
-    if (!rc) {
-        plan_again_from(l, at);
+    rc = change(l, (struct leat_decision){.at = at, .positions = positions, .n_positions = n}, error);
+    if (!rc)
         l->list_epoch = (int64_t)at.epoch;
-    }
-    leat_loader_unpause(l);
     leat_engine_unlock();
     return rc;
 }

@@ -60,10 +60,10 @@ struct leat_delivery {
     int (*state)(const struct leat_loader *loader, struct leat_position at, char **json, struct leat_error *error);
     /* Takes a state over: consumer.at, consumer.step and where planning begins. */
     int (*load)(struct leat_loader *loader, const char *json, struct leat_error *error);
-    /* Which rows a step had, of a delivery that numbers rows; without the lock. */
+    /* Which rows a step had; without the lock. NULL: those that the plan has. */
     int (*rows_of)(struct leat_loader *loader, const struct leat_plan_batch *plan, uint64_t **numbers,
                    struct leat_error *error);
-    void (*free)(struct leat_loader *loader); /* without the lock: nobody else has it */
+    void (*free)(struct leat_loader *loader); /* without the lock: nobody else has it. NULL: nothing */
 };
 
 extern const struct leat_delivery leat_delivery_in_order, leat_delivery_out_of_order;

@@ -82,18 +82,13 @@ struct leat_loader {
     struct leat_counters count;
 
     /* fixed after open */
-    struct leat_dataset *dataset;      /* released at close, or by the last parked task */
-    struct leat_packing_rule *packing; /* NULL: a row is a sample */
-    uint64_t *source_begin;            /* position of each source in `dataset` */
-    const struct leat_field *fields;
+    struct leat_dataset *dataset; /* released at close, or by the last parked task */
     struct leat_program *program;
     struct leat_executor *executor; /* of functions in the program (executor.h); NULL: there are none */
     struct leat_job_context job;    /* what its jobs are made from */
-    size_t n_outputs;
     bool ragged;
     struct leat_plan *plan;
     uint8_t fingerprint[16];
-    enum leat_on_error on_error;
     enum leat_order order;
     int64_t epochs;
     bool lists_later;   /* LIST whose positions come before each epoch */

@@ -47,11 +47,11 @@ struct leat_feed {
 /* What all jobs of a loader are made from: fixed after open. */
 struct leat_job_context {
     struct leat_dataset *dataset;
-    const struct leat_field *fields;         /* of the program */
-    const struct leat_field *documents;      /* of the data set, where rows are cut from documents */
-    const struct leat_packing_rule *packing; /* how they are cut: packing.h. NULL: a row is a sample */
+    const struct leat_field *fields;    /* of the program */
+    const struct leat_field *documents; /* of the data set, where rows are cut from documents */
+    struct leat_packing_rule *packing;  /* owned: how they are cut, packing.h. NULL: a row is a sample */
     const struct leat_plan *plan;
-    const uint64_t *source_begin; /* position of each of the plan's sources in `dataset` */
+    uint64_t *source_begin; /* owned: position of each of the plan's sources in `dataset` */
     const struct leat_program *program;
     struct leat_feed *feeds;
     size_t n_feeds;   /* fields that the program takes */

@@ -66,35 +66,37 @@ static int take_options(const struct leat_loader_options *given, struct leat_loa
 
 static int compile(struct leat_loader *l, const struct leat_loader_options *o, struct leat_error *error)
 {
+    struct leat_job_context *c = &l->job;
     size_t n_fields;
-    l->fields = leat_dataset_fields(l->dataset, &n_fields);
+    c->dataset = l->dataset;
+    c->fields = c->documents = leat_dataset_fields(l->dataset, &n_fields);
     int rc = LEAT_OK;
     if (o->pack) {
-        l->packing = leat_new(struct leat_packing_rule);
-        rc = l->packing ? leat_packing_open(l->dataset, o->pack, l->packing, error)
+        c->packing = leat_new(struct leat_packing_rule);
+        rc = c->packing ? leat_packing_open(l->dataset, o->pack, c->packing, error)
                         : leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
         if (rc)
             return rc;
-        l->fields = l->packing->fields;
+        c->fields = c->packing->fields;
         n_fields = LEAT_PACKED_FIELDS;
     }
-    rc = leat_program_compile(l->fields, n_fields, o->program, o->functions, o->n_functions, false, &l->program, error);
+    rc = leat_program_compile(c->fields, n_fields, o->program, o->functions, o->n_functions, false, &l->program, error);
     if (rc)
         return rc;
-    l->n_outputs = leat_program_outputs(l->program);
-    l->pool.live = leat_new_array(l->n_outputs + 1, sizeof *l->pool.live);
+    c->program = l->program;
+    l->pool.n_outputs = leat_program_outputs(l->program);
+    l->pool.live = leat_new_array(l->pool.n_outputs + 1, sizeof *l->pool.live);
     l->pool.program = l->program;
     l->pool.seed = o->seed;
     if (leat_program_varies(l->program) && !o->in_order)
         return leat_fail(error, LEAT_E_INVALID,
                          "a size per batch needs in_order=True: without it a batch has rows of several steps");
-    l->pool.n_outputs = l->n_outputs;
     if (!l->pool.live)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
     l->executor = o->executor;
     double guess = 0;
     uint64_t row_bytes = 0;
-    for (size_t i = 0; i < l->n_outputs; i++) {
+    for (size_t i = 0; i < l->pool.n_outputs; i++) {
         const struct leat_output *output = leat_program_output(l->program, i);
         if (output->called && !o->executor)
             return leat_fail(error, LEAT_E_INVALID, "output %s has calls, and the loader has no executor for them",
@@ -132,8 +134,8 @@ static int plan_packed(struct leat_loader *l, const struct leat_loader_options *
 {
     /* Weights and lists are of rows as they were counted before anything is dropped. */
     bool all = o->order == LEAT_ORDER_WEIGHTED || o->order == LEAT_ORDER_LIST;
-    int rc = leat_packing_lengths(l->packing, l->dataset, lengths, error);
-    *pack = (struct leat_pack_spec){l->packing->length, *lengths, all || o->tail != LEAT_TAIL_DROP};
+    int rc = leat_packing_lengths(l->job.packing, l->dataset, lengths, error);
+    *pack = (struct leat_pack_spec){l->job.packing->length, *lengths, all || o->tail != LEAT_TAIL_DROP};
     uint64_t sum = 0, rows;
     for (uint64_t i = 0, n = leat_dataset_count(l->dataset); !rc && i < n; i++)
         sum += (*lengths)[i];
@@ -149,8 +151,8 @@ static int make_plan(struct leat_loader *l, const struct leat_loader_source *sou
 {
     static const char *const policies[] = {"raise", "skip", "substitute"};
     struct leat_plan_source *parts = leat_new_array(n, sizeof *parts);
-    l->source_begin = leat_new_array(n, sizeof *l->source_begin);
-    if (!parts || !l->source_begin) {
+    l->job.source_begin = leat_new_array(n, sizeof *l->job.source_begin);
+    if (!parts || !l->job.source_begin) {
         leat_free(parts);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
     }
@@ -160,7 +162,7 @@ static int make_plan(struct leat_loader *l, const struct leat_loader_source *sou
     for (uint32_t i = 0; i < n; i++) {
         parts[i] = (struct leat_plan_source){
             .count = leat_dataset_count(sources[i].dataset), .share = sources[i].share, .order = sources[i].order};
-        l->source_begin[i] = begin;
+        l->job.source_begin[i] = begin;
         begin += parts[i].count;
         parts[i].pack = o->pack ? &pack : NULL;
     }
@@ -182,15 +184,7 @@ static int make_plan(struct leat_loader *l, const struct leat_loader_source *sou
     leat_free(lengths);
     if (rc)
         return rc;
-    size_t n_fields;
-    l->job = (struct leat_job_context){.dataset = l->dataset,
-                                       .fields = l->fields,
-                                       .documents = leat_dataset_fields(l->dataset, &n_fields),
-                                       .packing = l->packing,
-                                       .plan = l->plan,
-                                       .source_begin = l->source_begin,
-                                       .program = l->program,
-                                       .on_error = l->on_error};
+    l->job.plan = l->plan;
     return leat_job_context_make(&l->job, error);
 }
 
@@ -217,7 +211,7 @@ static int join_sources(struct leat_loader *l, const struct leat_loader_source *
 static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows)
 {
     uint64_t sum = leat_batch_meta_bytes(&l->pool, rows), values;
-    for (size_t o = 0; o < l->n_outputs; o++) {
+    for (size_t o = 0; o < l->pool.n_outputs; o++) {
         const struct leat_output *output = leat_program_output(l->program, o);
         if (!leat_add_u64(sum, leat_output_bytes(output, rows, 0), &sum))
             return UINT64_C(1) << 60;
@@ -231,7 +225,7 @@ static uint64_t rows_of_batch(const struct leat_loader *l, uint64_t global_batch
 {
     uint64_t rows = (global_batch + l->world_size - 1) / l->world_size, most = leat_plan_epoch_rows(l->plan, 0) + 1;
     if (l->lists_later)
-        most = l->packing ? UINT64_MAX : leat_dataset_count(l->dataset) + 1;
+        most = l->job.packing ? UINT64_MAX : leat_dataset_count(l->dataset) + 1;
     return rows < most ? rows : most;
 }
 
@@ -354,19 +348,9 @@ static int open_report(struct leat_loader *l, const char *path, struct leat_erro
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-static void *take(struct leat_client *client)
+static struct leat_task *take(struct leat_client *client)
 {
     return leat_task_take(leat_loader_of(client), true);
-}
-
-static void run(void *task)
-{
-    leat_task_run(task);
-}
-
-static void finish(void *task)
-{
-    leat_task_finish(task);
 }
 
 static bool rest(struct leat_client *client, int64_t now_ns)
@@ -385,7 +369,7 @@ static void wake(struct leat_client *client)
     leat_loader_settle(l);
 }
 
-static const struct leat_client_functions functions = {take, run, finish, rest, wake};
+static const struct leat_client_functions functions = {take, leat_task_run, leat_task_finish, rest, wake};
 
 static void given_back(struct leat_batch_pool *pool)
 {
@@ -406,12 +390,11 @@ static void destroy(struct leat_batch_pool *pool)
         leat_free(w);
     }
     leat_batch_pool_clear(pool);
-    l->delivery->free(l);
+    if (l->delivery->free)
+        l->delivery->free(l);
     leat_record_close(l->record);
     leat_job_context_destroy(&l->job);
     leat_program_free(l->program);
-    leat_free(l->source_begin);
-    leat_packing_close(l->packing);
     if (l->report_fd >= 0)
         close(l->report_fd);
     leat_free(l);
@@ -457,7 +440,7 @@ static struct leat_loader *new_loader(const struct leat_loader_options *o)
     l->pool.destroy = destroy;
     l->report_fd = l->pool.region.fd = -1;
     l->tasks.resumed_tail = &l->tasks.resumed;
-    l->on_error = o->on_error;
+    l->job.on_error = o->on_error;
     l->epochs = o->epochs;
     l->rank = o->rank;
     l->world_size = o->world_size;
@@ -493,8 +476,8 @@ int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t 
         rc = open_report(l, o.error_report, error);
     if (!rc)
         leat_dataset_fingerprint(l->dataset, l->fingerprint);
-    if (!rc && l->packing)
-        leat_packing_fingerprint(l->packing, l->fingerprint);
+    if (!rc && l->job.packing)
+        leat_packing_fingerprint(l->job.packing, l->fingerprint);
     if (!rc && l->delivery->open)
         rc = l->delivery->open(l, &o, error);
     if (!rc)

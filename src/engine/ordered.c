@@ -337,19 +337,6 @@ static int load(struct leat_loader *l, const char *json, struct leat_error *erro
     return LEAT_OK;
 }
 
-static int rows_of(struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t **numbers,
-                   struct leat_error *error)
-{
-    (void)l, (void)plan, (void)error;
-    *numbers = NULL; /* those that the plan has */
-    return LEAT_OK;
-}
-
-static void no_more(struct leat_loader *l)
-{
-    (void)l;
-}
-
 const struct leat_delivery leat_delivery_in_order = {
     .helped = 1,
     .decides_anywhere = true,
@@ -361,6 +348,4 @@ const struct leat_delivery leat_delivery_in_order = {
     .is_within = is_within,
     .state = state,
     .load = load,
-    .rows_of = rows_of,
-    .free = no_more,
 };

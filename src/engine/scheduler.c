@@ -177,7 +177,7 @@ static void *work(void *unused)
             continue;
         }
         const struct leat_client_functions *functions = c->functions;
-        void *task = functions->take(c);
+        struct leat_task *task = functions->take(c);
         if (!task) {
             leat_client_deactivate(c);
             continue;

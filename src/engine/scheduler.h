@@ -21,6 +21,7 @@
 #include "leat/leat.h"
 
 struct leat_client;
+struct leat_task; /* the client's */
 
 /* Something to be done at a time: `fire` is called once, under the lock, by any thread of the scheduler. */
 struct leat_timer {
@@ -30,9 +31,9 @@ struct leat_timer {
 };
 
 struct leat_client_functions {
-    void *(*take)(struct leat_client *client); /* the next task, or NULL; under the lock */
-    void (*run)(void *task);                   /* without it */
-    void (*finish)(void *task);                /* under it */
+    struct leat_task *(*take)(struct leat_client *client); /* the next one, or NULL; under the lock */
+    void (*run)(struct leat_task *task);                   /* without it */
+    void (*finish)(struct leat_task *task);                /* under it */
     /* Nothing has happened for a second: memory that nobody asks for goes back to the system. True: to be called again
      * later. */
     bool (*rest)(struct leat_client *client, int64_t now_ns);

@@ -51,11 +51,11 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
                              epoch);
         }
         for (uint64_t i = 0; i < count; i++)
-            positions[i] = (l->packing ? 0 : l->source_begin[rows[i].piece.source]) + rows[i].piece.position;
-        if (!l->packing)
+            positions[i] = (l->job.packing ? 0 : l->job.source_begin[rows[i].piece.source]) + rows[i].piece.position;
+        if (!l->job.packing)
             leat_dataset_locate(l->dataset, positions, count, refs);
         for (uint64_t i = 0; i < count; i++)
-            all[first + i] = l->packing ? (int64_t)positions[i] : refs[i].id;
+            all[first + i] = l->job.packing ? (int64_t)positions[i] : refs[i].id;
     }
     *ids = all;
     *n = plan.rows;
@@ -151,7 +151,7 @@ int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, s
     int rc = leat_loader_check_process(l, error);
     if (!rc)
         rc = seek(l, epoch, step, &plan, error);
-    if (!rc)
+    if (!rc && l->delivery->rows_of)
         rc = l->delivery->rows_of(l, &plan, &numbers, error);
     if (!rc)
         rc = leat_loader_enter(l, error);
