@@ -2,9 +2,11 @@
  * What opening ten million samples and taking the first shuffled batch costs, in seconds and in memory of the process.
  * Makes the files once, where there are none; each measurement is of a fresh process, so that nothing is counted twice.
  *
- *     gcc -O2 -std=gnu11 -Iinclude bench/bench_open.c -Wl,--whole-archive build/gcc/libleat_core.a
- * -Wl,--no-whole-archive \ -ljpeg -lspng -lwebp -lxxhash -ljansson -lm -lpthread -o bench_open bench_open FOLDER
- * [SAMPLES] values   batch   256:  0.012 s   VmHWM +2.9 MB   RssAnon +2.0 MB   RssFile +0.8 MB
+ *     gcc -O2 -std=gnu11 -Iinclude bench/bench_open.c -Wl,--whole-archive build/gcc/libleat_core.a \
+ *         -Wl,--no-whole-archive -ljpeg -lspng -lwebp -lxxhash -ljansson -lm -lpthread -o bench_open
+ *     bench_open FOLDER [SAMPLES]
+ *
+ *     values   batch   256:  0.012 s   VmHWM +2.9 MB   RssAnon +2.0 MB   RssFile +0.8 MB
  *
  * `values` has a label (int64) and bytes of 0 to 15; `records` 13 float32, 26 int32 and a label. The page cache is warm
  * after the files were made or were read once; the level that is subtracted is that of the process before it opens.

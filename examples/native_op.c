@@ -4,8 +4,8 @@
  *
  *     cc -O3 -shared -fPIC -I"$(python -c 'import leat; print(leat.get_include())')" native_op.c -o libnative_op.so
  *
- *     chain = [leat.ops.Decode(), leat.ops.Resize((224, 224)), leat.ops.Native("./libnative_op.so:cutout", args=[64,
- * 127])]
+ *     chain = [leat.ops.Decode(), leat.ops.Resize((224, 224)),
+ *              leat.ops.Native("./libnative_op.so:cutout", args=[64, 127])]
  *
  * args: the side of the square in pixels, and the value that it gets.
  */

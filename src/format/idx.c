@@ -7,10 +7,9 @@
  * later reads are compared with those of that time. The fingerprint is that of the same values packed. How values are
  * reached:
  *
- *     plain, bytes                           mapped in place
- *     up to leat_idx_memory_bytes             read into memory, turned to this machine's byte order; mapped in place
- *     longer                                 extents of the file, decoded block by block (io/blocks.h), turned as they
- * are read
+ *     plain, bytes                    mapped in place
+ *     up to leat_idx_memory_bytes     read into memory, turned to this machine's byte order; mapped in place
+ *     longer                          extents of the file, decoded block by block (io/blocks.h); turned when read
  */
 #include <fnmatch.h>
 #include <inttypes.h>

@@ -4,8 +4,8 @@
  *
  *     {"format": "leat-manifest", "version": 1,
  *      "shards": [
- *       {"file": "photos.00000.leat", "count": 512, "bytes": 1048576, "sums": ["0123456789abcdef", "..."], "footer":
- * "..."}
+ *       {"file": "photos.00000.leat", "count": 512, "bytes": 1048576,
+ *        "sums": ["0123456789abcdef", "..."], "footer": "..."}
  *      ],
  *      "checksum": "0123456789abcdef"}
  *
