@@ -42,6 +42,7 @@ struct folder {
     _Atomic uint64_t *good, *broken; /* a bit per sample */
     struct leat_folder_rows *rows;
     enum leat_recheck recheck;
+    struct leat_io_pace pace;
 };
 
 static const struct leat_field fields_of_classes[] = {
@@ -377,23 +378,7 @@ static int folder_file(struct leat_source *source, uint64_t file, struct leat_io
     if (bytes > sizeof buffer && !(path = leat_alloc(bytes)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", f->listing.names + listed->name);
     snprintf(path, bytes, "%s/%s", f->root, f->listing.names + listed->name);
-    struct leat_io_file *opened;
-    int rc = leat_io_open(path, &opened, error);
-    if (rc == LEAT_OK && (opened->size != listed->size || opened->mtime_ns != listed->mtime_ns)) {
-        char what[80] = "its time of modification is another one";
-        if (opened->size != listed->size)
-            snprintf(what, sizeof what, "%" PRIu64 " bytes then, %" PRIu64 " now", listed->size, opened->size);
-        rc = leat_fail(error, LEAT_E_CHANGED, "%s was changed after the folder was opened (%s): open the folder again",
-                       path, what);
-        leat_error_at_file(error, path, LEAT_NO_OFFSET);
-        leat_io_release(opened);
-    } else if (rc == LEAT_OK) {
-        *out = opened;
-    } else if (rc == LEAT_E_NOT_FOUND) {
-        rc =
-            leat_fail(error, LEAT_E_CHANGED, "%s was removed after the folder was opened: open the folder again", path);
-        leat_error_at_file(error, path, LEAT_NO_OFFSET);
-    }
+    int rc = leat_io_open_listed(path, listed->size, listed->mtime_ns, &f->pace, out, error);
     if (path != buffer)
         leat_free(path);
     return rc;

@@ -98,8 +98,9 @@ struct leat_source_vtable {
      * is the index in `samples` of the one that is to blame, or `n` if that is not known. */
     int (*compute)(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
                    struct leat_values *out, size_t *failed, struct leat_error *error);
-    /* EXTENT fields: an open file; release it with leat_io_release. A file that differs from what the source was opened
-     * with (size, time) is LEAT_E_CHANGED. */
+    /* EXTENT fields: a file; release it with leat_io_release. It does not wait: what must be opened first is opened by
+     * reading it (leat_io_open_listed). A file that differs from what the source was opened with (size, time) is
+     * LEAT_E_CHANGED then. */
     int (*file)(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
     /* EXTENT fields: remembers for this process that a value was verified, and found good or broken. */
     void (*mark)(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);

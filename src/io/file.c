@@ -100,7 +100,7 @@ static void wake(struct leat_io_request *request, void *user)
     pthread_mutex_unlock(&w->lock);
 }
 
-static int wait_once(struct leat_io_request *request)
+int leat_io_once(struct leat_io_request *request)
 {
     struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     request->done = wake;
@@ -129,7 +129,7 @@ unsigned leat_io_pause_ms(int status, unsigned retry_after_ms, unsigned tries)
 int leat_io_wait(struct leat_io_request *request)
 {
     for (unsigned tries = 1;; tries++) {
-        const int rc = wait_once(request);
+        const int rc = leat_io_once(request);
         const unsigned ms = leat_io_pause_ms(rc, request->retry_after_ms, tries);
         if (!ms)
             return rc;

@@ -2,8 +2,8 @@
  * Bytes from files. A file is reached through a backend, a table of functions: the local file system, or in tests one
  * that fails, delays or cuts (tests/c/faulty.h).
  *
- * Reading is submit and complete: leat_io_submit may finish a request before it returns (local files do) or later, on
- * another thread. Nothing else in leat reads files for samples.
+ * Reading is submit and complete: leat_io_submit may finish a request before it returns (local files do, unless their
+ * disk is slow) or later, on another thread. Nothing else in leat reads files for samples.
  */
 #ifndef LEAT_IO_FILE_H
 #define LEAT_IO_FILE_H
@@ -68,6 +68,16 @@ struct leat_io_file {
 };
 
 int leat_io_open(const char *path, struct leat_io_file **out, struct leat_error *error);
+/* How long reads of a place take, as measured (io/helpers.h); zero at first. */
+struct leat_io_pace {
+    _Atomic int64_t mean_ns;
+    _Atomic unsigned turn;
+    _Atomic bool slow;
+};
+/* A file as a folder lists it. It is opened by each read of it, which is LEAT_E_CHANGED if it is gone, or has another
+ * size or time. `pace` is that of all files of the folder, and outlives them. NOMEM. */
+int leat_io_open_listed(const char *path, uint64_t size, int64_t mtime_ns, struct leat_io_pace *pace,
+                        struct leat_io_file **out, struct leat_error *error);
 struct leat_io_file *leat_io_retain(struct leat_io_file *file);
 void leat_io_release(struct leat_io_file *file); /* NULL is allowed */
 
@@ -81,7 +91,9 @@ void leat_io_cancel(struct leat_io_request *request);
 /* Whether a request that has failed for the `tries`-th time, with that status and retry_after_ms, is tried again: after
  * so many milliseconds, each time twice as long; 0: no more. It is tried five times in all, by whoever waits for it. */
 unsigned leat_io_pause_ms(int status, unsigned retry_after_ms, unsigned tries);
-/* Submits and waits, setting `done` and `user`; tries again as leat_io_pause_ms says. Returns the status. */
+/* Submits and waits, setting `done` and `user`. Returns the status. */
+int leat_io_once(struct leat_io_request *request);
+/* As leat_io_once; tries again as leat_io_pause_ms says. */
 int leat_io_wait(struct leat_io_request *request);
 /* Reads and waits, likewise; returns the status. */
 int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer, struct leat_error *error);

@@ -1,6 +1,6 @@
 /*
  * The local file system: pread into the caller's buffer, or one mapping of the whole file. A read is complete when
- * submit returns: for files in the page cache nothing is faster, and others are overlapped by the engine's threads.
+ * submit returns, unless reads of the file have turned out to be slow (io/helpers.h).
  */
 #include "io/local.h"
 
@@ -18,12 +18,20 @@
 #include "base/hash.h"
 #include "io/file.h"
 #include "io/guard.h"
+#include "io/helpers.h"
 
 ssize_t (*leat_io_pread)(int fd, void *buffer, size_t bytes, off_t offset) = pread;
+
+static int open_path(const char *path, int flags)
+{
+    return open(path, flags);
+}
+int (*leat_io_open_path)(const char *path, int flags) = open_path;
 
 struct local_file {
     struct leat_io_file file;
     int fd;
+    struct leat_io_pace pace;
     _Atomic(uint8_t *) map;
     char path[]; /* one allocation per open file: folders open one per sample */
 };
@@ -41,7 +49,7 @@ static int local_open(const struct leat_io_backend *backend, const char *path, s
     memset(f, 0, sizeof *f);
     memcpy(f->path, path, path_bytes);
     /* O_NONBLOCK: a pipe of that name must not block; it has no effect on files. */
-    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    f->fd = leat_io_open_path(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0) {
         rc = leat_fail_errno(error, errno == ENOENT || errno == ENOTDIR ? LEAT_E_NOT_FOUND : LEAT_E_IO,
                              "cannot open %s", path);
@@ -112,10 +120,14 @@ out:
     return rc;
 }
 
+static void run(struct leat_io_request *request)
+{
+    request->status = read_all((struct local_file *)request->file, request);
+}
+
 static int local_submit(struct leat_io_file *file, struct leat_io_request *request)
 {
-    request->status = read_all((struct local_file *)file, request);
-    return LEAT_OK;
+    return leat_helpers_submit(request, &((struct local_file *)file)->pace, run);
 }
 
 static const uint8_t *local_map(struct leat_io_file *file, struct leat_error *error)
@@ -180,6 +192,7 @@ static void local_close(struct leat_io_file *file)
 const struct leat_io_backend leat_io_local = {.name = "local",
                                               .open = local_open,
                                               .submit = local_submit,
+                                              .cancel = leat_helpers_cancel,
                                               .map = local_map,
                                               .stamp = local_stamp,
                                               .close = local_close};

@@ -15,6 +15,17 @@
 
 #include "leat/leat.h"
 
+#if defined(__has_feature)
+#define TEST_HAS(x) __has_feature(x)
+#else
+#define TEST_HAS(x) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || TEST_HAS(thread_sanitizer)
+#define TEST_THREAD_SANITIZED 1
+#else
+#define TEST_THREAD_SANITIZED 0
+#endif
+
 /* Fails with the error's text when a call does not return LEAT_OK. `error` is a struct leat_error in scope. */
 #define assert_ok(call)                                                                                                \
     do {                                                                                                               \

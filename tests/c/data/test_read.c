@@ -295,7 +295,7 @@ static void arrived(struct leat_io_request *request, void *user)
     pthread_mutex_unlock(&a->lock);
 }
 
-static void fetches_complete_later_and_are_checked_then(void **state)
+static void fetches_complete_now_or_later_and_are_checked_then(void **state)
 {
     (void)state;
     enum { MANY = 40 };
@@ -318,7 +318,8 @@ static void fetches_complete_later_and_are_checked_then(void **state)
                                                .done = arrived,
                                                .user = &a};
         assert_ok(f->ref.source->v->file(f->ref.source, f->extent.file, &requests[i].file, &error));
-        assert_int_equal(leat_io_submit(&requests[i]), LEAT_IO_PENDING);
+        if (leat_io_submit(&requests[i]) == LEAT_OK)
+            arrived(&requests[i], &a);
     }
     pthread_mutex_lock(&a.lock);
     while (a.n < MANY)
@@ -499,7 +500,7 @@ int main(void)
         EACH(a_file_cut_under_a_data_set_is_an_error),
         EACH(a_gathered_column_blames_the_first_row_that_is_gone),
         EACH(a_photo_replaced_or_cut_is_an_error_with_its_sample),
-        EACH(fetches_complete_later_and_are_checked_then),
+        EACH(fetches_complete_now_or_later_and_are_checked_then),
         EACH(whichever_open_or_read_fails_the_error_comes_back),
         EACH(reading_through_a_disturbed_system_gives_the_same_values),
         EACH(several_threads_read_at_once),

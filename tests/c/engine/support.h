@@ -9,16 +9,6 @@
 #include "base/hash.h"
 #include "base/random.h"
 
-#if defined(__has_feature)
-#define TEST_HAS(x) __has_feature(x)
-#else
-#define TEST_HAS(x) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || TEST_HAS(thread_sanitizer)
-#define TEST_THREAD_SANITIZED 1
-#else
-#define TEST_THREAD_SANITIZED 0
-#endif
 #if TEST_THREAD_SANITIZED || defined(__SANITIZE_ADDRESS__) || TEST_HAS(address_sanitizer)
 #define TEST_SANITIZED 1
 #else

@@ -1,7 +1,9 @@
 /* Reads that complete later: many at once, bounded in bytes, tried again, cancelled; and when they do not any more. */
 #include <errno.h>
+#include <fcntl.h>
 
 #include "../faulty.h"
+#include "../files.h"
 #include "engine/engine.h"
 #include "engine/task.h"
 #include "io/local.h"
@@ -248,6 +250,90 @@ static void whether_reads_complete_at_once_is_learned_and_forgotten(void **state
     leat_faulty_stop();
 }
 
+/* ---- photos in place, on a file system whose opens are slow ------------------------------------------------------ */
+
+enum { PHOTOS = 600, SIDE_BY_SIDE = 16 };
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t open_changed = PTHREAD_COND_INITIALIZER;
+static _Atomic unsigned open_us;
+static unsigned opening, most_opening, gate_opens_at;
+
+/* Takes its time, if any; with `gate_opens_at`, until so many stand side by side. */
+static int slow_open(const char *path, int flags)
+{
+    const unsigned us = atomic_load(&open_us);
+    if (!us)
+        return open(path, flags);
+    pthread_mutex_lock(&open_lock);
+    opening++;
+    most_opening = most_opening > opening ? most_opening : opening;
+    gate_opens_at = opening >= gate_opens_at ? 0 : gate_opens_at;
+    pthread_cond_broadcast(&open_changed);
+    while (gate_opens_at)
+        pthread_cond_wait(&open_changed, &open_lock);
+    pthread_mutex_unlock(&open_lock);
+    usleep(us);
+    pthread_mutex_lock(&open_lock);
+    opening--;
+    pthread_mutex_unlock(&open_lock);
+    return open(path, flags);
+}
+
+static void set_opens(unsigned us, unsigned side_by_side)
+{
+    pthread_mutex_lock(&open_lock);
+    atomic_store(&open_us, us);
+    gate_opens_at = side_by_side;
+    pthread_mutex_unlock(&open_lock);
+}
+
+static void read_photos(struct leat_loader *loader)
+{
+    uint64_t iteration = test_start(loader), rows = 0;
+    for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b)) {
+        struct leat_tensor t;
+        assert_int_equal(leat_batch_tensor(b, 0, &t), LEAT_OK);
+        for (uint64_t i = 0; i < leat_batch_rows(b); i++, rows++)
+            assert_int_equal(atoi((const char *)t.data + t.offsets[i]), leat_batch_ids(b)[i]);
+    }
+    assert_int_equal(rows, PHOTOS);
+}
+
+static void photos_in_place_are_opened_side_by_side_while_opening_is_slow(void **state)
+{
+    (void)state;
+    char name[32];
+    struct leat_loader_options options = reading(0);
+    int (*usual)(const char *path, int flags) = leat_io_open_path;
+    options.batch_size = 50;
+    options.epochs = 22;
+    options.program = "{\"operators\": {}, \"outputs\": {\"raw\": {\"field\": \"image\", \"chain\": []}}}";
+    leat_faulty_stop(); /* of a test that failed */
+    for (int i = 0; i < PHOTOS; i++) {
+        snprintf(name, sizeof name, "photos/%04d.jpg", i);
+        char text[8];
+        snprintf(text, sizeof text, "%d,", i);
+        files_write_text(test_path(""), name, text);
+    }
+    struct leat_dataset *dataset = test_open(test_path("photos"));
+    struct leat_loader *loader = test_loader(dataset, &options);
+    leat_io_open_path = slow_open;
+    set_opens(5000, 0);
+    read_photos(loader);
+    set_opens(1000, SIDE_BY_SIDE);
+    read_photos(loader); /* the gate would stay shut */
+    assert_true(most_opening >= SIDE_BY_SIDE);
+    assert_true(loader->tasks.pends);
+    set_opens(0, 0);
+    for (int e = 0; e < 20; e++)
+        read_photos(loader);
+    assert_false(loader->tasks.pends);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+    leat_io_open_path = usual;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +343,7 @@ int main(void)
         cmocka_unit_test(a_read_that_always_fails_is_raised_after_some_tries),
         cmocka_unit_test(a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again),
         cmocka_unit_test(reads_of_batches_that_nobody_wants_are_cancelled),
+        cmocka_unit_test(photos_in_place_are_opened_side_by_side_while_opening_is_slow),
         cmocka_unit_test(whether_reads_complete_at_once_is_learned_and_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);

@@ -1,0 +1,22 @@
+/*
+ * Reads that block, without blocking who asked for them. Where they are quick, the caller's thread does them: for files
+ * in the page cache nothing is faster. Where they have turned out to be slow (a file system on a network, a disk with
+ * a moving head), threads of the process do them, so that many wait side by side. What the reads of a place take is
+ * measured all the time, so a place that becomes quick again is soon read in the caller's thread again.
+ */
+#ifndef LEAT_IO_HELPERS_H
+#define LEAT_IO_HELPERS_H
+
+#include "io/file.h"
+
+/* Threads that read at a time: at 5 ms for opening and reading a photo, 6,400 photos a second. */
+#define LEAT_HELPERS 32
+
+/* `run` carries out the request and sets its status. LEAT_OK: it is complete. LEAT_IO_PENDING: a thread does it, and
+ * calls `done` then; `pace` stays until the request's file is released. */
+int leat_helpers_submit(struct leat_io_request *request, struct leat_io_pace *pace,
+                        void (*run)(struct leat_io_request *request));
+/* As the backend's `cancel`: a request that no thread has begun with ends at once. */
+void leat_helpers_cancel(struct leat_io_request *request);
+
+#endif
