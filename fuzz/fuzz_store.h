@@ -65,6 +65,29 @@ static inline uint64_t fuzz_repair_group(uint8_t *p, uint64_t n, uint64_t at, co
     return g.directory_checksum;
 }
 
+/* The section of page checksums at `at`, by the group index at `groups`. */
+static inline void fuzz_repair_pages(uint8_t *p, uint64_t n, const struct leat_store_section *s, uint64_t groups,
+                                     uint64_t n_groups)
+{
+    const uint64_t index = 8 + 16 * n_groups, shift = s->length >= 16 ? leat_get_u64(p + s->offset + 8) : 0;
+    if (n_groups > n || s->length < 8 + index || shift < 6 || shift > 30)
+        return;
+    const uint64_t sums = s->offset + 8 + index, n_sums = (s->length - 8 - index) / 8;
+    for (uint64_t g = 0; g < n_groups; g++) {
+        uint8_t *entry = p + s->offset + 16 + 16 * g;
+        uint64_t at = leat_get_u64(p + groups + g * LEAT_STORE_GROUP_ENTRY), before = leat_get_u64(entry),
+                 bytes = leat_get_u64(p + groups + g * LEAT_STORE_GROUP_ENTRY + 24),
+                 end = g + 1 < n_groups ? leat_get_u64(entry + 16) : n_sums;
+        if (at > n || !fuzz_inside(at + LEAT_STORE_GROUP_HEADER, bytes, n) || before > end || end > n_sums ||
+            end - before != leat_store_pages(bytes, (unsigned)shift))
+            continue;
+        for (uint64_t k = before; k < end; k++)
+            leat_put_u64(p + sums + 8 * k, leat_store_page_checksum(p + at, bytes, (unsigned)shift, k - before));
+        leat_put_u64(entry + 8, leat_hash64(p + sums + 8 * before, 8 * (end - before)));
+    }
+    leat_put_u64(p + s->offset, leat_hash64(p + s->offset + 8, index));
+}
+
 static inline void fuzz_repair(uint8_t *p, uint64_t n)
 {
     struct leat_store_layout l;
@@ -77,6 +100,7 @@ static inline void fuzz_repair(uint8_t *p, uint64_t n)
     uint64_t at = leat_get_u64(footer + 16), length = leat_get_u64(footer + 24);
     if (fuzz_inside(at, length, n)) {
         bool known = !leat_store_header_get(p, bytes, &l, &id, NULL);
+        uint64_t groups = 0, n_groups = 0;
         for (uint64_t e = at; e + LEAT_STORE_SECTION_ENTRY <= at + length; e += LEAT_STORE_SECTION_ENTRY) {
             struct leat_store_section s;
             leat_store_section_get(p + e, &s);
@@ -89,6 +113,12 @@ static inline void fuzz_repair(uint8_t *p, uint64_t n)
                 if (sum)
                     leat_put_u64(p + g + 40, sum);
             }
+            if (known && s.type == LEAT_SECTION_GROUPS) {
+                groups = s.offset;
+                n_groups = s.length / LEAT_STORE_GROUP_ENTRY;
+            }
+            if (known && s.type == LEAT_SECTION_PAGES)
+                fuzz_repair_pages(p, n, &s, groups, n_groups);
             leat_put_u64(p + e + 24, leat_hash64(p + s.offset, s.length));
         }
         if (known)

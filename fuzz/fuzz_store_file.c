@@ -33,6 +33,19 @@ static void read_photo(const struct leat_store_source *s, const struct leat_exte
         leat_free(original);
 }
 
+/* The last half of a value by its pages: inside the file, and good if all is. */
+static void read_piece(struct leat_store_source *s, uint64_t sample, const struct leat_extent *whole, bool good)
+{
+    struct leat_extent e = *whole;
+    const uint64_t begin = whole->length / 2;
+    if (!s->base.v->piece(&s->base, sample, &e, begin, whole->length - begin))
+        return;
+    FUZZ_ASSERT(fuzz_inside(e.offset, e.length, s->file->size) && e.offset <= whole->offset + begin &&
+                e.offset + e.length >= whole->offset + whole->length);
+    int rc = s->base.v->check_piece(&s->base, sample, &e, s->map + e.offset, false, NULL);
+    FUZZ_ASSERT(rc == LEAT_OK || (rc == LEAT_E_CORRUPT && !good));
+}
+
 static void read_all(struct leat_source *source, bool whole)
 {
     struct leat_store_source *s = (struct leat_store_source *)source;
@@ -61,6 +74,8 @@ static void read_all(struct leat_source *source, bool whole)
                      bytes = varying ? e.length : s->layout.info[f].unit;
             FUZZ_ASSERT(fuzz_inside(at, bytes, n));
             FUZZ_ASSERT(!whole || !varying || leat_hash64(s->map + at, bytes) == e.checksum);
+            if (varying)
+                read_piece(s, sample, &e, whole);
             if (s->layout.fields[f].kind == LEAT_KIND_IMAGE)
                 read_photo(s, &e, whole);
         }

@@ -20,6 +20,7 @@
 #include "codec/photo/photo.h"
 #include "codec/photo/raw.h"
 #include "format/source.h"
+#include "store/part.h"
 
 static void fail(const char *what)
 {
@@ -198,6 +199,11 @@ int main(int argc, char **argv)
     keep(argv[1], "fuzz_store_file", "fast", path);
     make(path, mixed, 4, 3, wish(true, LEAT_PHOTOS_RAW, 0));
     keep(argv[1], "fuzz_store_file", "raw", path);
+    const struct leat_store_paging as_shipped = leat_store_paging;
+    leat_store_paging = (struct leat_store_paging){30, 6};
+    make(path, mixed, 4, 14, wish(false, LEAT_PHOTOS_ORIGINAL, 0));
+    keep(argv[1], "fuzz_store_file", "pages", path);
+    leat_store_paging = as_shipped;
     make(path, mixed, 4, 3, wish(false, LEAT_PHOTOS_ORIGINAL, 1));
     keep(argv[1], "fuzz_store_manifest", "one-shard", path);
     unlink(path);

@@ -93,6 +93,14 @@ struct leat_source_vtable {
     /* EXTENT fields. Of a field of fixed size, `length` is the bytes of its value. */
     int (*extents)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
                    struct leat_extent *extents, size_t *failed, struct leat_error *error);
+    /* EXTENT fields: makes of `extent`, the place of a sample's value, that of the pages in which its bytes [begin,
+     * begin + length) lie, and which can be verified without the rest of it. False: there are none such. May be NULL.
+     */
+    bool (*piece)(struct leat_source *source, uint64_t sample, struct leat_extent *extent, uint64_t begin,
+                  uint64_t length);
+    /* Verifies such pages; `data`: their bytes as they were read, or `mapped`, in place. CORRUPT, IO. */
+    int (*check_piece)(struct leat_source *source, uint64_t sample, const struct leat_extent *pages,
+                       const uint8_t *data, bool mapped, struct leat_error *error);
     /* COMPUTED fields: puts the values of `fields` (at most n_fields of the source's) of up to some hundred samples
      * into `out`, which was initialised for that many. It may take long and is called without locks. On failure *failed
      * is the index in `samples` of the one that is to blame, or `n` if that is not known. */

@@ -500,6 +500,67 @@ int leat_store_extents(struct leat_source *source, size_t field, const uint64_t 
     return LEAT_OK;
 }
 
+/* ---- pieces ---------------------------------------------------------------------------------------- */
+
+bool leat_store_piece(struct leat_source *source, uint64_t sample, struct leat_extent *extent, uint64_t begin,
+                      uint64_t length)
+{
+    const struct leat_store_source *s = (const struct leat_store_source *)source;
+    const uint64_t g = s->paged ? group_of(s, sample) : 0, page = UINT64_C(1) << s->paged_shift;
+    if (!leat_store_paged_count(s, g))
+        return false;
+    uint64_t payloads = s->groups[g].offset + LEAT_STORE_GROUP_HEADER, from = extent->offset + begin - payloads,
+             end = leat_store_align(from + length, page);
+    end = end < s->groups[g].payload_bytes ? end : s->groups[g].payload_bytes;
+    from &= ~(page - 1);
+    *extent = (struct leat_extent){.file = file_for(s, 0), .offset = payloads + from, .length = end - from};
+    return true;
+}
+
+/* Verifies the page checksums of a group. */
+static __attribute__((noinline)) int verify_table(struct leat_store_source *s, uint64_t group, struct leat_error *error)
+{
+    uint8_t scratch[SCRATCH];
+    const uint64_t at = s->page_checksums_at + 8 * s->paged[group].before, n = 8 * leat_store_paged_count(s, group);
+    uint64_t checksum;
+    int rc = checksum_of(s, at, n, scratch, &checksum, error);
+    if (rc || checksum != s->paged[group].checksum)
+        return page_failed(s, rc, "the list of page checksums of a group", at, n, error);
+    bit_set(&s->tables_good, group);
+    return LEAT_OK;
+}
+
+/* Pages that are read in place are verified once, until the file changes; others as `recheck` says. */
+int leat_store_check_piece(struct leat_source *source, uint64_t sample, const struct leat_extent *pages,
+                           const uint8_t *data, bool mapped, struct leat_error *error)
+{
+    struct leat_store_source *s = (struct leat_store_source *)source;
+    const uint64_t g = group_of(s, sample), page = UINT64_C(1) << s->paged_shift;
+    const uint64_t first = (pages->offset - s->groups[g].offset - LEAT_STORE_GROUP_HEADER) >> s->paged_shift;
+    const bool once = mapped || s->recheck == LEAT_RECHECK_FIRST;
+    int rc = LEAT_OK;
+    for (uint64_t done = 0; !rc && done < pages->length && s->recheck != LEAT_RECHECK_NEVER; done += page) {
+        uint64_t number = s->paged[g].before + first + (done >> s->paged_shift), left = pages->length - done;
+        if (once && bit_get(&s->payload_pages_good, number))
+            continue;
+        struct stretch x = {.p = data + done, .length = left < page ? left : page};
+        uint64_t entry = s->page_checksums_at + 8 * number;
+        uint8_t expected[8];
+        rc = bit_get(&s->tables_good, g) ? LEAT_OK : verify_table(s, g, error);
+        if (!rc)
+            rc = leat_io_read(s->pages, entry, 8, expected, error);
+        if (!rc)
+            rc = leat_guarded(hash_stretch, &x, error);
+        if (!rc && x.checksum == leat_get_u64(expected)) {
+            bit_set(&s->payload_pages_good, number);
+        } else if (!rc) {
+            rc = page_failed(s, rc, "a page of the value", pages->offset + done, x.length, error);
+            leat_io_forget(s->pages, entry, 8); /* it may have been read again since the list was verified */
+        }
+    }
+    return rc;
+}
+
 /* ---- files that change ----------------------------------------------------------------------------- */
 
 static void clear_bits(struct leat_bits *bits)
@@ -518,6 +579,8 @@ int leat_store_refresh(struct leat_source *source, struct leat_error *error)
     if (rc || s->recheck == LEAT_RECHECK_NEVER || stamp == atomic_load(&s->stamp))
         return rc;
     clear_bits(&s->groups_good);
+    clear_bits(&s->tables_good);
+    clear_bits(&s->payload_pages_good);
     for (uint32_t f = 0; f < s->layout.n_stored; f++)
         clear_bits(&s->pages_good[f]);
     atomic_store(&s->stamp, stamp);

@@ -125,6 +125,19 @@ void leat_store_check_group(const struct leat_store_layout *l, const uint8_t *p,
     check_payloads(l, p, g, shape, faults);
 }
 
+void leat_store_check_pages(const uint8_t *p, const struct leat_store_group *g, unsigned shift, const uint8_t *table,
+                            uint64_t n, uint64_t checksum, struct leat_store_faults *faults)
+{
+    if (leat_hash64(table, 8 * n) != checksum) { /* else every page would be reported for one flipped bit */
+        leat_store_fault_add(faults, LEAT_FAULT_TABLE, UINT32_MAX, 0, 0, 0);
+        return;
+    }
+    for (uint64_t page = 0; page < n; page++)
+        if (leat_store_page_checksum(p, g->payload_bytes, shift, page) != leat_get_u64(table + 8 * page))
+            leat_store_fault_add(faults, LEAT_FAULT_PAYLOAD_PAGE, UINT32_MAX, 0, 0,
+                                 LEAT_STORE_GROUP_HEADER + (page << shift));
+}
+
 const char *leat_store_fault_text(enum leat_fault_kind kind)
 {
     switch (kind) {
@@ -142,6 +155,10 @@ const char *leat_store_fault_text(enum leat_fault_kind kind)
         return "the index points outside its group or out of order";
     case LEAT_FAULT_PAYLOAD:
         return "the value fails its checksum";
+    case LEAT_FAULT_TABLE:
+        return "the page checksums of the values of a group fail their checksum";
+    case LEAT_FAULT_PAYLOAD_PAGE:
+        return "a page of the values fails its checksum";
     case LEAT_FAULT_ROWS:
         return "the row index of the photo fails its checksum";
     case LEAT_FAULT_FORM:

@@ -13,12 +13,14 @@ enum leat_fault_kind {
     LEAT_FAULT_PADDING,
     LEAT_FAULT_DIRECTORY,
     LEAT_FAULT_NOTES,
-    LEAT_FAULT_PAGE,    /* rows [row, row + rows) of a column */
-    LEAT_FAULT_RECORD,  /* an index record that points where it must not */
-    LEAT_FAULT_PAYLOAD, /* the value of a row */
-    LEAT_FAULT_ROWS,    /* the row index of a photo */
-    LEAT_FAULT_FORM,    /* a photo that is not what its record says */
-    LEAT_FAULT_RESTORE, /* a photo in the fast form that does not give back what came */
+    LEAT_FAULT_PAGE,         /* rows [row, row + rows) of a column */
+    LEAT_FAULT_RECORD,       /* an index record that points where it must not */
+    LEAT_FAULT_PAYLOAD,      /* the value of a row */
+    LEAT_FAULT_ROWS,         /* the row index of a photo */
+    LEAT_FAULT_FORM,         /* a photo that is not what its record says */
+    LEAT_FAULT_TABLE,        /* the page checksums of its payloads */
+    LEAT_FAULT_PAYLOAD_PAGE, /* ... and a page */
+    LEAT_FAULT_RESTORE,      /* a photo in the fast form that does not give back what came */
 };
 
 struct leat_store_fault {
@@ -42,6 +44,10 @@ void leat_store_fault_add(struct leat_store_faults *faults, enum leat_fault_kind
 void leat_store_check_group(const struct leat_store_layout *layout, const uint8_t *p,
                             const struct leat_store_group *group, const struct leat_store_shape *shape,
                             struct leat_store_faults *faults);
+
+/* Its payloads against their n page checksums at `table`, whose checksum is given. */
+void leat_store_check_pages(const uint8_t *p, const struct leat_store_group *group, unsigned shift,
+                            const uint8_t *table, uint64_t n, uint64_t checksum, struct leat_store_faults *faults);
 
 /* A note of the directory: a sample that was marked or left out, a photo that could not have the form asked for, or a
  * warning that lenient decoding accepted. Strings are not terminated. */

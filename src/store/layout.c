@@ -400,6 +400,12 @@ bool leat_store_group_shape(const struct leat_store_layout *l, uint64_t n_rows, 
     return true;
 }
 
+uint64_t leat_store_page_checksum(const uint8_t *group, uint64_t payload_bytes, unsigned shift, uint64_t page)
+{
+    uint64_t at = page << shift, left = payload_bytes - at, bytes = UINT64_C(1) << shift;
+    return leat_hash64(group + LEAT_STORE_GROUP_HEADER + at, left < bytes ? left : bytes);
+}
+
 void leat_store_record_put(uint8_t *p, const struct leat_store_record *r, bool encoded)
 {
     leat_put_u64(p, r->offset);

@@ -39,6 +39,7 @@ enum {
     LEAT_STORE_FORMS = 72,
     LEAT_STORE_FOOTER = 64,
     LEAT_STORE_PAGE_BYTES = 65536,
+    LEAT_STORE_PAGES_HEAD = 16, /* of the section of payload pages: checksum of its index, page shift */
     LEAT_STORE_MAX_FIELDS = 1024,
     LEAT_STORE_DERIVED = 5, /* derived fields of encoded values */
 };
@@ -51,6 +52,7 @@ enum leat_section_type {
     LEAT_SECTION_JPEG_ROWS = 5, /* not used: the row index of a photo lies behind it */
     LEAT_SECTION_FORMS = 6,     /* optional, beside LEAT_FEATURE_FORMS: how many photos are in each form */
     LEAT_SECTION_ROLES = 7,     /* optional: which fields are boxes, masks, keypoints */
+    LEAT_SECTION_PAGES = 8,     /* optional: checksums of pages of payloads, in groups with large values */
 };
 #define LEAT_SECTION_REQUIRED 1u
 
@@ -92,6 +94,7 @@ static inline uint64_t leat_store_align(uint64_t n, uint64_t alignment)
     return (n + alignment - 1) & ~(alignment - 1);
 }
 
+/* Pages of 2^shift rows of a column, or bytes of payloads. */
 static inline uint64_t leat_store_pages(uint64_t rows, unsigned shift)
 {
     return (rows >> shift) + ((rows & ((UINT64_C(1) << shift) - 1)) != 0);
@@ -148,6 +151,17 @@ struct leat_store_entry {
     uint64_t payload_bytes, directory_bytes, directory_checksum;
 };
 _Static_assert(sizeof(struct leat_store_entry) == LEAT_STORE_GROUP_ENTRY, "group entries are read in place");
+
+/* An entry of the section of payload pages, one per group, as it stands in the file. The pages of a group begin at its
+ * first payload byte; it has checksums of all of them, or none. */
+struct leat_store_paged {
+    uint64_t before;   /* page checksums of the groups before it */
+    uint64_t checksum; /* of its own page checksums; 0: it has none */
+};
+_Static_assert(sizeof(struct leat_store_paged) == 16, "entries are read in place");
+
+/* The checksum of a page of the payloads of a group that begins at `group`. */
+uint64_t leat_store_page_checksum(const uint8_t *group, uint64_t payload_bytes, unsigned shift, uint64_t page);
 
 /* ---- index records: the columns of varying fields ---- */
 

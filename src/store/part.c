@@ -37,6 +37,9 @@ static int rename_file(const char *from, const char *to, bool replace)
 
 struct leat_store_calls leat_store_calls = {pwrite, ftruncate, fsync, rename_file};
 
+/* A page is what a column's page is, and a value that is read as a whole in as many pages as this needs none. */
+struct leat_store_paging leat_store_paging = {4 * LEAT_STORE_PAGE_BYTES, 16};
+
 int leat_part_write(int fd, const char *path, const void *data, size_t bytes, uint64_t offset, struct leat_error *error)
 {
     for (size_t done = 0; done < bytes;) {
@@ -143,6 +146,8 @@ void leat_part_destroy(struct leat_part *part, bool remove)
     leat_free(part->path);
     leat_free(part->partial);
     leat_growing_destroy(&part->entries);
+    leat_growing_destroy(&part->paged);
+    leat_growing_destroy(&part->page_checksums);
     memset(part, 0, sizeof *part);
     part->fd = -1;
 }
@@ -159,7 +164,7 @@ int leat_part_start(struct leat_part *part, const uint8_t *header, uint64_t head
         return rc;
     part->bytes = header_bytes;
     part->header_checksum = leat_store_header_checksum(header, header_bytes);
-    part->entries.length = 0;
+    part->entries.length = part->paged.length = part->page_checksums.length = 0;
     memset(&part->summary, 0, sizeof part->summary);
     memset(&part->forms, 0, sizeof part->forms);
     return LEAT_OK;
@@ -179,6 +184,33 @@ static void count_forms(struct leat_store_forms *forms, const struct leat_store_
         }
 }
 
+static bool has_large_value(const struct leat_store_layout *l, const uint8_t *columns, uint64_t n_rows)
+{
+    for (uint32_t f = 0; f < l->n_stored; f++)
+        for (uint64_t row = 0; row < n_rows && l->info[f].varying && !l->info[f].codec; row++) {
+            struct leat_store_record r;
+            leat_store_record_get(columns + l->info[f].before * n_rows + row * l->info[f].width, &r, false);
+            if (r.length >= leat_store_paging.large)
+                return true;
+        }
+    return false;
+}
+
+static bool count_pages(struct leat_part *part, const uint8_t *group, uint64_t payload_bytes, bool large)
+{
+    const uint64_t before = part->page_checksums.length;
+    bool ok = true;
+    for (uint64_t page = 0; ok && large && page < leat_store_pages(payload_bytes, leat_store_paging.shift); page++) {
+        uint64_t sum = leat_store_page_checksum(group, payload_bytes, leat_store_paging.shift, page);
+        ok = leat_growing_append(&part->page_checksums, &sum, sizeof sum);
+    }
+    if (!ok)
+        return false;
+    const uint64_t bytes = part->page_checksums.length - before;
+    struct leat_store_paged entry = {before / 8, bytes ? leat_hash64(part->page_checksums.data + before, bytes) : 0};
+    return leat_growing_append(&part->paged, &entry, sizeof entry);
+}
+
 int leat_part_count(struct leat_part *part, const struct leat_store_layout *layout, const uint8_t *group,
                     uint64_t offset, struct leat_error *error)
 {
@@ -193,7 +225,8 @@ int leat_part_count(struct leat_part *part, const struct leat_store_layout *layo
                                      .payload_bytes = g.payload_bytes,
                                      .directory_bytes = g.directory_bytes,
                                      .directory_checksum = g.directory_checksum};
-    if (!leat_growing_append(&part->entries, &entry, sizeof entry))
+    if (!leat_growing_append(&part->entries, &entry, sizeof entry) ||
+        !count_pages(part, group, g.payload_bytes, has_large_value(layout, group + shape.columns_at, g.n_rows)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the index of groups");
     if (layout->features & LEAT_FEATURE_FORMS)
         count_forms(&part->forms, layout, group + shape.columns_at, g.n_rows);
@@ -251,6 +284,19 @@ static bool pack_classes(struct leat_growing *out, const char *const *classes, s
     return ok;
 }
 
+static bool pack_pages(struct leat_growing *out, const struct leat_part *part)
+{
+    out->length = 0;
+    bool ok = leat_growing_extend(out, LEAT_STORE_PAGES_HEAD) &&
+              leat_growing_append(out, part->paged.data, part->paged.length) &&
+              leat_growing_append(out, part->page_checksums.data, part->page_checksums.length);
+    if (ok) {
+        leat_put_u64(out->data + 8, leat_store_paging.shift);
+        leat_put_u64(out->data, leat_hash64(out->data + 8, 8 + part->paged.length));
+    }
+    return ok;
+}
+
 static bool build_tail(struct leat_part *part, const struct leat_store_layout *layout, struct leat_growing *tail,
                        struct leat_growing *directory, struct leat_growing *scratch,
                        const struct leat_store_forms *forms, const char *const *classes, size_t n_classes,
@@ -274,6 +320,9 @@ static bool build_tail(struct leat_part *part, const struct leat_store_layout *l
     uint8_t roles[LEAT_STORE_MAX_FIELDS];
     if (ok && leat_store_roles_put(layout, roles))
         ok = add_section(part, tail, directory, LEAT_SECTION_ROLES, 0, roles, layout->n_stored);
+    if (ok && part->page_checksums.length)
+        ok = pack_pages(scratch, part) &&
+             add_section(part, tail, directory, LEAT_SECTION_PAGES, 0, scratch->data, scratch->length);
     ok = ok && leat_growing_align(tail, LEAT_STORE_ALIGN);
     struct leat_store_footer footer = {.directory_at = part->bytes + tail->length,
                                        .directory_bytes = directory->length,

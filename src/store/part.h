@@ -19,11 +19,20 @@ struct leat_store_calls {
 };
 extern struct leat_store_calls leat_store_calls;
 
+/* Groups with a value of at least `large` bytes that is no encoded one get checksums of pages of 2^shift bytes of their
+ * payloads, so that a piece of the value can be verified. Set by tests. */
+struct leat_store_paging {
+    uint64_t large;
+    unsigned shift;
+};
+extern struct leat_store_paging leat_store_paging;
+
 struct leat_part {
     char *path, *partial; /* final name; while it is written */
     int fd;               /* -1: not open */
     uint64_t bytes;       /* written so far */
     struct leat_growing entries;
+    struct leat_growing paged, page_checksums; /* LEAT_SECTION_PAGES: its index, and what follows */
     struct leat_store_summary summary;
     struct leat_store_forms forms; /* counted where the file has LEAT_FEATURE_FORMS */
     uint64_t header_checksum, footer_checksum;

@@ -24,6 +24,8 @@
 
 /* Blocks of a file on a network: long enough that index and small columns take few requests, short enough for one. */
 #define REMOTE_BLOCK (UINT64_C(512) << 10)
+/* ... and where payloads lie between: of a file that the cache does not hold, only what is of columns is wanted. */
+#define REMOTE_COLUMNS (UINT64_C(64) << 10)
 
 static int corrupt(struct leat_error *error, uint64_t offset, const char *what)
 {
@@ -196,18 +198,30 @@ static int read_directory(struct leat_store_source *s, const struct leat_store_f
     return rc;
 }
 
-static int read_section(struct leat_store_source *s, uint32_t type, const char *what, void **out, uint64_t *length,
+/* *found: the section, NULL if there is none that can be read. */
+static int find_section(const struct leat_store_source *s, uint32_t type, const struct leat_store_section **found,
                         struct leat_error *error)
 {
-    const struct leat_store_section *found = NULL;
+    *found = NULL;
     for (uint32_t i = 0; i < s->n_sections; i++) {
         if (s->sections[i].type != type)
             continue;
-        if (found)
+        if (*found)
             return corrupt(error, s->directory_at, "a section stands twice in the directory");
-        found = &s->sections[i];
+        *found = &s->sections[i];
     }
-    if (!found || found->codec) {
+    *found = *found && !(*found)->codec ? *found : NULL;
+    return LEAT_OK;
+}
+
+static int read_section(struct leat_store_source *s, uint32_t type, const char *what, void **out, uint64_t *length,
+                        struct leat_error *error)
+{
+    const struct leat_store_section *found;
+    int rc = find_section(s, type, &found, error);
+    if (rc)
+        return rc;
+    if (!found) {
         leat_fail(error, LEAT_E_CORRUPT, "%s is missing: restore the file or pack it again", what);
         return LEAT_E_CORRUPT;
     }
@@ -370,6 +384,38 @@ static int read_forms(struct leat_store_source *s, struct leat_error *error)
     return LEAT_OK;
 }
 
+/* Only the index of the section: page checksums are read as pieces are. */
+static int read_pages(struct leat_store_source *s, struct leat_error *error)
+{
+    const struct leat_store_section *x;
+    const uint64_t index = 8 + s->n_groups * sizeof *s->paged;
+    uint8_t checksum[8];
+    int rc = find_section(s, LEAT_SECTION_PAGES, &x, error);
+    if (rc || !x)
+        return rc;
+    if (x->length < 8 + index || x->length % 8)
+        return corrupt(error, x->offset, "the section of page checksums is impossible");
+    rc = leat_io_read(s->pages, x->offset, sizeof checksum, checksum, error);
+    if (!rc)
+        rc = read_checked(s, x->offset + 8, index, leat_get_u64(checksum), "the index of page checksums",
+                          &s->page_index, error);
+    if (rc)
+        return rc;
+    uint64_t shift = leat_get_u64(s->page_index), at = 0;
+    s->page_checksums_at = x->offset + 8 + index;
+    s->n_page_checksums = (x->length - 8 - index) / 8;
+    s->paged = (void *)((uint8_t *)s->page_index + 8);
+    bool good = shift >= 6 && shift <= 30;
+    s->paged_shift = good ? (unsigned)shift : 0;
+    for (uint64_t g = 0; g < s->n_groups && good; g++) {
+        uint64_t n = leat_store_paged_count(s, g);
+        good = s->paged[g].before == at && (!n || n == leat_store_pages(s->groups[g].payload_bytes, s->paged_shift));
+        at += n;
+    }
+    return good && at == s->n_page_checksums ? LEAT_OK
+                                             : corrupt(error, x->offset, "the index of page checksums is impossible");
+}
+
 static bool bits_init(struct leat_bits *bits, uint64_t n)
 {
     bits->n = n;
@@ -384,8 +430,9 @@ static int make_bits(struct leat_store_source *s, struct leat_error *error)
     s->payloads_good = leat_new_array(n, sizeof *s->payloads_good);
     s->learnt[0] = leat_new_array(n, sizeof *s->learnt[0]);
     s->learnt[1] = leat_new_array(n, sizeof *s->learnt[1]);
-    bool ok =
-        s->pages_good && s->payloads_good && s->learnt[0] && s->learnt[1] && bits_init(&s->groups_good, s->n_groups);
+    bool ok = s->pages_good && s->payloads_good && s->learnt[0] && s->learnt[1] &&
+              bits_init(&s->groups_good, s->n_groups) && bits_init(&s->tables_good, s->n_groups) &&
+              bits_init(&s->payload_pages_good, s->n_page_checksums);
     for (uint32_t f = 0; f < n && ok; f++)
         ok = bits_init(&s->pages_good[f], (s->summary.count >> s->layout.info[f].page_shift) + s->n_groups + 1);
     return ok ? LEAT_OK : no_memory(error, s->summary.count / 8);
@@ -421,6 +468,9 @@ static void close_source(struct leat_source *source)
         leat_free(s->pages_good ? (void *)s->pages_good[f].words : NULL);
     }
     leat_free((void *)s->groups_good.words);
+    leat_free((void *)s->tables_good.words);
+    leat_free((void *)s->payload_pages_good.words);
+    leat_free(s->page_index);
     leat_free(s->pages_good);
     leat_free((void *)s->payloads_good);
     leat_free((void *)s->learnt[0]);
@@ -470,6 +520,8 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
     if (!rc)
         rc = read_roles(s, error);
     if (!rc)
+        rc = read_pages(s, error);
+    if (!rc)
         rc = make_bits(s, error);
     if (rc)
         return rc;
@@ -498,6 +550,23 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
     return LEAT_OK;
 }
 
+/* Where columns are short and lie apart, long blocks of them would be payloads mostly. */
+static int shorten_blocks(struct leat_store_source *s, struct leat_error *error)
+{
+    struct leat_io_file *blocks;
+    uint64_t payloads = 0;
+    for (uint64_t g = 0; g < s->n_groups; g++)
+        payloads += s->groups[g].payload_bytes;
+    if (payloads < s->n_groups * REMOTE_BLOCK || s->sections_at - payloads > s->n_groups * REMOTE_COLUMNS)
+        return LEAT_OK;
+    int rc = leat_blocks_over(s->file, REMOTE_COLUMNS, NULL, NULL, &blocks, error);
+    if (rc)
+        return rc;
+    leat_io_release(s->pages);
+    s->pages = blocks;
+    return LEAT_OK;
+}
+
 int leat_store_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
                     struct leat_error *error)
 {
@@ -520,6 +589,8 @@ int leat_store_open(const char *path, const struct leat_open_options *options, s
     s->kept = !rc && !s->file->backend->map && leat_blocks_hold(s->pages);
     if (!rc)
         rc = fill(s, error);
+    if (!rc && !s->map && !s->kept)
+        rc = shorten_blocks(s, error);
     if (rc) {
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         close_source(&s->base);
@@ -568,6 +639,14 @@ void leat_store_group_of(const struct leat_store_source *s, uint64_t group, stru
     leat_store_group_shape(&s->layout, e->n_rows, e->payload_bytes, e->directory_bytes, shape);
 }
 
+uint64_t leat_store_paged_count(const struct leat_store_source *s, uint64_t group)
+{
+    if (!s->paged)
+        return 0;
+    uint64_t end = group + 1 < s->n_groups ? s->paged[group + 1].before : s->n_page_checksums;
+    return end - s->paged[group].before;
+}
+
 const struct leat_source_vtable leat_format_native = {
     .name = "leat",
     .recognise = recognise,
@@ -575,6 +654,8 @@ const struct leat_source_vtable leat_format_native = {
     .close = close_source,
     .rows = leat_store_rows,
     .extents = leat_store_extents,
+    .piece = leat_store_piece,
+    .check_piece = leat_store_check_piece,
     .file = file_of,
     .mark = leat_store_mark,
     .doubt = leat_store_doubt,

@@ -9,7 +9,7 @@
 #include "format/source.h"
 #include "store/layout.h"
 
-/* One bit per page, group or value: set when it was seen to be good; cleared when the file has changed. */
+/* One bit per page, table, group or value: set when it was seen to be good; cleared when the file has changed. */
 struct leat_bits {
     _Atomic(uint64_t) *words;
     uint64_t n;
@@ -38,10 +38,18 @@ struct leat_store_source {
     uint64_t n_groups;
     unsigned hint_shift;
 
+    /* Of a file with LEAT_SECTION_PAGES, else NULL: pages of payloads. */
+    struct leat_store_paged *paged; /* per group */
+    void *page_index;               /* the memory where they lie */
+    unsigned paged_shift;
+    uint64_t n_page_checksums, page_checksums_at;
+
     _Atomic uint64_t stamp; /* of the file, when what follows was verified */
     /* What this process has verified. Pages have the number (first_row of the group >> page_shift) + group + page in
      * the group, which is unique in a column and needs no table. */
     struct leat_bits groups_good;
+    struct leat_bits tables_good;               /* per group: its page checksums */
+    struct leat_bits payload_pages_good;        /* by the number of their checksums */
     struct leat_bits *pages_good;               /* per stored field */
     _Atomic(struct leat_bits *) *payloads_good; /* per stored field, made at the first mark */
     _Atomic(struct leat_bits *) *learnt[2];     /* per stored field: found good, found broken */
@@ -66,11 +74,18 @@ void leat_store_file_facts(const struct leat_source *source, uint64_t *bytes, ui
 void leat_store_group_of(const struct leat_store_source *source, uint64_t group, struct leat_store_group *header,
                          struct leat_store_shape *shape);
 
-/* Rows, extents and marks: access.c. */
+/* How many pages of a group's payloads have checksums: all, or 0. */
+uint64_t leat_store_paged_count(const struct leat_store_source *source, uint64_t group);
+
+/* Rows, extents, pieces and marks: access.c. */
 int leat_store_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
                     const void **rows, size_t *failed, struct leat_error *error);
 int leat_store_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
                        struct leat_extent *extents, size_t *failed, struct leat_error *error);
+bool leat_store_piece(struct leat_source *source, uint64_t sample, struct leat_extent *extent, uint64_t begin,
+                      uint64_t length);
+int leat_store_check_piece(struct leat_source *source, uint64_t sample, const struct leat_extent *pages,
+                           const uint8_t *data, bool mapped, struct leat_error *error);
 int leat_store_refresh(struct leat_source *source, struct leat_error *error);
 void leat_store_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
 void leat_store_doubt(struct leat_source *source, size_t field, uint64_t sample);

@@ -67,6 +67,10 @@ static int check_one(void *arg)
     leat_store_group_of(s, t->result->group, &group, &shape);
     const uint8_t *p = s->map + s->groups[t->result->group].offset;
     leat_store_check_group(&s->layout, p, &group, &shape, &t->result->faults);
+    const uint64_t g = t->result->group, pages = leat_store_paged_count(s, g);
+    if (pages)
+        leat_store_check_pages(p, &group, s->paged_shift, s->map + s->page_checksums_at + 8 * s->paged[g].before, pages,
+                               s->paged[g].checksum, &t->result->faults);
     t->result->facts = (struct leat_store_summary){
         .count = group.n_rows,
         .inputs = leat_get_u32(p + 28),

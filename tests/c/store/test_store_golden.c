@@ -4,22 +4,28 @@
  * the current version.
  */
 #include "made.h"
+#include "store/part.h"
 
 enum { SAMPLES = 12 };
 
-/* v1.leat; v1-rows.leat has photos with row indexes, v1-raw.leat photos that are stored as pixels. That with the fast
- * form is test_forms' of tests/c/pack: it needs real photos. */
-enum golden { PLAIN = 0, ROWS, RAW, GOLDEN };
-static const char *const names[GOLDEN] = {"v1.leat", "v1-rows.leat", "v1-raw.leat"};
+/* v1.leat; v1-rows.leat has photos with row indexes, v1-raw.leat photos that are stored as pixels, v1-pages.leat
+ * checksums of pages of values. That with the fast form is test_forms' of tests/c/pack: it needs real photos. */
+enum golden { PLAIN = 0, ROWS, RAW, PAGES, GOLDEN };
+static const char *const names[GOLDEN] = {"v1.leat", "v1-rows.leat", "v1-raw.leat", "v1-pages.leat"};
 
 static int write_golden(const char *folder, enum golden which, struct leat_error *error)
 {
     struct leat_writer_options o = made_options();
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/%s", folder, names[which]);
+    const struct leat_store_paging as_shipped = leat_store_paging;
     o.photos = which == RAW ? LEAT_PHOTOS_RAW : LEAT_PHOTOS_ORIGINAL;
-    made_codec = which == PLAIN ? &toy_codec : &toy_form_codec;
-    return made_file(path, SAMPLES, &o, error);
+    made_codec = which == PLAIN || which == PAGES ? &toy_codec : &toy_form_codec;
+    if (which == PAGES)
+        leat_store_paging = (struct leat_store_paging){100, 6};
+    int rc = made_file(path, SAMPLES, &o, error);
+    leat_store_paging = as_shipped;
+    return rc;
 }
 
 static void version_1_opens_and_holds_what_was_written(void **state)
@@ -97,6 +103,33 @@ static void photos_of_version_1_may_be_pixels(void **state)
     assert_ok(leat_verify(LEAT_GOLDEN "/v1-raw.leat", NULL, &error));
 }
 
+static void values_of_version_1_may_have_pages(void **state)
+{
+    (void)state;
+    enum { RAW_FIELD = 18 };
+    static uint8_t want[MADE_ROOM], got[MADE_ROOM];
+    struct leat_error error;
+    struct leat_source *s;
+    struct leat_io_file *file;
+    size_t failed;
+    assert_ok(leat_source_open(LEAT_GOLDEN "/v1-pages.leat", NULL, &s, &error));
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        struct leat_extent whole, e;
+        uint64_t begin = made_value(RAW_FIELD, i, want) / 2;
+        assert_made(s, i, i);
+        assert_ok(s->v->extents(s, RAW_FIELD, &i, 1, &whole, &failed, &error));
+        e = whole;
+        assert_true(s->v->piece(s, i, &e, begin, whole.length - begin));
+        assert_ok(s->v->file(s, e.file, &file, &error));
+        assert_ok(leat_io_read(file, e.offset, e.length, got, &error));
+        leat_io_release(file);
+        assert_ok(s->v->check_piece(s, i, &e, got, false, &error));
+        assert_memory_equal(got + (whole.offset + begin - e.offset), want + begin, whole.length - begin);
+    }
+    leat_source_close(s);
+    assert_ok(leat_verify(LEAT_GOLDEN "/v1-pages.leat", NULL, &error));
+}
+
 static void the_writer_still_writes_the_bytes_of_version_1(void **state)
 {
     (void)state;
@@ -127,6 +160,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(version_1_opens_and_holds_what_was_written),
         cmocka_unit_test(photos_of_version_1_may_have_a_row_index),
         cmocka_unit_test(photos_of_version_1_may_be_pixels),
+        cmocka_unit_test(values_of_version_1_may_have_pages),
         cmocka_unit_test(the_writer_still_writes_the_bytes_of_version_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
