@@ -65,13 +65,20 @@ struct leat_fetch {
     size_t field;
     struct leat_extent extent;
     bool with_rows;
+    bool piece;  /* the extent is that of pages (leat_fetch_narrow), ... */
+    bool mapped; /* ... and the buffer the file's mapping */
     void *buffer;
 };
 uint64_t leat_fetch_room(const struct leat_extent *extent, bool with_rows);
 uint64_t leat_fetch_bytes(const struct leat_extent *extent, bool with_rows);
-/* After reading: verifies the checksum where extent.verify says so. With `with_rows`, a photo that is unchecked becomes
- * good in `extent` if the source remembers that its bytes were. LEAT_OK, or LEAT_E_CORRUPT with file, sample, field and
- * offset. */
+/* Makes the extent that of the pages in which bytes [begin, begin + length) of the value lie, if its source has
+ * checksums of pages. */
+void leat_fetch_narrow(struct leat_fetch *fetch, uint64_t begin, uint64_t length);
+/* Reads the extent into new memory, waits, and verifies it; `out` has its bytes, also where the error is CORRUPT. */
+int leat_fetch_read(struct leat_fetch *fetch, struct leat_value *out, struct leat_error *error);
+/* After reading: verifies the checksum where extent.verify says so, and those of a piece's pages. With `with_rows`, a
+ * photo that is unchecked becomes good in `extent` if the source remembers that its bytes were. LEAT_OK, or
+ * LEAT_E_CORRUPT with file, sample, field and offset. */
 int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error);
 /* Then: the photo's row index, NULL if there is none. It is not verified: it has a checksum of its own
  * (codec/jpeg/rows.h). */

@@ -300,6 +300,10 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
 {
     const struct leat_extent *extent = &fetch->extent;
     struct leat_source *source = fetch->ref.source;
+    if (fetch->piece) {
+        int rc = source->v->check_piece(source, fetch->ref.sample, extent, fetch->buffer, fetch->mapped, error);
+        return rc ? at_fetch(fetch, rc, error) : LEAT_OK;
+    }
     if (extent->verify && leat_hash64(fetch->buffer, (size_t)extent->length) != extent->checksum) {
         int rc = leat_fail(error, LEAT_E_CORRUPT,
                            "sample %" PRId64 ", field \"%s\": the %" PRIu64 " bytes at %" PRIu64
@@ -320,6 +324,23 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
     if (fetch->with_rows)
         recall(fetch);
     return LEAT_OK;
+}
+
+void leat_fetch_narrow(struct leat_fetch *fetch, uint64_t begin, uint64_t length)
+{
+    struct leat_source *source = fetch->ref.source;
+    fetch->piece = source->v->piece && source->v->piece(source, fetch->ref.sample, &fetch->extent, begin, length);
+}
+
+int leat_fetch_read(struct leat_fetch *fetch, struct leat_value *out, struct leat_error *error)
+{
+    out->length = fetch->extent.length;
+    out->data = out->owned = fetch->buffer = leat_alloc((size_t)out->length);
+    if (!out->owned)
+        return at_fetch(
+            fetch, leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", out->length), error);
+    int rc = read_now(fetch, out->length, error);
+    return rc ? rc : leat_fetch_check(fetch, error);
 }
 
 void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health)
@@ -382,16 +403,10 @@ static int read_varying(const struct leat_dataset *d, size_t field, const struct
     int rc = leat_dataset_extents(d, field, ref, 1, &fetch.extent, &failed, error);
     if (rc)
         return rc;
-    if (!(out->owned = leat_alloc((size_t)fetch.extent.length)))
-        return at_sample(
-            d, field, ref,
-            leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", fetch.extent.length), error);
-    fetch.buffer = out->owned;
-    out->data = out->owned;
-    out->length = fetch.extent.length;
+    leat_ref_resolve(&fetch.ref, &fetch.field);
+    rc = leat_fetch_read(&fetch, out, error);
     *extent = fetch.extent;
-    rc = read_now(&fetch, fetch.extent.length, error);
-    return rc ? rc : leat_fetch_check(&fetch, error);
+    return rc;
 }
 
 static int read_computed(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref,

@@ -115,12 +115,13 @@ uint64_t leat_packing_row_bytes(const struct leat_packing_rule *r)
 
 #define RUN 64 /* pieces that are located together */
 
-/* A piece and its document: stored elements at `data`, mapped or, where that cannot be, in `read`. */
+/* A piece and its document: stored elements [from, until) of it at `data`, mapped or, where that cannot be, in
+ * `read`. */
 struct part {
     const struct leat_piece *piece;
     struct leat_sample_ref ref;
     uint64_t position; /* in the data set of documents */
-    uint64_t elements;
+    uint64_t elements, from, until;
     const uint8_t *data;
     struct leat_value read;
     bool differs; /* it is not what was written */
@@ -159,61 +160,77 @@ static int compare_checksum(void *arg)
     return LEAT_OK;
 }
 
-/* Compares a document's checksum where that was not done yet. False: it differs, or the mapping faulted. */
-static bool is_whole(const struct leat_packing_rule *r, struct part *p, const struct leat_extent *extent,
+/* Compares the checksum of a mapped document where that was not done yet, or those of a piece's pages. False: one
+ * differs, or the mapping faulted. */
+static bool is_whole(const struct leat_packing_rule *r, struct part *p, struct leat_fetch *fetch,
                      struct leat_error *error)
 {
+    const struct leat_extent *extent = &fetch->extent;
+    if (fetch->piece)
+        return !leat_fetch_check(fetch, error);
     _Atomic uint8_t *touched = &r->touched[p->position / 8];
     uint8_t bit = (uint8_t)(1u << p->position % 8);
     if (!extent->verify || (atomic_load_explicit(touched, memory_order_relaxed) & bit))
         return true;
-    struct check c = {p->data, extent->length, extent->checksum, false};
+    struct check c = {fetch->buffer, extent->length, extent->checksum, false};
     if (leat_guarded(compare_checksum, &c, error) || !c.same)
         return false; /* reading says why */
     atomic_fetch_or_explicit(touched, bit, memory_order_relaxed);
     return true;
 }
 
-/* A whole document that is in no mapping, or is not what was written: reading says so. */
-static int read_document(const struct leat_job_context *c, struct part *p, struct leat_error *error)
+/* The document has so many stored elements: which of them its piece has. */
+static void bound(const struct leat_packing_rule *r, struct part *p, uint64_t elements)
 {
-    int rc = leat_dataset_read(c->dataset, p->position, c->packing->field, &p->read, error);
-    p->differs = rc == LEAT_E_CORRUPT;
-    p->data = p->read.data;
-    p->elements = p->read.length / c->packing->element;
-    return rc;
+    uint64_t begin = p->piece->begin, end = begin + p->piece->count, before = r->has_bos;
+    p->elements = elements;
+    p->until = end > before ? end - before : 0;
+    p->until = p->until < elements ? p->until : elements;
+    p->from = begin > before ? begin - before : 0;
+    p->from = p->from < p->until ? p->from : p->until;
 }
 
-/* One document by its extent: in the mapping if there is one and its bytes are what was written. */
-static int map_document(const struct leat_job_context *c, struct part *p, const struct leat_extent *extent,
-                        struct place *place, struct leat_error *error)
+/* One document by its extent, or the pages of the piece where they have checksums: in the mapping if there is one and
+ * its bytes are what was written. Else they are read, which says so if they are not. */
+static int find_document(const struct leat_job_context *c, struct part *p, const struct leat_extent *extent,
+                         struct place *place, struct leat_error *error)
 {
-    struct leat_sample_ref ref = p->ref;
-    size_t field = c->packing->field;
-    leat_ref_resolve(&ref, &field);
-    int rc = find_place(place, ref.source, extent->file, error);
+    const uint64_t element = c->packing->element;
+    struct leat_fetch fetch = {.ref = p->ref, .field = c->packing->field, .extent = *extent};
+    leat_ref_resolve(&fetch.ref, &fetch.field);
+    int rc = find_place(place, fetch.ref.source, extent->file, error);
     if (rc)
         return rc;
-    p->elements = extent->length / c->packing->element;
-    p->data = place->base ? place->base + extent->offset : NULL;
-    bool inside = extent->offset <= place->open->size && extent->length <= place->open->size - extent->offset;
-    return p->data && inside && is_whole(c->packing, p, extent, error) ? LEAT_OK : read_document(c, p, error);
+    bound(c->packing, p, extent->length / element);
+    leat_fetch_narrow(&fetch, p->from * element, (p->until - p->from) * element);
+    const uint64_t at = fetch.extent.offset, size = place->open->size;
+    if (place->base && at <= size && fetch.extent.length <= size - at) {
+        fetch.mapped = true;
+        fetch.buffer = (void *)(uintptr_t)(place->base + at); /* it is not written */
+    }
+    if (!fetch.mapped || !is_whole(c->packing, p, &fetch, error)) {
+        fetch.mapped = false;
+        rc = leat_fetch_read(&fetch, &p->read, error);
+        p->differs = rc == LEAT_E_CORRUPT;
+    }
+    p->data = rc ? NULL : (const uint8_t *)fetch.buffer + (extent->offset + p->from * element - at);
+    return rc;
 }
 
 /* Documents lie anywhere: the misses of a run of pieces overlap if all are asked for before the first is copied. */
 static void prefetch_piece(const struct leat_packing_rule *r, const struct part *p)
 {
     enum { MOST = 256 }; /* the hardware sees the rest coming */
-    uint64_t bytes = p->piece->count * r->element;
-    for (uint64_t at = 0; p->data && at < bytes && at < MOST; at += 64)
-        __builtin_prefetch(p->data + p->piece->begin * r->element + at);
+    uint64_t bytes = (p->until - p->from) * r->element;
+    for (uint64_t at = 0; at < bytes && at < MOST; at += 64)
+        __builtin_prefetch(p->data + at);
 }
 
 /* Finds the documents of n pieces, all reached alike. *failed: the piece that an error is of. */
 static int find_documents(const struct leat_job_context *c, const struct leat_sample_ref *refs, struct part *parts,
                           size_t n, struct place *place, size_t *failed, struct leat_error *error)
 {
-    size_t field = c->packing->field;
+    const size_t field = c->packing->field, element = c->packing->element;
     enum leat_storage storage = leat_ref_storage(refs, field);
     struct leat_extent extents[RUN];
     const void *rows[RUN];
@@ -225,14 +242,18 @@ static int find_documents(const struct leat_job_context *c, const struct leat_sa
     for (size_t k = 0; !rc && k < n; k++) {
         *failed = k;
         if (storage == LEAT_STORAGE_MAPPED) {
-            parts[k].elements = (uint64_t)c->documents[field].shape[0];
-            parts[k].data = rows[k];
+            bound(c->packing, &parts[k], (uint64_t)c->documents[field].shape[0]);
+            parts[k].data = (const uint8_t *)rows[k] + parts[k].from * element;
         } else if (storage == LEAT_STORAGE_EXTENT) {
-            rc = map_document(c, &parts[k], &extents[k], place, error);
+            rc = find_document(c, &parts[k], &extents[k], place, error);
         } else {
-            rc = read_document(c, &parts[k], error);
+            rc = leat_dataset_read(c->dataset, parts[k].position, field, &parts[k].read, error);
+            parts[k].differs = rc == LEAT_E_CORRUPT;
+            bound(c->packing, &parts[k], parts[k].read.length / element);
+            parts[k].data = rc ? NULL : (const uint8_t *)parts[k].read.data + parts[k].from * element;
         }
-        prefetch_piece(c->packing, &parts[k]);
+        if (!rc)
+            prefetch_piece(c->packing, &parts[k]);
     }
     return rc;
 }
@@ -256,16 +277,13 @@ struct copy {
 /* The elements of a piece: of the document, and what is put around it. Returns where those of the next one begin. */
 static uint8_t *copy_piece(const struct leat_packing_rule *r, const struct part *p, uint8_t *at)
 {
-    uint64_t begin = p->piece->begin, end = begin + p->piece->count, before = r->has_bos;
-    uint64_t from = begin > before ? begin - before : 0, until = end > before ? end - before : 0;
-    until = until < p->elements ? until : p->elements;
+    const uint64_t begin = p->piece->begin, bytes = (p->until - p->from) * r->element;
     if (r->has_bos && !begin)
         at = put(at, r, r->bos, 1);
-    if (until > from) {
-        memcpy(at, p->data + from * r->element, (until - from) * r->element);
-        at += (until - from) * r->element;
-    }
-    return r->has_eos && end == p->elements + before + 1 ? put(at, r, r->eos, 1) : at;
+    if (bytes)
+        memcpy(at, p->data, bytes);
+    at += bytes;
+    return r->has_eos && begin + p->piece->count == p->elements + r->has_bos + 1 ? put(at, r, r->eos, 1) : at;
 }
 
 static int copy_pieces(void *arg)
