@@ -234,9 +234,9 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, void *i
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         if (only_arguments || arg[0] != '-' || !arg[1]) {
-            if (n < wanted)
+            if (n + command->several < wanted)
                 *(const char **)((char *)into + command->arguments[n].at) = arg;
-            n++;
+            argv[++n] = argv[i];
         } else if (!strcmp(arg, "--")) {
             only_arguments = true;
         } else if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
@@ -250,9 +250,12 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, void *i
     if (n < wanted)
         cli_usage_error(command, "%s is missing. Usage: leat %s %s", command->arguments[n].name, command->name,
                         command->usage);
+    else if (command->several)
+        *(struct cli_several *)(void *)((char *)into + command->arguments[wanted - 1].at) =
+            (struct cli_several){argv + wanted, n - wanted + 1};
     else if (n > wanted)
         cli_usage_error(command, "there is one argument too many. Usage: leat %s %s", command->name, command->usage);
-    return n == wanted;
+    return n == wanted || (command->several && n > wanted);
 }
 
 static void print_option(const char *name, const char *value, const char *help)

@@ -33,6 +33,11 @@ struct cli_option {
 
 #define CLI_ARGUMENTS 2
 
+struct cli_several {
+    char *const *at;
+    size_t n;
+};
+
 struct cli_command {
     const char *name;
     const char *usage;   /* what follows the name: "SRC DST [options]" */
@@ -42,6 +47,7 @@ struct cli_command {
         const char *name;
         size_t at;
     } arguments[CLI_ARGUMENTS]; /* all are needed; stored as const char * */
+    bool several;               /* of the last argument there may be more: it is stored as struct cli_several */
     const struct cli_option *options;
     size_t n_options;
     const char *more; /* examples and exit codes, ended by a newline */

@@ -25,7 +25,8 @@
 
 struct replay {
     const struct cli_command *command;
-    const char *state_path, *data_path, *out, *program_path, *select_path;
+    const char *state_path, *out, *program_path, *select_path;
+    struct cli_several data;
     uint64_t rank, world_size, epoch, step; /* UINT64_MAX: not given */
     struct leat_dataset *dataset;
     struct leat_loader *loader;
@@ -308,6 +309,25 @@ static int64_t *read_positions(const struct replay *replay, uint64_t *n)
     return positions;
 }
 
+/* DATA, or several joined. NULL after a message. */
+static struct leat_dataset *open_data(const struct replay *replay, int *exit_code)
+{
+    struct leat_dataset **parts = calloc(replay->data.n, sizeof *parts), *joined = NULL;
+    struct leat_error error;
+    size_t n = 0;
+    while (parts && n < replay->data.n &&
+           (parts[n] = cli_open(replay->command, replay->data.at[n], LEAT_LABELS_AUTO, exit_code)))
+        n++;
+    if (parts && n == replay->data.n && n > 1 && leat_dataset_concat(parts, n, &joined, &error))
+        *exit_code = cli_fail(replay->command, &error, NULL);
+    if (parts && n == 1 && replay->data.n == 1)
+        joined = leat_dataset_retain(parts[0]);
+    while (n)
+        leat_dataset_release(parts[--n]);
+    free(parts);
+    return joined;
+}
+
 /* The part of the data set that the run was over, where the state names one. */
 static int take_part(struct replay *replay, const struct cli_saved_options *saved, struct leat_error *error)
 {
@@ -352,7 +372,7 @@ static int replay_state(struct replay *replay)
         goto out;
     if (program)
         wish.program = program;
-    replay->dataset = cli_open(replay->command, replay->data_path, LEAT_LABELS_AUTO, &exit_code);
+    replay->dataset = open_data(replay, &exit_code);
     if (!replay->dataset)
         goto out;
     wish.epochs = 1; /* prefetch nothing of the next epoch */
@@ -408,16 +428,16 @@ static int run(const struct cli_command *command, int argc, char **argv)
 
 const struct cli_command cli_replay = {
     .name = "replay",
-    .usage = "STATE DATA --out DIR [options]",
+    .usage = "STATE DATA... --out DIR [options]",
     .summary = "write the batch that a saved state points at",
     .about =
-        "STATE is a JSON file with what loader.state_dict() gave; DATA is the data set that the loader had. A state\n"
-        "points at the batch that comes next: after an error in a training, the one that failed. The batch is "
-        "computed\n"
-        "again, the same to the last bit, and written to DIR: batch.json with ids and random keys, each output as\n"
-        ".npy, batches of images also as a contact sheet (.png), stored photos byte for byte, or as .png where they\n"
-        "were packed as pixels.\n",
-    .arguments = {{"STATE", offsetof(struct replay, state_path)}, {"DATA", offsetof(struct replay, data_path)}},
+        "STATE is a JSON file with what loader.state_dict() gave; DATA is the data set that the loader had, or all\n"
+        "that were joined to it, in their order. A state points at the batch that comes next: after an error in a\n"
+        "training, the one that failed. The batch is computed again, the same to the last bit, and written to DIR:\n"
+        "batch.json with ids and random keys, each output as .npy, batches of images also as a contact sheet (.png),\n"
+        "stored photos byte for byte, or as .png where they were packed as pixels.\n",
+    .arguments = {{"STATE", offsetof(struct replay, state_path)}, {"DATA", offsetof(struct replay, data)}},
+    .several = true,
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more =

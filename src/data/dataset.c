@@ -402,7 +402,13 @@ int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct l
         leat_base_release(base);
         return rc;
     }
-    return leat_dataset_make(base, selected ? &s : NULL, out, error);
+    char *view = selected ? leat_view_add(NULL, leat_view_concat(datasets, n)) : NULL;
+    rc = leat_dataset_make(base, selected ? &s : NULL, out, error);
+    if (!rc && (*out)->selected)
+        (*out)->view = view;
+    else
+        leat_free(view);
+    return rc;
 }
 
 /* ---- what is known of the whole -------------------------------------------------------------- */

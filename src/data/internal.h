@@ -76,11 +76,12 @@ int leat_dataset_in_place(const struct leat_dataset *dataset, size_t field, cons
 struct leat_base *leat_base_retain(struct leat_base *base);
 void leat_base_release(struct leat_base *base);
 
-/* The description of a view of `dataset` (view.c) by one step more, which is taken over; NULL where it is not known.
- * And the steps. */
+/* The description of a view of `dataset` (view.c; NULL: of all) by one step more, which is taken over; NULL where it is
+ * not known. And the steps. */
 char *leat_view_add(const struct leat_dataset *dataset, json_t *step);
 json_t *leat_view_select(const int64_t *positions, uint64_t n);
 json_t *leat_view_split(const double *fractions, size_t n, uint64_t seed, size_t part);
+json_t *leat_view_concat(struct leat_dataset *const *datasets, size_t n);
 
 /* Appends ids [begin, begin + count). LEAT_E_NOMEM. */
 int leat_selection_push(struct leat_selection *selection, uint64_t begin, uint64_t count);

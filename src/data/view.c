@@ -2,9 +2,10 @@
  * How a view was made of what was opened, so that a saved state can say which part of a data set its run was over:
  *
  *     [["split", [0.9, 0.1], "0", 0], ["slice", 0, 1000, 2], ["select", [5, 3]], ["select", 100000, "hash of them"]]
+ *     [["concat", [100, []], [50, [["slice", 0, 10, 1]]]]]
  *
- * Steps follow each other; a seed is text, since JSON's numbers end at 2^63. A view of joined parts has no such
- * description; then a state names the part by its fingerprint alone.
+ * Steps follow each other; a seed is text, since JSON's numbers end at 2^63. Views that were joined are parts of what
+ * was opened together: of each, how many samples that has, and its own steps.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -22,8 +23,8 @@
 
 char *leat_view_add(const struct leat_dataset *d, json_t *step)
 {
-    json_t *steps = d->view ? json_loads(d->view, 0, NULL) : json_array();
-    bool known = step && (d->view || !d->selected);
+    json_t *steps = d && d->view ? json_loads(d->view, 0, NULL) : json_array();
+    bool known = step && (!d || d->view || !d->selected);
     bool whole = !json_array_append_new(steps, step);
     char *text = known && whole ? json_dumps(steps, JSON_COMPACT) : NULL,
          *view = text && strlen(text) <= MAX_VIEW ? leat_strdup(text) : NULL;
@@ -55,6 +56,20 @@ json_t *leat_view_split(const double *fractions, size_t n, uint64_t seed, size_t
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, json_real(fractions[i]));
     return json_pack("[s, o, o, I]", "split", list, json_sprintf("%" PRIu64, seed), (json_int_t)part);
+}
+
+json_t *leat_view_concat(struct leat_dataset *const *datasets, size_t n)
+{
+    json_t *step = json_pack("[s]", "concat");
+    for (size_t i = 0; i < n; i++) {
+        const struct leat_dataset *d = datasets[i];
+        json_t *steps = d->view ? json_loads(d->view, 0, NULL) : d->selected ? NULL : json_array();
+        if (json_array_append_new(step, json_pack("[I, o]", (json_int_t)d->base->count, steps))) {
+            json_decref(step);
+            return NULL;
+        }
+    }
+    return step;
 }
 
 const char *leat_dataset_view_text(const struct leat_dataset *d)
@@ -136,6 +151,40 @@ static int apply_split(struct leat_dataset *d, const json_t *step, struct leat_d
     return rc;
 }
 
+static int apply_all(struct leat_dataset *d, const json_t *steps, const int64_t *positions, uint64_t n,
+                     struct leat_dataset **out, struct leat_error *error);
+
+static int apply_concat(struct leat_dataset *d, const json_t *step, const int64_t *positions, uint64_t n,
+                        struct leat_dataset **out, struct leat_error *error)
+{
+    struct leat_selection s = {0};
+    uint64_t begin = 0, count;
+    int rc = LEAT_OK;
+    for (size_t i = 1; !rc && i < json_array_size(step); i++) {
+        const json_t *part = json_array_get(step, i);
+        struct leat_dataset *whole, *view;
+        if (!number(part, 0, &count) || count > d->count - begin || !json_is_array(json_array_get(part, 1))) {
+            rc = malformed(error);
+            break;
+        }
+        if ((rc = leat_dataset_slice(d, begin, begin + count, 1, &whole, error)))
+            break;
+        rc = apply_all(whole, json_array_get(part, 1), positions, n, &view, error);
+        leat_dataset_release(whole);
+        if (rc)
+            break;
+        if (leat_selection_push_view(&s, view, 0, view->count, 0))
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a view");
+        leat_dataset_release(view);
+        begin += count;
+    }
+    if (rc) {
+        leat_selection_destroy(&s);
+        return rc;
+    }
+    return leat_dataset_make(leat_base_retain(d->base), &s, out, error);
+}
+
 static int apply(struct leat_dataset *d, const json_t *step, const int64_t *positions, uint64_t n,
                  struct leat_dataset **out, struct leat_error *error)
 {
@@ -145,21 +194,17 @@ static int apply(struct leat_dataset *d, const json_t *step, const int64_t *posi
         return apply_select(d, step, positions, n, out, error);
     if (kind && !strcmp(kind, "split"))
         return apply_split(d, step, out, error);
+    if (kind && !strcmp(kind, "concat"))
+        return apply_concat(d, step, positions, n, out, error);
     if (!kind || strcmp(kind, "slice") != 0 || !number(step, 1, &begin) || !number(step, 2, &end) ||
         !number(step, 3, &stride))
         return malformed(error);
     return leat_dataset_slice(d, begin, end, stride, out, error);
 }
 
-int leat_dataset_view(struct leat_dataset *d, const char *view, const int64_t *positions, uint64_t n,
-                      struct leat_dataset **out, struct leat_error *error)
+static int apply_all(struct leat_dataset *d, const json_t *steps, const int64_t *positions, uint64_t n,
+                     struct leat_dataset **out, struct leat_error *error)
 {
-    *out = NULL;
-    json_t *steps = strnlen(view, MAX_VIEW + 1) > MAX_VIEW ? NULL : json_loads(view, JSON_REJECT_DUPLICATES, NULL);
-    if (!json_is_array(steps)) {
-        json_decref(steps);
-        return malformed(error);
-    }
     int rc = LEAT_OK;
     struct leat_dataset *at = leat_dataset_retain(d), *made;
     for (size_t i = 0; !rc && i < json_array_size(steps); i++) {
@@ -169,10 +214,19 @@ int leat_dataset_view(struct leat_dataset *d, const char *view, const int64_t *p
         leat_dataset_release(at);
         at = made;
     }
-    json_decref(steps);
     if (rc)
         leat_dataset_release(at);
     else
         *out = at;
+    return rc;
+}
+
+int leat_dataset_view(struct leat_dataset *d, const char *view, const int64_t *positions, uint64_t n,
+                      struct leat_dataset **out, struct leat_error *error)
+{
+    *out = NULL;
+    json_t *steps = strnlen(view, MAX_VIEW + 1) > MAX_VIEW ? NULL : json_loads(view, JSON_REJECT_DUPLICATES, NULL);
+    int rc = json_is_array(steps) ? apply_all(d, steps, positions, n, out, error) : malformed(error);
+    json_decref(steps);
     return rc;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +64,7 @@ def numbers(path: Path, n: int = 2000) -> leat.Dataset:
     return leat.open(path)
 
 
-def replayed(data: leat.Dataset, folder: Path, *options: object) -> list[int]:
+def replayed(data: leat.Dataset, folder: Path, *options: object, of: Sequence[str] = ("numbers",)) -> list[int]:
     """The ids of the third batch of an epoch as the command has them; they are those of the loader."""
     with leat.Loader(data, 7, shuffle=True, seed=3) as loader:
         running = iter(loader)
@@ -71,7 +72,9 @@ def replayed(data: leat.Dataset, folder: Path, *options: object) -> list[int]:
             next(running)
         (folder / "state.json").write_text(json.dumps(loader.state_dict()))
         ids = [int(i) for i in next(running).ids]
-    command("replay", folder / "state.json", folder / "numbers.leat", "--out", folder / "out", *options)
+    command(
+        "replay", folder / "state.json", *[folder / f"{name}.leat" for name in of], "--out", folder / "out", *options
+    )
     assert json.loads((folder / "out" / "batch.json").read_text())["ids"] == ids
     return ids
 
@@ -110,6 +113,28 @@ def test_runs_over_parts_of_a_data_set_are_replayed_from_the_state_alone(tmp_pat
         "another part"
         in command("replay", tmp_path / "bad.json", tmp_path / "numbers.leat", "--out", tmp_path / "out", code=2).stderr
     )
+
+
+def test_runs_over_joined_data_sets_are_replayed_from_all_that_were_opened(tmp_path: Path) -> None:
+    a, b = numbers(tmp_path / "a.leat", 100), numbers(tmp_path / "b.leat", 150)
+    train, test = a.split([0.8, 0.2], seed=1)
+    views = leat.concat(b[10:90], train, b.select([4, 4, 149, 0]))
+    for joined, of in (
+        (leat.concat(a, b), "ab"),
+        (leat.concat(a, b)[30:220], "ab"),
+        (leat.concat(a, b).split([0.5, 0.5], seed=2)[1], "ab"),
+        (leat.concat(test, train), "aa"),
+        (leat.concat(a, test, b[::3]), "aab"),
+        (views, "bab"),
+        (views[3:].select(list(range(60, 10, -1))), "bab"),
+        (leat.concat(b, views, leat.concat(views, a[5:])), "bbabbaba"),
+    ):
+        replayed(joined, tmp_path, of=of)
+    state = json.loads((tmp_path / "state.json").read_text())
+    for parts in ([[10**9, []]], [[5]], [[-1, []]], [[5, [["turn"]]]], []):
+        (tmp_path / "bad.json").write_text(json.dumps({**state, "view": [["concat", *parts]]}))
+        said = command("replay", tmp_path / "bad.json", tmp_path / "a.leat", "--out", tmp_path / "out", code=2).stderr
+        assert "malformed" in said or "another part" in said
 
 
 def test_a_long_selection_is_given_beside_the_state(tmp_path: Path) -> None:
