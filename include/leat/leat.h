@@ -693,10 +693,14 @@ struct leat_buffer;
  * takes a lock that a caller could hold. */
 LEAT_API void leat_buffer_retain(struct leat_buffer *buffer);
 LEAT_API void leat_buffer_release(struct leat_buffer *buffer);
+/* What is called, without any lock, when the last reference to a buffer is gone and before its memory is used again; it
+ * may wait, for a copy to a device for instance. By whoever has a reference, before it gives that up. */
+LEAT_API void leat_buffer_on_release(struct leat_buffer *buffer, void (*release)(void *user), void *user);
 /* Where the buffer begins in the loader's memory: at `offsets` of a ragged output, at `data` of a dense one. */
 LEAT_API uint64_t leat_buffer_offset(const struct leat_buffer *buffer);
 
 LEAT_API size_t leat_batch_outputs(const struct leat_batch *batch);
+/* RANGE: there is no such output. NOT_FOUND: it is hidden (what functions of the program take), and gone. */
 LEAT_API int leat_batch_tensor(const struct leat_batch *batch, size_t output, struct leat_tensor *out);
 LEAT_API uint64_t leat_batch_rows(const struct leat_batch *batch);
 LEAT_API uint64_t leat_batch_epoch(const struct leat_batch *batch);

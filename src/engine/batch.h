@@ -34,7 +34,7 @@ struct leat_buffer {
     uint64_t offset, bytes; /* in the region; bytes: whole pages */
     size_t output;
     void (*release)(void *user);
-    void *release_user; /* called without a lock before the memory is used again; may wait for a fence */
+    void *release_user; /* leat_buffer_on_release */
     struct leat_buffer *next;
 };
 

@@ -112,20 +112,6 @@ static int decide(struct leat_loader *l, struct leat_decision d, struct leat_err
     return change(l, d, error);
 }
 
-int leat_loader_decide(struct leat_loader *l, const struct leat_decision *decision, bool at_next,
-                       struct leat_error *error)
-{
-    int rc = leat_loader_enter(l, error);
-    if (rc)
-        return rc;
-    struct leat_decision d = *decision;
-    if (at_next)
-        d.at = leat_consumer_received(&l->consumer);
-    rc = decide(l, d, error);
-    leat_engine_unlock();
-    return rc;
-}
-
 int leat_loader_set_batch_size(struct leat_loader *l, uint64_t rows, const struct leat_step *at,
                                struct leat_error *error)
 {

@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "io/blocks.h"
 
 static json_t *number(uint64_t n)
 {
@@ -125,13 +126,15 @@ static void add_running(json_t *root, const struct leat_loader *l)
 
 static void add_memory(json_t *root, const struct leat_loader *l)
 {
-    uint64_t tasks = leat_budget_tasks(&l->budget), held = leat_batch_pool_held_batches(&l->pool);
+    uint64_t tasks = leat_budget_tasks(&l->budget), held = leat_batch_pool_held_batches(&l->pool), cached, filled;
     json_object_set_new(root, "memory",
                         json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "in_use_bytes",
                                   number(l->budget.used[LEAT_IN_FLIGHT] + l->budget.fixed + tasks), "budget_bytes",
                                   number(l->budget.limit), "held_bytes", number(l->budget.used[LEAT_HELD]),
                                   "max_held_bytes", number(l->budget.max_held), "held_batches", number(held), "region",
                                   l->pool.region.kind->name));
+    leat_blocks_stats(&cached, &filled);
+    json_object_set_new(root, "cache", json_pack("{s:o, s:o}", "bytes", number(cached), "blocks", number(filled)));
 }
 
 static json_t *warnings(const struct leat_counters *c)

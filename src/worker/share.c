@@ -174,11 +174,6 @@ struct leat_holders *leat_share_holders(void)
     return &((struct leat_region_head *)(void *)inherited.base)->holders;
 }
 
-unsigned leat_share_generation(void)
-{
-    return own.generation;
-}
-
 int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *error)
 {
     *out = NULL;

@@ -13,7 +13,5 @@
 uint8_t *leat_share_base(bool worker);
 /* In a worker process, once it has its parent's memory: who holds what of that. */
 struct leat_holders *leat_share_holders(void);
-/* Counts forks: differs between a process and its forked children. */
-unsigned leat_share_generation(void);
 
 #endif

@@ -441,18 +441,12 @@ static uint64_t run_deciding(struct leat_dataset *const *sets, struct deciding h
                 assert_memory_equal(ids, leat_batch_ids(b), planned * sizeof *ids);
                 leat_free(ids);
             }
-            const double even[2] = {0.5, 0.5}, other[2] = {0.1, 0.9};
             if (n == 5 || n == 20)
-                assert_ok(leat_loader_decide(
-                    loader, &(struct leat_decision){.global_batch = n == 5 ? 48 : 7, .shares = even}, true, &error));
-            if (n == 10)
-                assert_ok(leat_loader_decide(loader, &(struct leat_decision){.shares = other}, true, &error));
+                assert_ok(leat_loader_set_batch_size(loader, n == 5 ? 48 : 7, NULL, &error));
         }
         assert_int_equal(rows, 1000);
     }
-    assert_int_equal(
-        leat_loader_decide(loader, &(struct leat_decision){.at = {0, 0}, .global_batch = 9}, false, &error),
-        LEAT_E_INVALID);
+    assert_int_equal(leat_loader_set_batch_size(loader, 9, &(struct leat_step){0, 0}, &error), LEAT_E_INVALID);
     leat_loader_close(loader);
     return hash;
 }
