@@ -219,6 +219,15 @@ static PyObject *pool_forget(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *pool_resize(PyObject *self, PyObject *args)
+{
+    unsigned n;
+    if (!PyArg_ParseTuple(args, "I:resize", &n))
+        return NULL;
+    leat_pool_resize(((struct pool *)self)->handle, n);
+    Py_RETURN_NONE;
+}
+
 static PyObject *pool_offset(PyObject *self, void *closure)
 {
     (void)closure;
@@ -227,6 +236,7 @@ static PyObject *pool_offset(PyObject *self, void *closure)
 
 static PyMethodDef pool_methods[] = {
     {"attach", pool_attach, METH_VARARGS | METH_CLASS, "attach(offset, worker, thread): in a worker"},
+    {"resize", pool_resize, METH_VARARGS, "resize(n): so many work now"},
     {"wake", pool_wake, METH_NOARGS, "wake(): every worker that sleeps"},
     {"seen", pool_seen, METH_NOARGS, "seen(): what sleep() takes"},
     {"sleep", pool_sleep, METH_VARARGS, "sleep(seen, timeout_ms): until something was published since"},
@@ -294,13 +304,13 @@ static PyObject *board_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *pool;
     unsigned entries, units;
-    double weight;
+    double unit_ns, weight;
     struct leat_board *handle = NULL;
     struct leat_error error;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "O!IId:Board", py_pool_type, &pool, &entries, &units, &weight))
+    if (!PyArg_ParseTuple(args, "O!IIdd:Board", py_pool_type, &pool, &entries, &units, &unit_ns, &weight))
         return NULL;
-    int rc = leat_board_new(((struct pool *)pool)->handle, entries, units, weight, &handle, &error);
+    int rc = leat_board_new(((struct pool *)pool)->handle, entries, units, unit_ns, weight, &handle, &error);
     return board_of(type, pool, rc, handle, &error);
 }
 
@@ -340,6 +350,12 @@ static int take_offsets(PyObject *tuple, uint64_t *offsets, uint32_t *n)
     }
     *n = (uint32_t)count;
     return 0;
+}
+
+static PyObject *board_next(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLongLong(leat_board_next(handle_of(self)));
 }
 
 static PyObject *board_publish(PyObject *self, PyObject *args)
@@ -382,10 +398,9 @@ static PyObject *board_place(PyObject *self, PyObject *args)
 static PyObject *board_complete(PyObject *self, PyObject *args)
 {
     unsigned long long serial;
-    int exactly;
-    if (!PyArg_ParseTuple(args, "Kp:complete", &serial, &exactly))
+    if (!PyArg_ParseTuple(args, "K:complete", &serial))
         return NULL;
-    return PyBool_FromLong(leat_board_complete(handle_of(self), serial, exactly));
+    return PyBool_FromLong(leat_board_complete(handle_of(self), serial));
 }
 
 static PyObject *board_received(PyObject *self, PyObject *args)
@@ -394,7 +409,7 @@ static PyObject *board_received(PyObject *self, PyObject *args)
     unsigned unit;
     if (!PyArg_ParseTuple(args, "KI:received", &serial, &unit))
         return NULL;
-    leat_board_received(handle_of(self), serial, unit);
+    leat_board_received(handle_of(self), serial, unit, 0);
     Py_RETURN_NONE;
 }
 
@@ -415,14 +430,10 @@ static PyObject *board_cancel(PyObject *self, PyObject *args)
     return PyBool_FromLong(leat_board_cancel(handle_of(self), serial));
 }
 
-static int visit(void *user, uint64_t serial, uint32_t unit)
+static void gone(void *user, uint64_t serial, uint32_t row)
 {
-    if (PyErr_Occurred())
-        return 0;
-    PyObject *answer = PyObject_CallFunction(user, "KI", (unsigned long long)serial, unit);
-    int keep = answer ? PyObject_IsTrue(answer) : 0;
-    Py_XDECREF(answer);
-    return keep > 0;
+    if (!PyErr_Occurred())
+        Py_XDECREF(PyObject_CallFunction(user, "KI", (unsigned long long)serial, row));
 }
 
 static PyObject *board_requeue(PyObject *self, PyObject *args)
@@ -431,16 +442,14 @@ static PyObject *board_requeue(PyObject *self, PyObject *args)
     PyObject *callback;
     if (!PyArg_ParseTuple(args, "IO:requeue", &worker, &callback))
         return NULL;
-    unsigned n = leat_board_requeue(handle_of(self), worker, visit, callback);
+    unsigned n = leat_board_requeue(handle_of(self), worker, gone, callback);
     return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLong(n);
 }
 
-static PyObject *board_spent_ns(PyObject *self, PyObject *args)
+static PyObject *board_ns_per_row(PyObject *self, PyObject *none)
 {
-    unsigned long long serial;
-    if (!PyArg_ParseTuple(args, "K:spent_ns", &serial))
-        return NULL;
-    return PyLong_FromLongLong(leat_board_spent_ns(handle_of(self), serial));
+    (void)none;
+    return PyFloat_FromDouble(leat_board_ns_per_row(handle_of(self)));
 }
 
 static PyObject *board_seen(PyObject *self, PyObject *none)
@@ -563,17 +572,18 @@ static PyObject *board_offset(PyObject *self, void *closure)
 
 static PyMethodDef board_methods[] = {
     {"attach", board_attach, METH_VARARGS | METH_CLASS, "attach(pool, offset, thread): in a worker"},
+    {"next", board_next, METH_NOARGS, "next(): the serial of the next batch; 0: there is no place for it"},
     {"publish", board_publish, METH_VARARGS,
      "publish(serial, rows, run, owner, layout, kind, payload, payload_bytes, seed, epoch, first_row, capacity, "
      "buffers)"},
     {"place", board_place, METH_VARARGS, "place(serial, layout, buffers): where the rows of a published batch go"},
-    {"complete", board_complete, METH_VARARGS, "complete(serial, exactly)"},
+    {"complete", board_complete, METH_VARARGS, "complete(serial)"},
     {"received", board_received, METH_VARARGS, "received(serial, unit): its message is here"},
     {"retire", board_retire, METH_VARARGS, "retire(serial): its entry is free"},
     {"cancel", board_cancel, METH_VARARGS, "cancel(serial): whether nothing of it runs"},
     {"requeue", board_requeue, METH_VARARGS,
-     "requeue(worker, visit): what a dead worker had, unless visit(serial, unit) says True"},
-    {"spent_ns", board_spent_ns, METH_VARARGS, "spent_ns(serial): by workers"},
+     "requeue(worker, gone): what a dead worker had; gone(serial, row) is told of a row that has ended three"},
+    {"ns_per_row", board_ns_per_row, METH_NOARGS, "ns_per_row(): of batches that were cut by it; 0: not known yet"},
     {"seen", board_seen, METH_NOARGS, "seen(): what wait() takes"},
     {"wait", board_wait, METH_VARARGS, "wait(seen, timeout_ms)"},
     {"close", board_close, METH_NOARGS, "close(): workers take nothing more"},
@@ -592,7 +602,7 @@ static PyMethodDef board_methods[] = {
 static PyGetSetDef board_getters[] = {{"offset", board_offset, NULL, "what names it in workers", NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot board_slots[] = {
-    {Py_tp_doc, (void *)"Board(pool, n_entries, max_units, weight): what workers are to do."},
+    {Py_tp_doc, (void *)"Board(pool, n_entries, max_units, unit_ns, weight): what workers are to do."},
     {Py_tp_new, (void *)board_new},
     {Py_tp_dealloc, (void *)board_dealloc},
     {Py_tp_methods, board_methods},

@@ -39,19 +39,15 @@ static void executor_dealloc(PyObject *self)
     py_object_free(self);
 }
 
-static PyObject *executor_attach(PyObject *self, PyObject *args)
+static PyObject *executor_attach(PyObject *self, PyObject *object)
 {
     struct executor *e = (struct executor *)self;
-    PyObject *object;
-    unsigned workers;
-    if (!PyArg_ParseTuple(args, "OI:attach", &object, &workers))
-        return NULL;
     struct leat_board *board = py_board_handle(object);
     if (!board)
         return NULL;
     e->board = Py_NewRef(object); /* once */
     Py_BEGIN_ALLOW_THREADS;
-    leat_executor_attach(e->handle, board, workers);
+    leat_executor_attach(e->handle, board);
     Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
 }
@@ -82,13 +78,11 @@ static PyObject *executor_row_failed(PyObject *self, PyObject *args)
 static PyObject *executor_results(PyObject *self, PyObject *args)
 {
     unsigned long long serial;
-    long long spent_ns;
     Py_buffer results, bytes;
-    if (!PyArg_ParseTuple(args, "Ky*y*L:results", &serial, &results, &bytes, &spent_ns))
+    if (!PyArg_ParseTuple(args, "Ky*y*:results", &serial, &results, &bytes))
         return NULL;
     leat_executor_results(py_executor_handle(self), serial, results.buf,
-                          (uint64_t)results.len / sizeof(struct leat_worker_result), bytes.buf, (uint64_t)bytes.len,
-                          spent_ns);
+                          (uint64_t)results.len / sizeof(struct leat_worker_result), bytes.buf, (uint64_t)bytes.len);
     PyBuffer_Release(&results);
     PyBuffer_Release(&bytes);
     Py_RETURN_NONE;
@@ -98,20 +92,20 @@ static PyObject *executor_received(PyObject *self, PyObject *args)
 {
     unsigned long long serial;
     unsigned unit;
-    if (!PyArg_ParseTuple(args, "KI:received", &serial, &unit))
+    long long spent_ns;
+    if (!PyArg_ParseTuple(args, "KIL:received", &serial, &unit, &spent_ns))
         return NULL;
-    leat_executor_received(py_executor_handle(self), serial, unit);
+    leat_executor_received(py_executor_handle(self), serial, unit, spent_ns);
     Py_RETURN_NONE;
 }
 
 static PyObject *executor_worker_died(PyObject *self, PyObject *args)
 {
-    unsigned worker, row;
-    unsigned long long board, serial;
-    if (!PyArg_ParseTuple(args, "IKKI:worker_died", &worker, &board, &serial, &row))
+    unsigned worker;
+    if (!PyArg_ParseTuple(args, "I:worker_died", &worker))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    leat_executor_worker_died(py_executor_handle(self), worker, board, serial, row);
+    leat_executor_worker_died(py_executor_handle(self), worker);
     Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
 }
@@ -161,12 +155,12 @@ static PyObject *executor_stats(PyObject *self, PyObject *none)
 }
 
 static PyMethodDef executor_methods[] = {
-    {"attach", executor_attach, METH_VARARGS, "attach(board, workers): takes the board over"},
+    {"attach", executor_attach, METH_O, "attach(board): takes the board over"},
     {"wait", executor_wait, METH_VARARGS, "wait(messages received): 0: there is one more; 1: silence; 2: it is closed"},
     {"row_failed", executor_row_failed, METH_VARARGS, "row_failed(serial, row, broken, reason)"},
-    {"results", executor_results, METH_VARARGS, "results(serial, [row, output, bytes] as uint64, bytes, spent_ns)"},
-    {"received", executor_received, METH_VARARGS, "received(serial, unit): its message is here"},
-    {"worker_died", executor_worker_died, METH_VARARGS, "worker_died(worker, board, serial, row): where it was"},
+    {"results", executor_results, METH_VARARGS, "results(serial, [row, output, bytes] as uint64, bytes)"},
+    {"received", executor_received, METH_VARARGS, "received(serial, unit, spent_ns): its message is here"},
+    {"worker_died", executor_worker_died, METH_VARARGS, "worker_died(worker)"},
     {"ask", executor_ask, METH_O, "ask(begins): somebody waits for a batch, or no longer"},
     {"fail", executor_fail, METH_VARARGS, "fail(reason): all calls, from now on"},
     {"close", executor_close, METH_NOARGS, "close(): workers take nothing more"},

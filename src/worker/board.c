@@ -23,6 +23,9 @@
  *                 dropped
  *     placed      where rows go, if that was not known when the batch was published: written once, before `layout`
  *
+ * What only the parent needs to know of its batches is in its own memory (struct flight): how long rows take, by which
+ * later batches are cut into units, and what becomes of rows that end workers.
+ *
  * Sleeping is by futex: workers on the pool's `work`, the parent on the board's `done`, which counts batches and
  * messages. Messages are counted by the worker that announces them, in its record: those that a killed worker announced
  * and did not send are then known to the last one.
@@ -80,12 +83,20 @@ struct board_shared {
     double weight;
 };
 
+/* What the parent knows of a batch in flight, at the index of its entry. */
+struct flight {
+    uint8_t *kills; /* [rows] workers that each row has ended; NULL: none */
+    bool paced;     /* cut by how long rows take, which it tells in turn */
+    bool cancelled;
+};
+
 struct leat_pool {
     struct pool_shared *shared;
     struct leat_slot *slot;     /* NULL in a worker */
     struct leat_holder *holder; /* of a worker process: what it holds of its parent's memory */
     uint64_t offset;
     unsigned n, worker;
+    unsigned working; /* in the parent: how many of them there are now */
 };
 
 struct leat_board {
@@ -95,12 +106,18 @@ struct leat_board {
     _Atomic uint64_t *units;
     struct leat_slot *slot;
     uint64_t offset;
+    struct flight *flights; /* [n_entries]; this and what follows is the parent's */
+    unsigned n_flights;
+    double unit_ns, ns_per_row; /* what a unit should take; what a row does, 0: not known yet */
+    uint64_t unsure;            /* before this serial a worker may have died between ending a unit and counting it */
 };
 
 static uint64_t word(uint64_t serial, unsigned worker, enum unit_state state)
 {
     return serial << 24 | (uint64_t)worker << 8 | state;
 }
+
+#define LEAST_NS 20.0 /* that a row is taken to need */
 
 /* Units that are done of a batch, or the unit that a hint names: the low bits of a word. */
 #define COUNT_MASK UINT64_C(0xffffff)
@@ -147,7 +164,7 @@ int leat_pool_new(unsigned n_workers, struct leat_pool **out, struct leat_error 
     }
     p->shared = leat_slot_data(p->slot);
     p->offset = leat_slot_offset(p->slot);
-    p->n = n_workers;
+    p->n = p->working = n_workers;
     memset(p->shared, 0, pool_bytes(n_workers));
     p->shared->n = n_workers;
     *out = p;
@@ -188,6 +205,11 @@ void leat_pool_free(struct leat_pool *p)
     leat_slot_release(p->slot);
     leat_holder_leave(p->holder);
     leat_free(p);
+}
+
+void leat_pool_resize(struct leat_pool *p, unsigned n)
+{
+    p->working = n;
 }
 
 uint64_t leat_pool_offset(const struct leat_pool *p)
@@ -262,7 +284,7 @@ static void find_parts(struct leat_board *b, uint8_t *base)
         (_Atomic uint64_t *)(void *)((uint8_t *)b->entries + align64(b->shared->n_entries * sizeof(struct entry)));
 }
 
-int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_units, double weight,
+int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_units, double unit_ns, double weight,
                    struct leat_board **out, struct leat_error *error)
 {
     *out = NULL;
@@ -270,11 +292,14 @@ int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_unit
         return leat_fail(error, LEAT_E_INVALID, "a board of %u batches of %u units cannot be made", n_entries,
                          max_units);
     struct leat_board *b = leat_new(struct leat_board);
-    if (!b)
+    if (!b || !(b->flights = leat_new_array(n_entries, sizeof *b->flights))) {
+        leat_free(b);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a board");
+    }
     uint64_t heads = align64(sizeof(struct board_shared)) + align64(n_entries * sizeof(struct entry));
     int rc = leat_slot_new(heads + (uint64_t)n_entries * max_units * 8, &b->slot, error);
     if (rc) {
+        leat_free(b->flights);
         leat_free(b);
         return rc;
     }
@@ -286,6 +311,7 @@ int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_unit
     atomic_store(&s->first, 1);
     atomic_store(&s->next, 1);
     b->pool = pool;
+    b->unit_ns = unit_ns;
     b->offset = leat_slot_offset(b->slot);
     find_parts(b, (uint8_t *)s);
     *out = b;
@@ -316,6 +342,9 @@ void leat_board_free(struct leat_board *b)
 {
     if (!b)
         return;
+    for (uint32_t i = 0; b->flights && i < b->shared->n_entries; i++)
+        leat_free(b->flights[i].kills);
+    leat_free(b->flights);
     leat_slot_release(b->slot);
     leat_free(b);
 }
@@ -342,20 +371,50 @@ static struct entry *in_flight(const struct leat_board *b, uint64_t serial)
     return serial && atomic_load_explicit(&e->serial, memory_order_acquire) == serial ? e : NULL;
 }
 
+static struct flight *flight_of(const struct leat_board *b, uint64_t serial)
+{
+    return &b->flights[serial % b->shared->n_entries];
+}
+
+uint64_t leat_board_next(const struct leat_board *b)
+{
+    uint64_t serial = atomic_load(&b->shared->next);
+    return atomic_load(&entry_of(b, serial)->serial) ? 0 : serial;
+}
+
+double leat_board_ns_per_row(const struct leat_board *b)
+{
+    return b->ns_per_row;
+}
+
+uint64_t leat_board_run(const struct leat_board *b)
+{
+    return b->ns_per_row > 0 && b->ns_per_row < b->unit_ns ? (uint64_t)(b->unit_ns / b->ns_per_row) : 1;
+}
+
+/* Rows of a unit: while there are fewer batches than workers, each batch is for several of them. */
+static uint64_t fair_run(const struct leat_board *b, uint32_t rows)
+{
+    uint64_t run = leat_board_run(b), n = b->pool->working ? b->pool->working : 1;
+    uint64_t fair = b->n_flights < n ? (rows + n - 1) / n : rows;
+    return run < fair ? run : fair;
+}
+
 int leat_board_publish(struct leat_board *b, const struct leat_board_batch *batch, struct leat_error *error)
 {
     struct board_shared *s = b->shared;
     struct entry *e = entry_of(b, batch->serial);
-    uint64_t run = batch->run ? batch->run : 1, n_units = (batch->rows + run - 1) / run;
-    if (batch->serial != atomic_load(&s->next) || atomic_load(&e->serial) || !n_units)
+    uint64_t run = batch->run ? batch->run : fair_run(b, batch->rows), n_units = batch->rows;
+    if (!batch->serial || batch->serial != leat_board_next(b) || !batch->rows)
         return leat_fail(error, LEAT_E_INVALID, "batch %" PRIu64 " cannot be published now", batch->serial);
     if (batch->n_buffers > LEAT_BOARD_BUFFERS || (batch->owner >= 0 && (unsigned)batch->owner >= b->pool->n))
         return leat_fail(error, LEAT_E_INVALID, "batch %" PRIu64 " has %u buffers and worker %d; there are %d and %u",
                          batch->serial, batch->n_buffers, batch->owner, LEAT_BOARD_BUFFERS, b->pool->n);
-    if (n_units > s->max_units) {
+    if ((batch->rows + run - 1) / run > s->max_units)
         run = ((uint64_t)batch->rows + s->max_units - 1) / s->max_units;
-        n_units = (batch->rows + run - 1) / run;
-    }
+    n_units = (batch->rows + run - 1) / run;
+    *flight_of(b, batch->serial) = (struct flight){.paced = !batch->run};
+    b->n_flights++;
     /* A worker that still looks at the batch that was here finds that it is gone before it can see a hint of this
      * one. */
     uint64_t hint = (atomic_load(&e->hint) | COUNT_MASK) + 1;
@@ -399,13 +458,13 @@ static bool count_done(struct entry *e, uint64_t serial)
     return false;
 }
 
-bool leat_board_complete(const struct leat_board *b, uint64_t serial, bool exactly)
+bool leat_board_complete(const struct leat_board *b, uint64_t serial)
 {
     struct entry *e = in_flight(b, serial);
     if (!e)
         return serial && serial < atomic_load(&b->shared->next);
     uint32_t n_units = atomic_load(&e->n_units);
-    if (!exactly)
+    if (serial >= b->unsure && !flight_of(b, serial)->cancelled)
         return (atomic_load_explicit(&e->finished, memory_order_acquire) & COUNT_MASK) >= n_units;
     _Atomic uint64_t *units = units_of(b, serial);
     for (uint32_t u = 0; u < n_units; u++) {
@@ -416,11 +475,12 @@ bool leat_board_complete(const struct leat_board *b, uint64_t serial, bool exact
     return true;
 }
 
-void leat_board_received(struct leat_board *b, uint64_t serial, uint32_t unit)
+void leat_board_received(struct leat_board *b, uint64_t serial, uint32_t unit, int64_t spent_ns)
 {
     struct entry *e = in_flight(b, serial);
     if (!e || unit >= atomic_load(&e->n_units))
         return;
+    atomic_fetch_add_explicit(&e->spent_ns, (uint64_t)spent_ns, memory_order_relaxed);
     if ((atomic_exchange(&units_of(b, serial)[unit], word(serial, 0, DONE)) & 255) != DONE && count_done(e, serial))
         tell(b->shared); /* another thread may wait for the batch whose message this one took */
 }
@@ -431,11 +491,26 @@ int64_t leat_board_spent_ns(const struct leat_board *b, uint64_t serial)
     return e ? (int64_t)atomic_load_explicit(&e->spent_ns, memory_order_relaxed) : 0;
 }
 
+static void learn(struct leat_board *b, const struct entry *e)
+{
+    double each = (double)atomic_load_explicit(&e->spent_ns, memory_order_relaxed) / (double)e->batch.rows;
+    if (each <= 0)
+        return;
+    each = each > LEAST_NS ? each : LEAST_NS;
+    b->ns_per_row = b->ns_per_row > 0 ? b->ns_per_row + 0.25 * (each - b->ns_per_row) : each;
+}
+
 void leat_board_retire(struct leat_board *b, uint64_t serial)
 {
     struct entry *e = in_flight(b, serial);
     if (!e)
         return;
+    struct flight *f = flight_of(b, serial);
+    if (f->paced && !f->cancelled)
+        learn(b, e);
+    leat_free(f->kills);
+    f->kills = NULL;
+    b->n_flights--;
     atomic_store(&e->serial, 0);
     uint64_t first = atomic_load(&b->shared->first), next = atomic_load(&b->shared->next);
     while (first < next && !atomic_load(&entry_of(b, first)->serial))
@@ -448,6 +523,7 @@ bool leat_board_cancel(struct leat_board *b, uint64_t serial)
     struct entry *e = in_flight(b, serial);
     if (!e)
         return true;
+    flight_of(b, serial)->cancelled = true;
     _Atomic uint64_t *units = units_of(b, serial);
     bool running = false;
     for (uint32_t u = 0, n = atomic_load(&e->n_units); u < n; u++) {
@@ -458,23 +534,39 @@ bool leat_board_cancel(struct leat_board *b, uint64_t serial)
     return !running;
 }
 
-/* Hands the units that a dead worker had taken to visit: queued again, or for the caller to finish where visit says
- * so. */
+/* Whether a row has ended so many workers that it is not to be tried any more. */
+static bool ended_too_many(struct flight *f, const struct entry *e, uint32_t row)
+{
+    if (row >= e->batch.rows || (!f->kills && !(f->kills = leat_new_array(e->batch.rows, 1))))
+        return false;
+    f->kills[row] = (uint8_t)((f->kills[row] + 1) % LEAT_BOARD_KILLS);
+    return !f->kills[row];
+}
+
 unsigned leat_board_requeue(struct leat_board *b, unsigned worker,
-                            int (*visit)(void *user, uint64_t serial, uint32_t unit), void *user)
+                            void (*gone)(void *user, uint64_t serial, uint32_t row), void *user)
 {
     unsigned n = 0;
     uint64_t next = atomic_load(&b->shared->next);
+    struct leat_pool_worker at;
+    leat_pool_worker(b->pool, worker, &at);
+    b->unsure = next;
     for (uint64_t serial = atomic_load(&b->shared->first); serial < next; serial++) {
         struct entry *e = in_flight(b, serial);
         if (!e)
             continue;
+        struct flight *f = flight_of(b, serial);
         _Atomic uint64_t *units = units_of(b, serial);
         for (uint32_t u = 0, n_units = atomic_load(&e->n_units); u < n_units; u++)
             if (atomic_load(&units[u]) == word(serial, worker, TAKEN)) {
                 n++;
-                if (visit && visit(user, serial, u))
+                bool begun = at.board == b->offset && at.serial == serial; /* else it had taken it, and not begun */
+                if (begun && !f->cancelled && ended_too_many(f, e, at.row) && gone)
+                    gone(user, serial, at.row);
+                if (f->cancelled) {
+                    leat_board_received(b, serial, u, 0);
                     continue;
+                }
                 atomic_store(&units[u], word(serial, 0, QUEUED));
                 atomic_store(&e->hint, (atomic_load(&e->hint) | COUNT_MASK) + 1);
             }
@@ -499,11 +591,6 @@ void leat_board_wait(struct leat_board *b, uint32_t seen, int64_t timeout_ms)
 void leat_board_wake(struct leat_board *b)
 {
     tell(b->shared);
-}
-
-unsigned leat_board_entries(const struct leat_board *b)
-{
-    return b->shared->n_entries;
 }
 
 struct leat_pool *leat_board_pool(const struct leat_board *b)

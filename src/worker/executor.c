@@ -20,20 +20,14 @@
 #include "engine/executor.h"
 #include "worker/worker.h"
 
-#define UNIT_NS 500000.0 /* what a unit of cheap rows should take */
-#define MAX_UNITS 256
-#define MOST_KILLS 3
 #define SLICE_MS 50 /* without news for so long while workers compute: one may be dead */
 #define IDLE_MS 1000
 
 struct flight {
     struct leat_call *call;
     struct leat_slot *payload;
-    uint64_t serial; /* 0: not on the board */
+    uint64_t serial; /* on the board */
     bool cancelled, withdrawn;
-    bool exact;      /* a worker has died since it was published */
-    int64_t told_ns; /* spent on units whose results came in messages */
-    uint8_t *kills;  /* [takes()] workers that a row has ended; NULL: none */
     struct flight *next;
 };
 
@@ -43,12 +37,12 @@ struct board_executor {
     pthread_mutex_t lock;
     struct leat_board *board;
     struct flight *published, *queue, **queue_end; /* on the board; waiting for a place there */
-    uint64_t next_serial, n_published;
-    unsigned workers, asked;
+    uint64_t n_published;
+    unsigned asked;
     bool withdrawn; /* nothing is published before somebody asks */
     bool closed;
     char *broken;
-    _Atomic double ns_per_row; /* learned */
+    _Atomic uint64_t run; /* rows of a unit, as the board has learned */
     struct leat_executor_stats stats;
 };
 
@@ -98,19 +92,6 @@ static void write_payload(const struct flight *f)
     memset(at, 0, takes(c));
 }
 
-/* Rows of a unit. */
-static uint64_t unit_rows(const struct board_executor *e, uint64_t n)
-{
-    double each = atomic_load_explicit(&e->ns_per_row, memory_order_relaxed);
-    uint64_t least = (n + MAX_UNITS - 1) / MAX_UNITS, rows = 1;
-    if (each > 0) {
-        uint64_t fair = e->n_published < e->workers ? (n + e->workers - 1) / e->workers : n;
-        rows = each < UNIT_NS ? (uint64_t)(UNIT_NS / each) : 1;
-        rows = rows < fair ? rows : fair;
-    }
-    return rows > least ? rows : least;
-}
-
 static void unlink_flight(struct board_executor *e, struct flight *f)
 {
     struct flight **p = &e->published;
@@ -145,18 +126,17 @@ static void publish(struct board_executor *e, struct flight **done)
         struct flight *f = e->queue;
         struct leat_error error = {0};
         const struct leat_call *c = f->call;
-        /* The entry of this serial is free once the one that had it before is retired: perhaps it is the next to be. */
-        for (const struct flight *other = e->published; other; other = other->next)
-            if (e->next_serial - other->serial >= leat_board_entries(e->board))
-                return;
+        const uint64_t serial = leat_board_next(e->board);
+        if (!serial)
+            return;
         int rc = e->broken ? leat_fail(&error, LEAT_E_IO, "%s", e->broken) : LEAT_OK;
         if (!rc && !f->payload)
             rc = leat_slot_new(payload_bytes(c), &f->payload, &error);
         if (!rc) {
             write_payload(f);
-            struct leat_board_batch batch = {.serial = e->next_serial,
+            struct leat_board_batch batch = {.serial = serial,
                                              .rows = (uint32_t)takes(c),
-                                             .run = c->units ? 1 : (uint32_t)unit_rows(e, c->n),
+                                             .run = c->units ? 1 : 0,
                                              .owner = -1,
                                              .layout = 1,
                                              .kind = LEAT_WORKER_CALL,
@@ -171,8 +151,8 @@ static void publish(struct board_executor *e, struct flight **done)
             *done = f;
             continue;
         }
-        f->serial = e->next_serial++;
-        f->exact = f->withdrawn = false;
+        f->serial = serial;
+        f->withdrawn = false;
         f->next = e->published;
         e->published = f;
         if (!e->n_published++)
@@ -186,7 +166,6 @@ static void end(struct flight *f)
 {
     struct leat_call *call = f->call;
     leat_slot_release(f->payload);
-    leat_free(f->kills);
     leat_free(f);
     leat_call_done(call);
 }
@@ -201,31 +180,20 @@ static void leave(struct board_executor *e, struct flight *done)
     }
 }
 
-static void learn(struct board_executor *e, const struct flight *f)
-{
-    double spent = (double)leat_board_spent_ns(e->board, f->serial) + (double)f->told_ns;
-    e->stats.rows += f->call->n;
-    e->stats.work_ns += (int64_t)spent;
-    if (spent <= 0 || f->call->units)
-        return;
-    double each = spent / (double)f->call->n, before = atomic_load_explicit(&e->ns_per_row, memory_order_relaxed);
-    each = each > 20 ? each : 20;
-    atomic_store_explicit(&e->ns_per_row, before > 0 ? before + 0.25 * (each - before) : each, memory_order_relaxed);
-}
-
 /* Takes what is complete off the board, and goes on with what waits. */
 static void settle(struct board_executor *e, struct flight **done)
 {
     for (struct flight *f = e->published, *next; f; f = next) {
         next = f->next;
-        bool given_up = f->cancelled || f->withdrawn;
-        if (!leat_board_complete(e->board, f->serial, f->exact || given_up))
+        if (!leat_board_complete(e->board, f->serial))
             continue;
-        if (!given_up)
-            learn(e, f);
+        if (!f->cancelled && !f->withdrawn) {
+            e->stats.rows += f->call->n;
+            e->stats.work_ns += leat_board_spent_ns(e->board, f->serial);
+        }
         leat_board_retire(e->board, f->serial);
+        atomic_store_explicit(&e->run, leat_board_run(e->board), memory_order_relaxed);
         unlink_flight(e, f);
-        f->serial = 0;
         if (f->withdrawn && !f->cancelled) {
             enqueue(e, f);
         } else {
@@ -281,8 +249,7 @@ static void cancel(struct leat_executor *face, struct leat_call *call)
 
 static uint64_t run(struct leat_executor *face)
 {
-    double each = atomic_load_explicit(&of(face)->ns_per_row, memory_order_relaxed);
-    return each > 0 && each < UNIT_NS ? (uint64_t)(UNIT_NS / each) : 1;
+    return atomic_load_explicit(&of(face)->run, memory_order_relaxed);
 }
 
 /* ---- the client's side ----------------------------------------------------------------------- */
@@ -295,20 +262,19 @@ int leat_executor_new(struct leat_executor **out, struct leat_error *error)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for an executor");
     e->face = (struct leat_executor){start, cancel, run};
     e->queue_end = &e->queue;
-    e->next_serial = 1;
+    atomic_init(&e->run, 1);
     e->pid = getpid();
     pthread_mutex_init(&e->lock, NULL);
     *out = &e->face;
     return LEAT_OK;
 }
 
-void leat_executor_attach(struct leat_executor *face, struct leat_board *board, unsigned workers)
+void leat_executor_attach(struct leat_executor *face, struct leat_board *board)
 {
     struct board_executor *e = of(face);
     struct flight *done = NULL;
     pthread_mutex_lock(&e->lock);
     e->board = board;
-    e->workers = workers;
     publish(e, &done);
     leave(e, done);
 }
@@ -352,71 +318,49 @@ void leat_executor_row_failed(struct leat_executor *face, uint64_t serial, uint6
 }
 
 void leat_executor_results(struct leat_executor *face, uint64_t serial, const struct leat_worker_result *results,
-                           uint64_t n, const uint8_t *bytes, uint64_t n_bytes, int64_t spent_ns)
+                           uint64_t n, const uint8_t *bytes, uint64_t n_bytes)
 {
     struct board_executor *e = of(face);
     pthread_mutex_lock(&e->lock);
     struct flight *f = find(e, serial);
     for (uint64_t k = 0, at = 0; f && k < n && results[k].bytes <= n_bytes - at; at += results[k++].bytes)
         leat_call_result(f->call, results[k].row, results[k].output, bytes + at, results[k].bytes);
-    if (f)
-        f->told_ns += spent_ns;
     pthread_mutex_unlock(&e->lock);
 }
 
-void leat_executor_received(struct leat_executor *face, uint64_t serial, uint32_t unit)
+void leat_executor_received(struct leat_executor *face, uint64_t serial, uint32_t unit, int64_t spent_ns)
 {
     struct board_executor *e = of(face);
     pthread_mutex_lock(&e->lock);
-    leat_board_received(e->board, serial, unit);
+    leat_board_received(e->board, serial, unit, spent_ns);
     pthread_mutex_unlock(&e->lock);
 }
 
 /* ---- workers that die ------------------------------------------------------------------------ */
 
-struct death {
-    struct board_executor *executor;
-    uint64_t serial; /* at which the worker was, and */
-    uint32_t row;
-};
-
-/* Queues a unit of a dead worker again; not 0: it is done with. */
-static int visit(void *user, uint64_t serial, uint32_t unit)
+/* Workers compute no more what has ended too many of them. */
+static void gone(void *user, uint64_t serial, uint32_t row)
 {
-    struct death *d = user;
-    struct board_executor *e = d->executor;
-    struct flight *f = find(e, serial);
-    if (!f || f->cancelled || f->withdrawn) {
-        leat_board_received(e->board, serial, unit);
-        return 1;
-    }
-    if (serial != d->serial || d->row >= takes(f->call)) /* it had taken the unit, and had not begun */
-        return 0;
-    if (!f->kills)
-        f->kills = leat_new_array(takes(f->call), 1);
-    if (f->kills && ++f->kills[d->row] >= MOST_KILLS)
-        flags_of(f)[d->row] = LEAT_WORKER_GONE;
-    return 0;
+    const struct flight *f = find(user, serial);
+    if (f)
+        flags_of(f)[row] = LEAT_WORKER_GONE;
 }
 
-void leat_executor_worker_died(struct leat_executor *face, unsigned worker, uint64_t board, uint64_t serial,
-                               uint32_t row)
+void leat_executor_worker_died(struct leat_executor *face, unsigned worker)
 {
     struct board_executor *e = of(face);
     struct flight *done = NULL;
+    struct leat_pool_worker at;
     pthread_mutex_lock(&e->lock);
-    bool mine = board == leat_board_offset(e->board);
-    if (mine && !e->asked) {
+    leat_pool_worker(leat_board_pool(e->board), worker, &at);
+    if (at.board == leat_board_offset(e->board) && !e->asked) {
         e->withdrawn = true;
         for (struct flight *f = e->published; f; f = f->next) {
             f->withdrawn = true;
             leat_board_cancel(e->board, f->serial);
         }
     }
-    struct death d = {e, mine ? serial : 0, row};
-    leat_board_requeue(e->board, worker, visit, &d);
-    for (struct flight *f = e->published; f; f = f->next)
-        f->exact = true;
+    leat_board_requeue(e->board, worker, gone, e);
     settle(e, &done);
     leave(e, done);
 }

@@ -50,13 +50,15 @@ uint32_t leat_slot_references(const struct leat_slot *slot); /* as they are now 
 
 #define LEAT_POOL_WORKERS 1024
 #define LEAT_BOARD_BUFFERS 32
+#define LEAT_BOARD_KILLS 3 /* workers that a row may end */
 
 /* What workers have in common: where they sleep, and what each is doing. `thread`: this worker is a thread of the
  * parent. INVALID, NOMEM, HELD. */
 struct leat_pool;
 int leat_pool_new(unsigned n_workers, struct leat_pool **out, struct leat_error *error);
 int leat_pool_attach(uint64_t offset, unsigned worker, bool thread, struct leat_pool **out, struct leat_error *error);
-void leat_pool_free(struct leat_pool *pool); /* NULL is allowed; after its boards */
+void leat_pool_free(struct leat_pool *pool);               /* NULL is allowed; after its boards */
+void leat_pool_resize(struct leat_pool *pool, unsigned n); /* so many work now; all of them, unless this says so */
 uint64_t leat_pool_offset(const struct leat_pool *pool);
 /* A worker sleeps until something is published after it has `seen` the count, or a wake, a signal or the timeout. */
 uint32_t leat_pool_seen(const struct leat_pool *pool);
@@ -75,7 +77,7 @@ uint32_t leat_pool_messages(const struct leat_pool *pool);      /* announced by 
 /* One batch as it is published. Serials count from 1 without a gap. Offsets are those of slots. */
 struct leat_board_batch {
     uint64_t serial;
-    uint32_t rows, run; /* rows of a unit */
+    uint32_t rows, run; /* rows of a unit; 0: as many as take unit_ns, by what the batches before took */
     int32_t owner;      /* the only worker that may take it, or -1 */
     uint32_t layout;    /* of its rows, a number of the caller's; 0: not known yet */
     uint32_t kind;      /* the caller's */
@@ -92,9 +94,9 @@ struct leat_board_unit {
 };
 
 /* A board of at most n_entries batches in flight, of at most max_units units each (longer runs are made of more rows).
- * The parent uses it from one thread at a time. INVALID, NOMEM, HELD. */
+ * `unit_ns`: what a unit should take. The parent uses it from one thread at a time. INVALID, NOMEM, HELD. */
 struct leat_board;
-int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_units, double weight,
+int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_units, double unit_ns, double weight,
                    struct leat_board **out, struct leat_error *error);
 int leat_board_attach(struct leat_pool *pool, uint64_t offset, bool thread, struct leat_board **out,
                       struct leat_error *error);
@@ -102,29 +104,35 @@ void leat_board_free(struct leat_board *board); /* NULL is allowed */
 uint64_t leat_board_offset(const struct leat_board *board);
 void *leat_board_at(const struct leat_board *board, uint64_t offset); /* of a slot: its memory in this process */
 
-/* Parent: publishes the next batch (INVALID: its entry is in use, or there is no such owner); gives one that was
- * published without a layout the place of its rows, for the units that are taken from then on (INVALID: it has one, or
- * is not in flight). What is said below of a batch that is not in flight has no effect. */
+/* Parent: the serial of the next batch, or 0 while another has its entry; publishes it (INVALID: it is another's turn,
+ * or there is no such owner); gives one that was published without a layout the place of its rows, for the units that
+ * are taken from then on (INVALID: it has one, or is not in flight). What is said below of a batch that is not in
+ * flight has no effect. */
+uint64_t leat_board_next(const struct leat_board *board);
 int leat_board_publish(struct leat_board *board, const struct leat_board_batch *batch, struct leat_error *error);
 int leat_board_place(struct leat_board *board, uint64_t serial, uint32_t layout, const uint64_t *buffers,
                      uint32_t n_buffers, struct leat_error *error);
-/* Whether all units are done. `exactly`: looks at each, as is needed once a worker has died. */
-bool leat_board_complete(const struct leat_board *board, uint64_t serial, bool exactly);
-int64_t leat_board_spent_ns(const struct leat_board *board, uint64_t serial); /* by workers, on units without message */
-void leat_board_received(struct leat_board *board, uint64_t serial, uint32_t unit); /* the message of a unit is here */
-/* Ends a batch that is complete, or cancelled with nothing running: its entry is free. */
+bool leat_board_complete(const struct leat_board *board, uint64_t serial); /* whether all units are done */
+/* By workers, on units without a message, and what messages said. */
+int64_t leat_board_spent_ns(const struct leat_board *board, uint64_t serial);
+/* The message of a unit is here; what was spent on it, if it is to count. */
+void leat_board_received(struct leat_board *board, uint64_t serial, uint32_t unit, int64_t spent_ns);
+/* Ends a batch that is complete: its entry is free. The board learns from those that were not cancelled how long rows
+ * take (0: not known yet), and so how many make a unit. */
 void leat_board_retire(struct leat_board *board, uint64_t serial);
-/* Removes its queued units. True: none is running. */
+double leat_board_ns_per_row(const struct leat_board *board);
+uint64_t leat_board_run(const struct leat_board *board);
+/* Removes its queued units; it is complete when none is running. True: none is. */
 bool leat_board_cancel(struct leat_board *board, uint64_t serial);
-/* Queues again what a dead worker had taken, except units for which visit (may be NULL) does not return 0. Returns how
- * many there were. */
+/* Queues again what a dead worker had taken; of cancelled batches it is done. If the row that it computed has now ended
+ * LEAT_BOARD_KILLS workers, gone (may be NULL) is called first, which may cancel the batch. Returns how many units it
+ * had taken. */
 unsigned leat_board_requeue(struct leat_board *board, unsigned worker,
-                            int (*visit)(void *user, uint64_t serial, uint32_t unit), void *user);
+                            void (*gone)(void *user, uint64_t serial, uint32_t row), void *user);
 /* Waits until a batch is complete or a message sent since `seen`, a signal, or the time is over. */
 uint32_t leat_board_seen(const struct leat_board *board);
 void leat_board_wait(struct leat_board *board, uint32_t seen, int64_t timeout_ms);
 void leat_board_wake(struct leat_board *board); /* ends a wait */
-unsigned leat_board_entries(const struct leat_board *board);
 struct leat_pool *leat_board_pool(const struct leat_board *board);
 void leat_board_close(struct leat_board *board); /* workers take nothing more */
 
@@ -159,13 +167,12 @@ struct leat_worker_call {
 };
 /* NOMEM. The loader is opened with it, and given a board before its first batch is asked for. */
 int leat_executor_new(struct leat_executor **out, struct leat_error *error);
-/* The board is its alone from now on, and lives as long; `workers`: how many there are. */
-void leat_executor_attach(struct leat_executor *executor, struct leat_board *board, unsigned workers);
+void leat_executor_attach(struct leat_executor *executor, struct leat_board *board); /* its alone, and lives as long */
 /* Ends calls that are complete, until a message was announced that is not among `received` (leat_pool_messages), or
  * nothing has come for some time and a worker may be dead, or it is closed. */
 enum leat_executor_event { LEAT_EXECUTOR_MESSAGE, LEAT_EXECUTOR_SILENT, LEAT_EXECUTOR_CLOSED };
 enum leat_executor_event leat_executor_wait(struct leat_executor *executor, uint32_t received);
-/* A row of the batch with this serial has failed, as leat_call_row_failed; the message of a unit is here. */
+/* A row of the batch with this serial has failed, as leat_call_row_failed. */
 void leat_executor_row_failed(struct leat_executor *executor, uint64_t serial, uint64_t i, int code,
                               const char *reason);
 /* Results of varying length, one behind the other in `bytes`: their rows in the call and outputs of the program. */
@@ -173,13 +180,12 @@ struct leat_worker_result {
     uint64_t row, output, bytes;
 };
 void leat_executor_results(struct leat_executor *executor, uint64_t serial, const struct leat_worker_result *results,
-                           uint64_t n, const uint8_t *bytes, uint64_t n_bytes, int64_t spent_ns);
-void leat_executor_received(struct leat_executor *executor, uint64_t serial, uint32_t unit);
-/* A worker is dead, which worked on this row of this serial of this board: its units are queued again. Where nobody
- * asks for batches all calls are taken off the board until somebody does: functions that end workers would go on ending
- * those that other loaders use too. */
-void leat_executor_worker_died(struct leat_executor *executor, unsigned worker, uint64_t board, uint64_t serial,
-                               uint32_t row);
+                           uint64_t n, const uint8_t *bytes, uint64_t n_bytes);
+void leat_executor_received(struct leat_executor *executor, uint64_t serial, uint32_t unit, int64_t spent_ns);
+/* A worker is dead: its units are queued again. If it died at work for this loader and nobody asks for batches, all
+ * calls are taken off the board until somebody does: functions that end workers would go on ending those that other
+ * loaders use too. */
+void leat_executor_worker_died(struct leat_executor *executor, unsigned worker);
 /* Somebody begins, or ends, to wait for batches. */
 void leat_executor_ask(struct leat_executor *executor, bool begins);
 /* Fails all rows of all calls, from now on and whatever the policy: workers cannot be had. */

@@ -272,7 +272,7 @@ def test_a_pool_does_not_grow_with_the_loaders_that_came_and_went() -> None:
             next(evaluation)
         del evaluation
         next(training)
-        assert len(pool.listeners) == len(pool.jobs) == 1
+        assert len(pool.clients) == len(pool.jobs) == 1
         if i % 10 == 9:
             while pool.leaving:
                 pool.look(10)
@@ -377,7 +377,7 @@ def test_workers_that_are_killed_while_they_have_nothing_to_do_are_replaced_if_t
     for deaths in range(1, 6):
         for _ in range(6):
             assert one.next() is not None
-        until(lambda: pool.core.worker(0)[1] == 0 and all(one._complete(flight) for flight in one.order))
+        until(lambda: pool.core.worker(0)[1] == 0 and all(one.board.complete(flight.serial) for flight in one.order))
         os.kill(pool.handles[0].process.pid, signal.SIGKILL)
         while len(pool.events) < deaths:
             pool.look(10)

@@ -487,7 +487,7 @@ class Bench:
         self.spec, self.rows = spec, len(indices)
         self.layout = _leat.Layout(spec)
         self.pool = _leat.Pool(1)
-        self.board = _leat.Board(self.pool, 2, 4, 1.0)
+        self.board = _leat.Board(self.pool, 2, 4, 1e6, 1.0)
         self.theirs = _leat.Board.attach(_leat.Pool.attach(self.pool.offset, 0, True), self.board.offset, True)
         self.payload = _leat.Slot(8 * self.rows)
         memory: Any = self.payload.memory(0, 8 * self.rows)

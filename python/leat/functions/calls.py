@@ -23,12 +23,13 @@ from .. import _leat
 from ..errors import Error
 from ..workers import transport
 from ..workers.loop import ERROR, FAILED, Job
-from ..workers.pool import Pool, threads_wanted
+from ..workers.pool import Client, Pool, threads_wanted
 from .mapping import Program
 from .running import RESULTS
 
 _ENTRIES = 64  # calls on the board; more wait for a place
 _MAX_UNITS = 256
+_UNIT_NS = 500_000.0  # what a unit of cheap rows should take
 _SLICE_MS = 50
 _KEPT = 4096  # exceptions of rows that failed
 _SHOWN = 300  # bytes of a reason by which its exception is found again
@@ -36,7 +37,7 @@ _SHOWN = 300  # bytes of a reason by which its exception is found again
 T = TypeVar("T")
 
 
-class Calls:
+class Calls(Client):
     """The client of a pool for one loader.
 
     Args:
@@ -52,7 +53,6 @@ class Calls:
         descriptor, self.size = core.region()
         self.descriptor = os.dup(descriptor)  # a worker may be started while the loader is being closed
         self.pool: Pool | None = None
-        self.board: _leat.Board
         self.pid = os.getpid()
         self.lock = threading.Lock()
         self.kept: deque[tuple[int | None, int | None, str, Any]] = deque(
@@ -83,12 +83,8 @@ class Calls:
         with pool.lock:
             if pool.stopped:
                 return False
-            self.board = _leat.Board(pool.core, _ENTRIES, _MAX_UNITS, self.weight)
-            served = [listener.board.served_ns() for listener in pool.listeners.values() if hasattr(listener, "board")]
-            if served:
-                self.board.start_at(min(served))
             running = [i for i, handle in enumerate(pool.handles) if handle is not None]
-            pool.join(self.board.offset, job, self)
+            pool.join(self, job, _ENTRIES, _MAX_UNITS, _UNIT_NS, self.weight)
             self.pool = pool
             pool.hold()
             try:
@@ -100,7 +96,7 @@ class Calls:
                 pool.leave(self.board.offset, self.board)
                 pool.let_go()
                 raise
-            self.executor.attach(self.board, self.n)  # before the death of a worker can be told
+            self.executor.attach(self.board)  # before the death of a worker can be told
         threading.Thread(target=self._attend, args=(pool,), daemon=True, name="leat-calls").start()
         return True
 
@@ -133,25 +129,21 @@ class Calls:
         if self.pool is not None:
             self.pool.tell(worker, "region", self.board.offset, self.size, descriptor=self.descriptor)
 
-    def resume_of(self, worker: int) -> Any:
-        """Only iterable data sets have a place to go on from."""
-        return None
-
     def on_message(
         self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None
     ) -> None:
-        """A message of a worker: called by the pool, under its lock."""
-        value = transport.decode(data, places, fd, None)
+        """A worker has sent a message."""
+        value, spent_ns = transport.decode(data, places, fd, None), 0
         if kind == FAILED:
             self._fail(value[1][2].splitlines()[0], value[1])
         elif kind == ERROR:
             self._refuse(serial, value[0], (None, None), value[1][2].splitlines()[0], value[1], False)
         elif kind == RESULTS:
-            broken, results, values, spent = value
+            broken, results, values, spent_ns = value
             for row, place, reason, packed in broken:
                 self._refuse(serial, row, place, reason, packed, True)
-            self.executor.results(serial, results, values, spent)
-        self.executor.received(serial, unit)
+            self.executor.results(serial, results, values)
+        self.executor.received(serial, unit, spent_ns)
 
     def _refuse(
         self, serial: int, row: int, place: tuple[int | None, int | None], reason: str, packed: Any, broken: bool
@@ -161,11 +153,9 @@ class Calls:
         self.executor.row_failed(serial, row, broken, reason)
 
     def on_death(self, worker: int, exitcode: int | None) -> None:
-        """A worker is dead: what it had taken is queued again. Called by the pool."""
-        if self.pool is None:
-            return
-        board, serial, row, _, _ = self.pool.core.worker(worker)
-        self.executor.worker_died(worker, board, serial, row)
+        """A worker is dead: what it had taken is queued again."""
+        if self.pool is not None:
+            self.executor.worker_died(worker)
 
     # ---- asking --------------------------------------------------------------------------------------------------
 

@@ -23,11 +23,11 @@ from .. import _leat
 from ..errors import BrokenSampleError, ForkedError, HeldError
 from . import transport
 from .loop import BATCH, END, ERROR, FAILED, GONE, GONE_TRIES, ITER, ODD, ROWS, SAMPLES, WHOLE, Job, now
-from .pool import Pool
+from .pool import Client, Pool, describe_exit
 
 _SLICE_MS = 50
-_KILLS = 3
-_RUN_NS = 200_000.0  # what a unit of cheap rows should take
+_UNIT_NS = 200_000.0  # what a unit of cheap rows should take
+_KILLS = 3  # LEAT_BOARD_KILLS
 _MAX_UNITS = 1024
 _CHEAP_NS = 500_000.0  # of a batch
 
@@ -59,9 +59,8 @@ class Delivered:
 class _Flight:
     """One batch between publishing and delivery."""
 
-    __slots__ = ("broken", "cancelled", "done", "end", "error", "exact", "gone", "kills", "layout", "objects", "odd",
-    "payload", "planned", "result",
-                 "room", "serial", "slots", "state", "units")  # fmt: skip
+    __slots__ = ("broken", "cancelled", "end", "error", "gone", "layout", "objects", "odd", "payload", "planned",
+                 "result", "room", "serial", "slots")  # fmt: skip
 
     def __init__(self, planned: Planned, serial: int) -> None:
         self.planned = planned
@@ -73,20 +72,17 @@ class _Flight:
         self.odd: dict[int, Any] = {}
         self.objects: dict[int, list[Any]] = {}
         self.broken: list[tuple[int, Any, Any, str]] = []
-        self.units: set[int] = set()
-        self.kills: dict[int, int] = {}
         self.gone: dict[int, int] = {}  # rows that were removed, and how often
         self.error: tuple[int, Any] | None = None
         self.result: Any = None
-        self.state: Any = None
-        self.end = self.exact = self.cancelled = self.done = False
+        self.end = self.cancelled = False
 
 
 class NotYet(Exception):
     """No batch was complete in time."""
 
 
-class Feed:
+class Feed(Client):
     """The client of a pool for one loader.
 
     Args:
@@ -114,17 +110,13 @@ class Feed:
         self.window, self.window_bytes = window, window_bytes
         self.collate, self.direct, self.in_order = collate, direct, in_order
         self.sample_timeout_s = sample_timeout_s
-        self.entries = window + 2 * pool.room + 8
-        self.board = _leat.Board(pool.core, self.entries, _MAX_UNITS, weight)
         self.flights: dict[int, _Flight] = {}
         self.order: deque[_Flight] = deque()
         self.zombies: list[_Flight] = []
-        self.next_serial = 1
         self.layouts: list[tuple[Any, _leat.Layout]] = []
         self.layout = 0  # the one for new batches
         self.row_bytes: tuple[int, ...] = ()
         self.capacity = 0  # of a whole batch
-        self.ns_per_row = 0.0
         self.exhausted = False
         self.planned: Planned | None = None  # read from the plan, not published yet
         self.plan_error: Exception | None = None
@@ -132,6 +124,7 @@ class Feed:
         self.failure: Any = None
         self.differing = 0
         self.watching: dict[int, tuple[int, int, int, float]] = {}
+        self.hung: set[int] = set()  # workers that are being killed for that
         self.produced: dict[int, int] = {}
         self.states: dict[int, Any] = {}
         self.ended: set[int] = set() if ended is None else ended
@@ -141,20 +134,13 @@ class Feed:
         self.closed = False
         self.stats = {"batches": 0, "wait_s": 0.0, "odd_batches": 0, "broken": 0}
         self.dlpack = _from_dlpack()
-        served = [b.served_ns() for b in _boards(pool)]
-        if served:
-            self.board.start_at(min(served))
-        pool.join(self.board.offset, job, self)
+        pool.join(self, job, window + 2 * pool.room + 8, _MAX_UNITS, _UNIT_NS, weight)
 
     # ---- publishing ----------------------------------------------------------------------------------------------
 
     def publish(self) -> None:
         """Publishes batches as far as the window reaches."""
-        if (
-            self.ns_per_row
-            and 2 * len(self.order) > self.window
-            and self.ns_per_row * self.order[0].planned.rows < _CHEAP_NS
-        ):
+        if 2 * len(self.order) > self.window and 0 < self.board.ns_per_row() * self.order[0].planned.rows < _CHEAP_NS:
             return  # cheap batches are made in bursts: waking a worker for each would cost more than making it
         while not self.exhausted and len(self.order) < self.window and self._may_publish():
             if self.planned is None:
@@ -175,13 +161,10 @@ class Feed:
             self.planned = None
 
     def _may_publish(self) -> bool:
-        # An entry of the board may still belong to a batch that was cancelled or overtaken.
-        if self.zombies and self.next_serial - min(z.serial for z in self.zombies) >= self.entries:
-            return False
+        if not self.board.next():
+            return False  # its entry still belongs to a batch that was cancelled or overtaken
         if not self.order:
             return True
-        if self.next_serial - self.order[0].serial >= self.entries:
-            return False
         head = self.order[0].planned
         if self.direct and head.kind == ROWS and not self.layout:
             # The layout is learned from the first samples: until then, only enough to keep the workers busy.
@@ -197,7 +180,7 @@ class Feed:
     def _publish(self, planned: Planned) -> None:
         if planned.kind == ROWS and not self.direct:
             planned.kind = WHOLE
-        flight = _Flight(planned, self.next_serial)
+        flight = _Flight(planned, self.board.next())
         payload: Any = b""
         if planned.kind == ROWS:
             payload = planned.indices
@@ -213,7 +196,7 @@ class Feed:
         buffers: tuple[int, ...] = ()
         run, capacity = planned.rows, 0
         if planned.kind == ROWS:
-            run = self._run(planned.rows)
+            run = 0  # as long as is fair
             if self.layout:
                 self._cut(flight)
                 buffers = tuple(slot.offset for slot in flight.slots)
@@ -226,35 +209,23 @@ class Feed:
             flight.payload.offset if flight.payload else 0,
             size, planned.seed, planned.epoch, planned.first_row, capacity, buffers,
         )  # fmt: skip
-        self.next_serial += 1
         self.flights[flight.serial] = flight
         self.order.append(flight)
 
     def _backlogged(self) -> bool:
-        return bool(self.order) and not self._complete(self.order[-1])
+        return bool(self.order) and not self.board.complete(self.order[-1].serial)
 
     def _catch_up(self) -> None:
         """Gives this feed no claim on shared workers for time in which it asked for nothing."""
-        if len(self.pool.listeners) < 2 or self._backlogged():
+        if len(self.pool.clients) < 2 or self._backlogged():
             return
         others = [
             f.board.served_ns()
-            for f in self.pool.listeners.values()
+            for f in self.pool.clients.values()
             if isinstance(f, Feed) and f is not self and f._backlogged()
         ]
         if others and min(others) > self.board.served_ns():
             self.board.start_at(min(others))
-
-    def _run(self, rows: int) -> int:
-        if not self.ns_per_row:
-            return 1
-        return max(
-            1,
-            min(
-                int(_RUN_NS / self.ns_per_row),
-                -(-rows // max(1, self.pool.n)) if len(self.order) < self.pool.n else rows,
-            ),
-        )
 
     def _cut(self, flight: _Flight) -> None:
         flight.slots = tuple(self._slot(size * flight.planned.rows) for size in self.row_bytes)
@@ -274,7 +245,7 @@ class Feed:
         self.layout, self.row_bytes = len(self.layouts), core.row_bytes
         self.pool.layout(self.board.offset, self.layout, spec)
         for flight in self.order:
-            if flight.planned.kind == ROWS and not flight.layout and not flight.units and flight.error is None:
+            if flight.planned.kind == ROWS and not flight.layout and not flight.odd and flight.error is None:
                 self._place(flight)
 
     def _place(self, flight: _Flight) -> None:
@@ -290,19 +261,18 @@ class Feed:
         if flight.error is None:
             flight.error = (row, transport.pack_error(error, "in the process that trains"))
         self.board.cancel(flight.serial)
-        flight.exact = True
 
     # ---- what workers send ---------------------------------------------------------------------------------------
 
     def on_message(
         self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None
     ) -> None:
-        """A message of a worker: called by the pool."""
+        """A worker has sent a message."""
         if kind == FAILED:
             self.failure = transport.decode(data, places, fd, None)[1]
             return
         flight = self.flights.get(serial)
-        if flight is None or unit in flight.units:
+        if flight is None:
             if fd is not None:
                 os.close(fd)
             return
@@ -313,7 +283,6 @@ class Feed:
             self._fail(flight, 0, e)
             if flight.planned.kind == ITER:
                 self.produced[worker] = self.produced.get(worker, 0) + 1
-        flight.units.add(unit)
         self.board.received(serial, unit)
 
     def _take(self, flight: _Flight, worker: int, kind: int, value: Any, size: int) -> None:
@@ -323,7 +292,6 @@ class Feed:
             if flight.error is None or value[0] < flight.error[0]:
                 flight.error = value
             self.board.cancel(flight.serial)
-            flight.exact = True
         elif kind == SAMPLES:
             found, broken = value
             self._note(flight, broken)
@@ -374,43 +342,24 @@ class Feed:
             flight.broken.append((row, _plain(indices[row]), other, reason))
         self.stats["broken"] += len(broken)
 
-    def on_start(self, worker: int) -> None:
-        """Called when a worker has been started, with all that it needs."""
-
     # ---- workers that die or hang --------------------------------------------------------------------------------
 
     def on_death(self, worker: int, exitcode: int | None) -> None:
-        """Queues the units of a dead worker again. Called by the pool."""
-        board, at, row, _, _ = self.pool.core.worker(worker)
-        mine = board == self.board.offset
+        """A worker is dead: what it had taken is queued again."""
+        hung = worker in self.hung
+        self.hung.discard(worker)
 
-        def visit(serial: int, unit: int) -> bool:
+        def gone(serial: int, row: int) -> None:
             flight = self.flights.get(serial)
-            if flight is None or flight.cancelled:
-                self.board.received(serial, unit)
-                return True
-            if unit in flight.units:  # its message had come
-                return True
-            flight.exact = True
-            if mine and serial == at:  # else it had taken the unit, and had not begun
-                flight.kills[row] = flight.kills.get(row, 0) + 1
-                if flight.kills[row] >= _KILLS:
-                    self._give_up(flight, row, f"ended {_KILLS} workers, the last with {_exit(exitcode)}")
-            if flight.error is None and not flight.end:
-                return False
-            self.board.received(serial, unit)  # it must not be tried again
-            return True
+            if flight is not None and not hung:  # of one that hung this is decided
+                self._give_up(flight, row, f"ended {_KILLS} workers, the last with {describe_exit(exitcode)}")
 
-        self.board.requeue(worker, visit)
-        for flight in [*self.order, *self.zombies]:
-            flight.exact = True
+        self.board.requeue(worker, gone)
 
     def _give_up(self, flight: _Flight, row: int, why: str) -> None:
         planned = flight.planned
         if self._take_out(flight, row):
-            flight.kills[row] = 0
             return
-        flight.kills[row] = -(1 << 30)
         what = f"row {row} of batch {planned.step} of epoch {planned.epoch}"
         if (
             planned.kind != ITER
@@ -429,7 +378,7 @@ class Feed:
         self.ended.add(flight.planned.owner)
         for later in self.order:
             if later.planned.owner == flight.planned.owner and later.serial > flight.serial:
-                later.end = later.exact = True
+                later.end = True
                 self.board.cancel(later.serial)
 
     def _take_out(self, flight: _Flight, row: int) -> bool:
@@ -475,6 +424,7 @@ class Feed:
                     self._give_up(flight, row, f"took longer than sample_timeout_s = {limit:g}")
                     if flight.error is not None:
                         flight.error = (row, ("timeout", "", flight.error[1][2]))
+                self.hung.add(i)
                 self.pool.kill(i)
 
     def resume_of(self, worker: int) -> Any:
@@ -486,16 +436,11 @@ class Feed:
 
     # ---- delivering ----------------------------------------------------------------------------------------------
 
-    def _complete(self, flight: _Flight) -> bool:
-        if not flight.done:
-            flight.done = self.board.complete(flight.serial, flight.exact)
-        return flight.done
-
     def _ready(self) -> _Flight | None:
         for flight in self.order:
             if flight.planned.epoch != self.order[0].planned.epoch:
                 return None  # nothing of the next epoch before the last of this one
-            if self._complete(flight):
+            if self.board.complete(flight.serial):
                 return flight
             if self.in_order:
                 return None
@@ -581,11 +526,6 @@ class Feed:
     def _retire(self, flight: _Flight) -> None:
         self.order.remove(flight)
         del self.flights[flight.serial]
-        spent = self.board.spent_ns(flight.serial)
-        rows = flight.planned.rows
-        if spent > 0 and flight.planned.kind == ROWS:
-            each = max(spent / rows, 20.0)
-            self.ns_per_row = each if not self.ns_per_row else self.ns_per_row + 0.25 * (each - self.ns_per_row)
         self.board.retire(flight.serial)
 
     def _deliver(self, flight: _Flight) -> Delivered:
@@ -641,7 +581,7 @@ class Feed:
 
     def _reap(self) -> None:
         for flight in list(self.zombies):
-            if self.board.complete(flight.serial, True):
+            if self.board.complete(flight.serial):
                 self.zombies.remove(flight)
                 self.flights.pop(flight.serial, None)
                 self.board.retire(flight.serial)
@@ -677,12 +617,6 @@ class Feed:
             self.pool.leave(self.board.offset, (self.board, list(self.flights.values())))
 
 
-def _exit(code: int | None) -> str:
-    from .pool import describe_exit
-
-    return describe_exit(code)
-
-
 def _plain(index: Any) -> Any:
     return index.item() if isinstance(index, np.generic) else index
 
@@ -690,10 +624,6 @@ def _plain(index: Any) -> Any:
 def _view(slot: _leat.Slot, size: int) -> np.ndarray[Any, Any]:
     memory: Any = slot.memory(0, size)
     return np.frombuffer(memory, np.uint8)
-
-
-def _boards(pool: Pool) -> list[_leat.Board]:
-    return [listener.board for listener in pool.listeners.values() if isinstance(listener, Feed)]
 
 
 def _from_dlpack() -> Callable[[Any], Any]:

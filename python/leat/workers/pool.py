@@ -23,7 +23,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from multiprocessing import reduction
-from typing import Any, Protocol
+from typing import Any
 
 from .. import _leat
 from . import loop
@@ -33,15 +33,27 @@ log = logging.getLogger("leat")
 _EXIT_PATIENCE_S = 5.0
 
 
-class Listener(Protocol):
-    """What a pool calls on the owners of the boards that its workers serve."""
+class Client:
+    """A loader, as the pool knows it: whose board the workers serve. The pool calls it under its lock."""
+
+    board: _leat.Board
 
     def on_message(
         self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None
-    ) -> None: ...
-    def on_death(self, worker: int, exitcode: int | None) -> None: ...
-    def on_start(self, worker: int) -> None: ...
-    def resume_of(self, worker: int) -> Any: ...
+    ) -> None:
+        """A worker has sent a message."""
+        raise NotImplementedError
+
+    def on_death(self, worker: int, exitcode: int | None) -> None:
+        """A worker is dead: what it had taken is to be queued again."""
+        raise NotImplementedError
+
+    def on_start(self, worker: int) -> None:
+        """A worker has been started, with all jobs of the pool."""
+
+    def resume_of(self, worker: int) -> Any:
+        """Where a worker that starts continues with an iterable data set."""
+        return None
 
 
 class _ByValue:
@@ -134,10 +146,11 @@ class Pool:
             threads,
         )
         self.core = _leat.Pool(room)
+        self.core.resize(n)
         self.room = room
         self.n = n
         self.handles: list[_Handle | None] = [None] * room
-        self.listeners: dict[int, Listener] = {}
+        self.clients: dict[int, Client] = {}
         self.jobs: dict[int, Job] = {}
         self.layouts: list[tuple[int, int, Any]] = []
         self.pid = os.getpid()
@@ -183,7 +196,7 @@ class Pool:
             parent=0 if self.threads else os.getpid(),
             jobs=dict(self.jobs), init=self.init, base_seed=self.base_seed, dataset=self.dataset,
             layouts=list(self.layouts),
-            resume={board: listener.resume_of(i) for board, listener in self.listeners.items()},
+            resume={board: client.resume_of(i) for board, client in self.clients.items()},
         )  # fmt: skip
         process: Any
         if self.threads:
@@ -219,8 +232,8 @@ class Pool:
         if handle.pidfd is not None:
             self.poll.register(handle.pidfd, select.POLLIN)
             self.by_fd[handle.pidfd] = (i, True)
-        for listener in list(self.listeners.values()):
-            listener.on_start(i)
+        for client in list(self.clients.values()):
+            client.on_start(i)
 
     def _drop(self, i: int) -> Any:
         """Drops a worker and returns its process."""
@@ -242,19 +255,28 @@ class Pool:
 
     # ---- loaders -------------------------------------------------------------------------------------------------
 
-    def join(self, board: int, job: Job, listener: Listener) -> None:
-        """Makes the workers serve another board. Those that run are sent the job."""
+    def join(self, client: Client, job: Job, entries: int, units: int, unit_ns: float, weight: float) -> None:
+        """Gives a loader a board, which the workers serve from now on. Those that run are sent the job.
+
+        Args:
+            entries: batches in flight at most; `units`: of a batch at most; `unit_ns`: what each should take.
+        """
+        client.board = _leat.Board(self.core, entries, units, unit_ns, weight)
+        served = [other.board.served_ns() for other in self.clients.values()]
+        if served:
+            client.board.start_at(min(served))
+        board = client.board.offset
         running = [i for i, h in enumerate(self.handles) if h is not None]
         if running:
             data = dumps_with(job, self.dataset)  # before anything is changed: it may not be possible
             for i in running:
-                self.tell(i, "job", board, data, listener.resume_of(i))
-        self.listeners[board] = listener
+                self.tell(i, "job", board, data, client.resume_of(i))
+        self.clients[board] = client
         self.jobs[board] = job
 
     def leave(self, board: int, memory: Any) -> None:
         """Ends a board. `memory`: what workers may still write to; it is kept until each has left the board."""
-        if self.listeners.pop(board, None) is None:
+        if self.clients.pop(board, None) is None:
             return
         self.jobs.pop(board, None)
         self.layouts = [entry for entry in self.layouts if entry[0] != board]
@@ -379,11 +401,11 @@ class Pool:
         places: Any = []
         if n:
             data, places = pickle.loads(data)
-        listener = self.listeners.get(board)
+        client = self.clients.get(board)
         if kind == LEFT:
             self._has_left(i, board)
-        elif listener is not None:
-            listener.on_message(i, serial, unit, kind, data, places, fd)
+        elif client is not None:
+            client.on_message(i, serial, unit, kind, data, places, fd)
         elif fd is not None:
             os.close(fd)
         return True
@@ -417,8 +439,8 @@ class Pool:
             self.events.append({"worker": i, "pid": process.pid, "exitcode": exitcode, "serial": serial, "row": row})
         if self.stopped:
             return
-        for listener in list(self.listeners.values()):
-            listener.on_death(i, exitcode)
+        for client in list(self.clients.values()):
+            client.on_death(i, exitcode)
         self.core.forget(i)
         if i >= self.n:
             return  # it was surplus
@@ -450,6 +472,7 @@ class Pool:
         """Starts or ends workers until there are `n`."""
         with self.lock:
             before, self.n = self.n, max(1, min(n, self.room))
+            self.core.resize(self.n)
             for i in range(self.n, before):
                 self.superfluous.add(i)
                 self.tell(i, "stop")

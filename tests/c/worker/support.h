@@ -28,7 +28,7 @@ static inline struct bench bench_new(unsigned workers, unsigned entries, unsigne
     struct bench b;
     struct leat_error error;
     assert_ok(leat_pool_new(workers, &b.pool, &error));
-    assert_ok(leat_board_new(b.pool, entries, units, 1, &b.board, &error));
+    assert_ok(leat_board_new(b.pool, entries, units, 1e6, 1, &b.board, &error));
     attach(b.pool, b.board, 0, true, &b.theirs, &b.seen);
     return b;
 }

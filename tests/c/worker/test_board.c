@@ -59,7 +59,7 @@ static void a_batch_of_too_many_units_has_longer_ones_that_cover_each_row_once(v
             leat_board_finish(b.seen, &u, false);
         }
         assert_int_equal(at, cases[i][0]);
-        assert_true(leat_board_complete(b.board, i + 1, false));
+        assert_true(leat_board_complete(b.board, i + 1));
         leat_board_retire(b.board, i + 1);
     }
     bench_free(&b);
@@ -107,9 +107,52 @@ static void a_batch_whose_turn_it_is_not_is_refused(void **state)
     publish(b.board, 2, 1, 1);
     struct leat_board_batch third = batch_of(3, 1, 1);
     assert_int_equal(leat_board_publish(b.board, &third, &error), LEAT_E_INVALID); /* its entry is the first's */
+    assert_int_equal(leat_board_next(b.board), 0);
     finish_all(b.seen);
     leat_board_retire(b.board, 1);
+    assert_int_equal(leat_board_next(b.board), 3);
     assert_ok(leat_board_publish(b.board, &third, &error));
+    bench_free(&b);
+}
+
+/* Publishes a batch that is cut by what the board knows, and computes it as if each row took so long. Returns the
+ * length of its first unit. */
+static uint32_t compute_paced(struct bench *b, uint32_t rows, int64_t ns_per_row, bool by_message)
+{
+    uint64_t serial = leat_board_next(b->board);
+    uint32_t first = 0;
+    publish(b->board, serial, rows, 0);
+    for (struct leat_board_unit u; leat_board_take(b->seen, &u);) {
+        first = first ? first : u.n;
+        u.begun_ns -= by_message ? 0 : u.n * ns_per_row;
+        leat_board_finish(b->seen, &u, by_message);
+        if (by_message)
+            leat_board_received(b->board, serial, u.unit, u.n * ns_per_row);
+    }
+    leat_board_retire(b->board, serial);
+    return first;
+}
+
+static void units_are_cut_by_the_time_that_rows_took(void **state)
+{
+    (void)state;
+    struct bench b = bench_new(2, 4, 1 << 12); /* its units are to take 1 ms */
+    assert_true(leat_board_ns_per_row(b.board) == 0);
+    assert_int_equal(compute_paced(&b, 100, 100000, true), 1);
+    assert_true(leat_board_ns_per_row(b.board) >= 100000);
+    assert_int_equal(leat_board_run(b.board), 10);
+    assert_int_equal(compute_paced(&b, 100, 100000, true), 10);
+    assert_int_equal(compute_paced(&b, 8, 100000, true), 4); /* both workers have something to do */
+    leat_pool_resize(b.pool, 1);
+    assert_int_equal(compute_paced(&b, 8, 100000, true), 8);
+    for (int i = 0; i < 20; i++)
+        compute_paced(&b, 10, 10000000, false);
+    assert_int_equal(compute_paced(&b, 100, 10000000, false), 1);
+    double before = leat_board_ns_per_row(b.board);
+    publish(b.board, leat_board_next(b.board), 10, 5); /* cut by the caller: nothing is learned of it */
+    finish_all(b.seen);
+    leat_board_retire(b.board, leat_board_next(b.board) - 1);
+    assert_true(leat_board_ns_per_row(b.board) == before);
     bench_free(&b);
 }
 
@@ -160,7 +203,7 @@ static void sizes_that_no_board_or_pool_has_are_refused(void **state)
     assert_ok(leat_pool_new(LEAT_POOL_WORKERS, &pool, &error));
     const unsigned wrong[][2] = {{0, 1}, {1, 0}, {(1 << 16) + 1, 1}, {1, (1 << 16) + 1}, {UINT32_MAX, UINT32_MAX}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(leat_board_new(pool, wrong[i][0], wrong[i][1], 1, &board, &error), LEAT_E_INVALID);
+        assert_int_equal(leat_board_new(pool, wrong[i][0], wrong[i][1], 1e6, 1, &board, &error), LEAT_E_INVALID);
         assert_null(board);
     }
     struct leat_pool *theirs;
@@ -180,14 +223,12 @@ static void a_batch_is_complete_when_each_unit_is_finished_or_its_message_is_her
     publish(b.board, 1, 2, 1);
     assert_true(leat_board_take(b.seen, &first) && leat_board_take(b.seen, &second));
     leat_board_finish(b.seen, &first, false);
-    assert_false(leat_board_complete(b.board, 1, false));
+    assert_false(leat_board_complete(b.board, 1));
     leat_board_message(b.seen);
     leat_board_finish(b.seen, &second, true);
-    assert_false(leat_board_complete(b.board, 1, false));
-    assert_false(leat_board_complete(b.board, 1, true));
-    leat_board_received(b.board, 1, second.unit);
-    assert_true(leat_board_complete(b.board, 1, false));
-    assert_true(leat_board_complete(b.board, 1, true));
+    assert_false(leat_board_complete(b.board, 1));
+    leat_board_received(b.board, 1, second.unit, 0);
+    assert_true(leat_board_complete(b.board, 1));
     bench_free(&b);
 }
 
@@ -197,11 +238,11 @@ static void a_message_that_is_received_twice_counts_once(void **state)
     struct bench b = bench_new(1, 2, 4);
     publish(b.board, 1, 2, 1);
     assert_unit(b.seen, 1, 0, 0, 1);
-    leat_board_received(b.board, 1, 0);
-    leat_board_received(b.board, 1, 0);
-    leat_board_received(b.board, 1, 2); /* it has no such unit */
-    leat_board_received(b.board, 1, UINT32_MAX);
-    assert_false(leat_board_complete(b.board, 1, false));
+    leat_board_received(b.board, 1, 0, 0);
+    leat_board_received(b.board, 1, 0, 0);
+    leat_board_received(b.board, 1, 2, 0); /* it has no such unit */
+    leat_board_received(b.board, 1, UINT32_MAX, 0);
+    assert_false(leat_board_complete(b.board, 1));
     bench_free(&b);
 }
 
@@ -218,16 +259,16 @@ static void what_is_said_of_a_batch_that_is_not_in_flight_has_no_effect(void **s
     publish(b.board, 3, 2, 1); /* in the entry of the first */
     const uint64_t others[] = {0, 1, 4, 5, UINT64_MAX};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        leat_board_received(b.board, others[i], 0);
+        leat_board_received(b.board, others[i], 0, 0);
         leat_board_retire(b.board, others[i]);
         assert_true(leat_board_cancel(b.board, others[i]));
         assert_int_equal(leat_board_spent_ns(b.board, others[i]), 0);
         assert_int_equal(leat_board_place(b.board, others[i], 1, &buffer, 1, &error), LEAT_E_INVALID);
     }
-    assert_true(leat_board_complete(b.board, 1, false));
-    assert_false(leat_board_complete(b.board, 0, false));
-    assert_false(leat_board_complete(b.board, 4, false));
-    assert_false(leat_board_complete(b.board, 3, true));
+    assert_true(leat_board_complete(b.board, 1));
+    assert_false(leat_board_complete(b.board, 0));
+    assert_false(leat_board_complete(b.board, 4));
+    assert_false(leat_board_complete(b.board, 3));
     assert_unit(b.seen, 2, 0, 0, 1);
     assert_unit(b.seen, 2, 1, 1, 1);
     assert_unit(b.seen, 3, 0, 0, 1);
@@ -243,11 +284,11 @@ static void a_finish_that_comes_after_the_entry_was_given_on_does_not_count_for_
     publish(b.board, 1, 1, 1);
     assert_true(leat_board_take(b.seen, &late));
     leat_board_message(b.seen);
-    leat_board_received(b.board, 1, 0);
+    leat_board_received(b.board, 1, 0, 0);
     leat_board_retire(b.board, 1);
     publish(b.board, 2, 1, 1);
     leat_board_finish(b.seen, &late, true);
-    assert_false(leat_board_complete(b.board, 2, false));
+    assert_false(leat_board_complete(b.board, 2));
     assert_unit(b.seen, 2, 0, 0, 1);
     bench_free(&b);
 }
@@ -306,24 +347,12 @@ static void cancelling_takes_queued_units_away_and_says_whether_any_runs(void **
     assert_false(leat_board_cancel(b.board, 1));
     assert_true(leat_board_cancel(b.board, 2));
     assert_nothing(b.seen);
-    assert_false(leat_board_complete(b.board, 1, true));
-    assert_true(leat_board_complete(b.board, 2, true));
+    assert_false(leat_board_complete(b.board, 1));
+    assert_true(leat_board_complete(b.board, 2));
     leat_board_finish(b.seen, &running, false);
-    assert_true(leat_board_complete(b.board, 1, true));
+    assert_true(leat_board_complete(b.board, 1));
     assert_true(leat_board_cancel(b.board, 1));
     bench_free(&b);
-}
-
-struct visited {
-    unsigned n;
-    uint32_t keep;
-};
-
-static int visit(void *user, uint64_t serial, uint32_t unit)
-{
-    struct visited *v = user;
-    v->n++;
-    return serial == 1 && unit == v->keep;
 }
 
 static void what_a_worker_had_taken_is_queued_again_and_only_that(void **state)
@@ -356,20 +385,78 @@ static void what_a_worker_had_taken_is_queued_again_and_only_that(void **state)
     bench_free(&b);
 }
 
-static void a_unit_that_the_caller_keeps_is_not_queued_again(void **state)
+static void a_dead_workers_units_of_a_cancelled_batch_are_done(void **state)
 {
     (void)state;
     struct bench b = bench_new(1, 2, 4);
-    struct visited v = {0, 1};
     publish(b.board, 1, 3, 1);
-    for (uint32_t u = 0; u < 3; u++)
-        assert_unit(b.seen, 1, u, u, 1);
-    assert_int_equal(leat_board_requeue(b.board, 0, visit, &v), 3);
-    assert_int_equal(v.n, 3);
+    publish(b.board, 2, 1, 1);
     assert_unit(b.seen, 1, 0, 0, 1);
-    assert_unit(b.seen, 1, 2, 2, 1);
+    assert_unit(b.seen, 1, 1, 1, 1);
+    assert_false(leat_board_cancel(b.board, 1));
+    assert_int_equal(leat_board_requeue(b.board, 0, NULL, NULL), 2);
+    assert_true(leat_board_complete(b.board, 1));
+    assert_unit(b.seen, 2, 0, 0, 1);
     assert_nothing(b.seen);
-    leat_board_received(b.board, 1, 1); /* the caller ends it */
+    bench_free(&b);
+}
+
+struct told {
+    struct leat_board *board; /* not NULL: the batch is cancelled */
+    unsigned n;
+    uint64_t serial;
+    uint32_t row;
+};
+
+static void tell(void *user, uint64_t serial, uint32_t row)
+{
+    struct told *t = user;
+    *t = (struct told){t->board, t->n + 1, serial, row};
+    if (t->board)
+        leat_board_cancel(t->board, serial);
+}
+
+/* A worker takes a unit, and dies at this row of it. */
+static void die_at(struct bench *b, uint32_t row, struct told *t)
+{
+    struct leat_board_unit u;
+    assert_true(leat_board_take(b->seen, &u));
+    leat_board_at_row(b->seen, row);
+    assert_int_equal(leat_board_requeue(b->board, 0, tell, t), 1);
+    leat_pool_forget(b->pool, 0);
+}
+
+static void the_caller_is_told_of_a_row_each_time_it_has_ended_three_workers(void **state)
+{
+    (void)state;
+    struct bench b = bench_new(1, 2, 4);
+    struct told t = {0};
+    publish(b.board, 1, 4, 4);
+    for (unsigned deaths = 1; deaths <= 3 * LEAT_BOARD_KILLS; deaths++) {
+        die_at(&b, 2, &t);
+        assert_int_equal(t.n, deaths / LEAT_BOARD_KILLS);
+        die_at(&b, deaths % 2 ? 0 : UINT32_MAX, &(struct told){0}); /* other rows, or none, are not to blame for it */
+    }
+    assert_int_equal(t.serial, 1);
+    assert_int_equal(t.row, 2);
+    bench_free(&b);
+}
+
+static void a_batch_cancelled_for_a_row_that_ended_workers_is_complete(void **state)
+{
+    (void)state;
+    struct bench b = bench_new(1, 1, 4);
+    struct told t = {.board = b.board};
+    publish(b.board, 1, 2, 1);
+    for (unsigned deaths = 0; deaths < LEAT_BOARD_KILLS; deaths++)
+        die_at(&b, 0, &t);
+    assert_int_equal(t.n, 1);
+    assert_true(leat_board_complete(b.board, 1));
+    leat_board_retire(b.board, 1);
+    t.n = 0;
+    publish(b.board, 2, 2, 1);
+    die_at(&b, 0, &t); /* the first of this batch */
+    assert_int_equal(t.n, 0);
     bench_free(&b);
 }
 
@@ -400,7 +487,7 @@ static void a_requeued_unit_is_found_again_whatever_was_taken_since(void **state
             leat_board_finish(b.seen, &u, false);
         }
         assert_nothing(b.seen);
-        assert_true(leat_board_complete(b.board, serial, true) && leat_board_complete(b.board, serial, false));
+        assert_true(leat_board_complete(b.board, serial));
         leat_board_retire(b.board, serial);
     }
     leat_board_free(dying);
@@ -473,7 +560,7 @@ static void time_is_counted_for_the_batch_the_worker_and_by_weight_for_the_board
     struct leat_board_unit u;
     struct leat_pool_worker w;
     struct leat_error error;
-    assert_ok(leat_board_new(b.pool, 2, 4, 4, &heavy, &error));
+    assert_ok(leat_board_new(b.pool, 2, 4, 1e6, 4, &heavy, &error));
     assert_ok(leat_board_attach(b.theirs, leat_board_offset(heavy), true, &theirs, &error));
     publish(b.board, 1, 1, 1);
     publish(heavy, 1, 1, 1);
@@ -503,6 +590,7 @@ int main(void)
         cmocka_unit_test(a_batch_of_too_many_units_has_longer_ones_that_cover_each_row_once),
         cmocka_unit_test(a_worker_gets_all_that_the_batch_was_published_with),
         cmocka_unit_test(a_batch_whose_turn_it_is_not_is_refused),
+        cmocka_unit_test(units_are_cut_by_the_time_that_rows_took),
         cmocka_unit_test(a_batch_with_an_owner_is_taken_by_nobody_else),
         cmocka_unit_test(a_closed_board_gives_nothing_more),
         cmocka_unit_test(sizes_that_no_board_or_pool_has_are_refused),
@@ -514,7 +602,9 @@ int main(void)
         cmocka_unit_test(the_next_batch_of_an_entry_knows_nothing_of_a_place_given_before),
         cmocka_unit_test(cancelling_takes_queued_units_away_and_says_whether_any_runs),
         cmocka_unit_test(what_a_worker_had_taken_is_queued_again_and_only_that),
-        cmocka_unit_test(a_unit_that_the_caller_keeps_is_not_queued_again),
+        cmocka_unit_test(a_dead_workers_units_of_a_cancelled_batch_are_done),
+        cmocka_unit_test(the_caller_is_told_of_a_row_each_time_it_has_ended_three_workers),
+        cmocka_unit_test(a_batch_cancelled_for_a_row_that_ended_workers_is_complete),
         cmocka_unit_test(a_requeued_unit_is_found_again_whatever_was_taken_since),
         cmocka_unit_test(the_pool_knows_what_a_worker_works_on),
         cmocka_unit_test(messages_are_counted_by_worker_and_in_all),

@@ -316,7 +316,7 @@ static int all_of_it(struct leat_error *error)
     struct leat_board *board = NULL, *seen = NULL;
     int rc = leat_slot_new(100000, &slot, error);
     rc = rc ? rc : leat_pool_new(3, &pool, error);
-    rc = rc ? rc : leat_board_new(pool, 4, 10, 1, &board, error);
+    rc = rc ? rc : leat_board_new(pool, 4, 10, 1e6, 1, &board, error);
     rc = rc ? rc : leat_pool_attach(leat_pool_offset(pool), 2, true, &theirs, error);
     rc = rc ? rc : leat_board_attach(theirs, leat_board_offset(board), true, &seen, error);
     leat_board_free(seen);
