@@ -23,6 +23,7 @@ from .. import _leat
 from ..data.schema import Field
 from ..errors import BrokenSampleError
 from ..workers import transport
+from ..workers.loop import Unit
 from . import keyed
 from .mapping import (
     BFLOAT16,
@@ -246,7 +247,7 @@ def _flat(value: Any) -> bytes:
     return (value if isinstance(value, str) else json.dumps(value)).encode()
 
 
-def run(worker: Any, client: Any, serial: int, unit: int, first: int, n: int, payload: int, size: int) -> bool:
+def run(worker: Any, client: Any, unit: Unit) -> bool:
     """A unit, in a worker. Whether a message was sent."""
     begun = time.perf_counter_ns()
     while client.region is None:
@@ -256,13 +257,13 @@ def run(worker: Any, client: Any, serial: int, unit: int, first: int, n: int, pa
     runner: Runner | None = client.state
     if runner is None:
         runner = client.state = Runner(client.job.dataset, client.region)
-    runner.begin(serial, client.board.view(payload, size))
+    runner.begin(unit.serial, client.board.view(unit.payload, unit.size))
     try:
         with runner.region.holding(runner.used):
             if runner.segment % 2:
-                broken, kept = runner.rows(client.board, first, first + n, worker.start.worker)
+                broken, kept = runner.rows(client.board, unit.first, unit.first + unit.n, worker.start.worker)
             else:
-                broken, kept = runner.whole(client.board, unit, worker.start.worker)
+                broken, kept = runner.whole(client.board, unit.unit, worker.start.worker)
     finally:
         keyed.set_key(None)
     if not broken and not kept:
@@ -270,5 +271,5 @@ def run(worker: Any, client: Any, serial: int, unit: int, first: int, n: int, pa
     results = np.array([(i, output, len(value)) for i, output, value in kept], np.uint64).tobytes()
     values = b"".join([value for _, _, value in kept])
     spent = time.perf_counter_ns() - begun
-    worker.send(client.board, serial, unit, RESULTS, (broken, results, values, spent), None)
+    worker.send(client.board, unit, RESULTS, (broken, results, values, spent))
     return True

@@ -181,10 +181,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """Whether the order is leat's: a function of a seed, which needs no sampler."""
         if self._iterable or not self._plain_batches:
             return False
-        if type(self.sampler) is SequentialSampler:
-            return self.sampler.data_source is self.dataset  # type: ignore[comparison-overlap]
-        if type(self.sampler) is Shuffled:
-            return self.sampler.data_source is self.dataset and self.sampler.seed == self.seed  # type: ignore[comparison-overlap]
+        sampler: Any = self.sampler
+        if type(sampler) in (SequentialSampler, Shuffled):
+            seeded = type(sampler) is SequentialSampler or sampler.seed == self.seed
+            return seeded and sampler.data_source is self.dataset
         return self._unseeded and self._chained
 
     @property
@@ -742,9 +742,7 @@ class _InProcess:
         indices = planned.indices.tolist() if isinstance(planned.indices, np.ndarray) else planned.indices
         # the training draws from them too
         with loop.kept_generators() if self.job.reseed else contextlib.nullcontext():
-            value, broken = self.worker.whole(
-                self.worker.client, indices, planned.seed, planned.epoch, planned.first_row
-            )
+            value, broken = self.worker.whole(self.worker.client, planned, indices)
         self.stats["broken"] += len(broken)
         return Delivered(planned, value, [(row, indices[row], other, reason) for row, other, reason in broken])
 

@@ -18,9 +18,9 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.random  # now: a forked worker would load it each time
@@ -28,6 +28,9 @@ import numpy.random  # now: a forked worker would load it each time
 from .. import _leat
 from ..errors import BrokenSampleError, StateError
 from .transport import encode, pack_error
+
+if TYPE_CHECKING:
+    from .feed import Planned
 
 #: kinds of batches: what the payload is, and what a unit is
 ROWS, WHOLE, ITER = 0, 1, 2
@@ -76,6 +79,34 @@ class Start:
     # : by board: (state, batches to pass over) of an iterable data set
     resume: dict[int, Any] = field(default_factory=dict)
     torch_seed: bool = True
+
+
+class Unit(NamedTuple):
+    """What a worker takes from a board: rows [first, first + n) of a batch."""
+
+    serial: int
+    unit: int
+    first: int
+    n: int
+    rows: int  #: of the batch
+    layout: int
+    kind: int
+    payload: int  #: offset of `size` bytes
+    size: int
+    seed: int
+    epoch: int
+    first_row: int  #: of the batch in its epoch
+    capacity: int  #: of buffers[0], where the unit is a batch
+    buffers: tuple[int, ...]
+
+
+#: of which rows are made: it knows their random keys
+Rows: TypeAlias = "Unit | Planned"
+#: of a sample that is broken: its row, the index that stands in or None, why
+BrokenRow = tuple[int, Any, str]
+
+_LEFT_OUT = object()
+_TRIED = "its earlier tries ended workers or took too long"
 
 
 class Broken(BrokenSampleError):
@@ -202,7 +233,7 @@ class Worker:
     def say_left(self) -> None:
         """Tells the parent which boards this worker will not touch again. Not in the middle of a unit."""
         while self.left:
-            self.send(_leat.Board.attach(self.pool, self.left.pop(), self.thread), 0, 0, LEFT, None, None)
+            self.send(_leat.Board.attach(self.pool, self.left.pop(), self.thread), None, LEFT, None)
 
     # ---- the loop ------------------------------------------------------------------------------------------------
 
@@ -221,7 +252,7 @@ class Worker:
             ):
                 unit = client.board.take()
                 if unit is not None:
-                    self.work(client, *unit)
+                    self.work(client, Unit(*unit))
                     break
             else:
                 if not self.stopping and self.pool.seen() == seen:
@@ -229,46 +260,35 @@ class Worker:
                     if self.pool.seen() == seen:
                         heard = None  # a parent that left without a message
 
-    def work(self, client: _Client, serial: int, unit: int, first: int, n: int, rows: int, layout: int, kind: int,
-    payload: int,
-             size: int, seed: int, epoch: int, first_row: int, capacity: int, buffers: tuple[int,
-             ...]) -> None:  # fmt: skip
+    def work(self, client: _Client, unit: Unit) -> None:
         board = client.board
         sent = True
         self.index = None
-        _leat.set_current_row(seed, epoch, first_row)
-        room = board.view(buffers[0], capacity) if capacity else None
+        _leat.set_current_row(unit.seed, unit.epoch, unit.first_row)
+        room = board.view(unit.buffers[0], unit.capacity) if unit.capacity else None
         try:
-            if kind == CALL:
+            if unit.kind == CALL:
                 from ..functions.running import run
 
-                sent = run(self, client, serial, unit, first, n, payload, size)
-            elif kind == ITER:
+                sent = run(self, client, unit)
+            elif unit.kind == ITER:
                 self.listen()  # a stream that starts again was announced before the batch
-                self.send(board, serial, unit, *self.next_batch(client), room)
-            elif kind == WHOLE:
-                indices = pickle.loads(board.view(payload, size))
-                self.send(board, serial, unit, BATCH, self.whole(client, indices, seed, epoch, first_row), room)
-            elif not layout:
-                indices = np.frombuffer(board.view(payload, size), np.int64)
-                self.send(
-                    board,
-                    serial,
-                    unit,
-                    SAMPLES,
-                    self.samples(client, indices, first, first + n, seed, epoch, first_row),
-                    None,
-                )
+                self.send(board, unit, *self.next_batch(client), room)
+            elif unit.kind == WHOLE:
+                indices = pickle.loads(board.view(unit.payload, unit.size))
+                self.send(board, unit, BATCH, self.whole(client, unit, indices), room)
+            elif not unit.layout:
+                self.send(board, unit, SAMPLES, self.samples(client, unit))
             else:
-                while layout not in client.layouts:
+                while unit.layout not in client.layouts:
                     self.listen(block=True)
                     if self.stopping:
                         return
-                sent = self.rows(client, serial, unit, layout, first, first + n, payload, size, seed, epoch, first_row)
+                sent = self.rows(client, unit)
         except BaseException as e:
             if isinstance(e, SystemExit):
                 raise
-            self.send(board, serial, unit, ERROR, (self.row(), pack_error(e, self.where())), None)
+            self.send(board, unit, ERROR, (self.row(), pack_error(e, self.where())))
         finally:
             _leat.set_current_row()
             room = None
@@ -282,117 +302,104 @@ class Worker:
         at = "" if self.index is None else f", at index {self.index!r}"
         return f"in DataLoader worker process {self.start.worker}{at}"
 
-    def rows(self, client: _Client, serial: int, unit: int, layout: int, first: int, end: int, payload: int,
-    size: int, seed: int,
-             epoch: int, first_row: int) -> bool:  # fmt: skip
-        """Rows [first, end) straight into their places. Whether a message was sent."""
+    def rows(self, client: _Client, unit: Unit) -> bool:
+        """Writes rows straight to their places. Whether a message was sent."""
         board, job = client.board, client.job
-        fill = client.layouts[layout].fill
+        fill = client.layouts[unit.layout].fill
         before = reseed_row if job.reseed else None
         objects: list[Any] = []
         odd: list[tuple[int, Any]] = []
-        broken: list[tuple[int, Any, str]] = []
-        at = first
+        broken: list[BrokenRow] = []
+        at, end = unit.first, unit.first + unit.n
         while at < end:
             try:
                 at, sample = fill(board, job.dataset, at, end, before, objects)
                 if at == end:
                     break
-                if sample is not NotImplemented:
-                    odd.append((at, sample))
-                    at += 1
-                    continue
-                raise Broken("its earlier tries ended workers or took too long")
+                if sample is NotImplemented:
+                    raise Broken(_TRIED)
             except Exception as e:
-                at = max(at, self.pool.worker(self.start.worker)[2])
-                index = int(np.frombuffer(board.view(payload, size), np.int64)[at])
+                at = max(at, self.row())  # of an exception the call has not said it
+                index = int(np.frombuffer(board.view(unit.payload, unit.size), np.int64)[at])
                 self.index = None if _is_gone(index) else index
                 if job.on_error == "raise":
                     raise
-                found = self.stand_in(job, at, index, e, seed, epoch, first_row)
-                broken.append(found[:3])
-                if found[1] is not None:
-                    odd.append((at, found[3]))
-                at += 1
+                sample = self.stand_in(job, unit, at, index, e, broken)
+            if sample is not _LEFT_OUT:
+                odd.append((at, sample))
+            at += 1
         if not (objects or odd or broken):
             return False
-        self.send(board, serial, unit, ODD, (first, end, odd, objects, broken), None)
+        self.send(board, unit, ODD, (unit.first, end, odd, objects, broken))
         return True
 
-    def sample(self, client: _Client, index: Any, seed: int, epoch: int, row: int) -> Any:
-        if client.job.reseed:
-            reseed_row(seed, epoch, row)
-        _leat.set_current_row(seed, epoch, row)
+    def sample(self, job: Job, unit: Rows, row: int, index: Any) -> Any:
+        if job.reseed:
+            reseed_row(unit.seed, unit.epoch, unit.first_row + row)
+        _leat.set_current_row(unit.seed, unit.epoch, unit.first_row + row)
         self.index = index
         if _is_gone(index):
             self.index = None
-            raise Broken("its earlier tries ended workers or took too long")
-        return client.job.dataset[index]
+            raise Broken(_TRIED)
+        return job.dataset[index]
 
-    def stand_in(
-        self, job: Job, row: int, index: Any, error: BaseException, seed: int, epoch: int, first_row: int
-    ) -> tuple[Any, ...]:
-        """(row, index of its substitute or None, reason, that sample)."""
+    def stand_in(self, job: Job, unit: Rows, row: int, index: Any, error: Exception, broken: list[BrokenRow]) -> Any:
+        """What takes the place of a broken sample: another one, or _LEFT_OUT."""
         reason = str(error) if isinstance(error, Broken) else pack_error(error, self.where())[2]
         if job.on_error == "skip":
-            return row, None, reason, None
-        count = len(job.dataset)
+            broken.append((row, None, reason))
+            return _LEFT_OUT
+        key = _leat.row_key(unit.seed, unit.epoch, unit.first_row + row)
         for attempt in range(index - GONE if _is_gone(index) else 0, GONE_TRIES):
-            other = _leat.row_key(_leat.row_key(seed, epoch, first_row + row), 0x5355, attempt) % count
+            other = _leat.row_key(key, 0x5355, attempt) % len(job.dataset)
             try:
-                return row, other, reason, self.sample(_Client(None, job), other, seed, epoch, first_row + row)  # type: ignore[arg-type]
+                found = self.sample(job, unit, row, other)
             except Exception as e:
                 reason = pack_error(e, self.where())[2]
+            else:
+                broken.append((row, other, reason))
+                return found
         raise error
 
-    def samples(
-        self, client: _Client, indices: Any, first: int, end: int, seed: int, epoch: int, first_row: int
-    ) -> tuple[Any, ...]:
-        """Rows whose layout is not known yet: (first, samples, broken)."""
-        found: list[Any] = []
-        broken: list[tuple[int, Any, str]] = []
-        for row in range(first, end):
+    def made(
+        self, client: _Client, unit: Rows, rows: Iterable[tuple[int, Any]]
+    ) -> tuple[list[tuple[int, Any]], list[BrokenRow]]:
+        """Samples of (row, index), and those that are broken."""
+        found: list[tuple[int, Any]] = []
+        broken: list[BrokenRow] = []
+        for row, index in rows:
             client.board.at_row(row)
             try:
-                found.append((row, self.sample(client, int(indices[row]), seed, epoch, first_row + row)))
+                sample = self.sample(client.job, unit, row, index)
             except Exception as e:
                 if client.job.on_error == "raise":
                     raise
-                made = self.stand_in(client.job, row, int(indices[row]), e, seed, epoch, first_row)
-                broken.append(made[:3])
-                if made[1] is not None:
-                    found.append((row, made[3]))
+                sample = self.stand_in(client.job, unit, row, index, e, broken)
+            if sample is not _LEFT_OUT:
+                found.append((row, sample))
         return found, broken
 
-    def whole(self, client: _Client, indices: Any, seed: int, epoch: int, first_row: int) -> tuple[Any, list[Any]]:
-        """A batch: (collated, broken)."""
+    def samples(self, client: _Client, unit: Unit) -> tuple[list[tuple[int, Any]], list[BrokenRow]]:
+        """Rows whose layout is not known yet."""
+        indices = np.frombuffer(client.board.view(unit.payload, unit.size), np.int64)
+        rows = range(unit.first, unit.first + unit.n)
+        return self.made(client, unit, ((row, int(indices[row])) for row in rows))
+
+    def whole(self, client: _Client, unit: Rows, indices: Any) -> tuple[Any, list[BrokenRow]]:
+        """A collated batch."""
         job = client.job
         assert job.collate is not None
         if not job.auto_collation:
-            sample = self.sample(client, indices, seed, epoch, first_row)
-            return job.collate(sample), []
-        broken: list[Any] = []
+            return job.collate(self.sample(job, unit, 0, indices)), []
         if hasattr(job.dataset, "__getitems__") and job.dataset.__getitems__ and job.on_error == "raise":
-            self.index = None
             if job.reseed:
-                reseed_row(seed, epoch, first_row)
-            return job.collate(job.dataset.__getitems__(indices)), broken
-        found = []
-        for row, index in enumerate(indices):
-            client.board.at_row(row)
-            try:
-                found.append(self.sample(client, index, seed, epoch, first_row + row))
-            except Exception as e:
-                if job.on_error == "raise":
-                    raise
-                made = self.stand_in(job, row, index, e, seed, epoch, first_row)
-                broken.append(made[:3])
-                if made[1] is not None:
-                    found.append(made[3])
+                reseed_row(unit.seed, unit.epoch, unit.first_row)
+            return job.collate(job.dataset.__getitems__(indices)), []
+        found, broken = self.made(client, unit, enumerate(indices))
         self.index = None
         if not found:
             raise RuntimeError(f"no row of the batch is left; the first error: {broken[0][2]}")
-        return job.collate(found), broken
+        return job.collate([sample for _, sample in found]), broken
 
     # ---- iterable data sets --------------------------------------------------------------------------------------
 
@@ -413,7 +420,10 @@ class Worker:
 
     # ---- sending -------------------------------------------------------------------------------------------------
 
-    def send(self, board: _leat.Board, serial: int, unit: int, kind: int, value: Any, room: memoryview | None) -> None:
+    def send(
+        self, board: _leat.Board, unit: Unit | None, kind: int, value: Any, room: memoryview | None = None
+    ) -> None:
+        serial, number = (unit.serial, unit.unit) if unit is not None else (0, 0)
         try:
             data, places, fd = encode(value, room)
         except Exception as e:
@@ -423,7 +433,7 @@ class Worker:
             error.__cause__ = e
             kind, (data, places, fd) = ERROR, encode((self.row(), pack_error(error, self.where())))
         blob = pickle.dumps((data, places)) if places else data
-        head = HEADER.pack(board.offset, serial, unit, kind, len(blob), len(places) if places else 0)
+        head = HEADER.pack(board.offset, serial, number, kind, len(blob), len(places) if places else 0)
         board.message()
         try:
             if fd is None:
@@ -585,7 +595,7 @@ def main(start: Start) -> None:
     except BaseException as e:
         where = f"in DataLoader worker process {start.worker}"
         for client in worker.clients.values():
-            worker.send(client.board, 0, 0, FAILED, (None, pack_error(e, where)), None)
+            worker.send(client.board, None, FAILED, (None, pack_error(e, where)))
         if not isinstance(e, Exception):
             raise
         while not worker.stopping:

@@ -69,7 +69,8 @@ class _ByValue:
 
         class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             # Locks, queues, connections and shared tensors can only be sent to processes that are being started.
-            dispatch_table = {**cloudpickle.Pickler.dispatch_table, **reduction.ForkingPickler._extra_reducers}  # type: ignore[attr-defined]
+            reducers = reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+            dispatch_table = {**cloudpickle.Pickler.dispatch_table, **reducers}
 
         out = io.BytesIO()
         Pickler(out, protocol=5).dump(self.value)
@@ -427,11 +428,11 @@ class Pool:
             pass
         process = self._drop(i)
         process.join()
-        self._count(i, self.core.announced(i) - self.received[i])  # the one that it could not send any more
+        _, serial, row, units, announced = self.core.worker(i)
+        self._count(i, announced - self.received[i])  # the one that it could not send any more
         for board in list(self.leaving):
             self._has_left(i, board)
         exitcode = process.exitcode
-        board, serial, row, units, _ = self.core.worker(i)
         asked = i in self.superfluous and exitcode == 0
         self.superfluous.discard(i)
         self.idle_deaths[i] = 0 if asked or units != self.units_before[i] else self.idle_deaths[i] + 1
