@@ -81,12 +81,6 @@ static PyObject *slot_bytes(PyObject *self, void *closure)
     return PyLong_FromUnsignedLongLong(leat_slot_bytes(((struct slot *)self)->handle));
 }
 
-static PyObject *slot_references(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromUnsignedLong(leat_slot_references(((struct slot *)self)->handle));
-}
-
 static PyMethodDef slot_methods[] = {
     {"memory", slot_memory, METH_VARARGS, "memory(offset, bytes): a writable Memory of uint8"},
     {NULL, NULL, 0, NULL},
@@ -94,7 +88,6 @@ static PyMethodDef slot_methods[] = {
 static PyGetSetDef slot_getters[] = {
     {"offset", slot_offset, NULL, "what names it in workers", NULL},
     {"bytes", slot_bytes, NULL, "its size: whole pages", NULL},
-    {"references", slot_references, NULL, "how many there are: 1 where only this object is left", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot slot_slots[] = {
@@ -190,24 +183,14 @@ static PyObject *pool_worker(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "I:worker", &worker))
         return NULL;
     leat_pool_worker(((struct pool *)self)->handle, worker, &w);
-    return Py_BuildValue("KKIIK", (unsigned long long)w.board, (unsigned long long)w.serial, w.row, w.units,
-                         (unsigned long long)w.busy_ns);
+    return Py_BuildValue("KKIII", (unsigned long long)w.board, (unsigned long long)w.serial, w.row, w.units,
+                         w.messages);
 }
 
 static PyObject *pool_messages(PyObject *self, PyObject *none)
 {
     (void)none;
     return PyLong_FromUnsignedLong(leat_pool_messages(((struct pool *)self)->handle));
-}
-
-static PyObject *pool_announced(PyObject *self, PyObject *args)
-{
-    unsigned worker;
-    struct leat_pool_worker w;
-    if (!PyArg_ParseTuple(args, "I:announced", &worker))
-        return NULL;
-    leat_pool_worker(((struct pool *)self)->handle, worker, &w);
-    return PyLong_FromUnsignedLong(w.messages);
 }
 
 static PyObject *pool_forget(PyObject *self, PyObject *args)
@@ -240,9 +223,8 @@ static PyMethodDef pool_methods[] = {
     {"wake", pool_wake, METH_NOARGS, "wake(): every worker that sleeps"},
     {"seen", pool_seen, METH_NOARGS, "seen(): what sleep() takes"},
     {"sleep", pool_sleep, METH_VARARGS, "sleep(seen, timeout_ms): until something was published since"},
-    {"worker", pool_worker, METH_VARARGS, "worker(i): (board, serial or 0, row, units, busy_ns)"},
+    {"worker", pool_worker, METH_VARARGS, "worker(i): (board, serial or 0, row, units, messages)"},
     {"messages", pool_messages, METH_NOARGS, "messages(): announced by all workers so far, modulo 2^32"},
-    {"announced", pool_announced, METH_VARARGS, "announced(i): messages of that worker, modulo 2^32"},
     {"forget", pool_forget, METH_VARARGS, "forget(i): it is dead"},
     {NULL, NULL, 0, NULL},
 };

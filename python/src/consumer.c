@@ -95,37 +95,22 @@ PyObject *py_reader_next(PyObject *self, PyObject *number)
 PyObject *py_reader_start(PyObject *self, PyObject *none)
 {
     struct py_reader *r = (struct py_reader *)self;
-    struct leat_consumer *consumer = py_reader_enter(r);
-    struct leat_error error;
     uint64_t iteration = 0;
-    int rc;
+    bool ok;
     (void)none;
-    if (!consumer)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_consumer_start(consumer, &iteration, &error);
-    Py_END_ALLOW_THREADS;
-    py_guard_unlock(&r->guard);
-    return rc ? py_raise(&error) : PyLong_FromUnsignedLongLong(iteration);
+    PY_READER_CALL(ok, r, leat_consumer_start(r->consumer, &iteration, &error));
+    return ok ? PyLong_FromUnsignedLongLong(iteration) : NULL;
 }
 
 PyObject *py_reader_set_epoch(PyObject *self, PyObject *number)
 {
     struct py_reader *r = (struct py_reader *)self;
-    struct leat_error error;
-    bool dropped = false;
+    bool dropped = false, ok;
     unsigned long long epoch = PyLong_AsUnsignedLongLong(number);
     if (epoch == ULLONG_MAX && PyErr_Occurred())
         return NULL;
-    struct leat_consumer *consumer = py_reader_enter(r);
-    if (!consumer)
-        return NULL;
-    int rc;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_consumer_set_epoch(consumer, epoch, &dropped, &error);
-    Py_END_ALLOW_THREADS;
-    py_guard_unlock(&r->guard);
-    return rc ? py_raise(&error) : PyBool_FromLong(dropped);
+    PY_READER_CALL(ok, r, leat_consumer_set_epoch(r->consumer, epoch, &dropped, &error));
+    return ok ? PyBool_FromLong(dropped) : NULL;
 }
 
 /* A number that is known at once. */
@@ -155,34 +140,22 @@ PyObject *py_reader_steps(PyObject *self, PyObject *none)
 PyObject *py_reader_state(PyObject *self, PyObject *none)
 {
     struct py_reader *r = (struct py_reader *)self;
-    struct leat_consumer *consumer = py_reader_enter(r);
-    struct leat_error error;
     char *json = NULL;
-    int rc;
+    bool ok;
     (void)none;
-    if (!consumer)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_consumer_state(consumer, &json, &error);
-    Py_END_ALLOW_THREADS;
-    py_guard_unlock(&r->guard);
-    return rc ? py_raise(&error) : py_text_take(json);
+    PY_READER_CALL(ok, r, leat_consumer_state(r->consumer, &json, &error));
+    return ok ? py_text_take(json) : NULL;
 }
 
 PyObject *py_reader_load_state(PyObject *self, PyObject *text)
 {
     struct py_reader *r = (struct py_reader *)self;
-    struct leat_error error;
     const char *json = PyUnicode_AsUTF8AndSize(text, NULL);
-    struct leat_consumer *consumer = json ? py_reader_enter(r) : NULL;
-    if (!consumer)
+    bool ok;
+    if (!json)
         return NULL;
-    int rc;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_consumer_load_state(consumer, json, &error);
-    Py_END_ALLOW_THREADS;
-    py_guard_unlock(&r->guard);
-    return rc ? py_raise(&error) : Py_NewRef(Py_None);
+    PY_READER_CALL(ok, r, leat_consumer_load_state(r->consumer, json, &error));
+    return ok ? Py_NewRef(Py_None) : NULL;
 }
 
 /* ---- further consumers ----------------------------------------------------------------------- */

@@ -78,6 +78,23 @@ struct py_reader {
 };
 /* Its handle with the guard taken, or NULL with an exception. */
 struct leat_consumer *py_reader_enter(struct py_reader *reader);
+/* A call of the library's that may wait, with the guard taken and without the GIL. `ok`: whether it succeeded; else
+ * there is an exception, from its `error` or because the reader is closed. */
+#define PY_READER_CALL(ok, reader, call)                                                                               \
+    do {                                                                                                               \
+        (ok) = py_reader_enter(reader) != NULL;                                                                        \
+        if (ok) {                                                                                                      \
+            struct leat_error error;                                                                                   \
+            int call_rc;                                                                                               \
+            Py_BEGIN_ALLOW_THREADS;                                                                                    \
+            call_rc = (call);                                                                                          \
+            Py_END_ALLOW_THREADS;                                                                                      \
+            py_guard_unlock(&(reader)->guard);                                                                         \
+            if (call_rc)                                                                                               \
+                py_raise(&error);                                                                                      \
+            (ok) = !call_rc;                                                                                           \
+        }                                                                                                              \
+    } while (0)
 PyObject *py_reader_start(PyObject *self, PyObject *none);
 PyObject *py_reader_next(PyObject *self, PyObject *number);
 PyObject *py_reader_set_epoch(PyObject *self, PyObject *number);

@@ -166,31 +166,16 @@ static void loader_dealloc(PyObject *self)
     py_object_free(self);
 }
 
-/* The handle with the guard taken, or NULL with an exception. */
-static struct leat_loader *loader_enter(struct loader *l)
-{
-    return py_reader_enter(&l->reader) ? l->handle : NULL;
-}
-
-static void loader_leave(struct loader *l)
-{
-    py_guard_unlock(&l->reader.guard);
-}
-
 /* region() -> (descriptor, bytes) */
 static PyObject *loader_region(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
-    struct leat_loader *handle = loader_enter(l);
-    struct leat_error error;
     uint64_t bytes;
     int fd;
+    bool ok;
     (void)none;
-    if (!handle)
-        return NULL;
-    int rc = leat_loader_region(handle, &fd, &bytes, &error);
-    loader_leave(l);
-    return rc ? py_raise(&error) : Py_BuildValue("iK", fd, (unsigned long long)bytes);
+    PY_READER_CALL(ok, &l->reader, leat_loader_region(l->handle, &fd, &bytes, &error));
+    return ok ? Py_BuildValue("iK", fd, (unsigned long long)bytes) : NULL;
 }
 
 static PyObject *loader_close(PyObject *self, PyObject *none)
@@ -216,85 +201,52 @@ static PyObject *loader_close(PyObject *self, PyObject *none)
 static PyObject *loader_set_positions(PyObject *self, PyObject *positions)
 {
     struct loader *l = (struct loader *)self;
-    struct leat_error error;
     Py_buffer view;
+    bool ok;
     if (PyObject_GetBuffer(positions, &view, PyBUF_SIMPLE))
         return NULL;
-    struct leat_loader *handle = loader_enter(l);
-    int rc = -1;
-    if (handle) {
-        Py_BEGIN_ALLOW_THREADS;
-        rc = leat_loader_set_positions(handle, view.buf, (uint64_t)view.len / sizeof(int64_t), &error);
-        Py_END_ALLOW_THREADS;
-        loader_leave(l);
-        if (rc)
-            py_raise(&error);
-    }
+    PY_READER_CALL(ok, &l->reader,
+                   leat_loader_set_positions(l->handle, view.buf, (uint64_t)view.len / sizeof(int64_t), &error));
     PyBuffer_Release(&view);
-    if (rc)
-        return NULL;
-    Py_RETURN_NONE;
+    return ok ? Py_NewRef(Py_None) : NULL;
 }
 
 /* set_batch_size(rows, epoch and step, or -1 and -1: from the first batch not handed out) */
 static PyObject *loader_set_batch_size(PyObject *self, PyObject *args)
 {
     struct loader *l = (struct loader *)self;
-    struct leat_error error;
     unsigned long long rows;
     long long epoch, step;
+    bool ok;
     if (!PyArg_ParseTuple(args, "KLL:set_batch_size", &rows, &epoch, &step))
         return NULL;
-    struct leat_loader *handle = loader_enter(l);
-    if (!handle)
-        return NULL;
     const struct leat_step at = {(uint64_t)epoch, (uint64_t)step};
-    int rc;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_set_batch_size(handle, rows, epoch < 0 ? NULL : &at, &error);
-    Py_END_ALLOW_THREADS;
-    loader_leave(l);
-    if (rc)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    PY_READER_CALL(ok, &l->reader, leat_loader_set_batch_size(l->handle, rows, epoch < 0 ? NULL : &at, &error));
+    return ok ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *loader_stats(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
-    struct leat_loader *handle = loader_enter(l);
-    struct leat_error error;
     char *json = NULL;
-    int rc;
+    bool ok;
     (void)none;
-    if (!handle)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_stats(handle, &json, &error);
-    Py_END_ALLOW_THREADS;
-    loader_leave(l);
-    return rc ? py_raise(&error) : py_text_take(json);
+    PY_READER_CALL(ok, &l->reader, leat_loader_stats(l->handle, &json, &error));
+    return ok ? py_text_take(json) : NULL;
 }
 
 static PyObject *loader_plan(PyObject *self, PyObject *args)
 {
     struct loader *l = (struct loader *)self;
-    struct leat_error error;
     unsigned long long epoch, step;
     int64_t *ids = NULL;
     uint64_t n = 0;
+    bool ok;
     if (!PyArg_ParseTuple(args, "KK:plan", &epoch, &step))
         return NULL;
-    struct leat_loader *handle = loader_enter(l);
-    if (!handle)
+    PY_READER_CALL(ok, &l->reader, leat_loader_plan(l->handle, epoch, step, &ids, &n, &error));
+    if (!ok)
         return NULL;
-    int rc;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_plan(handle, epoch, step, &ids, &n, &error);
-    Py_END_ALLOW_THREADS;
-    loader_leave(l);
-    if (rc)
-        return py_raise(&error);
     PyObject *memory = py_memory_copy(ids, LEAT_I64, n);
     leat_free(ids);
     return memory;
@@ -304,19 +256,12 @@ static PyObject *loader_batch_at(PyObject *self, PyObject *args)
 {
     struct loader *l = (struct loader *)self;
     struct leat_batch *batch = NULL;
-    struct leat_error error;
     unsigned long long epoch, step;
+    bool ok;
     if (!PyArg_ParseTuple(args, "KK:batch_at", &epoch, &step))
         return NULL;
-    struct leat_loader *handle = loader_enter(l);
-    if (!handle)
-        return NULL;
-    int rc;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_batch_at(handle, epoch, step, &batch, &error);
-    Py_END_ALLOW_THREADS;
-    loader_leave(l);
-    return rc ? py_raise(&error) : py_batch_new(batch);
+    PY_READER_CALL(ok, &l->reader, leat_loader_batch_at(l->handle, epoch, step, &batch, &error));
+    return ok ? py_batch_new(batch) : NULL;
 }
 
 /* consumer(batch_size, beginning) -> Consumer */
@@ -327,11 +272,10 @@ static PyObject *loader_consumer(PyObject *self, PyObject *args)
     int beginning;
     if (!PyArg_ParseTuple(args, "Kp:consumer", &batch_size, &beginning))
         return NULL;
-    struct leat_loader *handle = loader_enter(l);
-    if (!handle)
+    if (!py_reader_enter(&l->reader))
         return NULL;
-    PyObject *made = py_consumer_open(handle, batch_size, beginning);
-    loader_leave(l);
+    PyObject *made = py_consumer_open(l->handle, batch_size, beginning);
+    py_guard_unlock(&l->reader.guard);
     return made;
 }
 

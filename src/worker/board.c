@@ -51,8 +51,7 @@ enum unit_state { QUEUED = 1, TAKEN, DONE, CANCELLED };
 struct worker_record {
     _Atomic uint64_t board, serial; /* what it works on; serial 0: nothing */
     _Atomic uint32_t row, units, messages;
-    _Atomic uint64_t busy_ns;
-    uint8_t pad[24];
+    uint8_t pad[32];
 };
 
 struct pool_shared {
@@ -252,7 +251,6 @@ void leat_pool_worker(const struct leat_pool *p, unsigned worker, struct leat_po
     out->row = atomic_load_explicit(&w->row, memory_order_relaxed);
     out->units = atomic_load_explicit(&w->units, memory_order_relaxed);
     out->messages = atomic_load_explicit(&w->messages, memory_order_relaxed);
-    out->busy_ns = atomic_load_explicit(&w->busy_ns, memory_order_relaxed);
 }
 
 void leat_pool_forget(struct leat_pool *p, unsigned worker)
@@ -717,7 +715,6 @@ void leat_board_finish(struct leat_board *b, const struct leat_board_unit *unit,
     uint64_t serial = unit->batch.serial;
     struct worker_record *w = &b->pool->shared->workers[b->pool->worker];
     uint64_t ns = (uint64_t)(leat_clock_ns() - unit->begun_ns);
-    atomic_fetch_add_explicit(&w->busy_ns, ns, memory_order_relaxed);
     atomic_fetch_add_explicit(&b->shared->served_ns, (uint64_t)((double)ns / b->shared->weight), memory_order_relaxed);
     atomic_store_explicit(&w->serial, 0, memory_order_relaxed);
     hold(b, &unit->batch, leat_holder_drop);

@@ -237,11 +237,6 @@ uint64_t leat_slot_bytes(const struct leat_slot *slot)
     return slot->bytes;
 }
 
-uint32_t leat_slot_references(const struct leat_slot *slot)
-{
-    return atomic_load_explicit(&slot->references, memory_order_acquire);
-}
-
 void leat_share_trim(uint64_t keep)
 {
     pthread_mutex_lock(&own.lock);

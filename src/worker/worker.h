@@ -46,7 +46,6 @@ void leat_slot_release(struct leat_slot *slot); /* NULL is allowed */
 void *leat_slot_data(const struct leat_slot *slot);
 uint64_t leat_slot_offset(const struct leat_slot *slot); /* what names it in workers */
 uint64_t leat_slot_bytes(const struct leat_slot *slot);
-uint32_t leat_slot_references(const struct leat_slot *slot); /* as they are now */
 
 #define LEAT_POOL_WORKERS 1024
 #define LEAT_BOARD_BUFFERS 32
@@ -64,10 +63,9 @@ uint64_t leat_pool_offset(const struct leat_pool *pool);
 uint32_t leat_pool_seen(const struct leat_pool *pool);
 void leat_pool_sleep(struct leat_pool *pool, uint32_t seen, int64_t timeout_ms);
 void leat_pool_wake(struct leat_pool *pool);
-/* What a worker works on: board (its offset), serial (0: nothing), row of the batch; units taken and time spent so
- * far. */
+/* What a worker works on: board (its offset), serial (0: nothing), row of the batch; units taken so far. */
 struct leat_pool_worker {
-    uint64_t board, serial, busy_ns;
+    uint64_t board, serial;
     uint32_t row, units, messages; /* messages: announced */
 };
 void leat_pool_worker(const struct leat_pool *pool, unsigned worker, struct leat_pool_worker *out);
