@@ -13,6 +13,7 @@ import struct
 import subprocess
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ def jpeg(width: int, height: int, seed: int = 0) -> bytes:
     return out.getvalue()
 
 
-def make_folder(root: Path, classes: dict[str, int], size: tuple[int, int] = (40, 30), make=png) -> Path:  # type: ignore[no-untyped-def]
+def make_folder(root: Path, classes: dict[str, int], size: tuple[int, int] = (40, 30), make: Any = png) -> Path:
     """`classes`: photos per sub-folder. Each photo is another one."""
     seed = 0
     for name, count in classes.items():

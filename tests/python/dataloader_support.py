@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from dtypes import NUMPY_TYPES, TORCH_TYPES
 from torch.utils.data import Dataset, IterableDataset, Sampler, get_worker_info
 
 HUNG_S = 120.0  # no test takes so long unless something hangs
@@ -404,25 +405,6 @@ class Opaque:
 
     def __hash__(self) -> int:
         return hash(self.value)
-
-
-TORCH_TYPES = [
-    "bool",
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-]
-NUMPY_TYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16",
-"float32", "float64",
-               "complex64", "complex128"]  # fmt: skip
 
 
 def _ordered(i: int) -> collections.OrderedDict[str, Any]:

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pytest
+
 STATUS = {200: "OK", 206: "Partial Content", 302: "Found", 403: "Forbidden", 404: "Not Found",
 416: "Range Not Satisfiable",
           429: "Too Many Requests", 500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
@@ -24,6 +26,20 @@ class Answer:
     cut: int | None = None
     hang: bool = False
     delay_s: float = 0.0
+
+
+#: what a server answers now and then, and not when it is asked again
+PASSING: dict[str, Callable[[Answer], Answer]] = {
+    "500": lambda right: Answer(500),
+    "502": lambda right: Answer(502),
+    "503": lambda right: Answer(503, headers={"Retry-After": "0"}),
+    "429": lambda right: Answer(429, b"slow down"),
+    "cut": lambda right: Answer(right.status, right.body, right.headers, cut=len(right.body) // 2),
+    "short": lambda right: Answer(right.status, right.body[:-1], right.headers),
+    "nothing": lambda right: Answer(right.status, right.body, right.headers, cut=0),
+    "empty": lambda right: Answer(right.status, b"", right.headers, cut=0),
+}
+passing = pytest.mark.parametrize("wrong", PASSING.values(), ids=PASSING)
 
 
 class Server:

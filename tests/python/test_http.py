@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from http_support import Answer, Server
+from http_support import Answer, Server, passing
 
 import leat
 
@@ -108,18 +108,7 @@ def every(n: int, answer: Callable[[Answer], Answer]) -> Callable[..., Answer | 
     return lambda number, path, asked, right: answer(right) if number % n == 0 else None
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda right: Answer(500),
-        lambda right: Answer(503, headers={"Retry-After": "0"}),
-        lambda right: Answer(429, b"slow down"),
-        lambda right: Answer(right.status, right.body, right.headers, cut=len(right.body) // 2),
-        lambda right: Answer(right.status, b"", right.headers, cut=0),
-        lambda right: Answer(502),
-    ],
-    ids=["500", "503", "429", "cut in the body", "cut before the body", "502"],
-)
+@passing
 def test_what_fails_now_and_then_is_asked_for_again(server: Server, wrong: Callable[[Answer], Answer]) -> None:
     server.behave = every(3, wrong)
     ds = leat.open(server.url("data.leat"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from http_support import Answer, Server
+from http_support import Answer, Server, passing
 
 import leat
 
@@ -58,18 +58,7 @@ def spoil(server: Server, i: int, answer: Callable[[Answer], Answer]) -> None:
     server.behave = lambda number, path, asked, right: answer(right) if asked and asked[0] <= at <= asked[1] else None
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda right: Answer(500),
-        lambda right: Answer(503, headers={"Retry-After": "0"}),
-        lambda right: Answer(429, b"slow down"),
-        lambda right: Answer(right.status, right.body, right.headers, cut=len(right.body) // 2),
-        lambda right: Answer(right.status, right.body[:-1], right.headers),
-        lambda right: Answer(right.status, right.body, right.headers, cut=0),
-    ],
-    ids=["500", "503", "429", "cut", "short", "nothing"],
-)
+@passing
 def test_what_passes_is_read_again_and_no_row_is_lost(server: Server, wrong: Any) -> None:
     opened = loader(server)
     failed: set[tuple[int, int] | None] = set()

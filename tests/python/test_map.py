@@ -348,8 +348,9 @@ def test_a_batch_function_that_fails_fails_its_batch(numbers: leat.Dataset) -> N
             raise Odd("a batch")
         return x
 
-    for policy in ("raise", "skip"):
-        with leat.Loader(numbers, 8, outputs={"n": [ops.MapBatch(late)]}, on_error=policy) as loader:  # type: ignore[arg-type]
+    policies: list[Any] = ["raise", "skip"]
+    for policy in policies:
+        with leat.Loader(numbers, 8, outputs={"n": [ops.MapBatch(late)]}, on_error=policy) as loader:
             batches = iter(loader)
             assert [next(batches)["n"].tolist()[0] for _ in range(2)] == [0, 8]
             with pytest.raises(Odd, match="a batch"):
@@ -358,13 +359,14 @@ def test_a_batch_function_that_fails_fails_its_batch(numbers: leat.Dataset) -> N
 
 def test_rows_that_functions_refuse_stand_in_report_and_statistics(broken: Path, tmp_path: Path) -> None:
     """Photos 3 and 11 do not decode; the function refuses 5 and 8."""
-    for policy in ("skip", "substitute", "raise"):
+    policies: list[Any] = ["skip", "substitute", "raise"]
+    for policy in policies:
         report = tmp_path / f"{policy}.jsonl"
         outputs: dict[str, Any] = {"label": [ops.Map(refuse(5, 8))]}
         data = leat.open(broken)
         if policy != "raise":
             outputs["image"] = [ops.Decode(), ops.CenterCrop(8)]
-        with leat.Loader(data, 4, outputs=outputs, on_error=policy, error_report=report, epochs=1) as loader:  # type: ignore[arg-type]
+        with leat.Loader(data, 4, outputs=outputs, on_error=policy, error_report=report, epochs=1) as loader:
             if policy == "raise":
                 with pytest.raises(Odd):
                     list(loader)

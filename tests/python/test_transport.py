@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dtypes import COMMON_TYPES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,19 +22,6 @@ from leat import _leat  # noqa: E402
 from leat.workers import feed, transport  # noqa: E402
 
 FROM_DLPACK = feed._from_dlpack()
-DTYPES = [
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-    "bool",
-]
 
 
 @pytest.fixture(autouse=True)
@@ -113,11 +101,11 @@ leaf_makers: st.SearchStrategy[Maker] = st.one_of(
     st.just(lambda rng: bool(rng.integers(2))),
     st.just(lambda rng: f"text {rng.integers(1000)}"),
     st.just(lambda rng: b"bytes %d" % rng.integers(1000)),
-    st.builds(lambda dtype: lambda rng: np.dtype(dtype).type(rng.integers(2)), st.sampled_from(DTYPES)),
-    st.builds(lambda d, s, how: lambda rng: strided(array_of(rng, d, s), how), st.sampled_from(DTYPES), shapes,
+    st.builds(lambda dtype: lambda rng: np.dtype(dtype).type(rng.integers(2)), st.sampled_from(COMMON_TYPES)),
+    st.builds(lambda d, s, how: lambda rng: strided(array_of(rng, d, s), how), st.sampled_from(COMMON_TYPES), shapes,
     st.integers(0, 2)),
     st.builds(lambda d, s, how: lambda rng: torch.from_numpy(strided(array_of(rng, d, s), how)),
-    st.sampled_from(DTYPES), shapes,
+    st.sampled_from(COMMON_TYPES), shapes,
               st.integers(0, 2)),
     st.builds(lambda s: lambda rng: torch.from_numpy(array_of(rng, "float32", s)).to(torch.bfloat16), shapes),
 )  # fmt: skip
@@ -564,8 +552,9 @@ def test_each_row_is_announced_and_known_while_it_is_made() -> None:
     bench = Bench(1, [7, 8])
     announced: list[Any] = []
     known: list[Any] = []
+    data = Calls(lambda i: known.append(_leat.current_row()) or i)  # type: ignore[func-returns-value]
     try:
-        bench.fill(Calls(lambda i: known.append(_leat.current_row()) or i), before=lambda *row: announced.append(row))  # type: ignore[func-returns-value]
+        bench.fill(data, before=lambda *row: announced.append(row))
     finally:
         _leat.set_current_row()
     assert announced == known == [(5, 6, 70), (5, 6, 71)]

@@ -8,26 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dtypes import DTYPES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import leat
-
-DTYPES = [
-    "uint8",
-    "int8",
-    "uint16",
-    "int16",
-    "uint32",
-    "int32",
-    "uint64",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "bool",
-]
 
 
 def write(path: Path, schema: dict[str, Any], *samples: dict[str, Any], **options: Any) -> leat.Dataset:

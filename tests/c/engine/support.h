@@ -15,6 +15,20 @@
 #define TEST_SANITIZED 0
 #endif
 
+/* Resident bytes of this process's anonymous and shared memory. */
+static inline uint64_t test_resident(void)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    assert_non_null(f);
+    char line[256];
+    unsigned long long kib, sum = 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "RssAnon: %llu", &kib) == 1 || sscanf(line, "RssShmem: %llu", &kib) == 1)
+            sum += kib;
+    fclose(f);
+    return sum * 1024;
+}
+
 /* A path in a folder of this test's own, which test_clean removes. */
 static char test_folder[64];
 static inline const char *test_path(const char *name)

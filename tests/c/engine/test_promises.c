@@ -192,19 +192,6 @@ static struct leat_dataset *wide_dataset(const char *name)
 }
 
 #if !TEST_SANITIZED /* whose own memory would be counted */
-static uint64_t resident(void)
-{
-    FILE *f = fopen("/proc/self/status", "re");
-    assert_non_null(f);
-    char line[256];
-    unsigned long long kib, sum = 0;
-    while (fgets(line, sizeof line, f))
-        if (sscanf(line, "RssAnon: %llu", &kib) == 1 || sscanf(line, "RssShmem: %llu", &kib) == 1)
-            sum += kib;
-    fclose(f);
-    return sum * 1024;
-}
-
 static void promise_4_resident_memory_stays_within_budget_and_held(void **state)
 {
     (void)state;
@@ -214,7 +201,7 @@ static void promise_4_resident_memory_stays_within_budget_and_held(void **state)
         options.budget_bytes = 8 << 20;
         options.max_held_bytes = 6 << 20;
         options.region = region;
-        uint64_t before = resident(), most = 0;
+        uint64_t before = test_resident(), most = 0;
         struct leat_loader *loader = test_loader(dataset, &options);
         struct leat_batch *held[16] = {0};
         struct leat_error error;
@@ -234,7 +221,7 @@ static void promise_4_resident_memory_stays_within_budget_and_held(void **state)
                 assert_int_equal(rc, LEAT_OK);
                 leat_batch_free(held[k]);
                 held[k] = b;
-                uint64_t now = resident();
+                uint64_t now = test_resident();
                 most = now > most ? now : most;
             }
         }

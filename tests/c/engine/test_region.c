@@ -29,20 +29,6 @@ static int open_way(struct leat_region *region, int way, uint64_t limit, struct 
     return rc;
 }
 
-/* Resident bytes of this process's anonymous and shared memory. */
-static uint64_t resident(void)
-{
-    FILE *f = fopen("/proc/self/status", "re");
-    assert_non_null(f);
-    char line[256];
-    unsigned long long kib, sum = 0;
-    while (fgets(line, sizeof line, f))
-        if (sscanf(line, "RssAnon: %llu", &kib) == 1 || sscanf(line, "RssShmem: %llu", &kib) == 1)
-            sum += kib;
-    fclose(f);
-    return sum * 1024;
-}
-
 static void extents_never_overlap_and_come_back_whole(void **state)
 {
     (void)state;
@@ -152,7 +138,7 @@ static void resident_memory_stays_below_the_limit_however_holes_lie(void **state
         struct leat_region region;
         struct leat_error error;
         assert_ok(open_way(&region, way, 32 * MIB, &error));
-        uint64_t before = resident(), offsets[8], wide;
+        uint64_t before = test_resident(), offsets[8], wide;
         for (int round = 0; round < 3; round++) {
             for (int i = 0; i < 8; i++) {
                 assert_true(leat_region_alloc(&region, 4 * MIB, &offsets[i]));
@@ -163,13 +149,13 @@ static void resident_memory_stays_below_the_limit_however_holes_lie(void **state
             assert_true(leat_region_alloc(&region, 12 * MIB, &wide));
             memset(region.base + wide, 1, 12 * MIB);
             assert_true(TEST_SANITIZED ||
-                        resident() <= before + 32 * MIB + 3 * MIB); /* a huge page at each edge, and the stack */
+                        test_resident() <= before + 32 * MIB + 3 * MIB); /* a huge page at each edge, and the stack */
             leat_region_free(&region, wide, 12 * MIB);
             for (int i = 1; i < 8; i += 2)
                 leat_region_free(&region, offsets[i], 4 * MIB);
         }
         assert_true(leat_region_trim(&region) > 0);
-        assert_true(TEST_SANITIZED || resident() <= before + 3 * MIB);
+        assert_true(TEST_SANITIZED || test_resident() <= before + 3 * MIB);
         leat_region_close(&region);
     }
 }

@@ -1,36 +1,15 @@
 /* Blocks of a file whose reads complete later. */
 #include <pthread.h>
 
-#include "../faulty.h"
-#include "../files.h"
-#include "base/error.h"
 #include "base/random.h"
 #include "io/blocks.h"
 #include "io/local.h"
+#include "support.h"
 
-enum { BYTES = 100000, BLOCK = 1000, READS = 500, MOST = 5000 };
+enum { BYTES = sizeof content, BLOCK = 1000, READS = 500, MOST = 5000 };
 
-static char folder[PATH_MAX], path[PATH_MAX + 16];
-static uint8_t content[BYTES], got[READS][MOST];
+static uint8_t got[READS][MOST];
 static struct leat_io_request requests[READS];
-
-static int set_up(void **state)
-{
-    (void)state;
-    files_folder(folder);
-    for (size_t i = 0; i < sizeof content; i++)
-        content[i] = (uint8_t)(i * 7 + i / 256);
-    files_write(folder, "data", content, sizeof content);
-    snprintf(path, sizeof path, "%s/data", folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_remove(folder);
-    return 0;
-}
 
 static struct {
     pthread_mutex_t lock;

@@ -1,30 +1,7 @@
 #include <pthread.h>
 
-#include "../faulty.h"
-#include "../files.h"
-#include "base/error.h"
 #include "io/file.h"
-
-static char folder[PATH_MAX], path[PATH_MAX + 16];
-static uint8_t content[100000];
-
-static int set_up(void **state)
-{
-    (void)state;
-    files_folder(folder);
-    for (size_t i = 0; i < sizeof content; i++)
-        content[i] = (uint8_t)(i * 7 + i / 256);
-    files_write(folder, "data", content, sizeof content);
-    snprintf(path, sizeof path, "%s/data", folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_remove(folder);
-    return 0;
-}
+#include "support.h"
 
 static void assert_reads_whole(struct leat_io_file *file)
 {

@@ -1,26 +1,5 @@
 /* The bounds of taking JPEGs apart and putting them together: of scans, blocks, runs and sizes. */
-#include "../../allocations.h"
-#include "jpegs.h"
-
-#include "base/alloc.h"
-#include "codec/jpeg/coefficients.h"
-
-static struct leat_error error;
-static struct leat_jpeg_apart *apart;
-
-static int make_apart(void **state)
-{
-    (void)state;
-    apart = leat_jpeg_apart_new();
-    return apart ? 0 : -1;
-}
-
-static int free_apart(void **state)
-{
-    (void)state;
-    leat_jpeg_apart_free(apart);
-    return 0;
-}
+#include "apart.h"
 
 static int take_apart(const uint8_t *data, size_t length)
 {

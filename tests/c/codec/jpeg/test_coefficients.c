@@ -1,28 +1,7 @@
 /* Taking JPEGs apart and putting them together: byte for byte, for every kind of file, and never a wrong result. */
-#include "../../allocations.h"
-#include "jpegs.h"
-
 #include <ftw.h>
 
-#include "base/alloc.h"
-#include "codec/jpeg/coefficients.h"
-
-static struct leat_error error;
-static struct leat_jpeg_apart *apart;
-
-static int make_apart(void **state)
-{
-    (void)state;
-    apart = leat_jpeg_apart_new();
-    return apart ? 0 : -1;
-}
-
-static int free_apart(void **state)
-{
-    (void)state;
-    leat_jpeg_apart_free(apart);
-    return 0;
-}
+#include "apart.h"
 
 /* Takes apart and compares; false where it is not taken, with `error`. */
 static bool comes_back(const char *name, const uint8_t *data, size_t length)
