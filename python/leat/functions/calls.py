@@ -23,7 +23,7 @@ from .. import _leat
 from ..errors import Error
 from ..workers import transport
 from ..workers.loop import ERROR, FAILED, Job
-from ..workers.pool import Client, Pool, threads_wanted
+from ..workers.pool import Client, Pool, shared, threads_wanted
 from .mapping import Program
 from .running import RESULTS
 
@@ -67,38 +67,38 @@ class Calls(Client):
         with self.lock:
             if self.pool is not None or self.closed or self.pid != os.getpid():
                 return
-            job, joined = Job(self.program), False
-            while not joined:  # workers may end because another loader was the last that used them
-                pool = _pool_for(self.n)
-                try:
-                    joined = self._join(pool, job)
-                except Exception:
-                    if not pool.jobs:
-                        raise
-                    # The functions cannot be sent: workers of their own inherit them.
-                    joined = self._join(Pool(None, self.n, self.n, None, None, 0, threads_wanted(None)), job)
-
-    def _join(self, pool: Pool, job: Job) -> bool:
-        """Becomes a client of these workers. False: they have ended."""
-        with pool.lock:
-            if pool.stopped:
-                return False
-            running = [i for i, handle in enumerate(pool.handles) if handle is not None]
-            pool.join(self, job, _ENTRIES, _MAX_UNITS, _UNIT_NS, self.weight)
-            self.pool = pool
-            pool.hold()
+            pool = shared(("functions", self.n), self._workers)
             try:
+                self._join(pool)
+            except Exception:
+                if not pool.jobs:
+                    raise
+                # The functions cannot be sent: workers of their own inherit them.
+                pool = self._workers()
+                pool.hold()
+                self._join(pool)
+            threading.Thread(target=self._attend, args=(pool,), daemon=True, name="leat-calls").start()
+
+    def _workers(self) -> Pool:
+        return Pool(None, self.n, self.n, None, None, 0, threads_wanted(None))
+
+    def _join(self, pool: Pool) -> None:
+        """Becomes a client of these workers, which are held for it."""
+        with pool.lock:
+            running = [i for i, handle in enumerate(pool.handles) if handle is not None]
+            try:
+                pool.join(self, Job(self.program), _ENTRIES, _MAX_UNITS, _UNIT_NS, self.weight)
+                self.pool = pool
                 for i in running:
                     self.on_start(i)
                 pool.start()
             except BaseException:
-                self.pool = None
-                pool.leave(self.board.offset, self.board)
+                if self.pool is not None:
+                    self.pool = None
+                    pool.leave(self.board.offset, self.board)
                 pool.let_go()
                 raise
             self.executor.attach(self.board)  # before the death of a worker can be told
-        threading.Thread(target=self._attend, args=(pool,), daemon=True, name="leat-calls").start()
-        return True
 
     def _attend(self, pool: Pool) -> None:
         failed = False
@@ -256,18 +256,3 @@ def _clean(reason: str) -> str:
 
 def _shown(reason: str) -> str:
     return reason.encode()[:_SHOWN].decode(errors="ignore")
-
-
-# ---- workers in common -----------------------------------------------------------------------------------------------
-
-_shared: dict[tuple[int, int], weakref.ref[Pool]] = {}
-
-
-def _pool_for(n: int) -> Pool:
-    """Workers that all loaders of this process share that want so many."""
-    key = (os.getpid(), n)
-    found = _shared[key]() if key in _shared else None
-    if found is None or found.stopped:
-        found = Pool(None, n, n, None, None, 0, threads_wanted(None))
-        _shared[key] = weakref.ref(found, lambda _: _shared.pop(key, None))
-    return found

@@ -18,7 +18,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -147,6 +147,7 @@ class CallStep:
     instance: int
     framework: str
     passes: str = ""  #: how the generator is given: "", "position" or "keyword"
+    strides: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         self.settle(self.gives)
@@ -321,19 +322,10 @@ class Mapped:
     input: int = -1  #: number of the engine's output that it is made of
     results: list[int] = field(default_factory=list)  #: and of those that its phases make
 
-    def type_after(self, phase: int) -> Field:
-        """The type once this phase is done."""
-        t = self.takes
-        for steps in self.phases[: phase + 1]:
-            t = steps[-1].gives if steps else t
-        return t
-
-    def strides_after(self, phase: int) -> tuple[int, ...] | None:
-        strides = self.strides
-        for steps in self.phases[: phase + 1]:
-            if steps:
-                strides = steps[-1].strides if isinstance(steps[-1], NativeStep) else None
-        return strides
+    def after(self, phase: int) -> tuple[Field, tuple[int, ...] | None]:
+        """The type once this phase is done, and its strides."""
+        last = next((steps[-1] for steps in reversed(self.phases[: phase + 1]) if steps), self)
+        return (self.takes if last is self else last.gives), last.strides
 
 
 @dataclass
@@ -343,7 +335,6 @@ class Program:
     outputs: list[Mapped]
     framework: str
     on_error: str
-    load: bool = False  #: import torch in workers
 
 
 class Compiler:
@@ -555,14 +546,9 @@ class Compiler:
         made.gives = t
 
     def _append(self, made: Mapped, step: Step, batch: bool) -> None:
-        if batch:
-            if len(made.phases) % 2:
-                made.phases.append([])
-            made.phases[-1].append(step)
-        else:
-            if not len(made.phases) % 2:
-                made.phases.append([])
-            made.phases[-1].append(step)
+        if len(made.phases) % 2 == batch:  # phases in turn take rows and batches
+            made.phases.append([])
+        made.phases[-1].append(step)
 
     def _call(self, op: Map, output: str, t: Field, value: Callable[[], Any]) -> CallStep:
         if t.dtype == "bfloat16" and t.kind == "array" and self.framework != "torch":
@@ -628,14 +614,13 @@ class Compiler:
 
 def _call(o: Mapped, phase: int) -> dict[str, Any]:
     """What a phase makes, as the library takes it."""
-    t = o.type_after(phase)
+    t, strides = o.after(phase)
     spec = {
         "segment": phase + 1,
         "kind": KINDS.get(t.kind, ARRAY),
         "dtype": t.dtype,
         "shape": t.shape if t.kind == "array" else (None,),
     }
-    strides = o.strides_after(phase)
     return spec if strides is None else {**spec, "strides": strides}
 
 

@@ -146,13 +146,13 @@ class Runner:
 
     def _target(self, output: Mapped, phase: int) -> np.ndarray[Any, Any] | None:
         """Where results of one shape go."""
-        t, rows = output.type_after(phase), self.batch_rows
+        (t, strides), rows = output.after(phase), self.batch_rows
         if not is_dense(t):
             return None
         offset = self.areas[output.results[phase]][0]
         self.used.append(offset)
         memory = self.region.view(offset, max(1, rows * row_bytes(t)))
-        return dense(memory, t, rows, output.strides_after(phase))
+        return dense(memory, t, rows, strides)
 
     def _reader(self, output: Mapped, phase: int) -> Callable[[int], Any]:
         """From the row of a batch to the value that functions take."""
@@ -160,7 +160,7 @@ class Runner:
         t, strides, number = output.takes, output.strides, output.input
         before = next((k for k in range(phase - 1, -1, -1) if output.phases[k]), None)
         if before is not None:
-            t, strides, number = output.type_after(before), output.strides_after(before), output.results[before]
+            (t, strides), number = output.after(before), output.results[before]
         offset, values = self.areas[number]
         self.used.append(offset)
         if is_dense(t):

@@ -6,7 +6,7 @@ import json
 import weakref
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from .. import _leat, check
 
@@ -14,7 +14,25 @@ if TYPE_CHECKING:
     from .loader import Loader
 
 
-class Consumer:
+class Closing:
+    """What ends when it is closed, or no longer referred to."""
+
+    _finalizer: weakref.finalize[Any, Any]
+
+    def close(self) -> None:
+        """Ends it; batches and tensors that are held stay valid."""
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Consumer(Closing):
     """A second reader of a loader's rows, made by :meth:`leat.Loader.consumer`.
 
     It gets every row of this rank once an epoch, in the order of the loader, in batches of its own size and at its own
@@ -65,18 +83,6 @@ class Consumer:
         if not isinstance(state, Mapping):
             raise TypeError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")
         self._core.load_state(json.dumps(dict(state)))
-
-    def close(self) -> None:
-        """Ends the consumer; the loader and its other consumers go on."""
-        self._finalizer()
-
-    def __enter__(self) -> Consumer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(

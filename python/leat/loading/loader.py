@@ -9,7 +9,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +28,7 @@ from ..program import (
 )
 from . import ranks
 from .batch import Batch, Form, framework_of
-from .consumer import Consumer
+from .consumer import Closing, Consumer
 from .ranks import short_hash
 from .samplers import Blocks, Weighted, digest, load_list, save_list
 
@@ -39,7 +38,7 @@ TAILS = {"pad": 0, "drop": 1, "uneven": 2}
 ON_ERROR = {"raise": 0, "skip": 1, "substitute": 2}
 
 
-class Loader:
+class Loader(Closing):
     """Gives batch after batch of a data set. Iterating once is one epoch; again, the next one.
 
     That holds after a ``break`` too: what was left of the epoch is not given. To go on in it, load a state into a
@@ -449,9 +448,7 @@ class Loader:
 
     def _deliver(self, core: _leat.Batch) -> Any:
         """What iterating gives for a batch of the engine's."""
-        if not self._form.makers:
-            self._form.learn(core)
-        batch = Batch(core, self._form)
+        batch = self._batch(core)
         return self._tuple(batch) if self._yields == "tuple" else batch
 
     def _tuple(self, batch: Batch) -> tuple[Any, ...]:
@@ -544,18 +541,6 @@ class Loader:
         return found
 
     # ---- end ---------------------------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Ends the loader; batches and tensors that are held stay valid."""
-        self._finalizer()
-
-    def __enter__(self) -> Loader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(

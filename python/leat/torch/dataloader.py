@@ -9,7 +9,6 @@ import contextlib
 import copy
 import inspect
 import logging
-import os
 import sys
 import warnings
 import weakref
@@ -28,7 +27,7 @@ from ..loading import ranks
 from ..workers import adapt, cores, loop
 from ..workers.feed import Delivered, Feed, NotYet, Planned
 from ..workers.loop import ITER, Job
-from ..workers.pool import Pool, threads_wanted
+from ..workers.pool import Pool, shared, threads_wanted
 from .order import Order, Shuffled, generators_in, plain, text_of, told_of_epochs
 from .pinning import Pinning
 from .state import DRAWN, POSITION, VERSION, checked
@@ -431,7 +430,11 @@ class _Iteration:
             )
         n = loader.num_workers
         room = n if not loader._adaptive else max(n, 2 * int(cores.share(_world_size()) + 0.5), 4)
-        self.pool = _pool_for(loader, n, room, context, threads, self.order.base_seed)
+
+        def make() -> Pool:
+            return Pool(loader.dataset, n, room, context, loader.worker_init_fn, self.order.base_seed, threads)
+
+        self.pool = _pool_for(loader, make, n, context)
         default = (
             loader.collate_fn is torch_collate.default_collate and torch_collate.default_collate_fn_map == _PRISTINE
         )
@@ -457,7 +460,8 @@ class _Iteration:
             if not self.pool.jobs:
                 raise
             # the job cannot be sent: workers of its own
-            self.pool = _new_pool(loader, n, room, context, threads, self.order.base_seed)
+            self.pool = make()
+            self.pool.hold()
             feed = Feed(self.pool, job, plan, **options)
         if loader._iterable:
             feed.states = self._resumes()
@@ -768,33 +772,21 @@ class _Local(loop.Worker):
 
 # ---- pools -----------------------------------------------------------------------------------------------------------
 
-_shared: dict[Any, weakref.ref[Any]] = {}
 
-
-def _new_pool(loader: DataLoader[Any], n: int, room: int, context: Any, threads: bool, base_seed: int) -> Pool:
-    made = Pool(loader.dataset, n, room, context, loader.worker_init_fn, base_seed, threads)
-    made.hold()
-    return made
-
-
-def _pool_for(loader: DataLoader[Any], n: int, room: int, context: Any, threads: bool, base_seed: int) -> Pool:
+def _pool_for(loader: DataLoader[Any], make: Callable[[], Pool], n: int, context: Any) -> Pool:
     """Workers, with a reference. Loaders of one data set object that need the same ones share persistent workers."""
     if not loader.persistent_workers or loader._adaptive or loader._iterable:
-        return _new_pool(loader, n, room, context, threads, base_seed)
+        made = make()
+        made.hold()
+        return made
     name = context if context is None or isinstance(context, str) else context.get_start_method()
-    key = (id(loader.dataset), id(loader.worker_init_fn), n, name, os.getpid())
-    found = _shared[key]() if key in _shared else None
     attributes = _attributes(loader.dataset)
-    shared = (
-        found is not None
-        and not found.broken
-        and found.dataset is loader.dataset
-        and _same(found.attributes, attributes)
-    )
-    if found is None or not shared or not found.hold():
-        found = _new_pool(loader, n, room, context, threads, base_seed)
-        found.attributes = attributes
-        _shared[key] = weakref.ref(found, lambda _: _shared.pop(key, None))
+
+    def fits(pool: Pool) -> bool:
+        return not pool.broken and pool.dataset is loader.dataset and _same(pool.attributes, attributes)
+
+    found = shared((id(loader.dataset), id(loader.worker_init_fn), n, name), make, fits)
+    found.attributes = attributes
     return found
 
 

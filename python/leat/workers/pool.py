@@ -581,6 +581,20 @@ def describe_exit(code: int | None) -> str:
 
 
 _live: weakref.WeakSet[Pool] = weakref.WeakSet()
+_shared: dict[Any, weakref.ref[Pool]] = {}
+
+
+def shared(key: tuple[Any, ...], make: Callable[[], Pool], fits: Callable[[Pool], bool] = lambda pool: True) -> Pool:
+    """The workers that loaders with this key have in common, held for one more of them. They are made where there are
+    none, where they have ended, or where they do not fit.
+    """
+    key = (os.getpid(), *key)
+    found = _shared[key]() if key in _shared else None
+    if found is None or not fits(found) or not found.hold():
+        found = make()
+        found.hold()
+        _shared[key] = weakref.ref(found, lambda _: _shared.pop(key, None))
+    return found
 
 
 def _stop_all() -> None:
