@@ -2,8 +2,8 @@
 
 An operator has the signature, the defaults and the distribution of the one of the same name in
 ``torchvision.transforms.v2``, and takes `name`. It is a description: it holds arguments, is compared by value and
-computes nothing itself. A chain of operators is a list; the same operator *object* in two chains of a loader draws
-once, so that both get the same crop.
+computes nothing itself. A chain of operators is a list. If the same operator *object* is in two chains of a loader, it
+draws once, and both get the same crop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Chain = Sequence["Operator"]
 class Operator:
     """What all operators share: arguments as attributes, ``repr``, equality by value, and a JSON form."""
 
-    _moves: ClassVar[bool] = False  #: pixels, with which boxes and masks must go
+    _moves: ClassVar[bool] = False  #: whether it moves pixels, so that boxes and masks must move with them
     name: str | None
     __slots__ = ("_values", "name")
 
@@ -80,16 +80,16 @@ def _plain(value: Any) -> Any:
 
 
 class PerBatch:
-    """In the place of a size: one of several, drawn for each global batch, and so equal on all ranks.
+    """A size that is drawn from several for each global batch, and so is equal on all ranks.
 
     Args:
         sizes: each is what the operator takes as its size: a number of pixels, or (height, width).
         weights: how often each is drawn, relative to the others; None: all alike.
-        name: of the draw; None: it goes by the operators that have the size.
+        name: of the draw; None: it follows from the operators that have the size.
 
-    The same object in several operators is drawn once; another object, with the same sizes too, is another draw. What a
-    batch has follows from the seed, the epoch and the batch's first row, for any number of threads and ranks, and after
-    a resume. :class:`Resize` takes a number as the shorter side; give it pairs where the result is a batch.
+    One object is drawn once for all operators that have it. Another object is another draw, even with the same sizes.
+    The size of a batch follows from the seed, the epoch and the batch's first row, for any number of threads and ranks,
+    and after a resume. :class:`Resize` takes a number as the shorter side: give it pairs if its result is the output.
 
     >>> size = leat.PerBatch([16, 24, 32])
     >>> chain = [leat.ops.Decode(), leat.ops.RandomResizedCrop(size)]
@@ -187,10 +187,10 @@ class Decode(Operator):
     Args:
         mode: ``"RGB"``, or ``"GRAY"`` for one channel.
         exif: turn the photo as its EXIF orientation says.
-        dct_scaling: large JPEGs may be decoded at 1/2, 1/4 or 1/8 while the scaled crop still covers what the next
-            resize makes of it: faster, and other pixels than exact decoding gives.
-        strict: False: JPEGs that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are decoded as
-            it does, and counted by kind in ``loader.stats()["warnings"]``, where a strict Decode finds them broken.
+        dct_scaling: large JPEGs may be decoded at 1/2, 1/4 or 1/8, as long as the crop is not smaller then than what
+            the next resize makes of it. That is faster, and gives other pixels than exact decoding.
+        strict: False: JPEGs that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are decoded in
+            the same way, and counted by kind in ``loader.stats()["warnings"]``. A strict Decode finds them broken.
 
     Source: torchvision's ``decode_image``; libjpeg-turbo, libspng and libwebp decode.
 
@@ -214,12 +214,12 @@ class Decode(Operator):
 
 
 class Resize(Operator):
-    """Resizes to (height, width), or so that the shorter side is `size`, keeping the ratio of the sides.
+    """Resizes to (height, width), or to a shorter side of `size`, keeping the ratio of the sides.
 
     Args:
-        size: one number for the shorter side, or (height, width); None where the longer side becomes `max_size`.
-        interpolation: ``"bilinear"``, ``"nearest"``, ``"nearest-exact"``; torchvision's enum is taken too.
-        max_size: with one number as `size`: the longer side is at most this. With None: it is this.
+        size: one number for the shorter side, or (height, width); None: the longer side becomes `max_size`.
+        interpolation: ``"bilinear"``, ``"nearest"``, ``"nearest-exact"``; torchvision's enum is accepted too.
+        max_size: with one number as `size`: the most that the longer side may be.
         antialias: of ``"bilinear"``; without it only the 4 nearest pixels count.
 
     Antialiased bilinear equals Pillow's ``Image.resize``: 8-bit fixed point.
@@ -425,7 +425,7 @@ class GaussianBlur(Operator):
         kernel_size: odd numbers of pixels: one, or (width, height).
         sigma: of the Gaussian, in pixels: uniform in (low, high), or one number.
 
-    Takes uint8 images. Beyond its edges an image goes on mirrored, without the edge's pixel twice. The pixels are
+    Takes uint8 images. Beyond its edges an image is mirrored, without repeating the pixel at the edge. The pixels are
     within 1 of those of torchvision, which computes in float.
 
     >>> leat.ops.GaussianBlur(5)
@@ -450,13 +450,13 @@ class RandomRotation(Operator):
 
     Args:
         degrees: d: the angle is uniform in [-d, d]; (low, high): in that range.
-        interpolation: ``"nearest"`` or ``"bilinear"``; torchvision's enum is taken too.
-        expand: the result is as large as the turned image, and so of open size: a resize or a crop has to follow.
-        center: the point (x, y) that stays where it is; None: the middle.
-        fill: value of pixels that come from outside, one number or one per channel.
+        interpolation: ``"nearest"`` or ``"bilinear"``; torchvision's enum is accepted too.
+        expand: the result is as large as the turned image. Its size is open, so a resize or a crop has to follow.
+        center: the point (x, y) that stays in place; None: the middle.
+        fill: value of pixels from outside the image, one number or one per channel.
 
-    Takes uint8 images. The pixels are those of Pillow's ``Image.rotate``; bilinear ones within 1. In the chain of a
-    tuple boxes, masks and keypoints turn with them.
+    Takes uint8 images. The pixels are those of Pillow's ``Image.rotate``, within 1 if bilinear. In the chain of a tuple
+    boxes, masks and keypoints turn with the image.
 
     >>> chain = [leat.ops.Decode(), leat.ops.RandomRotation(30, "bilinear", expand=True), leat.ops.CenterCrop(32)]
     >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape
@@ -493,13 +493,13 @@ class RandomRotation(Operator):
 
 
 class Normalize(Operator):
-    """``(x - mean) / std`` per channel, as float32. Integers of decoded images and of fields with a layout count as 0
-    to 1.
+    """Computes ``(x - mean) / std`` per channel, as float32. Integers of decoded images and of fields with a layout are
+    first scaled to 0..1.
 
     Args:
         mean: one number per channel (or one for all), in units of 0 to 1 for images.
         std: the same, above 0.
-        inplace: accepted for torchvision's sake; makes no difference.
+        inplace: accepted as in torchvision; it makes no difference.
 
     >>> normalize = leat.ops.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     >>> chain = [leat.ops.Decode(), leat.ops.CenterCrop(32), normalize]
@@ -533,7 +533,7 @@ class ToDtype(Operator):
 
 
 class ToLayout(Operator):
-    """Says how the batch lies in memory: ``"NCHW"`` (the default of images), ``"NHWC"``, or ``"channels_last"`` (shape
+    """Sets how the batch lies in memory: ``"NCHW"`` (the default of images), ``"NHWC"``, or ``"channels_last"`` (shape
     NCHW, strides of NHWC).
 
     >>> chain = [leat.ops.Decode(), leat.ops.CenterCrop(32), leat.ops.ToLayout("NHWC")]
@@ -553,7 +553,7 @@ class Native(Operator):
     Args:
         function: ``"path/to/lib.so:symbol"``, a C function of the form ``leat_native_fn`` in the header ``leat/leat.h``
             (in :func:`leat.get_include`); a ``numba.cfunc``; a ctypes function; or an address.
-        args: for the C function: a number or a list of numbers, a text, or whatever JSON can hold.
+        args: for the C function: a number or a list of numbers, a text, or any other value that JSON can hold.
         returns: the type of the result, ``leat.field(dtype, shape)``, with ``layout="HWC"`` if it is an image. None:
             that of the input.
         call: ``"structure"`` or ``"flat"``: how the function is called, where it does not say so itself. A function of
@@ -561,12 +561,11 @@ class Native(Operator):
             its arguments.
 
     The flat form, for numba, is ``int32(in, out, int64 n_in, int64 n_out, uint64 key)``: pointers to the elements of
-    the input and of the result, how many these are, and the row's random key. Whatever it returns but 0 makes the
-    sample a broken one. The input is a value of fixed shape, an image of fixed size (as HWC), or, where `returns` is
-    given, any stored value. ``docs/operators.md`` says the rest, and what both forms must keep to.
+    the input and of the result, how many these are, and the row's random key. If it returns anything but 0, the sample
+    is broken. The input is a value of fixed shape, an image of fixed size (as HWC), or, where `returns` is given, any
+    stored value. ``docs/operators.md`` says the rest, and the rules for both forms.
 
-    A program with a function of a library can be saved; reading it back loads nothing unless ``allow_native=True`` is
-    said.
+    A program with a function of a library can be saved. Reading it back loads nothing without ``allow_native=True``.
 
     Raises:
         TypeError: not a compiled function, or its arguments are none of the two forms.
@@ -662,8 +661,8 @@ class Map(Operator):
             first dimension may be None: results differ in length, and the batch has a :class:`leat.Ragged`. None: the
             function is called once, on the first sample, when the loader opens, and the type of that result is taken.
 
-    Functions and lambdas of ``__main__`` travel to the workers by value. A sample for which the function raises is a
-    broken one. ``docs/operators.md`` says the rest.
+    Functions and lambdas of ``__main__`` travel to the workers by value. If the function raises, the sample is broken.
+    ``docs/operators.md`` says the rest.
 
     >>> def invert(x):
     ...     return 255 - x
@@ -683,7 +682,7 @@ class Map(Operator):
 
     @property
     def label(self) -> str:
-        """What stands for it in messages and statistics: ``Map(augment)``."""
+        """Its name in messages and statistics: ``Map(augment)``."""
         return f"{type(self).__name__}({qualified_name(self.function, False)})"
 
     def __hash__(self) -> int:
@@ -701,7 +700,7 @@ class Map(Operator):
         raise ValueError(f"{self.label} has no JSON form: a program with Python functions is code, and is kept as such")
 
     def described(self) -> dict[str, Any]:
-        """As it enters what ranks compare: by the function's name."""
+        """As ranks compare it: by the function's name."""
         return {
             "type": type(self).__name__,
             "function": qualified_name(self.function, True),
@@ -711,15 +710,15 @@ class Map(Operator):
 
 
 class MapBatch(Map):
-    """A Python function of all rows of a batch, in a worker process: when they are made, and before the batch is
-    delivered.
+    """A Python function of all rows of a batch, in a worker process. It is called when the rows are made, before the
+    batch is delivered.
 
     Args:
         function: ``fn(x)``, or ``fn(x, rng)`` with the generator of the batch's first row. `x` is a tensor or array of
             shape ``(rows, ...)``; a list where values differ in length. It returns as many rows.
         returns: the type of a row of the result, as of :class:`leat.ops.Map`.
 
-    It sees the rows of this rank's batch: its result changes where the batch size or the number of ranks does. Where it
+    It sees the rows of this rank's batch, so its result depends on the batch size and the number of ranks. If it
     raises, the batch fails, whatever ``on_error`` says.
 
     >>> chain = [leat.ops.ToDtype("float32"), leat.ops.MapBatch(lambda x: x - x.mean())]
@@ -750,8 +749,8 @@ class SanitizeBoundingBoxes(Operator):
         labels_getter: which fields of the tuple go with the boxes: ``"default"``, every array whose first dimension
             varies, which then has one row per box; a name or a list of names; None for none. Keypoints always do.
 
-    Put it last, behind what moves the image: boxes that a crop left behind are then empty. As in torchvision, a box
-    that reaches beyond the image is left out too; :class:`ClampBoundingBoxes` before it cuts it off instead.
+    Put it last, after the operators that move the image: boxes outside a crop are empty then. As in torchvision, a box
+    that reaches beyond the image is left out too. :class:`ClampBoundingBoxes` before it cuts such a box off instead.
 
     >>> leat.ops.SanitizeBoundingBoxes(min_size=2)
     SanitizeBoundingBoxes(min_size=2.0, min_area=1.0, labels_getter='default')
@@ -800,14 +799,14 @@ class ConvertBoundingBoxFormat(Operator):
 
 
 class PadTo(Operator):
-    """Fills values of varying length up to `n` rows: the output is a tensor in the place of a :class:`leat.Ragged`.
-    Stands last in its chain.
+    """Fills values of varying length up to `n` rows, so that the output is a tensor, not a :class:`leat.Ragged`. It has
+    to be the last of its chain.
 
     Args:
         n: rows of the result.
-        fill: what stands in the rows added: a number, or in the chain of a tuple a dict of numbers by field (0 for
-            those it does not name).
-        cut: longer values lose what is above `n`; else they are broken samples.
+        fill: the value of added rows: a number, or in the chain of a tuple a dict of numbers by field (0 for fields
+            that it does not name).
+        cut: longer values are cut to `n` rows; else they are broken samples.
 
     >>> leat.ops.PadTo(100, fill={"label": -1})
     PadTo(n=100, fill={'label': -1.0}, cut=False)
@@ -828,7 +827,7 @@ class PadTo(Operator):
 
 
 class MixUp(Operator):
-    """Mixes each image of a batch with the one before it, and their labels, in one share per batch drawn from
+    """Mixes each image of a batch with the one before it, and their labels. One share per batch is drawn from
     Beta(alpha, alpha).
 
     It stands last in the chain of a tuple with an image of floats and a label:
@@ -836,12 +835,12 @@ class MixUp(Operator):
     ``(batch, num_classes)``.
 
     Args:
-        alpha: of the Beta distribution; 1: every share is as likely.
+        alpha: of the Beta distribution; 1: all shares are equally likely.
         num_classes: one more than the largest label; None where labels are stored as float32 vectors.
         labels_getter: the field of the label, where several could be it.
 
-    The share comes from the random key of the batch's first row: it changes where the batch size or the number of ranks
-    does.
+    The share comes from the random key of the batch's first row, so it depends on the batch size and the number of
+    ranks.
 
     Source: Zhang et al., "mixup: Beyond empirical risk minimization", 2018.
 
@@ -875,9 +874,9 @@ class MixUp(Operator):
 
 
 class CutMix(MixUp):
-    """Puts a box of each image of a batch in the place of that of the image behind it; labels are mixed by the area.
+    """Replaces a box of each image of a batch by that of the image before it, and mixes their labels by the area.
 
-    One box per batch; arguments as of :class:`MixUp`. Images may be integers.
+    There is one box per batch. Arguments are those of :class:`MixUp`. Images may be integers.
 
     Source: Yun et al., "CutMix: Regularization strategy to train strong classifiers with localizable features", 2019.
 

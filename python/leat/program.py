@@ -1,6 +1,4 @@
-"""Programs: which outputs a loader has, and the operators by which each is made; as text, and as the library takes
-them.
-"""
+"""Programs: the outputs of a loader, and the operators that make each; as text, and as the library takes them."""
 
 from __future__ import annotations
 
@@ -22,10 +20,10 @@ class Out:
     Args:
         field: the field, or a tuple of fields; its entry in `outputs` then has a tuple of as many names.
         chain: the operators.
-        geometry: deliver one output more, ``"<name>.geometry"`` (of a tuple: the name of its first output): float32 of
-            shape (batch, 7), the part of the decoded image that a row shows: x, y of its upper left corner, width,
-            height in pixels (beyond the image where it is padded); whether it was mirrored, 0 or 1; height and width of
-            the decoded image.
+        geometry: deliver one more output, ``"<name>.geometry"`` (of a tuple: the name of its first output). It says
+            which part of the decoded image a row shows, as float32 of shape (batch, 7): x and y of the upper left
+            corner, width and height in pixels (beyond the image where it is padded); whether it was mirrored, 0 or 1;
+            height and width of the decoded image.
 
     >>> outputs = {"label": [], "soft": leat.Out("label", [leat.ops.ToDtype("float32")])}
     >>> list(leat.Loader(photos, 2, outputs=outputs).batch_at(0, 0))
@@ -102,7 +100,7 @@ def _chain(output: str, chain: Any) -> list[Operator]:
 
 
 def _listed(outputs: Outputs) -> tuple[dict[str, Operator], dict[str, dict[str, Any]]]:
-    """The operators, each once, by a key; and the outputs, which refer to them."""
+    """The operators, each once under a key, and the outputs, which refer to these keys."""
     operators: dict[str, Operator] = {}
     known: dict[int, str] = {}
     found: dict[str, dict[str, Any]] = {}
@@ -121,7 +119,7 @@ def _listed(outputs: Outputs) -> tuple[dict[str, Operator], dict[str, dict[str, 
 
 
 def _text(listed: dict[str, dict[str, Any]], operators: Mapping[str, Operator], found: Mapping[str, Any]) -> str:
-    """A program as text; sizes per batch have the numbers of their objects."""
+    """A program as text. Sizes per batch are numbered, one number for each object."""
     numbers: dict[int, int] = {}
     for key, op in operators.items():
         size = per_batch(op)
@@ -131,7 +129,7 @@ def _text(listed: dict[str, dict[str, Any]], operators: Mapping[str, Operator], 
 
 
 def per_batch(op: Operator) -> PerBatch | None:
-    """The size of an operator, where it is drawn per batch."""
+    """The size of an operator, if it is drawn per batch."""
     size = op._values.get("size")
     return size if isinstance(size, PerBatch) else None
 
@@ -142,7 +140,7 @@ def has_functions(outputs: Outputs) -> bool:
 
 
 def described_program(outputs: Outputs) -> str:
-    """A program as text that tells it from others, for ranks to compare; Python functions by their name."""
+    """A program as text for ranks to compare. Python functions appear by their name."""
     operators, found = _listed(outputs)
     listed: dict[str, Any] = {}
     for key, op in operators.items():
@@ -154,8 +152,8 @@ def described_program(outputs: Outputs) -> str:
 
 
 def instance_names(outputs: Outputs) -> dict[int, str]:
-    """The instance of each operator, by its id(): `name`, or output, type, and ordinal of the type in that chain; of an
-    operator in several chains, those of the alphabetically first output. A tuple counts by its first output.
+    """The instance of each operator, by its id(): `name`, or else output, type, and ordinal of the type in that chain.
+    For an operator in several chains these are of the alphabetically first output. A tuple counts by its first output.
     """
     best: dict[int, tuple[bytes, str]] = {}
     operators: dict[int, Operator] = {}
@@ -178,12 +176,12 @@ def instance_names(outputs: Outputs) -> dict[int, str]:
 
 
 def _ties(chain: list[Operator]) -> list[object]:
-    """What moves the pixels of a chain, so that two that move alike compare equal."""
+    """The operators of a chain that move pixels, in a form that is equal for chains that move them alike."""
     return [(type(op), op.name or id(op)) if "Random" in type(op).__name__ else op for op in chain if op._moves]
 
 
 def warn_of_loose_targets(outputs: Outputs, schema: Mapping[str, Field], stacklevel: int) -> None:
-    """Warns of boxes, masks and keypoints that stay where they are while the image of their sample is moved."""
+    """Warns of boxes, masks and keypoints that stay in place while the image of their sample is moved."""
     found = entries(outputs)
     moved = [
         e
@@ -215,9 +213,7 @@ def _is_image(field: Field | None) -> bool:
 
 
 def compiled_program(outputs: Outputs) -> tuple[str, list[tuple[int, bool, object]]]:
-    """A program as the library takes it, and its table of functions: address, whether it is of the flat form, what
-    keeps it.
-    """
+    """A program as the library takes it, and its table of functions: address, whether it is of the flat form, owner."""
     operators, found = _listed(outputs)
     functions: list[tuple[int, bool, object]] = []
     listed: dict[str, dict[str, Any]] = {}

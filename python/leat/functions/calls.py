@@ -4,9 +4,9 @@
     plan, read, decode, chains  ------> calls on a board  ------> functions, and native operators behind them
     policy, state, window, delivery <-- which are done            write into the engine's memory
 
-The engine schedules calls like everything else, and puts them on the board itself (``_leat.Executor``). What takes
-Python is done here, by a thread that mostly waits: it reads what workers say of rows that failed, keeps their
-exceptions until the engine raises the error of such a row, and has dead workers buried.
+The engine schedules calls as it schedules its own tasks, and the executor puts them on the board
+(``_leat.Executor``). A thread here does the part that needs Python: it reads which rows failed in workers, keeps their
+exceptions until the engine raises the error of such a row, and replaces dead workers. Mostly it waits.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ T = TypeVar("T")
 
 
 class Calls(Client):
-    """The client of a pool for one loader.
+    """A loader with functions, as a client of the workers that run them.
 
     Args:
-        executor: what the loader was opened with; `core`: that loader, of region 1.
-        program: what workers do.
+        executor: the one that the loader was opened with; `core`: that loader, whose region is a memfd.
+        program: the functions, as workers get them.
         workers: how many processes.
     """
 
@@ -125,7 +125,7 @@ class Calls(Client):
     # ---- what the pool tells -------------------------------------------------------------------------------------
 
     def on_start(self, worker: int) -> None:
-        """A worker has been started: it maps the loader's memory."""
+        """A worker has been started, and is to map the loader's memory."""
         if self.pool is not None:
             self.pool.tell(worker, "region", self.board.offset, self.size, descriptor=self.descriptor)
 
@@ -160,11 +160,10 @@ class Calls(Client):
     # ---- asking --------------------------------------------------------------------------------------------------
 
     def ask(self, function: Callable[..., T], epoch: Callable[[], int], *args: Any) -> T:
-        """What a function of the engine's gives, which makes batches of an epoch; errors of functions as their own
-        exceptions.
+        """Calls a function of the engine's that makes batches of an epoch, and returns what it gives.
 
         Raises:
-            Exception: that of a function, or of the engine.
+            Exception: that of a user's function, where it is the cause; else that of the engine.
         """
         if self.pid != os.getpid():  # the engine says so
             return function(*args)
@@ -184,7 +183,9 @@ class Calls(Client):
             del error  # its traceback refers to this frame
 
     def _own(self, e: Error, now: int) -> BaseException | None:
-        """The exception of a function that this error is about; None: it stays, perhaps with that as its cause."""
+        """The exception of a user's function that caused this error. None: the error itself is raised, where a
+        substitute failed too with that exception as its cause.
+        """
         text = str(e)
         matches = [
             (sample == e.sample, epoch == now, i)
@@ -243,7 +244,7 @@ class Calls(Client):
 
 
 class _Rest:
-    """What workers may still use of a loader that is closed."""
+    """The memory of a closed loader that workers may still use."""
 
     def __init__(self, executor: _leat.Executor, board: _leat.Board) -> None:
         self.board = board

@@ -18,7 +18,7 @@ from .. import _leat
 
 
 class _Local(threading.local):
-    """What this thread is making: the key that :class:`leat.ops.Map` set, and the generator that was made last."""
+    """Of this thread: the key that :class:`leat.ops.Map` has set, and the generator that was made last."""
 
     key: tuple[int, int] | None = None
     made_for: tuple[Any, ...] | None = None
@@ -31,10 +31,10 @@ _local = _Local()
 def rng() -> np.random.Generator:
     """The random numbers of the row that is being made: a ``numpy.random.Generator``.
 
-    In a Dataset's ``__getitem__`` or a ``collate_fn`` that :class:`leat.DataLoader` runs, and in functions of
-    :class:`leat.ops.Map`. Within a row it goes on where it was: each call gives the same generator. In ``collate_fn``,
-    and in functions of :class:`leat.ops.MapBatch`, the row is the batch's first one, or the last one of which a sample
-    was read.
+    It works in a Dataset's ``__getitem__`` and a ``collate_fn`` that :class:`leat.DataLoader` runs, and in functions of
+    :class:`leat.ops.Map`. Each call within a row gives the same generator, which goes on where it was. In
+    ``collate_fn`` and in functions of :class:`leat.ops.MapBatch` the row is the first one of the batch, or the last one
+    whose sample was read.
 
     Raises:
         RuntimeError: no row is being made.
@@ -68,12 +68,13 @@ def rng() -> np.random.Generator:
 
 
 def set_key(key: int | None, instance: int = 0) -> None:
-    """What :func:`rng` is seeded with from now on in this thread: the key of a row and an operator's instance. None:
-    the row alone."""
+    """Sets what :func:`rng` is seeded with in this thread: the key of a row and an operator's instance. None: the row
+    alone.
+    """
     _local.key = None if key is None else (key, instance)
     _local.made_for = None
 
 
 def instance(name: str) -> int:
-    """64 bits that stand for an operator's instance."""
+    """An operator's instance as a number of 64 bits."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")

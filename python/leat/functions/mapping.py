@@ -3,12 +3,13 @@
     chain       Decode, RandomResizedCrop | Map(f), Normalize | MapBatch(g), ToDtype
                 prefix: the engine's        phase 0: rows       phase 1: the batch, phase 2: rows
 
-The engine computes the operators before the first function on its threads, as it computes every output. What follows
-is cut into phases: even ones go row by row, odd ones take the batch as a whole. The library applies native operators
-in them to single values, in the worker (``_leat.Chain``). Images of open size do not stack into a batch: a prefix that
-ends in them is left to the worker too, and the engine delivers the stored bytes.
+The engine computes the operators before the first function on its threads, as it computes every output. The rest is
+cut into phases: even ones go row by row, odd ones take the batch as a whole. In the worker, the library applies native
+operators of the phases to single values (``_leat.Chain``). Images of open size do not stack into a batch. A prefix that
+ends in them is computed by the worker too, and the engine delivers the stored bytes.
 
-Types are known when the loader opens: a function's result is what `returns` says, or what came of the first sample.
+All types are known when the loader opens: `returns` declares the type of a function's result, or the function is called
+on the first sample.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from . import keyed
 
 
 class ResultError(TypeError):
-    """A function gave something else than was declared, or came of the first sample."""
+    """The result of a function is not of the type that was declared, or that it had for the first sample."""
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------
@@ -43,12 +44,12 @@ def is_ragged(t: Field) -> bool:
 
 
 def is_dense(t: Field) -> bool:
-    """Whether rows of this type lie one after the other in a slot."""
+    """Whether rows of this type lie one after the other."""
     return t.kind == "array" and not is_ragged(t)
 
 
 def stored_dtype(t: Field) -> np.dtype[Any]:
-    """As numpy holds its bytes: bfloat16, which it lacks, as uint16."""
+    """The dtype by which numpy holds its bytes: uint16 for bfloat16, which numpy lacks."""
     return np.dtype("uint16" if t.dtype == "bfloat16" else t.dtype)
 
 
@@ -58,7 +59,7 @@ def sides(t: Field) -> tuple[int, ...]:
 
 
 def row_bytes(t: Field) -> int:
-    """Of a row of a dense type."""
+    """The bytes of a row of a dense type."""
     return int(np.prod(sides(t), dtype=np.int64)) * stored_dtype(t).itemsize
 
 
@@ -70,13 +71,14 @@ def words(t: Field) -> str:
 
 
 def raw(t: Field, name: str) -> tuple[str, int, str, int, int, tuple[int, ...]]:
-    """As ``_leat.Chain`` takes it."""
+    """A type as ``_leat.Chain`` takes it."""
     return name, KINDS.get(t.kind, ARRAY), t.dtype, LAYOUTS[t.layout], 0, tuple(-1 if n is None else n for n in t.shape)
 
 
 def described(chain: _leat.Chain) -> tuple[Field, tuple[int, ...] | None]:
-    """The type of what a chain gives; the strides of a row, in elements, where they are not the usual ones. Open images
-    have None for sides."""
+    """The type of a chain's results, where images of open size have None for sides; and the strides of a row, in
+    elements, unless they are the usual ones.
+    """
     kind, dtype, layout, shape, strides, open_ = chain.describe()
     sizes = tuple(None if n < 0 else n for n in shape) if kind == ARRAY else ()
     t = Field(KIND_NAMES[kind], dtype, sizes, LAYOUT_NAMES[layout])  # type: ignore[arg-type]
@@ -153,7 +155,7 @@ class CallStep:
         self.settle(self.gives)
 
     def settle(self, gives: Field) -> None:
-        """Says what results are."""
+        """Sets the type of results."""
         self.gives = gives
         self.shape = sides(gives) if is_dense(gives) else None
         self.dtype = np.dtype(gives.dtype) if self.shape is not None and gives.dtype != "bfloat16" else None
@@ -166,7 +168,7 @@ class CallStep:
         return self.function(value, rng=keyed.rng()) if self.passes else self.function(value)
 
     def row(self, value: Any, key: int) -> Any:
-        """The result for one value, as it lies in memory."""
+        """The result for one value, in the form in which it is stored."""
         made = self.call(to_user(value, self.takes, self.framework), key)
         if self.dtype is not None:
             array = made
@@ -182,7 +184,7 @@ class CallStep:
         return self.checked(made)
 
     def rows(self, values: Any, key: int) -> Any:
-        """That of a batch: an array of shape (rows, ...), or a list."""
+        """The results for a batch: an array of shape (rows, ...), or a list."""
         n = len(values)
         if is_dense(self.takes):
             given: Any = to_user(values, Field("array", self.takes.dtype, (n, *self.takes.shape)), self.framework)
@@ -220,7 +222,7 @@ Step = NativeStep | CallStep
 
 
 def to_user(value: Any, t: Field, framework: str) -> Any:
-    """A stored value as a function gets it: its own."""
+    """A stored value in the form that functions take, as a copy that they may write to."""
     if t.kind in BINARY:
         return bytes(value)
     if t.kind == "str":
@@ -236,8 +238,9 @@ def to_user(value: Any, t: Field, framework: str) -> Any:
 
 
 def as_stored(made: Any, wanted: Field | None) -> Any:
-    """A result as it lies in memory: arrays for tensors, images and numbers (of the dtype that is wanted); others as
-    they are."""
+    """A result in the form in which it is stored. Tensors, images and numbers become arrays, numbers of the dtype that
+    is wanted; others stay as they are.
+    """
     if wanted is not None and wanted.kind != "array":
         return made
     torch = sys.modules.get("torch")
@@ -295,7 +298,7 @@ def load_torch() -> Any:
 
 
 def _passes(function: Any) -> str:
-    """How a function takes the generator."""
+    """How a function takes the random generator: "", "position" or "keyword"."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -323,14 +326,14 @@ class Mapped:
     results: list[int] = field(default_factory=list)  #: and of those that its phases make
 
     def after(self, phase: int) -> tuple[Field, tuple[int, ...] | None]:
-        """The type once this phase is done, and its strides."""
+        """The type of values after this phase, and their strides."""
         last = next((steps[-1] for steps in reversed(self.phases[: phase + 1]) if steps), self)
         return (self.takes if last is self else last.gives), last.strides
 
 
 @dataclass
 class Program:
-    """What workers have of a loader: outputs with functions. Travels by value."""
+    """The outputs with functions of a loader, for its workers. Travels by value."""
 
     outputs: list[Mapped]
     framework: str
@@ -381,7 +384,7 @@ class Compiler:
                 self.mapped.append(self._cut(entry.names[0], entry.fields[0], operators))
 
     def program(self, on_error: str) -> Program:
-        """What workers get."""
+        """The program for workers."""
         return Program(self.mapped, self.framework, on_error)
 
     @property
@@ -390,8 +393,9 @@ class Compiler:
         return any(len(o.phases) > 1 for o in self.mapped)
 
     def compiled(self, outputs: Outputs) -> tuple[str, list[tuple[int, bool, object]]]:
-        """The program as the library takes it, with calls for the functions; says of each output which of the engine's
-        it has."""
+        """The program as the library takes it, with calls for the functions. Notes for each output which of the
+        engine's outputs it is made of.
+        """
         text, functions = compiled_program(self.core)
         program = json.loads(text)
         core, found = program["outputs"], {}
@@ -470,7 +474,7 @@ class Compiler:
         return made
 
     def _prefix(self, output: str, source: str, operators: list[Operator]) -> str:
-        """The engine's output for these operators; outputs that begin alike share one."""
+        """The engine's output that these operators make; outputs that begin alike share one."""
         key = (
             source,
             *[id(op) for op in operators if not isinstance(op, ToLayout)],
@@ -491,7 +495,7 @@ class Compiler:
         chain: list[Operator],
         last: bool = False,
     ) -> NativeStep:
-        """Native operators between functions: an image stays as it stands in the chain, until the end."""
+        """Native operators between functions. Images stay HWC, except at the end of the chain."""
         step = NativeStep.make(takes, operators, output, source)
         image = step.gives.layout is not None and not any(isinstance(op, ToLayout) for op in operators)
         rows = any(isinstance(op, Decode) for op in operators) or takes.layout == "HWC"
@@ -509,8 +513,9 @@ class Compiler:
         sample: Callable[[], Any],
         begun: int,
     ) -> None:
-        """The phases from the first function on; `sample` gives the value that stands before it, behind the `begun`
-        steps that are there."""
+        """Makes the phases from the first function on. `sample` gives the first sample's value before that function,
+        to which the `begun` steps that are there already were applied.
+        """
         results: list[Any] = []  # the value after the last step, once a type had to be found
 
         def value() -> Any:
@@ -581,7 +586,7 @@ class Compiler:
         return step
 
     def _found(self, step: CallStep, value: Any) -> Field:
-        """The type of what a function makes of the first sample."""
+        """The type of a function's result for the first sample."""
         given = to_user(value, step.takes, self.framework)
         if step.batch:
             given = (
@@ -613,7 +618,7 @@ class Compiler:
 
 
 def _call(o: Mapped, phase: int) -> dict[str, Any]:
-    """What a phase makes, as the library takes it."""
+    """The result of a phase, as the library takes it."""
     t, strides = o.after(phase)
     spec = {
         "segment": phase + 1,
@@ -636,7 +641,7 @@ def _shown(made: Any) -> str:
 
 
 def _run_one(step: Step, value: Any, key: int) -> Any:
-    """One value through a step, where a type is to be found."""
+    """Applies a step to one value, to find its type."""
     if isinstance(step, NativeStep):
         return step.apply(value, key, -1)
     if not step.batch:

@@ -1,4 +1,4 @@
-"""Compiled functions of the user's: from a library, numba or ctypes to an address that the library's threads call."""
+"""Compiled functions of the user's, of a library, numba or ctypes: their addresses, which the engine's threads call."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Function:
     Attributes:
         address: where its code is.
         flat: its form: the flat one, or the structure (``leat_native_flat_fn``, ``leat_native_fn`` in ``leat/leat.h``).
-        source: what stands for it in messages and in the program's hash.
-        owner: what keeps the code where it is.
-        takes, gives: dtypes of what its pointers point to, where it says so.
+        source: its name in messages and in the program's hash.
+        owner: an object that keeps the code loaded.
+        takes, gives: dtypes of its input and its result, where its pointers say so.
     """
 
     address: int
@@ -59,7 +59,7 @@ class Function:
 
 
 def split(text: str) -> tuple[str, str]:
-    """``"lib.so:symbol"`` as library and symbol."""
+    """Splits ``"lib.so:symbol"`` into library and symbol."""
     library, colon, symbol = text.rpartition(":")
     if not colon or not library or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.$]*", symbol):
         raise ValueError(f"a function of a library is named 'path/to/lib.so:symbol', not {text!r}")
@@ -67,7 +67,7 @@ def split(text: str) -> tuple[str, str]:
 
 
 def find(function: Any, form: str | None) -> Function:
-    """The function of a library, loaded now; of numba or ctypes; or at an address.
+    """Finds a function: of a library, which is loaded now; of numba or ctypes; or at an address.
 
     Raises:
         TypeError: not a compiled function, or of another signature.
@@ -120,7 +120,7 @@ def _of_library(library: str, symbol: str, form: str | None) -> Function:
 
 
 def _of_pointer(function: Any, pointer: Any, form: str | None) -> Function:
-    """Of a pointer of ctypes, whose argument types say which form it has."""
+    """The function behind a pointer of ctypes, whose argument types say which form it has."""
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__
     arguments = pointer.argtypes
     takes = gives = None

@@ -1,8 +1,8 @@
-"""Functions of a program, in a worker: where a call's rows lie, and what becomes of them.
+"""Functions of a program, in a worker: reading a call's rows, computing them, writing the results.
 
-A call names rows of a batch (``struct leat_worker_call``, worker/worker.h). What functions take lies in the loader's
-memory, where the engine put it, and what they give goes there. Sent back is what failed, and what varies in length: the
-engine puts it in place when it knows how long all of it is.
+A call names rows of a batch (``struct leat_worker_call``, worker/worker.h). The inputs of functions lie in the loader's
+memory, and results are written there. Only two things are sent back: which rows failed, and results of varying length,
+which the engine puts in place when it knows the lengths of all.
 
 The parent's side is calls.py.
 """
@@ -50,8 +50,11 @@ _ENDED = "a function ended 3 workers that computed it: it crashed, or took more 
 
 
 class Region:
-    """A loader's memory. Where addresses are scarce the engine maps it in steps, and its file is shorter than it may
-    become: then windows are mapped as they are needed."""
+    """A loader's memory.
+
+    Where addresses are scarce the engine maps it in steps, and its file grows with them. Windows of it are then mapped
+    as they are needed.
+    """
 
     WINDOW = 64 << 20
     KEPT = 4
@@ -70,7 +73,7 @@ class Region:
         )
 
     def view(self, offset: int, size: int) -> memoryview:
-        """A piece of it, to be read and written."""
+        """A range of it, to read and write."""
         if self.whole is not None:
             return self.whole[offset : offset + size]
         first, end = offset // self.WINDOW, -(-(offset + size) // self.WINDOW)
@@ -85,8 +88,8 @@ class Region:
 
     @contextlib.contextmanager
     def holding(self, offsets: list[int]) -> Iterator[None]:
-        """What begins there is used for nothing else meanwhile, whatever the parent does; if this process is killed, it
-        is given back.
+        """Holds the buffers at these offsets: whatever the parent does, their memory is not used again meanwhile. If
+        this process is killed, the parent releases them.
         """
         _leat.region_hold(self.row, offsets)
         try:
@@ -100,7 +103,7 @@ class Region:
 
 
 def dense(memory: Any, t: Field, rows: int, strides: Sequence[int] | None) -> np.ndarray[Any, Any]:
-    """Rows of a dense type that lie one after the other, as an array of shape (rows, ...)."""
+    """An array of shape (rows, ...) over rows of a dense type, which lie one after the other."""
     dtype = stored_dtype(t)
     count = rows * row_bytes(t) // dtype.itemsize
     shape = (rows, *sides(t))
@@ -114,7 +117,7 @@ def dense(memory: Any, t: Field, rows: int, strides: Sequence[int] | None) -> np
 
 
 class Runner:
-    """A program in a worker: the call at hand."""
+    """A program in a worker, and the call that it computes."""
 
     def __init__(self, program: Program, region: Region) -> None:
         self.program, self.region = program, region
@@ -123,7 +126,7 @@ class Runner:
             load_torch()
 
     def begin(self, serial: int, payload: memoryview) -> None:
-        """Takes a call over, unless it is the one at hand."""
+        """Reads the payload of a call, unless it is that of the unit before."""
         if serial == self.serial:
             return
         self.serial = 0  # until all of it is taken over
@@ -145,7 +148,7 @@ class Runner:
         self.serial = serial
 
     def _target(self, output: Mapped, phase: int) -> np.ndarray[Any, Any] | None:
-        """Where results of one shape go."""
+        """Where results of fixed shape are written; None: they vary in length."""
         (t, strides), rows = output.after(phase), self.batch_rows
         if not is_dense(t):
             return None
@@ -155,7 +158,7 @@ class Runner:
         return dense(memory, t, rows, strides)
 
     def _reader(self, output: Mapped, phase: int) -> Callable[[int], Any]:
-        """From the row of a batch to the value that functions take."""
+        """A function from the row of a batch to the input of functions."""
         rows = self.batch_rows
         t, strides, number = output.takes, output.strides, output.input
         before = next((k for k in range(phase - 1, -1, -1) if output.phases[k]), None)
@@ -180,7 +183,9 @@ class Runner:
         return ragged
 
     def rows(self, board: _leat.Board, first: int, end: int, worker: int) -> tuple[list[Broken], list[Any]]:
-        """Rows [first, end) of the call: those that failed; and results of varying length, (row, output, bytes)."""
+        """Computes rows [first, end) of the call. Returns the rows that failed, and the results of varying length as
+        (row, output, bytes).
+        """
         broken: list[Broken] = []
         kept: list[Any] = []
         for i in range(first, end):
@@ -208,7 +213,7 @@ class Runner:
         return broken, kept
 
     def whole(self, board: _leat.Board, unit: int, worker: int) -> tuple[list[Broken], list[Any]]:
-        """The batch of one output."""
+        """Computes the batch of one output; returns the same."""
         board.at_row(unit)
         name, read, steps, target, number = self.chains[unit]
         try:
@@ -239,7 +244,7 @@ def _plain(value: Any) -> Any:
 
 
 def _flat(value: Any) -> bytes:
-    """A result of varying length as it is stored."""
+    """The bytes of a result of varying length."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, np.ndarray):
@@ -248,7 +253,7 @@ def _flat(value: Any) -> bytes:
 
 
 def run(worker: Any, client: Any, unit: Unit) -> bool:
-    """A unit, in a worker. Whether a message was sent."""
+    """Computes a unit. Returns whether a message was sent."""
     begun = time.perf_counter_ns()
     while client.region is None:
         worker.listen(block=True)

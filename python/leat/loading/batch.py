@@ -1,7 +1,7 @@
-"""Batches: what a loader gives.
+"""Batches: what a loader delivers.
 
-A Batch is light: it refers to the memory that the library filled, and makes an array or tensor when it is asked for,
-without a copy. A tensor keeps the memory of its own output and nothing else, so a label that is kept keeps no images.
+A Batch is light. It refers to the memory that the library filled, and makes an array or tensor over it when it is asked
+for one, without a copy. A tensor keeps the memory of its own output only, so a label that is kept keeps no images.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Form:
             self.small = lambda memory: torch.from_numpy(np.asarray(memory))
 
     def learn(self, core: _leat.Batch) -> None:
-        """Takes over names and kinds from the first batch; all batches of a loader have the same."""
+        """Takes names and kinds from the first batch; all batches of a loader have the same."""
         outputs = enumerate(core.outputs())  # None: it is not delivered
         # at once: another thread that iterates must not see a part of them
         self.makers = {found[0]: self._maker(i, *found) for i, found in outputs if found}
@@ -136,7 +136,7 @@ class Batch(Mapping[str, Any]):
         return (_rebuild, (self._form.framework, list(self), made._values))
 
     def _small(self, name: str, make: Callable[[_leat.Batch], Any]) -> Any:
-        """Ids and the like: made once, and kept under a name that no output can have."""
+        """Ids and the like, which are made once and cached under a name that no output can have."""
         key = "." + name
         if key not in self._values:
             assert self._core is not None
@@ -172,7 +172,7 @@ class Batch(Mapping[str, Any]):
 
     @property
     def epoch(self) -> int:
-        """In which epoch the batch is."""
+        """The epoch of the batch."""
         epoch: int = self._small("epoch", lambda core: core.epoch())
         return epoch
 
@@ -196,7 +196,7 @@ class Batch(Mapping[str, Any]):
         return tuple([self[name] for name in (names or self._form.makers)])
 
     def _map(self, function: Callable[[Any], Any]) -> Batch:
-        """A batch of its own: `function` of each tensor."""
+        """Another batch: `function` of each tensor."""
         values: dict[str, Any] = {}
         for name in self:
             value = self[name]
@@ -226,7 +226,7 @@ class Batch(Mapping[str, Any]):
         return self._map(lambda t: t.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
-        """A copy in PyTorch's pinned memory, from which copies to a GPU can run by the side."""
+        """A copy in PyTorch's pinned memory, from which copies to a GPU can run asynchronously."""
         self._torch("pin_memory()")
         return self._map(lambda t: t.pin_memory())
 

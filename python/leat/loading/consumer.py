@@ -36,9 +36,9 @@ class Consumer(Closing):
     """A second reader of a loader's rows, made by :meth:`leat.Loader.consumer`.
 
     It gets every row of this rank once an epoch, in the order of the loader, in batches of its own size and at its own
-    pace. What lies near to what others read is decoded once; what it missed because it came later is made again.
-    Iterating once is one epoch, and again the next one, as with a :class:`leat.Loader`. The last batch of an epoch may
-    be shorter.
+    pace. Rows that others read at about the same time are decoded once; rows that it missed are computed again.
+    Iterating once is one epoch, and iterating again the next one, as with a :class:`leat.Loader`. The last batch of an
+    epoch may be shorter.
     """
 
     def __init__(self, loader: Loader, core: _leat.Consumer, batch_size: int) -> None:
@@ -66,19 +66,19 @@ class Consumer(Closing):
         return self._core.epoch()
 
     def set_epoch(self, epoch: int) -> None:
-        """Says which epoch begins next."""
+        """Sets the epoch that begins next."""
         self._core.set_epoch(check.integer("epoch", epoch))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it is: the epoch, and how many of its rows were handed out."""
+        """Its position: the epoch, and how many rows of it were handed out."""
         state: dict[str, Any] = json.loads(self._core.state())
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state of a consumer, of any batch size.
+        """Continues from the state of a consumer of any batch size.
 
         Raises:
-            ValueError: it is of another data set, order or rank (:class:`leat.StateError`), or is none.
+            ValueError: the state is of another data set, order or rank (:class:`leat.StateError`), or is none.
         """
         if not isinstance(state, Mapping):
             raise TypeError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")

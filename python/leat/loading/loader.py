@@ -39,13 +39,13 @@ ON_ERROR = {"raise": 0, "skip": 1, "substitute": 2}
 
 
 class Loader(Closing):
-    """Gives batch after batch of a data set. Iterating once is one epoch; again, the next one.
+    """Makes batches of a data set. Iterating once is one epoch, iterating again the next one.
 
-    That holds after a ``break`` too: what was left of the epoch is not given. To go on in it, load a state into a
+    That holds after a ``break`` too: the rest of the epoch is not delivered. To continue within it, load a state into a
     loader.
 
-    The order of samples, and every byte of every tensor, is a function of the data set, `seed` and the position alone:
-    the same for any number of threads, any budget and any number of ranks.
+    The order of samples, and every byte of every tensor, is a function of the data set, `seed` and the position alone.
+    It is the same for any number of threads, any budget and any number of ranks.
 
     Args:
         dataset: what to load.
@@ -59,28 +59,27 @@ class Loader(Closing):
         sampler: instead of `shuffle`: ``leat.Weighted(...)``, a list of positions, or a PyTorch Sampler, which is
             read once per epoch.
         seed: of order and augmentations.
-        epochs: how many will be asked for; None: at most one window is prefetched into the next one.
+        epochs: how many will be asked for; None: at most one window is prefetched from the next one.
         drop_last: the same as ``tail="drop"``.
         tail: what becomes of the last rows of an epoch: ``"pad"``, ``"drop"``, ``"uneven"``.
-        rank, world_size: the data-parallel ones; None: from ``torch.distributed``, else RANK and WORLD_SIZE, else 0 of
-            1.
-        in_order: False: rows in the order in which they are finished, within bounds, so that a slow one holds up no
-            batch (docs/order.md). Sizes and bytes of rows are the same; only which rows are together differs from run
-            to run.
-        on_error: of a broken sample: ``"raise"``, ``"skip"`` (its row is left out), ``"substitute"``.
+        rank, world_size: of data-parallel training; None: from ``torch.distributed``, else RANK and WORLD_SIZE, else 0
+            of 1.
+        in_order: False: rows are delivered as they are finished, within bounds, so that a slow one delays no batch
+            (docs/order.md). Sizes and bytes of rows are the same. Only which rows are together differs from run to run.
+        on_error: what becomes of a broken sample: ``"raise"``, ``"skip"`` (its row is left out), ``"substitute"``.
         error_report: a file to which broken samples are appended as JSON lines.
         num_threads: at most so many threads work for this loader.
-        budget_bytes: bound of batches in flight with the threads' scratch. None: the smaller of a quarter of the memory
-            that the process may use and 24 batches, never under 3; where photos are decoded 64 MiB more, at most an
-            eighth of that memory, for those of which more than the crop must be kept meanwhile.
+        budget_bytes: bound of the batches in flight and the threads' scratch. None: the smaller of 24 batches and a
+            quarter of the memory that the process may use, but at least 3 batches. Where photos are decoded, 64 MiB are
+            added (at most an eighth of that memory), for photos of which more than the crop is kept while they decode.
         max_held_bytes: bound of outputs whose memory a tensor still refers to. None: as much again, without what is for
             decoding, at least 64 MiB.
-        weight: share of the threads beside other loaders.
+        weight: share of the threads, relative to other loaders.
         framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
         yields: ``"dict"`` (a :class:`leat.Batch`) or ``"tuple"`` (its outputs, with `valid` appended where padding is
             possible).
-        log_dir: a folder of this run's: for what is too large for a state (the lists of a Sampler), and without
-            `in_order` for the record of which rows came together. What stands in it is given again as it was.
+        log_dir: a folder of this run. It gets what is too large for a state (the lists of a Sampler) and, without
+            `in_order`, the record of which rows came together. Recorded batches are delivered again as they were.
 
     Raises:
         ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
@@ -294,7 +293,7 @@ class Loader(Closing):
                 save_list(self._log_dir, entry["hash"], positions)
 
     def _shared(self, make: Callable[[], np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """What `make` gives; made on rank 0 for all where torch.distributed is up."""
+        """The result of `make`, which only rank 0 calls where torch.distributed is initialised."""
         if not self._distributed:
             return make()
         if self.rank:
@@ -322,12 +321,12 @@ class Loader(Closing):
 
     @property
     def epoch(self) -> int:
-        """The epoch that is being iterated, or that begins next: right after an epoch's end already the next one."""
+        """The epoch that is being iterated, or that begins next. Right after the end of an epoch it is the next one."""
         return self._core.epoch()
 
     def set_epoch(self, epoch: int) -> None:
-        """Says which epoch begins next. That of a loaded position keeps the position; another one drops it with a
-        warning.
+        """Sets the epoch that begins next. If a position was loaded, its own epoch keeps it, and another one drops it
+        with a warning.
         """
         epoch = check.integer("epoch", epoch)
         if hasattr(self._sampler, "set_epoch"):
@@ -339,16 +338,17 @@ class Loader(Closing):
     # ---- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where training is: a small dict of plain values, which counts the batches handed out and fits every rank.
+        """The position of training: a small dict of plain values, which counts the batches handed out and fits every
+        rank.
 
-        Without `in_order`, one taken within an epoch on several ranks fits only the rank that took it: save each
-        rank's.
+        Without `in_order`, a state that is taken within an epoch on several ranks fits only the rank that took it. Save
+        the state of each rank.
         """
         state: dict[str, Any] = json.loads(self._core.state())
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state: the next iteration begins with the batch after the last one that was handed out.
+        """Continues from a state: the next iteration begins with the batch after the last one that was handed out.
 
         Sizes and the number of ranks may differ from those of the saving run, except within an epoch without
         `in_order`.
@@ -372,8 +372,8 @@ class Loader(Closing):
         self._resuming = self._sampler is not None and is_within(plain)
 
     def _find_lists(self, state: dict[str, Any]) -> None:
-        """A Sampler's list that is too large for a state: from `log_dir`, else by reading the sampler again, which must
-        then give the same; the library compares hashes.
+        """Finds a Sampler's list that is too large for a state: in `log_dir`, or by reading the sampler again, which
+        must then give the same list. The library compares hashes.
         """
         missing = lists_elsewhere(state)
         if not missing:
@@ -390,8 +390,8 @@ class Loader(Closing):
     def set_batch_size(self, n: int, at: tuple[int, int] | None = None) -> None:
         """Decides that batches have `n` rows per rank from here on, in later epochs too.
 
-        The decision enters the log, and with it the state: a resumed run goes on with it. Batches that were prefetched
-        are made again.
+        The decision enters the log, and with it the state, so that a resumed run keeps it. Prefetched batches are
+        computed again.
 
         Args:
             n: rows per batch and rank.
@@ -419,10 +419,11 @@ class Loader(Closing):
         self._agreed = not self._distributed
 
     def consumer(self, batch_size: int, start: Literal["here", "beginning"] = "here") -> Consumer:
-        """A second reader of the same rows in this process: each gets every row once an epoch, in the same order.
+        """Opens a second reader of the same rows in this process: each gets every row once an epoch, in the same order.
 
-        Rows are decoded once for all readers that are near each other (within half of the window). One that lags, or
-        comes later, makes what it missed again, and never holds up another. The batches are its own to write to.
+        Rows are decoded once for all readers that are near each other (within half of the window). For one that lags,
+        or comes later, the rows that it missed are computed again, and it never delays another. The batches are its own
+        to write to.
 
         Args:
             batch_size: rows per batch of this reader.
@@ -443,11 +444,11 @@ class Loader(Closing):
         return Consumer(self, self._core.consumer(batch_size, bool(places)), batch_size)
 
     def _asked(self, function: Callable[..., Any], epoch: Callable[[], int]) -> Callable[..., Any]:
-        """A function of the engine's that makes batches of an epoch, with functions of the program behind it."""
+        """A function of the engine's that makes batches of an epoch, which may need functions of the program."""
         return function if self._calls is None else partial(self._calls.ask, function, epoch)
 
     def _deliver(self, core: _leat.Batch) -> Any:
-        """What iterating gives for a batch of the engine's."""
+        """A batch of the engine's in the form that iterating gives."""
         batch = self._batch(core)
         return self._tuple(batch) if self._yields == "tuple" else batch
 
@@ -474,7 +475,8 @@ class Loader(Closing):
         return np.asarray(self._core.plan(*_checked(epoch, step)))
 
     def batch_at(self, epoch: int | Mapping[str, Any], step: int | None = None) -> Batch:
-        """That batch, computed again; of a state, the batch that it points at. The loader's position does not move.
+        """Computes a batch again: that of an epoch and step, or the one that a state points at. The loader's position
+        does not move.
 
         Raises:
             IndexError: the epoch has no such step.
@@ -497,7 +499,7 @@ class Loader(Closing):
         return self._batch(self._asked(self._core.batch_at, lambda: int(epoch))(*_checked(epoch, step)))
 
     def _step_of(self, state: Mapping[str, Any]) -> tuple[int, int]:
-        """Which batch a state points at: positions are counted in rows, and decisions may have changed the size of
+        """The batch that a state points at. Positions are counted in rows, and decisions may have changed the size of
         batches.
         """
         mine = self.state_dict()
@@ -566,12 +568,12 @@ def _checked(epoch: int, step: int) -> tuple[int, int]:
 
 
 def is_within(state: Mapping[str, Any]) -> bool:
-    """Whether a state was taken within an epoch: out of order its position may be the epoch's start still."""
+    """Whether a state was taken within an epoch. Out of order its position may still be the start of the epoch."""
     return state["at"]["row"] > 0 or "received" in state
 
 
 def lists_elsewhere(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The lists of positions that a state names by their hash only."""
+    """The lists of positions of which a state has only the hash."""
     try:
         return [e["list"] for e in state["log"] if e.get("list") and "positions" not in e["list"] and e["list"]["hash"]]
     except (KeyError, TypeError, AttributeError):

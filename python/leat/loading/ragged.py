@@ -1,4 +1,4 @@
-"""Variable lengths: all values one after the other, and where each row begins."""
+"""Rows of different lengths: all values one after the other, and where each row begins."""
 
 from __future__ import annotations
 

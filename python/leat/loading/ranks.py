@@ -1,4 +1,4 @@
-"""Which data-parallel rank this process is, and what ranks say to each other.
+"""Which data-parallel rank this process is, and what ranks exchange.
 
 Nothing is communicated unless ``torch.distributed`` is initialised and the ranks were taken from it. Ranks exchange
 plain tensors of integers: nothing is ever unpickled.
@@ -55,7 +55,7 @@ def local(world_size: int) -> int:
 
 
 def _device(dist: Any) -> str:
-    """Where the backend takes tensors from."""
+    """The device of tensors that the backend takes."""
     return "cuda" if "nccl" in str(dist.get_backend()) else "cpu"
 
 
@@ -63,7 +63,7 @@ def agree(facts: dict[str, str]) -> None:
     """Checks that all ranks have the same facts.
 
     Raises:
-        StateError: they differ; the text says in what.
+        StateError: they differ; the text says in which.
     """
     dist = distributed()
     if dist is None:

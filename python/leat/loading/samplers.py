@@ -16,8 +16,8 @@ from .. import check
 
 
 class Blocks:
-    """``shuffle=leat.Blocks(rows)``: shuffles blocks of `rows` consecutive samples, and the samples of a few blocks
-    among each other: long reads for disks that are slow at short ones.
+    """``shuffle=leat.Blocks(rows)``: shuffles blocks of `rows` consecutive samples, then the samples of a few blocks
+    among each other. Reads are long, for disks that are slow at short ones.
 
     >>> ids = leat.Loader(leat.open(path), 100, shuffle=leat.Blocks(10)).plan(0, 0)
     >>> sorted(ids.tolist()) == list(range(100))
@@ -90,7 +90,7 @@ def _list_path(folder: str, name: str) -> str:
 
 
 def save_list(folder: str, name: str, positions: np.ndarray[Any, Any]) -> None:
-    """Keeps a list of positions under its hash; it appears whole or not at all."""
+    """Saves a list of positions under its hash. The file appears whole or not at all."""
     path = _list_path(folder, name)
     if os.path.exists(path):
         return
@@ -109,7 +109,7 @@ def save_list(folder: str, name: str, positions: np.ndarray[Any, Any]) -> None:
 
 
 def load_list(folder: str, name: str) -> np.ndarray[Any, Any] | None:
-    """A list that was kept, or None. Nothing is unpickled."""
+    """A list that was saved, or None. Nothing is unpickled."""
     if not re.fullmatch("[0-9a-f]{16}", name) or not os.path.exists(_list_path(folder, name)):
         return None
     found: np.ndarray[Any, Any] = np.load(_list_path(folder, name), allow_pickle=False)
