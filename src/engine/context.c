@@ -91,7 +91,8 @@ int leat_job_context_make(struct leat_job_context *c, struct leat_error *error)
     for (size_t f = 0; f < c->n_feeds; f++) {
         struct leat_feed *feed = &c->feeds[f];
         describe(c, feed);
-        reads |= feed->tied || (leat_dataset_storages(c->dataset, feed->field) & 1u << LEAT_STORAGE_EXTENT);
+        const size_t stored = c->packing ? c->packing->field : feed->field;
+        reads |= feed->tied || (leat_dataset_storages(c->dataset, stored) & 1u << LEAT_STORAGE_EXTENT);
         made_bytes += feed->computed && feed->fixed ? feed->value_bytes : 0;
     }
     c->chunk = reads ? CHUNK_FETCHED : CHUNK_MAPPED;

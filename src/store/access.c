@@ -476,7 +476,7 @@ int leat_store_extents(struct leat_source *source, size_t field, const uint64_t 
     if (rc)
         return rc;
     struct record_read x = {.s = s, .field = field, .n = n, .samples = samples, .extents = extents};
-    rc = leat_guarded(read_records, &x, error);
+    rc = s->map ? leat_guarded(read_records, &x, error) : LEAT_OK; /* else all records were read */
     if (rc) {
         *failed = x.i;
         uint64_t g = group_of(s, samples[x.i]);
