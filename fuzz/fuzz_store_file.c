@@ -3,6 +3,7 @@
  * inside the file and extents inside the file, and a file that verifies without a fault must give every value, fast
  * photos put together again.
  */
+#include "base/role.h"
 #include "codec/jpeg/fast.h"
 #include "codec/jpeg/rows.h"
 #include "codec/photo/raw.h"
@@ -52,6 +53,8 @@ static void read_all(struct leat_source *source, bool whole)
     struct leat_error error;
     size_t failed;
     _Alignas(64) uint8_t cold[LEAT_COLD_VALUE];
+    for (size_t f = 0; f < source->n_fields; f++)
+        FUZZ_ASSERT(leat_role_fits(&source->fields[f]));
     uint64_t count = source->count < 300 ? source->count : 300, n = s->file->size;
     for (size_t f = 0; f < source->n_fields; f++) {
         const void *column;

@@ -153,7 +153,11 @@ static void make(const char *to, const struct leat_field *fields, size_t n, unsi
         for (unsigned b = 0; b < sizeof room; b++)
             room[b] = (uint8_t)('a' + leat_draw_below(i, b, 26));
         for (size_t f = 0; f < n; f++)
-            values[f] = (struct leat_value_ref){room, fields[f].kind == LEAT_KIND_ARRAY ? 8 : i * 3 % 40, NULL};
+            values[f] = (struct leat_value_ref){room,
+                                                fields[f].kind != LEAT_KIND_ARRAY ? i * 3 % 40
+                                                : fields[f].role                  ? 48
+                                                                                  : 8,
+                                                NULL};
         rc = leat_writer_add(w, values, NULL, &error);
     }
     if (!rc)
@@ -183,6 +187,20 @@ int main(int argc, char **argv)
         {.name = "label", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
         {.name = "boxes", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16, .ndim = 2, .shape = {-1, 2}},
         {.name = "text", .kind = LEAT_KIND_STR}};
+    static const struct leat_field roles[] = {{.name = "boxes",
+                                               .kind = LEAT_KIND_ARRAY,
+                                               .dtype = LEAT_F32,
+                                               .ndim = 2,
+                                               .shape = {-1, 4},
+                                               .role = LEAT_ROLE_BOXES_XYWH,
+                                               .normalized = true},
+                                              {.name = "points",
+                                               .kind = LEAT_KIND_ARRAY,
+                                               .dtype = LEAT_F32,
+                                               .ndim = 3,
+                                               .shape = {-1, 1, 3},
+                                               .role = LEAT_ROLE_KEYPOINTS},
+                                              {.name = "mask", .kind = LEAT_KIND_IMAGE, .role = LEAT_ROLE_MASK}};
     char folder[] = "/tmp/seed-store-XXXXXX", path[128];
     if (argc != 2 || !mkdtemp(folder))
         fail("usage: seed_store FOLDER");
@@ -204,6 +222,8 @@ int main(int argc, char **argv)
     make(path, mixed, 4, 14, wish(false, LEAT_PHOTOS_ORIGINAL, 0));
     keep(argv[1], "fuzz_store_file", "pages", path);
     leat_store_paging = as_shipped;
+    make(path, roles, 3, 3, wish(false, LEAT_PHOTOS_ORIGINAL, 0));
+    keep(argv[1], "fuzz_store_file", "roles", path);
     make(path, mixed, 4, 3, wish(false, LEAT_PHOTOS_ORIGINAL, 1));
     keep(argv[1], "fuzz_store_manifest", "one-shard", path);
     unlink(path);

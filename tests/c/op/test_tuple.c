@@ -2,6 +2,8 @@
  * out. */
 #include "program_helpers.h"
 
+#include "base/alloc.h"
+#include "base/error.h"
 #include "op/joint.h"
 #include "op/mix.h"
 
@@ -181,6 +183,73 @@ static void a_row_says_how_many_steps_are_left_and_whose_fault_it_is(void **stat
     leat_program_free(p);
 }
 
+static const struct leat_allocator plain = {malloc, realloc, free};
+static uint64_t fail_at, allocations;
+
+static void *failing_allocate(size_t bytes)
+{
+    return ++allocations == fail_at ? NULL : malloc(bytes);
+}
+
+static void *failing_resize(void *p, size_t bytes)
+{
+    return ++allocations == fail_at ? NULL : realloc(p, bytes);
+}
+
+/* Compiles the tuple's program and makes three rows of it. */
+static int life_of_a_tuple(const char *program, struct leat_error *error)
+{
+    static uint8_t image[24];
+    static float boxes[12] = {0, 0, 3, 4, 0, 0, 1, 4, 2, 1, 6, 3};
+    static int64_t label[3] = {7, 8, 9};
+    uint8_t made[16], moved[64], labels[64], geometry[64];
+    void *dst[] = {made, moved, labels, geometry};
+    struct leat_program *p;
+    uint64_t steps[4];
+    size_t failed;
+    int rc = leat_program_compile(fields, 3, program, NULL, 0, false, &p, error);
+    struct leat_scratch *scratch = rc ? NULL : leat_scratch_new(p);
+    rc = rc || scratch ? rc : leat_fail(error, LEAT_E_NOMEM, "no memory");
+    for (uint64_t i = 0; i < 3 && !rc; i++) {
+        struct leat_row values[] = {{.data = image, .length = sizeof image, .key = i},
+                                    {.data = boxes, .length = sizeof boxes, .key = i},
+                                    {.data = label, .length = sizeof label, .key = i}};
+        rc = leat_program_apply_tuple(p, 0, scratch, values, dst, steps, &failed, error);
+    }
+    leat_scratch_free(scratch);
+    leat_program_free(p);
+    return rc;
+}
+
+static void every_failing_allocation_of_a_tuple_is_an_error_and_leaks_nothing(void **state)
+{
+    static const char drawn[] =
+        "{\"operators\": {\"r\": {\"type\": \"RandomRotation\", \"degrees\": [-20, 20]}, \"c\": {\"type\": "
+        "\"RandomResizedCrop\", \"size\": [4, 4]}, \"f\": {\"type\": \"RandomHorizontalFlip\"}, \"s\": {\"type\": "
+        "\"SanitizeBoundingBoxes\", \"labels_getter\": \"default\"}}, \"outputs\": {\"image\": {\"fields\": "
+        "[\"image\", "
+        "\"boxes\", \"label\"], \"chain\": [\"r\", \"c\", \"f\", \"s\"]}}}";
+    const char *const programs[] = {text, drawn};
+    make_fields();
+    for (size_t i = 0; i < 2; i++) {
+        struct leat_error error = {0};
+        unsigned failures = 0;
+        leat_allocator = (struct leat_allocator){failing_allocate, failing_resize, free};
+        fail_at = allocations = 0;
+        while (allocations >= fail_at) { /* until there are fewer than the one that would have failed */
+            allocations = 0;
+            fail_at++;
+            int rc = life_of_a_tuple(programs[i], &error);
+            if (rc && rc != LEAT_E_NOMEM)
+                fail_msg("allocation %llu: %s: %s", (unsigned long long)fail_at, leat_status_name(rc), error.message);
+            failures += rc == LEAT_E_NOMEM;
+        }
+        leat_allocator = plain;
+        assert_true(failures > 10);
+        assert_ok(life_of_a_tuple(programs[i], &error));
+    }
+}
+
 /* Programs that are none: each is refused with words, and leaves nothing behind. */
 static void tuples_that_make_no_sense_are_refused(void **state)
 {
@@ -221,6 +290,7 @@ int main(void)
         cmocka_unit_test(formats_go_back_and_forth),
         cmocka_unit_test(a_tuple_describes_its_chain_and_its_outputs),
         cmocka_unit_test(a_row_says_how_many_steps_are_left_and_whose_fault_it_is),
+        cmocka_unit_test(every_failing_allocation_of_a_tuple_is_an_error_and_leaks_nothing),
         cmocka_unit_test(tuples_that_make_no_sense_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <sys/types.h>
 
+#include "base/role.h"
 #include "data/dataset.h"
 #include "io/local.h"
 #include "made.h"
@@ -29,7 +30,13 @@ enum { FEW = 4, FEW_SAMPLES = 5 };
 static const struct leat_field few[FEW] = {
     {.name = "image", .kind = LEAT_KIND_IMAGE},
     {.name = "label", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
-    {.name = "boxes", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F32, .ndim = 2, .shape = {-1, 4}},
+    {.name = "boxes",
+     .kind = LEAT_KIND_ARRAY,
+     .dtype = LEAT_F32,
+     .ndim = 2,
+     .shape = {-1, 4},
+     .role = LEAT_ROLE_BOXES_CXCYWH,
+     .normalized = true},
     {.name = "odd", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 1, .shape = {3}},
 };
 static const size_t few_from[FEW] = {0, 8, 16, 0}; /* the field of made.h whose values it takes */
@@ -77,6 +84,8 @@ static bool read_few(const char *file)
     }
     assert_int_equal(s->count, FEW_SAMPLES);
     assert_int_equal(s->n_fields, FEW + 5);
+    for (size_t f = 0; f < FEW; f++)
+        assert_true(s->fields[f].role == few[f].role && s->fields[f].normalized == few[f].normalized);
     for (uint64_t i = 0; i < s->count; i++) {
         for (size_t f = 0; f < s->n_fields; f++) {
             rc = made_read(s, f, i, got, &n, &error);
@@ -403,6 +412,8 @@ static void hostile_numbers_with_right_checksums_are_refused(void **state)
             largest = 0;
             if (!leat_source_open(path, &o, &s,
                                   &error)) { /* a free number, such as the identity: reading must be sound */
+                for (size_t f = 0; f < FEW; f++)
+                    assert_true(leat_role_fits(&s->fields[f]));
                 for (uint64_t i = 0; i < FEW_SAMPLES; i++)
                     for (size_t f = 0; f < s->n_fields; f++) {
                         const void *row;
