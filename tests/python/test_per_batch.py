@@ -48,6 +48,17 @@ def test_a_batch_equals_that_of_a_loader_with_its_size(images: leat.Dataset) -> 
     assert seen == set(SIZES)
 
 
+@pytest.mark.parametrize("function", [ops.Map, ops.MapBatch])
+def test_other_outputs_may_have_functions(images: leat.Dataset, function: Any) -> None:
+    mapped = loader_of(images, out=outputs() | {"ten": leat.Out("n", [function(lambda n: n * 10)])})
+    for want, batch in zip(loader_of(images), mapped, strict=True):
+        assert np.array_equal(batch["x"], want["x"]) and np.array_equal(batch["ten"], 10 * want["n"])
+    mapped.set_epoch(1)
+    batch = next(iter(mapped))
+    again = mapped.batch_at(1, 0)
+    assert np.array_equal(batch["x"], again["x"]) and np.array_equal(batch["ten"], again["ten"])
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("world", [1, 2, 3])
 def test_sizes_are_equal_on_all_ranks_for_any_threads(images: leat.Dataset, threads: int, world: int) -> None:

@@ -17,6 +17,7 @@ from .. import _leat, check
 from ..data.dataset import Dataset, positions_array
 from ..data.packing import PackedRows
 from ..errors import StateError
+from ..ops import Map
 from ..program import (
     Outputs,
     compiled_program,
@@ -148,8 +149,12 @@ class Loader(Closing):
         if outputs is not None and has_functions(outputs):
             from ..functions.mapping import Compiler
 
-            if any(per_batch(op) for entry in entries(outputs) for op in entry.chain):
-                raise ValueError("leat.PerBatch does not go with leat.ops.Map and MapBatch yet")
+            for entry in entries(outputs):
+                if any(per_batch(op) for op in entry.chain) and any(isinstance(op, Map) for op in entry.chain):
+                    raise ValueError(
+                        f"output {', '.join(entry.outputs)}: leat.PerBatch does not go with leat.ops.Map and MapBatch "
+                        "in one chain, because the shape of what a function takes is settled before the first batch"
+                    )
             compiler = Compiler(outputs, dataset.schema, self._form.framework, self._first, _leat.row_key(seed, 0, 0))
             if not in_order and compiler.whole:
                 raise ValueError("in_order=False does not go with leat.ops.MapBatch, which takes batches as planned")
