@@ -4,12 +4,15 @@
  *     0 0 | type | dimensions | one big-endian u32 per dimension | elements, big-endian, the last axis fastest
  *
  * A sample is an entry of the first dimension. The file is read to its end when it is opened. It has no checksums, so
- * later reads are compared with those of that time. The fingerprint is that of the same values packed. How values are
- * reached:
+ * what is read later is compared with what was read then. The fingerprint is that of the same values packed. How values
+ * are reached:
  *
  *     plain, bytes                    mapped in place
  *     up to leat_idx_memory_bytes     read into memory, turned to this machine's byte order; mapped in place
- *     longer                          extents of the file, decoded block by block (io/blocks.h); turned when read
+ *     longer                          extents of the file, read or decoded block by block (io/blocks.h); turned when
+ *                                     read. Each block is compared when it is read again
+ *     longer, plain, bytes, not       extents of the file: reading a whole block for each value of a file that the
+ *     mapped, no room in the cache    cache does not hold would take too long
  */
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -26,7 +29,7 @@
 #include "io/blocks.h"
 #include "io/gzip.h"
 
-enum { MAX_HEADER = 4 + 4 * LEAT_MAX_DIMS, PIECE = 1 << 20, DEFLATE_RATIO = 1032 };
+enum { MAX_HEADER = 4 + 4 * LEAT_MAX_DIMS, PIECE = 1 << 20, AHEAD = 8 * PIECE, DEFLATE_RATIO = 1032 };
 
 uint64_t leat_idx_memory_bytes = UINT64_C(64) << 20;
 
@@ -181,11 +184,14 @@ static void swap(uint8_t *bytes, uint64_t length, size_t element)
         }
 }
 
-/* Values are read whole, so that each read begins with an element. */
+/* Values are read whole, so that each read begins with an element; but while the file is read to its end, `see` turns
+ * them. */
 static void convert(void *user, uint64_t offset, uint8_t *bytes, uint64_t length)
 {
+    const struct idx *x = user;
     (void)offset;
-    swap(bytes, length, ((const struct idx *)user)->element);
+    if (x->seen == x->total)
+        swap(bytes, length, x->element);
 }
 
 static int see(void *user, const uint8_t *bytes, size_t n, struct leat_error *error)
@@ -221,13 +227,14 @@ static int see(void *user, const uint8_t *bytes, size_t n, struct leat_error *er
     return LEAT_OK;
 }
 
-static int read_plain(struct idx *x, struct leat_error *error)
+static int read_plain(struct idx *x, struct leat_io_file *file, struct leat_error *error)
 {
     uint8_t *piece = leat_alloc(PIECE);
     int rc = piece ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", x->path);
     for (uint64_t at = 0; !rc && at < x->total; at += PIECE) {
         size_t n = x->total - at < PIECE ? (size_t)(x->total - at) : PIECE;
-        rc = leat_io_read(x->file, at, n, piece, error);
+        leat_blocks_ahead(file, at, AHEAD);
+        rc = leat_io_read(file, at, n, piece, error);
         if (!rc)
             rc = see(x, piece, n, error);
     }
@@ -268,8 +275,17 @@ static int load(struct idx *x, struct leat_error *error)
     *room = x->total < SIZE_MAX ? leat_alloc((size_t)(kept ? x->total : value_room(x))) : NULL;
     if (!*room)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", x->path);
-    const struct leat_gzip_options options = {.sink = see, .convert = x->element > 1 ? convert : NULL, .user = x};
-    rc = x->gzip ? leat_gzip_open(x->file, &options, kept ? NULL : &x->values, error) : read_plain(x, error);
+    struct leat_io_file *blocks = NULL;
+    if (leat_io_is_remote(x->path) || (!x->gzip && !in_place && !kept))
+        rc = leat_blocks_over(x->file, PIECE, true, x->gzip || x->element == 1 ? NULL : convert, x, &blocks, error);
+    struct leat_io_file *file = blocks ? blocks : x->file;
+    const uint64_t share = x->total / LEAT_GZIP_POINTS + 1;
+    const struct leat_gzip_options options = {.sink = see,
+                                              .convert = x->element > 1 ? convert : NULL,
+                                              .user = x,
+                                              .block_bytes = share > PIECE ? share : PIECE};
+    if (!rc)
+        rc = x->gzip ? leat_gzip_open(file, &options, kept ? NULL : &x->values, error) : read_plain(x, file, error);
     leat_free(x->value);
     x->value = NULL;
     if (!rc && x->seen < x->total) {
@@ -282,10 +298,9 @@ static int load(struct idx *x, struct leat_error *error)
         x->base += x->header;
     else if (!rc && in_place)
         rc = LEAT_E_IO;
-    if (!rc && !in_place && !kept && !x->gzip && x->element == 1)
-        x->values = leat_io_retain(x->file);
-    else if (!rc && !in_place && !kept && !x->gzip)
-        rc = leat_blocks_over(x->file, PIECE, convert, x, &x->values, error);
+    if (!rc && !in_place && !kept && !x->gzip)
+        x->values = leat_io_retain(x->element > 1 || leat_blocks_hold(blocks) ? blocks : x->file);
+    leat_io_release(blocks);
     x->base = x->memory ? x->memory : x->base;
     return rc;
 }
@@ -372,20 +387,22 @@ static int idx_column(struct leat_source *source, size_t field, const void **dat
     return LEAT_OK;
 }
 
-/* Mapped values have no checksums: if the system knows of a change, all of them are compared with the hash of opening.
- */
+/* Values that are read where they lie have no checksums: if the system knows of a change, all of them are compared with
+ * the hash of opening. Blocks are compared when they are read. */
 static int idx_refresh(struct leat_source *source, struct leat_error *error)
 {
     struct idx *x = (struct idx *)source, now = *x;
     uint64_t stamp, size;
-    int rc = x->memory || x->values ? LEAT_OK : leat_io_stamp(x->file, &stamp, &size, error);
-    if (rc || x->memory || x->values || stamp == atomic_load(&x->stamp))
+    if (x->memory || (x->values && x->values != x->file))
+        return LEAT_OK;
+    int rc = leat_io_stamp(x->file, &stamp, &size, error);
+    if (rc || stamp == atomic_load(&x->stamp))
         return rc;
     now.seen = now.filled = 0;
     memset(now.source.fingerprint, 0, sizeof now.source.fingerprint);
     if (!(now.value = leat_alloc((size_t)value_room(x))))
         return leat_fail(error, LEAT_E_NOMEM, "no memory to look at %s again", x->path);
-    rc = size == x->total ? read_plain(&now, error) : LEAT_E_CHANGED;
+    rc = size == x->total ? read_plain(&now, x->file, error) : LEAT_E_CHANGED;
     leat_free(now.value);
     if (rc == LEAT_E_CHANGED ||
         (!rc && memcmp(now.source.fingerprint, x->source.fingerprint, sizeof now.source.fingerprint))) {

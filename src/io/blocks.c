@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 uint64_t leat_blocks_budget;
 
@@ -55,6 +56,7 @@ struct blocks_file {
     struct leat_io_file file;
     struct leat_blocks def;
     bool held;
+    uint64_t *hashes; /* of constant blocks; 0: it was not read yet */
     struct entry *entries[];
 };
 
@@ -169,12 +171,32 @@ static size_t block_of(const struct blocks_file *f, uint64_t at)
 
 static void serve(struct reader *readers, const struct leat_io_request *read);
 
+/* No two threads fill the same block at a time. */
+static int compare(struct filling *t)
+{
+    struct leat_io_request *read = &t->read;
+    uint64_t *known = t->file->hashes + block_of(t->file, read->offset);
+    uint64_t hash = leat_hash64(t->data, (size_t)read->length);
+    hash += !hash;
+    if (*known && *known != hash) {
+        leat_fail(&read->error, LEAT_E_CHANGED,
+                  "%s: the %" PRIu64 " bytes at %" PRIu64 " were changed after it was opened: open it again",
+                  t->file->def.path, read->length, read->offset);
+        leat_error_at_file(&read->error, t->file->def.path, (int64_t)read->offset);
+        return LEAT_E_CHANGED;
+    }
+    *known = hash;
+    return LEAT_OK;
+}
+
 /* The block is filled, or is not: then it is forgotten, and its readers get the error. `own` is no more among them.
  * LEAT_IO_PENDING: it was cancelled meanwhile, and is gone. */
 static int finish(struct filling *t, struct reader *own, struct entry **out)
 {
     struct entry *e = t->entry;
     struct reader *readers = NULL, **p;
+    if (!t->read.status && t->file->hashes)
+        t->read.status = compare(t);
     int rc = t->read.status;
     pthread_mutex_lock(&cache.lock);
     const bool gone = own && t->file->def.file && !e->own;
@@ -366,7 +388,6 @@ static int blocks_submit(struct leat_io_file *file, struct leat_io_request *r)
 {
     struct blocks_file *f = (struct blocks_file *)file;
     struct reader *x, here = {.request = r};
-    struct entry *e;
     if (r->offset > file->size || r->length > file->size - r->offset) {
         r->status = leat_fail(&r->error, LEAT_E_CORRUPT,
                               "%s has %" PRIu64 " decoded bytes; %" PRIu64 " from %" PRIu64 " on are not there",
@@ -383,11 +404,8 @@ static int blocks_submit(struct leat_io_file *file, struct leat_io_request *r)
     *x = here;
     r->backend_state = x;
     /* Blocks of the request are on their way before it waits for the first, as far as the cache may well keep them. */
-    const uint64_t most = budget() / 2, end = r->offset + (r->length < most ? r->length : most);
-    int rc = LEAT_OK;
-    for (uint64_t at = r->offset; at < end && (!rc || rc == LEAT_IO_PENDING); at = start_of(f, block_of(f, at) + 1))
-        rc = take(f, block_of(f, at), NULL, &e, NULL);
-    rc = go_on(x);
+    leat_blocks_ahead(file, r->offset, r->length);
+    int rc = go_on(x);
     if (rc != LEAT_IO_PENDING)
         leat_free(x);
     return rc;
@@ -445,6 +463,7 @@ static void blocks_close(struct leat_io_file *file)
     if (f->def.close)
         f->def.close(f->def.user);
     leat_io_release(f->def.file);
+    leat_free(f->hashes);
     leat_free(f);
 }
 
@@ -461,6 +480,10 @@ int leat_blocks_open(const struct leat_blocks *def, struct leat_io_file **out, s
     if (leat_mul_u64(def->n, sizeof f->entries[0], &bytes) && leat_add_u64(bytes, sizeof *f, &bytes) &&
         bytes <= SIZE_MAX)
         f = leat_new_array(1, (size_t)bytes);
+    if (f && def->constant && !(f->hashes = leat_new_array(def->n, sizeof *f->hashes))) {
+        leat_free(f);
+        f = NULL;
+    }
     if (!f)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", def->path);
     f->def = *def;
@@ -472,7 +495,7 @@ int leat_blocks_open(const struct leat_blocks *def, struct leat_io_file **out, s
     return LEAT_OK;
 }
 
-int leat_blocks_over(struct leat_io_file *file, uint64_t block_bytes,
+int leat_blocks_over(struct leat_io_file *file, uint64_t block_bytes, bool constant,
                      void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length), void *user,
                      struct leat_io_file **out, struct leat_error *error)
 {
@@ -480,12 +503,26 @@ int leat_blocks_over(struct leat_io_file *file, uint64_t block_bytes,
                                                     .n = (size_t)(file->size / block_bytes + 1),
                                                     .file = file,
                                                     .block_bytes = block_bytes,
+                                                    .constant = constant,
                                                     .convert = convert,
                                                     .user = user},
                               out, error);
     if (!rc)
         leat_io_retain(file);
     return rc;
+}
+
+void leat_blocks_ahead(struct leat_io_file *file, uint64_t offset, uint64_t length)
+{
+    struct blocks_file *f = (struct blocks_file *)file;
+    struct entry *e;
+    if (file->backend != &blocks_backend || !f->def.file || offset >= file->size)
+        return;
+    uint64_t most = budget() / 2 < length ? budget() / 2 : length,
+             end = offset + (most < file->size - offset ? most : file->size - offset);
+    int rc = LEAT_OK;
+    for (uint64_t at = offset; at < end && (!rc || rc == LEAT_IO_PENDING); at = start_of(f, block_of(f, at) + 1))
+        rc = take(f, block_of(f, at), NULL, &e, NULL);
 }
 
 bool leat_blocks_hold(struct leat_io_file *file)

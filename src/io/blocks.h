@@ -16,6 +16,7 @@ struct leat_blocks {
      * not. The reference that it holds becomes the blocks'. */
     struct leat_io_file *file;
     uint64_t block_bytes;
+    bool constant; /* such a block is each time what it was when it was read first, else LEAT_E_CHANGED */
     /* Decodes a whole block. Any thread, several at once. Errors: IO, CORRUPT, CHANGED, NOMEM, with the place in the
      * file. */
     int (*decode)(void *user, size_t block, uint8_t *to, struct leat_error *error);
@@ -30,10 +31,15 @@ struct leat_blocks {
 int leat_blocks_open(const struct leat_blocks *blocks, struct leat_io_file **out, struct leat_error *error);
 
 /* Blocks of a file as they are, for one whose reads are slow, or whose bytes are to be converted; `user` stays the
- * caller's. It keeps a reference to `file`. Its reads are complete when those of `file` are. NOMEM. */
-int leat_blocks_over(struct leat_io_file *file, uint64_t block_bytes,
+ * caller's. It keeps a reference to `file`. Its reads are complete when those of `file` are. `constant`: for files
+ * without checksums. NOMEM. */
+int leat_blocks_over(struct leat_io_file *file, uint64_t block_bytes, bool constant,
                      void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length), void *user,
                      struct leat_io_file **out, struct leat_error *error);
+
+/* Starts to read the blocks of [offset, offset + length), at most half of what the cache holds. Does nothing for a file
+ * that is not made of blocks of another one. */
+void leat_blocks_ahead(struct leat_io_file *file, uint64_t offset, uint64_t length);
 
 /* Whether the cache has room for all of such a file, beside the others of which this was said; it has until the file is
  * closed. Then reading small values of it anywhere reads each of its bytes once. */

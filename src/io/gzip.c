@@ -10,14 +10,12 @@
 #include "base/hash.h"
 #include "io/blocks.h"
 
-enum { WINDOW = 32 << 10, INPUT = 64 << 10, GZIP = 15 + 16, RAW = -15 };
-#define BLOCK_BYTES (UINT64_C(1) << 20)
+enum { WINDOW = 32 << 10, INPUT = 64 << 10, AHEAD = 8 << 20, GZIP = 15 + 16 };
 
 struct point {
-    uint64_t in;     /* in the file; the first byte of a member where there is no window */
-    uint64_t hash;   /* of the decoded bytes up to the next point */
-    uint8_t *window; /* the WINDOW bytes before it */
-    uint8_t bits;    /* of the byte before `in` that belong to the block */
+    uint64_t in;    /* the next byte of the file */
+    uint64_t hash;  /* of the decoded bytes up to the next point */
+    z_stream state; /* copied each time that the block is decoded; it stays where it is, for zlib points back to it */
 };
 
 /* A gzip file with its access points: the user of a file of blocks. */
@@ -33,7 +31,7 @@ struct gzip {
 /* Input of an inflate, read piece by piece. */
 struct input {
     struct leat_io_file *file;
-    uint64_t at; /* the next byte to be read */
+    uint64_t at, end; /* the next byte to be read; where it is known that no more are needed */
     uint8_t bytes[INPUT];
 };
 
@@ -57,6 +55,8 @@ static int feed(struct input *in, z_stream *z, struct leat_error *error)
     if (z->avail_in || !left)
         return LEAT_OK;
     uInt n = left < INPUT ? (uInt)left : INPUT;
+    if (in->at < in->end)
+        leat_blocks_ahead(in->file, in->at, in->end - in->at < AHEAD ? in->end - in->at : AHEAD);
     int rc = leat_io_read(in->file, in->at, n, in->bytes, error);
     z->next_in = in->bytes;
     z->avail_in = n;
@@ -107,30 +107,24 @@ size_t leat_gzip_head(const uint8_t *head, size_t n, uint8_t *out, size_t room)
 struct scan {
     struct gzip *g; /* NULL: no points are kept */
     const struct leat_gzip_options *options;
-    uint64_t out, block_bytes, point_bytes; /* a point is kept after so many bytes decoded, and so many of the file */
-    XXH3_state_t *hash;                     /* of what was decoded since the last point */
-    uint8_t window[WINDOW];
+    uint64_t out;       /* bytes decoded */
+    XXH3_state_t *hash; /* of what was decoded since the last point */
+    uint8_t decoded[WINDOW];
 };
 
-static int keep_point(struct scan *s, uint64_t in, const z_stream *z, bool member, struct leat_error *error)
+static int keep_point(struct scan *s, uint64_t in, z_stream *z, struct leat_error *error)
 {
     struct gzip *g = s->g;
-    if (!g ||
-        (g->n && (s->out - g->starts[g->n - 1] < s->block_bytes || in - g->points[g->n - 1].in < s->point_bytes)) ||
-        g->n == LEAT_GZIP_POINTS)
+    if (!g || (g->n && s->out - g->starts[g->n - 1] < s->options->block_bytes) || g->n == LEAT_GZIP_POINTS)
         return LEAT_OK;
-    struct point p = {.in = in, .bits = member ? 0 : z->data_type & 7};
-    if (!member) {
-        if (!(p.window = leat_alloc(WINDOW)))
-            return leat_fail(error, LEAT_E_NOMEM, "no memory to index %s", g->file->path);
-        memcpy(p.window, s->window + WINDOW - z->avail_out, z->avail_out);
-        memcpy(p.window + z->avail_out, s->window, WINDOW - z->avail_out);
-    }
+    struct point *p = &g->points[g->n];
+    if (inflateCopy(&p->state, z) != Z_OK)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to index %s", g->file->path);
+    p->in = in;
     if (g->n)
-        g->points[g->n - 1].hash = XXH3_64bits_digest(s->hash);
+        p[-1].hash = XXH3_64bits_digest(s->hash);
     XXH3_64bits_reset(s->hash);
-    g->starts[g->n] = s->out;
-    g->points[g->n++] = p;
+    g->starts[g->n++] = s->out;
     return LEAT_OK;
 }
 
@@ -140,17 +134,14 @@ static int step(struct scan *s, struct input *in, z_stream *z, int *state, struc
     int rc = feed(in, z, error);
     if (rc)
         return rc;
-    if (!z->avail_out) {
-        z->next_out = s->window;
-        z->avail_out = WINDOW;
-    }
-    const uint8_t *from = z->next_out;
-    *state = inflate(z, Z_BLOCK);
-    size_t n = (size_t)(z->next_out - from);
+    z->next_out = s->decoded;
+    z->avail_out = sizeof s->decoded;
+    *state = inflate(z, Z_NO_FLUSH);
+    size_t n = sizeof s->decoded - z->avail_out;
     s->out += n;
     if (s->g)
-        XXH3_64bits_update(s->hash, from, n);
-    if (n && (rc = s->options->sink(s->options->user, from, n, error)))
+        XXH3_64bits_update(s->hash, s->decoded, n);
+    if (n && (rc = s->options->sink(s->options->user, s->decoded, n, error)))
         return rc;
     return *state == Z_OK || *state == Z_STREAM_END ? LEAT_OK : inflate_failed(in, z, *state, error);
 }
@@ -161,20 +152,16 @@ static int scan(struct scan *s, struct input *in, struct leat_error *error)
     bool more = true;
     if (inflateInit2(&z, GZIP) != Z_OK)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to decode %s", in->file->path);
-    int rc = keep_point(s, 0, &z, true, error);
+    int rc = keep_point(s, 0, &z, error);
     while (!rc && more) {
         int state = Z_OK;
         rc = step(s, in, &z, &state, error);
-        /* 128: after a block of deflate, or its header; 64: the last one. Window and bits mean something only between
-         * two. */
-        if (!rc && state == Z_OK && z.data_type & 128 && !(z.data_type & 64))
-            rc = keep_point(s, place(in, &z), &z, false, error);
-        if (rc || state != Z_STREAM_END)
-            continue;
-        rc = next_member(in, &z, &more, error);
-        inflateReset(&z);
+        if (!rc && state == Z_STREAM_END) {
+            rc = next_member(in, &z, &more, error);
+            inflateReset(&z);
+        }
         if (!rc && more)
-            rc = keep_point(s, place(in, &z), &z, true, error);
+            rc = keep_point(s, place(in, &z), &z, error);
     }
     inflateEnd(&z);
     return rc;
@@ -182,59 +169,31 @@ static int scan(struct scan *s, struct input *in, struct leat_error *error)
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* Continues behind the end of a member: a raw inflate has not read the eight bytes of its end. */
-static int go_on(struct input *in, z_stream *z, bool *raw, struct leat_error *error)
-{
-    for (unsigned left = *raw ? 8 : 0; left;) {
-        int rc = feed(in, z, error);
-        if (rc || !z->avail_in)
-            return rc ? rc : inflate_failed(in, z, Z_BUF_ERROR, error);
-        uInt n = z->avail_in < left ? z->avail_in : left;
-        z->next_in += n;
-        z->avail_in -= n;
-        left -= n;
-    }
-    *raw = false;
-    return inflateReset2(z, GZIP) == Z_OK ? LEAT_OK
-                                          : leat_fail(error, LEAT_E_NOMEM, "no memory to decode %s", in->file->path);
-}
-
-static int begin_block(const struct point *p, struct input *in, z_stream *z, struct leat_error *error)
-{
-    in->at = p->in - (p->bits != 0);
-    if (!p->window)
-        return LEAT_OK;
-    int rc = p->bits ? feed(in, z, error) : LEAT_OK;
-    if (!rc && p->bits) {
-        inflatePrime(z, p->bits, *z->next_in++ >> (8 - p->bits));
-        z->avail_in--;
-    }
-    inflateSetDictionary(z, p->window, WINDOW);
-    return rc;
-}
-
 static int decode_block(void *user, size_t block, uint8_t *to, struct leat_error *error)
 {
-    const struct gzip *g = user;
-    const struct point *p = &g->points[block];
+    struct gzip *g = user;
+    struct point *p = &g->points[block];
     const uint64_t bytes = g->starts[block + 1] - g->starts[block];
     struct input *in = leat_alloc(sizeof *in);
-    z_stream z = {.next_out = to};
-    bool raw = p->window != NULL;
-    if (!in || inflateInit2(&z, raw ? RAW : GZIP) != Z_OK) {
+    z_stream z;
+    if (!in || inflateCopy(&z, &p->state) != Z_OK) {
         leat_free(in);
         return leat_fail(error, LEAT_E_NOMEM, "no memory to decode %s", g->file->path);
     }
     in->file = g->file;
-    int rc = begin_block(p, in, &z, error);
+    in->at = p->in;
+    in->end = block + 1 < g->n ? p[1].in : g->file->size;
+    z.next_out = to;
+    z.avail_in = 0;
+    int rc = LEAT_OK;
     for (uint64_t done = 0; !rc && done < bytes; done = (uint64_t)(z.next_out - to)) {
         z.avail_out = bytes - done < UINT32_MAX ? (uInt)(bytes - done) : UINT32_MAX;
         if ((rc = feed(in, &z, error)))
             break;
         int state = inflate(&z, Z_NO_FLUSH);
-        if (state == Z_STREAM_END && (uint64_t)(z.next_out - to) < bytes)
-            rc = go_on(in, &z, &raw, error);
-        else if (state != Z_OK && state != Z_STREAM_END)
+        if (state == Z_STREAM_END) /* the next member follows at once */
+            inflateReset(&z);
+        else if (state != Z_OK)
             rc = inflate_failed(in, &z, state, error);
     }
     inflateEnd(&z);
@@ -256,7 +215,7 @@ static void close_gzip(void *user)
 {
     struct gzip *g = user;
     for (size_t i = 0; i < g->n; i++)
-        leat_free(g->points[i].window);
+        inflateEnd(&g->points[i].state);
     leat_io_release(g->file);
     leat_free(g);
 }
@@ -275,10 +234,9 @@ int leat_gzip_open(struct leat_io_file *file, const struct leat_gzip_options *op
         goto out;
     }
     in->file = file;
+    in->end = file->size;
     s->g = g;
     s->options = options;
-    s->block_bytes = options->block_bytes ? options->block_bytes : BLOCK_BYTES;
-    s->point_bytes = file->size / LEAT_GZIP_POINTS + 1;
     if (g) {
         g->file = leat_io_retain(file);
         g->convert = options->convert;

@@ -1,10 +1,10 @@
 /*
  * A file compressed with gzip: read to its end once, checked, and from then on read from anywhere.
  *
- * Deflate has no index. As Mark Adler's zran.c (zlib, examples/) does, the first reading keeps access points, each
- * where a block of deflate ends: the place in the file, to the bit, and the 32 KiB of decoded bytes before it. Between
- * two of them lies a block in the sense of io/blocks.h. There are at most LEAT_GZIP_POINTS of them, 32 MiB, whatever
- * the length of the file.
+ * Deflate has no index. Much as Mark Adler's zran.c (zlib, examples/) does, the first reading keeps access points: the
+ * place in the file, and a copy of what zlib knows there, some 40 KiB with the 32 KiB of decoded bytes before it. It
+ * may be anywhere, also within a block of deflate, which can be as long as the file. Between two points lies a block in
+ * the sense of io/blocks.h. There are at most LEAT_GZIP_POINTS of them, 40 MiB, whatever the length of the file.
  */
 #ifndef LEAT_IO_GZIP_H
 #define LEAT_IO_GZIP_H
@@ -20,13 +20,15 @@ size_t leat_gzip_head(const uint8_t *head, size_t n, uint8_t *out, size_t room);
 
 /* Decodes the whole file, giving its bytes to `sink` in order; what this returns stops it, unless it is LEAT_OK. All
  * checksums are compared. `out` NULL: no more than that. Else it gets a file of the decoded bytes, which keeps a
- * reference to `file` and calls `convert` (see io/blocks.h), if that is not NULL, with `user`, which must stay while
- * the file is open. Errors: CORRUPT with the place in the file, IO, NOMEM, those of `sink`. */
+ * reference to `file`, reads ahead in it if it is made of blocks of another one (io/blocks.h), and calls `convert` (see
+ * io/blocks.h), if that is not NULL, with `user`, which must stay while the file is open. Errors: CORRUPT with the
+ * place in the file, IO, NOMEM, those of `sink`. */
 struct leat_gzip_options {
     int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error);
     void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length);
     void *user;
-    uint64_t block_bytes; /* a block holds at least so many decoded bytes, but for the last; 0: 1 MiB */
+    /* Blocks hold so many decoded bytes or up to 32 KiB more, but for the last: all that is behind the last point. */
+    uint64_t block_bytes;
 };
 int leat_gzip_open(struct leat_io_file *file, const struct leat_gzip_options *options, struct leat_io_file **out,
                    struct leat_error *error);

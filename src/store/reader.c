@@ -559,7 +559,7 @@ static int shorten_blocks(struct leat_store_source *s, struct leat_error *error)
         payloads += s->groups[g].payload_bytes;
     if (payloads < s->n_groups * REMOTE_BLOCK || s->sections_at - payloads > s->n_groups * REMOTE_COLUMNS)
         return LEAT_OK;
-    int rc = leat_blocks_over(s->file, REMOTE_COLUMNS, NULL, NULL, &blocks, error);
+    int rc = leat_blocks_over(s->file, REMOTE_COLUMNS, false, NULL, NULL, &blocks, error);
     if (rc)
         return rc;
     leat_io_release(s->pages);
@@ -585,7 +585,7 @@ int leat_store_open(const char *path, const struct leat_open_options *options, s
     if (!rc && s->file->backend->map)
         s->pages = leat_io_retain(s->file);
     else if (!rc)
-        rc = leat_blocks_over(s->file, REMOTE_BLOCK, NULL, NULL, &s->pages, error);
+        rc = leat_blocks_over(s->file, REMOTE_BLOCK, false, NULL, NULL, &s->pages, error);
     s->kept = !rc && !s->file->backend->map && leat_blocks_hold(s->pages);
     if (!rc)
         rc = fill(s, error);

@@ -93,6 +93,19 @@ def test_idx_files_are_read_from_a_server() -> None:
         assert ds.column("label").tolist() == list(range(50))
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_idx_file_is_read_ahead_from_a_server(packed: bool) -> None:
+    import gzip
+
+    from test_made import idx
+
+    x = np.random.default_rng(0).integers(0, 256, (6, 1 << 20), np.uint8)
+    with Server({"x": gzip.compress(idx(x), 1) if packed else idx(x)}, latency_s=0.05) as s:
+        ds = leat.open(s.url("x"))
+        assert s.most > 1
+        assert np.array_equal(ds.column("data"), x)
+
+
 def test_a_manifest_and_its_shards_are_read_from_a_server(tmp_path: Path) -> None:
     with leat.Writer(tmp_path / "all.leat", {"x": "int64", "raw": "bytes"}, shard_bytes=1 << 20) as w:
         for i in range(300):

@@ -121,6 +121,55 @@ static void numbers_are_those_that_were_stored_however_they_are_reached(void **s
     leat_idx_memory_bytes = memory;
 }
 
+/* A value, or the error that the file was changed, as a loader would get it: it looks for changes first. */
+static int read_again(struct leat_source *s, uint64_t sample, struct leat_error *error)
+{
+    struct leat_extent extent;
+    struct leat_io_file *file;
+    uint8_t value[8];
+    size_t failed;
+    int rc = s->v->refresh(s, error);
+    assert_int_equal(s->storage[0], LEAT_STORAGE_EXTENT);
+    assert_int_equal(s->v->extents(s, 0, &sample, 1, &extent, &failed, error), LEAT_OK);
+    assert_int_equal(s->v->file(s, 0, &file, error), LEAT_OK);
+    rc = rc ? rc : leat_io_read(file, extent.offset, extent.length, value, error);
+    leat_io_release(file);
+    return rc;
+}
+
+/* Numbers of more than one byte, bytes that cannot be mapped, and these where the cache has no room, too. */
+static void values_that_change_behind_an_open_file_are_told(void **state)
+{
+    (void)state;
+    enum { N = 3000 };
+    const struct leat_io_backend *usual = leat_io_backend;
+    struct leat_io_backend without_map = *usual;
+    char path[PATH_MAX + 64];
+    without_map.map = NULL;
+    snprintf(path, sizeof path, "%s/changing", folder);
+    for (int way = 0; way < 3; way++) {
+        uint8_t elements[8 * N] = {1}, bytes[8 * N + 16];
+        struct leat_error error;
+        struct leat_source *s;
+        size_t n = make(bytes, way ? 8 : 0xe, (uint32_t[]){N}, 1, elements, way ? N : 8 * N);
+        leat_idx_memory_bytes = 0;
+        leat_io_backend = way ? &without_map : usual;
+        leat_blocks_budget = way == 2 ? 1 : 0;
+        assert_ok(open_bytes("changing", bytes, n, false, &s, &error));
+        leat_blocks_budget = 1; /* nothing stays */
+        assert_ok(read_again(s, N - 1, &error));
+        int fd = open(path, O_WRONLY);
+        assert_int_equal(pwrite(fd, "x", 1, 100), 1);
+        close(fd);
+        assert_int_equal(read_again(s, N - 1, &error), LEAT_E_CHANGED);
+        assert_string_equal(error.file, path);
+        leat_source_close(s);
+    }
+    leat_blocks_budget = 0;
+    leat_io_backend = usual;
+    leat_idx_memory_bytes = 64 << 20;
+}
+
 static void bytes_of_two_or_three_axes_are_images(void **state)
 {
     (void)state;
@@ -237,6 +286,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_those_that_were_stored_however_they_are_reached),
+        cmocka_unit_test(values_that_change_behind_an_open_file_are_told),
         cmocka_unit_test(bytes_of_two_or_three_axes_are_images),
         cmocka_unit_test(a_file_that_lies_about_its_length_is_refused),
         cmocka_unit_test(an_empty_array_is_a_data_set_without_samples),

@@ -56,7 +56,7 @@ static struct leat_io_file *open_blocks(void)
     struct leat_io_file *file, *blocks;
     struct leat_error error;
     assert_ok(leat_io_open(path, &file, &error));
-    assert_ok(leat_blocks_over(file, BLOCK, NULL, NULL, &blocks, &error));
+    assert_ok(leat_blocks_over(file, BLOCK, false, NULL, NULL, &blocks, &error));
     leat_io_release(file);
     return blocks;
 }
@@ -241,6 +241,45 @@ static void what_is_forgotten_is_read_again_also_when_it_is_in_use(void **state)
     }
 }
 
+static void a_constant_block_with_other_bytes_than_it_had_first_is_told(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file, *blocks;
+    uint8_t byte = (uint8_t)~content[5 * BLOCK + 1];
+    for (int later = 0; later < 2; later++) {
+        leat_faulty_start(&(struct leat_faulty){.later = later != 0});
+        assert_ok(leat_io_open(path, &file, &error));
+        assert_ok(leat_blocks_over(file, BLOCK, true, NULL, NULL, &blocks, &error));
+        leat_io_release(file);
+        leat_blocks_budget = 1;
+        submit(blocks, 0, 0, MOST);
+        submit(blocks, 1, MOST, MOST);
+        wait_for(2);
+        assert_good(0);
+        assert_good(1);
+        int fd = open(path, O_WRONLY);
+        assert_int_equal(pwrite(fd, &byte, 1, 5 * BLOCK + 1), 1);
+        submit(blocks, 0, 0, 5 * BLOCK);     /* as before */
+        submit(blocks, 1, 5 * BLOCK + 7, 1); /* of a block that changed elsewhere */
+        submit(blocks, 2, 9 * BLOCK + 7, 1); /* never read before */
+        wait_for(3);
+        assert_good(0);
+        assert_int_equal(requests[1].status, LEAT_E_CHANGED);
+        assert_string_equal(requests[1].error.file, path);
+        assert_int_equal(requests[1].error.offset, 5 * BLOCK);
+        assert_good(2);
+        assert_int_equal(pwrite(fd, content + 5 * BLOCK + 1, 1, 5 * BLOCK + 1), 1);
+        close(fd);
+        submit(blocks, 1, 5 * BLOCK + 7, 1);
+        wait_for(1);
+        assert_good(1);
+        leat_io_release(blocks);
+        leat_faulty_stop();
+    }
+    leat_blocks_budget = 0;
+}
+
 static void a_file_that_is_closed_while_a_block_is_read_stays_until_it_came(void **state)
 {
     (void)state;
@@ -286,6 +325,7 @@ int main(void)
         cmocka_unit_test(a_read_may_be_cancelled_while_a_thread_fills_its_block),
         cmocka_unit_test(blocks_that_are_there_do_not_keep_later_ones_from_being_asked_for),
         cmocka_unit_test(what_is_forgotten_is_read_again_also_when_it_is_in_use),
+        cmocka_unit_test(a_constant_block_with_other_bytes_than_it_had_first_is_told),
         cmocka_unit_test(a_file_that_is_closed_while_a_block_is_read_stays_until_it_came),
         cmocka_unit_test(the_cache_promises_room_for_as_many_files_as_it_has),
     };

@@ -146,6 +146,24 @@ static void a_block_is_decoded_once_while_the_budget_holds_it(void **state)
     leat_blocks_budget = 0;
 }
 
+/* Bytes that are all the same: one block of deflate, without an end that one could begin at. */
+static void a_block_of_deflate_as_long_as_the_file_is_read_in_parts(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file;
+    uint64_t bytes, decoded;
+    memset(plain, 'a', BYTES);
+    files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
+    assert_ok(open_gzip(&file, &error));
+    assert_ok(leat_io_read(file, BYTES / 2, 10, got, &error));
+    leat_blocks_stats(&bytes, &decoded);
+    assert_true(bytes <= BLOCK + (32 << 10));
+    assert_reads_everywhere(file);
+    leat_io_release(file);
+    fill();
+}
+
 static void a_forked_child_reads_on(void **state)
 {
     (void)state;
@@ -224,6 +242,7 @@ int main(void)
         cmocka_unit_test(any_range_of_a_gzip_file_can_be_read),
         cmocka_unit_test(members_and_zeroes_behind_them_are_one_file),
         cmocka_unit_test(a_block_is_decoded_once_while_the_budget_holds_it),
+        cmocka_unit_test(a_block_of_deflate_as_long_as_the_file_is_read_in_parts),
         cmocka_unit_test(a_forked_child_reads_on),
         cmocka_unit_test(what_is_cut_or_damaged_is_an_error_that_says_where),
         cmocka_unit_test(a_bomb_is_stopped_by_who_takes_its_bytes),
