@@ -1,6 +1,6 @@
 /*
- * Slots, pools and boards (the section "worker processes" of leat/leat.h) as Python objects. A board is used by one
- * thread at a time; waiting is done without the GIL.
+ * Slots, pools and boards (worker/worker.h) as Python objects. A board is used by one thread at a time; waiting is done
+ * without the GIL.
  */
 #include "leat_py.h"
 
@@ -12,6 +12,27 @@ static void *new_object(PyTypeObject *type)
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     return allocate(type, 0);
 }
+
+/* Methods without arguments, methods that take a number `n`, and properties that are numbers: what they give for
+ * `self`. */
+#define METHOD(name, value)                                                                                            \
+    static PyObject *name(PyObject *self, PyObject *none)                                                              \
+    {                                                                                                                  \
+        (void)none;                                                                                                    \
+        return (value);                                                                                                \
+    }
+#define METHOD_OF_NUMBER(name, value)                                                                                  \
+    static PyObject *name(PyObject *self, PyObject *number)                                                            \
+    {                                                                                                                  \
+        const unsigned long long n = PyLong_AsUnsignedLongLong(number);                                                \
+        return n == (unsigned long long)-1 && PyErr_Occurred() ? NULL : (value);                                       \
+    }
+#define PROPERTY(name, number)                                                                                         \
+    static PyObject *name(PyObject *self, void *closure)                                                               \
+    {                                                                                                                  \
+        (void)closure;                                                                                                 \
+        return PyLong_FromUnsignedLongLong(number);                                                                    \
+    }
 
 /* ---- Slot ------------------------------------------------------------------------------------ */
 
@@ -69,17 +90,8 @@ static PyObject *slot_memory(PyObject *self, PyObject *args)
     return py_memory_of_slot(s, offset, bytes);
 }
 
-static PyObject *slot_offset(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(leat_slot_offset(((struct slot *)self)->handle));
-}
-
-static PyObject *slot_bytes(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(leat_slot_bytes(((struct slot *)self)->handle));
-}
+PROPERTY(slot_offset, leat_slot_offset(((struct slot *)self)->handle))
+PROPERTY(slot_bytes, leat_slot_bytes(((struct slot *)self)->handle))
 
 static PyMethodDef slot_methods[] = {
     {"memory", slot_memory, METH_VARARGS, "memory(offset, bytes): a writable Memory of uint8"},
@@ -151,18 +163,8 @@ static void pool_dealloc(PyObject *self)
     py_object_free(self);
 }
 
-static PyObject *pool_wake(PyObject *self, PyObject *none)
-{
-    (void)none;
-    leat_pool_wake(((struct pool *)self)->handle);
-    Py_RETURN_NONE;
-}
-
-static PyObject *pool_seen(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyLong_FromUnsignedLong(leat_pool_seen(((struct pool *)self)->handle));
-}
+METHOD(pool_wake, (leat_pool_wake(((struct pool *)self)->handle), Py_NewRef(Py_None)))
+METHOD(pool_seen, PyLong_FromUnsignedLong(leat_pool_seen(((struct pool *)self)->handle)))
 
 static PyObject *pool_sleep(PyObject *self, PyObject *args)
 {
@@ -187,45 +189,20 @@ static PyObject *pool_worker(PyObject *self, PyObject *args)
                          w.messages);
 }
 
-static PyObject *pool_messages(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyLong_FromUnsignedLong(leat_pool_messages(((struct pool *)self)->handle));
-}
-
-static PyObject *pool_forget(PyObject *self, PyObject *args)
-{
-    unsigned worker;
-    if (!PyArg_ParseTuple(args, "I:forget", &worker))
-        return NULL;
-    leat_pool_forget(((struct pool *)self)->handle, worker);
-    Py_RETURN_NONE;
-}
-
-static PyObject *pool_resize(PyObject *self, PyObject *args)
-{
-    unsigned n;
-    if (!PyArg_ParseTuple(args, "I:resize", &n))
-        return NULL;
-    leat_pool_resize(((struct pool *)self)->handle, n);
-    Py_RETURN_NONE;
-}
-
-static PyObject *pool_offset(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(leat_pool_offset(((struct pool *)self)->handle));
-}
+METHOD(pool_messages, PyLong_FromUnsignedLong(leat_pool_messages(((struct pool *)self)->handle)))
+METHOD_OF_NUMBER(pool_forget, (leat_pool_forget(((struct pool *)self)->handle, (unsigned)n), Py_NewRef(Py_None)))
+METHOD_OF_NUMBER(pool_resize, (leat_pool_resize(((struct pool *)self)->handle, (unsigned)n), Py_NewRef(Py_None)))
+PROPERTY(pool_offset, leat_pool_offset(((struct pool *)self)->handle))
 
 static PyMethodDef pool_methods[] = {
     {"attach", pool_attach, METH_VARARGS | METH_CLASS, "attach(offset, worker, thread): in a worker"},
-    {"resize", pool_resize, METH_VARARGS, "resize(n): so many work now"},
+    {"resize", pool_resize, METH_O, "resize(n): so many work now"},
     {"wake", pool_wake, METH_NOARGS, "wake(): every worker that sleeps"},
     {"seen", pool_seen, METH_NOARGS, "seen(): what sleep() takes"},
     {"sleep", pool_sleep, METH_VARARGS, "sleep(seen, timeout_ms): until something was published since"},
     {"worker", pool_worker, METH_VARARGS, "worker(i): (board, serial or 0, row, units, messages)"},
     {"messages", pool_messages, METH_NOARGS, "messages(): announced by all workers so far, modulo 2^32"},
-    {"forget", pool_forget, METH_VARARGS, "forget(i): it is dead"},
+    {"forget", pool_forget, METH_O, "forget(i): it is dead"},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef pool_getters[] = {{"offset", pool_offset, NULL, "what names it in workers", NULL},
@@ -334,11 +311,7 @@ static int take_offsets(PyObject *tuple, uint64_t *offsets, uint32_t *n)
     return 0;
 }
 
-static PyObject *board_next(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyLong_FromUnsignedLongLong(leat_board_next(handle_of(self)));
-}
+METHOD(board_next, PyLong_FromUnsignedLongLong(leat_board_next(handle_of(self))))
 
 static PyObject *board_publish(PyObject *self, PyObject *args)
 {
@@ -377,14 +350,7 @@ static PyObject *board_place(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *board_complete(PyObject *self, PyObject *args)
-{
-    unsigned long long serial;
-    if (!PyArg_ParseTuple(args, "K:complete", &serial))
-        return NULL;
-    return PyBool_FromLong(leat_board_complete(handle_of(self), serial));
-}
-
+METHOD_OF_NUMBER(board_complete, PyBool_FromLong(leat_board_complete(handle_of(self), n)))
 static PyObject *board_received(PyObject *self, PyObject *args)
 {
     unsigned long long serial;
@@ -395,22 +361,8 @@ static PyObject *board_received(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *board_retire(PyObject *self, PyObject *args)
-{
-    unsigned long long serial;
-    if (!PyArg_ParseTuple(args, "K:retire", &serial))
-        return NULL;
-    leat_board_retire(handle_of(self), serial);
-    Py_RETURN_NONE;
-}
-
-static PyObject *board_cancel(PyObject *self, PyObject *args)
-{
-    unsigned long long serial;
-    if (!PyArg_ParseTuple(args, "K:cancel", &serial))
-        return NULL;
-    return PyBool_FromLong(leat_board_cancel(handle_of(self), serial));
-}
+METHOD_OF_NUMBER(board_retire, (leat_board_retire(handle_of(self), n), Py_NewRef(Py_None)))
+METHOD_OF_NUMBER(board_cancel, PyBool_FromLong(leat_board_cancel(handle_of(self), n)))
 
 static void gone(void *user, uint64_t serial, uint32_t row)
 {
@@ -428,17 +380,8 @@ static PyObject *board_requeue(PyObject *self, PyObject *args)
     return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLong(n);
 }
 
-static PyObject *board_ns_per_row(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyFloat_FromDouble(leat_board_ns_per_row(handle_of(self)));
-}
-
-static PyObject *board_seen(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyLong_FromUnsignedLong(leat_board_seen(handle_of(self)));
-}
+METHOD(board_ns_per_row, PyFloat_FromDouble(leat_board_ns_per_row(handle_of(self))))
+METHOD(board_seen, PyLong_FromUnsignedLong(leat_board_seen(handle_of(self))))
 
 static PyObject *board_wait(PyObject *self, PyObject *args)
 {
@@ -452,18 +395,8 @@ static PyObject *board_wait(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *board_close(PyObject *self, PyObject *none)
-{
-    (void)none;
-    leat_board_close(handle_of(self));
-    Py_RETURN_NONE;
-}
-
-static PyObject *board_closed(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyBool_FromLong(leat_board_closed(handle_of(self)));
-}
+METHOD(board_close, (leat_board_close(handle_of(self)), Py_NewRef(Py_None)))
+METHOD(board_closed, PyBool_FromLong(leat_board_closed(handle_of(self))))
 
 static PyObject *offsets_tuple(const uint64_t *offsets, uint32_t n)
 {
@@ -497,21 +430,8 @@ static PyObject *board_take(PyObject *self, PyObject *none)
                          (unsigned long long)b->capacity, buffers);
 }
 
-static PyObject *board_at_row(PyObject *self, PyObject *args)
-{
-    unsigned row;
-    if (!PyArg_ParseTuple(args, "I:at_row", &row))
-        return NULL;
-    leat_board_at_row(handle_of(self), row);
-    Py_RETURN_NONE;
-}
-
-static PyObject *board_message(PyObject *self, PyObject *none)
-{
-    (void)none;
-    leat_board_message(handle_of(self));
-    Py_RETURN_NONE;
-}
+METHOD_OF_NUMBER(board_at_row, (leat_board_at_row(handle_of(self), (uint32_t)n), Py_NewRef(Py_None)))
+METHOD(board_message, (leat_board_message(handle_of(self)), Py_NewRef(Py_None)))
 
 static PyObject *board_finish(PyObject *self, PyObject *args)
 {
@@ -531,26 +451,9 @@ static PyObject *board_view(PyObject *self, PyObject *args)
     return PyMemoryView_FromMemory(leat_board_at(handle_of(self), offset), bytes, PyBUF_WRITE);
 }
 
-static PyObject *board_served_ns(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyLong_FromUnsignedLongLong(leat_board_served_ns(handle_of(self)));
-}
-
-static PyObject *board_start_at(PyObject *self, PyObject *args)
-{
-    unsigned long long ns;
-    if (!PyArg_ParseTuple(args, "K:start_at", &ns))
-        return NULL;
-    leat_board_start_at(handle_of(self), ns);
-    Py_RETURN_NONE;
-}
-
-static PyObject *board_offset(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(leat_board_offset(handle_of(self)));
-}
+METHOD(board_served_ns, PyLong_FromUnsignedLongLong(leat_board_served_ns(handle_of(self))))
+METHOD_OF_NUMBER(board_start_at, (leat_board_start_at(handle_of(self), n), Py_NewRef(Py_None)))
+PROPERTY(board_offset, leat_board_offset(handle_of(self)))
 
 static PyMethodDef board_methods[] = {
     {"attach", board_attach, METH_VARARGS | METH_CLASS, "attach(pool, offset, thread): in a worker"},
@@ -559,10 +462,10 @@ static PyMethodDef board_methods[] = {
      "publish(serial, rows, run, owner, layout, kind, payload, payload_bytes, seed, epoch, first_row, capacity, "
      "buffers)"},
     {"place", board_place, METH_VARARGS, "place(serial, layout, buffers): where the rows of a published batch go"},
-    {"complete", board_complete, METH_VARARGS, "complete(serial)"},
+    {"complete", board_complete, METH_O, "complete(serial)"},
     {"received", board_received, METH_VARARGS, "received(serial, unit): its message is here"},
-    {"retire", board_retire, METH_VARARGS, "retire(serial): its entry is free"},
-    {"cancel", board_cancel, METH_VARARGS, "cancel(serial): whether nothing of it runs"},
+    {"retire", board_retire, METH_O, "retire(serial): its entry is free"},
+    {"cancel", board_cancel, METH_O, "cancel(serial): whether nothing of it runs"},
     {"requeue", board_requeue, METH_VARARGS,
      "requeue(worker, gone): what a dead worker had; gone(serial, row) is told of a row that has ended three"},
     {"ns_per_row", board_ns_per_row, METH_NOARGS, "ns_per_row(): of batches that were cut by it; 0: not known yet"},
@@ -573,12 +476,12 @@ static PyMethodDef board_methods[] = {
     {"take", board_take, METH_NOARGS,
      "take(): None, or (serial, unit, first, n, rows, layout, kind, payload, payload_bytes, seed, epoch, first_row, "
      "capacity, buffers)"},
-    {"at_row", board_at_row, METH_VARARGS, "at_row(row): of the batch"},
+    {"at_row", board_at_row, METH_O, "at_row(row): of the batch"},
     {"message", board_message, METH_NOARGS, "message(): one is being sent"},
     {"finish", board_finish, METH_VARARGS, "finish(sent): the unit that was taken"},
     {"view", board_view, METH_VARARGS, "view(offset, bytes): a memoryview of a slot, in a worker"},
     {"served_ns", board_served_ns, METH_NOARGS, "served_ns(): time of workers over the board's weight"},
-    {"start_at", board_start_at, METH_VARARGS, "start_at(served_ns)"},
+    {"start_at", board_start_at, METH_O, "start_at(served_ns)"},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef board_getters[] = {{"offset", board_offset, NULL, "what names it in workers", NULL},
