@@ -22,7 +22,7 @@ static void *counted_resize(void *p, size_t bytes)
     return realloc(p, bytes);
 }
 
-/* How many there were since the first call, which must be made before threads are started. */
+/* Allocations since the first call, which must be made before threads are started. */
 static uint64_t library_allocations(void)
 {
     if (leat_allocator.allocate != counted_allocate)

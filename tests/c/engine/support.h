@@ -145,7 +145,7 @@ static inline void test_check_batch(const struct leat_batch *batch)
     }
 }
 
-/* Small budgets are said for pages of 4 KiB: a buffer takes one at least. Times this, they do where pages are
+/* Small budgets are given for pages of 4 KiB: a buffer takes one at least. Times this, they do where pages are
  * larger. */
 static inline uint64_t test_pages(void)
 {

@@ -85,7 +85,7 @@ static inline void paint(uint8_t *pixels, uint32_t w, uint32_t h, uint32_t chann
             }
 }
 
-/* A JPEG of 3 (or 1) channels; *jpeg is ended with free. */
+/* A JPEG of 3 (or 1) channels; the caller frees *jpeg. */
 static inline void encode_jpeg(const uint8_t *pixels, uint32_t w, uint32_t h, uint32_t channels, unsigned char **jpeg,
                                unsigned long *length)
 {

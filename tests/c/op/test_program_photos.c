@@ -52,7 +52,7 @@ static struct photo make_photo(enum format format, uint32_t w, uint32_t h, uint3
 }
 
 /* Applies a program of one output to a row, twice over different bytes: all of the row is written, and nothing beyond.
- * Returns the row; ended with free. */
+ * Returns the row; the caller frees it. */
 static void *apply_twice(const struct leat_program *program, struct leat_row row)
 {
     size_t bytes = leat_program_output(program, 0)->row_bytes;

@@ -31,7 +31,7 @@ enum {
 };
 
 struct file {
-    uint8_t *bytes; /* ended with free */
+    uint8_t *bytes; /* freed by the test */
     size_t length;
 };
 static struct file files[KINDS];

@@ -251,7 +251,7 @@ static inline int made_file(const char *path, uint64_t n, const struct leat_writ
     return rc;
 }
 
-/* The whole file; ended with free(). */
+/* The whole file; the caller frees it. */
 static inline uint8_t *made_bytes(const char *path, size_t *n)
 {
     FILE *f = fopen(path, "rb");

@@ -53,7 +53,7 @@ static inline void publish(struct leat_board *board, uint64_t serial, uint32_t r
     assert_ok(leat_board_publish(board, &batch, &error));
 }
 
-/* In a child, where a failed assertion has nowhere to go. */
+/* An assertion in a child process, which cmocka does not see fail. */
 #define child_assert(condition)                                                                                        \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
@@ -74,7 +74,7 @@ static inline pid_t start_child(void (*function)(void *argument), void *argument
     _exit(0);
 }
 
-/* How a child ended: its exit code, or minus the signal. */
+/* The exit code of a child, or minus the signal that ended it. */
 static inline int end_of(pid_t pid)
 {
     int status;

@@ -1,7 +1,7 @@
 /*
  * Many workers at few entries: each row is computed exactly once, whatever the threads do to each other. Workers are
- * threads here, so that the thread sanitizer sees them; entries are few, so that a worker often still looks at a batch
- * that is gone.
+ * threads here, so that the thread sanitizer sees them. Entries are few, so that a worker often looks at a batch that
+ * is gone.
  */
 #include <pthread.h>
 #include <stdatomic.h>

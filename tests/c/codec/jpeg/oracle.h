@@ -62,7 +62,7 @@ static inline bool photo_header(struct jpeg_decompress_struct *d, struct photo_e
     return !errors->base.num_warnings;
 }
 
-/* Allocates the blocks of a frame, aligned to 64 bytes, with values that no decoder leaves. Ended with free(). */
+/* Allocates the blocks of a frame, aligned to 64 bytes, with values that no decoder leaves. The caller frees it. */
 static inline int16_t *photo_blocks(const struct leat_jpeg_frame *frame, int16_t *of[LEAT_JPEG_MAX_COMPONENTS],
                                     size_t *bytes)
 {

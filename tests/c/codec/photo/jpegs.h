@@ -121,7 +121,7 @@ static inline void check_box(const struct forms *forms, const struct photo_full 
 static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1},
                                          0,       false,   false,     false,     false};
 
-/* All of a photo. The result is ended with free(). */
+/* All of a photo. The caller frees the result. */
 static inline uint8_t *decode_request(const struct leat_decode_request *request, uint32_t *w, uint32_t *h)
 {
     assert_ok(leat_decoder_open(decoder, request, w, h, &error));

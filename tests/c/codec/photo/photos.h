@@ -12,7 +12,7 @@
 
 #include "base/random.h"
 
-/* A file's bytes; ended with free(). */
+/* A file's bytes; the caller frees it. */
 static inline uint8_t *photo_file(const char *folder, const char *name, size_t *length)
 {
     char path[8192];
@@ -82,7 +82,7 @@ struct photo_style {
     bool progressive, arithmetic, separate_scans, optimized;
 };
 
-/* Encodes pixels. *length receives the bytes; ended with free(). */
+/* Encodes pixels. *length receives the bytes; the caller frees it. */
 static inline uint8_t *photo_encode(const struct photo_style *style, const uint8_t *pixels, uint32_t w, uint32_t h,
                                     int quality, size_t *length)
 {
@@ -131,7 +131,7 @@ static inline uint8_t *photo_encode(const struct photo_style *style, const uint8
     return out;
 }
 
-/* Puts an APP1 segment with this orientation behind the first marker of a JPEG. Ended with free(). */
+/* Puts an APP1 segment with this orientation behind the first marker of a JPEG. The caller frees it. */
 static inline uint8_t *with_orientation(const uint8_t *data, size_t length, unsigned orientation, bool big,
                                         size_t *out_length)
 {

@@ -50,7 +50,7 @@ static void free_pair(struct pair *pair)
     leat_free(pair->raw);
 }
 
-/* Rows of a box, packed; ended with free. */
+/* Rows of a box, packed; the caller frees it. */
 static uint8_t *rows_of(const struct leat_decode_request *request, const uint32_t *box, uint32_t *w, uint32_t *h)
 {
     struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);

@@ -113,7 +113,7 @@ static unsigned check_photo(const char *name, const uint8_t *data, size_t length
 
 enum damage { CUT, BEFORE_FRAME, BEFORE_SCAN, BEFORE_END, BEHIND_END, FLIPPED, ZEROED, TAKEN_OUT, DAMAGES };
 
-/* The photo with this damage, at a place that is drawn. Ended with free(). */
+/* The photo with this damage, at a place that is drawn. The caller frees it. */
 static uint8_t *damaged(const uint8_t *data, size_t *length, enum damage damage, uint64_t key)
 {
     size_t scan = segment(data, *length, 0xda), at = scan, n = 1 + (size_t)leat_draw_below(key, 0, 40);
