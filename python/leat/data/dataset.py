@@ -45,6 +45,10 @@ class Dataset:
         self._count = handle.count()
         self._fields: list[tuple[str, Field]] = [_schema.from_raw(raw) for raw in handle.fields()]
 
+    def _part(self) -> _leat.Dataset:
+        """The handle, for what joins this data set with others."""
+        return self._handle
+
     def __len__(self) -> int:
         return self._count
 
@@ -349,4 +353,4 @@ def concat(*datasets: Dataset | Sequence[Dataset]) -> Dataset:
             raise TypeError(f"concat takes data sets, not {type(d).__name__}: leat.concat(a, b)")
     if not datasets:
         raise ValueError("concat needs at least one data set")
-    return Dataset(_leat.concat([d._handle for d in datasets if isinstance(d, Dataset)]), ("concat", datasets))
+    return Dataset(_leat.concat([d._part() for d in datasets if isinstance(d, Dataset)]), ("concat", datasets))

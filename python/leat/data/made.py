@@ -303,5 +303,5 @@ def zipped(datasets: Mapping[str, Dataset], bare: bool) -> Dataset:
             raise TypeError(f"zip takes data sets, and {name!r} is {type(d).__name__}: leat.zip(left=a, right=b)")
     if not datasets:
         raise ValueError("zip needs at least one data set: leat.zip(left=a, right=b)")
-    handle = _leat.zip([d._handle for d in datasets.values()], list(datasets), bare)
+    handle = _leat.zip([d._part() for d in datasets.values()], list(datasets), bare)
     return Dataset(handle, ("zip", dict(datasets), bare))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import check
+from .. import _leat, check
 from .dataset import Dataset
 from .schema import Field, field
 
@@ -22,7 +22,8 @@ class PackedRows(Dataset):
 
     As a data set it has the rows of the documents in their order: ``rows[7]`` is the 8th. A Loader with
     ``shuffle=True`` permutes the documents of each epoch first and then the rows, so each epoch has as many rows, but
-    different ones. Ids are numbers of rows. To take part of the documents, select or split them before packing.
+    different ones. Ids are numbers of rows. To take part of the documents, or to join them with others, do so before
+    packing.
     """
 
     def __init__(self, documents: Dataset, name: str, length: int, bos: int | None, eos: int | None, fill: int) -> None:
@@ -117,9 +118,15 @@ class PackedRows(Dataset):
     def split(self, fractions: Any, seed: int = 0) -> list[Dataset]:
         raise self._refused()
 
+    def _part(self) -> _leat.Dataset:
+        raise self._refused()
+
     @staticmethod
     def _refused() -> TypeError:
-        return TypeError("packed rows have no views: select or split the documents, then pack each part")
+        return TypeError(
+            "packed rows have no views and join no others: select or split the documents, or join them with "
+            "leat.concat or leat.zip, then pack these"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (PackedRows, self._recipe)
