@@ -83,6 +83,12 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
     rc = leat_program_compile(c->fields, n_fields, o->program, o->functions, o->n_functions, false, &l->program, error);
     if (rc)
         return rc;
+    for (size_t k = 0; o->pack && k < leat_program_chains(l->program); k++)
+        if (leat_program_chain(l->program, k)->tuple)
+            return leat_fail(error, LEAT_E_TYPE,
+                             "output %s: of rows that are cut from documents an output takes one field, without "
+                             "geometry",
+                             leat_program_output(l->program, leat_program_chain(l->program, k)->outputs[0])->name);
     c->program = l->program;
     l->pool.n_outputs = leat_program_outputs(l->program);
     l->pool.live = leat_new_array(l->pool.n_outputs + 1, sizeof *l->pool.live);

@@ -173,8 +173,24 @@ def test_a_part_of_the_documents_keeps_their_ids(tmp_path: Path) -> None:
         for i in np.asarray(batch["doc_ids"]).ravel().tolist()
     }
     assert ids - {-1} == {i for i in (4, 5, 6) if len(documents[i])}
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda rows: rows[1:2],
+        lambda rows: rows.select([0]),
+        lambda rows: rows.split([0.5]),
+        lambda rows: leat.concat(rows, rows),
+        lambda rows: leat.concat([rows.documents, rows]),
+        lambda rows: leat.zip(a=rows, b=rows),
+        lambda rows: leat.zip(a=leat.zip(b=rows)),
+    ],
+)
+def test_rows_have_no_views_and_join_no_others(tmp_path: Path, use: Any) -> None:
+    rows = leat.pack_rows(write(tmp_path / "d.leat", make(np.random.default_rng(4), 10, 30)), length=4)
     with pytest.raises(TypeError, match="select or split the documents"):
-        part[1:2]
+        use(rows)
 
 
 def test_a_document_with_other_bytes_is_named(tmp_path: Path) -> None:
@@ -206,6 +222,23 @@ def test_what_is_no_field_of_tokens_is_refused(tmp_path: Path) -> None:
         leat.pack_rows(ds, length=0)
     with pytest.raises(TypeError, match="documents"):
         leat.pack_rows(leat.pack_rows(ds))  # type: ignore[arg-type]
+
+
+def test_a_tuple_of_fields_is_refused(tmp_path: Path) -> None:
+    rows = leat.pack_rows(write(tmp_path / "d.leat", make(np.random.default_rng(6), 3, 5)), length=4)
+    for chain in ([], [leat.ops.PadTo(8)]):
+        with pytest.raises(TypeError, match="tokens: .* takes one field"):
+            leat.Loader(rows, batch_size=4, outputs={("tokens", "doc_ids"): chain})
+
+
+def test_documents_may_be_a_field_of_several_data_sets(tmp_path: Path) -> None:
+    documents = make(np.random.default_rng(8), 9, 30)
+    one, other = (write(tmp_path / f"{name}.leat", documents) for name in "ab")
+    rows = leat.pack_rows(leat.zip(t=one, u=other), "t.tokens", length=8, eos=2)
+    found = [row for batch in leat.Loader(rows, batch_size=4, framework="numpy") for row in as_rows(batch)]
+    expected = reference(documents, 8, 0, False, None, 2, 0, True)
+    assert [row["t.tokens"] for row in found] == [row["tokens"] for row in expected]
+    assert [row["doc_ids"] for row in found] == [row["doc_ids"] for row in expected]
 
 
 LONG = 2048
