@@ -16,8 +16,7 @@ static struct leat_batch *handle_of(PyObject *self)
 
 PyObject *py_batch_new(struct leat_batch *handle)
 {
-    allocfunc allocate = (allocfunc)PyType_GetSlot(py_batch_type, Py_tp_alloc);
-    struct batch *b = (struct batch *)allocate(py_batch_type, 0);
+    struct batch *b = py_object_new(py_batch_type);
     if (!b) {
         leat_batch_free(handle);
         return NULL;
@@ -51,15 +50,12 @@ static PyObject *batch_outputs(PyObject *self, PyObject *none)
     size_t n = leat_batch_outputs(handle_of(self));
     struct leat_tensor t;
     PyObject *list = PyList_New(0);
-    (void)none;
     for (size_t i = 0; list && i < n; i++) {
         bool hidden = leat_batch_tensor(handle_of(self), i, &t);
         PyObject *item = hidden ? Py_NewRef(Py_None)
                                 : Py_BuildValue("(sisN)", t.name, (int)t.kind, leat_dtype_name(t.dtype),
                                                 PyBool_FromLong(t.offsets != NULL));
-        if (!item || PyList_Append(list, item))
-            Py_CLEAR(list);
-        Py_XDECREF(item);
+        py_list_add(&list, item);
     }
     return list;
 }
@@ -124,54 +120,23 @@ static PyObject *batch_errors(PyObject *self, PyObject *none)
     size_t n = leat_batch_errors(handle_of(self));
     struct leat_row_error e;
     PyObject *list = PyList_New(0);
-    (void)none;
     for (size_t i = 0; list && i < n; i++) {
         leat_batch_error(handle_of(self), i, &e); /* cannot fail: i is below their number */
         PyObject *item =
             Py_BuildValue("(KLLs)", (unsigned long long)e.row, (long long)e.planned, (long long)e.delivered, e.reason);
-        if (!item || PyList_Append(list, item))
-            Py_CLEAR(list);
-        Py_XDECREF(item);
+        py_list_add(&list, item);
     }
     return list;
 }
 
 /* Small arrays that live with the batch are copied, so that keeping one keeps no images. */
-static PyObject *batch_ids(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return py_memory_copy(leat_batch_ids(handle_of(self)), LEAT_I64, leat_batch_rows(handle_of(self)));
-}
-
-static PyObject *batch_row_keys(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return py_memory_copy(leat_batch_row_keys(handle_of(self)), LEAT_U64, leat_batch_rows(handle_of(self)));
-}
-
-static PyObject *batch_valid(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return py_memory_copy(leat_batch_valid(handle_of(self)), LEAT_BOOL, leat_batch_rows(handle_of(self)));
-}
-
-static PyObject *batch_rows(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyLong_FromUnsignedLongLong(leat_batch_rows(handle_of(self)));
-}
-
-static PyObject *batch_epoch(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyLong_FromUnsignedLongLong(leat_batch_epoch(handle_of(self)));
-}
-
-static PyObject *batch_step(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyLong_FromUnsignedLongLong(leat_batch_step(handle_of(self)));
-}
+PY_METHOD(batch_ids, py_memory_copy(leat_batch_ids(handle_of(self)), LEAT_I64, leat_batch_rows(handle_of(self))))
+PY_METHOD(batch_row_keys,
+          py_memory_copy(leat_batch_row_keys(handle_of(self)), LEAT_U64, leat_batch_rows(handle_of(self))))
+PY_METHOD(batch_valid, py_memory_copy(leat_batch_valid(handle_of(self)), LEAT_BOOL, leat_batch_rows(handle_of(self))))
+PY_METHOD(batch_rows, PyLong_FromUnsignedLongLong(leat_batch_rows(handle_of(self))))
+PY_METHOD(batch_epoch, PyLong_FromUnsignedLongLong(leat_batch_epoch(handle_of(self))))
+PY_METHOD(batch_step, PyLong_FromUnsignedLongLong(leat_batch_step(handle_of(self))))
 
 static PyMethodDef batch_methods[] = {
     {"outputs", batch_outputs, METH_NOARGS, "outputs(): (name, kind, dtype, ragged) of each"},
@@ -197,9 +162,4 @@ static PyType_Slot batch_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec py_batch_spec = {
-    .name = "leat._leat.Batch",
-    .basicsize = sizeof(struct batch),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = batch_slots,
-};
+PyType_Spec py_batch_spec = PY_TYPE(Batch, struct batch, batch_slots, Py_TPFLAGS_DISALLOW_INSTANTIATION);

@@ -7,20 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *new_object(PyTypeObject *type)
-{
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    return allocate(type, 0);
-}
-
-/* Methods without arguments, methods that take a number `n`, and properties that are numbers: what they give for
- * `self`. */
-#define METHOD(name, value)                                                                                            \
-    static PyObject *name(PyObject *self, PyObject *none)                                                              \
-    {                                                                                                                  \
-        (void)none;                                                                                                    \
-        return (value);                                                                                                \
-    }
+/* Methods that take a number `n`, and properties that are numbers: what they give for `self`. */
 #define METHOD_OF_NUMBER(name, value)                                                                                  \
     static PyObject *name(PyObject *self, PyObject *number)                                                            \
     {                                                                                                                  \
@@ -30,7 +17,6 @@ static void *new_object(PyTypeObject *type)
 #define PROPERTY(name, number)                                                                                         \
     static PyObject *name(PyObject *self, void *closure)                                                               \
     {                                                                                                                  \
-        (void)closure;                                                                                                 \
         return PyLong_FromUnsignedLongLong(number);                                                                    \
     }
 
@@ -53,10 +39,9 @@ static PyObject *slot_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     unsigned long long bytes;
     struct leat_error error;
-    (void)kwargs;
     if (!PyArg_ParseTuple(args, "K:Slot", &bytes))
         return NULL;
-    struct slot *s = new_object(type);
+    struct slot *s = py_object_new(type);
     if (!s)
         return NULL;
     int rc = leat_slot_new(bytes, &s->handle, &error);
@@ -110,8 +95,7 @@ static PyType_Slot slot_slots[] = {
     {Py_tp_getset, slot_getters},
     {0, NULL},
 };
-PyType_Spec py_slot_spec = {
-    .name = "leat._leat.Slot", .basicsize = sizeof(struct slot), .flags = Py_TPFLAGS_DEFAULT, .slots = slot_slots};
+PyType_Spec py_slot_spec = PY_TYPE(Slot, struct slot, slot_slots, 0);
 
 /* ---- Pool ------------------------------------------------------------------------------------ */
 
@@ -123,7 +107,7 @@ static PyObject *pool_of(PyTypeObject *type, int rc, struct leat_pool *handle, c
 {
     if (rc)
         return py_raise(error);
-    struct pool *p = new_object(type);
+    struct pool *p = py_object_new(type);
     if (!p) {
         leat_pool_free(handle);
         return NULL;
@@ -137,7 +121,6 @@ static PyObject *pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     unsigned n;
     struct leat_pool *handle = NULL;
     struct leat_error error;
-    (void)kwargs;
     if (!PyArg_ParseTuple(args, "I:Pool", &n))
         return NULL;
     int rc = leat_pool_new(n, &handle, &error);
@@ -163,8 +146,8 @@ static void pool_dealloc(PyObject *self)
     py_object_free(self);
 }
 
-METHOD(pool_wake, (leat_pool_wake(((struct pool *)self)->handle), Py_NewRef(Py_None)))
-METHOD(pool_seen, PyLong_FromUnsignedLong(leat_pool_seen(((struct pool *)self)->handle)))
+PY_METHOD(pool_wake, (leat_pool_wake(((struct pool *)self)->handle), Py_NewRef(Py_None)))
+PY_METHOD(pool_seen, PyLong_FromUnsignedLong(leat_pool_seen(((struct pool *)self)->handle)))
 
 static PyObject *pool_sleep(PyObject *self, PyObject *args)
 {
@@ -172,9 +155,7 @@ static PyObject *pool_sleep(PyObject *self, PyObject *args)
     long long timeout_ms;
     if (!PyArg_ParseTuple(args, "IL:sleep", &seen, &timeout_ms))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    leat_pool_sleep(((struct pool *)self)->handle, seen, timeout_ms);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(leat_pool_sleep(((struct pool *)self)->handle, seen, timeout_ms));
     Py_RETURN_NONE;
 }
 
@@ -189,7 +170,7 @@ static PyObject *pool_worker(PyObject *self, PyObject *args)
                          w.messages);
 }
 
-METHOD(pool_messages, PyLong_FromUnsignedLong(leat_pool_messages(((struct pool *)self)->handle)))
+PY_METHOD(pool_messages, PyLong_FromUnsignedLong(leat_pool_messages(((struct pool *)self)->handle)))
 METHOD_OF_NUMBER(pool_forget, (leat_pool_forget(((struct pool *)self)->handle, (unsigned)n), Py_NewRef(Py_None)))
 METHOD_OF_NUMBER(pool_resize, (leat_pool_resize(((struct pool *)self)->handle, (unsigned)n), Py_NewRef(Py_None)))
 PROPERTY(pool_offset, leat_pool_offset(((struct pool *)self)->handle))
@@ -215,8 +196,7 @@ static PyType_Slot pool_slots[] = {
     {Py_tp_getset, pool_getters},
     {0, NULL},
 };
-PyType_Spec py_pool_spec = {
-    .name = "leat._leat.Pool", .basicsize = sizeof(struct pool), .flags = Py_TPFLAGS_DEFAULT, .slots = pool_slots};
+PyType_Spec py_pool_spec = PY_TYPE(Pool, struct pool, pool_slots, 0);
 
 /* ---- Board ----------------------------------------------------------------------------------- */
 
@@ -249,7 +229,7 @@ static PyObject *board_of(PyTypeObject *type, PyObject *pool, int rc, struct lea
 {
     if (rc)
         return py_raise(error);
-    struct board *b = new_object(type);
+    struct board *b = py_object_new(type);
     if (!b) {
         leat_board_free(handle);
         return NULL;
@@ -266,7 +246,6 @@ static PyObject *board_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     double unit_ns, weight;
     struct leat_board *handle = NULL;
     struct leat_error error;
-    (void)kwargs;
     if (!PyArg_ParseTuple(args, "O!IIdd:Board", py_pool_type, &pool, &entries, &units, &unit_ns, &weight))
         return NULL;
     int rc = leat_board_new(((struct pool *)pool)->handle, entries, units, unit_ns, weight, &handle, &error);
@@ -311,7 +290,7 @@ static int take_offsets(PyObject *tuple, uint64_t *offsets, uint32_t *n)
     return 0;
 }
 
-METHOD(board_next, PyLong_FromUnsignedLongLong(leat_board_next(handle_of(self))))
+PY_METHOD(board_next, PyLong_FromUnsignedLongLong(leat_board_next(handle_of(self))))
 
 static PyObject *board_publish(PyObject *self, PyObject *args)
 {
@@ -380,8 +359,8 @@ static PyObject *board_requeue(PyObject *self, PyObject *args)
     return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLong(n);
 }
 
-METHOD(board_ns_per_row, PyFloat_FromDouble(leat_board_ns_per_row(handle_of(self))))
-METHOD(board_seen, PyLong_FromUnsignedLong(leat_board_seen(handle_of(self))))
+PY_METHOD(board_ns_per_row, PyFloat_FromDouble(leat_board_ns_per_row(handle_of(self))))
+PY_METHOD(board_seen, PyLong_FromUnsignedLong(leat_board_seen(handle_of(self))))
 
 static PyObject *board_wait(PyObject *self, PyObject *args)
 {
@@ -389,14 +368,12 @@ static PyObject *board_wait(PyObject *self, PyObject *args)
     long long timeout_ms;
     if (!PyArg_ParseTuple(args, "IL:wait", &seen, &timeout_ms))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    leat_board_wait(handle_of(self), seen, timeout_ms);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(leat_board_wait(handle_of(self), seen, timeout_ms));
     Py_RETURN_NONE;
 }
 
-METHOD(board_close, (leat_board_close(handle_of(self)), Py_NewRef(Py_None)))
-METHOD(board_closed, PyBool_FromLong(leat_board_closed(handle_of(self))))
+PY_METHOD(board_close, (leat_board_close(handle_of(self)), Py_NewRef(Py_None)))
+PY_METHOD(board_closed, PyBool_FromLong(leat_board_closed(handle_of(self))))
 
 static PyObject *offsets_tuple(const uint64_t *offsets, uint32_t n)
 {
@@ -415,7 +392,6 @@ static PyObject *board_take(PyObject *self, PyObject *none)
 {
     struct leat_board_unit *u = &((struct board *)self)->unit;
     struct leat_error error;
-    (void)none;
     if (!leat_board_take(handle_of(self), u))
         Py_RETURN_NONE;
     if (leat_share_follow(&error))
@@ -431,7 +407,7 @@ static PyObject *board_take(PyObject *self, PyObject *none)
 }
 
 METHOD_OF_NUMBER(board_at_row, (leat_board_at_row(handle_of(self), (uint32_t)n), Py_NewRef(Py_None)))
-METHOD(board_message, (leat_board_message(handle_of(self)), Py_NewRef(Py_None)))
+PY_METHOD(board_message, (leat_board_message(handle_of(self)), Py_NewRef(Py_None)))
 
 static PyObject *board_finish(PyObject *self, PyObject *args)
 {
@@ -451,7 +427,7 @@ static PyObject *board_view(PyObject *self, PyObject *args)
     return PyMemoryView_FromMemory(leat_board_at(handle_of(self), offset), bytes, PyBUF_WRITE);
 }
 
-METHOD(board_served_ns, PyLong_FromUnsignedLongLong(leat_board_served_ns(handle_of(self))))
+PY_METHOD(board_served_ns, PyLong_FromUnsignedLongLong(leat_board_served_ns(handle_of(self))))
 METHOD_OF_NUMBER(board_start_at, (leat_board_start_at(handle_of(self), n), Py_NewRef(Py_None)))
 PROPERTY(board_offset, leat_board_offset(handle_of(self)))
 
@@ -494,8 +470,7 @@ static PyType_Slot board_slots[] = {
     {Py_tp_getset, board_getters},
     {0, NULL},
 };
-PyType_Spec py_board_spec = {
-    .name = "leat._leat.Board", .basicsize = sizeof(struct board), .flags = Py_TPFLAGS_DEFAULT, .slots = board_slots};
+PyType_Spec py_board_spec = PY_TYPE(Board, struct board, board_slots, 0);
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
@@ -511,7 +486,6 @@ PyObject *py_share_attach(PyObject *module, PyObject *descriptor)
 {
     struct leat_error error;
     long fd = PyLong_AsLong(descriptor);
-    (void)module;
     if (fd == -1 && PyErr_Occurred())
         return NULL;
     if (leat_share_attach((int)fd, &error))
@@ -528,12 +502,9 @@ PyObject *py_share_used(PyObject *module, PyObject *none)
 PyObject *py_share_trim(PyObject *module, PyObject *keep)
 {
     unsigned long long bytes = PyLong_AsUnsignedLongLong(keep);
-    (void)module;
     if (bytes == (unsigned long long)-1 && PyErr_Occurred())
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    leat_share_trim(bytes);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(leat_share_trim(bytes));
     Py_RETURN_NONE;
 }
 
@@ -541,7 +512,6 @@ PyObject *py_worker_watch(PyObject *module, PyObject *descriptor)
 {
     struct leat_error error;
     long fd = PyLong_AsLong(descriptor);
-    (void)module;
     if (fd == -1 && PyErr_Occurred())
         return NULL;
     if (leat_worker_watch((int)fd, &error))
@@ -553,7 +523,6 @@ PyObject *py_order_shuffled(PyObject *module, PyObject *args)
 {
     unsigned long long count, seed, epoch, first, n;
     struct leat_error error;
-    (void)module;
     if (!PyArg_ParseTuple(args, "KKKKK:order_shuffled", &count, &seed, &epoch, &first, &n))
         return NULL;
     int64_t *positions = malloc(n ? n * sizeof *positions : 1);
@@ -568,7 +537,6 @@ PyObject *py_order_shuffled(PyObject *module, PyObject *args)
 PyObject *py_row_key(PyObject *module, PyObject *args)
 {
     unsigned long long seed, epoch, row;
-    (void)module;
     if (!PyArg_ParseTuple(args, "KKK:row_key", &seed, &epoch, &row))
         return NULL;
     return PyLong_FromUnsignedLongLong(leat_row_key(seed, epoch, row));
@@ -581,7 +549,6 @@ PyObject *py_region_join(PyObject *module, PyObject *memory)
     Py_buffer view;
     struct leat_holder *row;
     struct leat_error error;
-    (void)module;
     if (PyObject_GetBuffer(memory, &view, PyBUF_WRITABLE))
         return NULL;
     int rc = leat_region_join(view.buf, (uint64_t)view.len, &row, &error);
@@ -616,12 +583,10 @@ static PyObject *change_holds(PyObject *args, bool hold)
 /* region_hold(row, offsets), region_drop(row, offsets) */
 PyObject *py_region_hold(PyObject *module, PyObject *args)
 {
-    (void)module;
     return change_holds(args, true);
 }
 
 PyObject *py_region_drop(PyObject *module, PyObject *args)
 {
-    (void)module;
     return change_holds(args, false);
 }

@@ -18,7 +18,6 @@ static PyObject *chain_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     int kind, layout, flags, d;
     PyObject *shape, *functions;
     struct leat_error error;
-    (void)kwargs;
     if (!PyArg_ParseTuple(args, "(sisiiO!)sO!:Chain", &field.name, &kind, &dtype, &layout, &flags, &PyTuple_Type,
                           &shape, &program, &PyList_Type, &functions))
         return NULL;
@@ -36,8 +35,7 @@ static PyObject *chain_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
             return NULL;
     }
     struct leat_native *table = py_native_table(functions);
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    struct chain *c = table ? (struct chain *)allocate(type, 0) : NULL;
+    struct chain *c = table ? py_object_new(type) : NULL;
     if (c) {
         c->functions = Py_NewRef(functions);
         if (leat_chain_open(&field, program, table, (size_t)PyList_Size(functions), &c->handle, &error)) {
@@ -68,7 +66,6 @@ static PyObject *numbers(const int64_t *values, unsigned n)
 static PyObject *chain_describe(PyObject *self, PyObject *none)
 {
     struct leat_chain_result r;
-    (void)none;
     leat_chain_describe(((struct chain *)self)->handle, &r);
     return Py_BuildValue("isiNNN", (int)r.kind, leat_dtype_name(r.dtype), (int)r.layout, numbers(r.shape, r.ndim),
                          numbers(r.strides, r.ndim), PyBool_FromLong(r.open));
@@ -84,9 +81,8 @@ static PyObject *chain_apply(PyObject *self, PyObject *args)
     int rc;
     if (!PyArg_ParseTuple(args, "y*KL:apply", &value, &key, &sample))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_chain_apply(((struct chain *)self)->handle, value.buf, (uint64_t)value.len, key, sample, &out, &error);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(rc = leat_chain_apply(((struct chain *)self)->handle, value.buf, (uint64_t)value.len, key, sample,
+                                         &out, &error));
     PyBuffer_Release(&value);
     return rc ? py_raise(&error) : py_memory_of_value(&out, NULL);
 }
@@ -103,5 +99,4 @@ static PyType_Slot chain_slots[] = {
     {Py_tp_methods, chain_methods},
     {0, NULL},
 };
-PyType_Spec py_chain_spec = {
-    .name = "leat._leat.Chain", .basicsize = sizeof(struct chain), .flags = Py_TPFLAGS_DEFAULT, .slots = chain_slots};
+PyType_Spec py_chain_spec = PY_TYPE(Chain, struct chain, chain_slots, 0);

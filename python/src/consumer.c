@@ -11,9 +11,9 @@
 
 enum { SLICE_MS = 100 };
 
-static PyObject *raise_closed(const struct py_reader *r)
+static PyObject *raise_closed(struct py_reader *r)
 {
-    return py_raise_text(LEAT_E_CLOSED, Py_TYPE(r) == py_consumer_type
+    return py_raise_text(LEAT_E_CLOSED, Py_TYPE((PyObject *)r) == py_consumer_type
                                             ? "the consumer is closed: loader.consumer(...) opens another one"
                                             : "the Loader is closed: open another one");
 }
@@ -79,9 +79,7 @@ PyObject *py_reader_next(PyObject *self, PyObject *number)
     while (rc == LEAT_E_TIMEOUT) {
         if (atomic_load(&r->closing))
             return raise_closed(r);
-        Py_BEGIN_ALLOW_THREADS;
-        rc = next_wait(r, iteration, &batch, &error);
-        Py_END_ALLOW_THREADS;
+        PY_WITHOUT_GIL(rc = next_wait(r, iteration, &batch, &error));
         if (rc == LEAT_E_TIMEOUT && PyErr_CheckSignals())
             return NULL;
     }
@@ -97,7 +95,6 @@ PyObject *py_reader_start(PyObject *self, PyObject *none)
     struct py_reader *r = (struct py_reader *)self;
     uint64_t iteration = 0;
     bool ok;
-    (void)none;
     PY_READER_CALL(ok, r, leat_consumer_start(r->consumer, &iteration, &error));
     return ok ? PyLong_FromUnsignedLongLong(iteration) : NULL;
 }
@@ -127,13 +124,11 @@ static PyObject *number_of(PyObject *self, uint64_t (*get)(const struct leat_con
 
 PyObject *py_reader_epoch(PyObject *self, PyObject *none)
 {
-    (void)none;
     return number_of(self, leat_consumer_epoch);
 }
 
 PyObject *py_reader_steps(PyObject *self, PyObject *none)
 {
-    (void)none;
     return number_of(self, leat_consumer_steps);
 }
 
@@ -142,7 +137,6 @@ PyObject *py_reader_state(PyObject *self, PyObject *none)
     struct py_reader *r = (struct py_reader *)self;
     char *json = NULL;
     bool ok;
-    (void)none;
     PY_READER_CALL(ok, r, leat_consumer_state(r->consumer, &json, &error));
     return ok ? py_text_take(json) : NULL;
 }
@@ -165,13 +159,10 @@ PyObject *py_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool
     struct leat_consumer *consumer;
     struct leat_error error;
     int rc;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_consumer_open(loader, batch_size, beginning, &consumer, &error);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(rc = leat_consumer_open(loader, batch_size, beginning, &consumer, &error));
     if (rc)
         return py_raise(&error);
-    allocfunc allocate = (allocfunc)PyType_GetSlot(py_consumer_type, Py_tp_alloc);
-    struct py_reader *r = (struct py_reader *)allocate(py_consumer_type, 0);
+    struct py_reader *r = py_object_new(py_consumer_type);
     if (!r) {
         leat_consumer_close(consumer);
         return NULL;
@@ -185,15 +176,12 @@ static void close_now(struct py_reader *r)
 {
     struct leat_consumer *consumer = r->consumer;
     r->consumer = NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    leat_consumer_close(consumer); /* does nothing in a forked child */
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(leat_consumer_close(consumer)); /* does nothing in a forked child */
 }
 
 static PyObject *close_consumer(PyObject *self, PyObject *none)
 {
     struct py_reader *r = (struct py_reader *)self;
-    (void)none;
     if (!py_guard_here(&r->guard))
         Py_RETURN_NONE;
     atomic_store(&r->closing, true);
@@ -222,9 +210,4 @@ static PyType_Slot consumer_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec py_consumer_spec = {
-    .name = "leat._leat.Consumer",
-    .basicsize = sizeof(struct py_reader),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = consumer_slots,
-};
+PyType_Spec py_consumer_spec = PY_TYPE(Consumer, struct py_reader, consumer_slots, Py_TPFLAGS_DISALLOW_INSTANTIATION);

@@ -17,8 +17,7 @@ struct leat_dataset *py_dataset_handle(PyObject *object)
 
 PyObject *py_dataset_new(struct leat_dataset *handle)
 {
-    allocfunc allocate = (allocfunc)PyType_GetSlot(py_dataset_type, Py_tp_alloc);
-    struct dataset *d = (struct dataset *)allocate(py_dataset_type, 0);
+    struct dataset *d = py_object_new(py_dataset_type);
     if (!d) {
         leat_dataset_release(handle);
         return NULL;
@@ -40,7 +39,6 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
     struct leat_error error;
     PyObject *path = NULL, *index_dir = NULL;
     int labels, recheck, rc;
-    (void)type;
     if (!PyArg_ParseTuple(args, "O&siiO&:open", py_path_or_none, &path, &options.format, &labels, &recheck,
                           py_path_or_none, &index_dir))
         return NULL;
@@ -48,19 +46,13 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
     options.recheck = (enum leat_recheck)recheck;
     options.index_dir = index_dir ? PyBytes_AsString(index_dir) : NULL;
     const char *name = path ? PyBytes_AsString(path) : "";
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_dataset_open(name, &options, &handle, &error);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(rc = leat_dataset_open(name, &options, &handle, &error));
     Py_XDECREF(path);
     Py_XDECREF(index_dir);
     return rc ? py_raise(&error) : py_dataset_new(handle);
 }
 
-static PyObject *dataset_count(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyLong_FromUnsignedLongLong(leat_dataset_count(py_dataset_handle(self)));
-}
+PY_METHOD(dataset_count, PyLong_FromUnsignedLongLong(leat_dataset_count(py_dataset_handle(self))))
 
 /* (name, kind, dtype, layout, flags, shape, role, normalized) of one field. */
 static PyObject *describe_field(const struct leat_field *f)
@@ -84,12 +76,9 @@ static PyObject *dataset_fields(PyObject *self, PyObject *none)
     size_t n = 0;
     const struct leat_field *fields = leat_dataset_fields(py_dataset_handle(self), &n);
     PyObject *list = PyList_New(0);
-    (void)none;
     for (size_t i = 0; list && i < n; i++) {
         PyObject *field = describe_field(&fields[i]);
-        if (!field || PyList_Append(list, field))
-            Py_CLEAR(list);
-        Py_XDECREF(field);
+        py_list_add(&list, field);
     }
     return list;
 }
@@ -99,32 +88,19 @@ static PyObject *dataset_classes(PyObject *self, PyObject *none)
     size_t n = 0;
     const char *const *names = leat_dataset_classes(py_dataset_handle(self), &n);
     PyObject *list = PyList_New(0);
-    (void)none;
     for (size_t i = 0; list && i < n; i++) {
         PyObject *name = PyUnicode_DecodeFSDefault(names[i]);
-        if (!name || PyList_Append(list, name))
-            Py_CLEAR(list);
-        Py_XDECREF(name);
+        py_list_add(&list, name);
     }
     return list;
 }
 
-static PyObject *dataset_metadata(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyUnicode_FromString(leat_dataset_metadata(py_dataset_handle(self)));
-}
-
-static PyObject *dataset_notice(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return PyUnicode_DecodeFSDefault(leat_dataset_notice(py_dataset_handle(self)));
-}
+PY_METHOD(dataset_metadata, PyUnicode_FromString(leat_dataset_metadata(py_dataset_handle(self))))
+PY_METHOD(dataset_notice, PyUnicode_DecodeFSDefault(leat_dataset_notice(py_dataset_handle(self))))
 
 static PyObject *dataset_fingerprint(PyObject *self, PyObject *none)
 {
     uint8_t bytes[16];
-    (void)none;
     leat_dataset_fingerprint(py_dataset_handle(self), bytes);
     return PyBytes_FromStringAndSize((const char *)bytes, sizeof bytes);
 }
@@ -137,9 +113,8 @@ static PyObject *dataset_select(PyObject *self, PyObject *positions)
     int rc;
     if (PyObject_GetBuffer(positions, &view, PyBUF_SIMPLE))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_dataset_select(py_dataset_handle(self), view.buf, (uint64_t)view.len / sizeof(int64_t), &handle, &error);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(rc = leat_dataset_select(py_dataset_handle(self), view.buf, (uint64_t)view.len / sizeof(int64_t),
+                                            &handle, &error));
     PyBuffer_Release(&view);
     return rc ? py_raise(&error) : py_dataset_new(handle);
 }
@@ -152,9 +127,7 @@ static PyObject *dataset_slice(PyObject *self, PyObject *args)
     int rc;
     if (!PyArg_ParseTuple(args, "KKK:slice", &begin, &end, &step))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_dataset_slice(py_dataset_handle(self), begin, end, step, &handle, &error);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(rc = leat_dataset_slice(py_dataset_handle(self), begin, end, step, &handle, &error));
     return rc ? py_raise(&error) : py_dataset_new(handle);
 }
 
@@ -174,9 +147,7 @@ static PyObject *dataset_split(PyObject *self, PyObject *args)
         goto out;
     }
     int rc;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_dataset_split(py_dataset_handle(self), fractions.buf, n, seed, parts, &error);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(rc = leat_dataset_split(py_dataset_handle(self), fractions.buf, n, seed, parts, &error));
     if (rc) {
         py_raise(&error);
         goto out;
@@ -186,9 +157,8 @@ static PyObject *dataset_split(PyObject *self, PyObject *args)
         PyObject *part = list ? py_dataset_new(parts[i]) : NULL;
         if (!part && !list)
             leat_dataset_release(parts[i]);
-        else if (!part || PyList_Append(list, part))
-            Py_CLEAR(list);
-        Py_XDECREF(part);
+        else
+            py_list_add(&list, part);
     }
 out:
     free(parts);
@@ -201,7 +171,6 @@ PyObject *py_dataset_concat(PyObject *module, PyObject *list)
     struct leat_dataset *handle = NULL;
     struct leat_error error;
     Py_ssize_t n = PyList_Size(list);
-    (void)module;
     if (n < 0)
         return NULL;
     struct leat_dataset **parts = calloc((size_t)n + 1, sizeof(struct leat_dataset *));
@@ -234,9 +203,7 @@ static PyObject *dataset_ids(PyObject *self, PyObject *args)
     if (!bytes)
         return NULL;
     int64_t *ids = (int64_t *)(void *)PyByteArray_AsString(bytes);
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_dataset_ids(py_dataset_handle(self), position, n, ids, &error);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(rc = leat_dataset_ids(py_dataset_handle(self), position, n, ids, &error));
     if (rc) {
         Py_DECREF(bytes);
         return py_raise(&error);
@@ -255,9 +222,7 @@ static PyObject *dataset_read(PyObject *self, PyObject *args)
     struct leat_error error;
     if (!PyArg_ParseTuple(args, "Knp:read", &position, &field, &as_bytes))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_dataset_read(py_dataset_handle(self), position, (size_t)field, &value, &error);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(rc = leat_dataset_read(py_dataset_handle(self), position, (size_t)field, &value, &error));
     if (rc)
         return py_raise(&error);
     if (!as_bytes || value.ndim > 1)
@@ -275,9 +240,7 @@ static PyObject *dataset_column(PyObject *self, PyObject *args)
     struct leat_error error;
     if (!PyArg_ParseTuple(args, "np|p:column", &field, &copy, &lengths))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_dataset_column(py_dataset_handle(self), (size_t)field, lengths, copy, &value, &error);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(rc = leat_dataset_column(py_dataset_handle(self), (size_t)field, lengths, copy, &value, &error));
     return rc ? py_raise(&error) : py_memory_of_value(&value, self);
 }
 
@@ -309,9 +272,4 @@ static PyType_Slot dataset_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec py_dataset_spec = {
-    .name = "leat._leat.Dataset",
-    .basicsize = sizeof(struct dataset),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = dataset_slots,
-};
+PyType_Spec py_dataset_spec = PY_TYPE(Dataset, struct dataset, dataset_slots, Py_TPFLAGS_DISALLOW_INSTANTIATION);

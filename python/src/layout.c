@@ -153,11 +153,9 @@ static int take_spec(PyObject *spec, struct node *node, struct layout *l, unsign
 static PyObject *layout_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *spec;
-    (void)kwargs;
     if (!PyArg_ParseTuple(args, "O:Layout", &spec))
         return NULL;
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    struct layout *l = (struct layout *)allocate(type, 0);
+    struct layout *l = py_object_new(type);
     if (!l)
         return NULL;
     l->root = calloc(1, sizeof *l->root);
@@ -524,7 +522,6 @@ static PyObject *layout_batch(PyObject *self, PyObject *args)
 static PyObject *layout_row_bytes(PyObject *self, void *closure)
 {
     struct layout *l = (struct layout *)self;
-    (void)closure;
     PyObject *tuple = PyTuple_New(l->n_buffers);
     for (unsigned i = 0; tuple && i < l->n_buffers; i++) {
         PyObject *bytes = PyLong_FromSize_t(l->row_bytes[i]);
@@ -551,10 +548,7 @@ static PyType_Slot layout_slots[] = {
     {Py_tp_getset, layout_getters},
     {0, NULL},
 };
-PyType_Spec py_layout_spec = {.name = "leat._leat.Layout",
-                              .basicsize = sizeof(struct layout),
-                              .flags = Py_TPFLAGS_DEFAULT,
-                              .slots = layout_slots};
+PyType_Spec py_layout_spec = PY_TYPE(Layout, struct layout, layout_slots, 0);
 
 /* ---- the row at hand ------------------------------------------------------------------------- */
 
@@ -576,7 +570,6 @@ PyObject *py_current_turn(PyObject *module, PyObject *none)
 PyObject *py_set_current_row(PyObject *module, PyObject *args)
 {
     unsigned long long seed = 0, epoch = 0, row = 0;
-    (void)module;
     if (!PyArg_ParseTuple(args, "|KKK:set_current_row", &seed, &epoch, &row))
         return NULL;
     current.known = PyTuple_Size(args) == 3;

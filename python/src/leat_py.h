@@ -41,8 +41,33 @@ PyObject *py_raise(const struct leat_error *error);
 /* The same with a text and no place. */
 PyObject *py_raise_text(int code, const char *message);
 
-/* Free the memory of an object of a heap type. */
+/* None, or NULL with the exception. */
+PyObject *py_none_or_raise(int rc, const struct leat_error *error);
+
+/* Appends an item and releases it. Where it is NULL, or there is no memory, the list is given up: NULL. */
+void py_list_add(PyObject **list, PyObject *item);
+
+/* An object of a heap type, all zero behind its head; and the end of its memory. */
+void *py_object_new(PyTypeObject *type);
 void py_object_free(PyObject *self);
+
+#define PY_WITHOUT_GIL(statement)                                                                                      \
+    do {                                                                                                               \
+        Py_BEGIN_ALLOW_THREADS;                                                                                        \
+        statement;                                                                                                     \
+        Py_END_ALLOW_THREADS;                                                                                          \
+    } while (0)
+/* A method without arguments that is one expression of `self`. */
+#define PY_METHOD(NAME, RESULT)                                                                                        \
+    static PyObject *NAME(PyObject *self, PyObject *none)                                                              \
+    {                                                                                                                  \
+        return RESULT;                                                                                                 \
+    }
+#define PY_TYPE(NAME, STRUCT, SLOTS, FLAGS)                                                                            \
+    {                                                                                                                  \
+        .name = "leat._leat." #NAME, .basicsize = sizeof(STRUCT), .flags = Py_TPFLAGS_DEFAULT | (FLAGS),               \
+        .slots = SLOTS                                                                                                 \
+    }
 
 /* A converter for PyArg_Parse ("O&"): a path to bytes; None to NULL. The result is a new reference. */
 int py_path_or_none(PyObject *object, void *out);

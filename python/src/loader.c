@@ -121,17 +121,14 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     o.functions = table = py_native_table(functions);
     o.n_functions = (size_t)PyList_Size(functions);
     o.executor = executor == Py_None ? NULL : py_executor_handle(executor);
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    l = table ? (struct loader *)allocate(type, 0) : NULL;
+    l = table ? py_object_new(type) : NULL;
     if (!l)
         goto out;
     py_guard_init(&l->reader.guard);
     l->functions = Py_NewRef(functions);
     l->executor = executor == Py_None ? NULL : Py_NewRef(executor);
     struct leat_dataset *data = py_dataset_handle(dataset);
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_open(data, &o, &l->handle, &error);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(rc = leat_loader_open(data, &o, &l->handle, &error));
     if (rc) {
         l->handle = NULL;
         Py_CLEAR(l);
@@ -157,9 +154,7 @@ static void loader_dealloc(PyObject *self)
     l->handle = NULL;
     l->reader.consumer = NULL;
     if (handle) {
-        Py_BEGIN_ALLOW_THREADS;
-        leat_loader_close(handle); /* does nothing in a forked child */
-        Py_END_ALLOW_THREADS;
+        PY_WITHOUT_GIL(leat_loader_close(handle)); /* does nothing in a forked child */
     }
     Py_CLEAR(l->functions);
     Py_CLEAR(l->executor);
@@ -173,7 +168,6 @@ static PyObject *loader_region(PyObject *self, PyObject *none)
     uint64_t bytes;
     int fd;
     bool ok;
-    (void)none;
     PY_READER_CALL(ok, &l->reader, leat_loader_region(l->handle, &fd, &bytes, &error));
     return ok ? Py_BuildValue("iK", fd, (unsigned long long)bytes) : NULL;
 }
@@ -181,7 +175,6 @@ static PyObject *loader_region(PyObject *self, PyObject *none)
 static PyObject *loader_close(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
-    (void)none;
     if (!py_guard_here(&l->reader.guard))
         Py_RETURN_NONE;
     atomic_store(&l->reader.closing, true);
@@ -191,9 +184,7 @@ static PyObject *loader_close(PyObject *self, PyObject *none)
     struct leat_loader *handle = l->handle;
     l->handle = NULL;
     l->reader.consumer = NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    leat_loader_close(handle);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(leat_loader_close(handle));
     py_guard_unlock(&l->reader.guard);
     Py_RETURN_NONE;
 }
@@ -230,7 +221,6 @@ static PyObject *loader_stats(PyObject *self, PyObject *none)
     struct loader *l = (struct loader *)self;
     char *json = NULL;
     bool ok;
-    (void)none;
     PY_READER_CALL(ok, &l->reader, leat_loader_stats(l->handle, &json, &error));
     return ok ? py_text_take(json) : NULL;
 }
@@ -302,9 +292,4 @@ static PyType_Slot loader_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec py_loader_spec = {
-    .name = "leat._leat.Loader",
-    .basicsize = sizeof(struct loader),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = loader_slots,
-};
+PyType_Spec py_loader_spec = PY_TYPE(Loader, struct loader, loader_slots, Py_TPFLAGS_DISALLOW_INSTANTIATION);

@@ -224,7 +224,6 @@ static void release_source(struct source *s)
 PyObject *py_source_serve(PyObject *module, PyObject *capsule)
 {
     struct source *s = PyCapsule_GetPointer(capsule, "leat.source");
-    (void)module;
     if (!s)
         return NULL;
     for (;;) {
@@ -449,7 +448,6 @@ PyObject *py_source_make(PyObject *module, PyObject *args)
     double timeout_s, warn_s;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OKsOdd:source", &schema, &count, &version, &reader, &timeout_s, &warn_s))
         return NULL;
     struct leat_field *fields;
@@ -498,7 +496,6 @@ PyObject *py_arrays_make(PyObject *module, PyObject *args)
     struct leat_dataset *handle = NULL;
     struct leat_error error;
     int rc = LEAT_OK;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OKOO:arrays", &schema, &count, &places, &keep))
         return NULL;
     struct leat_field *fields;
@@ -519,9 +516,7 @@ PyObject *py_arrays_make(PyObject *module, PyObject *args)
     }
     if (arrays) {
         Py_INCREF(keep);
-        Py_BEGIN_ALLOW_THREADS;
-        rc = leat_dataset_from_arrays(fields, arrays, (size_t)n, count, let_go, keep, &handle, &error);
-        Py_END_ALLOW_THREADS;
+        PY_WITHOUT_GIL(rc = leat_dataset_from_arrays(fields, arrays, (size_t)n, count, let_go, keep, &handle, &error));
     } else {
         rc = fail(&error, LEAT_E_NOMEM, "no memory for a data set", "");
     }
@@ -540,7 +535,6 @@ PyObject *py_dataset_zip(PyObject *module, PyObject *args)
     struct leat_dataset *handle = NULL, **parts = NULL;
     const char **texts = NULL;
     struct leat_error error;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OOp:zip", &list, &names, &bare))
         return NULL;
     Py_ssize_t n = PyList_Size(list);

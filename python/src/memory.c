@@ -164,8 +164,7 @@ struct memory {
 static struct memory *memory_new(void *data, enum leat_dtype dtype, unsigned ndim, const int64_t *shape,
                                  const int64_t *strides)
 {
-    allocfunc allocate = (allocfunc)PyType_GetSlot(py_memory_type, Py_tp_alloc);
-    struct memory *m = (struct memory *)allocate(py_memory_type, 0);
+    struct memory *m = py_object_new(py_memory_type);
     Py_ssize_t size = (Py_ssize_t)leat_dtype_size(dtype);
     if (!m)
         return NULL;
@@ -288,7 +287,6 @@ static int memory_getbuffer(PyObject *self, Py_buffer *view, int flags)
 
 static PyObject *memory_orientation(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyLong_FromLong(((struct memory *)self)->value.orientation);
 }
 
@@ -306,9 +304,4 @@ static PyType_Slot memory_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec py_memory_spec = {
-    .name = "leat._leat.Memory",
-    .basicsize = sizeof(struct memory),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = memory_slots,
-};
+PyType_Spec py_memory_spec = PY_TYPE(Memory, struct memory, memory_slots, Py_TPFLAGS_DISALLOW_INSTANTIATION);

@@ -46,6 +46,24 @@ PyObject *py_raise_text(int code, const char *message)
     return py_raise(&e);
 }
 
+PyObject *py_none_or_raise(int rc, const struct leat_error *error)
+{
+    return rc ? py_raise(error) : Py_NewRef(Py_None);
+}
+
+void py_list_add(PyObject **list, PyObject *item)
+{
+    if (!item || PyList_Append(*list, item))
+        Py_CLEAR(*list);
+    Py_XDECREF(item);
+}
+
+void *py_object_new(PyTypeObject *type)
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    return allocate(type, 0);
+}
+
 void py_object_free(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
@@ -99,9 +117,7 @@ void py_guard_lock(struct py_guard *guard)
     if (py_guard_try(guard))
         return;
     atomic_fetch_add(&guard->waiting, 1);
-    Py_BEGIN_ALLOW_THREADS;
-    pthread_mutex_lock(&guard->mutex);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(pthread_mutex_lock(&guard->mutex));
     atomic_fetch_sub(&guard->waiting, 1);
 }
 
@@ -114,7 +130,6 @@ void py_guard_unlock(struct py_guard *guard)
 
 static PyObject *set_error_factory(PyObject *module, PyObject *factory)
 {
-    (void)module;
     PyObject *old = error_factory;
     error_factory = Py_NewRef(factory);
     Py_XDECREF(old);
@@ -126,7 +141,6 @@ static PyObject *escape(PyObject *module, PyObject *text)
 {
     char out[4096];
     PyObject *bytes = PyUnicode_EncodeFSDefault(text);
-    (void)module;
     if (!bytes)
         return NULL;
     PyObject *shown = PyUnicode_FromString(leat_escape(PyBytes_AsString(bytes), out, sizeof out));
@@ -141,9 +155,7 @@ static PyObject *kinds(PyObject *module, PyObject *none)
     const char *name;
     for (int kind = 1; list && *(name = leat_kind_name((enum leat_kind)kind)); kind++) {
         PyObject *text = PyUnicode_FromString(name);
-        if (!text || PyList_Append(list, text))
-            Py_CLEAR(list);
-        Py_XDECREF(text);
+        py_list_add(&list, text);
     }
     return list;
 }
@@ -169,7 +181,6 @@ static PyObject *cpu_count(PyObject *module, PyObject *none)
 static PyObject *status_name(PyObject *module, PyObject *code)
 {
     long n = PyLong_AsLong(code);
-    (void)module;
     if (n == -1 && PyErr_Occurred())
         return NULL;
     return PyUnicode_FromString(leat_status_name((int)n));

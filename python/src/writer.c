@@ -109,16 +109,13 @@ static PyObject *writer_open(PyTypeObject *type, PyObject *args)
     if (!classes)
         goto out;
     options.classes = options.n_classes ? classes : NULL;
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    w = (struct writer *)allocate(type, 0);
+    w = py_object_new(type);
     if (!w)
         goto out;
     py_guard_init(&w->guard);
     w->n_fields = (size_t)n;
     const char *name = path ? PyBytes_AsString(path) : "";
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_writer_open(name, fields, (size_t)n, &options, &w->handle, &error);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(rc = leat_writer_open(name, fields, (size_t)n, &options, &w->handle, &error));
     if (rc) {
         w->handle = NULL;
         Py_CLEAR(w);
@@ -136,9 +133,7 @@ static void writer_dealloc(PyObject *self)
 {
     struct writer *w = (struct writer *)self;
     if (w->handle && py_guard_here(&w->guard)) {
-        Py_BEGIN_ALLOW_THREADS;
-        leat_writer_free(w->handle, true);
-        Py_END_ALLOW_THREADS;
+        PY_WITHOUT_GIL(leat_writer_free(w->handle, true));
         py_guard_destroy(&w->guard);
     }
     py_object_free(self);
@@ -162,7 +157,6 @@ static struct leat_writer *writer_enter(struct writer *w)
 static PyObject *writer_count(PyObject *self, PyObject *none)
 {
     struct leat_writer *handle = writer_enter((struct writer *)self);
-    (void)none;
     if (!handle)
         return NULL;
     uint64_t n = leat_writer_count(handle);
@@ -218,9 +212,7 @@ static PyObject *writer_add(PyObject *self, PyObject *list)
         values[i] = (struct leat_value_ref){.data = views[i].buf, .length = (uint64_t)views[i].len};
     struct leat_writer *handle = writer_enter(w);
     if (handle) {
-        Py_BEGIN_ALLOW_THREADS;
-        rc = leat_writer_add(handle, values, &id, &error);
-        Py_END_ALLOW_THREADS;
+        PY_WITHOUT_GIL(rc = leat_writer_add(handle, values, &id, &error));
         py_guard_unlock(&w->guard);
         if (rc)
             py_raise(&error);
@@ -258,9 +250,7 @@ static PyObject *writer_add_columns(PyObject *self, PyObject *args)
         columns[i] = views[i].buf;
     struct leat_writer *handle = writer_enter(w);
     if (handle) {
-        Py_BEGIN_ALLOW_THREADS;
-        rc = leat_writer_add_columns(handle, columns, rows, &error);
-        Py_END_ALLOW_THREADS;
+        PY_WITHOUT_GIL(rc = leat_writer_add_columns(handle, columns, rows, &error));
         py_guard_unlock(&w->guard);
         if (rc)
             py_raise(&error);
@@ -281,16 +271,11 @@ static PyObject *writer_finish(PyObject *self, PyObject *none)
     struct leat_writer *handle = writer_enter(w);
     struct leat_error error;
     int rc;
-    (void)none;
     if (!handle)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_writer_finish(handle, &error);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(rc = leat_writer_finish(handle, &error));
     py_guard_unlock(&w->guard);
-    if (rc)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_none_or_raise(rc, &error);
 }
 
 /* free(keep_partial) */
@@ -305,9 +290,7 @@ static PyObject *writer_free(PyObject *self, PyObject *keep)
     py_guard_lock(&w->guard);
     struct leat_writer *handle = w->handle;
     w->handle = NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    leat_writer_free(handle, keep_partial);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(leat_writer_free(handle, keep_partial));
     py_guard_unlock(&w->guard);
     Py_RETURN_NONE;
 }
@@ -318,16 +301,13 @@ static PyObject *writer_bad(PyObject *self, PyObject *none)
     struct writer *w = (struct writer *)self;
     struct leat_writer *handle = writer_enter(w);
     struct leat_bad_sample bad;
-    (void)none;
     if (!handle)
         return NULL;
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && leat_writer_bad(handle, i, &bad); i++) {
         PyObject *item =
             Py_BuildValue("(KNss)", (unsigned long long)bad.index, PyBool_FromLong(bad.skipped), bad.name, bad.reason);
-        if (!item || PyList_Append(list, item))
-            Py_CLEAR(list);
-        Py_XDECREF(item);
+        py_list_add(&list, item);
     }
     py_guard_unlock(&w->guard);
     return list;
@@ -355,13 +335,11 @@ static PyObject *reasons_of(PyObject *self,
 
 static PyObject *writer_as_came(PyObject *self, PyObject *none)
 {
-    (void)none;
     return reasons_of(self, leat_writer_as_came);
 }
 
 static PyObject *writer_warned(PyObject *self, PyObject *none)
 {
-    (void)none;
     return reasons_of(self, leat_writer_warned);
 }
 
@@ -388,9 +366,4 @@ static PyType_Slot writer_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec py_writer_spec = {
-    .name = "leat._leat.Writer",
-    .basicsize = sizeof(struct writer),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = writer_slots,
-};
+PyType_Spec py_writer_spec = PY_TYPE(Writer, struct writer, writer_slots, Py_TPFLAGS_DISALLOW_INSTANTIATION);
