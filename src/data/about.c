@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "data/internal.h"
 
-/* The sources of a base in their order, those of joined bases included. */
+/* The sources of a base in their order, with those of joined bases. */
 static int add_sources(const struct leat_base *base, json_t *shards, const char **format,
                        struct leat_source_about *total, struct leat_error *error)
 {
@@ -38,7 +38,7 @@ static int add_sources(const struct leat_base *base, json_t *shards, const char 
         total->bytes += about.bytes;
         for (unsigned form = 0; form < LEAT_FORMS; form++) {
             const bool counted = !about.photos[form] ||
-                                 about.photo_bytes[form]; /* a file whose photos all are as they came has no count */
+                                 about.photo_bytes[form]; /* a file has no count if all its photos are as they came */
             total->photos[form] += about.photos[form];
             total->photo_bytes[form] = counted && total->photo_bytes[form] != UINT64_MAX
                                            ? total->photo_bytes[form] + about.photo_bytes[form]
@@ -53,7 +53,7 @@ static int add_sources(const struct leat_base *base, json_t *shards, const char 
     return LEAT_OK;
 }
 
-/* How many photos are in each form; their bytes where these were counted. */
+/* How many photos are in each form, and their bytes if they were counted. */
 static json_t *photos_json(const struct leat_source_about *total)
 {
     static const char *const names[LEAT_FORMS] = {"original", "fast", "raw"};

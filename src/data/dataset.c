@@ -1,6 +1,6 @@
 /*
- * Data sets from open to release: opening paths, joining, and what is known of them as a whole. Views are made in
- * selection.c, values read in read.c.
+ * Data sets from open to release: opening paths, joining, and what is known of them as a whole. selection.c makes
+ * views, and read.c reads values.
  */
 #include "data/dataset.h"
 
@@ -43,7 +43,7 @@ void leat_base_release(struct leat_base *base)
     leat_free(base);
 }
 
-/* A base with room for so many parts, sources and joined bases, none of which is there yet. */
+/* A base that is empty, with room for so many parts, sources and joined bases. */
 static struct leat_base *base_new(size_t parts, size_t owned, size_t joined)
 {
     struct leat_base *base = leat_new(struct leat_base);
@@ -62,7 +62,7 @@ static struct leat_base *base_new(size_t parts, size_t owned, size_t joined)
 static void add_part(struct leat_base *base, struct leat_source *source, uint64_t first_id)
 {
     if (source->count || !base->n_parts) {
-        /* A first part without samples gives way to the first that has some: locate searches by id. */
+        /* The first part that has samples replaces one without: locate searches by id. */
         if (base->n_parts == 1 && !base->parts[0].source->count)
             base->n_parts = 0;
         base->parts[base->n_parts++] = (struct leat_base_part){source, first_id};
@@ -80,7 +80,7 @@ static bool same_field(const struct leat_field *a, const struct leat_field *b)
     return true;
 }
 
-/* Checks that samples with these fields can follow those of `base`, and leaves out derived fields that not all have. */
+/* Checks that samples with these fields can follow those of `base`. Drops derived fields that only some have. */
 static int match(struct leat_base *base, const struct leat_field *fields, size_t n_fields, const char *const *classes,
                  size_t n_classes, size_t number, struct leat_error *error)
 {
@@ -135,7 +135,7 @@ static int append_notice(struct leat_base *base, const char *text)
 
 /* ---- data sets ------------------------------------------------------------------------------- */
 
-/* Of a view: the hash of (base, selection). */
+/* A view has the hash of (base, selection). */
 static void fingerprint(struct leat_dataset *d)
 {
     const struct leat_base *b = d->base;
@@ -166,7 +166,7 @@ int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, 
     d->references = 1;
     d->base = base;
     d->count = base->count;
-    /* A view of everything in its order is the base itself: same fingerprint, same speed. */
+    /* A view of everything in order is the base itself, with its fingerprint and speed. */
     if (selection && selection->count == base->count &&
         (!base->count || (selection->n_runs == 1 && !selection->runs[0].begin))) {
         leat_selection_destroy(selection);
@@ -198,7 +198,7 @@ void leat_dataset_release(struct leat_dataset *d)
     leat_free(d);
 }
 
-/* Options of a program that was compiled against an older header are shorter: the rest has its defaults. */
+/* A program compiled against an older header has shorter options: the rest keeps its defaults. */
 static int complete(const struct leat_open_options *given, struct leat_open_options *options, struct leat_error *error)
 {
     *options = (struct leat_open_options)LEAT_OPEN_OPTIONS_INIT;
@@ -229,7 +229,7 @@ static int explain_missing(const char *path, int rc, struct leat_error *error)
     return rc;
 }
 
-/* Opens a source that follows what `base` has, which must have room for it. */
+/* Opens a source and appends it to `base`, which has room for it. */
 static int append_source(struct leat_base *base, const char *path, const struct leat_open_options *options,
                          const struct leat_manifest_shard *shard, struct leat_error *error)
 {
@@ -256,7 +256,7 @@ static int append_source(struct leat_base *base, const char *path, const struct 
     return append_notice(base, source->notice) ? leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path) : LEAT_OK;
 }
 
-/* Sets *out also when it fails; the caller releases it. */
+/* Sets *out even on failure; the caller releases it. */
 static int open_manifest(const char *path, const struct leat_open_options *options, struct leat_base **out,
                          struct leat_error *error)
 {
@@ -266,7 +266,7 @@ static int open_manifest(const char *path, const struct leat_open_options *optio
     int rc = leat_manifest_read(path, &manifest, error);
     if (rc)
         return rc;
-    native.format = leat_format_native.name; /* a shard that is something else is an error, not another data set */
+    native.format = leat_format_native.name; /* a shard of another format is an error */
     if (!manifest.n_shards) {
         rc = leat_fail(error, LEAT_E_CORRUPT, "%s names no shard", path);
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
@@ -289,7 +289,7 @@ static int open_manifest(const char *path, const struct leat_open_options *optio
     return rc;
 }
 
-/* The file's content tells; format may name leat's own or nothing. */
+/* The file's content says what it is; `format` may name leat's own or be NULL. */
 static int is_manifest(const char *path, const struct leat_open_options *options, bool *yes, struct leat_error *error)
 {
     uint8_t head[256];

@@ -3,8 +3,8 @@
  *
  *     position in this data set  --selection-->  sample id  --parts-->  (source, sample in it)
  *
- * leat_dataset_* of leat/leat.h is implemented here; below is what only the engine and the faces of leat need.
- * All functions: any thread, several at once. The data set must be retained while anything obtained here is in use.
+ * src/data implements leat_dataset_* of leat/leat.h. Declared here is what only the engine and the faces of leat need.
+ * Any thread may call these functions, several at once. The data set must be retained while anything they give is used.
  */
 #ifndef LEAT_DATA_DATASET_H
 #define LEAT_DATA_DATASET_H
@@ -18,8 +18,8 @@ struct leat_sample_ref {
     int64_t id;      /* in the opened data set */
 };
 
-/* A reference of a zipped data set (leat_dataset_zip) stands for a sample and field of another source: makes it that
- * one. Others stay as they are. `id` stays in any case. */
+/* Replaces a reference of a zipped data set (leat_dataset_zip) by that of the sample and field behind it. Others stay
+ * as they are. `id` never changes. */
 void leat_ref_resolve(struct leat_sample_ref *ref, size_t *field);
 /* How the value of a field is reached. */
 static inline enum leat_storage leat_ref_storage(const struct leat_sample_ref *ref, size_t field)
@@ -34,32 +34,32 @@ static inline enum leat_storage leat_ref_storage(const struct leat_sample_ref *r
 void leat_dataset_locate(const struct leat_dataset *dataset, const uint64_t *positions, size_t n,
                          struct leat_sample_ref *refs);
 
-/* How a view was made, as JSON text (view.c): for a state, and for leat_dataset_view. NULL: it is all that was opened,
- * or not known. Lives as long as the data set. */
+/* How a view was made, as JSON text (view.c): for a state, and for leat_dataset_view. NULL: it is no view, or this is
+ * not known. Lives as long as the data set. */
 const char *leat_dataset_view_text(const struct leat_dataset *dataset);
 
-/* How a field is reached: 1 << enum leat_storage, of all sources of the data set. */
+/* How the sources reach a field: bits 1 << enum leat_storage. */
 unsigned leat_dataset_storages(const struct leat_dataset *dataset, size_t field);
 
-/* As the vtable's functions, for references of any mix of sources; errors name the sample id. `cold` and `*failed` as
- * there. */
+/* As the vtable's functions, with the same `cold` and `*failed`, for references of any sources. Errors name the sample
+ * id. */
 int leat_dataset_rows(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n,
                       void *cold, const void **rows, size_t *failed, struct leat_error *error);
 int leat_dataset_extents(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n,
                          struct leat_extent *extents, size_t *failed, struct leat_error *error);
 
-/* The sources' `refresh`, all of them; of an epoch's start. CHANGED, IO. */
+/* Calls `refresh` of all sources, as an epoch begins. CHANGED, IO. */
 int leat_dataset_refresh(const struct leat_dataset *dataset, struct leat_error *error);
 
-/* The values of `fields`, all COMPUTED, into `out`, which was initialised for n_fields and n; each is there, and of a
- * size that fits its field. May take long. On failure *failed is the reference that failed, or n. */
+/* Puts the values of `fields`, all COMPUTED, into `out`, which was initialised for n_fields and n. Each has a size that
+ * fits its field. May take long. On failure *failed is the reference that failed, or n. */
 int leat_dataset_compute(const struct leat_dataset *dataset, const size_t *fields, size_t n_fields,
                          const struct leat_sample_ref *refs, size_t n, struct leat_values *out, size_t *failed,
                          struct leat_error *error);
 
-/* One value that lies in an extent. `buffer` holds leat_fetch_room of it: the value, and behind it, where `with_rows`
- * asks for it and the source does not have it in memory, the row index of a photo. Of these, leat_fetch_bytes are read
- * from the extent's place on; what is not there leat_fetch_check brings. UINT64_MAX: the extent makes no sense. */
+/* One value in an extent. `buffer` has leat_fetch_room bytes: for the value, and behind it for a photo's row index, if
+ * `with_rows` asks for it and the source does not have it in memory. leat_fetch_bytes of these are read from the
+ * extent's place on, and leat_fetch_check adds the rest. UINT64_MAX: the extent makes no sense. */
 struct leat_fetch {
     struct leat_sample_ref ref; /* resolved, as is `field` */
     size_t field;
@@ -76,18 +76,18 @@ uint64_t leat_fetch_bytes(const struct leat_extent *extent, bool with_rows);
 void leat_fetch_narrow(struct leat_fetch *fetch, uint64_t begin, uint64_t length);
 /* Reads the extent into new memory, waits, and verifies it; `out` has its bytes, also where the error is CORRUPT. */
 int leat_fetch_read(struct leat_fetch *fetch, struct leat_value *out, struct leat_error *error);
-/* After reading: verifies the checksum where extent.verify says so, and those of a piece's pages. With `with_rows`, a
- * photo that is unchecked becomes good in `extent` if the source remembers that its bytes were. LEAT_OK, or
- * LEAT_E_CORRUPT with file, sample, field and offset. */
+/* After reading: verifies the checksum if extent.verify says so, and those of a piece's pages. With `with_rows`, an
+ * unchecked photo becomes good in `extent` if the source remembers that its bytes were. LEAT_OK, or LEAT_E_CORRUPT with
+ * file, sample, field and offset. */
 int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error);
-/* Then: the photo's row index, NULL if there is none. It is not verified: it has a checksum of its own
- * (codec/jpeg/rows.h). */
+/* The photo's row index, after leat_fetch_check; NULL: there is none. It is not verified, since it has a checksum of
+ * its own (codec/jpeg/rows.h). */
 const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch);
-/* Adds to an error about a value, such as that it does not decode, the file in which it lies. */
+/* Adds a value's file to an error about it, such as that it does not decode. */
 void leat_error_at_extent(struct leat_error *error, struct leat_source *source, const struct leat_extent *extent);
-/* Says what decoding to the end has shown. */
+/* Tells the source what decoding to the end has shown. */
 void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health);
-/* Tells a source that keeps such that a photo's bytes are good to their end, and the row index that this has left
+/* Tells a source that remembers it that a photo's bytes are good to their end, with the row index that decoding made
  * (length 0: none). */
 void leat_fetch_keep(const struct leat_fetch *fetch, const uint8_t *rows, size_t length);
 

@@ -3,7 +3,7 @@
  *
  *     leat_dataset  --selection: runs of ids, or none-->  leat_base  --parts: by id-->  sources
  *
- * A base is what was opened or joined: ids 0 to count - 1 over one or many sources. Views of it share it. A base that
+ * A base is what was opened or joined: ids 0 to count - 1 over one or many sources. Its views share it. A base that
  * joins others keeps them alive and borrows their sources.
  */
 #ifndef LEAT_DATA_INTERNAL_H
@@ -20,7 +20,7 @@ struct leat_base_part {
 
 struct leat_base {
     _Atomic uint32_t references;
-    struct leat_base_part *parts; /* by first_id; parts without samples are left out, unless there is no other */
+    struct leat_base_part *parts; /* by first_id; without empty parts, unless there is no other */
     size_t n_parts;
     struct leat_source **owned; /* opened by this base, in order; NULL if it joins others */
     size_t n_owned;
@@ -56,28 +56,28 @@ struct leat_dataset {
     bool selected; /* else the whole base */
     struct leat_selection selection;
     uint64_t count;
-    char *view; /* how it was made of the base: view.c. NULL: all of it, or it is not known */
+    char *view; /* how it was made from the base: view.c. NULL: all of it, or not known */
     uint8_t fingerprint[16];
 };
 
-/* Takes over the reference to `base` and what `selection` (NULL: all) holds, also when it fails. */
+/* Takes over the reference to `base` and what `selection` (NULL: all) holds, even on failure. */
 int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, struct leat_dataset **out,
                       struct leat_error *error);
-/* A data set of one source, which it takes over; closed if this fails. */
+/* A data set of one source. Takes the source over, and closes it on failure. */
 int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out, struct leat_error *error);
-/* The source of a zipped data set (zip.c); it keeps the parts. */
+/* The source of a zipped data set (zip.c), which keeps the parts. */
 int leat_zip_open(struct leat_dataset *const *parts, const char *const *names, size_t n, bool bare,
                   struct leat_source **out, struct leat_error *error);
 /* As leat_dataset_storages, of such a source. */
 unsigned leat_zip_storages(const struct leat_source *source, size_t field);
-/* The memory of a whole column where it lies in one piece, else NULL and LEAT_OK. */
+/* The memory of a whole column if it lies in one piece, else NULL and LEAT_OK. */
 int leat_dataset_in_place(const struct leat_dataset *dataset, size_t field, const void **data,
                           struct leat_error *error);
 struct leat_base *leat_base_retain(struct leat_base *base);
 void leat_base_release(struct leat_base *base);
 
-/* The description of a view of `dataset` (view.c; NULL: of all) by one step more, which is taken over; NULL where it is
- * not known. And the steps. */
+/* The description of a view of `dataset` (view.c; NULL: of all) with one more step, which is taken over. NULL: it is not
+ * known. Below: the steps. */
 char *leat_view_add(const struct leat_dataset *dataset, json_t *step);
 json_t *leat_view_select(const int64_t *positions, uint64_t n);
 json_t *leat_view_split(const double *fractions, size_t n, uint64_t seed, size_t part);
@@ -85,7 +85,7 @@ json_t *leat_view_concat(struct leat_dataset *const *datasets, size_t n);
 
 /* Appends ids [begin, begin + count). LEAT_E_NOMEM. */
 int leat_selection_push(struct leat_selection *selection, uint64_t begin, uint64_t count);
-/* Gives back spare memory and makes the index. */
+/* Releases spare memory and makes the index. */
 void leat_selection_seal(struct leat_selection *selection);
 void leat_selection_destroy(struct leat_selection *selection);
 /* The run that holds `position`. */

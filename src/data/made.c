@@ -36,9 +36,6 @@ static int array_rows(struct leat_source *source, size_t field, const uint64_t *
                       const void **rows, size_t *failed, struct leat_error *error)
 {
     const struct leat_array *a = &((const struct made *)source)->arrays[field];
-    (void)cold;
-    (void)failed;
-    (void)error;
     for (size_t i = 0; i < n; i++)
         rows[i] = (const uint8_t *)a->data + (int64_t)samples[i] * a->stride_bytes;
     return LEAT_OK;
@@ -47,7 +44,6 @@ static int array_rows(struct leat_source *source, size_t field, const uint64_t *
 static int array_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
 {
     const struct made *m = (const struct made *)source;
-    (void)error;
     *data = (uint64_t)m->arrays[field].stride_bytes == m->layout.info[field].unit ? m->arrays[field].data : NULL;
     return LEAT_OK;
 }
@@ -75,14 +71,13 @@ static struct made *make(const struct leat_field *fields, size_t n_fields, uint6
         leat_fail(error, LEAT_E_RANGE, "a data set has less than 2^63 samples");
     } else if (!leat_store_layout_init(&m->layout, fields, n_fields, error)) {
         memset(m->storage, (int)storage, n_fields);
-        m->source =
-            (struct leat_source){.path = "",
-                                 .count = count,
-                                 .fields = m->layout.fields,
-                                 .n_fields = n_fields, /* those that leat derives of photos have no place here */
-                                 .storage = m->storage,
-                                 .metadata = "{}",
-                                 .notice = ""};
+        m->source = (struct leat_source){.path = "",
+                                         .count = count,
+                                         .fields = m->layout.fields,
+                                         .n_fields = n_fields, /* without those that leat derives from photos */
+                                         .storage = m->storage,
+                                         .metadata = "{}",
+                                         .notice = ""};
         return m;
     }
     if (m)

@@ -1,5 +1,5 @@
 /*
- * From positions to bytes: where a sample lies, and reading its values, each error with the sample it is about.
+ * From positions to bytes: where a sample lies, and reading its values. Each error names its sample.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static int row_bytes(const struct leat_field *field, uint64_t *bytes, struct lea
                : leat_fail(error, LEAT_E_CORRUPT, "field \"%s\" has an impossible shape", field->name);
 }
 
-/* The next references of one source, at most CHUNK, their samples in one array. */
+/* The next references that share a source, at most CHUNK of them, with their samples in one array. */
 static size_t same_source(const struct leat_sample_ref *refs, size_t n, uint64_t samples[CHUNK])
 {
     size_t run = 0;
@@ -88,7 +88,7 @@ static size_t same_source(const struct leat_sample_ref *refs, size_t n, uint64_t
     return run;
 }
 
-/* A caller of rows or extents has asked for the storage before. */
+/* Callers of rows or extents know the storage already. */
 static int check_storage(const struct leat_source *source, size_t field, enum leat_storage asked,
                          struct leat_error *error)
 {
@@ -143,7 +143,7 @@ int leat_dataset_extents(const struct leat_dataset *d, size_t field, const struc
     return LEAT_OK;
 }
 
-/* What a source has computed is there, and fits the field. */
+/* Checks that a source has computed each value, and that it fits its field. */
 static int check_computed(const struct leat_dataset *d, const size_t *fields, size_t n_fields,
                           const struct leat_sample_ref *refs, size_t n, const struct leat_values *values,
                           size_t *failed, struct leat_error *error)
@@ -170,7 +170,7 @@ static int check_computed(const struct leat_dataset *d, const size_t *fields, si
     return LEAT_OK;
 }
 
-/* Values of references of one source. */
+/* Computes values for references that share a source. */
 static int compute_run(const size_t *fields, size_t n_fields, const struct leat_sample_ref *refs, size_t n,
                        struct leat_values *out, size_t *failed, struct leat_error *error)
 {
@@ -253,12 +253,12 @@ void leat_error_at_extent(struct leat_error *error, struct leat_source *source, 
 {
     struct leat_io_file *file = NULL;
     if (source->v->file(source, extent->file, &file, NULL))
-        return; /* gone in between: the error is said without it */
+        return; /* it is gone by now: the error does without it */
     leat_error_at_file(error, file->path, LEAT_NO_OFFSET);
     leat_io_release(file);
 }
 
-/* Reads the first `length` bytes from the extent on, and waits. */
+/* Reads `length` bytes from the extent's start on, and waits for them. */
 static int read_now(struct leat_fetch *fetch, uint64_t length, struct leat_error *error)
 {
     struct leat_io_request request = {.offset = fetch->extent.offset, .length = length, .buffer = fetch->buffer};
@@ -274,8 +274,8 @@ static int read_now(struct leat_fetch *fetch, uint64_t length, struct leat_error
     return rc ? at_fetch(fetch, rc, error) : LEAT_OK;
 }
 
-/* What the source has kept of a photo: where its rows begin, and whether these bytes were found good. Neither holds for
- * other bytes. */
+/* What the source remembers of a photo: where its rows begin, and whether its bytes were good. Neither holds for other
+ * bytes. */
 static void recall(struct leat_fetch *fetch)
 {
     struct leat_extent *extent = &fetch->extent;
@@ -311,7 +311,7 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
                            "or pack it again",
                            fetch->ref.id, source->fields[fetch->field].name, extent->length, extent->offset);
         struct leat_io_file *file = NULL;
-        if (!source->v->file(source, extent->file, &file, NULL)) /* or it is gone in between */
+        if (!source->v->file(source, extent->file, &file, NULL)) /* or it is gone by now */
             leat_io_forget(file, extent->offset, extent->length);
         if (source->v->doubt)
             source->v->doubt(source, fetch->field, fetch->ref.sample);
@@ -363,7 +363,7 @@ struct copy {
     uint8_t *to;
     const void *const *rows;
     size_t n, each;
-    volatile size_t at; /* the row that is being copied: what a fault is blamed on */
+    volatile size_t at; /* the row being copied, which a fault is blamed on */
 };
 
 static int copy_rows(void *arg)
@@ -394,7 +394,7 @@ static int read_fixed(const struct leat_dataset *d, size_t field, const struct l
     return rc ? at_sample(d, field, ref, rc, error) : LEAT_OK;
 }
 
-/* The stored bytes, and what their photo is if it is one. */
+/* The stored bytes, and the facts about their photo if they are one. */
 static int read_varying(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref,
                         struct leat_value *out, struct leat_extent *extent, struct leat_error *error)
 {
@@ -425,7 +425,7 @@ static int read_computed(const struct leat_dataset *d, size_t field, const struc
     return rc ? at_sample(d, field, ref, rc, error) : LEAT_OK;
 }
 
-/* What people get of a value in another form: of the fast one what came, else its elements. */
+/* A value in another form as people see it: a fast photo as its original bytes, a raw one as its elements. */
 static int present(const struct leat_codec *codec, uint8_t form, struct leat_value *out, struct leat_error *error)
 {
     if (form == LEAT_FORM_RAW)
@@ -442,7 +442,7 @@ static int present(const struct leat_codec *codec, uint8_t form, struct leat_val
     return LEAT_OK;
 }
 
-/* Text is checked when it is written; a file may have been made by anyone. */
+/* The writer checks text, but anyone may have made this file. */
 static int check_text(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref,
                       const struct leat_extent *extent, const struct leat_value *value, struct leat_error *error)
 {
@@ -553,7 +553,7 @@ static int gather_rows(const struct leat_dataset *d, size_t field, uint64_t byte
     return rc ? at_sample(d, field, &refs[copy.at], rc, error) : LEAT_OK;
 }
 
-/* Values that follow each other in their file are read at once. */
+/* Values that are neighbours in their file are read together. */
 static int gather_extents(const struct leat_dataset *d, size_t field, uint64_t bytes,
                           const struct leat_sample_ref *refs, size_t n, uint8_t *to, struct leat_error *error)
 {
@@ -628,7 +628,7 @@ int leat_dataset_refresh(const struct leat_dataset *d, struct leat_error *error)
     return rc;
 }
 
-/* The values (`to`) or lengths of a column, in runs of one storage. */
+/* The values (`to`) or lengths of a column, run by run of rows with the same storage. */
 static int gather(const struct leat_dataset *d, size_t field, uint64_t bytes, uint8_t *to, uint64_t *lengths,
                   struct leat_error *error)
 {
@@ -657,7 +657,7 @@ static int gather(const struct leat_dataset *d, size_t field, uint64_t bytes, ui
     return rc;
 }
 
-/* The base's memory where the whole column lies in one piece. */
+/* The base's memory if the whole column lies in one piece. */
 int leat_dataset_in_place(const struct leat_dataset *d, size_t field, const void **data, struct leat_error *error)
 {
     const struct leat_base *base = d->base;

@@ -4,8 +4,8 @@
  *     positions   0   1   2 | 3   4 | 5 | 6 ...
  *     ids        10  11  12 | 7   8 | 3 | ...           runs: (10, 0) (7, 3) (3, 5) ...
  *
- * A slice is one run whatever its length; the worst case, a list of scattered positions, costs 20 bytes each. Finding
- * the run of a position is a look into a table of equal buckets and a search in what it names, mostly one run.
+ * A slice is one run whatever its length. The worst case, a list of scattered positions, costs 20 bytes each. To find
+ * the run of a position, its bucket is looked up in a table, and the runs of the bucket, mostly one, are searched.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -50,7 +50,7 @@ void leat_selection_seal(struct leat_selection *s)
     while (s->count >> s->shift > s->n_runs)
         s->shift++;
     size_t buckets = (size_t)((s->count - 1) >> s->shift) + 1;
-    s->index = leat_new_array(buckets + 1, sizeof *s->index); /* without memory, the search covers all runs */
+    s->index = leat_new_array(buckets + 1, sizeof *s->index); /* if memory is out, the search covers all runs */
     if (!s->index)
         return;
     size_t run = 0;
@@ -109,7 +109,7 @@ int64_t leat_dataset_id(const struct leat_dataset *d, uint64_t position)
     return (int64_t)(run->begin + (position - run->at));
 }
 
-/* `step`: how it was made of `d` (view.c); taken over. */
+/* `step`, which is taken over, says how it was made from `d` (view.c). */
 static int make_view(struct leat_dataset *d, struct leat_selection *s, json_t *step, struct leat_dataset **out,
                      struct leat_error *error)
 {
@@ -200,7 +200,7 @@ int leat_dataset_split(struct leat_dataset *d, const double *fractions, size_t n
     }
     if ((rc = split_borders(d->count, fractions, n, borders, error)))
         goto out;
-    /* The key is that of no epoch, so that a split does not agree with a shuffle of the same seed. */
+    /* No epoch has this key, so a split differs from any shuffle with the same seed. */
     struct leat_permutation p =
         leat_permutation_init(d->count ? d->count : 1, leat_key_mix(seed, UINT64_C(0x73706c6974)));
     for (uint64_t i = 0; i < d->count && !rc; i++) {

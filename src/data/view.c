@@ -1,11 +1,11 @@
 /*
- * How a view was made of what was opened, so that a saved state can say which part of a data set its run was over:
+ * How a view was made from what was opened. A saved state says with it which part of a data set its run was over:
  *
  *     [["split", [0.9, 0.1], "0", 0], ["slice", 0, 1000, 2], ["select", [5, 3]], ["select", 100000, "hash of them"]]
  *     [["concat", [100, []], [50, [["slice", 0, 10, 1]]]]]
  *
- * Steps follow each other; a seed is text, since JSON's numbers end at 2^63. Views that were joined are parts of what
- * was opened together: of each, how many samples that has, and its own steps.
+ * Steps are in order. A seed is text, since JSON's numbers end at 2^63. Views that were joined are parts of what was
+ * opened together: each has its number of samples and its own steps.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -17,7 +17,7 @@
 #include "base/hash.h"
 #include "data/internal.h"
 
-#define MAX_LISTED 256 /* positions of a select that stand in it: some 3 KB */
+#define MAX_LISTED 256 /* positions of a select that are listed: some 3 KB */
 #define MAX_VIEW 8192  /* bytes: a state stays small */
 #define MAX_FRACTIONS 4096
 

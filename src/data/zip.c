@@ -1,7 +1,7 @@
 /*
- * Data sets of equal length, side by side. A reference of a zipped data set has a source that is only a placeholder,
- * known by its lack of `storage`: `rows`, `extents` and `compute` pass on to the data set that a field comes from, and
- * leat_ref_resolve finds the source behind it.
+ * Data sets of equal length, side by side. The source of a zipped data set is a placeholder without `storage`. Its
+ * `rows`, `extents` and `compute` call the data set that a field comes from, and leat_ref_resolve finds the source
+ * behind a reference.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -117,11 +117,9 @@ static int zip_column(struct leat_source *source, size_t field, const void **dat
     return leat_dataset_in_place(o->part, o->field, data, error);
 }
 
-/* Nothing lies in a file of a zip: it lies in one of the source behind it. */
+/* A zip has no files: the sources behind it have. */
 static int zip_file(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
 {
-    (void)source;
-    (void)file;
     *out = NULL;
     return leat_fail(error, LEAT_E_NOT_FOUND, "a zipped data set has no files of its own");
 }
@@ -150,7 +148,7 @@ static const struct leat_source_vtable zip_vtable = {
     .column = zip_column,
 };
 
-/* `left.image`; where `bare`, `left` if the data set has one field. */
+/* `left.image`; with `bare`, `left` if the data set has one field. */
 static int name_field(struct zip *z, size_t at, const char *part, const struct leat_field *field, bool bare,
                       struct leat_error *error)
 {
