@@ -34,7 +34,6 @@ double cli_now(void)
 
 static void on_signal(int number)
 {
-    (void)number;
     interrupted = 1;
 }
 

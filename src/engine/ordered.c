@@ -317,7 +317,6 @@ static void start(struct leat_consumer *c, struct leat_position to)
 
 static bool is_within(const struct leat_loader *l, struct leat_position at)
 {
-    (void)l;
     return at.row > 0;
 }
 

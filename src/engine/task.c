@@ -266,7 +266,6 @@ void leat_task_read_done(struct leat_io_request *request, void *user)
 {
     struct leat_span *span = user;
     struct leat_task *t = span->job->user;
-    (void)request;
     leat_engine_lock();
     leat_reads_arrived(span); /* the task's thread may use the span for another read now; it ends under the lock */
     leat_task_arrived_unlock(t);

@@ -189,7 +189,6 @@ static void swap(uint8_t *bytes, uint64_t length, size_t element)
 static void convert(void *user, uint64_t offset, uint8_t *bytes, uint64_t length)
 {
     const struct idx *x = user;
-    (void)offset;
     if (x->seen == x->total)
         swap(bytes, length, x->element);
 }
@@ -309,7 +308,6 @@ static int idx_open(const char *path, const struct leat_open_options *options, s
                     struct leat_error *error)
 {
     struct idx *x = leat_new(struct idx);
-    (void)options;
     int rc = LEAT_E_NOMEM;
     *out = NULL;
     if (!x || !(x->path = leat_strdup(path)))
@@ -339,10 +337,6 @@ static int idx_rows(struct leat_source *source, size_t field, const uint64_t *sa
                     const void **rows, size_t *failed, struct leat_error *error)
 {
     const struct idx *x = (const struct idx *)source;
-    (void)field;
-    (void)cold;
-    (void)failed;
-    (void)error;
     for (size_t i = 0; i < n; i++)
         rows[i] = x->base + samples[i] * x->value_bytes;
     return LEAT_OK;
@@ -352,9 +346,6 @@ static int idx_extents(struct leat_source *source, size_t field, const uint64_t 
                        struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
     const struct idx *x = (const struct idx *)source;
-    (void)field;
-    (void)failed;
-    (void)error;
     for (size_t i = 0; i < n; i++)
         extents[i] = (struct leat_extent){.offset = x->header + samples[i] * x->value_bytes, .length = x->value_bytes};
     return LEAT_OK;
@@ -363,26 +354,17 @@ static int idx_extents(struct leat_source *source, size_t field, const uint64_t 
 static int idx_file(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
 {
     const struct idx *x = (const struct idx *)source;
-    (void)file;
-    (void)error;
     *out = leat_io_retain(x->values ? x->values : x->file);
     return LEAT_OK;
 }
 
 static void idx_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health)
 {
-    (void)source;
-    (void)field;
-    (void)sample;
-    (void)verified;
-    (void)health;
 }
 
 static int idx_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
 {
     const struct idx *x = (const struct idx *)source;
-    (void)field;
-    (void)error;
     *data = x->memory || (uintptr_t)x->base % x->element == 0 ? x->base : NULL;
     return LEAT_OK;
 }
@@ -419,7 +401,6 @@ static int idx_verify(struct leat_source *source, const struct leat_verify_optio
                       struct leat_error *error)
 {
     const struct idx *x = (const struct idx *)source;
-    (void)first_id;
     if (options->progress && options->progress(options->user, x->file->size, x->file->size))
         return leat_fail(error, LEAT_E_CANCELLED, "verifying %s was stopped", x->path);
     return LEAT_OK;
@@ -427,7 +408,6 @@ static int idx_verify(struct leat_source *source, const struct leat_verify_optio
 
 static int idx_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
 {
-    (void)error;
     *out = (struct leat_source_about){.bytes = ((const struct idx *)source)->file->size, .broken = UINT64_MAX};
     return LEAT_OK;
 }

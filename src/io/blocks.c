@@ -246,7 +246,6 @@ static void release(struct filling *t)
 
 static void arrived(struct leat_io_request *read, void *user)
 {
-    (void)read;
     finish(user, NULL, NULL);
     release(user);
 }

@@ -93,7 +93,6 @@ struct waiter {
 static void wake(struct leat_io_request *request, void *user)
 {
     struct waiter *w = user;
-    (void)request;
     pthread_mutex_lock(&w->lock);
     w->done = true;
     pthread_cond_signal(&w->arrived);

@@ -30,7 +30,6 @@ static int memory_submit(struct leat_io_file *file, struct leat_io_request *r)
 
 static const uint8_t *memory_map(struct leat_io_file *file, struct leat_error *error)
 {
-    (void)error;
     return ((struct memory_file *)file)->data;
 }
 

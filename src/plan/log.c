@@ -192,7 +192,6 @@ static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
     plan->n_log -= last - 1;
     int rc = leat_log_resolve(plan, plan->log, plan->n_log, NULL);
     assert(!rc); /* the same entries were in force before */
-    (void)rc;
 }
 
 static int check_decision(const struct leat_plan *plan, const struct leat_decision *d, struct leat_position at,

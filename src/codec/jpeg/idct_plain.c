@@ -173,7 +173,6 @@ static inline uint32_t odd2(int32_t i1, int32_t i3, int32_t i5, int32_t i7)
 static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64], uint8_t *out,
                      size_t stride)
 {
-    (void)last;
     for (size_t i = 0; i < n; i++, coefficients += 64, out += 2) {
         int32_t a[2][8];
         for (int c = 0; c < 8; c++) {
@@ -198,7 +197,6 @@ static void samples2(const int16_t *coefficients, const uint8_t *last, size_t n,
 void leat_jpeg_idct_samples1(const int16_t *coefficients, const uint8_t *last, size_t n, const uint16_t quant[64],
                              uint8_t *out, size_t stride)
 {
-    (void)last, (void)stride;
     int32_t q = (int16_t)quant[0];
     for (size_t i = 0; i < n; i++) {
         uint32_t mean = (uint32_t)((coefficients[64 * i] * q + 4) >> 3);

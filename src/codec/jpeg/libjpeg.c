@@ -62,7 +62,6 @@ static void emit(j_common_ptr cinfo, int level)
 
 static void no_output(j_common_ptr cinfo)
 {
-    (void)cinfo;
 }
 
 struct jpeg_error_mgr *leat_jpeg_trouble_begin(struct leat_jpeg_trouble *trouble, bool lenient)
@@ -85,7 +84,6 @@ bool leat_jpeg_trouble_is_memory(const struct leat_jpeg_trouble *trouble)
 
 static void source_begin(j_decompress_ptr cinfo)
 {
-    (void)cinfo;
 }
 
 /* All bytes were there from the beginning: whoever asks for more has found the photo cut off. A lenient reader gets the

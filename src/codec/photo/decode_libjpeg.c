@@ -142,7 +142,6 @@ int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *
 int leat_libjpeg_begin(struct leat_libjpeg *j, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
                        struct leat_error *error)
 {
-    (void)h;
     j_decompress_ptr cinfo = &j->cinfo;
     if (setjmp(j->trouble.jump))
         return failed(j, error);

@@ -60,7 +60,6 @@ static void *resize(void *p, size_t bytes)
 
 static int read_bytes(spng_ctx *spng, void *user, void *dst, size_t n)
 {
-    (void)spng;
     struct leat_backend_decoder *p = user;
     if (n > p->length - p->position)
         return SPNG_IO_EOF;
@@ -176,7 +175,6 @@ static int next_row(struct leat_backend_decoder *p, struct leat_error *error)
 static int png_begin(struct leat_backend_decoder *p, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
                      uint32_t h, struct leat_error *error)
 {
-    (void)denominator, (void)h;
     int rc = start(p, p->ids ? SPNG_FMT_PNG : SPNG_FMT_RGBA8, error);
     rc = rc || !p->ids ? rc : leat_decode_reserve(&p->line, w, 1, error);
     p->x = x;

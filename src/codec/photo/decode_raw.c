@@ -41,8 +41,6 @@ static int raw_open(struct leat_backend_decoder *r, const struct leat_decode_req
 static int raw_begin(struct leat_backend_decoder *r, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
                      uint32_t h, struct leat_error *error)
 {
-    (void)denominator;
-    (void)h;
     r->x = x;
     r->y = y;
     r->w = w;
@@ -71,7 +69,6 @@ static void widen_gray(uint8_t *restrict to, const uint8_t *restrict from, uint3
 /* Copied even where it is as it should be: LEAT_DECODE_PADDING bytes behind it must be readable. */
 static int raw_row(struct leat_backend_decoder *r, const uint8_t **row, struct leat_error *error)
 {
-    (void)error;
     const uint8_t *from = r->photo.pixels + ((size_t)r->y++ * r->photo.width + r->x) * r->photo.channels;
     if (r->gray_rows)
         memcpy(r->line.p, from, r->w);
@@ -84,14 +81,11 @@ static int raw_row(struct leat_backend_decoder *r, const uint8_t **row, struct l
 /* Any pixels are good ones: that they are those which were written is for the checksum to say. */
 static int raw_scan(struct leat_backend_decoder *r, struct leat_error *error)
 {
-    (void)r;
-    (void)error;
     return LEAT_OK;
 }
 
 static void raw_close(struct leat_backend_decoder *r)
 {
-    (void)r;
 }
 
 static uint64_t raw_bytes(struct leat_bytes file, struct leat_value_info *info)

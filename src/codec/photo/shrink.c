@@ -49,7 +49,6 @@ static void jump(j_common_ptr cinfo)
 
 static void no_message(j_common_ptr cinfo)
 {
-    (void)cinfo;
 }
 
 static void out_begin(j_compress_ptr cinfo)
@@ -75,7 +74,6 @@ static boolean out_grow(j_compress_ptr cinfo)
 
 static void out_end(j_compress_ptr cinfo)
 {
-    (void)cinfo;
 }
 
 /* Memory is all that the encoder can lack: its input is ours. */
