@@ -192,7 +192,7 @@ int leat_compiled_infer(const struct leat_program *program, struct leat_compiled
         struct leat_use *use = &c->uses[i];
         const struct leat_place place = {c->face.name, use->op->class->type};
         use->in = type;
-        int rc = use->op->class->infer(use->op->args, &place, &type, &use->effect, error);
+        int rc = leat_op_infer(use->op->class, use->op->args, &place, &type, &use->effect, error);
         if (!rc && use->op->class->pad && i + 1 < c->n_uses)
             rc = leat_fail(error, LEAT_E_TYPE, "%s in output '%s' stands last in its chain: put %s before it.",
                            place.type, place.output, c->uses[i + 1].op->class->type);

@@ -16,9 +16,6 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
                  struct leat_error *error)
 {
     const struct crop_args *args = from;
-    int rc = leat_op_needs_image(place, type, error);
-    if (rc)
-        return rc;
     int64_t w = leat_type_width(type), h = leat_type_height(type);
     effect->pads = w < args->width || h < args->height; /* also where the size is open (-1) */
     leat_type_resize(type, args->height, args->width);
@@ -45,5 +42,9 @@ static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, s
     return LEAT_OK;
 }
 
-const struct leat_op_class leat_op_center_crop = {
-    .type = "CenterCrop", .args_bytes = sizeof(struct crop_args), .parse = parse, .infer = infer, .move = move_pixels};
+const struct leat_op_class leat_op_center_crop = {.type = "CenterCrop",
+                                                  .input = LEAT_INPUT_IMAGE,
+                                                  .args_bytes = sizeof(struct crop_args),
+                                                  .parse = parse,
+                                                  .infer = infer,
+                                                  .move = move_pixels};

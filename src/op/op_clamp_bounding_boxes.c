@@ -11,4 +11,4 @@ static void clamp(const void *from, struct leat_targets *t)
 }
 
 const struct leat_op_class leat_op_clamp_bounding_boxes = {
-    .type = "ClampBoundingBoxes", .args_bytes = 1, .parse = parse, .infer = leat_op_needs_tuple, .joint = clamp};
+    .type = "ClampBoundingBoxes", .args_bytes = 1, .parse = parse, .joint = clamp};

@@ -101,13 +101,11 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
                  struct leat_error *error)
 {
     const struct jitter_args *args = from;
-    int rc = leat_op_needs_pixels(place, type, error);
-    if (!rc && leat_type_channels(type) != 1 && leat_type_channels(type) != 3)
-        rc = leat_op_misfit(place, type, "an image of 1 or 3 channels", error);
-    if (!rc)
-        effect->maps = !args->given[CONTRAST] &&
-                       (leat_type_channels(type) == 1 || (!args->given[SATURATION] && !args->given[HUE]));
-    return rc;
+    if (leat_type_channels(type) != 1 && leat_type_channels(type) != 3)
+        return leat_op_misfit(place, type, "an image of 1 or 3 channels", error);
+    effect->maps =
+        !args->given[CONTRAST] && (leat_type_channels(type) == 1 || (!args->given[SATURATION] && !args->given[HUE]));
+    return LEAT_OK;
 }
 
 /* ---- what is drawn ---- */
@@ -297,6 +295,7 @@ static void map_values(const void *from, uint64_t key, const struct leat_type *i
 }
 
 const struct leat_op_class leat_op_color_jitter = {.type = "ColorJitter",
+                                                   .input = LEAT_INPUT_PIXELS,
                                                    .args_bytes = sizeof(struct jitter_args),
                                                    .random = true,
                                                    .parse = parse,

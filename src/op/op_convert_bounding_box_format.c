@@ -21,8 +21,5 @@ static void convert(const void *from, struct leat_targets *t)
         }
 }
 
-const struct leat_op_class leat_op_convert_bounding_box_format = {.type = "ConvertBoundingBoxFormat",
-                                                                  .args_bytes = sizeof(enum leat_role),
-                                                                  .parse = parse,
-                                                                  .infer = leat_op_needs_tuple,
-                                                                  .joint = convert};
+const struct leat_op_class leat_op_convert_bounding_box_format = {
+    .type = "ConvertBoundingBoxFormat", .args_bytes = sizeof(enum leat_role), .parse = parse, .joint = convert};

@@ -47,5 +47,4 @@ const struct leat_op_class leat_op_cut_mix = {.type = "CutMix",
                                               .args_bytes = sizeof(struct leat_mix_args),
                                               .random = true,
                                               .parse = leat_mix_parse,
-                                              .infer = leat_op_needs_tuple,
                                               .batch = cut_mix};

@@ -41,12 +41,6 @@ static void parse_blur(void *into, struct leat_args *json)
         leat_args_wrong(json, "sigma", "a number above 0, or (low, high) of these");
 }
 
-static int infer_blur(const void *from, const struct leat_place *place, struct leat_type *type,
-                      struct leat_effect *effect, struct leat_error *error)
-{
-    return leat_op_needs_pixels(place, type, error);
-}
-
 static double draw_sigma(const struct blur_args *args, uint64_t key)
 {
     return args->low + leat_draw_unit(key, 0) * (args->high - args->low);
@@ -190,9 +184,9 @@ LEAT_INLINE void blur(const void *from, uint64_t key, const struct leat_image *i
 LEAT_FILTER_FOR_EACH_ISA(blur)
 
 const struct leat_op_class leat_op_gaussian_blur = {.type = "GaussianBlur",
+                                                    .input = LEAT_INPUT_PIXELS,
                                                     .args_bytes = sizeof(struct blur_args),
                                                     .random = true,
                                                     .parse = parse_blur,
-                                                    .infer = infer_blur,
                                                     .filter = blur_on,
                                                     .plan = plan_blur};

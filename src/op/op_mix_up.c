@@ -14,5 +14,4 @@ const struct leat_op_class leat_op_mix_up = {.type = "MixUp",
                                              .random = true,
                                              .blends = true,
                                              .parse = leat_mix_parse,
-                                             .infer = leat_op_needs_tuple,
                                              .batch = mix_up};

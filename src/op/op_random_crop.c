@@ -36,9 +36,6 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
                  struct leat_error *error)
 {
     const struct crop_args *args = from;
-    int rc = leat_op_needs_image(place, type, error);
-    if (rc)
-        return rc;
     int64_t w = leat_type_width(type), h = leat_type_height(type), channels = leat_type_channels(type);
     bool small = (w >= 0 && w + args->left + args->right < args->width) ||
                  (h >= 0 && h + args->top + args->bottom < args->height);
@@ -97,6 +94,7 @@ static bool same_draw(const void *a, const void *b)
 }
 
 const struct leat_op_class leat_op_random_crop = {.type = "RandomCrop",
+                                                  .input = LEAT_INPUT_IMAGE,
                                                   .args_bytes = sizeof(struct crop_args),
                                                   .random = true,
                                                   .parse = parse,

@@ -16,7 +16,7 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
                  struct leat_error *error)
 {
     effect->flips = true;
-    return leat_op_needs_image(place, type, error);
+    return LEAT_OK;
 }
 
 static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move,
@@ -28,6 +28,7 @@ static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, s
 }
 
 const struct leat_op_class leat_op_random_horizontal_flip = {.type = "RandomHorizontalFlip",
+                                                             .input = LEAT_INPUT_IMAGE,
                                                              .args_bytes = sizeof(struct flip_args),
                                                              .random = true,
                                                              .parse = parse,

@@ -39,9 +39,6 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
                  struct leat_error *error)
 {
     const struct crop_args *args = from;
-    int rc = leat_op_needs_pixels(place, type, error);
-    if (rc)
-        return rc;
     leat_type_resize(type, args->height, args->width);
     effect->resizes = true;
     return LEAT_OK;
@@ -91,6 +88,7 @@ static bool same_draw(const void *a, const void *b)
 }
 
 const struct leat_op_class leat_op_random_resized_crop = {.type = "RandomResizedCrop",
+                                                          .input = LEAT_INPUT_PIXELS,
                                                           .args_bytes = sizeof(struct crop_args),
                                                           .random = true,
                                                           .parse = parse,

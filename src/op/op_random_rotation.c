@@ -48,12 +48,11 @@ static int infer_rotation(const void *from, const struct leat_place *place, stru
                           struct leat_effect *effect, struct leat_error *error)
 {
     const struct rotation_args *args = from;
-    int rc = leat_op_needs_pixels(place, type, error);
-    if (!rc && args->n_fill > 1 && args->n_fill != leat_type_channels(type))
-        rc = leat_op_misfit(place, type, "one fill, or one per channel", error);
-    if (!rc && args->expand)
+    if (args->n_fill > 1 && args->n_fill != leat_type_channels(type))
+        return leat_op_misfit(place, type, "one fill, or one per channel", error);
+    if (args->expand)
         leat_type_resize(type, -1, -1);
-    return rc;
+    return LEAT_OK;
 }
 
 static double draw_angle(const struct rotation_args *args, uint64_t key)
@@ -214,6 +213,7 @@ static bool same_draw(const void *a, const void *b)
 }
 
 const struct leat_op_class leat_op_random_rotation = {.type = "RandomRotation",
+                                                      .input = LEAT_INPUT_PIXELS,
                                                       .args_bytes = sizeof(struct rotation_args),
                                                       .random = true,
                                                       .same_draw = same_draw,

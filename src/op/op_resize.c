@@ -59,9 +59,6 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
                  struct leat_error *error)
 {
     const struct resize_args *args = from;
-    int rc = leat_op_needs_pixels(place, type, error);
-    if (rc)
-        return rc;
     int64_t w = leat_type_width(type), h = leat_type_height(type), out_w = -1, out_h = -1;
     if (args->width || (w > 0 && h > 0))
         resized(args, w, h, &out_w, &out_h);
@@ -89,5 +86,9 @@ static int move_pixels(const void *from, uint64_t key, uint32_t w, uint32_t h, s
     return LEAT_OK;
 }
 
-const struct leat_op_class leat_op_resize = {
-    .type = "Resize", .args_bytes = sizeof(struct resize_args), .parse = parse, .infer = infer, .move = move_pixels};
+const struct leat_op_class leat_op_resize = {.type = "Resize",
+                                             .input = LEAT_INPUT_PIXELS,
+                                             .args_bytes = sizeof(struct resize_args),
+                                             .parse = parse,
+                                             .infer = infer,
+                                             .move = move_pixels};

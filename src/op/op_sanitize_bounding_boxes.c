@@ -59,5 +59,4 @@ const struct leat_op_class leat_op_sanitize_bounding_boxes = {.type = "SanitizeB
                                                               .args_bytes = sizeof(struct leat_sanitize_args),
                                                               .parse = parse,
                                                               .sanitizes = true,
-                                                              .infer = leat_op_needs_tuple,
                                                               .joint = sanitize};

@@ -19,10 +19,12 @@ static void parse(void *into, struct leat_args *json)
 static int infer(const void *from, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
                  struct leat_error *error)
 {
-    const struct layout_args *args = from;
-    type->ask = args->ask;
-    return leat_op_needs_image(place, type, error);
+    type->ask = ((const struct layout_args *)from)->ask;
+    return LEAT_OK;
 }
 
-const struct leat_op_class leat_op_to_layout = {
-    .type = "ToLayout", .args_bytes = sizeof(struct layout_args), .parse = parse, .infer = infer};
+const struct leat_op_class leat_op_to_layout = {.type = "ToLayout",
+                                                .input = LEAT_INPUT_IMAGE,
+                                                .args_bytes = sizeof(struct layout_args),
+                                                .parse = parse,
+                                                .infer = infer};

@@ -125,8 +125,16 @@ struct leat_targets;
 struct leat_batch_part;
 struct leat_pad;
 
+/* What an operator takes, beside what its `infer` says. Those with `joint` or `batch` take tuples alone. */
+enum leat_op_input {
+    LEAT_INPUT_ANY = 0,
+    LEAT_INPUT_IMAGE, /* of any numbers, as geometry needs it */
+    LEAT_INPUT_PIXELS /* that can be resampled: bytes, 1 to 4 channels */
+};
+
 struct leat_op_class {
-    const char *type;  /* as in leat.ops and in JSON */
+    const char *type; /* as in leat.ops and in JSON */
+    enum leat_op_input input;
     size_t args_bytes; /* of the operator's own struct, which all functions below get as `args` */
     bool random;       /* it draws: leat_draw_* (base/random.h), under the key that its function gets */
     bool decodes;      /* takes an encoded photo, of which its stage pulls the rows */
@@ -141,8 +149,8 @@ struct leat_op_class {
     void (*end)(void *args);
     /* Hashes the arguments. NULL: their bytes are hashed. */
     uint64_t (*hash)(const void *args);
-    /* Turns the type of the input into that of the output, and says what fits if it does not (leat_op_misfit). Always
-     * there. */
+    /* Turns the type of the input into that of the output, and says what fits if it does not (leat_op_misfit). NULL:
+     * the type stays. */
     int (*infer)(const void *args, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
                  struct leat_error *error);
 
@@ -204,13 +212,9 @@ int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, 
 uint64_t leat_type_bytes(const struct leat_type *type);
 /* The value of a stored field, as a chain begins with it. */
 void leat_type_of_field(const struct leat_field *field, struct leat_type *type);
-/* `infer` of operators that stand in the chain of a tuple only: says so, LEAT_E_TYPE. */
-int leat_op_needs_tuple(const void *args, const struct leat_place *place, struct leat_type *type,
-                        struct leat_effect *effect, struct leat_error *error);
-/* Checks that the value is an image (of any numbers), as geometry needs it. */
-int leat_op_needs_image(const struct leat_place *place, const struct leat_type *type, struct leat_error *error);
-/* Checks that the value is an image that can be resampled. */
-int leat_op_needs_pixels(const struct leat_place *place, const struct leat_type *type, struct leat_error *error);
+/* Checks that a value is what an operator takes, and infers what it makes of it. */
+int leat_op_infer(const struct leat_op_class *class, const void *args, const struct leat_place *place,
+                  struct leat_type *type, struct leat_effect *effect, struct leat_error *error);
 /* Arguments that several operators have: "size" (one side of a square, or height and width), and how pixels are
  * resampled. */
 void leat_args_size(struct leat_args *args, int64_t *height, int64_t *width);

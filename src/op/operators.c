@@ -61,33 +61,30 @@ int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, 
     return rc;
 }
 
-int leat_op_needs_tuple(const void *args, const struct leat_place *place, struct leat_type *type,
-                        struct leat_effect *effect, struct leat_error *error)
+/* Whether a value is what operators of a class take. */
+static int check_input(const struct leat_op_class *class, const struct leat_place *place, const struct leat_type *type,
+                       struct leat_error *error)
 {
-    return leat_fail(error, LEAT_E_TYPE,
-                     "%s in output '%s' works on several fields at once: give its chain to a tuple of them, such as "
-                     "{(\"image\", \"boxes\", \"label\"): [...]}.",
-                     place->type, place->output);
-}
-
-int leat_op_needs_image(const struct leat_place *place, const struct leat_type *type, struct leat_error *error)
-{
-    if (leat_type_is_image(type))
-        return LEAT_OK;
-    return leat_op_misfit(place, type,
-                          "an image (a decoded photo, or a field of three axes with layout \"HWC\" or \"CHW\")", error);
-}
-
-int leat_op_needs_pixels(const struct leat_place *place, const struct leat_type *type, struct leat_error *error)
-{
-    int rc = leat_op_needs_image(place, type, error);
-    if (rc)
-        return rc;
-    if (type->dtype != LEAT_U8)
+    if (class->joint || class->batch)
+        return leat_fail(error, LEAT_E_TYPE,
+                         "%s in output '%s' works on several fields at once: give its chain to a tuple of them, such "
+                         "as {(\"image\", \"boxes\", \"label\"): [...]}.",
+                         place->type, place->output);
+    if (class->input && !leat_type_is_image(type))
+        return leat_op_misfit(
+            place, type, "an image (a decoded photo, or a field of three axes with layout \"HWC\" or \"CHW\")", error);
+    if (class->input == LEAT_INPUT_PIXELS && type->dtype != LEAT_U8)
         return leat_op_misfit(place, type, "a uint8 image (put it before Normalize and ToDtype)", error);
-    if (leat_type_channels(type) > 4 && type->layout == LEAT_LAYOUT_HWC)
+    if (class->input == LEAT_INPUT_PIXELS && leat_type_channels(type) > 4 && type->layout == LEAT_LAYOUT_HWC)
         return leat_op_misfit(place, type, "an image of 1 to 4 channels", error);
     return LEAT_OK;
+}
+
+int leat_op_infer(const struct leat_op_class *class, const void *args, const struct leat_place *place,
+                  struct leat_type *type, struct leat_effect *effect, struct leat_error *error)
+{
+    int rc = check_input(class, place, type, error);
+    return rc || !class->infer ? rc : class->infer(args, place, type, effect, error);
 }
 
 uint64_t leat_type_bytes(const struct leat_type *type)
