@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "data/internal.h"
 
 #define MAX_LISTED 256 /* positions of a select that are listed: some 3 KB */
@@ -87,9 +88,7 @@ static int malformed(struct leat_error *error)
 
 static bool number(const json_t *step, size_t i, uint64_t *out)
 {
-    const json_t *v = json_array_get(step, i);
-    *out = (uint64_t)json_integer_value(v);
-    return json_is_integer(v) && json_integer_value(v) >= 0;
+    return leat_json_number(json_array_get(step, i), INT64_MAX, out);
 }
 
 static int apply_select(struct leat_dataset *d, const json_t *step, const int64_t *positions, uint64_t n,

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "engine/engine.h"
 
 #define STATE_VERSION 1
@@ -386,8 +387,7 @@ uint64_t leat_consumer_steps(const struct leat_consumer *c)
 
 static void print_of(const struct leat_loader *l, char fingerprint[33], char order[17])
 {
-    for (int i = 0; i < 16; i++)
-        snprintf(fingerprint + 2 * i, 3, "%02x", l->fingerprint[i]);
+    leat_json_fingerprint(l->fingerprint, fingerprint);
     snprintf(order, 17, "%016" PRIx64, leat_plan_order_hash(l->plan));
 }
 
@@ -416,11 +416,7 @@ int leat_consumer_state(const struct leat_consumer *c, char **json, struct leat_
 
 static bool number(const json_t *o, const char *key, uint64_t *out)
 {
-    const json_t *v = json_object_get(o, key);
-    if (!json_is_integer(v) || json_integer_value(v) < 0)
-        return false;
-    *out = (uint64_t)json_integer_value(v);
-    return true;
+    return leat_json_number(json_object_get(o, key), INT64_MAX, out);
 }
 
 static int read_state(const struct leat_loader *l, const json_t *o, uint64_t *epoch, uint64_t *rows,

@@ -23,6 +23,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "engine/engine.h"
 
@@ -68,28 +69,21 @@ static void empty(struct pages *p)
     *p = (struct pages){.epoch = p->epoch};
 }
 
-static bool number_of(const json_t *v, uint64_t *out)
-{
-    if (!json_is_integer(v) || json_integer_value(v) < 0)
-        return false;
-    *out = (uint64_t)json_integer_value(v);
-    return true;
-}
-
 /* One line of a batch. False: memory is out. A line that says nothing of this epoch is passed over. */
 static bool add_line(struct pages *p, const json_t *line, size_t ordinal)
 {
     const json_t *rows = json_object_get(line, "rows");
     struct step s = {.first = p->n_runs, .line = ordinal};
     uint64_t epoch, end = 0;
-    if (!number_of(json_object_get(line, "epoch"), &epoch) || epoch != p->epoch ||
-        !number_of(json_object_get(line, "step"), &s.step) || !json_is_array(rows))
+    if (!leat_json_number(json_object_get(line, "epoch"), INT64_MAX, &epoch) || epoch != p->epoch ||
+        !leat_json_number(json_object_get(line, "step"), INT64_MAX, &s.step) || !json_is_array(rows))
         return true;
     for (; s.n < json_array_size(rows); s.n++) {
         const json_t *pair = json_array_get(rows, s.n);
         struct run run;
-        if (!number_of(json_array_get(pair, 0), &run.begin) || !number_of(json_array_get(pair, 1), &run.n) || !run.n ||
-            run.begin < end || !leat_add_u64(run.begin, run.n, &end)) {
+        if (!leat_json_number(json_array_get(pair, 0), INT64_MAX, &run.begin) ||
+            !leat_json_number(json_array_get(pair, 1), INT64_MAX, &run.n) || !run.n || run.begin < end ||
+            !leat_add_u64(run.begin, run.n, &end)) {
             p->n_runs = s.first;
             return true;
         }
@@ -172,7 +166,7 @@ static int check_head(const struct leat_record *r, const json_t *line, const cha
                *seed = json_string_value(json_object_get(line, "seed"));
     uint64_t version;
     int rc = LEAT_OK;
-    if (!number_of(json_object_get(line, "record"), &version) || version != RECORD_VERSION)
+    if (!leat_json_number(json_object_get(line, "record"), INT64_MAX, &version) || version != RECORD_VERSION)
         rc = leat_fail(
             error, LEAT_E_STATE,
             "the record of batches in log_dir has a version that this leat does not know: give another folder");
@@ -377,8 +371,7 @@ int leat_record_open(const char *folder, const struct leat_loader *l, uint64_t s
         leat_free(r);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the record of batches");
     }
-    for (int i = 0; i < 16; i++)
-        snprintf(r->fingerprint + 2 * i, 3, "%02x", l->fingerprint[i]);
+    leat_json_fingerprint(l->fingerprint, r->fingerprint);
     snprintf(r->seed, sizeof r->seed, "%" PRIu64, seed);
     r->rank = rank;
     r->world_size = world_size;

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "plan/internal.h"
 
 static uint32_t world_at(const struct leat_plan *p, struct leat_position at)
@@ -43,15 +44,6 @@ static int not_received(struct leat_error *error, const char *what)
                      "not a state of leat: of what was received out of order %s. Give the text that state_dict() "
                      "gave, unchanged",
                      what);
-}
-
-static bool number(const json_t *o, const char *key, uint64_t most, uint64_t *out)
-{
-    const json_t *v = json_object_get(o, key);
-    if (!json_is_integer(v) || json_integer_value(v) < 0 || (uint64_t)json_integer_value(v) > most)
-        return false;
-    *out = (uint64_t)json_integer_value(v);
-    return true;
 }
 
 static bool bit(const struct leat_plan_received *r, uint64_t i)
@@ -101,9 +93,10 @@ int leat_received_read(const struct leat_plan *p, const json_t *value, struct le
 {
     uint64_t rank, world;
     memset(out, 0, sizeof *out);
-    if (!json_is_object(value) || !number(value, "rank", UINT32_MAX, &rank) ||
-        !number(value, "world_size", UINT32_MAX, &world) || !number(value, "row", INT64_MAX, &out->row) ||
-        !number(value, "n", LEAT_PLAN_MAX_BITS, &out->n_bits) ||
+    if (!json_is_object(value) || !leat_json_number(json_object_get(value, "rank"), UINT32_MAX, &rank) ||
+        !leat_json_number(json_object_get(value, "world_size"), UINT32_MAX, &world) ||
+        !leat_json_number(json_object_get(value, "row"), INT64_MAX, &out->row) ||
+        !leat_json_number(json_object_get(value, "n"), LEAT_PLAN_MAX_BITS, &out->n_bits) ||
         !read_bits(json_string_value(json_object_get(value, "bits")), out))
         return not_received(error, "a part is missing or out of range");
     if (rank != p->rank || world != world_at(p, at))

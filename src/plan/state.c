@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "plan/internal.h"
 
@@ -167,8 +168,7 @@ static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[
                         const struct leat_plan_received *received, uint32_t kept)
 {
     char print[33], seed[24];
-    for (int i = 0; i < 16; i++)
-        snprintf(print + 2 * i, 3, "%02x", fingerprint[i]);
+    leat_json_fingerprint(fingerprint, print);
     snprintf(seed, sizeof seed, "%" PRIu64, plan->seed);
     json_t *o = json_object(), *where = json_object();
     int bad = json_object_set_new(where, "epoch", json_integer((json_int_t)at.epoch));
@@ -244,12 +244,7 @@ static int not_a_state(struct leat_error *error, const char *what)
 static bool get_number(const json_t *o, const char *key, uint64_t most, uint64_t *out)
 {
     const json_t *v = json_object_get(o, key);
-    if (!v)
-        return true;
-    if (!json_is_integer(v) || json_integer_value(v) < 0 || (uint64_t)json_integer_value(v) > most)
-        return false;
-    *out = (uint64_t)json_integer_value(v);
-    return true;
+    return !v || leat_json_number(v, most, out);
 }
 
 static bool get_name(const json_t *o, const char *key, const char *const *names, int n, int *out)
@@ -361,10 +356,8 @@ static int read_folded(const struct leat_plan *p, const json_t *o, struct leat_e
     if (json_array_size(given) != p->n_sources || (unsigned __int128)e->at.epoch * p->epoch_rows < e->stream)
         return not_a_state(error, "the folded entry of its log does not say what each source gave");
     for (uint32_t k = 0; k < p->n_sources; k++) {
-        const json_t *v = json_array_get(given, k);
-        if (!json_is_integer(v) || json_integer_value(v) < 0 || (uint64_t)json_integer_value(v) > e->stream - sum)
+        if (!leat_json_number(json_array_get(given, k), e->stream - sum, &e->base[k]))
             return not_a_state(error, "the folded entry of its log counts more rows than there were");
-        e->base[k] = (uint64_t)json_integer_value(v);
         sum += e->base[k];
     }
     return sum == e->stream ? LEAT_OK
@@ -504,8 +497,7 @@ static int check_belongs(const struct leat_plan *p, const uint8_t fingerprint[16
                *seed = json_string_value(json_object_get(o, "seed"));
     const json_t *order = json_object_get(o, "order");
     char own[33], text[24];
-    for (int i = 0; i < 16; i++)
-        snprintf(own + 2 * i, 3, "%02x", fingerprint[i]);
+    leat_json_fingerprint(fingerprint, own);
     snprintf(text, sizeof text, "%" PRIu64, p->seed);
     if (!print || !seed || !json_is_object(order))
         return not_a_state(error, "it has no fingerprint, seed or order");

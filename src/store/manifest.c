@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "format/fingerprint.h"
 #include "io/file.h"
 #include "store/growing.h"
@@ -97,12 +98,6 @@ static bool read_hex(const json_t *value, uint64_t *out)
     return true;
 }
 
-static bool read_number(const json_t *value, uint64_t *out)
-{
-    *out = (uint64_t)json_integer_value(value);
-    return json_is_integer(value) && json_integer_value(value) >= 0;
-}
-
 /* A manifest must not make a program open files elsewhere. */
 static bool name_is_local(const char *file)
 {
@@ -117,8 +112,8 @@ static int read_shard(const json_t *object, struct leat_manifest_shard *s, struc
         return leat_fail(error, LEAT_E_CORRUPT,
                          "the manifest names '%.100s': a shard is a file in the manifest's own folder",
                          file ? file : "");
-    if (!read_number(json_object_get(object, "count"), &s->count) ||
-        !read_number(json_object_get(object, "bytes"), &s->bytes) || json_array_size(sums) != 2 ||
+    if (!leat_json_number(json_object_get(object, "count"), INT64_MAX, &s->count) ||
+        !leat_json_number(json_object_get(object, "bytes"), INT64_MAX, &s->bytes) || json_array_size(sums) != 2 ||
         !read_hex(json_array_get(sums, 0), &s->sums[0]) || !read_hex(json_array_get(sums, 1), &s->sums[1]) ||
         !read_hex(json_object_get(object, "footer"), &s->footer))
         return leat_fail(error, LEAT_E_CORRUPT, "the manifest's entry of shard '%s' lacks a number", file);
