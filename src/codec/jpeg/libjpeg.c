@@ -60,9 +60,7 @@ static void emit(j_common_ptr cinfo, int level)
     t->warnings |= 1u << warning_of(cinfo->err->msg_code);
 }
 
-static void no_output(j_common_ptr cinfo)
-{
-}
+static void no_output(j_common_ptr cinfo) {}
 
 struct jpeg_error_mgr *leat_jpeg_trouble_begin(struct leat_jpeg_trouble *trouble, bool lenient)
 {
@@ -82,9 +80,7 @@ bool leat_jpeg_trouble_is_memory(const struct leat_jpeg_trouble *trouble)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static void source_begin(j_decompress_ptr cinfo)
-{
-}
+static void source_begin(j_decompress_ptr cinfo) {}
 
 /* All bytes were there from the beginning: whoever asks for more has found the photo cut off. A lenient reader gets the
  * end of the image in the place of what is missing, as libjpeg's own sources give it. */

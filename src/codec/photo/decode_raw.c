@@ -84,9 +84,7 @@ static int raw_scan(struct leat_backend_decoder *r, struct leat_error *error)
     return LEAT_OK;
 }
 
-static void raw_close(struct leat_backend_decoder *r)
-{
-}
+static void raw_close(struct leat_backend_decoder *r) {}
 
 static uint64_t raw_bytes(struct leat_bytes file, struct leat_value_info *info)
 {

@@ -47,9 +47,7 @@ static void jump(j_common_ptr cinfo)
     longjmp(s->jump, 1);
 }
 
-static void no_message(j_common_ptr cinfo)
-{
-}
+static void no_message(j_common_ptr cinfo) {}
 
 static void out_begin(j_compress_ptr cinfo)
 {
@@ -72,9 +70,7 @@ static boolean out_grow(j_compress_ptr cinfo)
     return TRUE;
 }
 
-static void out_end(j_compress_ptr cinfo)
-{
-}
+static void out_end(j_compress_ptr cinfo) {}
 
 /* Memory is all that the encoder can lack: its input is ours. */
 static int encoder_failed(struct leat_error *error)
