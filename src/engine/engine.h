@@ -64,6 +64,12 @@ struct leat_tasks {
     uint64_t usual_room; /* of a task's read buffer; a larger one is not kept */
 };
 
+/* Whether no task is anywhere between being taken and being done. */
+static inline bool leat_tasks_are_done(const struct leat_tasks *t)
+{
+    return !t->running && !t->parked && !t->resumed && !t->starved;
+}
+
 /* What is to be done about an event, noted where it happens and done by leat_loader_settle. */
 enum leat_due {
     LEAT_DUE_WAKE = 1, /* whoever waits for the loader should look again */

@@ -66,7 +66,6 @@ bool leat_loader_evict(struct leat_loader *l, const struct leat_batch *keep)
 
 int leat_loader_ask(struct leat_loader *l, enum leat_account account, uint64_t bytes, struct leat_error *error)
 {
-    const struct leat_tasks *t = &l->tasks;
     bool window = account == LEAT_IN_FLIGHT, in_flight = window && l->budget.used[LEAT_IN_FLIGHT];
     enum leat_answer answer = leat_budget_ask(&l->budget, account, bytes);
     /* Many reads had waited at once, each in a task of its own. */
@@ -82,8 +81,7 @@ int leat_loader_ask(struct leat_loader *l, enum leat_account account, uint64_t b
     if (answer == LEAT_YES)
         return LEAT_OK;
     /* Batches that are in flight, or tasks of batches that were given up, will be done. */
-    if (answer == LEAT_WAIT &&
-        (in_flight || (window && leat_ledger_fits(bytes) && (t->running || t->parked || t->resumed || t->starved))))
+    if (answer == LEAT_WAIT && (in_flight || (window && leat_ledger_fits(bytes) && !leat_tasks_are_done(&l->tasks))))
         return LEAT_E_HELD;
     return leat_budget_refuse(&l->budget, account, bytes, error);
 }

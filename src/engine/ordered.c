@@ -160,8 +160,7 @@ static bool make_room(struct leat_consumer *c, size_t n)
 /* Nothing is under way that could give memory back. */
 static bool is_stuck(const struct leat_loader *l)
 {
-    const struct leat_tasks *t = &l->tasks;
-    return !t->running && !t->parked && !t->resumed && !t->starved && !leat_task_has_work(l);
+    return leat_tasks_are_done(&l->tasks) && !leat_task_has_work(l);
 }
 
 /* LEAT_OK: all parts of the next batch of a consumer are made, or failed; *n: how many. */

@@ -38,8 +38,7 @@ static bool fits(const struct leat_loader *l, uint64_t more)
 
 bool leat_task_may_grow(const struct leat_loader *l)
 {
-    return l->tasks.free || fits(l, leat_task_size(l) + l->tasks.usual_room) ||
-           (!l->tasks.running && !l->tasks.parked && !l->tasks.resumed && !l->tasks.starved);
+    return l->tasks.free || fits(l, leat_task_size(l) + l->tasks.usual_room) || leat_tasks_are_done(&l->tasks);
 }
 
 /* Pages that batches left behind must not stay resident where tasks have taken their place. */

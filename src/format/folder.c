@@ -60,9 +60,6 @@ enum { IMAGE = 0 };
 
 static bool folder_recognise(const char *path, bool folder, const uint8_t *head, size_t n)
 {
-    (void)path;
-    (void)head;
-    (void)n;
     return folder;
 }
 
@@ -322,9 +319,6 @@ static int folder_rows(struct leat_source *source, size_t field, const uint64_t 
                        const void **rows, size_t *failed, struct leat_error *error)
 {
     const struct folder *f = (const struct folder *)source;
-    (void)cold;
-    (void)failed;
-    (void)error;
     (void)field; /* only the label has a fixed size */
     for (size_t i = 0; i < n; i++)
         rows[i] = &f->labels[samples[i]];
@@ -349,8 +343,6 @@ static int folder_extents(struct leat_source *source, size_t field, const uint64
                           struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
     const struct folder *f = (const struct folder *)source;
-    (void)failed;
-    (void)error;
     for (size_t i = 0; i < n; i++) {
         const struct leat_listing_file *file = &f->listing.files[samples[i]];
         if (field == IMAGE) {
@@ -406,14 +398,11 @@ static bool folder_recall(struct leat_source *source, size_t field, uint64_t sam
 static void folder_keep(struct leat_source *source, size_t field, uint64_t sample, const void *photo,
                         size_t photo_bytes, const uint8_t *rows, size_t length)
 {
-    (void)field;
     leat_folder_rows_keep(((struct folder *)source)->rows, sample, photo, photo_bytes, rows, length);
 }
 
 static int folder_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
 {
-    (void)field;
-    (void)error;
     *data = ((struct folder *)source)->labels;
     return LEAT_OK;
 }
@@ -461,7 +450,6 @@ static int folder_verify(struct leat_source *source, const struct leat_verify_op
 static int folder_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
 {
     const struct folder *f = (const struct folder *)source;
-    (void)error;
     *out = (struct leat_source_about){.version = 0, .bytes = 0, .broken = UINT64_MAX};
     for (uint64_t i = 0; i < source->count; i++)
         out->bytes += f->listing.files[i].size;

@@ -452,8 +452,6 @@ static int on_socket(CURL *easy, curl_socket_t s, int what, void *user, void *kn
 {
     struct epoll_event event = {.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u),
                                 .data.fd = s};
-    (void)easy;
-    (void)user;
     if (what == CURL_POLL_REMOVE)
         epoll_ctl(http.events, EPOLL_CTL_DEL, s, NULL);
     else if (epoll_ctl(http.events, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, s, &event))
@@ -465,8 +463,6 @@ static int on_socket(CURL *easy, curl_socket_t s, int what, void *user, void *kn
 
 static int on_timer(CURLM *multi, long ms, void *user)
 {
-    (void)multi;
-    (void)user;
     http.due_ns = ms < 0 ? INT64_MAX : leat_clock_ns() + (int64_t)ms * 1000000;
     return 0;
 }
@@ -507,7 +503,6 @@ static void tell_curl(void)
 
 static void *talk(void *unused)
 {
-    (void)unused;
     for (;;) {
         pthread_mutex_lock(&http.lock);
         bool stopping = http.stopping;
@@ -675,7 +670,6 @@ static void enqueue(struct leat_io_request *const *requests, size_t n, int *resu
 static int http_submit(struct leat_io_file *file, struct leat_io_request *r)
 {
     int result;
-    (void)file;
     enqueue(&r, 1, &result, false);
     return result;
 }
@@ -705,7 +699,6 @@ static void http_close(struct leat_io_file *file)
 static int submit_opening(struct leat_io_file *file, struct leat_io_request *r)
 {
     int result;
-    (void)file;
     enqueue(&r, 1, &result, true);
     return result;
 }

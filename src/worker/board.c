@@ -269,17 +269,12 @@ uint32_t leat_pool_messages(const struct leat_pool *p)
 
 /* ---- board: the parent ----------------------------------------------------------------------- */
 
-static uint64_t align64(uint64_t n)
-{
-    return (n + 63) & ~UINT64_C(63);
-}
-
 static void find_parts(struct leat_board *b, uint8_t *base)
 {
     b->shared = (struct board_shared *)(void *)base;
-    b->entries = (struct entry *)(void *)(base + align64(sizeof *b->shared));
+    b->entries = (struct entry *)(void *)(base + leat_align64(sizeof *b->shared));
     b->units =
-        (_Atomic uint64_t *)(void *)((uint8_t *)b->entries + align64(b->shared->n_entries * sizeof(struct entry)));
+        (_Atomic uint64_t *)(void *)((uint8_t *)b->entries + leat_align64(b->shared->n_entries * sizeof(struct entry)));
 }
 
 int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_units, double unit_ns, double weight,
@@ -294,7 +289,7 @@ int leat_board_new(struct leat_pool *pool, unsigned n_entries, unsigned max_unit
         leat_free(b);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a board");
     }
-    uint64_t heads = align64(sizeof(struct board_shared)) + align64(n_entries * sizeof(struct entry));
+    uint64_t heads = leat_align64(sizeof(struct board_shared)) + leat_align64(n_entries * sizeof(struct entry));
     int rc = leat_slot_new(heads + (uint64_t)n_entries * max_units * 8, &b->slot, error);
     if (rc) {
         leat_free(b->flights);
