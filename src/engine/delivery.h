@@ -33,11 +33,11 @@ struct leat_consumer {
 
 /* All functions: under the lock. */
 struct leat_delivery {
-    bool numbers_rows; /* batches keep the numbers of their rows: they are not those that the plan has at their step */
-    size_t helped;     /* batches at the window's front that a waiting consumer may work on */
+    bool numbers_rows;     /* batches keep the numbers of their rows, which are not those of the plan at their step */
+    size_t helped;         /* batches at the window's front that a waiting consumer may work on */
     bool decides_anywhere; /* a decision may hold from within an epoch */
 
-    /* Makes what the delivery needs beyond struct leat_loader; without the lock. NULL: nothing. */
+    /* Makes what the delivery needs beyond struct leat_loader. Without the lock. NULL: nothing. */
     int (*open)(struct leat_loader *loader, const struct leat_loader_options *options, struct leat_error *error);
     /* Plans one further batch. LEAT_OK. LEAT_E_END: the plan has no further batch. LEAT_E_HELD: not yet. If `error` has
      * that code too, its text says what must be given back first. Else the window is full, or memory comes back without
@@ -48,17 +48,17 @@ struct leat_delivery {
     /* The next batch of the running epoch, if one can be handed out now: LEAT_OK, LEAT_E_END, LEAT_IO_PENDING, or what
      * a batch failed with. The lock may be let go while rows are copied. */
     int (*next)(struct leat_consumer *consumer, struct leat_batch **out, struct leat_error *error);
-    /* Whether the loader's own should look again: a batch can be handed out, or nothing would ever make one. Where
-     * there are others, each looks again whenever a task is done. */
+    /* Whether the loader's own consumer should look again: a batch can be handed out, or nothing would ever make one.
+     * If there are others, each looks again whenever a task is done. */
     bool (*is_due)(const struct leat_loader *loader);
-    /* Rows [first, first + n) of a batch are made. NULL: nobody needs to know. */
+    /* Called when rows [first, first + n) of a batch are made. NULL: the delivery need not know. */
     void (*made)(struct leat_batch *batch, uint64_t first, uint64_t n);
-    /* The consumer begins at `to`; `loaded`: a state that was loaded says more. Sets its epoch. */
+    /* The consumer begins at `to`, or where its loaded state says. Sets its epoch. */
     void (*start)(struct leat_consumer *consumer, struct leat_position to);
     /* Whether rows of the epoch of `at`, the position that a state names, were received. */
     bool (*is_within)(const struct leat_loader *loader, struct leat_position at);
     int (*state)(const struct leat_loader *loader, struct leat_position at, char **json, struct leat_error *error);
-    /* Takes a state over: consumer.at, consumer.step and where planning begins. */
+    /* Loads a state: consumer.at, consumer.step and where planning begins. */
     int (*load)(struct leat_loader *loader, const char *json, struct leat_error *error);
     /* Which rows a step had; without the lock. NULL: those that the plan has. */
     int (*rows_of)(struct leat_loader *loader, const struct leat_plan_batch *plan, uint64_t **numbers,
@@ -78,14 +78,14 @@ struct leat_position leat_consumer_received(const struct leat_consumer *consumer
  * 0 where there are no others. And who is farthest ahead. */
 size_t leat_consumers_lead(const struct leat_loader *loader);
 const struct leat_consumer *leat_consumers_leader(const struct leat_loader *loader);
-/* Evicts the oldest batch that is kept for one behind. False: there is none. */
+/* Evicts the oldest batch that is kept for a consumer behind. False: there is none. */
 bool leat_consumers_evict(struct leat_loader *loader);
-/* Batches that every consumer is past leave the window; so do those that it keeps for some beyond half of it. */
+/* Removes batches that every consumer is past from the window, and what it keeps for those behind beyond half of it. */
 void leat_consumers_trim(struct leat_loader *loader);
-/* Whether others than `but` go on needing a batch. */
+/* Whether other consumers than `but` still need a batch. */
 bool leat_consumers_need(const struct leat_loader *loader, const struct leat_batch *batch,
                          const struct leat_consumer *but);
-/* It stands at `at`, which is as of leat_consumer_next_start. */
+/* Moves a consumer to `at`, a position as of leat_consumer_next_start. */
 void leat_consumer_stand(struct leat_consumer *consumer, struct leat_position at);
 /* The window goes to where it stands if nobody else is reading, or if that is ahead of all. */
 void leat_consumer_bring_window(struct leat_consumer *consumer);

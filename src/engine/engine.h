@@ -1,5 +1,5 @@
 /*
- * A loader and its parts. Each part knows what it owns; loader.c composes them, and leat_loader_settle brings them into
+ * A loader and its parts. Each part knows what it owns. loader.c composes them, and leat_loader_settle brings them into
  * step after every event.
  *
  *     scheduler   the threads of the process; they take tasks from clients
@@ -9,8 +9,8 @@
  *     delivery    which batch is handed out next: a table of functions, in order or out of order
  *     tasks       runs of rows that threads make; those that wait for a read or for memory
  *
- * A task runs a job (job.h): where its reads are in flight the task is parked, and their completion puts it in front of
- * the loader's queue; where memory is short it waits likewise (reserve.c). docs/architecture.md says which file does
+ * A task runs a job (job.h). While the job's reads are in flight the task is parked, and their completion puts it into
+ * the loader's queue. If memory is short, it waits for that (reserve.c). docs/architecture.md says which file does
  * what.
  */
 #ifndef LEAT_ENGINE_ENGINE_H
@@ -25,7 +25,7 @@
 
 struct leat_task;
 
-/* A program's scratch, which one running task at a time uses, and its times when it was last at rest. */
+/* A program's scratch, used by one running task at a time, and its times when it was last at rest. */
 #define LEAT_MAX_STEPS 64
 struct leat_work {
     struct leat_scratch *scratch;
@@ -52,14 +52,14 @@ struct leat_tasks {
     struct leat_task *starved;                 /* that wait for memory: reserve.c */
     struct leat_task *free;                    /* pool */
     struct leat_work *free_work, *all_work;
-    struct leat_task *away;  /* all that are parked */
-    bool short_of;           /* no memory for one more task: work waits until one is free again */
-    bool pends;              /* reads complete later, as was learned: tasks read many rows ahead, and are parked */
-    unsigned calm;           /* while `pends`: tasks in a row whose reads were complete at once; enough end it */
+    struct leat_task *away;  /* list of all that are parked */
+    bool short_of;           /* there is no memory for one more task: work waits until one is free */
+    bool pends;              /* learned: reads complete later, so tasks read many rows ahead and are parked */
+    unsigned calm;           /* while `pends`: tasks in a row whose reads completed at once; enough of them end it */
     uint64_t in_flight;      /* bytes of the buffers of parked tasks */
-    uint64_t most_in_flight; /* from here on, threads begin no further task */
-    uint64_t wanted_share;   /* of the budget, to be set aside for reads in flight while `pends` */
-    uint64_t share;          /* ... and what is set aside: less, until batches give the rest back */
+    uint64_t most_in_flight; /* from so many on, threads begin no further task */
+    uint64_t wanted_share;   /* bytes of the budget to set aside for reads in flight, while `pends` */
+    uint64_t share;          /* of these set aside so far: less, until batches release the rest */
     double ns_per_row;
     uint64_t usual_room; /* of a task's read buffer; a larger one is not kept */
 };
@@ -70,7 +70,7 @@ static inline bool leat_tasks_are_done(const struct leat_tasks *t)
     return !t->running && !t->parked && !t->resumed && !t->starved;
 }
 
-/* What is to be done about an event, noted where it happens and done by leat_loader_settle. */
+/* What an event calls for: noted where it happens, done by leat_loader_settle. */
 enum leat_due {
     LEAT_DUE_WAKE = 1, /* whoever waits for the loader should look again */
     LEAT_DUE_WORK = 2  /* there may be work for a thread */
@@ -138,23 +138,23 @@ static inline struct leat_loader *leat_loader_of_pool(struct leat_batch_pool *po
 
 /* ---- loader.c, open.c (share, fit), control.c (pause): under the lock, where nothing else is said */
 
-/* Brings the parts into step: sized batches get memory, tasks that waited for memory go on, whoever waits and has
- * something to see is woken, threads are woken for work. Called once after every event: a task is done or parked, a
- * read is complete, memory is given back, a batch is handed out, the plan or the position has changed. */
+/* Brings the parts into step: sized batches get memory, tasks that waited for memory go on, waiters with something to
+ * see and threads with work are woken. Called once after every event: a task is done or parked, a read is complete,
+ * memory is released, a batch is handed out, the plan or the position has changed. */
 void leat_loader_settle(struct leat_loader *loader);
-/* Sets bytes of the budget aside for reads that complete later (leat_budget_reserve), or no longer. */
+/* Sets bytes of the budget aside for reads that complete later (leat_budget_reserve), or ends that. */
 void leat_loader_share(struct leat_loader *loader, bool wanted);
 /* Waits until something changes, or until deadline_ns (INT64_MAX: without end). False: the time has passed. */
 bool leat_loader_wait(struct leat_loader *loader, int64_t deadline_ns);
 
-/* Whether `bytes` more fit into an account, once what is easily had was evicted. HELD: not now, with a text where
- * nothing that is under way will change that; BUDGET: never. */
+/* Whether `bytes` more fit into an account, after evicting what is easily had. HELD: not now, with a text if nothing
+ * under way will change that. BUDGET: never. */
 int leat_loader_ask(struct leat_loader *loader, enum leat_account account, uint64_t bytes, struct leat_error *error);
-/* Asks for a batch's buffers and takes them. Errors: as above, NOMEM. */
+/* Asks for a batch's buffers and allocates them. Errors: as above, NOMEM. */
 int leat_loader_allocate(struct leat_loader *loader, struct leat_batch *batch, struct leat_error *error);
 /* Cancels the last batch of the window, unless it is `keep` or the only one. False: there is nothing to evict. */
 bool leat_loader_evict(struct leat_loader *loader, const struct leat_batch *keep);
-/* Until the ledger has room for `bytes`: evicts what other loaders have prefetched and nobody waits for. They compute
+/* Evicts what other loaders have prefetched and nobody waits for, until the ledger has room for `bytes`. They compute
  * it again when asked. */
 void leat_loader_evict_others(const struct leat_loader *loader, uint64_t bytes);
 
@@ -165,16 +165,16 @@ int64_t leat_loader_deadline(int64_t timeout_ms);
 /* Takes the lock if the loader can be used. Errors: FORKED, CLOSED. */
 int leat_loader_enter(const struct leat_loader *loader, struct leat_error *error);
 int leat_loader_check_process(const struct leat_loader *loader, struct leat_error *error);
-/* Keeps tasks from starting, and waits for those that run: the plan may be changed. */
+/* Keeps tasks from starting, and waits for those that run. Then the plan may be changed. */
 void leat_loader_pause(struct leat_loader *loader);
 void leat_loader_unpause(struct leat_loader *loader);
 /* LEAT_OK: the first batch of the window belongs to the epoch of the loader's own consumer. END; PENDING: there is no
  * memory now; else why it cannot be planned. */
 int leat_loader_plan_first(struct leat_loader *loader, struct leat_error *error);
-/* Does what the caller would otherwise wait for, if that takes no thread more than the loader may have. The lock is let
- * go meanwhile. */
+/* Runs a task that the caller would otherwise wait for, if the loader may have one more thread. Releases the lock
+ * meanwhile. */
 bool leat_loader_help(struct leat_loader *loader);
-/* The end of a call that counted itself in in_next. Lets go of the lock. */
+/* The end of a call that counted itself in in_next. Releases the lock. */
 void leat_loader_leave(struct leat_loader *loader);
 
 /* Steps of handing a batch out. Whether max_held_bytes allows it; counting it as the consumer's; counting what it
@@ -190,40 +190,40 @@ bool leat_batch_fail_if_empty(struct leat_batch *batch);
 
 /* ---- side.c: under the lock ------------------------------------------------------------------ */
 
-/* Begins to make a batch on the side of the window; `for_whom`, not NULL, says whose it is. `numbers`: NULL, or the
- * rows that it has. Errors: NOMEM, those of leat_loader_ask. */
+/* Begins to make a batch on the side of the window; `for_whom`, not NULL, is its owner. `numbers`: its rows, or NULL.
+ * Errors: NOMEM, those of leat_loader_ask. */
 int leat_side_begin(struct leat_loader *loader, const struct leat_plan_batch *plan, const uint64_t *numbers,
                     const void *for_whom, struct leat_batch **out, struct leat_error *error);
-/* It is the caller's. */
+/* Hands a batch over to the caller. */
 void leat_side_remove(struct leat_loader *loader, struct leat_batch *batch);
-/* Cancels all of one owner's that lie before a position. */
+/* Cancels an owner's batches before a position. */
 void leat_side_cancel(struct leat_loader *loader, const void *for_whom, struct leat_position before);
 
 /* ---- task.c, reserve.c ----------------------------------------------------------------------- */
 
-/* The next task of the loader, counted as running, or NULL. Under the lock. `ahead`: of any batch, planning further
- * ones; else only what the consumer waits for: the first batch of the window, where the delivery says so, and the one
- * on the side. */
+/* The next task of the loader, counted as running, or NULL. Under the lock. With `ahead` it may be of any batch, and
+ * further ones are planned. Else it is what the consumer waits for: of batches on the side, and of the first ones of
+ * the window as far as the delivery says. */
 struct leat_task *leat_task_take(struct leat_loader *loader, bool ahead);
-/* Runs it until it is done or parked. Without the lock. */
+/* Runs a task until it is done, or has to wait. Without the lock. */
 void leat_task_run(struct leat_task *task);
-/* Books what it did. Under the lock. */
+/* Books what a task did. Under the lock. */
 void leat_task_finish(struct leat_task *task);
 /* Whether a batch of the window, or on its side, has rows that no task has yet. Under the lock. */
 bool leat_task_has_work(const struct leat_loader *loader);
-/* A task, or whoever copies rows, is done with a batch: it is finished, or given up, if that was the last one. Under
- * the lock. */
+/* A task, or who copies rows, is done with a batch. If that was the last one, the batch is finished, or recycled if it
+ * was cancelled. Under the lock. */
 void leat_batch_let_go(struct leat_loader *loader, struct leat_batch *batch);
 /* A task of the pool, or a new one. Under the lock. */
 struct leat_task *leat_task_new(struct leat_loader *loader);
 void leat_task_recycle(struct leat_task *task); /* under the lock */
 void leat_task_destroy(struct leat_task *task);
-/* There may be memory again: tasks that wait for some and can have it, or are to let go, go on. Under the lock. */
+/* There may be memory again: tasks that can have it, or whose batch was cancelled, go on. Under the lock. */
 void leat_task_feed(struct leat_loader *loader);
-/* Whether the budget has place for one more task at a time: where reads wait, each waiting row has one. Under the
+/* Whether the budget has room for one more task: many may be waiting for reads. Under the
  * lock. */
 bool leat_task_may_grow(const struct leat_loader *loader);
-/* Tasks at rest give up what a few threads do not need. False: there was nothing. Under the lock. */
+/* Releases memory of tasks at rest that a few threads do not need. False: there was none. Under the lock. */
 bool leat_task_drop_resting(struct leat_loader *loader);
 uint64_t leat_task_size(const struct leat_loader *loader);
 
@@ -238,12 +238,12 @@ void leat_record_close(struct leat_record *record);
 int leat_record_read(struct leat_record *record, uint64_t epoch, struct leat_error *error);
 /* The rows of a step of an epoch that was read, if they are `n`. `numbers` has room for n. */
 bool leat_record_find(struct leat_record *record, uint64_t epoch, uint64_t step, uint64_t n, uint64_t *numbers);
-/* Steps from `step` on are not to be found any more. */
+/* Forgets the steps from `step` on. */
 void leat_record_forget(struct leat_record *record, uint64_t epoch, uint64_t step);
 /* Reads and finds. RANGE: it has no such step of n rows. Not under the engine's lock. */
 int leat_record_seek(struct leat_record *record, uint64_t epoch, uint64_t step, uint64_t n, uint64_t *numbers,
                      struct leat_error *error);
-/* Appends one batch. Where that fails a warning says so, once. Not under the engine's lock. */
+/* Appends one batch. The first failure is a warning in the log. Not under the engine's lock. */
 void leat_record_append(struct leat_record *record, const struct leat_batch *batch);
 
 /* ---- stats.c --------------------------------------------------------------------------------- */

@@ -105,10 +105,10 @@ enum leat_row_mark {
     LEAT_ROW_WANTED = 0, /* what is mapped is made, what is fetched is not */
     LEAT_ROW_BROKEN,     /* a substitute is wanted */
     LEAT_ROW_DONE,       /* made, left out, or its error is the job's */
-    LEAT_ROW_BOOKED      /* ... and its caller has booked it before the others */
+    LEAT_ROW_BOOKED      /* done, and booked before the others */
 };
 
-/* How a value of a row is had. */
+/* How a job gets a value. */
 enum leat_value_way {
     LEAT_VALUE_NONE = 0, /* its outputs are made where it is mapped */
     LEAT_VALUE_READ,     /* from a file into the buffer */
@@ -121,7 +121,7 @@ struct leat_job_value {
     const struct leat_feed *feed;
     uint8_t way;                /* enum leat_value_way */
     bool with_rows;             /* a photo's row index is read with it */
-    bool checked;               /* its bytes are those that were written */
+    bool checked;               /* its bytes are verified */
     uint32_t span;              /* READ: with which it is read */
     uint64_t place;             /* COPIED: in the buffer */
     const uint8_t *data;        /* COMPUTED */
@@ -137,7 +137,7 @@ struct leat_span {
     uint64_t file, offset, length;
     uint64_t in_vain;                /* bytes between its values */
     uint64_t place;                  /* in the buffer */
-    bool apart;                      /* the value's room is more than what is read: it joins no other */
+    bool apart;                      /* the value's room is larger than what is read: it joins no other */
     struct leat_io_request *request; /* while it is in flight */
     _Atomic bool arrived;            /* the request is complete */
     int status;                      /* when it is done */
@@ -150,7 +150,7 @@ enum leat_job_status {
     LEAT_JOB_ROOM,   /* it needs a buffer of `wants` bytes, and to decode `wants_decoding`: leat_job_grant or
                         leat_job_refuse */
     LEAT_JOB_SLEEPS, /* a read is to be tried again at `wake_ns` */
-    LEAT_JOB_RELAX,  /* what was granted beyond the usual may be taken back: leat_job_grant, and call again */
+    LEAT_JOB_RELAX,  /* memory beyond the usual may be released: leat_job_grant, and call again */
 };
 
 struct leat_job {
@@ -222,22 +222,22 @@ uint64_t leat_job_size(const struct leat_job_context *context);
 void leat_job_init(struct leat_job *job, const struct leat_job_context *context, void *memory);
 void leat_job_destroy(struct leat_job *job);
 
-/* Begins with rows [first, first + n) of job->target, which the caller has filled in. */
+/* Begins a run: rows [first, first + n) of job->target, which the caller has filled in. */
 void leat_job_begin(struct leat_job *job, uint64_t first, uint64_t n);
-/* Goes on. Any thread, one at a time. */
+/* Continues. Any thread, one at a time. */
 enum leat_job_status leat_job_run(struct leat_job *job, struct leat_scratch *scratch);
-/* After ROOM and RELAX: what the job has now; or why it cannot have it, which is the error of its row. */
+/* After ROOM and RELAX: the memory that the job has now; or why it cannot have more, which becomes its row's error. */
 void leat_job_grant(struct leat_job *job, void *buffer, uint64_t room, uint64_t decoding);
 void leat_job_refuse(struct leat_job *job, int code);
-/* To be called by `read_done`, where nobody can let go of the job meanwhile: its request is complete. */
+/* To be called by `read_done`, while nobody can free the job: its request is complete. */
 void leat_reads_arrived(struct leat_span *span);
 static inline bool leat_reads_in_flight(const struct leat_job *job)
 {
     return atomic_load_explicit(&job->flying, memory_order_relaxed) != 0;
 }
-/* Asks for the end of all reads in flight. Not under a lock; by who has the job. */
+/* Cancels all reads in flight. Not under a lock; by who has the job. */
 void leat_reads_cancel(struct leat_job *job);
-/* Gives up a job of which no read is in flight any more. */
+/* Ends a job that has no read in flight. */
 void leat_reads_abandon(struct leat_job *job);
 /* Sums of the steps of ragged outputs, of bounded ones the most that they can be: offsets[o][i + 1] for row i of the
  * batch, where offsets[o] is not NULL. What a source computes to say so is left in `made`, which was initialised for
@@ -251,11 +251,11 @@ void leat_job_size_rows(struct leat_job *job, int64_t *const *offsets, struct le
 int leat_job_plan(struct leat_job *job, uint64_t first, uint64_t left, uint64_t *failed);
 /* Row i gets its next substitute. False: there is none. */
 bool leat_job_plan_substitute(struct leat_job *job, size_t i);
-/* How each value of a field is had, of rows [i, i + n), and where. An error is that of row *failed. */
+/* Finds how the job gets each value of a field, for rows [i, i + n), and where. An error is that of row *failed. */
 int leat_job_locate(struct leat_job *job, const struct leat_feed *feed, size_t i, size_t n, size_t *failed);
 /* Values of rows [i, i + n) that sources compute: job->error, and row *failed that is to blame, i + n: not known. */
 int leat_job_compute(struct leat_job *job, size_t i, size_t n, size_t *failed);
-/* Gives up what was computed for the chunk. */
+/* Releases what was computed for the chunk. */
 void leat_job_drop_made(struct leat_job *job);
 static inline struct leat_job_value *leat_job_value(const struct leat_job *j, const struct leat_feed *feed, size_t i)
 {
