@@ -76,8 +76,8 @@ int leat_dataset_in_place(const struct leat_dataset *dataset, size_t field, cons
 struct leat_base *leat_base_retain(struct leat_base *base);
 void leat_base_release(struct leat_base *base);
 
-/* The description of a view of `dataset` (view.c; NULL: of all) with one more step, which is taken over. NULL: it is not
- * known. Below: the steps. */
+/* The description of a view of `dataset` (view.c; NULL: of all) with one more step, which is taken over. NULL: it is
+ * not known. Below: the steps. */
 char *leat_view_add(const struct leat_dataset *dataset, json_t *step);
 json_t *leat_view_select(const int64_t *positions, uint64_t n);
 json_t *leat_view_split(const double *fractions, size_t n, uint64_t seed, size_t part);
