@@ -50,6 +50,8 @@ int leat_dataset_extents(const struct leat_dataset *dataset, size_t field, const
 
 /* Calls `refresh` of all sources, as an epoch begins. CHANGED, IO. */
 int leat_dataset_refresh(const struct leat_dataset *dataset, struct leat_error *error);
+/* A number that is another one once a refresh has found that files changed. */
+uint64_t leat_dataset_changes(const struct leat_dataset *dataset);
 
 /* Puts the values of `fields`, all COMPUTED, into `out`, which was initialised for n_fields and n. Each has a size that
  * fits its field. May take long. On failure *failed is the reference that failed, or n. */

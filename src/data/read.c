@@ -2,6 +2,7 @@
  * From positions to bytes: where a sample lies, and reading its values. Each error names its sample.
  */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -626,6 +627,14 @@ int leat_dataset_refresh(const struct leat_dataset *d, struct leat_error *error)
             rc = source->v->refresh(source, error);
     }
     return rc;
+}
+
+uint64_t leat_dataset_changes(const struct leat_dataset *d)
+{
+    uint64_t sum = 0;
+    for (size_t p = 0; p < d->base->n_parts; p++)
+        sum += atomic_load(&d->base->parts[p].source->changes);
+    return sum;
 }
 
 /* The values (`to`) or lengths of a column, run by run of rows with the same storage. */

@@ -4,6 +4,7 @@
  * behind a reference.
  */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -105,9 +106,14 @@ static int zip_compute(struct leat_source *source, const size_t *fields, size_t 
 static int zip_refresh(struct leat_source *source, struct leat_error *error)
 {
     const struct zip *z = (const struct zip *)source;
+    uint64_t changes = 0;
     int rc = LEAT_OK;
-    for (size_t p = 0; p < z->n_parts && !rc; p++)
+    for (size_t p = 0; p < z->n_parts && !rc; p++) {
         rc = leat_dataset_refresh(z->parts[p], error);
+        changes += leat_dataset_changes(z->parts[p]);
+    }
+    if (!rc)
+        atomic_store(&source->changes, changes);
     return rc;
 }
 

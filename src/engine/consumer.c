@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "engine/engine.h"
+#include "engine/packing.h"
 
 #define STATE_VERSION 1
 
@@ -286,6 +287,8 @@ static int prepare(struct leat_loader *l, uint64_t epoch, struct leat_error *err
     l->in_next++; /* a closing waits */
     leat_engine_unlock();
     int rc = leat_dataset_refresh(l->dataset, error);
+    if (!rc && l->job.packing)
+        leat_packing_refresh(l->job.packing, l->dataset);
     if (!rc && l->record)
         rc = leat_record_read(l->record, epoch, error);
     if (!rc && l->record)

@@ -93,10 +93,21 @@ int leat_packing_open(const struct leat_dataset *documents, const struct leat_pa
     r->touched = leat_new_array(leat_dataset_count(documents) / 8 + 1, sizeof *r->touched);
     if (!r->touched)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
+    atomic_store(&r->changes, leat_dataset_changes(documents));
     memcpy(&r->bos, &options->bos, sizeof r->bos);
     memcpy(&r->eos, &options->eos, sizeof r->eos);
     memcpy(&r->fill, &options->fill, sizeof r->fill);
     return LEAT_OK;
+}
+
+void leat_packing_refresh(struct leat_packing_rule *r, const struct leat_dataset *documents)
+{
+    const uint64_t changes = leat_dataset_changes(documents);
+    if (atomic_load(&r->changes) == changes)
+        return;
+    for (uint64_t i = 0, n = leat_dataset_count(documents) / 8 + 1; i < n; i++)
+        atomic_store_explicit(&r->touched[i], 0, memory_order_relaxed);
+    atomic_store(&r->changes, changes);
 }
 
 void leat_packing_close(struct leat_packing_rule *r)
@@ -323,11 +334,16 @@ static int join(struct leat_job *j, const struct leat_piece *pieces, const struc
         *failed += rc ? k : 0;
     }
     *broken = rc && (parts[*failed].differs || rc == LEAT_E_OPERATOR);
-    for (size_t k = 0; !rc && k < n; k++)
-        if (pieces[k].begin + pieces[k].count > parts[k].elements + c->packing->has_bos + c->packing->has_eos) {
-            *failed = k;
-            rc = leat_fail(&j->error, LEAT_E_CHANGED, "a document is shorter than it was: open the data set again");
-        }
+    for (size_t k = 0; !rc && k < n; k++) {
+        const uint64_t around = (uint64_t)c->packing->has_bos + c->packing->has_eos;
+        const uint64_t elements = leat_plan_piece_of(c->plan, &pieces[k]) - around;
+        *failed = k;
+        if (parts[k].elements != elements)
+            rc = leat_fail(&j->error, LEAT_E_CHANGED,
+                           "the document has %" PRIu64 " elements, and had %" PRIu64
+                           " when the loader was opened: open the data set again",
+                           parts[k].elements, elements);
+    }
     to->parts = parts;
     to->n = n;
     if (!rc)

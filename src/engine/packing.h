@@ -17,7 +17,8 @@ struct leat_packing_rule {
     bool has_bos, has_eos;
     uint64_t bos, eos, fill;                      /* their bits */
     struct leat_field fields[LEAT_PACKED_FIELDS]; /* by enum leat_packed_field; the first name is the data set's */
-    _Atomic uint8_t *touched;                     /* a bit per document: its checksum was compared since it is mapped */
+    _Atomic uint8_t *touched; /* a bit per document: its checksum was compared where it is mapped, ... */
+    _Atomic uint64_t changes; /* ... since leat_dataset_changes was this */
 };
 
 /* Fields of the program for these options. INVALID, NOT_FOUND, TYPE, NOMEM. `rule` is memory of leat_new. */
@@ -28,6 +29,8 @@ int leat_packing_lengths(const struct leat_packing_rule *rule, const struct leat
                          struct leat_error *error);
 /* Makes the fingerprint of the documents that of these rows. */
 void leat_packing_fingerprint(const struct leat_packing_rule *rule, uint8_t fingerprint[16]);
+/* As an epoch begins, after leat_dataset_refresh: documents are compared again if files have changed. */
+void leat_packing_refresh(struct leat_packing_rule *rule, const struct leat_dataset *documents);
 void leat_packing_close(struct leat_packing_rule *rule); /* NULL is allowed */
 /* Bytes that a job needs for the values of one row. */
 uint64_t leat_packing_row_bytes(const struct leat_packing_rule *rule);

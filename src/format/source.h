@@ -8,6 +8,7 @@
 #ifndef LEAT_FORMAT_SOURCE_H
 #define LEAT_FORMAT_SOURCE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -148,9 +149,10 @@ struct leat_source {
     const uint8_t *storage;     /* enum leat_storage of each field */
     const char *const *classes; /* of the field "label"; NULL: it has none */
     size_t n_classes;
-    const char *metadata;    /* JSON object, "{}" if there is none */
-    const char *notice;      /* "" or a note for a person */
-    uint64_t fingerprint[2]; /* joinable sums over the samples: format/fingerprint.h */
+    const char *metadata;     /* JSON object, "{}" if there is none */
+    const char *notice;       /* "" or a note for a person */
+    uint64_t fingerprint[2];  /* joinable sums over the samples: format/fingerprint.h */
+    _Atomic uint64_t changes; /* how often `refresh` has found that files changed */
 };
 
 /* Every known format, ended by NULL: leat's own, then those of formats.def. */

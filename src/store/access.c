@@ -584,6 +584,7 @@ int leat_store_refresh(struct leat_source *source, struct leat_error *error)
     for (uint32_t f = 0; f < s->layout.n_stored; f++)
         clear_bits(&s->pages_good[f]);
     atomic_store(&s->stamp, stamp);
+    atomic_fetch_add(&s->base.changes, 1);
     return LEAT_OK;
 }
 
