@@ -192,3 +192,8 @@ int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, s
         }
     return LEAT_OK;
 }
+
+uint64_t leat_plan_piece_of(const struct leat_plan *plan, const struct leat_piece *piece)
+{
+    return plan->sources[piece->source].packing->lengths[piece->position];
+}

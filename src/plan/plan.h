@@ -139,6 +139,8 @@ struct leat_pieces {
  * stay as they are. The former contents of `pieces` are lost. The first call for a pass sums up its lengths. Any
  * thread, each with its own array. NOMEM. */
 int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, size_t n, struct leat_pieces *pieces);
+/* Elements of the whole sample that such a piece is of. */
+uint64_t leat_plan_piece_of(const struct leat_plan *plan, const struct leat_piece *piece);
 
 uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
 /* The substitute of a broken sample at attempt 0 to 15: a pure function of (seed, epoch, row, attempt). Its count is 0

@@ -224,6 +224,46 @@ def test_what_is_no_field_of_tokens_is_refused(tmp_path: Path) -> None:
         leat.pack_rows(leat.pack_rows(ds))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("zipped", [False, True])
+def test_documents_that_change_between_epochs_are_compared_again(tmp_path: Path, zipped: bool) -> None:
+    documents = make(np.random.default_rng(9), 300, 300)  # the next epoch's first rows may be made already
+    ds, path = write(tmp_path / "d.leat", documents), tmp_path / "d.leat"
+    rows = leat.pack_rows(leat.zip(t=ds) if zipped else ds, "t.tokens" if zipped else "tokens", length=16)
+    loader = leat.Loader(rows, batch_size=4, framework="numpy")
+    assert sum(batch.size for batch in loader) >= len(rows)
+    at, was = path.read_bytes().index(documents[290].tobytes()), path.stat().st_mtime_ns
+    with path.open("r+b") as f:
+        f.seek(at)
+        f.write(bytes([documents[290].tobytes()[0] ^ 1]))
+    os.utime(path, ns=(was + 10**9, was + 10**9))
+    with pytest.raises(leat.CorruptError, match="sample 290"):
+        list(loader)
+
+
+class Growing:
+    """Document i has 3 * i tokens, and `more` more of them later."""
+
+    fields = {"tokens": leat.field("int32", (None,))}
+    more = 0
+
+    def __len__(self) -> int:
+        return 50
+
+    def read(self, positions: Any) -> dict[str, Any]:
+        return {"tokens": [np.arange(max(3 * int(i) + self.more, 0), dtype=np.int32) for i in positions]}
+
+
+@pytest.mark.parametrize("more", [-2, -1, 1, 1000])
+def test_a_document_of_another_length_than_planned_is_named(more: int) -> None:
+    source = Growing()
+    loader = leat.Loader(leat.pack_rows(leat.from_source(source), length=8, eos=0), batch_size=4)
+    source.more = more
+    with pytest.raises(leat.ChangedError, match="when the loader was opened") as raised:
+        list(loader)
+    assert raised.value.field == "tokens"
+    assert raised.value.sample == (0 if more > 0 else 1)
+
+
 def test_a_tuple_of_fields_is_refused(tmp_path: Path) -> None:
     rows = leat.pack_rows(write(tmp_path / "d.leat", make(np.random.default_rng(6), 3, 5)), length=4)
     for chain in ([], [leat.ops.PadTo(8)]):
