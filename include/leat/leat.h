@@ -54,6 +54,11 @@ LEAT_API unsigned leat_cpu_count(void);
  * thread. */
 LEAT_API uint64_t leat_memory_allowed(void);
 
+/* For programs that Ctrl-C must reach: `stop` is asked about ten times a second by each thread that waits for a read or
+ * for trying it again, and may take any time. Once it is true, the read is cancelled, and what the thread was called
+ * for fails with LEAT_E_CANCELLED. It holds for the whole process; NULL: nobody is asked, as at first. Any thread. */
+LEAT_API void leat_set_interrupt(bool (*stop)(void));
+
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 enum leat_status {

@@ -186,6 +186,10 @@ PyObject *py_dataset_concat(PyObject *module, PyObject *list);
  * many, or -1 with an exception. */
 Py_ssize_t py_schema_fields(PyObject *list, struct leat_field **out);
 
+/* Whether Ctrl-C was pressed: the exception is then set, and it stays true until that was raised. Only a thread of
+ * Python's can say. With or without the GIL. */
+bool py_interrupted(void);
+
 /* made.c: data sets that are not files. */
 PyObject *py_dataset_zip(PyObject *module, PyObject *args);
 PyObject *py_arrays_make(PyObject *module, PyObject *args);

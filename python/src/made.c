@@ -281,17 +281,6 @@ static int start_thread(struct source *s, struct leat_error *error)
                        "no thread can be started to read from the source: ", "the process is ending");
 }
 
-/* Whether Ctrl-C was pressed: the exception is then set. Only a thread of Python's can say. */
-static bool interrupted(void)
-{
-    if (!PyGILState_GetThisThreadState())
-        return false;
-    PyGILState_STATE state = PyGILState_Ensure();
-    bool yes = PyErr_CheckSignals() != 0;
-    PyGILState_Release(state);
-    return yes;
-}
-
 static void warn(struct source *s, double seconds)
 {
     PyGILState_STATE state = PyGILState_Ensure();
@@ -333,7 +322,7 @@ static int wait_for(struct source *s, struct job *job, const struct leat_values 
             return fail(error, LEAT_E_IO, "the source hangs: ", text);
         }
         pthread_mutex_unlock(&lock);
-        bool stop = interrupted();
+        bool stop = py_interrupted();
         if (!stop && waited > warn_at) {
             warn(s, waited);
             warn_at *= 4;

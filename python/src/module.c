@@ -14,7 +14,7 @@ static PyObject *error_factory; /* leat.errors.from_status */
 PyObject *py_raise(const struct leat_error *e)
 {
     PyObject *file = NULL, *message = NULL, *field = NULL, *exception = NULL;
-    if (PyErr_Occurred()) /* Ctrl-C while a source of the user's was waited for */
+    if (PyErr_Occurred()) /* py_interrupted */
         return NULL;
     if (!error_factory) {
         PyErr_Format(PyExc_RuntimeError, "%s: %s", leat_status_name(e->code), e->message);
@@ -37,6 +37,16 @@ out:
     Py_XDECREF(message);
     Py_XDECREF(exception);
     return NULL;
+}
+
+bool py_interrupted(void)
+{
+    if (!PyGILState_GetThisThreadState())
+        return false;
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool yes = PyErr_Occurred() || PyErr_CheckSignals() != 0;
+    PyGILState_Release(state);
+    return yes;
 }
 
 PyObject *py_raise_text(int code, const char *message)
@@ -255,5 +265,6 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__leat(void);
 PyMODINIT_FUNC PyInit__leat(void)
 {
+    leat_set_interrupt(py_interrupted);
     return PyModuleDef_Init(&definition);
 }

@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 const struct leat_io_backend *leat_io_backend = &leat_io_local;
@@ -99,20 +100,55 @@ static void wake(struct leat_io_request *request, void *user)
     pthread_mutex_unlock(&w->lock);
 }
 
+enum { SLICE_MS = 100 };
+static bool (*_Atomic interrupt)(void);
+
+void leat_set_interrupt(bool (*stop)(void))
+{
+    atomic_store(&interrupt, stop);
+}
+
+static bool interrupted(void)
+{
+    bool (*stop)(void) = atomic_load(&interrupt);
+    return stop && stop();
+}
+
+static int fail_interrupted(struct leat_io_request *request)
+{
+    request->retry_after_ms = 0;
+    request->status = leat_fail(&request->error, LEAT_E_CANCELLED, "reading %s was interrupted", request->file->path);
+    leat_error_at_file(&request->error, request->file->path, LEAT_NO_OFFSET);
+    return request->status;
+}
+
+/* For a slice of time, or until it is done: true. */
+static bool wait_slice(struct waiter *w)
+{
+    const int64_t until = leat_clock_ns() + SLICE_MS * INT64_C(1000000);
+    const struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+    pthread_mutex_lock(&w->lock);
+    if (!w->done)
+        pthread_cond_clockwait(&w->arrived, &w->lock, CLOCK_MONOTONIC, &t);
+    const bool done = w->done;
+    pthread_mutex_unlock(&w->lock);
+    return done;
+}
+
 int leat_io_once(struct leat_io_request *request)
 {
     struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    bool stop = false;
     request->done = wake;
     request->user = &w;
     if (leat_io_submit(request) == LEAT_IO_PENDING) {
-        pthread_mutex_lock(&w.lock);
-        while (!w.done)
-            pthread_cond_wait(&w.arrived, &w.lock);
-        pthread_mutex_unlock(&w.lock);
+        while (!wait_slice(&w))
+            if (!stop && (stop = interrupted()))
+                leat_io_cancel(request);
     }
     pthread_cond_destroy(&w.arrived);
     pthread_mutex_destroy(&w.lock);
-    return request->status;
+    return stop ? fail_interrupted(request) : request->status;
 }
 
 enum { ATTEMPTS = 5, LONGEST_PAUSE_MS = 30000 };
@@ -125,6 +161,18 @@ unsigned leat_io_pause_ms(int status, unsigned retry_after_ms, unsigned tries)
     return ms < LONGEST_PAUSE_MS ? (unsigned)ms : LONGEST_PAUSE_MS;
 }
 
+/* False: it was interrupted. */
+static bool pause_for(unsigned ms)
+{
+    for (unsigned part; ms; ms -= part) {
+        part = ms < SLICE_MS ? ms : SLICE_MS;
+        nanosleep(&(struct timespec){.tv_nsec = part * 1000000L}, NULL);
+        if (interrupted())
+            return false;
+    }
+    return true;
+}
+
 int leat_io_wait(struct leat_io_request *request)
 {
     for (unsigned tries = 1;; tries++) {
@@ -132,8 +180,8 @@ int leat_io_wait(struct leat_io_request *request)
         const unsigned ms = leat_io_pause_ms(rc, request->retry_after_ms, tries);
         if (!ms)
             return rc;
-        struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-        nanosleep(&t, NULL);
+        if (!pause_for(ms))
+            return fail_interrupted(request);
     }
 }
 

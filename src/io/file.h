@@ -85,13 +85,15 @@ void leat_io_release(struct leat_io_file *file); /* NULL is allowed */
 int leat_io_submit(struct leat_io_request *request);
 /* As submit, for n requests of any files; results[i] is what submit would have returned. */
 void leat_io_submit_many(struct leat_io_request *const *requests, size_t n, int *results);
-/* Asks for the end of a request for which submit returned LEAT_IO_PENDING, from any thread, also while `done` runs.
- * `done` is called in any case, and the request stays in place until then; not to be called after it has returned. */
+/* Asks for the end of a request for which submit returned LEAT_IO_PENDING, from any thread, also while `done` runs and
+ * behind it: what is complete is left alone. `done` is called in any case. The request and its file stay in place until
+ * both have returned. */
 void leat_io_cancel(struct leat_io_request *request);
 /* Whether a request that has failed for the `tries`-th time, with that status and retry_after_ms, is tried again: after
  * so many milliseconds, each time twice as long; 0: no more. It is tried five times in all, by whoever waits for it. */
 unsigned leat_io_pause_ms(int status, unsigned retry_after_ms, unsigned tries);
-/* Submits and waits, setting `done` and `user`. Returns the status. */
+/* Submits and waits, setting `done` and `user`. Returns the status; LEAT_E_CANCELLED, too, if it was interrupted
+ * (leat_set_interrupt). */
 int leat_io_once(struct leat_io_request *request);
 /* As leat_io_once; tries again as leat_io_pause_ms says. */
 int leat_io_wait(struct leat_io_request *request);

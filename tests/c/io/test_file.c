@@ -230,6 +230,34 @@ static void threads_that_map_at_once_get_one_mapping(void **state)
     }
 }
 
+static bool stop(void)
+{
+    return true;
+}
+
+static void whoever_waits_for_a_read_or_for_trying_again_is_interrupted(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_io_file *file;
+    uint8_t byte;
+    leat_set_interrupt(stop);
+    leat_faulty_start(&(struct leat_faulty){.later = true});
+    assert_ok(leat_io_open(path, &file, &error));
+    leat_faulty_hold(1000);
+    assert_int_equal(leat_io_read(file, 5, 1, &byte, &error), LEAT_E_CANCELLED);
+    assert_string_equal(error.file, path);
+    leat_io_release(file);
+    assert_int_equal(leat_faulty_stop().cancelled, 1);
+    leat_faulty_start(&(struct leat_faulty){.fail_read = 1, .retry_after_ms = 1000000});
+    assert_ok(leat_io_open(path, &file, &error));
+    assert_int_equal(leat_io_read(file, 5, 1, &byte, &error), LEAT_E_CANCELLED);
+    leat_set_interrupt(NULL);
+    assert_ok(leat_io_read(file, 5, 1, &byte, &error));
+    leat_io_release(file);
+    leat_faulty_stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_read_may_complete_on_another_thread),
         cmocka_unit_test(the_nth_open_read_and_map_can_fail),
         cmocka_unit_test(memory_is_read_as_a_file),
+        cmocka_unit_test(whoever_waits_for_a_read_or_for_trying_again_is_interrupted),
         cmocka_unit_test(threads_that_map_at_once_get_one_mapping),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
