@@ -107,11 +107,30 @@ char *leat_escape(const char *text, char *out, size_t room)
     return out;
 }
 
+/* The first name and password of an address in a text, "http://name:password@host/": where they begin, and how long
+ * they are with the sign behind them; 0: there are none. */
+static size_t find_login(const char *text, size_t *length)
+{
+    for (const char *p = text; (p = strstr(p, "://"));) {
+        p += 3;
+        const size_t host = strcspn(p, "/?# \t\n");
+        const char *at = memrchr(p, '@', host);
+        if (at) {
+            *length = (size_t)(at + 1 - p);
+            return (size_t)(p - text);
+        }
+    }
+    *length = 0;
+    return 0;
+}
+
 static void fill(struct leat_error *error, int code, const char *format, va_list args)
 {
     /* The format's arguments may point into *error itself (wrapping a message), so it is written only afterwards. */
     char message[sizeof error->message];
     vsnprintf(message, sizeof message, format, args);
+    for (size_t login, at; at = find_login(message, &login), login;)
+        memmove(message + at, message + at + login, strlen(message + at + login) + 1);
     leat_error_clear(error);
     error->code = code;
     leat_escape(message, error->message, sizeof error->message); /* it may quote names out of files */
@@ -148,11 +167,12 @@ void leat_error_at_file(struct leat_error *error, const char *file, int64_t offs
     if (!error)
         return;
     if (file) {
-        size_t n = strlen(file), room = sizeof error->file - 1;
-        if (n > room)
-            snprintf(error->file, sizeof error->file, "...%s", file + (n - room + 3));
+        size_t login, at = find_login(file, &login), n = strlen(file), room = sizeof error->file - 1;
+        if (n - login <= room)
+            snprintf(error->file, sizeof error->file, "%.*s%s", (int)at, file, file + at + login);
         else
-            memcpy(error->file, file, n + 1);
+            snprintf(error->file, sizeof error->file, "...%s",
+                     file + (n - room + 3 > at + login ? n - room + 3 : at + login));
     }
     if (offset != LEAT_NO_OFFSET)
         error->offset = offset;

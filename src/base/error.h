@@ -7,7 +7,8 @@
 
 #include "leat/leat.h"
 
-/* Sets code and message, and clears place and errno. Returns `code`. */
+/* Sets code and message, and clears place and errno. Names and passwords in addresses ("http://name:password@host/")
+ * are left out, here and of files. Returns `code`. */
 int leat_fail(struct leat_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* As leat_fail, with the current errno and its text appended to the message. */

@@ -40,6 +40,7 @@
  * with every other. */
 enum { CONNECTIONS = 128, MOST_CONNECTIONS = 4096, REDIRECTS = 5, ERROR_BODY = 64 << 10, EVENTS = 64 };
 #define READ_BUFFER (128L << 10) /* each connection has one */
+#define LEAST_SPEED 1024L        /* bytes a second: less for leat_http_stall_s is no answer */
 
 long leat_http_connect_timeout_ms = 15000, leat_http_stall_s = 30;
 
@@ -167,10 +168,9 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
     size_t n = size * count;
     long code = 0;
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &code);
-    bool wanted = code == 206 || (code == 200 && t->whole);
-    if (!wanted || t->opening) {
+    if (code != 206 && !(code == 200 && t->whole)) {
         t->received += n;
-        t->too_long = wanted || code == 200; /* a whole file where a range was asked for */
+        t->too_long = code == 200; /* a whole file where a range was asked for */
         return t->too_long || t->received > ERROR_BODY ? 0 : n;
     }
     if (n > t->request->length - t->received) {
@@ -271,6 +271,12 @@ static int judge_opening(struct transfer *t, CURLcode code, long status)
         t->size = 0;
         return LEAT_OK;
     }
+    curl_off_t length = -1;
+    curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    if (status == 200 && length == 0) { /* servers answer so where there is no first byte */
+        t->size = 0;
+        return LEAT_OK;
+    }
     if (status == 200)
         return fail(
             t, LEAT_E_UNSUPPORTED, 0,
@@ -352,7 +358,7 @@ static CURL *new_handle(void)
     curl_easy_setopt(e, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 1L);
     curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)REDIRECTS);
-    curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, LEAST_SPEED);
     curl_easy_setopt(e, CURLOPT_BUFFERSIZE, READ_BUFFER);
     curl_easy_setopt(e, CURLOPT_PIPEWAIT, 1L); /* where the server speaks HTTP/2, requests share connections */
     curl_easy_setopt(e, CURLOPT_USERAGENT, "leat/" LEAT_VERSION);

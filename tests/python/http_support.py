@@ -46,7 +46,7 @@ class Server:
     """Serves `files`; `behave(number, path, (first, last) or None, answer)` may change the answer that is right.
 
     `requests` counts them, `ranges` lists what was asked for, `most` is how many were answered at once,
-    `hangs` how many answers hang.
+    `hangs` how many answers hang, `connections` how many were made.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Server:
     ) -> None:
         self.files, self.latency_s, self.behave = files, latency_s, behave
         self.requests, self.ranges, self.open, self.most = 0, [], 0, 0  # type: int, list[tuple[int, int]], int, int
-        self.hangs = 0
+        self.hangs = self.connections = 0
         self.loop = asyncio.new_event_loop()
         started = threading.Event()
         self.thread = threading.Thread(target=self._run, args=(started,), daemon=True)
@@ -86,6 +86,7 @@ class Server:
         self.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while await self._one(await reader.readuntil(b"\r\n\r\n"), writer):
                 pass

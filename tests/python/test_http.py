@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
+import subprocess
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from http_support import Answer, Server, passing
+from test_made import run_script
 
 import leat
 
@@ -75,6 +80,7 @@ def test_a_file_on_a_server_has_the_values_of_the_file(server: Server, packed: b
 def test_opening_takes_few_requests_and_columns_are_read_in_blocks(server: Server) -> None:
     ds = leat.open(server.url("data.leat"))
     assert server.requests <= 7
+    assert server.connections == 1
     ds.column("label")
     for i in range(100):
         _ = ds[i]["label"]
@@ -144,6 +150,7 @@ def test_what_fails_now_and_then_is_asked_for_again(server: Server, wrong: Calla
         (Answer(206, b"x", {"Content-Range": "bytes 0-0/*"}), leat.UnsupportedError, "how long the file is"),
         (Answer(206, b"x", {"Content-Range": "bytes 5-5/99999999999999999999999"}), leat.UnsupportedError, "how long"),
         (Answer(416, headers={"Content-Range": "bytes */0"}), leat.FormatError, "is empty"),
+        (Answer(200), leat.FormatError, "is empty"),
     ],
 )
 def test_a_server_that_does_not_serve_the_file_is_an_error_that_says_so(
@@ -153,6 +160,29 @@ def test_a_server_that_does_not_serve_the_file_is_an_error_that_says_so(
     with pytest.raises(kind, match=why) as e:
         leat.open(server.url("data.csv"))
     assert server.url("data.csv") in str(e.value)
+
+
+def test_a_password_in_an_address_is_in_no_error(server: Server) -> None:
+    url = server.url("data.csv").replace("//", "//ann:secret@")
+    with pytest.raises(FileNotFoundError, match=server.url("data.csv")) as e:
+        leat.open(url)
+    assert "secret" not in str(e.value) + repr(e.value)
+    assert len(leat.open(url.replace("csv", "leat"))) == N
+
+
+@pytest.mark.parametrize("what", ["leat.open({url!r})", "ds[0]", "next(iter(leat.Loader(ds, batch_size=1)))"])
+def test_ctrl_c_ends_waiting_for_a_server(server: Server, what: str) -> None:
+    script = f"import leat, sys; ds = leat.open({server.url('long.leat')!r}); print(flush=True); sys.stdin.readline()\n"
+    with run_script(script + what.format(url=server.url("data.leat")), stdin=subprocess.PIPE) as p:
+        assert p.stdin and p.stdout
+        p.stdout.readline()
+        server.behave = lambda number, path, asked, answer: replace(answer, cut=0, hang=True)
+        p.stdin.write("\n")
+        p.stdin.flush()
+        while not server.hangs and p.poll() is None:
+            time.sleep(0.01)
+        p.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in p.stdout.read()
 
 
 def test_a_server_that_is_not_there_is_an_error() -> None:

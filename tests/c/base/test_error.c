@@ -38,6 +38,27 @@ static void a_long_path_is_cut_at_the_front(void **state)
     assert_int_equal(error.offset, 12);
 }
 
+static void names_and_passwords_in_addresses_are_left_out(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    char path[2000];
+    leat_fail(&error, LEAT_E_IO,
+              "cannot read http://ann:p@ss@host:80/a@b, nor https://key@host?x, nor http://host/a@b");
+    assert_string_equal(error.message, "cannot read http://host:80/a@b, nor https://host?x, nor http://host/a@b");
+    leat_error_at_file(&error, "http://ann:secret@host/file", LEAT_NO_OFFSET);
+    assert_string_equal(error.file, "http://host/file");
+    memset(path, 'a', sizeof path);
+    memcpy(path, "http://ann:", 11);
+    memcpy(path + sizeof path - 12, "@host/z.jpg", 12);
+    leat_error_at_file(&error, path, LEAT_NO_OFFSET);
+    assert_string_equal(error.file, "http://host/z.jpg");
+    memcpy(path + 100, "@host/", 6);
+    leat_error_at_file(&error, path, LEAT_NO_OFFSET);
+    assert_int_equal(strlen(error.file), sizeof error.file - 1);
+    assert_null(strstr(error.file, "ann"));
+}
+
 static void a_null_error_is_allowed(void **state)
 {
     (void)state;
@@ -52,6 +73,7 @@ int main(void)
         cmocka_unit_test(every_code_has_its_own_name_and_text),
         cmocka_unit_test(a_message_may_wrap_the_message_that_it_replaces),
         cmocka_unit_test(a_long_path_is_cut_at_the_front),
+        cmocka_unit_test(names_and_passwords_in_addresses_are_left_out),
         cmocka_unit_test(a_null_error_is_allowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

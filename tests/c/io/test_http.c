@@ -8,10 +8,25 @@
 #include "io/file.h"
 #include "io/http.h"
 
-/* A server that says how long its file is, and from then on takes requests and answers none. */
-enum { FILE_BYTES = 3000 };
+/* A server that says how long its file is, and from then on takes requests and answers none, but for those from byte
+ * DRIPS on: it answers them a byte now and then. */
+enum { FILE_BYTES = 3000, DRIPS = 1000 };
 static int listener;
 static char url[64];
+
+static void *drip(void *socket)
+{
+    static const char answer[] = "HTTP/1.1 206 Partial Content\r\nContent-Length: 1500\r\nContent-Range: bytes "
+                                 "1000-2499/3000\r\nETag: \"a\"\r\n\r\n";
+    int s = *(int *)socket;
+    ssize_t n = send(s, answer, sizeof answer - 1, MSG_NOSIGNAL);
+    while (n > 0) {
+        usleep(50000);
+        n = send(s, "x", 1, MSG_NOSIGNAL);
+    }
+    close(s);
+    return NULL;
+}
 
 static void *hang(void *unused)
 {
@@ -25,6 +40,13 @@ static void *hang(void *unused)
         static const char answer[] = "HTTP/1.1 206 Partial Content\r\nContent-Length: 1\r\nContent-Range: bytes "
                                      "0-0/3000\r\nETag: \"a\"\r\nConnection: close\r\n\r\nx";
         request[n > 0 ? n : 0] = 0;
+        static int dripping;
+        pthread_t thread;
+        if (strstr(request, "bytes=1000-")) {
+            dripping = s;
+            assert_int_equal(pthread_create(&thread, NULL, drip, &dripping), 0);
+            pthread_detach(thread);
+        }
         if (first || strstr(request, "bytes=0-0\r\n")) {
             assert_int_equal(send(s, answer, sizeof answer - 1, MSG_NOSIGNAL), sizeof answer - 1);
             close(s);
@@ -102,22 +124,29 @@ static void requests_that_hang_are_cancelled(void **state)
     leat_io_release(file);
 }
 
-static void a_server_that_answers_nothing_is_an_error_that_trying_again_may_help(void **state)
+static void a_server_that_answers_nothing_or_a_drop_at_a_time_is_an_error_that_trying_again_may_help(void **state)
 {
     (void)state;
     struct waiting w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
     struct leat_error error;
     struct leat_io_file *file;
-    uint8_t buffer[8];
+    uint8_t buffer[1500];
     leat_http_stall_s = 1;
     assert_ok(leat_io_open(url, &file, &error));
-    struct leat_io_request r = {.file = file, .length = 8, .buffer = buffer, .done = on_done, .user = &w};
-    assert_int_equal(leat_io_submit(&r), LEAT_IO_PENDING);
-    wait_for(&w, 1);
-    assert_int_equal(r.status, LEAT_E_IO);
-    assert_true(r.retry_after_ms > 0);
-    assert_non_null(strstr(r.error.message, "does not answer"));
-    assert_string_equal(r.error.file, url);
+    for (int dripping = 0; dripping < 2; dripping++) {
+        struct leat_io_request r = {.file = file,
+                                    .offset = dripping ? DRIPS : 0,
+                                    .length = dripping ? sizeof buffer : 8,
+                                    .buffer = buffer,
+                                    .done = on_done,
+                                    .user = &w};
+        assert_int_equal(leat_io_submit(&r), LEAT_IO_PENDING);
+        wait_for(&w, 1 + dripping);
+        assert_int_equal(r.status, LEAT_E_IO);
+        assert_true(r.retry_after_ms > 0);
+        assert_non_null(strstr(r.error.message, "does not answer"));
+        assert_string_equal(r.error.file, url);
+    }
     leat_io_release(file);
 }
 
@@ -139,7 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_that_hang_are_cancelled),
-        cmocka_unit_test(a_server_that_answers_nothing_is_an_error_that_trying_again_may_help),
+        cmocka_unit_test(a_server_that_answers_nothing_or_a_drop_at_a_time_is_an_error_that_trying_again_may_help),
         cmocka_unit_test(a_range_outside_the_file_is_never_asked_for),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
