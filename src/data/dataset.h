@@ -41,6 +41,9 @@ const char *leat_dataset_view_text(const struct leat_dataset *dataset);
 /* How the sources reach a field: bits 1 << enum leat_storage. */
 unsigned leat_dataset_storages(const struct leat_dataset *dataset, size_t field);
 
+/* Whether some source looks up where values are in an index that may not be in memory. */
+bool leat_dataset_looks_up(const struct leat_dataset *dataset);
+
 /* As the vtable's functions, with the same `cold` and `*failed`, for references of any sources. Errors name the sample
  * id. */
 int leat_dataset_rows(const struct leat_dataset *dataset, size_t field, const struct leat_sample_ref *refs, size_t n,

@@ -58,6 +58,14 @@ unsigned leat_dataset_storages(const struct leat_dataset *d, size_t field)
     return set;
 }
 
+bool leat_dataset_looks_up(const struct leat_dataset *d)
+{
+    for (size_t i = 0; i < d->base->n_parts; i++)
+        if (d->base->parts[i].source->looks_up)
+            return true;
+    return false;
+}
+
 /* ---- many values ----------------------------------------------------------------------------- */
 
 enum { CHUNK = 256 };

@@ -228,6 +228,7 @@ static int fill(struct zip *z, struct leat_dataset *const *parts, const char *co
         }
         leat_fingerprint_append(z->source.fingerprint, sample);
         z->parts[z->n_parts++] = leat_dataset_retain(parts[p]);
+        z->source.looks_up |= leat_dataset_looks_up(parts[p]);
     }
     z->source.n_fields = at;
     return LEAT_OK;

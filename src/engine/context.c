@@ -95,6 +95,7 @@ int leat_job_context_make(struct leat_job_context *c, struct leat_error *error)
         reads |= feed->tied || (leat_dataset_storages(c->dataset, stored) & 1u << LEAT_STORAGE_EXTENT);
         made_bytes += feed->computed && feed->fixed ? feed->value_bytes : 0;
     }
+    c->looks_up = reads && !c->packing && leat_dataset_looks_up(c->dataset);
     c->chunk = reads ? CHUNK_FETCHED : CHUNK_MAPPED;
     if (made_bytes * c->chunk > MADE_BYTES)
         c->chunk = made_bytes < MADE_BYTES ? (unsigned)(MADE_BYTES / made_bytes) : 1;

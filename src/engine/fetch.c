@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "engine/job.h"
 
@@ -311,4 +312,113 @@ void *leat_reads_value(const struct leat_job *j, const struct leat_job_value *v)
         return j->buffer + j->values_at + v->place;
     const struct leat_span *span = &j->spans[v->span];
     return j->buffer + j->values_at + span->place + (v->extent.offset - span->offset);
+}
+
+/* ---- looking up ------------------------------------------------------------------------------ */
+
+#define CROWDED_NS 5000000 /* until a job looks again whether the cache has room for what it asks for */
+
+/* Asks for a part of an index, if that was not done yet. False: not now. */
+static bool ask_for(struct leat_job *j, struct leat_source *source, const struct leat_extent *range)
+{
+    for (size_t k = 0; k < j->n_spans; k++)
+        if (j->spans[k].source == source && j->spans[k].file == range->file && j->spans[k].offset == range->offset &&
+            j->spans[k].length == range->length)
+            return true;
+    struct leat_io_request *request = &j->lookups[j->n_spans];
+    struct leat_span *span = &j->spans[j->n_spans];
+    memset(request, 0, offsetof(struct leat_io_request, error));
+    if (source->v->file(source, range->file, &request->file, NULL))
+        return true; /* locating says why */
+    *span = (struct leat_span){.job = j,
+                               .source = source,
+                               .file = range->file,
+                               .offset = range->offset,
+                               .length = range->length,
+                               .request = request,
+                               .state = LEAT_SPAN_FLYING};
+    request->offset = range->offset;
+    request->length = range->length;
+    request->done = j->read_done;
+    request->user = span;
+    atomic_fetch_add_explicit(&j->flying, 1, memory_order_relaxed);
+    if (leat_io_submit(request) == LEAT_IO_PENDING) {
+        j->pends = true;
+        j->n_spans++;
+        return true;
+    }
+    atomic_fetch_sub_explicit(&j->flying, 1, memory_order_relaxed);
+    leat_io_release(request->file);
+    return request->status != LEAT_E_HELD;
+}
+
+/* Takes back what was asked for: READS: some is still to come; SLEEPS: some is to be asked for again later. */
+static enum leat_job_status take_lookups(struct leat_job *j)
+{
+    int failed = LEAT_OK;
+    for (size_t k = 0; k < j->n_spans; k++) {
+        struct leat_span *span = &j->spans[k];
+        if (span->state == LEAT_SPAN_FLYING && !atomic_load_explicit(&span->arrived, memory_order_acquire))
+            return LEAT_JOB_READS;
+        if (span->state == LEAT_SPAN_FLYING) {
+            const struct leat_io_request *request = span->request;
+            leat_io_release(request->file);
+            span->state = LEAT_SPAN_DONE;
+            if ((span->status = request->status) == LEAT_E_IO && request->retry_after_ms > j->retry_after_ms)
+                j->retry_after_ms = request->retry_after_ms;
+        }
+        failed = span->status == LEAT_E_IO ? span->status : failed;
+    }
+    j->open = false;
+    j->n_spans = 0;
+    if (!failed || !leat_job_back_off(j, failed, ++j->look_tries))
+        return LEAT_JOB_DONE; /* or locating says why */
+    j->looked = 0;
+    return LEAT_JOB_SLEEPS;
+}
+
+/* Asks for what row `row` of the chunk is located by in a field. False: not now. */
+static bool look_up(struct leat_job *j, const struct leat_feed *feed, size_t row)
+{
+    struct leat_sample_ref ref = j->refs[row];
+    struct leat_extent ranges[LEAT_LOOKUPS];
+    size_t field = feed->field;
+    bool asked = true;
+    leat_ref_resolve(&ref, &field);
+    if (!feed->slotted || !ref.source->looks_up || ref.source->storage[field] != LEAT_STORAGE_EXTENT)
+        return true;
+    for (size_t k = 0, n = ref.source->v->lookups(ref.source, field, ref.sample, ranges); asked && k < n; k++)
+        asked = ask_for(j, ref.source, &ranges[k]);
+    return asked;
+}
+
+enum leat_job_status leat_reads_look_up(struct leat_job *j)
+{
+    const struct leat_job_context *c = j->context;
+    if (!j->planned) {
+        j->planned = true;
+        j->looked = j->look_tries = 0;
+        j->n_spans = j->next = j->begin = j->end = 0;
+        j->retry_after_ms = 0;
+        j->wake_ns = 0;
+    }
+    while (c->looks_up) {
+        const enum leat_job_status status = j->open ? take_lookups(j) : LEAT_JOB_DONE;
+        if (status != LEAT_JOB_DONE || atomic_load_explicit(j->target.cancelled, memory_order_relaxed))
+            return status;
+        bool asked = true;
+        while (asked && j->looked < c->n_feeds * j->count && j->n_spans + LEAT_LOOKUPS <= LEAT_MAX_LOOKUPS) {
+            asked = look_up(j, &c->feeds[j->looked / j->count], j->looked % j->count);
+            j->looked += asked;
+        }
+        j->next = j->n_spans;
+        j->open = j->n_spans;
+        if (!asked && !j->n_spans) {
+            j->wake_ns = leat_clock_ns() + CROWDED_NS;
+            return LEAT_JOB_SLEEPS;
+        }
+        if (!j->n_spans)
+            break;
+    }
+    return LEAT_JOB_DONE;
 }

@@ -16,7 +16,7 @@
 /* ---- reads that fail ------------------------------------------------------------------------- */
 
 /* Whether there is a next try. It is not before a time: nobody waits for it in a thread. */
-static bool back_off(struct leat_job *j, int rc, unsigned tries)
+bool leat_job_back_off(struct leat_job *j, int rc, unsigned tries)
 {
     const unsigned ms = leat_io_pause_ms(rc, j->retry_after_ms, tries);
     const int64_t wake_ns = leat_clock_ns() + (int64_t)ms * 1000000;
@@ -32,7 +32,7 @@ static void read_failed(struct leat_job *j, size_t i, int rc)
     bool cut = false;
     if (j->end > j->begin + 1) {
         j->tries[i] = 1;
-        back_off(j, rc, 1);
+        leat_job_back_off(j, rc, 1);
         return;
     }
     for (size_t s = 0; s < j->context->n_slots; s++, v++) {
@@ -46,7 +46,7 @@ static void read_failed(struct leat_job *j, size_t i, int rc)
     }
     if (cut)
         return;
-    if (back_off(j, rc, ++j->tries[i]))
+    if (leat_job_back_off(j, rc, ++j->tries[i]))
         return;
     leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, j->context->fields[blamed->feed->field].name);
     leat_job_refuse_row(j, i, rc);
@@ -143,18 +143,38 @@ static void compute_rows(struct leat_job *j, size_t i, size_t n)
     }
 }
 
-static void start_chunk(struct leat_job *j, struct leat_scratch *scratch)
+/* Rows of the run that are made for nothing: their batch is not wanted, or an earlier row of it has failed. */
+static bool is_futile(const struct leat_job *j)
+{
+    uint64_t row = j->first + j->cursor;
+    return atomic_load_explicit(j->target.cancelled, memory_order_relaxed) || j->failed_row < row ||
+           atomic_load_explicit(j->target.failed_row, memory_order_relaxed) < row;
+}
+
+/* Plans the next rows and makes what is mapped of them. */
+static enum leat_job_status start_chunk(struct leat_job *j, struct leat_scratch *scratch)
 {
     const struct leat_job_context *c = j->context;
     const struct leat_job_target *to = &j->target;
     uint64_t first = j->first + j->cursor, failed;
-    j->row = 0;
-    j->open = false;
-    leat_job_drop_made(j);
-    if (leat_job_plan(j, first, j->n - j->cursor, &failed)) {
-        leat_job_raise(j, failed);
+    if (!j->planned) {
+        j->row = 0;
+        j->open = false;
+        leat_job_drop_made(j);
+        if (leat_job_plan(j, first, j->n - j->cursor, &failed)) {
+            leat_job_raise(j, failed);
+            memset(j->marks, LEAT_ROW_DONE, j->count);
+            j->prepared = true;
+            return LEAT_JOB_DONE;
+        }
+    }
+    const enum leat_job_status status = leat_reads_look_up(j);
+    if (status != LEAT_JOB_DONE)
+        return status;
+    j->prepared = true;
+    if (is_futile(j)) {
         memset(j->marks, LEAT_ROW_DONE, j->count);
-        return;
+        return LEAT_JOB_DONE;
     }
     for (size_t i = 0; i < j->count; i++) {
         to->ids[first + i] = j->refs[i].id;
@@ -170,7 +190,7 @@ static void start_chunk(struct leat_job *j, struct leat_scratch *scratch)
         j->attempts[0] = to->attempts[first];
         j->marks[0] = LEAT_ROW_BROKEN;
         leat_fail(&j->error, LEAT_E_DECODE, "%s", to->why);
-        return;
+        return LEAT_JOB_DONE;
     }
     for (size_t f = 0; f < c->n_feeds; f++)
         for (size_t k = 0; c->feeds[f].mapped && k < c->feeds[f].n_outputs; k++)
@@ -179,6 +199,7 @@ static void start_chunk(struct leat_job *j, struct leat_scratch *scratch)
         locate_chunk(j);
     if (c->n_made)
         compute_rows(j, 0, j->count);
+    return LEAT_JOB_DONE;
 }
 
 /* Reads and makes the rows of the open window, those first whose values come first. */
@@ -260,31 +281,20 @@ static void make_packed(struct leat_job *j, struct leat_scratch *scratch)
     }
 }
 
-/* Rows of the run that are made for nothing: their batch is not wanted, or an earlier row of it has failed. */
-static bool is_futile(const struct leat_job *j)
-{
-    uint64_t row = j->first + j->cursor;
-    return atomic_load_explicit(j->target.cancelled, memory_order_relaxed) || j->failed_row < row ||
-           atomic_load_explicit(j->target.failed_row, memory_order_relaxed) < row;
-}
-
 enum leat_job_status leat_job_run(struct leat_job *j, struct leat_scratch *scratch)
 {
     if (j->open && leat_reads_in_flight(j) && atomic_load_explicit(j->target.cancelled, memory_order_relaxed))
         leat_reads_cancel(j);
     while (j->cursor < j->n && (j->open || !is_futile(j))) {
-        if (!j->prepared)
-            start_chunk(j, scratch);
-        j->prepared = true;
-        if (j->context->packing)
+        enum leat_job_status status = j->prepared ? LEAT_JOB_DONE : start_chunk(j, scratch);
+        if (status == LEAT_JOB_DONE && j->context->packing)
             make_packed(j, scratch);
-        else if (j->context->n_slots || j->context->on_error == LEAT_ON_ERROR_SUBSTITUTE) {
-            enum leat_job_status status = make_fetched(j, scratch);
-            if (status != LEAT_JOB_DONE)
-                return status;
-        }
+        else if (status == LEAT_JOB_DONE && (j->context->n_slots || j->context->on_error == LEAT_ON_ERROR_SUBSTITUTE))
+            status = make_fetched(j, scratch);
+        if (status != LEAT_JOB_DONE)
+            return status;
         j->cursor += j->count;
-        j->prepared = false;
+        j->planned = j->prepared = false;
         leat_job_drop_made(j);
     }
     return LEAT_JOB_DONE;
@@ -342,7 +352,9 @@ static uint64_t lay_out(struct leat_job *j, const struct leat_job_context *c, ui
     j->tied_steps = carve(base, &at, c->most_tied * sizeof *j->tied_steps);
     j->values = carve(base, &at, values * sizeof *j->values);
     j->order = carve(base, &at, values * sizeof *j->order);
-    j->spans = carve(base, &at, values * sizeof *j->spans);
+    j->spans =
+        carve(base, &at, (c->looks_up && values < LEAT_MAX_LOOKUPS ? LEAT_MAX_LOOKUPS : values) * sizeof *j->spans);
+    j->lookups = carve(base, &at, c->looks_up ? LEAT_MAX_LOOKUPS * sizeof *j->lookups : 0);
     j->packed = carve(base, &at, c->packing ? leat_packing_row_bytes(c->packing) : 0);
     j->cold = carve(base, &at, c->cold_bytes); /* last: it is touched only where it is used */
     return at;
@@ -366,7 +378,7 @@ void leat_job_begin(struct leat_job *j, uint64_t first, uint64_t n)
     j->first = first;
     j->n = n;
     j->cursor = 0;
-    j->prepared = j->open = j->pends = false;
+    j->planned = j->prepared = j->open = j->pends = false;
     j->failed_row = UINT64_MAX;
     j->fetch_ns = 0;
     j->fetches = j->fetched_bytes = 0;

@@ -63,6 +63,7 @@ struct leat_job_context {
     unsigned chunk;      /* rows that a job handles at a time */
     uint64_t made_bytes; /* of computed values of fixed size, of a chunk */
     uint64_t cold_bytes; /* what a job has for values of a cold file (format/source.h), all of one output at a time */
+    bool looks_up;       /* some source may have to read where a value is */
     bool restores; /* photos in the fast form are delivered as they came: scratch has LEAT_DECODE_BYTES for that */
     uint64_t window_bytes; /* of a read window of several rows, where reads complete at once */
     uint64_t fly_bytes;    /* ... and where they complete later */
@@ -130,6 +131,9 @@ struct leat_job_value {
     struct leat_extent extent; /* of others only its length */
 };
 
+/* Blocks of an index that a job asks for at a time. */
+#define LEAT_MAX_LOOKUPS 16
+
 /* One read: a value, or neighbours in one file. */
 struct leat_span {
     struct leat_job *job;
@@ -160,7 +164,7 @@ struct leat_job {
     uint64_t cursor;   /* rows of the run before this chunk */
 
     /* the chunk */
-    bool prepared;
+    bool planned, prepared;
     size_t count, row; /* rows; those before `row` are done */
     struct leat_plan_row *rows;
     uint64_t *positions;
@@ -193,9 +197,12 @@ struct leat_job {
     uint64_t values_at; /* where its values begin in the buffer, behind the requests */
     uint32_t *order;    /* its values, by place in their files */
     struct leat_span *spans;
-    size_t n_spans, next;       /* spans that were submitted */
-    _Atomic size_t flying;      /* of these, in flight */
-    struct leat_io_request one; /* for one read at a time; else each span has its own, at the buffer's begin */
+    size_t n_spans, next; /* spans that were submitted */
+    size_t looked;        /* of the chunk's (field, row) pairs, those that were looked up */
+    unsigned look_tries;
+    struct leat_io_request *lookups; /* for spans of the index */
+    _Atomic size_t flying;           /* of these, in flight */
+    struct leat_io_request one;      /* for one read at a time; else each span has its own, at the buffer's begin */
     uint8_t *buffer;
     uint64_t room, decoding;                                        /* granted: bytes of buffer; for decoding */
     uint64_t wants, wants_decoding;                                 /* asked for */
@@ -240,9 +247,9 @@ void leat_reads_cancel(struct leat_job *job);
 /* Ends a job that has no read in flight. */
 void leat_reads_abandon(struct leat_job *job);
 /* Sums of the steps of ragged outputs, of bounded ones the most that they can be: offsets[o][i + 1] for row i of the
- * batch, where offsets[o] is not NULL. What a source computes to say so is left in `made`, which was initialised for
- * context->n_made and the rows, or is NULL. */
-void leat_job_size_rows(struct leat_job *job, int64_t *const *offsets, struct leat_values *made);
+ * batch, where offsets[o] is not NULL. READS and SLEEPS: it is to be called again. What a source computes to say so is
+ * left in `made`, which was initialised for context->n_made and the rows, or is NULL. */
+enum leat_job_status leat_job_size_rows(struct leat_job *job, int64_t *const *offsets, struct leat_values *made);
 
 /* ---- between the steps ----------------------------------------------------------------------- */
 
@@ -267,7 +274,10 @@ static inline bool leat_job_is_mapped(const struct leat_job *j, const struct lea
     return feed->mapped && (!feed->fetched || leat_ref_storage(&j->refs[i], feed->field) == LEAT_STORAGE_MAPPED);
 }
 
-/* fetch.c: opens the read window at row `begin` of the chunk: which rows, which reads, how many bytes. */
+/* fetch.c: brings what the chunk's rows are located by into memory, before they are. READS, SLEEPS: it is to be called
+ * again; DONE. */
+enum leat_job_status leat_reads_look_up(struct leat_job *job);
+/* Opens the read window at row `begin` of the chunk: which rows, which reads, how many bytes. */
 void leat_reads_plan(struct leat_job *job, size_t begin);
 /* Reads on: ROOM; READS: some are in flight; DONE: none is left. */
 enum leat_job_status leat_reads_go(struct leat_job *job);
@@ -291,6 +301,9 @@ void leat_job_refuse_row(struct leat_job *job, size_t i, int code);
 bool leat_job_pass_known(struct leat_job *job, size_t i);
 /* Adds to job->error where the value lies; returns `rc`. */
 int leat_job_at_value(struct leat_job *job, const struct leat_job_value *value, int rc);
+
+/* job.c: whether there is a next try of reads that have failed `tries` times with `code`; not before job->wake_ns. */
+bool leat_job_back_off(struct leat_job *job, int code, unsigned tries);
 
 /* policy.c. Whether an error of this code is a sample's fault: its bytes do not decode, or a function of the user's, or
  * a source that computes, failed on it. Everything else that can fail is raised: a page of a column or index that is

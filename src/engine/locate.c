@@ -263,18 +263,24 @@ static void compute_for_lengths(struct leat_job *j, uint64_t first, struct leat_
 
 /* Lengths of all ragged outputs, summed. A value whose length cannot be learned counts as empty: its row will fail with
  * the same error when it is made. */
-void leat_job_size_rows(struct leat_job *j, int64_t *const *offsets, struct leat_values *made)
+enum leat_job_status leat_job_size_rows(struct leat_job *j, int64_t *const *offsets, struct leat_values *made)
 {
     const struct leat_job_context *c = j->context;
     uint64_t failed_row;
-    for (size_t o = 0; o < leat_program_outputs(c->program); o++)
+    if (j->open && leat_reads_in_flight(j) && atomic_load_explicit(j->target.cancelled, memory_order_relaxed))
+        leat_reads_cancel(j);
+    for (size_t o = 0; !j->planned && o < leat_program_outputs(c->program); o++)
         if (offsets[o])
             offsets[o][0] = 0; /* the batch was used before, for steps of bounded outputs too */
-    for (uint64_t first = 0; first < j->target.plan.rows; first += j->count) {
-        if (leat_job_plan(j, first, j->target.plan.rows - first, &failed_row)) {
+    for (; j->cursor < j->target.plan.rows; j->cursor += j->count, j->planned = false) {
+        const uint64_t first = j->cursor;
+        if (!j->planned && leat_job_plan(j, first, j->target.plan.rows - first, &failed_row)) {
             leat_job_raise(j, failed_row);
-            return;
+            return LEAT_JOB_DONE;
         }
+        const enum leat_job_status status = leat_reads_look_up(j);
+        if (status != LEAT_JOB_DONE || atomic_load_explicit(j->target.cancelled, memory_order_relaxed))
+            return status;
         for (size_t f = 0; f < c->n_feeds; f++)
             for (size_t i = 0, failed = 0; c->feeds[f].slotted && i < j->count; i = failed + 1) {
                 if (!leat_job_locate(j, &c->feeds[f], i, j->count - i, &failed))
@@ -288,4 +294,5 @@ void leat_job_size_rows(struct leat_job *j, int64_t *const *offsets, struct leat
                 sum_steps(j, o, first, offsets[o]);
         leat_job_drop_made(j);
     }
+    return LEAT_JOB_DONE;
 }

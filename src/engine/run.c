@@ -129,17 +129,20 @@ static void aim(struct leat_task *t)
     to->outputs = b->memory;
 }
 
-/* The lengths of all rows of a batch, and the values that a source had to compute for that. */
-static void size_rows(struct leat_task *t)
+/* The lengths of all rows of a batch, and the values that a source had to compute for that. False: it goes on later. */
+static bool size_rows(struct leat_task *t, bool is_new)
 {
     struct leat_batch *b = t->batch;
     const struct leat_job_context *c = &t->loader->job;
-    if (c->sizes_made && (b->made = leat_new(struct leat_values)) &&
+    if (is_new && c->sizes_made && (b->made = leat_new(struct leat_values)) &&
         leat_values_init(b->made, c->n_made, b->plan.rows)) {
         leat_free(b->made);
         b->made = NULL;
     }
-    leat_job_size_rows(&t->job, b->offsets, b->made);
+    if (leat_job_size_rows(&t->job, b->offsets, b->made) == LEAT_JOB_DONE)
+        return true;
+    t->outcome = LEAT_TASK_WAITS;
+    return false;
 }
 
 void leat_task_run(struct leat_task *t)
@@ -159,7 +162,7 @@ void leat_task_run(struct leat_task *t)
     }
     leat_job_grant(j, t->buffer, t->room, t->decoding);
     if (t->sizing)
-        size_rows(t);
+        done = size_rows(t, is_new);
     else if (calls)
         done = leat_calls_run(t);
     else if (b->placing)

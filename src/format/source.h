@@ -61,6 +61,8 @@ struct leat_extent {
 /* While a file is cold, values up to this size are read past the mapping. */
 #define LEAT_COLD_VALUE 4096
 
+#define LEAT_LOOKUPS 3
+
 struct leat_source;
 
 struct leat_source_about {
@@ -102,6 +104,10 @@ struct leat_source_vtable {
     /* Verifies such pages; `data`: their bytes as they were read, or `mapped`, in place. CORRUPT, IO. */
     int (*check_piece)(struct leat_source *source, uint64_t sample, const struct leat_extent *pages,
                        const uint8_t *data, bool mapped, struct leat_error *error);
+    /* EXTENT fields of a source that `looks_up`: what `extents` reads to find a sample, as file, offset and length of
+     * at most LEAT_LOOKUPS ranges; returns how many. The caller may bring them into the cache of their file first, by
+     * requests without a buffer: then `extents` does not wait. */
+    size_t (*lookups)(struct leat_source *source, size_t field, uint64_t sample, struct leat_extent *ranges);
     /* COMPUTED fields: puts the values of `fields` (at most n_fields of the source's) of up to some hundred samples
      * into `out`, which was initialised for that many. It may take long and is called without locks. On failure *failed
      * is the index in `samples` of the one that is to blame, or `n` if that is not known. */
@@ -147,6 +153,7 @@ struct leat_source {
     const struct leat_field *fields; /* the user's, then derived ones; what is no array has the dtype LEAT_U8 */
     size_t n_fields;
     const uint8_t *storage;     /* enum leat_storage of each field */
+    bool looks_up;              /* `extents` reads an index that may not be in memory */
     const char *const *classes; /* of the field "label"; NULL: it has none */
     size_t n_classes;
     const char *metadata;     /* JSON object, "{}" if there is none */

@@ -64,7 +64,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t decoded;
     struct entry list; /* its head */
-    uint64_t bytes, budget, count, held;
+    uint64_t bytes, budget, count, held, filling;
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .decoded = PTHREAD_COND_INITIALIZER,
            .list = {.next = &cache.list, .previous = &cache.list}};
@@ -124,6 +124,7 @@ static void in_child(void)
 {
     pthread_mutex_init(&cache.lock, NULL);
     pthread_cond_init(&cache.decoded, NULL);
+    cache.filling = 0;
     for (struct entry *e = cache.list.next, *next; e != &cache.list; e = next) {
         next = e->next;
         e->pins = 0;
@@ -199,6 +200,7 @@ static int finish(struct filling *t, struct reader *own, struct entry **out)
         t->read.status = compare(t);
     int rc = t->read.status;
     pthread_mutex_lock(&cache.lock);
+    cache.filling -= e->bytes;
     const bool gone = own && t->file->def.file && !e->own;
     for (p = &e->readers; *p && (gone || *p != own); p = &(*p)->next)
         ;
@@ -267,6 +269,7 @@ static struct filling *new_filling(struct blocks_file *f, size_t block)
     *e->slot = e;
     link_first(e);
     cache.bytes += bytes;
+    cache.filling += bytes;
     cache.count++;
     evict();
     leat_io_retain(&f->file);
@@ -349,11 +352,12 @@ static int go_on(struct reader *x)
             return LEAT_OK;
         }
         uint64_t skip = at - start_of(f, block), n = e->bytes - skip < left ? e->bytes - skip : left;
-        memcpy((uint8_t *)r->buffer + x->done, e->data + skip, (size_t)n);
+        if (r->buffer)
+            memcpy((uint8_t *)r->buffer + x->done, e->data + skip, (size_t)n);
         put_back(e);
         x->done += n;
     }
-    if (f->def.convert)
+    if (f->def.convert && r->buffer)
         f->def.convert(f->def.user, r->offset, r->buffer, r->length);
     return LEAT_OK;
 }
@@ -383,6 +387,14 @@ static void serve(struct reader *readers, const struct leat_io_request *read)
     }
 }
 
+static bool much_is_coming(void)
+{
+    pthread_mutex_lock(&cache.lock);
+    const bool much = cache.filling > budget() / 2;
+    pthread_mutex_unlock(&cache.lock);
+    return much;
+}
+
 static int blocks_submit(struct leat_io_file *file, struct leat_io_request *r)
 {
     struct blocks_file *f = (struct blocks_file *)file;
@@ -396,6 +408,10 @@ static int blocks_submit(struct leat_io_file *file, struct leat_io_request *r)
     }
     if (!f->def.file)
         return go_on(&here);
+    if (!r->buffer && much_is_coming()) {
+        r->status = leat_fail(&r->error, LEAT_E_HELD, "much is on its way into the cache");
+        return LEAT_OK;
+    }
     if (!(x = leat_alloc(sizeof *x))) {
         r->status = leat_fail(&r->error, LEAT_E_NOMEM, "no memory to read %s", file->path);
         return LEAT_OK;

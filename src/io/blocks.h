@@ -30,6 +30,9 @@ struct leat_blocks {
  * NOMEM. */
 int leat_blocks_open(const struct leat_blocks *blocks, struct leat_io_file **out, struct leat_error *error);
 
+/* A request without a buffer brings blocks into the cache, for a read that is not to wait. Its status is LEAT_E_HELD
+ * while half of the budget is on its way already. */
+
 /* Blocks of a file as they are, for one whose reads are slow, or whose bytes are to be converted; `user` stays the
  * caller's. It keeps a reference to `file`. Its reads are complete when those of `file` are. `constant`: for files
  * without checksums. NOMEM. */

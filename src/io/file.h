@@ -20,7 +20,7 @@ struct leat_io_file; /* reference-counted, immutable; any thread */
 struct leat_io_request {
     struct leat_io_file *file;
     uint64_t offset, length;
-    void *buffer; /* receives `length` bytes */
+    void *buffer; /* receives `length` bytes; NULL, of files of blocks (io/blocks.h): they are brought into the cache */
     int status;   /* when complete: 0 or LEAT_E_IO, LEAT_E_CORRUPT (the file is shorter than offset + length),
                    * LEAT_E_CHANGED (it is another one than was opened), LEAT_E_CANCELLED */
     unsigned retry_after_ms; /* of LEAT_E_IO: trying again may help after so long; 0: it does not help */

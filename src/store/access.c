@@ -561,6 +561,50 @@ int leat_store_check_piece(struct leat_source *source, uint64_t sample, const st
     return rc;
 }
 
+/* ---- lookups --------------------------------------------------------------------------------- */
+
+/* Whole blocks, so that neighbours ask for the same. */
+static size_t add_lookup(const struct leat_store_source *s, uint64_t at, uint64_t length, struct leat_extent *ranges,
+                         size_t n)
+{
+    const uint64_t begin = at - at % s->block_bytes, size = s->pages->size;
+    const uint64_t end = leat_store_align(at + length, s->block_bytes);
+    ranges[n] =
+        (struct leat_extent){.file = LEAT_STORE_PAGES, .offset = begin, .length = (end < size ? end : size) - begin};
+    return n && ranges[n].offset == ranges[n - 1].offset && ranges[n].length == ranges[n - 1].length ? n : n + 1;
+}
+
+/* What verify_records and fixed_extents read of one sample. */
+size_t leat_store_lookups(struct leat_source *source, size_t field, uint64_t sample, struct leat_extent *ranges)
+{
+    const struct leat_store_source *s = (const struct leat_store_source *)source;
+    size_t n = 0;
+    if (s->map || sample >= s->base.count || field >= s->layout.n_fields)
+        return 0;
+    const struct leat_store_field info = s->layout.info[field];
+    const uint64_t g = group_of(s, sample), first = s->first_rows[g], row = sample - first;
+    const uint64_t page = row >> info.page_shift, number = (first >> info.page_shift) + g + page;
+    const bool kept = info.varying || info.width * s->base.count <= KEPT_COLUMN;
+    const bool checks =
+        kept ? !bit_get(&s->pages_good[info.column], number) : !info.page_shift && info.unit == info.width;
+    if (checks && s->recheck != LEAT_RECHECK_NEVER) {
+        struct leat_store_group want;
+        struct leat_store_shape shape;
+        leat_store_group_of(s, g, &want, &shape);
+        const uint64_t at = s->groups[g].offset;
+        if (!bit_get(&s->groups_good, g))
+            n = add_lookup(s, at, LEAT_STORE_GROUP_HEADER, ranges, n);
+        n = add_lookup(s, at + shape.directory_at, want.directory_bytes, ranges, n);
+        const uint64_t begin = page << info.page_shift, rows = UINT64_C(1) << info.page_shift;
+        if (kept)
+            n = add_lookup(s, value_at(s, g, &info, begin),
+                           (rows < want.n_rows - begin ? rows : want.n_rows - begin) * info.width, ranges, n);
+    } else if (info.varying) {
+        n = add_lookup(s, value_at(s, g, &info, row), info.width, ranges, n);
+    }
+    return n;
+}
+
 /* ---- files that change ----------------------------------------------------------------------------- */
 
 static void clear_bits(struct leat_bits *bits)

@@ -536,6 +536,7 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
     for (uint32_t f = 0; f < s->layout.n_fields; f++)
         s->storage[f] = s->layout.info[f].varying || !s->map ? LEAT_STORAGE_EXTENT : LEAT_STORAGE_MAPPED;
     s->base.storage = s->storage;
+    s->base.looks_up = !s->map;
     s->base.path = s->path;
     s->base.count = s->summary.count;
     if (s->layout.row_bytes * s->base.count > COLD_COLUMNS) { /* no overflow: so many bytes lie in the file */
@@ -564,6 +565,7 @@ static int shorten_blocks(struct leat_store_source *s, struct leat_error *error)
         return rc;
     leat_io_release(s->pages);
     s->pages = blocks;
+    s->block_bytes = REMOTE_COLUMNS;
     return LEAT_OK;
 }
 
@@ -585,7 +587,7 @@ int leat_store_open(const char *path, const struct leat_open_options *options, s
     if (!rc && s->file->backend->map)
         s->pages = leat_io_retain(s->file);
     else if (!rc)
-        rc = leat_blocks_over(s->file, REMOTE_BLOCK, false, NULL, NULL, &s->pages, error);
+        rc = leat_blocks_over(s->file, s->block_bytes = REMOTE_BLOCK, false, NULL, NULL, &s->pages, error);
     s->kept = !rc && !s->file->backend->map && leat_blocks_hold(s->pages);
     if (!rc)
         rc = fill(s, error);
@@ -656,6 +658,7 @@ const struct leat_source_vtable leat_format_native = {
     .extents = leat_store_extents,
     .piece = leat_store_piece,
     .check_piece = leat_store_check_piece,
+    .lookups = leat_store_lookups,
     .file = file_of,
     .mark = leat_store_mark,
     .doubt = leat_store_doubt,

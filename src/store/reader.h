@@ -20,6 +20,7 @@ struct leat_store_source {
     struct leat_io_file *file;
     const uint8_t *map;         /* NULL: the file is elsewhere, and nothing of it is reached in place */
     struct leat_io_file *pages; /* what index and columns are read from: `file`, or blocks of it that are cached */
+    uint64_t block_bytes;       /* of these */
     bool kept;                  /* the cache has room for all of these: short values are read from them, too */
     uint64_t header_bytes, sections_at, directory_at, footer_checksum;
     struct leat_store_layout layout;
@@ -86,6 +87,7 @@ bool leat_store_piece(struct leat_source *source, uint64_t sample, struct leat_e
                       uint64_t length);
 int leat_store_check_piece(struct leat_source *source, uint64_t sample, const struct leat_extent *pages,
                            const uint8_t *data, bool mapped, struct leat_error *error);
+size_t leat_store_lookups(struct leat_source *source, size_t field, uint64_t sample, struct leat_extent *ranges);
 int leat_store_refresh(struct leat_source *source, struct leat_error *error);
 void leat_store_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
 void leat_store_doubt(struct leat_source *source, size_t field, uint64_t sample);

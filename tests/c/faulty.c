@@ -333,6 +333,9 @@ static const struct leat_io_backend faulty_backend = {.name = "faulty",
                                                       .map = faulty_map,
                                                       .close = faulty_close};
 
+static const struct leat_io_backend unmapped_backend = {
+    .name = "faulty", .open = faulty_open, .submit = faulty_submit, .cancel = faulty_cancel, .close = faulty_close};
+
 void leat_faulty_start(const struct leat_faulty *faulty)
 {
     plan = *faulty;
@@ -350,7 +353,7 @@ void leat_faulty_start(const struct leat_faulty *faulty)
     if (plan.later && pthread_create(&helper, NULL, help, NULL))
         plan.later = false;
     leat_io_pread = disturbed_pread;
-    leat_io_backend = &faulty_backend;
+    leat_io_backend = plan.unmapped ? &unmapped_backend : &faulty_backend;
 }
 
 struct leat_faulty_counts leat_faulty_stop(void)

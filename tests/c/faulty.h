@@ -25,6 +25,7 @@ struct leat_faulty {
     bool later;                              /* reads complete on another thread: submit returns LEAT_IO_PENDING */
     unsigned delay_us;                       /* that waits so long before each */
     unsigned latency_us;                     /* each completes so long after it was submitted, side by side */
+    bool unmapped;                           /* as a web server's: nothing can be mapped, and no time is known */
     bool cut;             /* files have only `cut_at` bytes when they are read; opening still shows */
     uint64_t cut_at;      /* the whole size, and touching the rest of a mapping faults */
     bool cut_before_open; /* opening shows the cut size */

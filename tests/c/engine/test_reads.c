@@ -4,9 +4,12 @@
 
 #include "../faulty.h"
 #include "../files.h"
+#include "data/internal.h"
 #include "engine/engine.h"
 #include "engine/task.h"
+#include "io/blocks.h"
 #include "io/local.h"
+#include "store/reader.h"
 #include "support.h"
 
 enum { N = 20000, BATCH = 200 };
@@ -250,6 +253,54 @@ static void whether_reads_complete_at_once_is_learned_and_forgotten(void **state
     leat_faulty_stop();
 }
 
+/* ---- an index that is not in memory ------------------------------------------------------------------------------ */
+
+static void forget_index(const struct leat_dataset *dataset)
+{
+    struct leat_source *source = dataset->base->parts[0].source;
+    struct leat_io_file *pages;
+    struct leat_error error;
+    assert_ok(source->v->file(source, LEAT_STORE_PAGES, &pages, &error));
+    leat_io_forget(pages, 0, UINT64_MAX);
+    leat_io_release(pages);
+}
+
+static void what_rows_are_located_by_is_asked_for_by_many_tasks_at_once(void **state)
+{
+    (void)state;
+    enum { ROWS = 200000 };
+    struct leat_loader_options options = reading(0);
+    uint64_t bytes;
+    for (int fails = 0; fails < 2; fails++) {
+        leat_faulty_stop(); /* of a test that failed */
+        leat_dataset_release(test_dataset("index", ROWS, true));
+        leat_blocks_budget = 16 << 20; /* less than the file: its blocks come and go */
+        leat_faulty_start(&(struct leat_faulty){.later = true, .unmapped = true, .only = "index", .retry_after_ms = 1});
+        struct leat_dataset *dataset = test_open(test_path("index"));
+        struct leat_loader *loader = test_loader(dataset, &options);
+        forget_index(dataset);
+        leat_faulty_hold(1000);
+        uint64_t iteration = test_start(loader), n = wait_for_held(5, &bytes), rows = 0;
+        assert_true(n >= 5); /* two threads and the consumer would wait for three */
+        leat_engine_lock();
+        assert_int_equal(loader->tasks.running, 0);
+        leat_engine_unlock();
+        assert_true(bytes <= leat_blocks_budget / 2 + (2 << 20));
+        leat_faulty_fail(fails ? 2 : 0);
+        leat_faulty_hold(0);
+        leat_faulty_release(UINT32_MAX);
+        for (struct leat_batch *b; rows < 2000 && (b = test_next(loader, iteration)); leat_batch_free(b)) {
+            test_check_batch(b);
+            rows += leat_batch_rows(b);
+        }
+        assert_int_equal(rows, 2000);
+        leat_loader_close(loader);
+        leat_dataset_release(dataset);
+        leat_faulty_stop();
+        leat_blocks_budget = 0;
+    }
+}
+
 /* ---- photos in place, on a file system whose opens are slow ------------------------------------------------------ */
 
 enum { PHOTOS = 600, SIDE_BY_SIDE = 16 };
@@ -343,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_read_that_always_fails_is_raised_after_some_tries),
         cmocka_unit_test(a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again),
         cmocka_unit_test(reads_of_batches_that_nobody_wants_are_cancelled),
+        cmocka_unit_test(what_rows_are_located_by_is_asked_for_by_many_tasks_at_once),
         cmocka_unit_test(photos_in_place_are_opened_side_by_side_while_opening_is_slow),
         cmocka_unit_test(whether_reads_complete_at_once_is_learned_and_forgotten),
     };
