@@ -1,5 +1,5 @@
 /*
- *     submit --> pace is quick: run in place; one read in MEASURED is measured
+ *     submit --> pace is quick: run in place; one read in MEASURED is measured, after one that waited all are
  *        |
  *        `-----> pace is slow:  queue --> a thread: run, measured --> done
  *
@@ -20,7 +20,15 @@
 /* A place is slow from a mean of SLOW_NS on, until it is below QUICK_NS: a thread switch on each side costs some 10 us,
  * decoding a photo 500 us. The mean is over some MEMORY measurements, of which none counts for more than MOST_NS. Only
  * waiting counts: not what copying takes, and not a core that was lost to somebody else. */
-enum { SLOW_NS = 400000, QUICK_NS = 100000, MOST_NS = 4000000, MEMORY = 32, MEASURED = 8, NS_PER_BYTE = 1 };
+enum {
+    SLOW_NS = 400000,
+    QUICK_NS = 100000,
+    SURE_NS = 20000,
+    MOST_NS = 4000000,
+    MEMORY = 32,
+    MEASURED = 64,
+    NS_PER_BYTE = 1
+};
 
 /* How often this thread has given up its core because it had to wait. */
 static long times_waited(void)
@@ -143,7 +151,8 @@ int leat_helpers_submit(struct leat_io_request *request, struct leat_io_pace *pa
     if (!atomic_load_explicit(&pace->slow, memory_order_relaxed)) {
         const unsigned turn = atomic_load_explicit(&pace->turn, memory_order_relaxed);
         atomic_store_explicit(&pace->turn, turn + 1, memory_order_relaxed);
-        if (turn % MEASURED)
+        const bool sure = atomic_load_explicit(&pace->mean_ns, memory_order_relaxed) < SURE_NS;
+        if (sure && turn % MEASURED)
             run(request);
         else
             run_measured(request, pace, run);

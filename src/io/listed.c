@@ -51,7 +51,11 @@ static int open_as_listed(const struct leat_io_file *f, struct leat_io_file **op
 
 static void run(struct leat_io_request *r)
 {
-    struct leat_io_request read = {.offset = r->offset, .length = r->length, .buffer = r->buffer};
+    struct leat_io_request read;
+    memset(&read, 0, offsetof(struct leat_io_request, error));
+    read.offset = r->offset;
+    read.length = r->length;
+    read.buffer = r->buffer;
     r->status = open_as_listed(r->file, &read.file, &r->error);
     if (r->status) {
         r->retry_after_ms = may_pass(r->error.sys_errno) ? SOON_MS : 0;

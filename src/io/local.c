@@ -74,6 +74,7 @@ static int local_open(const struct leat_io_backend *backend, const char *path, s
         .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
         .references = 1,
     };
+    atomic_init(&f->pace.turn, 1); /* one that is read once, as those of a folder are, is not measured */
     *out = &f->file;
     return LEAT_OK;
 out:
