@@ -118,6 +118,7 @@ struct leat_codec {
     int (*end)(struct leat_decoder *decoder, struct leat_error *error);
     const uint8_t *(*rows)(const struct leat_decoder *decoder, size_t *length); /* NULL: there are no row indexes */
     unsigned (*warnings)(const struct leat_decoder *decoder); /* NULL, with warning_names: there are none */
+    bool (*whole)(const struct leat_decoder *decoder);        /* NULL: leniency makes no difference */
     const char *const *warning_names;                         /* [LEAT_MAX_WARNINGS] at most, ended by NULL */
 
     /* ---- what is stored instead; each NULL where the kind has no such thing ---- */
@@ -229,6 +230,13 @@ static inline const uint8_t *leat_decoder_rows(const struct leat_decoder *decode
 static inline unsigned leat_decoder_warnings(const struct leat_decoder *decoder)
 {
     return decoder->codec->warnings ? decoder->codec->warnings(decoder) : 0;
+}
+
+/* Of a value that was scanned to its end without a failure: whether it is good, in that a decoder that is not lenient
+ * finds nothing wrong either. Valid until the next open. */
+static inline bool leat_decoder_whole(const struct leat_decoder *decoder)
+{
+    return !decoder->codec->whole || decoder->codec->whole(decoder);
 }
 
 /* Scans a value to its end. LEAT_E_DECODE with the reason and, where known, the byte offset, for anything that decoding

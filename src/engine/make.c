@@ -155,28 +155,25 @@ int leat_job_remake_mapped(struct leat_job *j, struct leat_scratch *scratch, siz
 /* ---- outputs of other values ----------------------------------------------------------------- */
 
 /* Counts what lenient decoding has passed in the row made last. */
-static bool count_warnings(struct leat_job *j, struct leat_scratch *scratch)
+static void count_warnings(struct leat_job *j, struct leat_scratch *scratch)
 {
     const char *const *names;
     unsigned warnings = leat_scratch_warnings(scratch, &names);
     for (unsigned i = 0; warnings >> i; i++)
         j->warned[i] += warnings >> i & 1;
     j->warning_names = warnings ? names : j->warning_names;
-    return warnings;
 }
 
-/* What decoding to the end has shown: of a whole photo also where its rows begin. */
-static void tell_source(const struct leat_fetch *fetch, const struct leat_row *row, struct leat_scratch *scratch,
-                        bool warned, int rc)
+/* What decoding has shown of a value that nothing was known of. `rows`: where its rows begin, NULL if that is not
+ * known.
+ */
+static void tell_source(const struct leat_fetch *fetch, enum leat_health health, const uint8_t *rows, size_t length)
 {
-    size_t length = 0;
-    if ((rc && rc != LEAT_E_DECODE) || fetch->extent.info.health != LEAT_HEALTH_UNCHECKED || (!rc && warned))
-        return; /* it may not have come to the end, or there is nothing to tell */
-    leat_fetch_mark(fetch, rc ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
-    if (rc || !row->scan_to_end)
+    if (health == LEAT_HEALTH_UNCHECKED || fetch->extent.info.health != LEAT_HEALTH_UNCHECKED)
         return;
-    const uint8_t *rows = leat_scratch_rows(scratch, &length);
-    leat_fetch_keep(fetch, rows, rows ? length : 0);
+    leat_fetch_mark(fetch, health);
+    if (health == LEAT_HEALTH_GOOD)
+        leat_fetch_keep(fetch, rows, rows ? length : 0);
 }
 
 /* Where row `row` of an output goes, and how many bytes are there for it. */
@@ -224,16 +221,20 @@ static int make_outputs(struct leat_job *j, struct leat_scratch *scratch, const 
 {
     const struct leat_feed *feed = v->feed;
     struct leat_fetch fetch = fetch_of(j, v);
-    bool scan = feed->decodes && v->extent.info.health != LEAT_HEALTH_GOOD, scanned = false;
+    bool scan = feed->decodes && v->extent.info.health != LEAT_HEALTH_GOOD;
     for (size_t k = 0; k < feed->n_outputs; k++) {
-        size_t o = feed->outputs[k];
+        size_t o = feed->outputs[k], length;
         bool decodes = output_of(j, o)->decodes;
-        value->scan_to_end = scan && !scanned && decodes;
+        value->scan_to_end = scan && decodes;
         int rc = make_output(j, scratch, value, row, o);
-        bool warned = decodes && count_warnings(j, scratch);
-        if (scan && decodes && v->way == LEAT_VALUE_READ && (rc == LEAT_E_DECODE || !scanned))
-            tell_source(&fetch, value, scratch, warned, rc);
-        scanned |= decodes;
+        if (decodes) {
+            enum leat_health health = leat_scratch_health(scratch);
+            const uint8_t *rows = leat_scratch_rows(scratch, &length);
+            count_warnings(j, scratch);
+            scan &= health == LEAT_HEALTH_UNCHECKED;
+            if (v->way == LEAT_VALUE_READ)
+                tell_source(&fetch, health, rows, length);
+        }
         if (rc)
             return rc;
     }
@@ -261,16 +262,18 @@ static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t n
     int rc = leat_program_apply_tuple(j->target.program, number, scratch, j->tied, j->tied_outputs, j->tied_steps,
                                       &failed, &j->error);
     *blamed = failed < chain->n_fields ? value_of_field(j, chain->fields[failed], i) : NULL;
-    bool first = true, warned = count_warnings(j, scratch);
+    size_t length;
+    const uint8_t *rows = leat_scratch_rows(scratch, &length);
+    count_warnings(j, scratch);
     for (size_t k = 0; k < chain->n_fields; k++) {
         const struct leat_job_value *v = value_of_field(j, chain->fields[k], i);
         if (!j->tied[k].scan_to_end || v->way != LEAT_VALUE_READ || (rc && k != failed))
             continue;
         struct leat_fetch fetch = fetch_of(j, v);
-        struct leat_row told = j->tied[k];
-        told.scan_to_end = first; /* the row index in scratch is that of the first image */
-        first = false;
-        tell_source(&fetch, &told, scratch, warned, rc);
+        if (rc || k == chain->canvas) /* what scratch knows is of the last one that was decoded */
+            tell_source(&fetch, leat_scratch_health(scratch), rows, length);
+        else if (!output_of(j, chain->outputs[k])->lenient)
+            tell_source(&fetch, LEAT_HEALTH_GOOD, NULL, 0);
     }
     for (size_t k = 0; !rc && k < chain->n_outputs; k++)
         if (output_of(j, chain->outputs[k])->bounded)

@@ -170,6 +170,11 @@ unsigned leat_scratch_warnings(struct leat_scratch *scratch, const char *const *
     return warnings;
 }
 
+enum leat_health leat_scratch_health(const struct leat_scratch *scratch)
+{
+    return scratch->work.health;
+}
+
 const uint8_t *leat_scratch_rows(const struct leat_scratch *scratch, size_t *length)
 {
     *length = 0;

@@ -73,6 +73,7 @@ struct leat_program_chain {
     const size_t *fields;  /* [n_fields] indices in the schema, each once */
     const bool *decodes;   /* [n_fields] the value is decoded */
     const size_t *outputs; /* [n_outputs] indices of outputs, rising */
+    size_t canvas;         /* of a tuple: the field of the image whose size the others go by; SIZE_MAX: there is none */
 };
 
 /* The columns of a geometry: the part of the decoded image that an output row shows, in its pixels (x, y of the upper
@@ -138,7 +139,8 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
  * room for a row of its output o, of a ragged one for as many bytes as leat_program_ragged_bytes says of its value.
  * steps[o]: of a ragged one the steps of its first dimension that were made, at most what fits there, else 1. No value
  * may be mapped memory: it is copied first. Errors: DECODE, and *failed is the index in `values` of the one at fault,
- * n_fields where each is good by itself; NOMEM. A row index that leat_scratch_rows gives is that of the first image. */
+ * n_fields where each is good by itself; NOMEM. What leat_scratch_rows and leat_scratch_health say is of the
+ * value at fault, else of the canvas. */
 int leat_program_apply_tuple(const struct leat_program *program, size_t chain, struct leat_scratch *scratch,
                              const struct leat_row *values, void *const *dst, uint64_t *steps, size_t *failed,
                              struct leat_error *error);
@@ -161,6 +163,10 @@ size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_t
 /* What lenient decoding has passed (leat_decoder_warnings) in values since this was last asked, and its names, ended by
  * NULL. */
 unsigned leat_scratch_warnings(struct leat_scratch *scratch, const char *const **names);
+
+/* What decoding has shown of the value of the last row, whatever the operators made of it: BROKEN; GOOD, if it was made
+ * with `scan_to_end` and would have been found so without leniency, too; else UNCHECKED. */
+enum leat_health leat_scratch_health(const struct leat_scratch *scratch);
 
 /* The row index (codec/jpeg/rows.h) that the last row made with `scan_to_end` has left: NULL if it was no photo of the
  * kind that has one, or failed. Valid until the next row is made. */

@@ -108,6 +108,7 @@ struct leat_stage_work {
     struct leat_decoders decoders;
     struct leat_decoder *decoder; /* of the row that was decoded last */
     unsigned warnings;            /* of rows that were decoded */
+    enum leat_health health;      /* what decoding has shown of the row that was decoded last */
     struct leat_axis across, down;
     uint8_t *ring, *line, *between[2];
     uint8_t *tables, *fills; /* of the row that is being made, where a map draws */

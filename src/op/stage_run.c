@@ -491,14 +491,15 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work,
         return run_filter(stage, work, row, image, buffer, target, error);
     uint32_t w = image ? image->w : 0, h = image ? image->h : 0;
     int rc = stage->decode ? open_photo(stage, work, row, &w, &h, error) : LEAT_OK;
-    if (rc)
-        return rc;
     if (stage->decode) {
+        work->health = rc == LEAT_E_DECODE ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_UNCHECKED;
         work->w = w;
         work->h = h;
     }
+    if (rc)
+        return rc;
     struct leat_view view;
-    rc = draw_view(stage, row->key, w, h, &view, error);
+    int misfit = rc = draw_view(stage, row->key, w, h, &view, error); /* the operator's fault, not the photo's */
     if (!rc && !stage->last)
         rc = make_room(work, buffer, &stage->out, stage->planar, (uint32_t)view.window.w, (uint32_t)view.window.h,
                        target, error);
@@ -518,11 +519,16 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work,
     if (!stage->decode)
         return rc;
     int64_t begin = work->detail ? leat_clock_ns() : 0;
-    int end = leat_decoder_end(work->decoder, rc ? NULL : error);
+    int end = leat_decoder_end(work->decoder, rc != misfit ? NULL : error);
     work->warnings |= leat_decoder_warnings(work->decoder);
+    rc = end && rc == misfit ? end : rc; /* a photo that is broken is that first of all */
+    if (rc == LEAT_E_DECODE && (end || !misfit))
+        work->health = LEAT_HEALTH_BROKEN;
+    else if (row->scan_to_end && !end && rc == misfit && leat_decoder_whole(work->decoder))
+        work->health = LEAT_HEALTH_GOOD;
     if (work->detail)
         work->decode_ns += (uint64_t)(leat_clock_ns() - begin);
-    return rc ? rc : end;
+    return rc;
 }
 
 /* ---- what is needed for images of a known size ---- */

@@ -253,6 +253,7 @@ static int make_face(struct leat_program *program, struct leat_compiled_chain *c
     for (size_t o = 0; o < n_outputs; o++)
         chain->outputs[o] = chain->first + o;
     chain->face.n_outputs = n_outputs;
+    chain->face.canvas = chain->canvas == SIZE_MAX ? SIZE_MAX : chain->canvas - chain->first;
     chain->face.fields = chain->fields;
     chain->face.outputs = chain->outputs;
     chain->face.decodes = chain->decodes;

@@ -333,7 +333,7 @@ static int check_value(struct leat_group *g, struct leat_group_value *value, str
 {
     size_t n = 0;
     int rc = leat_decoder_check(decoder, data, length, lenient, &g->error);
-    if (rc || leat_decoder_warnings(decoder))
+    if (rc || !leat_decoder_whole(decoder))
         return rc;
     const uint8_t *rows = leat_decoder_rows(decoder, &n);
     if (rows) {

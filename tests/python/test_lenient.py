@@ -88,6 +88,30 @@ def test_a_lenient_decode_takes_what_a_strict_one_finds_broken(tmp_path: Path, g
         open_loader(path, STRICT).batch_at(0, 1)
 
 
+@pytest.mark.parametrize("on", ["folder", "index_dir", "packed"])
+def test_what_a_lenient_decode_takes_is_broken_for_a_strict_one_as_before(
+    tmp_path: Path, jpeg: Callable[..., bytes], on: str
+) -> None:
+    whole, path = jpeg(64, 48, 0), tmp_path / "photos"
+    data = {"0": whole, "1": whole[:-2] + bytes(range(1, 60)) + whole[-2:]}  # what libjpeg only sees as it finishes
+    more: dict[str, Any] = {"index_dir": tmp_path / "indexes"} if on == "index_dir" else {}
+    if on == "packed":
+        pack(path, data, lenient=True)
+    else:
+        path.mkdir()
+        for name, photo in data.items():
+            (path / f"{name}.jpg").write_bytes(photo)
+    ds = leat.open(path, **more)
+    for decode, found in ((LENIENT, [0, 1]), (STRICT, [0]), (LENIENT, [0, 1])):
+        for kept in (ds, leat.open(path, **more)):
+            chains = {"image": [decode, leat.ops.CenterCrop(40)]}
+            for batch in leat.Loader(kept, 2, outputs=chains, on_error="skip", framework="numpy", epochs=1):
+                assert batch.ids.tolist() == found
+    twice = {name: leat.Out("image", [d, leat.ops.CenterCrop(8)]) for name, d in (("a", LENIENT), ("b", STRICT))}
+    (batch,) = leat.Loader(leat.open(path), 2, outputs=twice, on_error="skip", framework="numpy")
+    assert batch.ids.tolist() == [0]
+
+
 def test_the_pixels_are_those_of_pillow(tmp_path: Path, good: Photos) -> None:
     image = pytest.importorskip("PIL.Image")
     pack(tmp_path / "a.leat", good)

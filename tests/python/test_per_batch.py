@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,33 @@ def test_what_cannot_have_a_size_per_batch_says_so(images: leat.Dataset) -> None
     for arguments in (([0],), ([8, 9], [1]), ([8, 9], [0, 0]), ([8, 9], [1, -1]), ([(1, 2, 3)],)):
         with pytest.raises(ValueError, match="size|weights"):
             leat.PerBatch(*arguments)
+
+
+def test_a_photo_that_is_too_small_for_one_size_is_not_broken_for_another(
+    tmp_path: Path, jpeg: Callable[..., bytes]
+) -> None:
+    for i in range(16):
+        (tmp_path / f"{i:02}.jpg").write_bytes(jpeg(*((64, 64) if i % 2 else (200, 200)), i))
+
+    def loader(ds: leat.Dataset, size: Any, **more: Any) -> leat.Loader:
+        chain = [ops.Decode(), ops.RandomCrop(size)]
+        more = {"shuffle": True, "seed": 1, "on_error": "skip", **more}
+        return leat.Loader(ds, 4, outputs={"image": chain}, framework="numpy", **more)
+
+    ds, rows, state = leat.open(tmp_path), [], None
+    first = loader(ds, leat.PerBatch([32, 100]), epochs=4)
+    for _ in range(4):
+        for batch in first:
+            rows.append(batch.ids.tolist())
+            state = first.state_dict() if len(rows) == 6 else state
+    again = loader(leat.open(tmp_path), leat.PerBatch([32, 100]))
+    again.load_state_dict(state)
+    resumed: list[Any] = []
+    while len(resumed) < len(rows) - 6:
+        resumed += [batch.ids.tolist() for batch in again]
+    assert resumed == rows[6:] and any(len(ids) < 4 for ids in rows)
+    assert sum(len(b.ids) for b in loader(ds, 100)) == 8
+    assert sum(len(b.ids) for b in loader(ds, 32, on_error="raise")) == 16
 
 
 def test_unknown_operators_and_functions_in_chains_get_a_hint(images: leat.Dataset) -> None:

@@ -390,3 +390,9 @@ unsigned leat_photo_warnings(const struct leat_decoder *decoder)
 {
     return ((const struct photo_decoder *)decoder)->warnings;
 }
+
+bool leat_photo_whole(const struct leat_decoder *decoder)
+{
+    const struct format *f = &((const struct photo_decoder *)decoder)->scanned;
+    return f->backend && (!f->backend->strict || f->backend->strict(f->decoder));
+}

@@ -52,6 +52,9 @@ struct leat_decode_backend {
     const uint8_t *(*rows)(const struct leat_backend_decoder *decoder, size_t *length);
     /* What a lenient request has passed (bits of enum leat_jpeg_warning). Asked after close. May be NULL. */
     unsigned (*warnings)(const struct leat_backend_decoder *decoder);
+    /* Whether a request that was not lenient would have found nothing wrong in what was scanned. Asked after close.
+     * NULL: leniency makes no difference. */
+    bool (*strict)(const struct leat_backend_decoder *decoder);
     /* Always the last call, also after a failure of open. */
     void (*close)(struct leat_backend_decoder *decoder);
 };
@@ -98,6 +101,7 @@ int leat_photo_row(struct leat_decoder *decoder, const uint8_t **row, struct lea
 int leat_photo_end(struct leat_decoder *decoder, struct leat_error *error);
 const uint8_t *leat_photo_rows(const struct leat_decoder *decoder, size_t *length);
 unsigned leat_photo_warnings(const struct leat_decoder *decoder);
+bool leat_photo_whole(const struct leat_decoder *decoder);
 /* The packer of a decoder's thread, made when it is first asked for. NULL when memory is out. What the last photo has
  * left in the decoder is forgotten. */
 struct leat_jpeg_packer *leat_photo_packer(struct leat_decoder *decoder);

@@ -141,6 +141,13 @@ static unsigned warnings_of(const struct leat_backend_decoder *j)
     return j->path == FAST ? 0 : j->libjpeg.trouble.warnings;
 }
 
+/* A lenient libjpeg neither reads what stands behind the last row nor asks whether the file can hold what its header
+ * promises. */
+static bool was_strict(const struct leat_backend_decoder *j)
+{
+    return !j->request.lenient || j->path == FAST || (j->scanned && !j->libjpeg.trouble.warnings);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static int begin_libjpeg(struct leat_backend_decoder *j, struct leat_error *error)
@@ -214,5 +221,6 @@ const struct leat_decode_backend leat_decode_jpeg = {
     .scan = scan_photo,
     .rows = index_of,
     .warnings = warnings_of,
+    .strict = was_strict,
     .close = close_photo,
 };

@@ -164,6 +164,7 @@ const struct leat_codec leat_codec_photo = {
     .end = leat_photo_end,
     .rows = leat_photo_rows,
     .warnings = leat_photo_warnings,
+    .whole = leat_photo_whole,
     .warning_names = leat_jpeg_warning_names,
     .pack = pack,
     .shrink = leat_photo_shrink,

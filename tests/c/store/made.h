@@ -120,6 +120,7 @@ __attribute__((constructor)) static void make_toys(void)
     toy_codec.end = toy_end;
     toy_codec.rows = toy_rows;
     toy_codec.warnings = NULL;
+    toy_codec.whole = NULL;
     toy_codec.shrink = toy_shrink;
     toy_form_codec = toy_codec;
     toy_codec.pack = NULL;
