@@ -95,12 +95,16 @@ int leat_targets_begin(struct leat_targets *t, size_t *failed, struct leat_error
                     return rc;
             }
         } else if (part->role == LEAT_ROLE_KEYPOINTS) {
-            const float *v = (const float *)(const void *)part->data;
-            for (uint64_t i = 0; i < part->n * part->step / sizeof *v; i++)
-                if (!isfinite(v[i]))
+            float *v = leat_target_boxes(part);
+            for (uint64_t i = 0; i < part->n * part->step / sizeof *v; i += 3) {
+                if (isfinite(v[i]) && isfinite(v[i + 1]) && isfinite(v[i + 2]))
+                    continue;
+                if (v[i + 2] != 0)
                     return leat_fail(error, LEAT_E_DECODE,
                                      "a keypoint of instance %llu is not finite: give it visibility 0",
                                      (unsigned long long)(i / (part->step / sizeof *v)));
+                v[i] = v[i + 1] = 0;
+            }
         }
     }
     return LEAT_OK;
@@ -141,7 +145,9 @@ static void move_boxes(struct leat_target_part *part, const struct leat_move *m)
     }
 }
 
-/* One that a crop leaves behind becomes one without a label, (0, 0, 0) as COCO has it; those stay as they are. */
+/* One that a crop leaves behind becomes one without a label, (0, 0, 0) as COCO has it; those stay as they are. Whole
+ * numbers are the middles of pixels where an image is mirrored, so that a point of the last column may then lie a part
+ * of a pixel to the left of the first: what does not crop leaves nothing behind. */
 static void move_points(struct leat_target_part *part, const struct leat_move *m)
 {
     float *v = (float *)(void *)part->data;
@@ -151,7 +157,7 @@ static void move_points(struct leat_target_part *part, const struct leat_move *m
             continue;
         v[0] -= (float)m->x;
         v[1] -= (float)m->y;
-        if (v[0] < 0 || v[1] < 0 || v[0] >= (float)m->w || v[1] >= (float)m->h) {
+        if (m->crops && (v[0] < 0 || v[1] < 0 || v[0] >= (float)m->w || v[1] >= (float)m->h)) {
             v[0] = v[1] = v[2] = 0;
             continue;
         }

@@ -369,6 +369,31 @@ def test_boxes_that_cannot_be_are_a_broken_sample(tmp_path: Path, kind: str) -> 
     assert batch["image"][1].max() == batch.ids[1] == batch["label"][1][0]
 
 
+def keypoint(path: Path, point: Any, *chain: Any) -> Any:
+    with leat.Writer(path, {"image": "image", "points": leat.keypoints(1)}, overwrite=True) as w:
+        w.add(image=png(np.zeros((32, 32, 3), np.uint8)), points=np.array([[point]], F))
+    outputs = {("image", "points"): [ops.Decode(), *chain, ops.PadTo(1)]}
+    return leat.Loader(leat.open(path), 1, outputs=outputs, framework="numpy").batch_at(0, 0)["points"][0, 0, 0]
+
+
+def test_only_what_crops_leaves_keypoints_behind(tmp_path: Path) -> None:
+    path, flip, resize = tmp_path / "a.leat", ops.RandomHorizontalFlip(1.0), ops.Resize((64, 64))
+    mirrored = F(32) - 1 - F(31.6)
+    np.testing.assert_array_equal(keypoint(path, [31.6, 5, 2], flip, resize), [mirrored * 2, 10, 2])
+    np.testing.assert_array_equal(keypoint(path, [31.6, 5, 2], resize, flip), [F(64) - 1 - F(31.6) * 2, 10, 2])
+    np.testing.assert_array_equal(keypoint(path, [31.6, 5, 2], flip, ops.CenterCrop(32)), [0, 0, 0])
+    np.testing.assert_array_equal(keypoint(path, [15.5, 5, 1], ops.CenterCrop(20)), [0, 0, 0])
+
+
+def test_keypoints_that_are_not_finite_are_broken_unless_they_have_no_visibility(tmp_path: Path) -> None:
+    path, resize = tmp_path / "a.leat", ops.Resize((64, 64))
+    np.testing.assert_array_equal(keypoint(path, [np.nan, np.inf, 0], resize), [0, 0, 0])
+    np.testing.assert_array_equal(keypoint(path, [3, 4, 0], resize), [3, 4, 0])
+    for point in ([np.nan, 4, 2], [3, np.inf, 1], [3, 4, np.nan]):
+        with pytest.raises(leat.BrokenSampleError, match="instance 0 is not finite: give it visibility 0"):
+            keypoint(path, point, resize)
+
+
 def test_a_box_that_reaches_beyond_the_image_is_cut_off_or_left_out_as_is_said(tmp_path: Path) -> None:
     ds = broken(tmp_path / "a.leat", [[-3, 4, 12, 40]], [7])
     for clamp, wanted in (([ops.ClampBoundingBoxes()], [[0, 4, 12, 20]]), ([], [])):
