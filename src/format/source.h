@@ -46,7 +46,7 @@ int leat_values_init(struct leat_values *values, size_t n_fields, size_t n_sampl
 void leat_values_destroy(struct leat_values *values);
 /* leat_values_put is public: leat/leat.h. */
 /* Copies the values of field `from_field` of `from`, which has at least as many samples less `sample`, to
- * samples sample, sample + 1, ... of `field`. NOMEM. */
+ * samples sample, sample + 1, ... of `field`. What has no value there gets none here. NOMEM. */
 int leat_values_take(struct leat_values *values, size_t field, size_t sample, const struct leat_values *from,
                      size_t from_field);
 

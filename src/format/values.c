@@ -73,7 +73,8 @@ int leat_values_take(struct leat_values *v, size_t field, size_t sample, const s
     int rc = LEAT_OK;
     for (size_t i = 0; i < from->n_samples && !rc; i++) {
         const struct leat_computed *c = &from->at[from_field * from->n_samples + i];
-        rc = leat_values_put(v, field, sample + i, c->data, c->bytes);
+        if (c->data) /* else there is no value */
+            rc = leat_values_put(v, field, sample + i, c->data, c->bytes);
     }
     return rc;
 }

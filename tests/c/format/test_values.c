@@ -30,6 +30,20 @@ static void values_of_any_size_stay_as_they_were_put(void **state)
     assert_null(v.chunks);
 }
 
+static void a_value_that_is_missing_is_missing_in_a_copy_too(void **state)
+{
+    (void)state;
+    struct leat_values from, to;
+    assert_int_equal(leat_values_init(&from, 1, 2), LEAT_OK);
+    assert_int_equal(leat_values_init(&to, 2, 5), LEAT_OK);
+    assert_int_equal(leat_values_put(&from, 0, 1, "", 0), LEAT_OK);
+    assert_int_equal(leat_values_take(&to, 1, 3, &from, 0), LEAT_OK);
+    assert_null(to.at[5 + 3].data);
+    assert_non_null(to.at[5 + 4].data);
+    leat_values_destroy(&from);
+    leat_values_destroy(&to);
+}
+
 static void sizes_that_cannot_be_are_out_of_memory(void **state)
 {
     (void)state;
@@ -45,6 +59,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_of_any_size_stay_as_they_were_put),
+        cmocka_unit_test(a_value_that_is_missing_is_missing_in_a_copy_too),
         cmocka_unit_test(sizes_that_cannot_be_are_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
