@@ -80,6 +80,14 @@ static bool same_field(const struct leat_field *a, const struct leat_field *b)
     return true;
 }
 
+/* The first from field n on that is not derived, or NULL. */
+static const struct leat_field *find_stored(const struct leat_field *fields, size_t n, size_t n_fields)
+{
+    while (n < n_fields && fields[n].flags & LEAT_FIELD_DERIVED)
+        n++;
+    return n < n_fields ? &fields[n] : NULL;
+}
+
 /* Checks that samples with these fields can follow those of `base`. Drops derived fields that only some have. */
 static int match(struct leat_base *base, const struct leat_field *fields, size_t n_fields, const char *const *classes,
                  size_t n_classes, size_t number, struct leat_error *error)
@@ -87,11 +95,8 @@ static int match(struct leat_base *base, const struct leat_field *fields, size_t
     size_t n = 0;
     while (n < base->n_fields && n < n_fields && same_field(&base->fields[n], &fields[n]))
         n++;
-    const struct leat_field *differs = n < base->n_fields && !(base->fields[n].flags & LEAT_FIELD_DERIVED)
-                                           ? &base->fields[n]
-                                       : n < n_fields && !(fields[n].flags & LEAT_FIELD_DERIVED) ? &fields[n]
-                                                                                                 : NULL;
-    if (differs)
+    const struct leat_field *differs = find_stored(base->fields, n, base->n_fields);
+    if (differs || (differs = find_stored(fields, n, n_fields)))
         return leat_fail(error, LEAT_E_INVALID,
                          "data set %zu cannot be joined to those before it: field \"%s\" (number %zu) is not the same "
                          "in both; all need the "

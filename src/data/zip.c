@@ -78,9 +78,11 @@ static int zip_compute(struct leat_source *source, const size_t *fields, size_t 
     int rc = refs && theirs && ours ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to compute values");
     *failed = n;
     for (size_t p = 0; p < z->n_parts && !rc; p++) {
-        size_t k = 0;
+        size_t k = 0, before = 0;
         struct leat_values values;
-        for (size_t f = 0; f < n_fields; f++)
+        while (z->parts[before] != z->parts[p])
+            before++;
+        for (size_t f = 0; f < n_fields && before == p; f++) /* else it stood here before */
             if (z->origins[fields[f]].part == z->parts[p]) {
                 ours[k] = f;
                 theirs[k++] = z->origins[fields[f]].field;
@@ -187,10 +189,39 @@ static int check_part(const struct leat_dataset *first, const char *first_name, 
                      first_name, first->count, name, part->count);
 }
 
+static bool is_derived(const struct leat_field *field)
+{
+    return field->flags & LEAT_FIELD_DERIVED;
+}
+
+/* Takes over the stored fields of a part, or the derived ones. */
+static int take_fields(struct zip *z, const struct leat_dataset *part, const char *name, bool derived, bool bare,
+                       struct leat_error *error)
+{
+    const struct leat_base *base = part->base;
+    size_t stored = 0;
+    int rc = LEAT_OK;
+    for (size_t f = 0; f < base->n_fields; f++)
+        stored += !is_derived(&base->fields[f]);
+    for (size_t f = 0; f < base->n_fields && !rc; f++) {
+        size_t at = z->source.n_fields;
+        if (is_derived(&base->fields[f]) != derived)
+            continue;
+        z->origins[at] = (struct origin){part, f};
+        rc = name_field(z, at, name, &base->fields[f], bare && stored == 1 && !derived, error);
+        for (size_t g = 0; g < at && !rc; g++)
+            if (!strcmp(z->names[g], z->names[at]))
+                rc = leat_fail(error, LEAT_E_INVALID, "two zipped fields are named '%s'", z->names[at]);
+        z->source.n_fields++;
+    }
+    return rc;
+}
+
 static int fill(struct zip *z, struct leat_dataset *const *parts, const char *const *names, size_t n, bool bare,
                 struct leat_error *error)
 {
-    size_t n_fields = 0, at = 0, notices = 1;
+    size_t n_fields = 0, notices = 1;
+    int rc = LEAT_OK;
     for (size_t p = 0; p < n; p++) {
         n_fields += parts[p]->base->n_fields;
         notices += strlen(parts[p]->base->notice) + 1;
@@ -205,19 +236,8 @@ static int fill(struct zip *z, struct leat_dataset *const *parts, const char *co
     for (size_t p = 0; p < n; p++) {
         const struct leat_base *base = parts[p]->base;
         uint64_t sample[2] = {leat_get_u64(parts[p]->fingerprint), leat_get_u64(parts[p]->fingerprint + 8)};
-        int rc = check_part(parts[0], names[0], parts[p], names[p], error);
-        size_t stored = 0;
-        for (size_t f = 0; f < base->n_fields; f++)
-            stored += !(base->fields[f].flags & LEAT_FIELD_DERIVED);
-        for (size_t f = 0; f < base->n_fields && !rc; f++) {
-            z->origins[at] = (struct origin){parts[p], f};
-            rc = name_field(z, at, names[p], &base->fields[f],
-                            bare && stored == 1 && !(base->fields[f].flags & LEAT_FIELD_DERIVED), error);
-            for (size_t g = 0; g < at && !rc; g++)
-                if (!strcmp(z->names[g], z->names[at]))
-                    rc = leat_fail(error, LEAT_E_INVALID, "two zipped fields are named '%s'", z->names[at]);
-            at++;
-        }
+        rc = check_part(parts[0], names[0], parts[p], names[p], error);
+        rc = rc ? rc : take_fields(z, parts[p], names[p], false, bare, error);
         if (rc)
             return rc;
         if (*base->notice)
@@ -230,8 +250,9 @@ static int fill(struct zip *z, struct leat_dataset *const *parts, const char *co
         z->parts[z->n_parts++] = leat_dataset_retain(parts[p]);
         z->source.looks_up |= leat_dataset_looks_up(parts[p]);
     }
-    z->source.n_fields = at;
-    return LEAT_OK;
+    for (size_t p = 0; p < n && !rc; p++) /* behind all that is stored, as match (dataset.c) takes them */
+        rc = take_fields(z, parts[p], names[p], true, bare, error);
+    return rc;
 }
 
 int leat_zip_open(struct leat_dataset *const *parts, const char *const *names, size_t n, bool bare,

@@ -12,6 +12,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,10 @@ def test_views_of_arrays_split_join_and_select() -> None:
 
 def test_integers_that_are_scaled_fill_the_range_of_their_new_type() -> None:
     ds = leat.from_arrays(x=np.arange(256, dtype=np.uint8).reshape(-1, 2))
-    for chain, largest in (([leat.ops.ToDtype("uint16", scale=True)], 255 << 8),
-                           ([leat.ops.ToDtype("uint16", scale=True), leat.ops.ToDtype("float64")], (255 << 8) / 65535)):
+    for chain, largest in (
+        ([leat.ops.ToDtype("uint16", scale=True)], 255 << 8),
+        ([leat.ops.ToDtype("uint16", scale=True), leat.ops.ToDtype("float64")], (255 << 8) / 65535),
+    ):
         batch = next(iter(leat.Loader(ds, batch_size=128, outputs={"x": chain}, framework="numpy")))
         assert batch["x"].max() == largest
 
@@ -230,6 +233,25 @@ def test_a_zip_of_zips_and_their_concatenation_resolve(records: Path) -> None:
     assert both.column("w.u.x")[150, 0] == 50
 
 
+def test_zips_are_joined_whatever_leat_derives_of_their_photos(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    folder, file = tmp_path / "photos", tmp_path / "photos.leat"
+    folder.mkdir()
+    with leat.Writer(file, {"image": "image"}) as w:
+        for i in range(3):
+            (folder / f"{i}.jpg").write_bytes(jpeg(16, 12, i))
+            w.add(image=jpeg(16, 12, i))
+    numbers = leat.from_arrays(y=np.arange(3))
+    packed, placed = (leat.zip(photo=leat.open(p), number=numbers) for p in (file, folder))
+    both = leat.concat(packed, placed)
+    assert list(both.schema) == ["photo.image", "number.y"]
+    assert both.column("number.y").tolist() == [0, 1, 2, 0, 1, 2]
+    assert both[1] == both[4] == {"photo.image": jpeg(16, 12, 1), "number.y": 1}
+    nested = leat.concat(leat.zip(a=packed, b=numbers), leat.zip(a=placed, b=numbers))
+    assert list(nested.schema) == ["a.photo.image", "a.number.y", "b.y"]
+    with pytest.raises(ValueError, match=r'field "number.y" \(number 1\) is not the same'):
+        leat.concat(packed, leat.zip(photo=leat.open(folder)))
+
+
 @pytest.mark.parametrize(
     ("parts", "kind", "why"),
     [
@@ -243,6 +265,23 @@ def test_a_zip_of_zips_and_their_concatenation_resolve(records: Path) -> None:
 def test_what_cannot_be_zipped_says_why(records: Path, parts: Any, kind: type[Exception], why: str) -> None:
     with pytest.raises(kind, match=why):
         leat.zip(**parts(leat.open(records)))
+
+
+def test_what_is_zipped_with_itself_is_computed_once() -> None:
+    asked: list[int] = []
+
+    class Source(Numbers):
+        def read(self, positions: Any) -> dict[str, Any]:
+            asked.extend(int(p) for p in positions)
+            return super().read(positions)
+
+    a = leat.from_source(Source())
+    ds = leat.zip(l=a, m=a, n=a[::-1])
+    asked.clear()
+    outputs: dict[str, Any] = {"l.y": [], "m.y": [], "n.y": []}
+    for batch in leat.Loader(ds, batch_size=20, outputs=outputs, framework="numpy", epochs=1):
+        assert batch["l.y"].tolist() == batch["m.y"].tolist() == (99 * 3 - batch["n.y"]).tolist()
+    assert sorted(asked) == sorted(2 * list(range(N)))
 
 
 def test_fingerprints_of_zips_tell_their_parts_apart(records: Path) -> None:
