@@ -167,7 +167,7 @@ struct leat_job {
     bool planned, prepared;
     size_t count, row; /* rows; those before `row` are done */
     struct leat_plan_row *rows;
-    uint64_t *positions;
+    uint64_t *positions; /* of a row cut from documents: of the one at fault; UINT64_MAX: there is none */
     struct leat_sample_ref *refs;
     const void **data;
     uint8_t *cold;   /* context->cold_bytes */

@@ -32,8 +32,10 @@ int leat_job_plan(struct leat_job *j, uint64_t first, uint64_t left, uint64_t *f
                          "row %" PRIu64 " of epoch %" PRIu64
                          " can no longer be planned: decisions made since gave up what it needs",
                          to->plan.begin + first, to->plan.epoch);
-    for (size_t i = 0; c->packing && i < j->count; i++)
+    for (size_t i = 0; c->packing && i < j->count; i++) {
         j->refs[i] = (struct leat_sample_ref){.id = (int64_t)j->rows[i].piece.position};
+        j->positions[i] = UINT64_MAX;
+    }
     if (c->packing)
         return LEAT_OK;
     for (size_t i = 0; i < j->count; i++) {
@@ -60,6 +62,7 @@ bool leat_job_plan_substitute(struct leat_job *j, size_t i)
     if (c->packing) {
         j->rows[i].piece = piece;
         j->refs[i].id = (int64_t)piece.position;
+        j->positions[i] = UINT64_MAX;
         return true;
     }
     j->positions[i] = position_of(c, &piece);

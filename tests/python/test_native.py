@@ -177,6 +177,21 @@ def test_a_sample_on_which_a_function_fails_is_replaced_under_substitute(records
     assert batch["x"][3, 0] == delivered == batch.ids[3]
 
 
+def test_a_row_of_packed_documents_that_a_function_refuses_is_not_called_by_a_name(
+    tmp_path: Path, library: str
+) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"tokens": leat.field("uint16", (None,)), "name": "str"}) as w:
+        for i in range(40):
+            w.add(tokens=np.full(8, i, np.uint16), name=f"document {i}")
+    rows = leat.pack_rows(leat.open(tmp_path / "a.leat"), length=8)
+    refused = {"tokens": [ops.Native(f"{library}:refuse_threes")]}
+    with leat.Loader(rows, 40, outputs=refused, on_error="skip", framework="numpy") as loader:
+        batch = loader.batch_at(0, 0)
+    assert batch["tokens"][:, 0].tolist() == [i for i in range(40) if i % 10 != 3]
+    assert [e.planned for e in batch.errors] == [3, 13, 23, 33]
+    assert not any("document" in e.reason for e in batch.errors)
+
+
 def test_a_photo_that_a_function_refuses_is_not_called_broken_elsewhere(photos: Path, library: str) -> None:
     data = leat.open(photos)
     chain = [ops.Decode(), ops.CenterCrop(8)]
