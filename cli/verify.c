@@ -114,8 +114,9 @@ const struct cli_command cli_verify = {
     .about =
         "FILE is a file of leat or a manifest of shards (all are read). Each fault is one line: the file, the sample\n"
         "and field, the byte, and what is wrong. A flipped bit and a missing byte are found wherever they are, and\n"
-        "each photo in the fast form is put together again: it gives back the file that it was made from. A folder of\n"
-        "photos has no checksums: each file is read, and leat pack finds the photos that do not decode.\n",
+        "each photo in the fast form is put together again: it gives back the file that it was made from. Text must\n"
+        "be UTF-8, and JSON a document of it. A folder of photos has no checksums: each file is read, and leat pack\n"
+        "finds the photos that do not decode.\n",
     .arguments = {{"FILE", offsetof(struct verify, path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,

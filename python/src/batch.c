@@ -99,16 +99,6 @@ static PyObject *batch_text(PyObject *self, PyObject *number)
     for (uint64_t i = 0; list && i < rows; i++) {
         PyObject *s = PyUnicode_DecodeUTF8((const char *)t.data + t.offsets[i],
                                            (Py_ssize_t)(t.offsets[i + 1] - t.offsets[i]), NULL);
-        if (!s && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) { /* a file that was forged: the writer checks */
-            PyErr_Clear();
-            struct leat_error e = {
-                .code = LEAT_E_CORRUPT, .sample = leat_batch_ids(handle_of(self))[i], .offset = LEAT_NO_OFFSET};
-            snprintf(e.field, sizeof e.field, "%s", t.name);
-            snprintf(e.message, sizeof e.message,
-                     "sample %lld: the value is not UTF-8 text: the file was not made by leat, make it again",
-                     (long long)e.sample);
-            py_raise(&e);
-        }
         if (!s || PyList_SetItem(list, (Py_ssize_t)i, s))
             Py_CLEAR(list);
     }

@@ -305,11 +305,27 @@ static void wait_slice(struct source *s)
     pthread_cond_timedwait(&s->done, &lock, &until);
 }
 
+/* Which samples a call is about: none of them is known to be the one. */
+static void say_hang(const struct job *job, double waited, char *text, size_t room)
+{
+    uint64_t least = job->samples[0], most = least;
+    for (size_t i = 1; i < job->n; i++) {
+        least = job->samples[i] < least ? job->samples[i] : least;
+        most = job->samples[i] > most ? job->samples[i] : most;
+    }
+    if (job->n == 1)
+        snprintf(text, room, "read of sample %llu has not returned for %.3g s (timeout_s)", (unsigned long long)least,
+                 waited);
+    else
+        snprintf(text, room, "read of %zu samples, %llu to %llu, has not returned for %.3g s (timeout_s)", job->n,
+                 (unsigned long long)least, (unsigned long long)most, waited);
+}
+
 /* Until the job is done, or given up. Under the lock, which it lets go. */
 static int wait_for(struct source *s, struct job *job, const struct leat_values *out, struct leat_error *error)
 {
     double begin = now_s(), warn_at = s->warn_s;
-    char text[64];
+    char text[128];
     while (!job->done) {
         wait_slice(s);
         if (job->done)
@@ -318,7 +334,7 @@ static int wait_for(struct source *s, struct job *job, const struct leat_values 
         if (leat_values_cancelled(out))
             return fail(error, LEAT_E_CANCELLED, "reading from the source was given up: ", "the loader was closed");
         if (s->timeout_s > 0 && waited > s->timeout_s) {
-            snprintf(text, sizeof text, "read has not returned for %.3g s (timeout_s)", waited);
+            say_hang(job, waited, text, sizeof text);
             return fail(error, LEAT_E_IO, "the source hangs: ", text);
         }
         pthread_mutex_unlock(&lock);

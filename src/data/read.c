@@ -160,6 +160,7 @@ static int check_computed(const struct leat_dataset *d, const size_t *fields, si
     for (size_t f = 0; f < n_fields; f++) {
         const struct leat_field *field = &d->base->fields[fields[f]];
         uint64_t each = 1;
+        size_t bad;
         int rc = field->kind == LEAT_KIND_ARRAY ? row_bytes(field, &each, error) : LEAT_OK;
         for (size_t i = 0; i < n && !rc; i++) {
             const struct leat_computed *c = &values->at[f * n + i];
@@ -170,6 +171,10 @@ static int check_computed(const struct leat_dataset *d, const size_t *fields, si
                 rc = leat_fail(error, LEAT_E_INVALID,
                                "the source gave %" PRIu64 " bytes for field \"%s\", which has %s%" PRIu64, c->bytes,
                                field->name, is_fixed(field) ? "" : "a multiple of ", each);
+            else if (!leat_text_fits(field->kind, c->data, (size_t)c->bytes, &bad))
+                rc = leat_fail(error, LEAT_E_INVALID,
+                               "the source gave for field \"%s\" a value that is not %s from its byte %zu on",
+                               field->name, leat_text_kind(field->kind), bad);
             if (rc)
                 return at_sample(d, fields[f], &refs[i], rc, error);
         }
@@ -328,6 +333,16 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error)
         leat_io_release(file);
         return at_fetch(fetch, rc, error);
     }
+    const struct leat_field *field = &source->fields[fetch->field];
+    size_t bad;
+    if (!leat_text_fits(field->kind, fetch->buffer, (size_t)extent->length, &bad)) {
+        int rc = leat_fail(error, LEAT_E_CORRUPT,
+                           "sample %" PRId64 ", field \"%s\": the value is not %s from its byte %zu on: the file was "
+                           "not made by leat, make it again",
+                           fetch->ref.id, field->name, leat_text_kind(field->kind), bad);
+        leat_error_at_extent(error, source, extent);
+        return at_fetch(fetch, rc, error);
+    }
     if (extent->verify)
         source->v->mark(source, fetch->field, fetch->ref.sample, true, LEAT_HEALTH_UNCHECKED);
     if (fetch->with_rows)
@@ -451,29 +466,6 @@ static int present(const struct leat_codec *codec, uint8_t form, struct leat_val
     return LEAT_OK;
 }
 
-/* The writer checks text, but anyone may have made this file. */
-static int check_text(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *ref,
-                      const struct leat_extent *extent, const struct leat_value *value, struct leat_error *error)
-{
-    const struct leat_field *f = &d->base->fields[field];
-    const bool json = f->kind == LEAT_KIND_JSON;
-    size_t n = (size_t)value->length, good = json ? leat_json_check(value->data, n) : leat_utf8_check(value->data, n);
-    if (good == n && (n || !json))
-        return LEAT_OK;
-    int rc =
-        leat_fail(error, LEAT_E_CORRUPT,
-                  "sample %" PRId64 ", field \"%s\": the value is not %s from its byte %zu on: the file was not made "
-                  "by leat, make it again",
-                  ref->id, f->name, json ? "JSON" : "UTF-8 text", good);
-    if (extent->length) {
-        struct leat_sample_ref found = *ref;
-        leat_ref_resolve(&found, &field);
-        leat_error_at_extent(error, found.source, extent);
-    }
-    leat_error_at_sample(error, ref->id, f->name);
-    return rc;
-}
-
 static int check_field(const struct leat_dataset *d, size_t field, struct leat_error *error)
 {
     return field < d->base->n_fields
@@ -509,8 +501,6 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
         struct leat_extent extent = {0};
         rc = storage == LEAT_STORAGE_COMPUTED ? read_computed(d, field, &ref, out, error)
                                               : read_varying(d, field, &ref, out, &extent, error);
-        if (!rc && (f->kind == LEAT_KIND_STR || f->kind == LEAT_KIND_JSON))
-            rc = check_text(d, field, &ref, &extent, out, error);
         if (f->kind != LEAT_KIND_ARRAY) {
             out->dtype = LEAT_U8;
             out->ndim = 1;

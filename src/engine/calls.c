@@ -172,7 +172,8 @@ static void start(struct leat_calls *c)
                                  .places = c->places,
                                  .keys = c->keys,
                                  .draws = c->draws,
-                                 .ids = c->ids};
+                                 .ids = c->ids,
+                                 .raises = t->job.context->on_error == LEAT_ON_ERROR_RAISE};
     forget_failures(c);
     c->cancelled = false;
     if (!n)

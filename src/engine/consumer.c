@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "engine/packing.h"
+#include "engine/task.h"
 
 #define STATE_VERSION 1
 
@@ -69,6 +70,7 @@ void leat_consumers_trim(struct leat_loader *l)
     struct leat_window *w = &l->window;
     size_t lead = lead_of(l), needed = lead;
     uint64_t kept = 0;
+    bool busy = false;
     for (const struct leat_consumer *c = &l->consumer; c; c = c->next) {
         size_t i = c->started ? leat_window_from(w, c->at) : lead;
         needed = i < needed ? i : needed;
@@ -79,8 +81,11 @@ void leat_consumers_trim(struct leat_loader *l)
         struct leat_batch *b = leat_window_pop(w);
         kept -= needed ? 0 : b->bytes;
         needed -= needed > 0;
+        busy = busy || b->tasks;
         leat_batch_cancel(b);
     }
+    if (busy)
+        leat_task_wake_cancelled(l);
 }
 
 bool leat_consumers_need(const struct leat_loader *l, const struct leat_batch *b, const struct leat_consumer *but)

@@ -11,6 +11,7 @@
 #ifndef LEAT_ENGINE_EXECUTOR_H
 #define LEAT_ENGINE_EXECUTOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "leat/leat.h"
@@ -33,6 +34,7 @@ struct leat_call {
     const uint64_t *places;       /* [n] rows of the batch */
     const uint64_t *keys, *draws; /* [n] what native operators draw by, and what functions do */
     const int64_t *ids;           /* [n] */
+    bool raises;                  /* if one row is given up, nobody wants the others */
     void *handle;                 /* the executor's */
 };
 

@@ -131,6 +131,12 @@ static void compute_rows(struct leat_job *j, size_t i, size_t n)
             memset(j->marks + i, LEAT_ROW_DONE, n); /* nobody wants them any more */
         if (!rc)
             return;
+        if (n > 1 && rc == LEAT_E_IO &&
+            failed == i + n) { /* the call itself failed: trying parts of it would not help */
+            leat_job_raise(j, leat_job_row(j, i));
+            memset(j->marks + i, LEAT_ROW_DONE, n);
+            return;
+        }
         if (n == 1 || failed == i) {
             leat_job_row_failed(j, i++, rc, leat_is_broken(rc));
             n--;

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/task.h"
 #include "engine/unordered.h"
 
 /* A planned batch of which rows were received. */
@@ -199,6 +200,7 @@ static void start(struct leat_consumer *c, struct leat_position to)
     if (!c->loaded) {
         while (w->n && leat_position_precedes(leat_window_at(w, 0)->plan.at, to))
             leat_batch_cancel(leat_window_pop(w));
+        leat_task_wake_cancelled(l);
         if (!w->n || !leat_position_is(leat_window_at(w, 0)->plan.at, to))
             leat_window_cancel(l, 0);
         if (!w->n)

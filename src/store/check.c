@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "format/source.h"
+#include "store/text.h"
 
 void leat_store_fault_add(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row,
                           uint64_t rows, uint64_t offset)
@@ -67,6 +68,7 @@ static void check_payloads(const struct leat_store_layout *l, const uint8_t *p, 
                            const struct leat_store_shape *shape, struct leat_store_faults *faults)
 {
     uint64_t at = LEAT_STORE_GROUP_HEADER, end = at + g->payload_bytes;
+    size_t bad;
     for (uint64_t row = 0; row < g->n_rows; row++)
         for (uint32_t f = 0; f < l->n_stored; f++) {
             const struct leat_store_field *info = &l->info[f];
@@ -81,6 +83,8 @@ static void check_payloads(const struct leat_store_layout *l, const uint8_t *p, 
             }
             if (leat_hash64(p + at, r.length) != r.checksum)
                 leat_store_fault_add(faults, LEAT_FAULT_PAYLOAD, f, row, 1, at);
+            else if (!leat_text_fits(l->fields[f].kind, p + at, r.length, &bad))
+                leat_store_fault_add(faults, LEAT_FAULT_TEXT, f, row, 1, at + bad);
             else if (r.info.form && !info->codec->form_is_true(p + at, r.length, &r.info))
                 leat_store_fault_add(faults, LEAT_FAULT_FORM, f, row, 1, at);
             at += r.length;
@@ -163,6 +167,8 @@ const char *leat_store_fault_text(enum leat_fault_kind kind)
         return "the row index of the photo fails its checksum";
     case LEAT_FAULT_FORM:
         return "the photo is not stored in the form that the index says";
+    case LEAT_FAULT_TEXT:
+        return "the value is not text, or not JSON, as its field says: the file was not made by leat";
     case LEAT_FAULT_RESTORE:
         return "the photo in the fast form does not give back the file that it was made from, or not its pixels";
     }

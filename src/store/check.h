@@ -20,6 +20,7 @@ enum leat_fault_kind {
     LEAT_FAULT_FORM,         /* a photo that is not what its record says */
     LEAT_FAULT_TABLE,        /* the page checksums of its payloads */
     LEAT_FAULT_PAYLOAD_PAGE, /* ... and a page */
+    LEAT_FAULT_TEXT,         /* a value of text that is none */
     LEAT_FAULT_RESTORE,      /* a photo in the fast form that does not give back what came */
 };
 

@@ -191,14 +191,10 @@ int leat_group_check_value(const struct leat_store_layout *l, uint32_t f, const 
         return LEAT_OK;
     if (field->dtype == LEAT_BOOL && field->kind == LEAT_KIND_ARRAY)
         return check_bools(field, data, length, error);
-    size_t good = length;
-    if (field->kind == LEAT_KIND_STR)
-        good = leat_utf8_check(data, length);
-    if (field->kind == LEAT_KIND_JSON)
-        good = length ? leat_json_check(data, length) : 1;
-    if (good != length)
+    size_t bad;
+    if (!leat_text_fits(field->kind, data, length, &bad))
         return leat_fail(error, LEAT_E_INVALID, "a value of field '%s' is not %s: byte %zu of %" PRIu64 " is wrong",
-                         field->name, field->kind == LEAT_KIND_STR ? "UTF-8 text" : "a JSON document", good, length);
+                         field->name, leat_text_kind(field->kind), bad, length);
     if ((int64_t)f == l->name_field && l->has_files && (length >= LEAT_STORE_NAME_BYTES || memchr(data, 0, length)))
         return leat_fail(error, LEAT_E_INVALID,
                          "a value of field 'name' has %" PRIu64 " bytes or a NUL: a name has at most %d and none",

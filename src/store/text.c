@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 enum { MAX_DEPTH = 512 };
 
 size_t leat_utf8_check(const void *text, size_t n)
@@ -16,6 +18,8 @@ size_t leat_utf8_check(const void *text, size_t n)
     while (i < n) {
         if (p[i] < 0x80) {
             i++;
+            while (n - i >= 8 && !(leat_get_u64(p + i) & UINT64_C(0x8080808080808080)))
+                i += 8;
             continue;
         }
         unsigned more = p[i] >= 0xc2 && p[i] <= 0xdf   ? 1
@@ -178,4 +182,10 @@ size_t leat_json_check(const void *text, size_t n)
     if (bad < n)
         return bad;
     return w.i < n ? w.i : n ? n - 1 : 0;
+}
+
+bool leat_text_fits(enum leat_kind kind, const void *text, size_t n, size_t *bad)
+{
+    *bad = kind == LEAT_KIND_STR ? leat_utf8_check(text, n) : kind == LEAT_KIND_JSON ? leat_json_check(text, n) : n;
+    return *bad == n && (n || kind != LEAT_KIND_JSON);
 }

@@ -1,14 +1,23 @@
 /* Whether bytes are text: UTF-8 (no surrogates, no overlong forms) and JSON (RFC 8259). Values of str and json fields
- * are checked when they are written, so that no reader has to. */
+ * are checked when they are written, and again when they are read: a file may have been made by anyone. */
 #ifndef LEAT_STORE_TEXT_H
 #define LEAT_STORE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "leat/leat.h"
+
 /* The offset of the first byte that is wrong, or `n` if all is well. Any thread. */
 size_t leat_utf8_check(const void *text, size_t n);
 /* As above for one JSON value; nesting up to 512. Bytes must be UTF-8 too. */
 size_t leat_json_check(const void *text, size_t n);
+/* Whether it is a value of that kind; of kinds that are no text, anything is. False: *bad is the byte that is wrong. */
+bool leat_text_fits(enum leat_kind kind, const void *text, size_t n, size_t *bad);
+/* What such a value is, in words. */
+static inline const char *leat_text_kind(enum leat_kind kind)
+{
+    return kind == LEAT_KIND_JSON ? "JSON" : "UTF-8 text";
+}
 
 #endif

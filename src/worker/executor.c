@@ -4,7 +4,10 @@
  *
  *     start -> queue -> published -> complete -> leat_call_done
  *                ^          |   \-> cancelled: as soon as nothing of it runs
- *                +-- withdrawn: nobody asks for batches, and a function ends workers
+ *                +-- withdrawn: a function ends workers
+ *
+ * Where a function ends workers, only the earliest call goes on, and others one at a time until one ends no worker:
+ * which row it is shows after few deaths. If nobody asks for batches, none goes on.
  *
  * One mutex protects it all, the board's parent side included; it is never held when the engine is called. The engine
  * calls `start` and `cancel` without its own lock.
@@ -28,6 +31,7 @@ struct flight {
     struct leat_slot *payload;
     uint64_t serial; /* on the board */
     bool cancelled, withdrawn;
+    bool died; /* a worker, since it was published */
     struct flight *next;
 };
 
@@ -40,6 +44,7 @@ struct board_executor {
     uint64_t n_published;
     unsigned asked;
     bool withdrawn; /* nothing is published before somebody asks */
+    bool careful;   /* one call at a time */
     bool closed;
     char *broken;
     _Atomic uint64_t run; /* rows of a unit, as the board has learned */
@@ -102,11 +107,22 @@ static void unlink_flight(struct board_executor *e, struct flight *f)
     e->n_published--;
 }
 
+static bool is_earlier(const struct flight *a, const struct flight *b)
+{
+    const struct leat_call *x = a->call, *y = b->call;
+    return x->epoch != y->epoch ? x->epoch < y->epoch : x->step < y->step;
+}
+
+/* By the order of their batches: one that is tried again is before later ones. */
 static void enqueue(struct board_executor *e, struct flight *f)
 {
-    f->next = NULL;
-    *e->queue_end = f;
-    e->queue_end = &f->next;
+    struct flight **p = &e->queue;
+    while (*p && !is_earlier(f, *p))
+        p = &(*p)->next;
+    f->next = *p;
+    *p = f;
+    if (!f->next)
+        e->queue_end = &f->next;
 }
 
 static struct flight *dequeue(struct board_executor *e)
@@ -122,7 +138,7 @@ static struct flight *dequeue(struct board_executor *e)
 /* Puts calls on the board, as far as it has place; those that cannot be are added to `done`. */
 static void publish(struct board_executor *e, struct flight **done)
 {
-    while (e->queue && e->board && !e->withdrawn && !e->closed) {
+    while (e->queue && e->board && !e->withdrawn && !e->closed && !(e->careful && e->published)) {
         struct flight *f = e->queue;
         struct leat_error error = {0};
         const struct leat_call *c = f->call;
@@ -130,10 +146,9 @@ static void publish(struct board_executor *e, struct flight **done)
         if (!serial)
             return;
         int rc = e->broken ? leat_fail(&error, LEAT_E_IO, "%s", e->broken) : LEAT_OK;
-        if (!rc && !f->payload)
-            rc = leat_slot_new(payload_bytes(c), &f->payload, &error);
+        if (!rc && !f->payload && !(rc = leat_slot_new(payload_bytes(c), &f->payload, &error)))
+            write_payload(f); /* once: of a call that was withdrawn, rows may have been given up */
         if (!rc) {
-            write_payload(f);
             struct leat_board_batch batch = {.serial = serial,
                                              .rows = (uint32_t)takes(c),
                                              .run = c->units ? 1 : 0,
@@ -152,7 +167,7 @@ static void publish(struct board_executor *e, struct flight **done)
             continue;
         }
         f->serial = serial;
-        f->withdrawn = false;
+        f->withdrawn = f->died = false;
         f->next = e->published;
         e->published = f;
         if (!e->n_published++)
@@ -188,6 +203,7 @@ static void settle(struct board_executor *e, struct flight **done)
         if (!leat_board_complete(e->board, f->serial))
             continue;
         if (!f->cancelled && !f->withdrawn) {
+            e->careful &= f->died;
             e->stats.rows += f->call->n;
             e->stats.work_ns += leat_board_spent_ns(e->board, f->serial);
         }
@@ -341,9 +357,29 @@ void leat_executor_received(struct leat_executor *face, uint64_t serial, uint32_
 /* Workers compute no more what has ended too many of them. */
 static void gone(void *user, uint64_t serial, uint32_t row)
 {
-    const struct flight *f = find(user, serial);
+    struct board_executor *e = user;
+    const struct flight *f = find(e, serial);
+    if (f && f->call->raises)
+        memset(flags_of(f), LEAT_WORKER_UNWANTED, takes(f->call));
     if (f)
         flags_of(f)[row] = LEAT_WORKER_GONE;
+}
+
+/* Takes calls back from workers that they may end: all but the earliest, or that too if nobody asks for it. */
+static void withdraw(struct board_executor *e)
+{
+    const struct flight *earliest = e->published;
+    e->careful = true;
+    e->withdrawn |= !e->asked;
+    for (const struct flight *f = e->published; f; f = f->next)
+        earliest = is_earlier(f, earliest) ? f : earliest;
+    for (struct flight *f = e->published; f; f = f->next) {
+        f->died = true;
+        if (f == earliest && !e->withdrawn)
+            continue;
+        f->withdrawn = true;
+        leat_board_cancel(e->board, f->serial);
+    }
 }
 
 void leat_executor_worker_died(struct leat_executor *face, unsigned worker)
@@ -353,13 +389,8 @@ void leat_executor_worker_died(struct leat_executor *face, unsigned worker)
     struct leat_pool_worker at;
     pthread_mutex_lock(&e->lock);
     leat_pool_worker(leat_board_pool(e->board), worker, &at);
-    if (at.board == leat_board_offset(e->board) && !e->asked) {
-        e->withdrawn = true;
-        for (struct flight *f = e->published; f; f = f->next) {
-            f->withdrawn = true;
-            leat_board_cancel(e->board, f->serial);
-        }
-    }
+    if (at.board == leat_board_offset(e->board))
+        withdraw(e);
     leat_board_requeue(e->board, worker, gone, e);
     settle(e, &done);
     leave(e, done);

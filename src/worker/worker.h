@@ -153,13 +153,14 @@ void leat_board_start_at(struct leat_board *board, uint64_t served_ns);
  *
  *     struct leat_worker_call | areas, 2 x uint64 each: offset, bytes to the values | places, keys, draws, ids: [n] of
  *     8 bytes each | flags, one for each row of the batch on the board: LEAT_WORKER_GONE for one that ended too many
- *     workers, which is not to be computed
+ *     workers, which is not to be computed; LEAT_WORKER_UNWANTED for one of a batch that fails without it
  *
  * Where a segment takes the batch as a whole, the rows of the batch on the board are the outputs of that segment.
  * It is a client of its pool: the parent attends to it in a thread of its own, which takes messages and buries workers
  * between two calls of leat_executor_wait. All functions: any thread. */
 #define LEAT_WORKER_CALL 3
 #define LEAT_WORKER_GONE 1
+#define LEAT_WORKER_UNWANTED 2
 struct leat_worker_call {
     uint64_t n, batch_rows, n_areas, epoch, step, segment;
 };

@@ -132,6 +132,27 @@ def test_workers_that_are_killed_are_replaced_out_of_order_too(data: leat.Datase
         assert len(loader.stats()["python"]["replaced"]) == 2
 
 
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_function_that_ends_every_worker_ends_few(data: leat.Dataset, in_order: bool) -> None:
+    with opened(data, lambda n: os.kill(os.getpid(), signal.SIGKILL), in_order=in_order, num_threads=2) as loader:
+        for _ in range(2):
+            with pytest.raises(leat.BrokenSampleError, match="ended 3 workers"):
+                next(iter(loader))
+        assert len(loader.stats()["python"]["replaced"]) < 40
+
+
+def test_rows_that_end_workers_are_left_out_and_all_others_delivered(data: leat.Dataset) -> None:
+    def dies(n: Any) -> Any:
+        if int(n) in (5, 6, 30):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n * 10
+
+    with opened(data, dies, on_error="skip", epochs=1) as loader:
+        batches = list(loader)
+        assert sorted(i for batch in batches for i in check(batch)) == [i for i in range(N) if i not in (5, 6, 30)]
+        assert sorted(e.planned for batch in batches for e in batch.errors) == [5, 6, 30]
+
+
 # ---- consumers and decisions ---------------------------------------------------------------------------------------
 
 

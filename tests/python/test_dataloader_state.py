@@ -565,6 +565,18 @@ def test_a_state_error_names_what_is_wrong(edit: dict[str, Any], said: str) -> N
         leat.DataLoader(Count(27), 3).load_state_dict({**loader.state_dict(), **edit})
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("streams", [[], [[0, None, 0]], [[0, None, 2]]])
+def test_a_state_of_a_stream_that_lacks_delivered_batches_is_refused(workers: int, streams: Any) -> None:
+    loader = leat.DataLoader(PlainStream([50, 50]), 4, num_workers=workers)
+    it = iter(loader)
+    next(it), next(it), next(it)
+    with pytest.raises(leat.StateError, match="'streams'"):
+        leat.DataLoader(PlainStream([50, 50]), 4, num_workers=workers).load_state_dict(
+            loader.state_dict() | {"streams": streams}
+        )
+
+
 @pytest.mark.parametrize(
     "missing", ["yielded", "of", "generator", "rng", "base_seed", "sampler_seed", "own", "step", "epoch", "version"]
 )

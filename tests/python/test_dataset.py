@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cli_support
 import numpy as np
 import pytest
 from hypothesis import given
@@ -379,9 +380,25 @@ def test_text_that_is_none_under_right_checksums_is_a_clear_error(
     with pytest.raises(leat.CorruptError, match=f'sample 0, field "x": the value is not {what}') as e:
         _ = ds[0]
     assert "forged.leat" in str(e.value)
-    batch = next(iter(leat.Loader(ds, batch_size=1, framework="numpy")))
     with pytest.raises(leat.CorruptError, match="not made by leat"):
-        _ = batch["x"]
+        next(iter(leat.Loader(ds, batch_size=1, framework="numpy")))
+    # Such a row is a broken sample like any other, and costs no other row.
+    good = tmp_path / "good.leat"
+    with leat.Writer(good, {"x": kind}) as w:
+        w.add(x="ok")
+    loader = leat.Loader(leat.concat([ds, leat.open(good)]), batch_size=2, framework="numpy", on_error="skip")
+    for _epoch in range(2):
+        (batch,) = loader
+        assert [(e.planned, e.delivered) for e in batch.errors] == [(0, None)] and f"not {what}" in batch.errors[
+            0
+        ].reason
+        assert list(batch["x"]) == ["ok"]
+
+
+@pytest.mark.parametrize(("kind", "value"), [("str", b"abc\xff"), ("json", b"{1}")])
+def test_verify_finds_text_that_is_none(tmp_path: Path, kind: str, value: bytes) -> None:
+    said = cli_support.leat("verify", forge(tmp_path, kind, value), code=1).stdout
+    assert "field x" in said and "not text, or not JSON" in said
 
 
 HOSTILE = "a\x1b[31m\u202eb\x9b\n.leat"

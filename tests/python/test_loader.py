@@ -171,7 +171,7 @@ def test_what_is_no_dict_is_a_type_error(records: Path) -> None:
         loader(records, 5).load_state_dict(None)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("state", [{}, {"at": 3}, {"state": 99}])
+@pytest.mark.parametrize("state", [{}, {"at": 3}, {"state": 99}, {"at": b"x"}, {(1,): 2}])
 def test_what_is_no_state_is_a_value_error(records: Path, state: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         loader(records).load_state_dict(state)

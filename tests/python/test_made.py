@@ -446,11 +446,37 @@ class Hangs(Numbers):
 def test_a_source_that_hangs_ends_with_its_time_limit_and_goes_on_later() -> None:
     source = Hangs()
     ds = leat.from_source(source, timeout_s=0.3)
-    with pytest.raises(OSError, match="the source hangs: read has not returned"):
-        ds[0]
+    with pytest.raises(OSError, match="the source hangs: read of sample 7 has not returned"):
+        ds[7]
     source.go_on.set()
     time.sleep(0.1)
     assert ds[3]["y"] == 3
+
+
+class Unwritable:
+    def __init__(self, kind: str, value: Any) -> None:
+        self.fields, self.kind, self.value = {"x": kind}, kind, value
+
+    def __len__(self) -> int:
+        return 30
+
+    def read(self, positions: Any) -> Any:
+        good = {"str": "", "json": None}[self.kind]
+        return {"x": [self.value if p == 7 else good for p in positions]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "cause"),
+    [("json", {1, 2}, TypeError), ("json", float("nan"), ValueError), ("str", "\udc80", UnicodeEncodeError)],
+)
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_values_that_cannot_be_written_name_their_field_and_sample(
+    kind: str, value: Any, cause: type[Exception], on_error: Any
+) -> None:
+    loader = leat.Loader(leat.from_source(Unwritable(kind, value)), 10, on_error=on_error)
+    with pytest.raises(leat.InvalidError, match="field 'x' a value that cannot be written as") as e:
+        list(loader)
+    assert e.value.sample == 7 and isinstance(e.value.__cause__, cause)
 
 
 def run_script(script: str, **options: Any) -> subprocess.Popen[str]:

@@ -121,8 +121,9 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
     data set of a source pickles as the source does.
 
     Errors: an exception of `read` breaks only the sample that raises it by itself (:class:`leat.BrokenSampleError`,
-    with the exception as cause), and the loader's ``on_error`` applies. Values that do not fit `fields` raise
-    :class:`leat.InvalidError`.
+    with the exception as cause), and the loader's ``on_error`` applies. It does not apply to values that do not fit
+    `fields` (:class:`leat.InvalidError`), nor to a `read` that takes longer than `timeout_s`
+    (:class:`leat.FileError`): which of its samples is to blame is not known, and later calls would wait for it.
 
     >>> class Squares:
     ...     fields = {"x": leat.field("int64")}
@@ -212,8 +213,8 @@ class Reader:
                     self._convert(name, field, one, 1)
         return rows
 
-    def _wrong(self, name: str, text: str) -> Failed:
-        return Failed(_INVALID, -1, f"{self.name}.read gave for field {name!r} {text}")
+    def _wrong(self, name: str, text: str, at: int = -1, cause: BaseException | None = None) -> Failed:
+        return Failed(_INVALID, at, f"{self.name}.read gave for field {name!r} {text}", cause)
 
     def _convert(self, name: str, field: Field, found: Any, n: int) -> Any:
         """The values of a field as one buffer, or as a list of one per sample."""
@@ -231,7 +232,7 @@ class Reader:
             raise self._wrong(name, f"{given} values for {n} positions")
         if field.kind == "array" and not (field.shape and field.shape[0] is None):
             return self._array(name, field, values, (n, *field.shape))
-        return [self._varying(name, field, v) for v in values]
+        return [self._varying(name, field, v, at) for at, v in enumerate(values)]
 
     def _array(self, name: str, field: Field, value: Any, shape: tuple[Any, ...]) -> np.ndarray[Any, Any]:
         numbers = not hasattr(value, "dtype")  # of Python: they become what the field is
@@ -261,15 +262,18 @@ class Reader:
             )
         return np.ascontiguousarray(array, dtype)
 
-    def _varying(self, name: str, field: Field, value: Any) -> Any:
+    def _varying(self, name: str, field: Field, value: Any, at: int) -> Any:
         import json
 
         if field.kind == "array":
             return self._array(name, field, value, field.shape)
-        if field.kind == "str" and isinstance(value, str):
-            return value.encode()
-        if field.kind == "json":
-            return json.dumps(value).encode()
+        try:
+            if field.kind == "str" and isinstance(value, str):
+                return value.encode()
+            if field.kind == "json":
+                return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as e:
+            raise self._wrong(name, f"a value that cannot be written as {field.kind}: {e}", at, e) from e
         if field.kind in _schema.BINARY and isinstance(value, (bytes, bytearray, memoryview)):
             return value
         if (
@@ -279,7 +283,7 @@ class Reader:
             and value.ndim == 1
         ):
             return np.ascontiguousarray(value)
-        raise self._wrong(name, f"a value of {type(value).__name__}, which is no {field.kind}")
+        raise self._wrong(name, f"a value of {type(value).__name__}, which is no {field.kind}", at)
 
 
 def zip(**datasets: Dataset) -> Dataset:  # noqa: A001

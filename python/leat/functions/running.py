@@ -45,7 +45,7 @@ RESULTS = 17
 Broken = tuple[int, tuple[int, int | None], str, Any]
 
 _HEAD = 6  # numbers at the beginning of a payload
-_GONE = 1  # of a row that is not to be computed
+_GONE, _UNWANTED = 1, 2  # a row that has ended too many workers; one of a batch that fails
 _ENDED = "a function ended 3 workers that computed it: it crashed, or took more memory than there is"
 
 
@@ -189,6 +189,8 @@ class Runner:
         broken: list[Broken] = []
         kept: list[Any] = []
         for i in range(first, end):
+            if self.flags[i] == _UNWANTED:
+                continue
             board.at_row(i)
             row, key, draw, sample, name = self.places[i], self.keys[i], self.draws[i], self.ids[i], ""
             try:
@@ -214,6 +216,8 @@ class Runner:
 
     def whole(self, board: _leat.Board, unit: int, worker: int) -> tuple[list[Broken], list[Any]]:
         """Computes the batch of one output; returns the same."""
+        if self.flags[unit] == _UNWANTED:
+            return [], []
         board.at_row(unit)
         name, read, steps, target, number = self.chains[unit]
         try:

@@ -370,7 +370,10 @@ class Loader(Closing):
         """
         if not isinstance(state, Mapping):
             raise TypeError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")
-        plain = json.loads(json.dumps(dict(state)))
+        try:
+            plain = json.loads(json.dumps(dict(state)))
+        except (TypeError, ValueError, RecursionError) as e:
+            raise StateError(f"the state is damaged: it has something that is no JSON ({e!s:.120})") from None
         if self._sampler is not None:
             self._find_lists(plain)
         self._core.load_state(json.dumps(plain))
