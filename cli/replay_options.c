@@ -45,11 +45,15 @@ static bool read_order(const struct cli_command *command, const char *path, cons
     const int order = find(json_object_get(source, "order"), names, 5);
     if (order < 0)
         return refuse(command, path, "it names no order");
-    if (json_array_size(sources) != 1 || order == LEAT_ORDER_WEIGHTED) {
+    const bool packed = json_object_get(source, "packed_length");
+    if (json_array_size(sources) != 1 || order == LEAT_ORDER_WEIGHTED || packed) {
         cli_say(command,
                 "%s is of a run with %s, which do not stand in the state. Replay it in the program that has them: "
                 "loader.batch_at().",
-                path, order == LEAT_ORDER_WEIGHTED ? "weights" : "several sources");
+                path,
+                packed                         ? "packed rows"
+                : order == LEAT_ORDER_WEIGHTED ? "weights"
+                                               : "several sources");
         return false;
     }
     options->order = (enum leat_order)order;

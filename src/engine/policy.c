@@ -30,26 +30,26 @@ static void say_name(struct leat_job *j, uint64_t position)
         field++;
     if (field == n || leat_dataset_read(d, position, field, &value, NULL))
         return; /* the error is said without it */
-    char name[MAX_NAME + 1] = "", said[sizeof j->error.message];
+    char name[MAX_NAME + 1] = "", shown[4 * sizeof name], said[sizeof j->error.message];
     if (value.length <= MAX_NAME)
         memcpy(name, value.data, value.length);
     leat_value_clear(&value);
     if (!*name || strstr(j->error.file, name))
         return;
     memcpy(said, j->error.message, sizeof said);
-    int length = snprintf(j->error.message, sizeof j->error.message, "%s: ", name);
+    int length = snprintf(j->error.message, sizeof j->error.message, "%s: ", leat_escape(name, shown, sizeof shown));
     snprintf(j->error.message + length, sizeof j->error.message - (size_t)length, "%s", said);
 }
 
 /* The place of the error stands in the reason: a batch keeps text, not errors. */
 static char *reason_of(const struct leat_error *e)
 {
-    char text[sizeof e->message + sizeof e->file + sizeof e->field + 64];
+    char text[sizeof e->message + 4 * sizeof e->file + 4 * sizeof e->field + 64], shown[4 * sizeof e->file];
     int n = snprintf(text, sizeof text, "%s", e->message);
     if (*e->field)
-        n += snprintf(text + n, sizeof text - (size_t)n, "; field %s", e->field);
+        n += snprintf(text + n, sizeof text - (size_t)n, "; field %s", leat_escape(e->field, shown, sizeof shown));
     if (*e->file)
-        n += snprintf(text + n, sizeof text - (size_t)n, "; file %s", e->file);
+        n += snprintf(text + n, sizeof text - (size_t)n, "; file %s", leat_escape(e->file, shown, sizeof shown));
     if (e->offset != LEAT_NO_OFFSET)
         snprintf(text + n, sizeof text - (size_t)n, "; byte %" PRId64, e->offset);
     return leat_strdup(text);

@@ -153,6 +153,14 @@ def test_rows_that_end_workers_are_left_out_and_all_others_delivered(data: leat.
         assert sorted(e.planned for batch in batches for e in batch.errors) == [5, 6, 30]
 
 
+def test_what_ends_a_function_is_said_to_be_in_a_worker_of_leat(data: leat.Dataset) -> None:
+    def interrupted(n: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with opened(data, interrupted) as loader, pytest.raises(RuntimeError, match="KeyboardInterrupt in leat worker"):
+        next(iter(loader))
+
+
 # ---- consumers and decisions ---------------------------------------------------------------------------------------
 
 

@@ -163,3 +163,13 @@ def test_a_state_that_does_not_describe_its_part_says_what_to_do(tmp_path: Path)
     assert "its run was over 4 samples, this one is over 10" in said and "loader.batch_at()" in said
     with leat.Loader(leat.open(tmp_path / "numbers.leat")[3:7], 2) as loader:
         loader.load_state_dict(state)
+
+
+def test_a_run_over_packed_rows_is_replayed_in_its_own_program(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "d.leat", {"tokens": leat.field("uint16", (None,))}) as w:
+        for i in range(20):
+            w.add(tokens=range(i))
+    with leat.Loader(leat.pack_rows(leat.open(tmp_path / "d.leat"), length=8), 2) as loader:
+        (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
+    said = command("replay", tmp_path / "state.json", tmp_path / "d.leat", "--out", tmp_path / "out", code=2).stderr
+    assert "packed rows" in said and "loader.batch_at()" in said

@@ -196,3 +196,9 @@ def test_functions_go_on_with_the_new_size(path: str, tmp_path: Path) -> None:
         assert [i for ids in got for i in ids] == order(path, 0)
         loader.set_batch_size(50)
         assert [len(b.ids) for b in loader] == [50, 50, 3]
+
+
+@pytest.mark.parametrize("at", ["x", (0,), 5, (0, 1, 2)])
+def test_where_a_decision_holds_is_an_epoch_and_a_step(records: Path, at: Any) -> None:
+    with pytest.raises(TypeError, match=r"at is \(epoch, step\)"):
+        leat.Loader(leat.open(records), 5).set_batch_size(5, at=at)

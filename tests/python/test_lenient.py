@@ -191,3 +191,14 @@ def test_leat_pack_counts_what_it_passes(tmp_path: Path, folder: Path) -> None:
     said = command("pack", folder, tmp_path / "a.leat", "--lenient").stdout
     assert "photos that are decoded with warnings, by Decode(strict=False):\n" in said
     assert "1  extraneous bytes\n" in said and "1 broken: 1 marked" in said
+
+
+def test_errors_show_hostile_names_of_files_escaped(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "evil\x1b[31m.jpg").write_bytes(b"\xff\xd8\xff no photo")
+    data = leat.open(tmp_path)
+    with pytest.raises(leat.BrokenSampleError) as e:
+        list(leat.Loader(data, 1, outputs={"image": leat.presets.imagenet_val(8)}))
+    assert "evil\\x1b[31m.jpg" in str(e.value) and "\x1b" not in str(e.value)
+    (batch,) = leat.Loader(data, 1, outputs={"image": leat.presets.imagenet_val(8)}, on_error="skip")
+    assert "\x1b" not in batch.errors[0].reason

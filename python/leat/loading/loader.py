@@ -420,6 +420,8 @@ class Loader(Closing):
         8
         """
         n = check.integer("n", n, 1)
+        if at is not None and not (isinstance(at, (tuple, list)) and len(at) == 2):
+            raise TypeError(f"at is (epoch, step), not {at!r:.60}")
         arguments = (n, -1, -1) if at is None else (n, *_checked(*at))
         self._core.set_batch_size(*arguments)
         self._global = n * self.world_size

@@ -288,7 +288,7 @@ class Worker:
         except BaseException as e:
             if isinstance(e, SystemExit):
                 raise
-            self.send(board, unit, ERROR, (self.row(), pack_error(e, self.where())))
+            self.send(board, unit, ERROR, (self.row(), pack_error(e, self.where(unit.kind == CALL))))
         finally:
             _leat.set_current_row()
             room = None
@@ -298,9 +298,10 @@ class Worker:
         """The row of its batch that this worker computes."""
         return int(self.pool.worker(self.start.worker)[2])
 
-    def where(self) -> str:
+    def where(self, calls: bool = False) -> str:
+        kind = "leat" if calls else "DataLoader"
         at = "" if self.index is None else f", at index {self.index!r}"
-        return f"in DataLoader worker process {self.start.worker}{at}"
+        return f"in {kind} worker process {self.start.worker}{at}"
 
     def rows(self, client: _Client, unit: Unit) -> bool:
         """Writes rows straight to their places. Whether a message was sent."""
