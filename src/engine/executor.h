@@ -34,7 +34,7 @@ struct leat_call {
     const uint64_t *places;       /* [n] rows of the batch */
     const uint64_t *keys, *draws; /* [n] what native operators draw by, and what functions do */
     const int64_t *ids;           /* [n] */
-    bool raises;                  /* if one row is given up, nobody wants the others */
+    bool raises;                  /* if one row is given up, nobody wants those after it */
     void *handle;                 /* the executor's */
 };
 

@@ -359,10 +359,11 @@ static void gone(void *user, uint64_t serial, uint32_t row)
 {
     struct board_executor *e = user;
     const struct flight *f = find(e, serial);
-    if (f && f->call->raises)
-        memset(flags_of(f), LEAT_WORKER_UNWANTED, takes(f->call));
-    if (f)
-        flags_of(f)[row] = LEAT_WORKER_GONE;
+    if (!f)
+        return;
+    if (f->call->raises) /* the first that fails is named */
+        memset(flags_of(f) + row, LEAT_WORKER_UNWANTED, takes(f->call) - row);
+    flags_of(f)[row] = LEAT_WORKER_GONE;
 }
 
 /* Takes calls back from workers that they may end: all but the earliest, or that too if nobody asks for it. */

@@ -138,7 +138,7 @@ def test_a_function_that_ends_every_worker_ends_few(data: leat.Dataset, in_order
         for _ in range(2):
             with pytest.raises(leat.BrokenSampleError, match="ended 3 workers"):
                 next(iter(loader))
-        assert len(loader.stats()["python"]["replaced"]) < 40
+        assert len(loader.stats()["python"]["replaced"]) < (40 if in_order else 100)
 
 
 def test_rows_that_end_workers_are_left_out_and_all_others_delivered(data: leat.Dataset) -> None:
