@@ -240,6 +240,13 @@ int leat_consumer_open(struct leat_loader *l, uint64_t batch_size, bool beginnin
     c->batch_rows = batch_size;
     c->parts = parts;
     leat_consumer_stand(c, first_rows(l, beginning));
+    rc = leat_consumer_check(c, error);
+    if (rc) {
+        leat_engine_unlock();
+        leat_free(c);
+        leat_free(parts);
+        return rc;
+    }
     c->loaded = true;
     c->next = l->consumer.next;
     l->consumer.next = c;

@@ -87,6 +87,8 @@ bool leat_consumers_need(const struct leat_loader *loader, const struct leat_bat
                          const struct leat_consumer *but);
 /* Moves a consumer to `at`, a position as of leat_consumer_next_start. */
 void leat_consumer_stand(struct leat_consumer *consumer, struct leat_position at);
+/* LEAT_E_BUDGET: its next batch takes more planned batches than a window holds. Of a delivery in order. */
+int leat_consumer_check(struct leat_consumer *consumer, struct leat_error *error);
 /* The window goes to where it stands if nobody else is reading, or if that is ahead of all. */
 void leat_consumer_bring_window(struct leat_consumer *consumer);
 /* After a change of the plan: works out again where each stands; the window does not stay behind those that read. */

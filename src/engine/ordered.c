@@ -93,6 +93,17 @@ static int find_rows(struct leat_consumer *c, size_t *n, struct leat_error *erro
     return *n ? LEAT_OK : LEAT_E_END;
 }
 
+int leat_consumer_check(struct leat_consumer *c, struct leat_error *error)
+{
+    size_t n;
+    struct leat_error unplanned;
+    leat_error_clear(&unplanned);
+    int rc = find_rows(c, &n, &unplanned);
+    if (rc == LEAT_E_BUDGET && error)
+        *error = unplanned;
+    return rc == LEAT_E_BUDGET ? rc : LEAT_OK; /* what is not planned yet is told when it is asked for */
+}
+
 /* Begins to make a batch again that the window has no more. */
 static int make_again(struct leat_consumer *c, const struct leat_plan_batch *plan, struct leat_error *error)
 {

@@ -398,8 +398,9 @@ class Loader(Closing):
     def set_batch_size(self, n: int, at: tuple[int, int] | None = None) -> None:
         """Decides that batches have `n` rows per rank from here on, in later epochs too.
 
-        The decision enters the log, and with it the state, so that a resumed run keeps it. Prefetched batches are
-        computed again.
+        The decision enters the log, and with it the state, so that a resumed run keeps it, as long as it opens with
+        the same global batch size (``batch_size`` times the number of ranks); another one is a new decision.
+        Prefetched batches are computed again.
 
         Args:
             n: rows per batch and rank.
@@ -441,7 +442,8 @@ class Loader(Closing):
                 epoch that the loader is in.
 
         Raises:
-            ValueError: the loader has ``in_order=False``.
+            ValueError: the loader has ``in_order=False``, or draws sizes per batch.
+            leat.BudgetError: a batch takes more batches of the loader than its window holds.
 
         >>> loader = leat.Loader(leat.open(path), batch_size=32, shuffle=True)
         >>> probe = loader.consumer(batch_size=8)
