@@ -294,7 +294,7 @@ static bool wants_memory(struct leat_job *j, size_t i)
             continue;
         uint64_t usual = v->feed->decodes || c->restores ? LEAT_DECODE_BYTES : 0, bytes = 0;
         for (size_t k = 0; k < v->feed->n_all; k++) {
-            uint64_t one = leat_program_decode_bytes(c->program, v->feed->outputs[k], row);
+            uint64_t one = leat_program_decode_bytes(j->target.program, v->feed->outputs[k], row);
             bytes = one > bytes ? one : bytes;
         }
         if (bytes > usual && bytes - usual > j->wants_decoding)

@@ -139,7 +139,7 @@ static uint64_t image_bytes(const struct leat_compiled *c)
     if (c->path != LEAT_PATH_IMAGE || c->idle)
         return 0;
     if (c->face.decodes)
-        return (c->n_stages - 1) * (UINT64_C(4) << 20);
+        return (c->n_stages - 1) * (uint64_t)LEAT_KEEP_BYTES;
     return c->n_stages * 2 *
            (uint64_t)(leat_type_width(&c->in) * leat_type_height(&c->in) * leat_type_channels(&c->in)) *
            leat_dtype_size(c->in.dtype);
@@ -313,11 +313,28 @@ static int restore(const struct leat_compiled *c, const struct leat_row *row, ui
     return LEAT_E_DECODE;
 }
 
+/* What a row takes between its stages. */
+static uint64_t between_bytes(const struct leat_compiled *c, const struct leat_row *row)
+{
+    const struct leat_compiled *first = c->path == LEAT_PATH_NATIVE ? &c->parts[0] : c;
+    struct leat_value_info info = row->info;
+    if (first->n_stages < 2 ||
+        (info.form == LEAT_FORM_ORIGINAL && c->codec->probe(row->data, row->length, &info, NULL)))
+        return 0;
+    if (info.width > LEAT_MAX_SIDE || info.height > LEAT_MAX_SIDE) /* an index says so: decoding will not */
+        return 0;
+    uint64_t bytes = leat_stages_bytes(first->stages, first->n_stages, row->key, info.width, info.height);
+    if (!c->face.turns || info.width == info.height)
+        return bytes;
+    uint64_t turned = leat_stages_bytes(first->stages, first->n_stages, row->key, info.height, info.width);
+    return turned > bytes ? turned : bytes;
+}
+
 uint64_t leat_program_decode_bytes(const struct leat_program *program, size_t output, const struct leat_row *row)
 {
     const struct leat_compiled *c = &program->outputs[output];
     if (c->face.decodes)
-        return c->codec->decode_bytes(row->data, row->length, &row->info, c->face.turns);
+        return c->codec->decode_bytes(row->data, row->length, &row->info, c->face.turns) + between_bytes(c, row);
     return c->codec && row->info.form == LEAT_FORM_FAST ? c->codec->restore_bytes(row->data, row->length) : 0;
 }
 

@@ -118,9 +118,9 @@ struct leat_row {
 struct leat_scratch *leat_scratch_new(const struct leat_program *program);
 void leat_scratch_free(struct leat_scratch *scratch);
 uint64_t leat_program_scratch_bytes(const struct leat_program *program);
-/* About the most memory that decoding a row takes, or restoring one that is delivered as it came, from the value's
- * header. For what is decoded, LEAT_DECODE_BYTES of it are in leat_program_scratch_bytes; what is above is given back
- * when the row is made. */
+/* About the most memory that decoding a row takes, with whole images between its operators, or restoring one that is
+ * delivered as it came, from the value's header. For what is decoded, LEAT_DECODE_BYTES of it are in
+ * leat_program_scratch_bytes; what is above is given back when the row is made. */
 uint64_t leat_program_decode_bytes(const struct leat_program *program, size_t output, const struct leat_row *row);
 
 /* Makes rows [0, n) of a dense output: row i is written at dst + i * row_bytes, every byte of it. Returns how many were

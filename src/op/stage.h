@@ -123,7 +123,11 @@ struct leat_stage_work {
 int leat_stages_reserve(const struct leat_stage *stages, size_t n, struct leat_stage_work *work, uint32_t w,
                         uint32_t h);
 void leat_stage_work_destroy(struct leat_stage_work *work);
-/* Gives back what only a huge photo needed. */
+/* Above this a buffer of whole images is given back when its photo is done. */
+#define LEAT_KEEP_BYTES ((size_t)4 << 20)
+/* About the memory of such buffers for the row of this key, from an image of w x h. */
+uint64_t leat_stages_bytes(const struct leat_stage *stages, size_t n, uint64_t row_key, uint32_t w, uint32_t h);
+/* Gives them back. */
 void leat_stage_work_trim(struct leat_stage_work *work);
 
 /* Runs one stage for one row: from the encoded photo in `row` (a stage that decodes) or from `image`; into `target` if

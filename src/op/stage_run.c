@@ -13,8 +13,10 @@ static bool reserve(void **buffer, size_t *room, size_t count, size_t each)
         return true;
     leat_free(*buffer); /* the old content is of no use */
     *room = 0;
-    size_t more = count + count / 8;
-    *buffer = leat_new_array(more, each);
+    const size_t keep = LEAT_KEEP_BYTES / each; /* what is larger goes when its photo is done */
+    const bool large = count > keep;
+    size_t more = large ? count : count + count / 8 < keep ? count + count / 8 : keep;
+    *buffer = large ? leat_realloc_array(NULL, more, each) : leat_new_array(more, each);
     *room = *buffer ? more : 0;
     return *buffer != NULL;
 }
@@ -34,12 +36,9 @@ void leat_stage_work_destroy(struct leat_stage_work *work)
     memset(work, 0, sizeof *work);
 }
 
-/* Above this a buffer of whole images is released when its photo is done. */
-#define KEEP_BYTES ((size_t)64 << 20)
-
 static void trim(uint8_t **buffer, size_t *room)
 {
-    if (*room <= KEEP_BYTES)
+    if (*room <= LEAT_KEEP_BYTES)
         return;
     leat_free(*buffer);
     *buffer = NULL;
@@ -435,11 +434,16 @@ static int open_photo(const struct leat_stage *stage, struct leat_stage_work *wo
     return rc;
 }
 
+static size_t image_bytes(const struct leat_type *type, uint32_t w, uint32_t h)
+{
+    return (size_t)w * h * (size_t)leat_type_channels(type) * leat_dtype_size(type->dtype);
+}
+
 /* Room for an image of `type` in a buffer between stages. */
 static int make_room(struct leat_stage_work *work, unsigned buffer, const struct leat_type *type, bool planar,
                      uint32_t w, uint32_t h, struct leat_image *image, struct leat_error *error)
 {
-    size_t bytes = (size_t)w * h * (size_t)leat_type_channels(type) * leat_dtype_size(type->dtype);
+    size_t bytes = image_bytes(type, w, h);
     if (!reserve((void **)&work->between[buffer], &work->room_between[buffer], bytes, 1))
         return leat_fail(error, LEAT_E_NOMEM, "No memory for an image of %zu bytes between two operators.", bytes);
     leat_image_packed(image, type, planar, w, h, work->between[buffer]);
@@ -532,6 +536,34 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work,
 }
 
 /* ---- what is needed for images of a known size ---- */
+
+uint64_t leat_stages_bytes(const struct leat_stage *stages, size_t n, uint64_t row_key, uint32_t w, uint32_t h)
+{
+    uint64_t most[3] = {0}, sum = 0; /* of the two buffers between stages, and of the scratch of filters */
+    struct leat_view view;
+    for (const struct leat_stage *stage = stages; stage + 1 < stages + n; stage++) {
+        uint64_t *between = &most[(stage - stages) & 1], bytes;
+        if (stage->filter) {
+            const struct leat_op *op = stage->filter->op;
+            struct leat_image image;
+            leat_image_packed(&image, &stage->in, stage->planar, w, h, NULL);
+            struct leat_filter_plan plan = plan_filter(op, leat_key_mix(row_key, op->instance), &image);
+            most[2] = plan.scratch > most[2] ? plan.scratch : most[2];
+            w = plan.w;
+            h = plan.h;
+        } else if (draw_view(stage, row_key, w, h, &view, NULL)) {
+            break; /* so will the row, before it takes more */
+        } else {
+            w = (uint32_t)view.window.w;
+            h = (uint32_t)view.window.h;
+        }
+        bytes = image_bytes(&stage->out, w, h);
+        *between = bytes > *between ? bytes : *between;
+    }
+    for (unsigned i = 0; i < 3; i++)
+        sum += most[i] > LEAT_KEEP_BYTES ? most[i] : 0;
+    return sum;
+}
 
 int leat_stages_reserve(const struct leat_stage *stages, size_t n, struct leat_stage_work *work, uint32_t w, uint32_t h)
 {

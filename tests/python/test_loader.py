@@ -742,6 +742,19 @@ def test_a_budget_too_small_says_how_much_is_needed(photos: Path) -> None:
         loader(photos, 8, outputs={"image": CHAIN}, budget_bytes=1000)
 
 
+def test_whole_pictures_between_operators_are_in_the_budget(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    (tmp_path / "large.jpg").write_bytes(jpeg(3000, 2000))
+    blur, resize = leat.ops.GaussianBlur(3), leat.ops.Resize((16, 16))
+    for chain, fits in (([blur, resize], False), ([resize, blur], True)):
+        outputs = {"image": [leat.ops.Decode(), *chain]}
+        if not fits:
+            with pytest.raises(leat.BudgetError, match=r"large\.jpg"):
+                list(loader(tmp_path, 1, outputs=outputs, budget_bytes=32 << 20, num_threads=1))
+        for more in ({}, {"budget_bytes": 100 << 20}, *([{"budget_bytes": 32 << 20}] if fits else [])):
+            (batch,) = loader(tmp_path, 1, outputs=outputs, num_threads=1, **more)
+            assert batch["image"].shape == (1, 3, 16, 16)
+
+
 def test_ranks_come_from_the_environment(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "3")

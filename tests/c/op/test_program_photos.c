@@ -5,6 +5,7 @@
  */
 #include "program_helpers.h"
 
+#include <malloc.h>
 #include <spng.h>
 #include <webp/encode.h>
 
@@ -363,6 +364,78 @@ static void a_fast_photo_that_is_not_what_its_index_says_is_not_delivered(void *
     free(jpeg.data);
 }
 
+static uint64_t taken, most_taken;
+
+static void *take(size_t bytes)
+{
+    void *p = malloc(bytes);
+    taken += malloc_usable_size(p);
+    most_taken = taken > most_taken ? taken : most_taken;
+    return p;
+}
+
+static void give(void *p)
+{
+    taken -= p ? malloc_usable_size(p) : 0;
+    free(p);
+}
+
+static void *change(void *old, size_t bytes)
+{
+    taken -= old ? malloc_usable_size(old) : 0;
+    void *p = realloc(old, bytes);
+    taken += malloc_usable_size(p);
+    most_taken = taken > most_taken ? taken : most_taken;
+    return p;
+}
+
+static void whole_images_between_operators_are_in_what_is_said_of_decoding(void **state)
+{
+    (void)state;
+    enum { W = 1700, H = 1100, IMAGE = W * H * 3 };
+    static const struct {
+        const char *chain;
+        uint64_t least; /* of what is said */
+    } cases[] = {
+        {"{\"type\": \"GaussianBlur\", \"kernel_size\": 5}", 2 * IMAGE},
+        {"{\"type\": \"GaussianBlur\", \"kernel_size\": [1, 1001], \"sigma\": 200}", 2 * IMAGE + W * 3 * 1001},
+        {"{\"type\": \"ColorJitter\", \"contrast\": 0.5}", 2 * IMAGE},
+        {"{\"type\": \"RandomRotation\", \"degrees\": [45, 45], \"expand\": true}", 2 * IMAGE + IMAGE / 2},
+        {"{\"type\": \"Resize\", \"size\": [2000, 2000]}, {\"type\": \"GaussianBlur\", \"kernel_size\": 3}", 24000000},
+        {"{\"type\": \"CenterCrop\", \"size\": 400}, {\"type\": \"GaussianBlur\", \"kernel_size\": 3}", 0},
+    };
+    struct leat_field field = field_of("image", LEAT_KIND_IMAGE, LEAT_U8, LEAT_LAYOUT_NONE, 0, NULL);
+    struct leat_allocator usual = leat_allocator;
+    uint8_t *pixels = malloc(IMAGE), *jpeg, out[3 * 8 * 8];
+    unsigned long length;
+    paint(pixels, W, H, 3, 1);
+    encode_jpeg(pixels, W, H, 3, &jpeg, &length);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char chain[400];
+        struct leat_error error = {0};
+        struct leat_row row = {.data = jpeg, .length = length, .key = 7};
+        snprintf(chain, sizeof chain, "{\"type\": \"Decode\"}, %s, {\"type\": \"Resize\", \"size\": [8, 8]}",
+                 cases[i].chain);
+        struct leat_program *program = must_compile(&field, chain);
+        const uint64_t said = leat_program_decode_bytes(program, 0, &row);
+        leat_allocator = (struct leat_allocator){take, change, give};
+        taken = most_taken = 0;
+        struct leat_scratch *scratch = leat_scratch_new(program);
+        for (int turn = 0; turn < 2; turn++) {
+            assert_int_equal(leat_program_apply(program, 0, scratch, &row, 1, out, &error), 1);
+            assert_true(taken <= leat_program_scratch_bytes(program));
+        }
+        leat_scratch_free(scratch);
+        leat_allocator = usual;
+        if (said < cases[i].least || most_taken > said + leat_program_scratch_bytes(program))
+            fail_msg("%s: %llu bytes, of %llu", cases[i].chain, (unsigned long long)most_taken,
+                     (unsigned long long)said);
+        leat_program_free(program);
+    }
+    free(pixels);
+    free(jpeg);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +446,7 @@ int main(void)
         cmocka_unit_test(a_photo_with_a_side_beyond_65535_is_refused),
         cmocka_unit_test(a_fast_photo_that_is_not_what_its_index_says_is_not_delivered),
         cmocka_unit_test(arrays_of_three_axes_and_no_layout_are_converted_as_arrays),
+        cmocka_unit_test(whole_images_between_operators_are_in_what_is_said_of_decoding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
