@@ -171,7 +171,7 @@ void leat_job_context_probe(struct leat_job_context *c, uint64_t *ragged_row, ui
 {
     uint64_t count = leat_dataset_count(c->dataset), n = c->sizes_made ? PROBES_MADE : PROBES, sum = 0;
     n = count < n ? count : n;
-    *largest = 0;
+    *largest = c->packing ? leat_packing_probe(c) : 0;
     for (uint64_t i = 0; c->n_slots && i < n; i++) {
         uint64_t position = n > 1 ? (uint64_t)((unsigned __int128)i * (count - 1) / (n - 1)) : 0, room = 0;
         struct leat_sample_ref ref;

@@ -61,13 +61,12 @@ static int compare(const void *a, const void *b, void *job)
     return (x->extent.offset > y->extent.offset) - (x->extent.offset < y->extent.offset);
 }
 
-/* Notes the window's values that are read, in the order in which they stand in their files. */
-static size_t order_values(struct leat_job *j)
+/* Notes the values from `first` up to `end` that are read, in the order in which they stand in their files. */
+static size_t order_values(struct leat_job *j, size_t first, size_t end)
 {
-    const size_t slots = j->context->n_slots;
     size_t n = 0;
     bool sorted = true;
-    for (size_t v = j->begin * slots; v < j->end * slots; v++)
+    for (size_t v = first; v < end; v++)
         if (j->values[v].way == LEAT_VALUE_READ) {
             j->order[n++] = (uint32_t)v;
             sorted = sorted && (n < 2 || compare(&j->order[n - 2], &j->order[n - 1], j) <= 0);
@@ -91,14 +90,12 @@ static bool joins(const struct leat_span *span, const struct leat_job_value *v, 
     return true;
 }
 
-/* Cuts the window's values into reads, and says where each begins in the buffer. `spare`: bytes that may lie between
- * values of one read. */
-static void plan_spans(struct leat_job *j, uint64_t spare)
+/* Cuts the values from `first` up to `last` into reads, and says where each begins in the buffer. `spare`: bytes that
+ * may lie between values of one read. */
+static void plan_spans(struct leat_job *j, size_t first, size_t last, uint64_t spare)
 {
-    const size_t slots = j->context->n_slots;
     uint64_t end = 0;
-    j->n_spans = 0;
-    for (size_t k = 0, n = order_values(j); k < n; k++) {
+    for (size_t k = 0, n = order_values(j, first, last); k < n; k++) {
         struct leat_job_value *v = &j->values[j->order[k]];
         uint64_t bytes = leat_fetch_bytes(&v->extent, v->with_rows), room = leat_fetch_room(&v->extent, v->with_rows);
         struct leat_span *span = j->n_spans ? &j->spans[j->n_spans - 1] : NULL;
@@ -117,7 +114,7 @@ static void plan_spans(struct leat_job *j, uint64_t spare)
         end = span->place + before + room > end ? span->place + before + room : end;
         v->span = (uint32_t)(j->n_spans - 1);
     }
-    for (size_t v = j->begin * slots; v < j->end * slots; v++)
+    for (size_t v = first; v < last; v++)
         if (j->values[v].way == LEAT_VALUE_COPIED) {
             j->values[v].place = leat_align64(end);
             end = j->values[v].place + j->values[v].extent.length;
@@ -127,10 +124,27 @@ static void plan_spans(struct leat_job *j, uint64_t spare)
     j->bytes = j->values_at + end;
 }
 
-void leat_reads_plan(struct leat_job *j, size_t begin)
+static uint64_t begin_window(struct leat_job *j)
 {
     j->flies |= j->pends;
-    const uint64_t limit = j->flies ? j->context->fly_bytes : j->context->window_bytes;
+    return j->flies ? j->context->fly_bytes : j->context->window_bytes;
+}
+
+/* Opens the window for these values, which take `sum` bytes of `limit`. */
+static void open_window(struct leat_job *j, size_t first, size_t end, uint64_t sum, uint64_t limit)
+{
+    j->n_spans = 0;
+    j->bytes = sum;
+    if (sum < UINT64_MAX)
+        plan_spans(j, first, end, sum < limit ? limit - sum : 0);
+    j->next = 0;
+    j->retry_after_ms = 0;
+    j->open = true;
+}
+
+void leat_reads_plan(struct leat_job *j, size_t begin)
+{
+    const uint64_t limit = begin_window(j);
     uint64_t sum = 0;
     j->begin = begin;
     for (j->end = begin; j->end < j->count; j->end++) {
@@ -144,13 +158,26 @@ void leat_reads_plan(struct leat_job *j, size_t begin)
             break;
         }
     }
-    j->n_spans = 0;
-    j->bytes = sum;
-    if (sum < UINT64_MAX)
-        plan_spans(j, sum < limit ? limit - sum : 0);
-    j->next = 0;
-    j->retry_after_ms = 0;
-    j->open = true;
+    open_window(j, j->begin * j->context->n_slots, j->end * j->context->n_slots, sum, limit);
+}
+
+size_t leat_reads_plan_values(struct leat_job *j, size_t i, size_t n)
+{
+    const uint64_t limit = begin_window(j);
+    uint64_t sum = 0;
+    size_t v = 0;
+    for (; v < n; v++) {
+        uint64_t room;
+        if (!leat_add_u64(leat_fetch_room(&j->values[v].extent, false), ALIGN, &room))
+            room = UINT64_MAX; /* it makes no sense, and is refused when it asks for memory */
+        if (v && (room > limit || sum > limit - room))
+            break;
+        sum += room;
+    }
+    j->begin = i;
+    j->end = i + 1;
+    open_window(j, 0, v, sum, limit);
+    return v;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -273,18 +273,18 @@ static enum leat_job_status make_fetched(struct leat_job *j, struct leat_scratch
 }
 
 /* The rows of the chunk that are not made, where rows are cut from documents. */
-static void make_packed(struct leat_job *j, struct leat_scratch *scratch)
+static enum leat_job_status make_packed(struct leat_job *j, struct leat_scratch *scratch)
 {
-    for (; j->row < j->count; j->row += j->marks[j->row] == LEAT_ROW_DONE) {
-        bool broken;
-        int rc = LEAT_OK;
+    for (; j->row < j->count; j->row += j->marks[j->row] >= LEAT_ROW_DONE) {
+        enum leat_job_status status = LEAT_JOB_DONE;
         if (j->marks[j->row] == LEAT_ROW_BROKEN)
             substitute(j, scratch, j->row);
-        else if (j->marks[j->row] == LEAT_ROW_WANTED && (rc = leat_packing_make_row(j, scratch, j->row, &broken)))
-            leat_job_row_failed(j, j->row, rc, broken);
-        else
-            j->marks[j->row] = LEAT_ROW_DONE;
+        else if (j->marks[j->row] == LEAT_ROW_WANTED)
+            status = leat_packing_make_row(j, scratch, j->row);
+        if (status != LEAT_JOB_DONE)
+            return status;
     }
+    return LEAT_JOB_DONE;
 }
 
 enum leat_job_status leat_job_run(struct leat_job *j, struct leat_scratch *scratch)
@@ -294,7 +294,7 @@ enum leat_job_status leat_job_run(struct leat_job *j, struct leat_scratch *scrat
     while (j->cursor < j->n && (j->open || !is_futile(j))) {
         enum leat_job_status status = j->prepared ? LEAT_JOB_DONE : start_chunk(j, scratch);
         if (status == LEAT_JOB_DONE && j->context->packing)
-            make_packed(j, scratch);
+            status = make_packed(j, scratch);
         else if (status == LEAT_JOB_DONE && (j->context->n_slots || j->context->on_error == LEAT_ON_ERROR_SUBSTITUTE))
             status = make_fetched(j, scratch);
         if (status != LEAT_JOB_DONE)
@@ -315,6 +315,10 @@ void leat_job_grant(struct leat_job *j, void *buffer, uint64_t room, uint64_t de
 
 void leat_job_refuse(struct leat_job *j, int code)
 {
+    if (j->context->packing) {
+        leat_packing_refuse(j, code);
+        return;
+    }
     const struct leat_job_value *v = &j->values[j->asking * j->context->n_slots];
     if (!j->asked_to_decode)
         j->open = false;
@@ -341,7 +345,7 @@ static void *carve(uint8_t *base, uint64_t *at, uint64_t bytes)
 /* Points the arrays into memory, and returns how much of it they take. */
 static uint64_t lay_out(struct leat_job *j, const struct leat_job_context *c, uint8_t *base)
 {
-    uint64_t n = c->chunk, values = c->n_slots * n, at = 0;
+    uint64_t n = c->chunk, values = c->packing ? leat_packing_values() : c->n_slots * n, at = 0;
     j->rows = carve(base, &at, n * sizeof *j->rows);
     j->positions = carve(base, &at, n * sizeof *j->positions);
     j->refs = carve(base, &at, n * sizeof *j->refs);
@@ -377,6 +381,8 @@ void leat_job_init(struct leat_job *j, const struct leat_job_context *c, void *m
     memset(j, 0, sizeof *j);
     j->context = c;
     lay_out(j, c, memory);
+    if (c->packing)
+        memset(j->packed, 0, leat_packing_row_bytes(c->packing));
 }
 
 void leat_job_begin(struct leat_job *j, uint64_t first, uint64_t n)
@@ -389,6 +395,8 @@ void leat_job_begin(struct leat_job *j, uint64_t first, uint64_t n)
     j->fetch_ns = 0;
     j->fetches = j->fetched_bytes = 0;
     memset(j->warned, 0, sizeof j->warned);
+    if (j->context->packing)
+        leat_packing_drop_row(j); /* of a run that was given up */
 }
 
 void leat_job_destroy(struct leat_job *j)
@@ -399,4 +407,6 @@ void leat_job_destroy(struct leat_job *j)
         leat_free(j->notes[i].reason);
     leat_free(j->notes);
     leat_free(j->pieces.at);
+    if (j->context->packing)
+        leat_packing_end(j);
 }

@@ -170,8 +170,8 @@ struct leat_job {
     uint64_t *positions; /* of a row cut from documents: of the one at fault; UINT64_MAX: there is none */
     struct leat_sample_ref *refs;
     const void **data;
-    uint8_t *cold;   /* context->cold_bytes */
-    uint8_t *packed; /* one value of a row that is cut from documents, and its pieces */
+    uint8_t *cold;                /* context->cold_bytes */
+    struct leat_assembly *packed; /* a row that is cut from documents (packing.h), and its pieces */
     struct leat_pieces pieces;
     struct leat_row *args;
     struct leat_extent *extents;
@@ -279,6 +279,8 @@ static inline bool leat_job_is_mapped(const struct leat_job *j, const struct lea
 enum leat_job_status leat_reads_look_up(struct leat_job *job);
 /* Opens the read window at row `begin` of the chunk: which rows, which reads, how many bytes. */
 void leat_reads_plan(struct leat_job *job, size_t begin);
+/* The same for values [0, n) of row i alone, or as many of them as have room: so many. */
+size_t leat_reads_plan_values(struct leat_job *job, size_t i, size_t n);
 /* Reads on: ROOM; READS: some are in flight; DONE: none is left. */
 enum leat_job_status leat_reads_go(struct leat_job *job);
 /* Whether the values of row i were read: LEAT_OK, LEAT_IO_PENDING, or the error of one, which is job->error if the

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "format/fingerprint.h"
@@ -117,25 +118,20 @@ void leat_packing_close(struct leat_packing_rule *r)
     leat_free(r);
 }
 
-uint64_t leat_packing_row_bytes(const struct leat_packing_rule *r)
-{
-    return r->length * (r->element > sizeof(int64_t) ? r->element : sizeof(int64_t)); /* one field at a time */
-}
-
 /* ---- documents --------------------------------------------------------------------------------------------------- */
 
-#define RUN 64 /* pieces that are located together */
+#define RUN 64 /* pieces that are found, and read, together */
 
-/* A piece and its document: stored elements [from, until) of it at `data`, mapped or, where that cannot be, in
- * `read`. */
+/* A piece and its document: stored elements [from, until) of it are at `data`, mapped, read or computed. */
 struct part {
     const struct leat_piece *piece;
-    struct leat_sample_ref ref;
     uint64_t position; /* in the data set of documents */
     uint64_t elements, from, until;
     const uint8_t *data;
-    struct leat_value read;
-    bool differs; /* it is not what was written */
+    struct leat_fetch fetch; /* EXTENT: what of it is reached, ... */
+    uint64_t skip;           /* ... and the bytes of that before the piece's */
+    bool reads;              /* ... which have to be read */
+    bool differs;            /* it is not what was written */
 };
 
 /* The file that documents were found in last: its mapping stays while it is referred to. */
@@ -157,6 +153,25 @@ static int find_place(struct place *place, struct leat_source *source, uint64_t 
         place->base = leat_io_map(place->open, NULL);
     return rc;
 }
+
+/* The row at hand. Its value has pieces [0, next), and the run [next, next + n) is found. */
+struct leat_assembly {
+    bool begun;
+    const struct leat_feed *tokens; /* NULL: they are not wanted */
+    struct leat_plan_row row;
+    const struct leat_piece *pieces;
+    size_t n_pieces, next, n, n_reads;
+    bool alone; /* the budget has no room for the reads of several pieces */
+    uint8_t *to;
+    struct place place;
+    struct leat_values made; /* documents that the run's source has computed */
+    struct leat_values kept; /* the last of them if there is more of it than the row took, for the row behind it */
+    uint64_t kept_position, kept_epoch;
+    struct leat_sample_ref refs[RUN];
+    uint64_t positions[RUN];
+    struct part parts[RUN];
+    _Alignas(64) uint8_t value[];
+};
 
 struct check {
     const uint8_t *data;
@@ -202,30 +217,30 @@ static void bound(const struct leat_packing_rule *r, struct part *p, uint64_t el
 }
 
 /* One document by its extent, or the pages of the piece where they have checksums: in the mapping if there is one and
- * its bytes are what was written. Else they are read, which says so if they are not. */
-static int find_document(const struct leat_job_context *c, struct part *p, const struct leat_extent *extent,
-                         struct place *place, struct leat_error *error)
+ * its bytes are what was written. Else they are to be read, which says so if they are not. */
+static int find_document(struct leat_job *j, struct part *p, const struct leat_sample_ref *ref,
+                         const struct leat_extent *extent)
 {
-    const uint64_t element = c->packing->element;
-    struct leat_fetch fetch = {.ref = p->ref, .field = c->packing->field, .extent = *extent};
-    leat_ref_resolve(&fetch.ref, &fetch.field);
-    int rc = find_place(place, fetch.ref.source, extent->file, error);
+    struct leat_assembly *a = j->packed;
+    const struct leat_packing_rule *r = j->context->packing;
+    struct leat_fetch *fetch = &p->fetch;
+    *fetch = (struct leat_fetch){.ref = *ref, .field = r->field, .extent = *extent};
+    leat_ref_resolve(&fetch->ref, &fetch->field);
+    int rc = find_place(&a->place, fetch->ref.source, extent->file, &j->error);
     if (rc)
         return rc;
-    bound(c->packing, p, extent->length / element);
-    leat_fetch_narrow(&fetch, p->from * element, (p->until - p->from) * element);
-    const uint64_t at = fetch.extent.offset, size = place->open->size;
-    if (place->base && at <= size && fetch.extent.length <= size - at) {
-        fetch.mapped = true;
-        fetch.buffer = (void *)(uintptr_t)(place->base + at); /* it is not written */
+    bound(r, p, extent->length / r->element);
+    leat_fetch_narrow(fetch, p->from * r->element, (p->until - p->from) * r->element);
+    const uint64_t at = fetch->extent.offset, size = a->place.open->size;
+    p->skip = extent->offset + p->from * r->element - at;
+    if (a->place.base && at <= size && fetch->extent.length <= size - at) {
+        fetch->mapped = true;
+        fetch->buffer = (void *)(uintptr_t)(a->place.base + at); /* it is not written */
     }
-    if (!fetch.mapped || !is_whole(c->packing, p, &fetch, error)) {
-        fetch.mapped = false;
-        rc = leat_fetch_read(&fetch, &p->read, error);
-        p->differs = rc == LEAT_E_CORRUPT;
-    }
-    p->data = rc ? NULL : (const uint8_t *)fetch.buffer + (extent->offset + p->from * element - at);
-    return rc;
+    p->reads = !fetch->mapped || !is_whole(r, p, fetch, &j->error);
+    fetch->mapped &= !p->reads;
+    p->data = p->reads ? NULL : (const uint8_t *)fetch->buffer + p->skip;
+    return LEAT_OK;
 }
 
 /* Documents lie anywhere: the misses of a run of pieces overlap if all are asked for before the first is copied. */
@@ -237,34 +252,139 @@ static void prefetch_piece(const struct leat_packing_rule *r, const struct part 
         __builtin_prefetch(p->data + at);
 }
 
-/* Finds the documents of n pieces, all reached alike. *failed: the piece that an error is of. */
-static int find_documents(const struct leat_job_context *c, const struct leat_sample_ref *refs, struct part *parts,
-                          size_t n, struct place *place, size_t *failed, struct leat_error *error)
+/* Documents that have one size, or lie in files. *failed: the piece that an error is of. */
+static int find_stored(struct leat_job *j, struct leat_assembly *a, enum leat_storage storage, size_t *failed)
 {
-    const size_t field = c->packing->field, element = c->packing->element;
-    enum leat_storage storage = leat_ref_storage(refs, field);
+    const struct leat_job_context *c = j->context;
+    const size_t field = c->packing->field;
     struct leat_extent extents[RUN];
     const void *rows[RUN];
-    int rc = LEAT_OK;
-    if (storage == LEAT_STORAGE_MAPPED)
-        rc = leat_dataset_rows(c->dataset, field, refs, n, NULL, rows, failed, error);
-    else if (storage == LEAT_STORAGE_EXTENT)
-        rc = leat_dataset_extents(c->dataset, field, refs, n, extents, failed, error);
-    for (size_t k = 0; !rc && k < n; k++) {
+    int rc = storage == LEAT_STORAGE_MAPPED
+                 ? leat_dataset_rows(c->dataset, field, a->refs, a->n, NULL, rows, failed, &j->error)
+                 : leat_dataset_extents(c->dataset, field, a->refs, a->n, extents, failed, &j->error);
+    for (size_t k = 0; !rc && k < a->n; k++) {
+        struct part *p = &a->parts[k];
         *failed = k;
         if (storage == LEAT_STORAGE_MAPPED) {
-            bound(c->packing, &parts[k], (uint64_t)c->documents[field].shape[0]);
-            parts[k].data = (const uint8_t *)rows[k] + parts[k].from * element;
-        } else if (storage == LEAT_STORAGE_EXTENT) {
-            rc = find_document(c, &parts[k], &extents[k], place, error);
+            bound(c->packing, p, (uint64_t)c->documents[field].shape[0]);
+            p->data = (const uint8_t *)rows[k] + p->from * c->packing->element;
         } else {
-            rc = leat_dataset_read(c->dataset, parts[k].position, field, &parts[k].read, error);
-            parts[k].differs = rc == LEAT_E_CORRUPT;
-            bound(c->packing, &parts[k], parts[k].read.length / element);
-            parts[k].data = rc ? NULL : (const uint8_t *)parts[k].read.data + parts[k].from * element;
+            rc = find_document(j, p, &a->refs[k], &extents[k]);
         }
-        if (!rc)
-            prefetch_piece(c->packing, &parts[k]);
+        if (!rc && !p->reads)
+            prefetch_piece(c->packing, p);
+    }
+    return rc;
+}
+
+/* Documents that a source computes: all of the run in one call. If that fails and does not say for which of them, the
+ * run becomes its first piece. *failed: the piece that an error is of, or the run's end. */
+static int compute_documents(struct leat_job *j, struct leat_assembly *a, size_t *failed)
+{
+    const struct leat_job_context *c = j->context;
+    const size_t kept = a->kept.at && a->kept_epoch == j->target.plan.epoch && a->kept_position == a->positions[0];
+    int rc = LEAT_OK;
+    for (size_t n = a->n - kept; n; n = a->n - kept) {
+        if (leat_values_init(&a->made, 1, n))
+            return leat_fail(&j->error, LEAT_E_NOMEM, "no memory for computed documents");
+        a->made.cancelled = j->target.cancelled;
+        rc = leat_dataset_compute(c->dataset, &c->packing->field, 1, a->refs + kept, n, &a->made, failed, &j->error);
+        bool known = *failed < n;
+        *failed = known ? *failed + kept : n == 1 ? kept : a->n;
+        if (!rc || known || n == 1 || rc == LEAT_E_IO || rc == LEAT_E_CANCELLED)
+            break; /* of IO it is the call that failed: parts of it would fail, too */
+        leat_values_destroy(&a->made);
+        a->n = kept + 1;
+    }
+    for (size_t k = 0; !rc && k < a->n; k++) {
+        const struct leat_computed *whole = k < kept ? a->kept.at : &a->made.at[k - kept];
+        bound(c->packing, &a->parts[k], whole->bytes / c->packing->element);
+        a->parts[k].data = whole->data + a->parts[k].from * c->packing->element;
+    }
+    return rc;
+}
+
+/* Keeps the last document that was computed if the next row begins in it. */
+static void keep_document(struct leat_job *j, struct leat_assembly *a)
+{
+    const struct part *last = &a->parts[a->n - 1];
+    const struct leat_piece *piece = last->piece;
+    struct leat_values one;
+    if (!a->made.at) /* there is none, or it is kept already */
+        return;
+    leat_values_destroy(&a->kept);
+    if (piece->begin + piece->count < leat_plan_piece_of(j->context->plan, piece) && !leat_values_init(&one, 1, 1)) {
+        const struct leat_computed *whole = &a->made.at[a->made.n_samples - 1];
+        if (leat_values_put(&one, 0, 0, whole->data, whole->bytes))
+            leat_values_destroy(&one);
+        a->kept = one;
+        a->kept_position = last->position;
+        a->kept_epoch = j->target.plan.epoch;
+    }
+    leat_values_destroy(&a->made);
+}
+
+/* Says which values of the run are to be read; those that have no room come in the next one. */
+static void plan_reads(struct leat_job *j, struct leat_assembly *a, size_t i)
+{
+    size_t n = 0, most;
+    for (size_t k = 0; k < a->n; k++)
+        if (a->parts[k].reads)
+            j->values[n++] = (struct leat_job_value){.feed = a->tokens,
+                                                     .way = LEAT_VALUE_READ,
+                                                     .ref = a->parts[k].fetch.ref,
+                                                     .field = a->parts[k].fetch.field,
+                                                     .extent = a->parts[k].fetch.extent};
+    if (!n)
+        return;
+    most = leat_reads_plan_values(j, i, a->alone ? 1 : n);
+    a->n_reads = most;
+    for (size_t k = 0, seen = 0; k < a->n; k++)
+        if (a->parts[k].reads && seen++ == most)
+            a->n = k;
+}
+
+/* The next pieces of the row whose documents are reached alike. */
+static int find_run(struct leat_job *j, struct leat_assembly *a, size_t i, size_t *failed)
+{
+    const struct leat_job_context *c = j->context;
+    const size_t left = a->n_pieces - a->next, most = left < RUN ? left : RUN;
+    for (size_t k = 0; k < most; k++) {
+        const struct leat_piece *piece = &a->pieces[a->next + k];
+        a->positions[k] = c->source_begin[piece->source] + piece->position;
+        a->parts[k] = (struct part){.piece = piece, .position = a->positions[k]};
+    }
+    leat_dataset_locate(c->dataset, a->positions, most, a->refs);
+    const enum leat_storage storage = leat_ref_storage(a->refs, c->packing->field);
+    for (a->n = 1; a->n < most && leat_ref_storage(&a->refs[a->n], c->packing->field) == storage;)
+        a->n++;
+    a->n_reads = 0;
+    if (storage == LEAT_STORAGE_COMPUTED)
+        return compute_documents(j, a, failed);
+    int rc = find_stored(j, a, storage, failed);
+    if (!rc)
+        plan_reads(j, a, i);
+    return rc;
+}
+
+/* The reads of the run are over. *failed: the piece that an error is of. */
+static int take_reads(struct leat_job *j, struct leat_assembly *a, size_t *failed)
+{
+    int rc = LEAT_OK;
+    for (size_t k = 0, v = 0; !rc && k < a->n; k++) {
+        struct part *p = &a->parts[k];
+        if (!p->reads)
+            continue;
+        *failed = k;
+        const struct leat_job_value *value = &j->values[v++];
+        p->fetch.buffer = leat_reads_value(j, value);
+        p->data = (const uint8_t *)p->fetch.buffer + p->skip;
+        rc = j->spans[value->span].status;
+        if (!rc) {
+            rc = leat_fetch_check(&p->fetch, &j->error);
+            j->fetches++;
+        }
+        p->differs = rc == LEAT_E_CORRUPT;
     }
     return rc;
 }
@@ -278,13 +398,6 @@ static uint8_t *put(uint8_t *at, const struct leat_packing_rule *r, uint64_t tok
     return at + n * r->element;
 }
 
-struct copy {
-    const struct leat_packing_rule *rule;
-    const struct part *parts;
-    size_t n;
-    uint8_t *at;
-};
-
 /* The elements of a piece: of the document, and what is put around it. Returns where those of the next one begin. */
 static uint8_t *copy_piece(const struct leat_packing_rule *r, const struct part *p, uint8_t *at)
 {
@@ -297,12 +410,80 @@ static uint8_t *copy_piece(const struct leat_packing_rule *r, const struct part 
     return r->has_eos && begin + p->piece->count == p->elements + r->has_bos + 1 ? put(at, r, r->eos, 1) : at;
 }
 
-static int copy_pieces(void *arg)
+struct copy {
+    const struct leat_packing_rule *rule;
+    struct leat_assembly *row;
+};
+
+static int copy_run(void *arg)
 {
-    struct copy *to = arg;
-    for (size_t k = 0; k < to->n; k++)
-        to->at = copy_piece(to->rule, &to->parts[k], to->at);
+    const struct copy *c = arg;
+    for (size_t k = 0; k < c->row->n; k++)
+        c->row->to = copy_piece(c->rule, &c->row->parts[k], c->row->to);
     return LEAT_OK;
+}
+
+/* The tokens of the run. *failed: the piece that an error is of. */
+static int put_run(struct leat_job *j, struct leat_assembly *a, size_t *failed)
+{
+    const struct leat_packing_rule *r = j->context->packing;
+    for (size_t k = 0; k < a->n; k++) {
+        const uint64_t elements =
+            leat_plan_piece_of(j->context->plan, a->parts[k].piece) - (uint64_t)r->has_bos - r->has_eos;
+        *failed = k;
+        if (a->parts[k].elements != elements)
+            return leat_fail(&j->error, LEAT_E_CHANGED,
+                             "the document has %" PRIu64 " elements, and had %" PRIu64
+                             " when the loader was opened: open the data set again",
+                             a->parts[k].elements, elements);
+    }
+    int rc = leat_guarded(copy_run, &(struct copy){r, a}, &j->error);
+    if (rc)
+        return rc;
+    keep_document(j, a);
+    a->next += a->n;
+    return LEAT_OK;
+}
+
+/* An error of the row is one of piece k of the run. */
+static void blame(struct leat_job *j, const struct leat_assembly *a, size_t i, size_t k)
+{
+    leat_error_at_sample(&j->error, a->refs[k].id, j->context->documents[j->context->packing->field].name);
+    j->positions[i] = a->positions[k];
+}
+
+/* The tokens of row i, run by run. Other than DONE: it goes on later. */
+static enum leat_job_status join_documents(struct leat_job *j, struct leat_assembly *a, size_t i, int *rc, bool *broken)
+{
+    while (!*rc && a->next < a->n_pieces) {
+        size_t failed = 0;
+        if (!j->open && j->tries[i] && leat_clock_ns() < j->wake_ns)
+            return LEAT_JOB_SLEEPS;
+        *rc = j->open ? LEAT_OK : find_run(j, a, i, &failed);
+        if (j->open) {
+            const int64_t begun = leat_clock_ns();
+            enum leat_job_status status = leat_reads_go(j);
+            j->fetch_ns += leat_clock_ns() - begun;
+            j->asking = i;
+            if (status != LEAT_JOB_DONE)
+                return status;
+            j->open = false;
+            *rc = take_reads(j, a, &failed);
+            if (*rc && leat_job_back_off(j, *rc, ++j->tries[i])) {
+                *rc = LEAT_OK;
+                continue;
+            }
+        }
+        if (!*rc)
+            *rc = put_run(j, a, &failed);
+        *broken = *rc == LEAT_E_OPERATOR;
+        if (*rc && failed < a->n) {
+            *broken |= a->parts[failed].differs;
+            blame(j, a, i, failed);
+        }
+        j->tries[i] = 0;
+    }
+    return LEAT_JOB_DONE;
 }
 
 /* What stands beside n tokens of one document, or (id -1) of padding. */
@@ -317,103 +498,155 @@ static void put_beside(enum leat_packed_field field, int64_t id, uint64_t at, ui
         numbers[k] = id < 0 ? 0 : (int64_t)k;
 }
 
-/* The tokens of n pieces, at most RUN. *failed: the piece that an error is of. */
-static int join(struct leat_job *j, const struct leat_piece *pieces, const struct leat_sample_ref *refs,
-                const uint64_t *positions, size_t n, struct place *place, struct copy *to, size_t *failed, bool *broken)
+/* A field that stands beside the tokens. */
+static void put_field(const struct leat_job *j, struct leat_assembly *a, enum leat_packed_field field)
 {
     const struct leat_job_context *c = j->context;
-    struct part parts[RUN];
-    int rc = LEAT_OK;
-    for (size_t k = 0; k < n; k++)
-        parts[k] = (struct part){.piece = &pieces[k], .ref = refs[k], .position = positions[k]};
-    for (size_t k = 0, run; !rc && k < n; k += run) {
-        for (run = 1; k + run < n && leat_ref_storage(&refs[k + run], c->packing->field) ==
-                                         leat_ref_storage(&refs[k], c->packing->field);)
-            run++;
-        rc = find_documents(c, refs + k, parts + k, run, place, failed, &j->error);
-        *failed += rc ? k : 0;
+    uint64_t at = 0;
+    for (size_t n, k = 0; k < a->n_pieces; k += n) {
+        n = a->n_pieces - k < RUN ? a->n_pieces - k : RUN;
+        for (size_t m = 0; m < n; m++)
+            a->positions[m] = c->source_begin[a->pieces[k + m].source] + a->pieces[k + m].position;
+        leat_dataset_locate(c->dataset, a->positions, n, a->refs);
+        for (size_t m = 0; m < n; at += a->pieces[k + m++].count)
+            put_beside(field, a->refs[m].id, at, a->pieces[k + m].count, a->value);
     }
-    *broken = rc && (parts[*failed].differs || rc == LEAT_E_OPERATOR);
-    for (size_t k = 0; !rc && k < n; k++) {
-        const uint64_t around = (uint64_t)c->packing->has_bos + c->packing->has_eos;
-        const uint64_t elements = leat_plan_piece_of(c->plan, &pieces[k]) - around;
-        *failed = k;
-        if (parts[k].elements != elements)
-            rc = leat_fail(&j->error, LEAT_E_CHANGED,
-                           "the document has %" PRIu64 " elements, and had %" PRIu64
-                           " when the loader was opened: open the data set again",
-                           parts[k].elements, elements);
-    }
-    to->parts = parts;
-    to->n = n;
-    if (!rc)
-        rc = leat_guarded(copy_pieces, to, &j->error);
-    for (size_t k = 0; k < n; k++)
-        if (parts[k].read.data)
-            leat_value_clear(&parts[k].read);
-    return rc;
+    put_beside(field, -1, at, c->packing->length - at, a->value);
 }
 
-/* One field of a row into job->packed. */
-static int make_value(struct leat_job *j, const struct leat_plan_row *row, enum leat_packed_field field, size_t i,
-                      struct place *place, bool *broken)
+/* The outputs of one field of row i, whose value is there. */
+static int apply(struct leat_job *j, struct leat_scratch *scratch, const struct leat_feed *feed, size_t i, bool *broken)
 {
-    const struct leat_job_context *c = j->context;
-    const struct leat_packing_rule *r = c->packing;
-    const struct leat_piece *pieces = row->n_more ? row->more - 1 : &row->piece; /* one array: leat_plan_pieces */
-    struct copy to = {.rule = r, .at = j->packed};
-    uint64_t at = 0;
-    for (size_t n, left = row->n_more + (size_t)1; left; left -= n, pieces += n) {
-        struct leat_sample_ref refs[RUN];
-        uint64_t positions[RUN];
-        size_t failed = 0;
-        n = left < RUN ? left : RUN;
-        for (size_t k = 0; k < n; k++)
-            positions[k] = c->source_begin[pieces[k].source] + pieces[k].position;
-        leat_dataset_locate(c->dataset, positions, n, refs);
-        int rc = LEAT_OK;
-        if (field == LEAT_PACKED_TOKENS)
-            rc = join(j, pieces, refs, positions, n, place, &to, &failed, broken);
-        if (rc) {
-            leat_error_at_sample(&j->error, refs[failed].id, c->documents[r->field].name);
-            j->positions[i] = positions[failed];
-            return rc;
+    const struct leat_program *program = j->context->program;
+    j->args[i].data = j->packed->value;
+    j->args[i].length = feed->value_bytes;
+    for (size_t k = 0; k < feed->n_outputs; k++) {
+        size_t o = feed->outputs[k];
+        uint8_t *dst = j->target.outputs[o] + (j->first + j->cursor + i) * leat_program_output(program, o)->row_bytes;
+        if (leat_program_apply(program, o, scratch, &j->args[i], 1, dst, &j->error) < 1) {
+            *broken = true;
+            return j->error.code ? j->error.code : LEAT_E_OPERATOR;
         }
-        for (size_t k = 0; k < n; at += pieces[k++].count)
-            if (field != LEAT_PACKED_TOKENS)
-                put_beside(field, refs[k].id, at, pieces[k].count, j->packed);
     }
-    if (field == LEAT_PACKED_TOKENS)
-        put(to.at, r, r->fill, r->length - at);
-    else
-        put_beside(field, -1, at, r->length - at, j->packed);
     return LEAT_OK;
 }
 
-int leat_packing_make_row(struct leat_job *j, struct leat_scratch *scratch, size_t i, bool *broken)
+static int begin_row(struct leat_job *j, struct leat_assembly *a, size_t i)
 {
     const struct leat_job_context *c = j->context;
-    struct leat_plan_row row = j->rows[i];
-    struct place place = {0};
-    *broken = false;
-    int rc = leat_plan_pieces(c->plan, &row, 1, &j->pieces);
+    a->row = j->rows[i];
+    int rc = leat_plan_pieces(c->plan, &a->row, 1, &j->pieces);
     if (rc)
         return leat_fail(&j->error, rc, "no memory for the pieces of a row");
-    for (size_t f = 0; !rc && f < c->n_feeds; f++) {
-        const struct leat_feed *feed = &c->feeds[f];
-        rc = make_value(j, &row, (enum leat_packed_field)feed->field, i, &place, broken);
-        j->args[i].data = j->packed;
-        j->args[i].length = feed->value_bytes;
-        for (size_t k = 0; !rc && k < feed->n_outputs; k++) {
-            size_t o = feed->outputs[k];
-            uint8_t *dst =
-                j->target.outputs[o] + (j->first + j->cursor + i) * leat_program_output(c->program, o)->row_bytes;
-            if (leat_program_apply(c->program, o, scratch, &j->args[i], 1, dst, &j->error) < 1) {
-                rc = j->error.code ? j->error.code : LEAT_E_OPERATOR;
-                *broken = true;
-            }
+    a->begun = true;
+    a->alone = false;
+    a->pieces = a->row.n_more ? a->row.more - 1 : &a->row.piece; /* one array: leat_plan_pieces */
+    a->n_pieces = a->row.n_more + (size_t)1;
+    a->next = a->n = 0;
+    a->to = a->value;
+    a->tokens = NULL;
+    for (size_t f = 0; f < c->n_feeds; f++)
+        if (c->feeds[f].field == LEAT_PACKED_TOKENS)
+            a->tokens = &c->feeds[f];
+    return LEAT_OK;
+}
+
+void leat_packing_drop_row(struct leat_job *j)
+{
+    struct leat_assembly *a = j->packed;
+    leat_io_release(a->place.open);
+    leat_values_destroy(&a->made);
+    a->place = (struct place){0};
+    a->begun = false;
+}
+
+enum leat_job_status leat_packing_make_row(struct leat_job *j, struct leat_scratch *scratch, size_t i)
+{
+    const struct leat_job_context *c = j->context;
+    struct leat_assembly *a = j->packed;
+    bool broken = false;
+    int rc = a->begun ? LEAT_OK : begin_row(j, a, i);
+    if (!rc && a->tokens) {
+        enum leat_job_status status = join_documents(j, a, i, &rc, &broken);
+        if (status != LEAT_JOB_DONE)
+            return status;
+        if (!rc) {
+            put(a->to, c->packing, c->packing->fill,
+                c->packing->length - (uint64_t)(a->to - a->value) / c->packing->element);
+            rc = apply(j, scratch, a->tokens, i, &broken);
         }
     }
-    leat_io_release(place.open);
-    return rc;
+    for (size_t f = 0; !rc && f < c->n_feeds; f++)
+        if (&c->feeds[f] != a->tokens) {
+            put_field(j, a, (enum leat_packed_field)c->feeds[f].field);
+            rc = apply(j, scratch, &c->feeds[f], i, &broken);
+        }
+    leat_packing_drop_row(j);
+    if (rc)
+        leat_job_row_failed(j, i, rc, broken);
+    else
+        j->marks[i] = LEAT_ROW_DONE;
+    return a->n_reads ? LEAT_JOB_RELAX : LEAT_JOB_DONE;
+}
+
+void leat_packing_refuse(struct leat_job *j, int code)
+{
+    struct leat_assembly *a = j->packed;
+    size_t k = 0;
+    j->open = false;
+    if (a->n_reads > 1) { /* less may do */
+        a->alone = true;
+        return;
+    }
+    while (!a->parts[k].reads)
+        k++;
+    leat_error_at_extent(&j->error, a->parts[k].fetch.ref.source, &a->parts[k].fetch.extent);
+    blame(j, a, j->asking, k);
+    leat_packing_drop_row(j);
+    leat_job_row_failed(j, j->asking, code, false);
+}
+
+void leat_packing_end(struct leat_job *j)
+{
+    leat_packing_drop_row(j);
+    leat_values_destroy(&j->packed->kept);
+}
+
+/* ---- what a loader sets aside --------------------------------------------------------------------------------------
+ */
+
+uint64_t leat_packing_row_bytes(const struct leat_packing_rule *r)
+{
+    /* one field at a time */
+    return sizeof(struct leat_assembly) + r->length * (r->element > sizeof(int64_t) ? r->element : sizeof(int64_t));
+}
+
+size_t leat_packing_values(void)
+{
+    return RUN;
+}
+
+uint64_t leat_packing_probe(const struct leat_job_context *c)
+{
+    enum { PROBES = 64 };
+    const struct leat_packing_rule *r = c->packing;
+    const uint64_t count = leat_dataset_count(c->dataset), n = count < PROBES ? count : PROBES;
+    uint64_t largest = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t position = i * (count / n);
+        struct leat_fetch fetch = {.field = r->field};
+        struct place place = {0};
+        size_t failed;
+        leat_dataset_locate(c->dataset, &position, 1, &fetch.ref);
+        if (leat_ref_storage(&fetch.ref, r->field) != LEAT_STORAGE_EXTENT ||
+            leat_dataset_extents(c->dataset, r->field, &fetch.ref, 1, &fetch.extent, &failed, NULL))
+            continue; /* its row will say why */
+        leat_ref_resolve(&fetch.ref, &fetch.field);
+        const uint64_t bytes = fetch.extent.length, most = r->length * r->element;
+        leat_fetch_narrow(&fetch, 0, bytes < most ? bytes : most);
+        if (!find_place(&place, fetch.ref.source, fetch.extent.file, NULL) && !place.base)
+            largest = fetch.extent.length > largest ? fetch.extent.length : largest;
+        leat_io_release(place.open);
+    }
+    return largest;
 }

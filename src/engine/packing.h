@@ -32,11 +32,19 @@ void leat_packing_fingerprint(const struct leat_packing_rule *rule, uint8_t fing
 /* As an epoch begins, after leat_dataset_refresh: documents are compared again if files have changed. */
 void leat_packing_refresh(struct leat_packing_rule *rule, const struct leat_dataset *documents);
 void leat_packing_close(struct leat_packing_rule *rule); /* NULL is allowed */
-/* Bytes that a job needs for the values of one row. */
+/* What a job needs for a row: bytes, zero at first, and how many values are read together. */
 uint64_t leat_packing_row_bytes(const struct leat_packing_rule *rule);
+size_t leat_packing_values(void);
+/* The most bytes that are read for a piece of one of a few documents, where these are not mapped. */
+uint64_t leat_packing_probe(const struct leat_job_context *context);
 
-/* Makes all outputs of row i of the chunk. An error is in job->error, with the document that is to blame, whose
- * position becomes that of the row; *broken: it is that document's fault. */
-int leat_packing_make_row(struct leat_job *job, struct leat_scratch *scratch, size_t i, bool *broken);
+/* Makes all outputs of row i of the chunk. DONE, or RELAX if something was read: the row is made or has failed, with an
+ * error that names the document. Else it goes on later. */
+enum leat_job_status leat_packing_make_row(struct leat_job *job, struct leat_scratch *scratch, size_t i);
+/* After ROOM: there is none, which is the error of its row. */
+void leat_packing_refuse(struct leat_job *job, int code);
+/* Gives up a row that is not made to its end; and, of a job that ends, all else. */
+void leat_packing_drop_row(struct leat_job *job);
+void leat_packing_end(struct leat_job *job);
 
 #endif

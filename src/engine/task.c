@@ -70,8 +70,8 @@ static uint64_t run_length(const struct leat_loader *l, const struct leat_batch 
         uint64_t each = b->loose && !b->placing ? l->executor->run(l->executor) : left;
         return each < left ? each : left;
     }
-    if (l->tasks.pends)
-        return left < l->job.chunk ? left : l->job.chunk;
+    if (l->tasks.pends) /* a row that is cut from documents waits for its reads alone */
+        return l->job.packing ? 1 : left < l->job.chunk ? left : l->job.chunk;
     double rows = TARGET_NS / l->tasks.ns_per_row;
     if (l->waiting && l->client.max_threads > 1) { /* somebody waits for this batch: share what is left of it */
         double share = (double)left / l->client.max_threads, least = LEAST_NS / l->tasks.ns_per_row;

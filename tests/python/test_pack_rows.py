@@ -6,12 +6,14 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from http_support import Server
+from http_support import Answer, Server
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_order_reference import mix, permute
@@ -262,6 +264,59 @@ def test_a_document_of_another_length_than_planned_is_named(more: int) -> None:
         list(loader)
     assert raised.value.field == "tokens"
     assert raised.value.sample == (0 if more > 0 else 1)
+
+
+class Counted:
+    """Documents that are computed; `asked` has the positions of each call."""
+
+    fields = {"tokens": leat.field("uint16", (None,))}
+
+    def __init__(self, documents: list[np.ndarray[Any, Any]]) -> None:
+        self.documents, self.asked = documents, list[list[int]]()
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def read(self, positions: Any) -> dict[str, Any]:
+        self.asked.append([int(i) for i in positions])
+        return {"tokens": [self.documents[i] for i in self.asked[-1]]}
+
+
+@pytest.mark.parametrize("n,longest", [(4, 5000), (2000, 9)])
+def test_documents_are_computed_once_for_rows_that_follow_each_other(n: int, longest: int) -> None:
+    rng = np.random.default_rng(10)
+    documents = [rng.integers(0, 60000, longest - i % 2).astype(np.uint16) for i in range(n)]
+    source = Counted(documents)
+    rows = leat.pack_rows(leat.from_source(source), length=100, eos=7)
+    with leat.Loader(rows, batch_size=5, framework="numpy", num_threads=1, epochs=1) as loader:
+        source.asked.clear()
+        found = [row for batch in loader for row in as_rows(batch)]
+    assert found == reference(documents, 100, 0, False, None, 7, 0, True)
+    assert sum(map(len, source.asked)) < n + (4 * n if n < 10 else len(rows) * 3)
+    assert len(source.asked) < 4 * n if n < 10 else len(source.asked) <= len(rows)
+
+
+def test_closing_does_not_wait_for_a_server_that_hangs(tmp_path: Path) -> None:
+    documents = make(np.random.default_rng(11), 3000, 3000)
+    data = (write(tmp_path / "d.leat", documents), (tmp_path / "d.leat").read_bytes())[1]
+    ended = []
+    with Server({"d.leat": data}) as server:
+        loader = leat.Loader(leat.pack_rows(leat.open(server.url("d.leat")), length=64), batch_size=4)
+        server.behave = lambda n, path, asked, right: Answer(right.status, right.body, right.headers, cut=9, hang=True)
+
+        def read() -> None:
+            try:
+                list(loader)
+            except leat.ClosedError:
+                ended.append(True)
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        while not server.hangs and reader.is_alive():
+            time.sleep(0.01)
+        loader.close()
+        reader.join(30)
+    assert ended
 
 
 def test_a_tuple_of_fields_is_refused(tmp_path: Path) -> None:

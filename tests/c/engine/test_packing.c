@@ -126,6 +126,24 @@ static void rows_are_the_same_however_their_pages_are_reached(void **state)
         }
 }
 
+/* Each read fails in turn, and is tried again. */
+static void rows_are_the_same_where_reads_come_later_and_fail(void **state)
+{
+    (void)state;
+    const char *path = write_documents();
+    const uint64_t n = expected_rows(want);
+    for (uint64_t nth = 1, reads = 1; nth <= reads; nth += 5) {
+        leat_faulty_start(&(struct leat_faulty){.later = true, .fail_read = nth, .retry_after_ms = 1});
+        unmapped = *leat_io_backend;
+        unmapped.map = NULL;
+        leat_io_backend = &unmapped;
+        leat_blocks_budget = 1000;
+        assert_int_equal(read_rows(open_rows(path, LEAT_RECHECK_ALWAYS, LEAT_ON_ERROR_RAISE), got), n);
+        assert_memory_equal(got, want, n * sizeof *want);
+        reads = leat_faulty_stop().reads;
+    }
+}
+
 static void a_damaged_page_breaks_the_rows_that_lie_in_it(void **state)
 {
     (void)state;
@@ -166,6 +184,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_backend, restore_backend)
     const struct CMUnitTest tests[] = {
         TEST(rows_are_the_same_however_their_pages_are_reached),
+        TEST(rows_are_the_same_where_reads_come_later_and_fail),
         TEST(a_damaged_page_breaks_the_rows_that_lie_in_it),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);
