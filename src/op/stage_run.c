@@ -474,7 +474,7 @@ static int run_filter(const struct leat_stage *stage, struct leat_stage_work *wo
     target->ids = stage->nearest;
     if (!rc)
         op->class->filter(work->kernels->isa, op->args, key, image, target,
-                          work->filter + (-(uintptr_t)work->filter & (ALIGNMENT - 1)));
+                          plan.scratch ? work->filter + (-(uintptr_t)work->filter & (ALIGNMENT - 1)) : NULL);
     return rc;
 }
 
