@@ -341,6 +341,7 @@ static void set_opens(unsigned us, unsigned side_by_side)
     pthread_mutex_lock(&open_lock);
     atomic_store(&open_us, us);
     gate_opens_at = side_by_side;
+    pthread_cond_broadcast(&open_changed);
     pthread_mutex_unlock(&open_lock);
 }
 
@@ -371,7 +372,6 @@ static void photos_in_place_are_opened_side_by_side_while_opening_is_slow(void *
     struct leat_loader_options options = reading(0);
     int (*usual)(const char *path, int flags) = leat_io_open_path;
     options.batch_size = 50;
-    options.epochs = 22;
     options.program = "{\"operators\": {}, \"outputs\": {\"raw\": {\"field\": \"image\", \"chain\": []}}}";
     leat_faulty_stop(); /* of a test that failed */
     for (int i = 0; i < PHOTOS; i++) {
@@ -385,6 +385,9 @@ static void photos_in_place_are_opened_side_by_side_while_opening_is_slow(void *
     leat_io_open_path = slow_open;
     set_opens(5000, 0);
     read_photos(loader);
+    leat_loader_close(loader);
+    options.epochs = 22;
+    loader = test_loader(dataset, &options); /* nothing of it is in flight yet */
     set_opens(1000, SIDE_BY_SIDE);
     read_photos(loader); /* the gate would stay shut */
     pthread_mutex_lock(&open_lock);
