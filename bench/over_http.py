@@ -1,6 +1,7 @@
 """Reading from a web server on loopback that takes 50 ms for each answer: 100,000 samples of 1 to 4 KiB, in order,
-shuffled, and shuffled without the cache, beside one thread that fetches one at a time as a torch Dataset would; and
-large values in order from a server without delay (nginx, where it is installed or --nginx names it), beside the command
+shuffled, and shuffled without the cache, beside one thread that fetches one at a time as a torch Dataset would; rows of
+2048 tokens, shuffled, cut from documents of 10 MB, with and without the cache; and large values in order from a server
+without delay (nginx, where it is installed or --nginx names it), beside the command
 curl. over_http.py [--latency SECONDS] [--nginx FILE]
 """
 
@@ -92,6 +93,35 @@ def rates(url: str, shuffle: bool, batch_size: int, epochs: int, most: int = 1 <
     return got
 
 
+def packed_rates(url: str, rows: int) -> float:
+    """Rows a second, cut from long documents."""
+    data = leat.pack_rows(leat.open(url), "tokens", length=2048)
+    with leat.Loader(data, batch_size=16, shuffle=True, framework="numpy", outputs={"tokens": []}) as loader:
+        begin, got = time.perf_counter(), 0
+        for batch in loader:
+            got += batch.size
+            if got >= rows:
+                break
+        return got / (time.perf_counter() - begin)
+
+
+def with_a_small_cache(kind: str, url: str, connections: str = "128") -> float:
+    """The same in a process whose cache is far smaller than the file."""
+    environment = {**os.environ, "LEAT_CACHE_BYTES": "20000000", "LEAT_HTTP_CONNECTIONS": connections}
+    command = [sys.executable, __file__, "--uncached", kind, url]
+    return float(subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def packed(folder: Path, latency: float) -> None:
+    child, url = started(folder, latency)
+    for what, got in (
+        ("first rows", packed_rates(url + "documents.leat", 1600)),
+        ("more than the cache", with_a_small_cache("packed", url + "documents.leat")),
+    ):
+        print(f"rows of documents of 10 MB, {latency * 1000:.0f} ms, shuffled, {what}: {got:,.0f} rows/s", flush=True)
+    child.terminate()
+
+
 def small(folder: Path, latency: float) -> None:
     child, url = started(folder, latency)
     begin = time.perf_counter()
@@ -111,15 +141,8 @@ def small(folder: Path, latency: float) -> None:
     for epoch, (got, _) in enumerate(rates(url + "small.leat", True, 256, 2)):
         tell(f"shuffled, epoch {epoch + 1}", got)
     for connections in ("128", "512"):
-        environment = {**os.environ, "LEAT_CACHE_BYTES": "20000000", "LEAT_HTTP_CONNECTIONS": connections}
-        out = subprocess.run(
-            [sys.executable, __file__, "--uncached", url + "small.leat"],
-            env=environment,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        tell(f"shuffled, more than the cache, {connections} connections", float(out.stdout))
+        got = with_a_small_cache("small", url + "small.leat", connections)
+        tell(f"shuffled, more than the cache, {connections} connections", got)
     child.terminate()
 
 
@@ -144,13 +167,14 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.05)
     parser.add_argument("--nginx", default=shutil.which("nginx"))
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--uncached", help=argparse.SUPPRESS)
+    parser.add_argument("--uncached", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
         asyncio.run(serve(args.serve, args.latency))
         return
     if args.uncached:
-        print(rates(args.uncached, True, 256, 1, 10_000)[0][0])
+        kind, url = args.uncached
+        print(packed_rates(url, 3200) if kind == "packed" else rates(url, True, 256, 1, 10_000)[0][0])
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -160,7 +184,11 @@ def main() -> None:
             with leat.Writer(folder / file, {"raw": "bytes", "label": "int64"}) as w:
                 for i in range(n):
                     w.add(raw=rng.bytes(int(rng.integers(least, most + 1))), label=i)
+        with leat.Writer(folder / "documents.leat", {"tokens": leat.field("uint16", (None,))}) as w:
+            for _ in range(4):
+                w.add(tokens=rng.integers(0, 60_000, 5_000_000, dtype=np.uint16))
         small(folder, args.latency)
+        packed(folder, args.latency)
         large(folder, args.nginx)
 
 
