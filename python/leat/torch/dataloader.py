@@ -766,7 +766,7 @@ class _Local(loop.Worker):
         self.client: Any = loop._Client(_NoBoard(), job)  # type: ignore[arg-type]
         self.index = None
 
-    def where(self) -> str:
+    def where(self, calls: bool = False) -> str:
         return "in the main process"
 
 
