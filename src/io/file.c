@@ -141,6 +141,7 @@ int leat_io_once(struct leat_io_request *request)
     bool stop = false;
     request->done = wake;
     request->user = &w;
+    request->waits = true;
     if (leat_io_submit(request) == LEAT_IO_PENDING) {
         while (!wait_slice(&w))
             if (!stop && (stop = interrupted()))

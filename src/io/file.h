@@ -25,6 +25,7 @@ struct leat_io_request {
                    * LEAT_E_CHANGED (it is another one than was opened), LEAT_E_CANCELLED */
     unsigned retry_after_ms; /* of LEAT_E_IO: trying again may help after so long; 0: it does not help */
     void *backend_state;     /* the backend's own while the request is pending */
+    bool waits;              /* set by leat_io_once: whoever submits it waits, and may as well read in place */
     struct leat_error error; /* filled if status is not 0; names file and offset */
     void (*done)(struct leat_io_request *request, void *user); /* called once if submit returned LEAT_IO_PENDING */
     void *user;

@@ -2,6 +2,7 @@
  *     submit --> pace is quick: run in place; one read in MEASURED is measured, after one that waited all are
  *        |
  *        `-----> pace is slow:  queue --> a thread: run, measured --> done
+ *                               (whose submitter waits: run in place, not behind all that is queued)
  *
  * Threads are started as they are needed, one at most for each request that waits, and stay. One that hangs in a dead
  * file system keeps nobody from ending the process, because nothing joins it.
@@ -158,7 +159,7 @@ int leat_helpers_submit(struct leat_io_request *request, struct leat_io_pace *pa
             run_measured(request, pace, run);
         return LEAT_OK;
     }
-    struct errand *e = leat_alloc(sizeof *e);
+    struct errand *e = request->waits ? NULL : leat_alloc(sizeof *e);
     if (e)
         *e = (struct errand){request, pace, run, NULL};
     if (e && enqueue(e))

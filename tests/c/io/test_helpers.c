@@ -159,6 +159,25 @@ static void a_read_that_no_thread_has_begun_with_can_be_cancelled(void **state)
     close_slow(file);
 }
 
+static void whoever_waits_does_not_queue_behind_others(void **state)
+{
+    (void)state;
+    struct leat_io_file *file = open_slow();
+    struct leat_error error;
+    uint8_t byte;
+    set(5000, true);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(submit(file, i), LEAT_IO_PENDING);
+    wait_for(&inside, LEAT_HELPERS);
+    atomic_store(&pause_us, 0); /* the gate is for those inside */
+    assert_ok(leat_io_read(file, 9, 1, &byte, &error));
+    assert_int_equal(byte, 9);
+    assert_int_equal(done, 0);
+    set(0, false);
+    wait_for(&done, N);
+    close_slow(file);
+}
+
 #if !TEST_THREAD_SANITIZED /* which cannot start threads in the child of a process that has some */
 static void a_forked_child_reads_with_threads_of_its_own(void **state)
 {
@@ -170,9 +189,13 @@ static void a_forked_child_reads_with_threads_of_its_own(void **state)
     pthread_mutex_lock(&lock);
     const pid_t child = fork();
     if (!child) {
-        uint8_t byte;
+        pthread_mutex_unlock(&lock);
+        pthread_cond_init(&changed, NULL); /* the parent's thread waits for it */
         leat_io_pread = pread;
-        _exit(leat_io_read(file, 7, 1, &byte, NULL) || byte != 7);
+        if (submit(file, 2) != LEAT_IO_PENDING)
+            _exit(2);
+        wait_for(&done, 1);
+        _exit(requests[2].status || got[2][0] != 16);
     }
     pthread_mutex_unlock(&lock);
     int status;
@@ -211,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slow_reads_are_done_side_by_side_and_quick_ones_in_place),
         cmocka_unit_test(a_read_that_no_thread_has_begun_with_can_be_cancelled),
+        cmocka_unit_test(whoever_waits_does_not_queue_behind_others),
 #if !TEST_THREAD_SANITIZED
         cmocka_unit_test(a_forked_child_reads_with_threads_of_its_own),
 #endif
