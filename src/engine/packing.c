@@ -380,10 +380,10 @@ static int take_reads(struct leat_job *j, struct leat_assembly *a, size_t *faile
         p->fetch.buffer = leat_reads_value(j, value);
         p->data = (const uint8_t *)p->fetch.buffer + p->skip;
         rc = j->spans[value->span].status;
-        if (!rc) {
-            rc = leat_fetch_check(&p->fetch, &j->error);
-            j->fetches++;
-        }
+        if (rc) /* CORRUPT: the file was cut, which breaks no row, but is raised */
+            return rc;
+        rc = leat_fetch_check(&p->fetch, &j->error);
+        j->fetches++;
         p->differs = rc == LEAT_E_CORRUPT;
     }
     return rc;

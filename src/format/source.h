@@ -97,8 +97,8 @@ struct leat_source_vtable {
     int (*extents)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
                    struct leat_extent *extents, size_t *failed, struct leat_error *error);
     /* EXTENT fields: makes of `extent`, the place of a sample's value, that of the pages in which its bytes [begin,
-     * begin + length) lie, and which can be verified without the rest of it. False: there are none such. May be NULL.
-     */
+     * begin + length) lie, and which can be verified without the rest of it. False: there are none such, or their
+     * checksums are damaged. May be NULL. */
     bool (*piece)(struct leat_source *source, uint64_t sample, struct leat_extent *extent, uint64_t begin,
                   uint64_t length);
     /* Verifies such pages; `data`: their bytes as they were read, or `mapped`, in place. CORRUPT, IO. */

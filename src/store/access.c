@@ -502,21 +502,6 @@ int leat_store_extents(struct leat_source *source, size_t field, const uint64_t 
 
 /* ---- pieces ---------------------------------------------------------------------------------------- */
 
-bool leat_store_piece(struct leat_source *source, uint64_t sample, struct leat_extent *extent, uint64_t begin,
-                      uint64_t length)
-{
-    const struct leat_store_source *s = (const struct leat_store_source *)source;
-    const uint64_t g = s->paged ? group_of(s, sample) : 0, page = UINT64_C(1) << s->paged_shift;
-    if (!leat_store_paged_count(s, g))
-        return false;
-    uint64_t payloads = s->groups[g].offset + LEAT_STORE_GROUP_HEADER, from = extent->offset + begin - payloads,
-             end = leat_store_align(from + length, page);
-    end = end < s->groups[g].payload_bytes ? end : s->groups[g].payload_bytes;
-    from &= ~(page - 1);
-    *extent = (struct leat_extent){.file = file_for(s, 0), .offset = payloads + from, .length = end - from};
-    return true;
-}
-
 /* Verifies the page checksums of a group. */
 static __attribute__((noinline)) int verify_table(struct leat_store_source *s, uint64_t group, struct leat_error *error)
 {
@@ -528,6 +513,23 @@ static __attribute__((noinline)) int verify_table(struct leat_store_source *s, u
         return page_failed(s, rc, "the list of page checksums of a group", at, n, error);
     bit_set(&s->tables_good, group);
     return LEAT_OK;
+}
+
+bool leat_store_piece(struct leat_source *source, uint64_t sample, struct leat_extent *extent, uint64_t begin,
+                      uint64_t length)
+{
+    struct leat_store_source *s = (struct leat_store_source *)source;
+    const uint64_t g = s->paged ? group_of(s, sample) : 0, page = UINT64_C(1) << s->paged_shift;
+    struct leat_error unused;
+    if (!leat_store_paged_count(s, g) ||
+        (s->recheck != LEAT_RECHECK_NEVER && !bit_get(&s->tables_good, g) && verify_table(s, g, &unused)))
+        return false; /* the checksum of the whole value is in its record */
+    uint64_t payloads = s->groups[g].offset + LEAT_STORE_GROUP_HEADER, from = extent->offset + begin - payloads,
+             end = leat_store_align(from + length, page);
+    end = end < s->groups[g].payload_bytes ? end : s->groups[g].payload_bytes;
+    from &= ~(page - 1);
+    *extent = (struct leat_extent){.file = file_for(s, 0), .offset = payloads + from, .length = end - from};
+    return true;
 }
 
 /* Pages that are read in place are verified once, until the file changes; others as `recheck` says. */

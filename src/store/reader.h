@@ -39,7 +39,7 @@ struct leat_store_source {
     uint64_t n_groups;
     unsigned hint_shift;
 
-    /* Of a file with LEAT_SECTION_PAGES, else NULL: pages of payloads. */
+    /* Of a file with LEAT_SECTION_PAGES whose index is good, else NULL: pages of payloads. */
     struct leat_store_paged *paged; /* per group */
     void *page_index;               /* the memory where they lie */
     unsigned paged_shift;

@@ -160,7 +160,9 @@ static int report_fault(struct job *job, uint64_t group, const struct leat_store
         leat_fail(&fault, LEAT_E_CORRUPT,
                   "%s (group of samples %" PRIu64 " to %" PRIu64 "): restore the file or pack it again", what, id,
                   id + (e->n_rows ? e->n_rows - 1 : 0));
-    leat_error_at_file(&fault, s->path, (int64_t)(e->offset + f->offset));
+    leat_error_at_file(&fault, s->path,
+                       (int64_t)(f->kind == LEAT_FAULT_TABLE ? s->page_checksums_at + 8 * s->paged[group].before
+                                                             : e->offset + f->offset));
     if (f->rows)
         leat_error_at_sample(&fault, (int64_t)id, s->layout.names[f->field]);
     return report(job->options, &fault);
@@ -250,6 +252,8 @@ static int check_sections(struct job *job)
             continue;
         rc = check_place(job, &(struct stretch){s->map, x->offset, x->offset + x->length, x->checksum, false},
                          "a section fails its checksum");
+        if (!rc && x->type == LEAT_SECTION_PAGES && !x->codec && !s->paged)
+            rc = place_fault(job, x->offset, "the index of page checksums is impossible");
         worst = rc ? rc : worst;
         at = x->offset + x->length;
     }

@@ -134,21 +134,38 @@ static void a_damaged_page_breaks_the_pieces_that_touch_it_and_no_other(void **s
     leat_source_close(&s->base);
 }
 
-static void a_damaged_list_of_page_checksums_is_told_as_such(void **state)
+static int note_offset(void *user, const struct leat_error *fault)
+{
+    int64_t *offsets = user;
+    offsets[offsets[0] ? 1 : 0] = fault->offset;
+    return 0;
+}
+
+static void values_are_verified_as_wholes_where_the_list_of_page_checksums_is_damaged(void **state)
 {
     (void)state;
     uint8_t got[100];
+    int64_t at[2] = {0};
+    struct leat_verify_options o = {.struct_size = sizeof o, .report = note_offset, .user = at};
     struct leat_error error;
     write_it();
     struct leat_store_source *s = open_it(LEAT_RECHECK_ALWAYS);
-    flip(s->page_checksums_at + 9);
-    assert_int_equal(read_piece(s, 3, 0, 100, got, &error), LEAT_E_CORRUPT);
-    assert_string_equal(error.file, path);
-    assert_int_equal(error.offset, s->page_checksums_at);
-    assert_non_null(strstr(error.message, "page checksums"));
+    const uint64_t list = s->page_checksums_at;
+    struct leat_extent e = extent_of(s, 3), whole = e;
+    flip(list + 9);
+    assert_false(s->base.v->piece(&s->base, 3, &e, 0, 100));
+    assert_int_equal(e.length, whole.length);
     leat_source_close(&s->base);
     s = open_it(LEAT_RECHECK_NEVER);
     assert_ok(read_piece(s, 3, 0, 100, got, &error));
+    leat_source_close(&s->base);
+    assert_int_equal(leat_verify(path, &o, &error), LEAT_E_CORRUPT);
+    assert_int_equal(at[0], list);
+    flip(list + 9);
+    flip(list - 3); /* the index */
+    s = open_it(LEAT_RECHECK_ALWAYS);
+    assert_null(s->paged);
+    assert_false(s->base.v->piece(&s->base, 3, &e, 0, 100));
     leat_source_close(&s->base);
     assert_int_equal(leat_verify(path, NULL, &error), LEAT_E_CORRUPT);
 }
@@ -203,13 +220,6 @@ static void any_flipped_bit_is_found_and_never_gives_a_wrong_piece(void **state)
         flip(at);
     }
     assert_ok(leat_verify(path, NULL, &error));
-}
-
-static int note_offset(void *user, const struct leat_error *fault)
-{
-    int64_t *offsets = user;
-    offsets[offsets[0] ? 1 : 0] = fault->offset;
-    return 0;
 }
 
 static void a_flipped_bit_is_found_by_its_value_and_its_page(void **state)
@@ -312,7 +322,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(any_piece_is_read_by_its_pages),
         TEST(a_damaged_page_breaks_the_pieces_that_touch_it_and_no_other),
-        TEST(a_damaged_list_of_page_checksums_is_told_as_such),
+        TEST(values_are_verified_as_wholes_where_the_list_of_page_checksums_is_damaged),
         TEST(what_is_verified_again_follows_recheck),
         TEST(any_flipped_bit_is_found_and_never_gives_a_wrong_piece),
         TEST(a_flipped_bit_is_found_by_its_value_and_its_page),
