@@ -615,7 +615,7 @@ static void clear_bits(struct leat_bits *bits)
         atomic_store_explicit(&bits->words[i], 0, memory_order_relaxed);
 }
 
-/* Pages are verified once, because they are read in place. So this asks the system whether the file has changed
+/* Pages, and with LEAT_RECHECK_FIRST values, are verified once. So this asks the system whether the file has changed
  * since. */
 int leat_store_refresh(struct leat_source *source, struct leat_error *error)
 {
@@ -627,8 +627,12 @@ int leat_store_refresh(struct leat_source *source, struct leat_error *error)
     clear_bits(&s->groups_good);
     clear_bits(&s->tables_good);
     clear_bits(&s->payload_pages_good);
-    for (uint32_t f = 0; f < s->layout.n_stored; f++)
+    for (uint32_t f = 0; f < s->layout.n_stored; f++) {
+        struct leat_bits *payloads = atomic_load_explicit(&s->payloads_good[f], memory_order_acquire);
         clear_bits(&s->pages_good[f]);
+        if (payloads)
+            clear_bits(payloads);
+    }
     atomic_store(&s->stamp, stamp);
     atomic_fetch_add(&s->base.changes, 1);
     return LEAT_OK;

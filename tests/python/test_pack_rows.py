@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -226,10 +226,16 @@ def test_what_is_no_field_of_tokens_is_refused(tmp_path: Path) -> None:
         leat.pack_rows(leat.pack_rows(ds))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("recheck", ["always", "first"])
 @pytest.mark.parametrize("zipped", [False, True])
-def test_documents_that_change_between_epochs_are_compared_again(tmp_path: Path, zipped: bool) -> None:
+def test_documents_that_change_between_epochs_are_compared_again(
+    tmp_path: Path, zipped: bool, recheck: Literal["always", "first"]
+) -> None:
     documents = make(np.random.default_rng(9), 300, 300)  # the next epoch's first rows may be made already
-    ds, path = write(tmp_path / "d.leat", documents), tmp_path / "d.leat"
+    path = tmp_path / "d.leat"
+    write(path, documents)
+    ds = leat.open(path, recheck=recheck)
+    assert ds[290]["n"] == len(documents[290]) and len(ds[290]["tokens"])
     rows = leat.pack_rows(leat.zip(t=ds) if zipped else ds, "t.tokens" if zipped else "tokens", length=16)
     loader = leat.Loader(rows, batch_size=4, framework="numpy")
     assert sum(batch.size for batch in loader) >= len(rows)
