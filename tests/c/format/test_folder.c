@@ -345,10 +345,39 @@ static void unknown_formats_are_errors_that_list_the_known_ones(void **state)
     assert_non_null(strstr(error.message, "is a file"));
 }
 
+static int note_sample(void *user, const struct leat_error *fault)
+{
+    *(unsigned *)user |= 1u << fault->sample;
+    assert_int_equal(fault->code, LEAT_E_CHANGED);
+    return 0;
+}
+
+static void verify_looks_at_empty_files_too(void **state)
+{
+    (void)state;
+    unsigned samples = 0;
+    struct leat_verify_options o = {.struct_size = sizeof o, .report = note_sample, .user = &samples};
+    struct leat_error error;
+    char path[PATH_MAX + 8];
+    files_write_text(folder, "0.jpg", "");
+    files_write_text(folder, "1.jpg", "");
+    files_write_text(folder, "2.jpg", "");
+    files_write_text(folder, "3.jpg", "three");
+    struct leat_source *source = open_folder(LEAT_LABELS_AUTO);
+    assert_ok(source->v->verify(source, &o, 0, &error));
+    snprintf(path, sizeof path, "%s/0.jpg", folder);
+    unlink(path);
+    files_write_text(folder, "2.jpg", "grown");
+    assert_int_equal(source->v->verify(source, &o, 0, &error), LEAT_E_CORRUPT);
+    assert_int_equal(samples, 1 | 1 << 2);
+    leat_source_close(source);
+}
+
 int main(void)
 {
 #define EACH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        EACH(verify_looks_at_empty_files_too),
         EACH(sub_folders_are_classes_in_bytewise_order),
         EACH(a_flat_folder_has_no_labels),
         EACH(labels_can_be_refused_and_demanded),
