@@ -40,7 +40,7 @@
  * with every other. */
 enum { CONNECTIONS = 128, MOST_CONNECTIONS = 4096, REDIRECTS = 5, ERROR_BODY = 64 << 10, EVENTS = 64 };
 #define READ_BUFFER (128L << 10) /* each connection has one */
-#define LEAST_SPEED 1024L        /* bytes a second: less for leat_http_stall_s is no answer */
+#define LEAST_SPEED 64L          /* bytes a second of each: less for leat_http_stall_s is no answer */
 
 long leat_http_connect_timeout_ms = 15000, leat_http_stall_s = 30;
 
