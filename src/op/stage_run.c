@@ -495,8 +495,8 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work,
         return run_filter(stage, work, row, image, buffer, target, error);
     uint32_t w = image ? image->w : 0, h = image ? image->h : 0;
     int rc = stage->decode ? open_photo(stage, work, row, &w, &h, error) : LEAT_OK;
-    if (stage->decode) {
-        work->health = rc == LEAT_E_DECODE ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_UNCHECKED;
+    if (stage->decode) { /* a photo without class ids may be as good as any */
+        work->health = rc == LEAT_E_DECODE && !stage->in.ids ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_UNCHECKED;
         work->w = w;
         work->h = h;
     }
