@@ -177,11 +177,19 @@ static int apply_concat(struct leat_dataset *d, const json_t *step, const int64_
         leat_dataset_release(view);
         begin += count;
     }
+    if (!rc && begin != d->count)
+        rc = malformed(error);
     if (rc) {
         leat_selection_destroy(&s);
         return rc;
     }
-    return leat_dataset_make(leat_base_retain(d->base), &s, out, error);
+    char *view = leat_view_add(d, json_deep_copy(step));
+    rc = leat_dataset_make(leat_base_retain(d->base), &s, out, error);
+    if (rc)
+        leat_free(view);
+    else
+        (*out)->view = view;
+    return rc;
 }
 
 static int apply(struct leat_dataset *d, const json_t *step, const int64_t *positions, uint64_t n,

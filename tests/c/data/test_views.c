@@ -268,6 +268,12 @@ static void joining_adds_offsets_to_ids(void **state)
     struct leat_dataset *a = slice(whole, 7, 9, 1), *b = select_of(other, (int64_t[]){4, 0}, 2);
     assert_ok(leat_dataset_concat((struct leat_dataset *[]){a, b}, 2, &views, &error));
     assert_ids(views, (int64_t[]){7, 8, N + 4, N}, 4);
+    struct leat_dataset *again;
+    const char *text = leat_dataset_view_text(views);
+    assert_ok(leat_dataset_view(joined, text, NULL, 0, &again, &error));
+    assert_ids(again, (int64_t[]){7, 8, N + 4, N}, 4);
+    assert_string_equal(leat_dataset_view_text(again), text);
+    leat_dataset_release(again);
     leat_dataset_release(a);
     leat_dataset_release(b);
     leat_dataset_release(other);
