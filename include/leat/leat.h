@@ -654,8 +654,9 @@ LEAT_API int leat_loader_region(const struct leat_loader *loader, int *fd, uint6
 struct leat_consumer; /* opaque */
 
 /* `beginning`: start at the beginning of the loader's current epoch; else at the position of the consumer that is
- * farthest ahead. Errors: INVALID (batch_size; a loader without in_order, or that draws sizes per batch), BUDGET (a
- * batch takes more batches of the loader than its window holds), NOMEM, CLOSED, FORKED. */
+ * farthest ahead. Errors: INVALID (batch_size; a loader without in_order, or that draws sizes per batch), BUDGET
+ * (its first batch takes more batches of the loader than its window holds; of later ones leat_consumer_next says so),
+ * NOMEM, CLOSED, FORKED. */
 LEAT_API int leat_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool beginning,
                                 struct leat_consumer **out, struct leat_error *error);
 LEAT_API void leat_consumer_close(struct leat_consumer *consumer);

@@ -103,7 +103,11 @@ void leat_call_result(struct leat_call *call, uint64_t i, size_t output, const v
     if (i >= call->n || output >= call->n_areas || !leat_batch_is_late(b, output))
         return;
     pthread_mutex_lock(&results_lock);
-    c->no_memory |= leat_values_put(b->results, output, call->places[i], data, bytes) != LEAT_OK;
+    struct leat_computed *kept = &b->results->at[output * b->results->n_samples + call->places[i]];
+    if (bytes && kept->bytes == bytes) /* computed again: a worker ended at another row */
+        memcpy((uint8_t *)kept->data, data, bytes);
+    else
+        c->no_memory |= leat_values_put(b->results, output, call->places[i], data, bytes) != LEAT_OK;
     pthread_mutex_unlock(&results_lock);
 }
 

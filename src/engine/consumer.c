@@ -61,7 +61,11 @@ bool leat_consumers_evict(struct leat_loader *l)
 {
     if (!leat_consumers_lead(l))
         return false;
-    leat_batch_cancel(leat_window_pop(&l->window));
+    struct leat_batch *b = leat_window_pop(&l->window);
+    bool busy = b->tasks;
+    leat_batch_cancel(b);
+    if (busy)
+        leat_task_wake_cancelled(l);
     return true;
 }
 
@@ -123,6 +127,8 @@ static void move_window(struct leat_loader *l, struct leat_position at)
 void leat_consumers_place(struct leat_loader *l)
 {
     struct leat_position first = l->window.plan_at;
+    if (!l->consumer.next)
+        return; /* its place follows from what it was handed */
     for (struct leat_consumer *c = &l->consumer; c; c = c->next) {
         if (c->batch_rows && (is_reading(c) || c->loaded))
             work_out(c);

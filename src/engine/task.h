@@ -67,8 +67,8 @@ struct leat_task {
 void leat_task_read_done(struct leat_io_request *request, void *span);
 /* Parked tasks whose batches were cancelled go on, to let go of them. Under the lock. */
 void leat_task_wake_cancelled(struct leat_loader *loader);
-/* Ends all tasks of a closed loader that no thread has, those with reads in flight when these are complete. Takes the
- * lock, and lets go of it with one reference of the caller's to the pool. */
+/* Ends all tasks of a closed loader that no thread has, those with reads in flight when these are complete. Under the
+ * lock, which it lets go of; the caller has a reference to the pool meanwhile. */
 void leat_task_end_all(struct leat_loader *loader);
 /* Puts a task into the queue of those to go on with. Under the lock. */
 void leat_task_resume(struct leat_task *task);

@@ -143,7 +143,7 @@ static void publish(struct board_executor *e, struct flight **done)
         struct leat_error error = {0};
         const struct leat_call *c = f->call;
         const uint64_t serial = leat_board_next(e->board);
-        if (!serial)
+        if (!serial && !e->broken)
             return;
         int rc = e->broken ? leat_fail(&error, LEAT_E_IO, "%s", e->broken) : LEAT_OK;
         if (!rc && !f->payload && !(rc = leat_slot_new(payload_bytes(c), &f->payload, &error)))
@@ -366,7 +366,8 @@ static void gone(void *user, uint64_t serial, uint32_t row)
     flags_of(f)[row] = LEAT_WORKER_GONE;
 }
 
-/* Takes calls back from workers that they may end: all but the earliest, or that too if nobody asks for it. */
+/* Takes calls back from workers that they may end: all but the earliest, or that too if nobody asks for it. What is
+ * complete ends no worker. */
 static void withdraw(struct board_executor *e)
 {
     const struct flight *earliest = e->published;
@@ -376,7 +377,7 @@ static void withdraw(struct board_executor *e)
         earliest = is_earlier(f, earliest) ? f : earliest;
     for (struct flight *f = e->published; f; f = f->next) {
         f->died = true;
-        if (f == earliest && !e->withdrawn)
+        if ((f == earliest && !e->withdrawn) || leat_board_complete(e->board, f->serial))
             continue;
         f->withdrawn = true;
         leat_board_cancel(e->board, f->serial);
@@ -390,7 +391,7 @@ void leat_executor_worker_died(struct leat_executor *face, unsigned worker)
     struct leat_pool_worker at;
     pthread_mutex_lock(&e->lock);
     leat_pool_worker(leat_board_pool(e->board), worker, &at);
-    if (at.board == leat_board_offset(e->board))
+    if (at.serial && at.board == leat_board_offset(e->board))
         withdraw(e);
     leat_board_requeue(e->board, worker, gone, e);
     settle(e, &done);

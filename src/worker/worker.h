@@ -181,9 +181,9 @@ struct leat_worker_result {
 void leat_executor_results(struct leat_executor *executor, uint64_t serial, const struct leat_worker_result *results,
                            uint64_t n, const uint8_t *bytes, uint64_t n_bytes);
 void leat_executor_received(struct leat_executor *executor, uint64_t serial, uint32_t unit, int64_t spent_ns);
-/* A worker is dead: its units are queued again. If it died at work for this loader and nobody asks for batches, all
- * calls are taken off the board until somebody does: functions that end workers would go on ending those that other
- * loaders use too. */
+/* A worker is dead: its units are queued again. If it died at work for this loader, all calls but the earliest are
+ * taken off the board, and go on one at a time. If nobody asks for batches either, the earliest is taken off too, and
+ * none goes on until somebody does: functions that end workers would go on ending those that other loaders use too. */
 void leat_executor_worker_died(struct leat_executor *executor, unsigned worker);
 /* Somebody begins, or ends, to wait for batches. */
 void leat_executor_ask(struct leat_executor *executor, bool begins);

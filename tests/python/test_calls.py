@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -159,6 +160,21 @@ def test_what_ends_a_function_is_said_to_be_in_a_worker_of_leat(data: leat.Datas
 
     with opened(data, interrupted) as loader, pytest.raises(RuntimeError, match="KeyboardInterrupt in leat worker"):
         next(iter(loader))
+
+
+def test_what_cannot_be_taken_from_a_worker_is_an_error_and_no_endless_wait(
+    data: leat.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decode(*_: Any) -> Any:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    def raises(n: Any) -> Any:
+        raise ValueError("no")
+
+    with opened(data, raises, on_error="skip") as loader:
+        monkeypatch.setattr("leat.functions.calls.transport.decode", decode)
+        with pytest.raises(OSError, match="too many open files"):
+            next(iter(loader))
 
 
 # ---- consumers and decisions ---------------------------------------------------------------------------------------

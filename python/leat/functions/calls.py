@@ -133,17 +133,22 @@ class Calls(Client):
         self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None
     ) -> None:
         """A worker has sent a message."""
-        value, spent_ns = transport.decode(data, places, fd, None), 0
-        if kind == FAILED:
-            self._fail(value[1][2].splitlines()[0], value[1])
-        elif kind == ERROR:
-            self._refuse(serial, value[0], (None, None), value[1][2].splitlines()[0], value[1], False)
-        elif kind == RESULTS:
-            broken, results, values, spent_ns = value
-            for row, place, reason, packed in broken:
-                self._refuse(serial, row, place, reason, packed, True)
-            self.executor.results(serial, results, values)
-        self.executor.received(serial, unit, spent_ns)
+        spent_ns = 0
+        try:
+            value = transport.decode(data, places, fd, None)
+            if kind == FAILED:
+                self._fail(value[1][2].splitlines()[0], value[1])
+            elif kind == ERROR:
+                self._refuse(serial, value[0], (None, None), value[1][2].splitlines()[0], value[1], False)
+            elif kind == RESULTS:
+                broken, results, values, spent_ns = value
+                for row, place, reason, packed in broken:
+                    self._refuse(serial, row, place, reason, packed, True)
+                self.executor.results(serial, results, values)
+        except Exception as e:  # its rows must not pass for good ones
+            self._fail(f"what a worker of functions sent cannot be taken: {e}", e)
+        finally:
+            self.executor.received(serial, unit, spent_ns)
 
     def _refuse(
         self, serial: int, row: int, place: tuple[int | None, int | None], reason: str, packed: Any, broken: bool

@@ -225,7 +225,8 @@ static void no_row_comes_further_than_the_window_from_the_frontier(void **state)
     leat_faulty_stop();
 }
 
-/* Runs an epoch to `cut`, and goes on from the state in another loader. */
+/* Runs an epoch to `cut`, and goes on from the state in another loader. A decision about the next epoch, whenever it is
+ * made, changes nothing of this one. */
 static void cut_and_resume(struct leat_dataset *dataset, const struct leat_loader_options *options, uint64_t cut,
                            uint64_t budget, struct seen *s)
 {
@@ -254,6 +255,12 @@ static void cut_and_resume(struct leat_dataset *dataset, const struct leat_loade
     for (struct leat_batch *b; (b = next_slow(loader, iteration)); leat_batch_free(b)) {
         assert_int_equal(leat_batch_step(b), step++);
         see(s, b);
+        if (options->batch_size) {
+            leat_engine_lock();
+            leat_window_cancel(loader, 0); /* as where memory is short */
+            leat_engine_unlock();
+            assert_ok(leat_loader_set_batch_size(loader, options->batch_size, &(struct leat_step){1, 0}, &error));
+        }
     }
     assert_int_equal(step, leat_loader_steps(loader));
     leat_loader_close(loader);
