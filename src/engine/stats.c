@@ -126,15 +126,13 @@ static void add_running(json_t *root, const struct leat_loader *l)
 
 static void add_memory(json_t *root, const struct leat_loader *l)
 {
-    uint64_t tasks = leat_budget_tasks(&l->budget), held = leat_batch_pool_held_batches(&l->pool), cached, filled;
+    uint64_t tasks = leat_budget_tasks(&l->budget), held = leat_batch_pool_held_batches(&l->pool);
     json_object_set_new(root, "memory",
                         json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "in_use_bytes",
                                   number(l->budget.used[LEAT_IN_FLIGHT] + l->budget.fixed + tasks), "budget_bytes",
                                   number(l->budget.limit), "held_bytes", number(l->budget.used[LEAT_HELD]),
                                   "max_held_bytes", number(l->budget.max_held), "held_batches", number(held), "region",
                                   l->pool.region.kind->name));
-    leat_blocks_stats(&cached, &filled);
-    json_object_set_new(root, "cache", json_pack("{s:o, s:o}", "bytes", number(cached), "blocks", number(filled)));
 }
 
 static json_t *warnings(const struct leat_counters *c)
@@ -151,11 +149,14 @@ int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error
     *out = NULL;
     if (!leat_batch_pool_is_ours(&l->pool))
         return leat_fail(error, LEAT_E_FORKED, "this loader belongs to the process that opened it");
+    uint64_t cached, filled;
+    leat_blocks_stats(&cached, &filled); /* a fork takes its lock before the engine's */
     leat_engine_lock();
     json_t *root = totals(l, leat_clock_ns());
     if (root) {
         add_running(root, l);
         add_memory(root, l);
+        json_object_set_new(root, "cache", json_pack("{s:o, s:o}", "bytes", number(cached), "blocks", number(filled)));
         json_object_set_new(root, "broken",
                             json_pack("{s:o, s:o, s:o}", "skipped", number(l->count.skipped), "substituted",
                                       number(l->count.substituted), "raised", number(l->count.raised)));
