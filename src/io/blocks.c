@@ -22,6 +22,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "io/interrupt.h"
 
 uint64_t leat_blocks_budget;
 
@@ -293,11 +294,19 @@ static int take(struct blocks_file *f, size_t block, struct reader *x, struct en
     struct entry *e;
     struct filling *t = NULL;
     int rc = LEAT_OK;
+    bool stop = false;
     pthread_mutex_lock(&cache.lock);
-    while (!f->def.file && (e = f->entries[block]) && !e->data)
-        pthread_cond_wait(&cache.decoded, &cache.lock);
+    while (!f->def.file && !stop && (e = f->entries[block]) && !e->data) {
+        if (leat_io_wait_slice(&cache.decoded, &cache.lock))
+            continue;
+        pthread_mutex_unlock(&cache.lock);
+        stop = leat_io_interrupted();
+        pthread_mutex_lock(&cache.lock);
+    }
     e = f->entries[block];
-    if (x && x->cancelled) {
+    if (stop) {
+        rc = leat_fail(error, LEAT_E_CANCELLED, "reading %s was interrupted", f->def.path);
+    } else if (x && x->cancelled) {
         rc = leat_fail(error, LEAT_E_CANCELLED, "the read was cancelled");
     } else if (e && e->data && x) {
         e->pins++;

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "io/interrupt.h"
 
 const struct leat_io_backend *leat_io_backend = &leat_io_local;
 
@@ -100,7 +101,6 @@ static void wake(struct leat_io_request *request, void *user)
     pthread_mutex_unlock(&w->lock);
 }
 
-enum { SLICE_MS = 100 };
 static bool (*_Atomic interrupt)(void);
 
 void leat_set_interrupt(bool (*stop)(void))
@@ -108,7 +108,7 @@ void leat_set_interrupt(bool (*stop)(void))
     atomic_store(&interrupt, stop);
 }
 
-static bool interrupted(void)
+bool leat_io_interrupted(void)
 {
     bool (*stop)(void) = atomic_load(&interrupt);
     return stop && stop();
@@ -122,14 +122,21 @@ static int fail_interrupted(struct leat_io_request *request)
     return request->status;
 }
 
-/* For a slice of time, or until it is done: true. */
-static bool wait_slice(struct waiter *w)
+enum { SLICE_MS = 100 };
+
+bool leat_io_wait_slice(pthread_cond_t *cond, pthread_mutex_t *lock)
 {
     const int64_t until = leat_clock_ns() + SLICE_MS * INT64_C(1000000);
     const struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+    return pthread_cond_clockwait(cond, lock, CLOCK_MONOTONIC, &t) == 0;
+}
+
+/* For a slice of time, or until it is done: true. */
+static bool wait_slice(struct waiter *w)
+{
     pthread_mutex_lock(&w->lock);
     if (!w->done)
-        pthread_cond_clockwait(&w->arrived, &w->lock, CLOCK_MONOTONIC, &t);
+        leat_io_wait_slice(&w->arrived, &w->lock);
     const bool done = w->done;
     pthread_mutex_unlock(&w->lock);
     return done;
@@ -144,7 +151,7 @@ int leat_io_once(struct leat_io_request *request)
     request->waits = true;
     if (leat_io_submit(request) == LEAT_IO_PENDING) {
         while (!wait_slice(&w))
-            if (!stop && (stop = interrupted()))
+            if (!stop && (stop = leat_io_interrupted()))
                 leat_io_cancel(request);
     }
     pthread_cond_destroy(&w.arrived);
@@ -168,7 +175,7 @@ static bool pause_for(unsigned ms)
     for (unsigned part; ms; ms -= part) {
         part = ms < SLICE_MS ? ms : SLICE_MS;
         nanosleep(&(struct timespec){.tv_nsec = part * 1000000L}, NULL);
-        if (interrupted())
+        if (leat_io_interrupted())
             return false;
     }
     return true;

@@ -1,5 +1,6 @@
 /* Blocks of a file whose reads complete later. */
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "base/random.h"
 #include "io/blocks.h"
@@ -316,6 +317,59 @@ static void the_cache_promises_room_for_as_many_files_as_it_has(void **state)
     leat_blocks_budget = 0;
 }
 
+struct slow {
+    sem_t begun, go_on;
+};
+
+static int decode_slowly(void *user, size_t block, uint8_t *to, struct leat_error *error)
+{
+    (void)error;
+    struct slow *slow = user;
+    sem_post(&slow->begun);
+    sem_wait(&slow->go_on);
+    memcpy(to, content + block * BLOCK, BLOCK);
+    return LEAT_OK;
+}
+
+static void *read_first(void *file)
+{
+    struct leat_error error;
+    assert_ok(leat_io_read(file, 0, 10, got[0], &error));
+    return NULL;
+}
+
+static bool yes(void)
+{
+    return true;
+}
+
+static void waiting_for_a_block_that_another_thread_decodes_can_be_interrupted(void **state)
+{
+    (void)state;
+    const uint64_t starts[] = {0, BLOCK};
+    struct slow slow;
+    struct leat_io_file *file;
+    struct leat_error error;
+    pthread_t thread;
+    sem_init(&slow.begun, 0, 0);
+    sem_init(&slow.go_on, 0, 0);
+    const struct leat_blocks def = {.path = "slow", .n = 1, .starts = starts, .decode = decode_slowly, .user = &slow};
+    assert_ok(leat_blocks_open(&def, &file, &error));
+    assert_int_equal(pthread_create(&thread, NULL, read_first, file), 0);
+    sem_wait(&slow.begun);
+    leat_set_interrupt(yes);
+    assert_int_equal(leat_io_read(file, 0, 10, got[1], &error), LEAT_E_CANCELLED);
+    assert_non_null(strstr(error.message, "reading slow was interrupted"));
+    leat_set_interrupt(NULL);
+    sem_post(&slow.go_on);
+    pthread_join(thread, NULL);
+    assert_ok(leat_io_read(file, 0, 10, got[1], &error)); /* what the other thread decoded */
+    assert_memory_equal(got[1], content, 10);
+    leat_io_release(file);
+    sem_destroy(&slow.begun);
+    sem_destroy(&slow.go_on);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +382,7 @@ int main(void)
         cmocka_unit_test(a_constant_block_with_other_bytes_than_it_had_first_is_told),
         cmocka_unit_test(a_file_that_is_closed_while_a_block_is_read_stays_until_it_came),
         cmocka_unit_test(the_cache_promises_room_for_as_many_files_as_it_has),
+        cmocka_unit_test(waiting_for_a_block_that_another_thread_decodes_can_be_interrupted),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
