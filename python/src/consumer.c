@@ -24,7 +24,24 @@ static PyObject *raise_forked(void)
                                         "after the fork; the data set may be shared");
 }
 
+PyObject *py_raise_within(void)
+{
+    PyErr_SetString(PyExc_RuntimeError,
+                    "this thread is within a call of this Loader, and a signal handler may only ask "
+                    "it then (state_dict(), epoch, stats()): set a flag in the handler, and do the "
+                    "rest after the batch");
+    return NULL;
+}
+
 struct leat_consumer *py_reader_enter(struct py_reader *r)
+{
+    if (!py_guard_mine(&r->guard))
+        return py_reader_look(r);
+    py_raise_within();
+    return NULL;
+}
+
+struct leat_consumer *py_reader_look(struct py_reader *r)
 {
     if (!py_guard_here(&r->guard)) {
         raise_forked();
@@ -58,10 +75,12 @@ static int next_wait(struct py_reader *r, uint64_t iteration, struct leat_batch 
         struct timespec ms = {.tv_nsec = 1000000};
         nanosleep(&ms, NULL);
     }
-    pthread_mutex_lock(&r->guard.mutex);
-    if (r->consumer)
+    py_guard_lock_without_gil(&r->guard);
+    struct leat_consumer *outer = py_waits_for;
+    if ((py_waits_for = r->consumer))
         rc = leat_consumer_next(r->consumer, iteration, SLICE_MS, batch, error);
-    pthread_mutex_unlock(&r->guard.mutex);
+    py_waits_for = outer;
+    py_guard_unlock(&r->guard);
     return rc;
 }
 
@@ -75,13 +94,19 @@ PyObject *py_reader_next(PyObject *self, PyObject *number)
         return NULL;
     if (!py_guard_here(&r->guard))
         return raise_forked();
+    if (py_guard_mine(&r->guard))
+        return py_raise_within();
     int rc = next_ready(r, iteration, &batch, &error);
     while (rc == LEAT_E_TIMEOUT) {
         if (atomic_load(&r->closing))
             return raise_closed(r);
         PY_WITHOUT_GIL(rc = next_wait(r, iteration, &batch, &error));
-        if (rc == LEAT_E_TIMEOUT && PyErr_CheckSignals())
+        if (rc == LEAT_E_TIMEOUT && (PyErr_Occurred() || PyErr_CheckSignals()))
             return NULL;
+    }
+    if (PyErr_Occurred()) { /* a signal handler's, with which no batch comes: py_waits_for */
+        leat_batch_free(batch);
+        return NULL;
     }
     if (rc == LEAT_OK)
         return py_batch_new(batch);
@@ -114,7 +139,7 @@ PyObject *py_reader_set_epoch(PyObject *self, PyObject *number)
 static PyObject *number_of(PyObject *self, uint64_t (*get)(const struct leat_consumer *))
 {
     struct py_reader *r = (struct py_reader *)self;
-    struct leat_consumer *consumer = py_reader_enter(r);
+    struct leat_consumer *consumer = py_reader_look(r);
     if (!consumer)
         return NULL;
     uint64_t n = get(consumer);
@@ -137,7 +162,7 @@ PyObject *py_reader_state(PyObject *self, PyObject *none)
     struct py_reader *r = (struct py_reader *)self;
     char *json = NULL;
     bool ok;
-    PY_READER_CALL(ok, r, leat_consumer_state(r->consumer, &json, &error));
+    PY_READER_ASK(ok, r, leat_consumer_state(r->consumer, &json, &error));
     return ok ? py_text_take(json) : NULL;
 }
 
@@ -184,6 +209,8 @@ static PyObject *close_consumer(PyObject *self, PyObject *none)
     struct py_reader *r = (struct py_reader *)self;
     if (!py_guard_here(&r->guard))
         Py_RETURN_NONE;
+    if (py_guard_mine(&r->guard))
+        return py_raise_within();
     atomic_store(&r->closing, true);
     py_guard_lock(&r->guard);
     close_now(r);

@@ -32,6 +32,16 @@ static void dataset_dealloc(PyObject *self)
     py_object_free(self);
 }
 
+/* A new handle, or the error; a signal handler's exception goes first. */
+static PyObject *opened(int rc, struct leat_dataset *handle, const struct leat_error *error)
+{
+    if (!rc && !PyErr_Occurred())
+        return py_dataset_new(handle);
+    if (!rc)
+        leat_dataset_release(handle);
+    return py_raise(error);
+}
+
 static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
 {
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
@@ -49,7 +59,7 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
     PY_WITHOUT_GIL(rc = leat_dataset_open(name, &options, &handle, &error));
     Py_XDECREF(path);
     Py_XDECREF(index_dir);
-    return rc ? py_raise(&error) : py_dataset_new(handle);
+    return opened(rc, handle, &error);
 }
 
 PY_METHOD(dataset_count, PyLong_FromUnsignedLongLong(leat_dataset_count(py_dataset_handle(self))))
@@ -223,7 +233,9 @@ static PyObject *dataset_read(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "Knp:read", &position, &field, &as_bytes))
         return NULL;
     PY_WITHOUT_GIL(rc = leat_dataset_read(py_dataset_handle(self), position, (size_t)field, &value, &error));
-    if (rc)
+    if (!rc && PyErr_Occurred()) /* a signal handler's */
+        leat_value_clear(&value);
+    if (rc || PyErr_Occurred())
         return py_raise(&error);
     if (!as_bytes || value.ndim > 1)
         return py_memory_of_value(&value, self);
@@ -241,7 +253,9 @@ static PyObject *dataset_column(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "np|p:column", &field, &copy, &lengths))
         return NULL;
     PY_WITHOUT_GIL(rc = leat_dataset_column(py_dataset_handle(self), (size_t)field, lengths, copy, &value, &error));
-    return rc ? py_raise(&error) : py_memory_of_value(&value, self);
+    if (!rc && PyErr_Occurred())
+        leat_value_clear(&value);
+    return rc || PyErr_Occurred() ? py_raise(&error) : py_memory_of_value(&value, self);
 }
 
 static PyMethodDef dataset_methods[] = {

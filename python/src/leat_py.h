@@ -9,7 +9,8 @@
  *
  * Locks. The handles of the library are for one thread at a time, and calls that may wait run without the GIL: each
  * object that can change therefore has a mutex (struct py_guard). It is taken only with py_guard_lock, which never
- * waits for it while holding the GIL.
+ * waits for it while holding the GIL. A thread that waits in the library runs signal handlers meanwhile
+ * (py_interrupted), so the thread that holds the mutex may take it again: to ask, not to change anything.
  */
 #ifndef LEAT_PY_H
 #define LEAT_PY_H
@@ -76,6 +77,8 @@ PyObject *py_text_take(char *text);
 
 struct py_guard {
     pthread_mutex_t mutex;
+    _Atomic(const void *) owner; /* the thread that holds it, or NULL */
+    unsigned depth;              /* how often the owner has taken it again */
     atomic_int waiting; /* threads that wait for the mutex: a thread that takes it again and again lets them pass */
     pid_t pid;          /* the process that made it: a forked child finds the mutex in an unknown state */
 };
@@ -84,7 +87,9 @@ void py_guard_destroy(struct py_guard *guard);
 bool py_guard_here(const struct py_guard *guard); /* false in a forked child */
 bool py_guard_try(struct py_guard *guard);
 void py_guard_lock(struct py_guard *guard); /* with the GIL held; it is let go while waiting */
+void py_guard_lock_without_gil(struct py_guard *guard);
 void py_guard_unlock(struct py_guard *guard);
+bool py_guard_mine(const struct py_guard *guard); /* this thread holds it: a signal handler runs within a call */
 
 /*
  * Memory: a piece of memory that Python can see through the buffer protocol. Exactly one of these keeps it alive:
@@ -101,23 +106,33 @@ struct py_reader {
     struct leat_consumer *consumer; /* NULL: closed */
     atomic_bool closing;
 };
-/* Its handle with the guard taken, or NULL with an exception. */
+/* Its handle with the guard taken, or NULL with an exception. For asking; enter, too, for what changes something, which
+ * no signal handler may do within a call. */
+struct leat_consumer *py_reader_look(struct py_reader *reader);
 struct leat_consumer *py_reader_enter(struct py_reader *reader);
+/* Sets the exception that says so. NULL. */
+PyObject *py_raise_within(void);
 /* A call of the library's that may wait, with the guard taken and without the GIL. `ok`: whether it succeeded; else
- * there is an exception, from its `error` or because the reader is closed. */
-#define PY_READER_CALL(ok, reader, call)                                                                               \
+ * there is an exception, from its `error`, of a signal handler (what the call gave is then still the caller's to free),
+ * or because the reader is closed. */
+#define PY_READER_CALL(ok, reader, call) PY_READER_DO(ok, py_reader_enter, reader, call)
+#define PY_READER_ASK(ok, reader, call) PY_READER_DO(ok, py_reader_look, reader, call)
+#define PY_READER_DO(ok, enter, reader, call)                                                                          \
     do {                                                                                                               \
-        (ok) = py_reader_enter(reader) != NULL;                                                                        \
+        (ok) = enter(reader) != NULL;                                                                                  \
         if (ok) {                                                                                                      \
             struct leat_error error;                                                                                   \
+            struct leat_consumer *outer = py_waits_for;                                                                \
             int call_rc;                                                                                               \
+            py_waits_for = (reader)->consumer;                                                                         \
             Py_BEGIN_ALLOW_THREADS;                                                                                    \
             call_rc = (call);                                                                                          \
             Py_END_ALLOW_THREADS;                                                                                      \
+            py_waits_for = outer;                                                                                      \
             py_guard_unlock(&(reader)->guard);                                                                         \
             if (call_rc)                                                                                               \
                 py_raise(&error);                                                                                      \
-            (ok) = !call_rc;                                                                                           \
+            (ok) = !PyErr_Occurred();                                                                                  \
         }                                                                                                              \
     } while (0)
 PyObject *py_reader_start(PyObject *self, PyObject *none);
@@ -187,8 +202,12 @@ PyObject *py_dataset_concat(PyObject *module, PyObject *list);
 Py_ssize_t py_schema_fields(PyObject *list, struct leat_field **out);
 
 /* Whether Ctrl-C was pressed: the exception is then set, and it stays true until that was raised. Only a thread of
- * Python's can say. With or without the GIL. */
+ * Python's can say. With or without the GIL. The library may succeed all the same: what calls it asks PyErr_Occurred
+ * in any case. */
 bool py_interrupted(void);
+/* The consumer whose call this thread is in, or NULL: that call ends, too, instead of handing out a batch beside an
+ * exception. */
+extern _Thread_local struct leat_consumer *py_waits_for;
 
 /* made.c: data sets that are not files. */
 PyObject *py_dataset_zip(PyObject *module, PyObject *args);

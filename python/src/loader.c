@@ -129,12 +129,17 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     l->executor = executor == Py_None ? NULL : Py_NewRef(executor);
     struct leat_dataset *data = py_dataset_handle(dataset);
     PY_WITHOUT_GIL(rc = leat_loader_open(data, &o, &l->handle, &error));
-    if (rc) {
+    if (rc)
         l->handle = NULL;
-        Py_CLEAR(l);
-        py_raise(&error);
-    } else {
+    else
         l->reader.consumer = leat_loader_consumer(l->handle);
+    if (rc || PyErr_Occurred()) {
+        if (rc)
+            py_raise(&error);
+        PyObject *type_, *value, *trace;
+        PyErr_Fetch(&type_, &value, &trace);
+        Py_CLEAR(l);
+        PyErr_Restore(type_, value, trace);
     }
 out:
     if (weights.obj)
@@ -168,7 +173,7 @@ static PyObject *loader_region(PyObject *self, PyObject *none)
     uint64_t bytes;
     int fd;
     bool ok;
-    PY_READER_CALL(ok, &l->reader, leat_loader_region(l->handle, &fd, &bytes, &error));
+    PY_READER_ASK(ok, &l->reader, leat_loader_region(l->handle, &fd, &bytes, &error));
     return ok ? Py_BuildValue("iK", fd, (unsigned long long)bytes) : NULL;
 }
 
@@ -177,6 +182,8 @@ static PyObject *loader_close(PyObject *self, PyObject *none)
     struct loader *l = (struct loader *)self;
     if (!py_guard_here(&l->reader.guard))
         Py_RETURN_NONE;
+    if (py_guard_mine(&l->reader.guard))
+        return py_raise_within();
     atomic_store(&l->reader.closing, true);
     if (l->handle)
         leat_loader_interrupt(l->handle);
@@ -221,7 +228,7 @@ static PyObject *loader_stats(PyObject *self, PyObject *none)
     struct loader *l = (struct loader *)self;
     char *json = NULL;
     bool ok;
-    PY_READER_CALL(ok, &l->reader, leat_loader_stats(l->handle, &json, &error));
+    PY_READER_ASK(ok, &l->reader, leat_loader_stats(l->handle, &json, &error));
     return ok ? py_text_take(json) : NULL;
 }
 
@@ -235,9 +242,7 @@ static PyObject *loader_plan(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "KK:plan", &epoch, &step))
         return NULL;
     PY_READER_CALL(ok, &l->reader, leat_loader_plan(l->handle, epoch, step, &ids, &n, &error));
-    if (!ok)
-        return NULL;
-    PyObject *memory = py_memory_copy(ids, LEAT_I64, n);
+    PyObject *memory = ok ? py_memory_copy(ids, LEAT_I64, n) : NULL;
     leat_free(ids);
     return memory;
 }
@@ -251,6 +256,8 @@ static PyObject *loader_batch_at(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "KK:batch_at", &epoch, &step))
         return NULL;
     PY_READER_CALL(ok, &l->reader, leat_loader_batch_at(l->handle, epoch, step, &batch, &error));
+    if (!ok)
+        leat_batch_free(batch);
     return ok ? py_batch_new(batch) : NULL;
 }
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/interrupt.h"
+
 PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_consumer_type, *py_batch_type,
     *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type, *py_executor_type;
 static PyObject *error_factory; /* leat.errors.from_status */
@@ -39,6 +41,8 @@ out:
     return NULL;
 }
 
+_Thread_local struct leat_consumer *py_waits_for;
+
 bool py_interrupted(void)
 {
     if (!PyGILState_GetThisThreadState())
@@ -46,6 +50,8 @@ bool py_interrupted(void)
     PyGILState_STATE state = PyGILState_Ensure();
     bool yes = PyErr_Occurred() || PyErr_CheckSignals() != 0;
     PyGILState_Release(state);
+    if (yes && py_waits_for)
+        leat_consumer_interrupt(py_waits_for);
     return yes;
 }
 
@@ -103,6 +109,8 @@ PyObject *py_text_take(char *text)
 void py_guard_init(struct py_guard *guard)
 {
     pthread_mutex_init(&guard->mutex, NULL);
+    atomic_init(&guard->owner, NULL);
+    guard->depth = 0;
     atomic_init(&guard->waiting, 0);
     guard->pid = getpid();
 }
@@ -117,9 +125,27 @@ bool py_guard_here(const struct py_guard *guard)
     return guard->pid == getpid();
 }
 
+static _Thread_local char this_thread;
+
+bool py_guard_mine(const struct py_guard *guard)
+{
+    return atomic_load_explicit(&guard->owner, memory_order_relaxed) == &this_thread;
+}
+
+static void own(struct py_guard *guard)
+{
+    atomic_store_explicit(&guard->owner, &this_thread, memory_order_relaxed);
+}
+
 bool py_guard_try(struct py_guard *guard)
 {
-    return pthread_mutex_trylock(&guard->mutex) == 0;
+    if (py_guard_mine(guard))
+        guard->depth++;
+    else if (pthread_mutex_trylock(&guard->mutex))
+        return false;
+    else
+        own(guard);
+    return true;
 }
 
 void py_guard_lock(struct py_guard *guard)
@@ -127,12 +153,23 @@ void py_guard_lock(struct py_guard *guard)
     if (py_guard_try(guard))
         return;
     atomic_fetch_add(&guard->waiting, 1);
-    PY_WITHOUT_GIL(pthread_mutex_lock(&guard->mutex));
+    PY_WITHOUT_GIL(py_guard_lock_without_gil(guard));
     atomic_fetch_sub(&guard->waiting, 1);
+}
+
+void py_guard_lock_without_gil(struct py_guard *guard)
+{
+    pthread_mutex_lock(&guard->mutex);
+    own(guard);
 }
 
 void py_guard_unlock(struct py_guard *guard)
 {
+    if (guard->depth) {
+        guard->depth--;
+        return;
+    }
+    atomic_store_explicit(&guard->owner, NULL, memory_order_relaxed);
     pthread_mutex_unlock(&guard->mutex);
 }
 

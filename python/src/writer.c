@@ -139,6 +139,12 @@ static void writer_dealloc(PyObject *self)
     py_object_free(self);
 }
 
+static void *raise_within(void)
+{
+    PyErr_SetString(PyExc_RuntimeError, "this thread is within a call of this Writer: use it after that");
+    return NULL;
+}
+
 /* The handle with the guard taken, or NULL with an exception. */
 static struct leat_writer *writer_enter(struct writer *w)
 {
@@ -146,6 +152,8 @@ static struct leat_writer *writer_enter(struct writer *w)
         py_raise_text(LEAT_E_FORKED, "a Writer works only in the process that opened it: open one in this process");
         return NULL;
     }
+    if (py_guard_mine(&w->guard))
+        return raise_within();
     py_guard_lock(&w->guard);
     if (w->handle)
         return w->handle;
@@ -287,6 +295,8 @@ static PyObject *writer_free(PyObject *self, PyObject *keep)
         return NULL;
     if (!py_guard_here(&w->guard))
         Py_RETURN_NONE;
+    if (py_guard_mine(&w->guard))
+        return raise_within();
     py_guard_lock(&w->guard);
     struct leat_writer *handle = w->handle;
     w->handle = NULL;

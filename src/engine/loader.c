@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/interrupt.h"
 #include "engine/task.h"
 
 #define RECENT_NS INT64_C(1000000000)
@@ -341,13 +342,18 @@ int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_
     return leat_consumer_next(&l->consumer, iteration, timeout_ms, out, error);
 }
 
-void leat_loader_interrupt(struct leat_loader *l)
+void leat_consumer_interrupt(struct leat_consumer *c)
 {
-    if (leat_loader_check_process(l, NULL))
+    if (leat_loader_check_process(c->loader, NULL))
         return;
     leat_engine_lock();
-    l->consumer.interrupts++;
-    l->due |= LEAT_DUE_WAKE;
-    leat_loader_settle(l);
+    c->interrupts++;
+    c->loader->due |= LEAT_DUE_WAKE;
+    leat_loader_settle(c->loader);
     leat_engine_unlock();
+}
+
+void leat_loader_interrupt(struct leat_loader *l)
+{
+    leat_consumer_interrupt(&l->consumer);
 }

@@ -513,6 +513,48 @@ def test_ctrl_c_ends_a_source_that_hangs() -> None:
     assert out == "interrupted\n"
 
 
+def test_a_signal_handler_asks_the_loader_that_waits_in_its_thread() -> None:
+    """On one core the thread that asks for a batch mostly makes rows of it itself, and handlers run within that."""
+    script = """
+    import os, signal, time
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    import leat
+
+    class Slow:
+        fields = {"y": leat.field("int64")}
+        go = False
+        def __len__(self): return 12
+        def read(self, p):
+            while not self.go: time.sleep(0.01)
+            return {"y": p}
+
+    def save(*_):
+        global helped
+        helped = loader.stats()["tasks"]["helped"]
+        assert loader.state_dict()["at"] == {"epoch": 0, "row": 0} and loader.epoch == 0
+        changes = loader.close, lambda: next(it), lambda: loader.load_state_dict({}), lambda: iter(loader)
+        for change in changes if helped else ():
+            try:
+                change()
+            except RuntimeError as e:
+                print("set a flag in the handler" in str(e))
+        source.go = True
+
+    helped = False
+    signal.signal(signal.SIGALRM, save)
+    while not helped:
+        source = Slow()
+        loader = leat.Loader(leat.from_source(source), 4, num_threads=1, framework="numpy", shuffle=False)
+        it = iter(loader)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        batches = [b["y"].tolist() for b in it]
+    print(batches, loader.state_dict()["at"])
+    """
+    out, _ = run_script(script).communicate(timeout=60)
+    batches = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    assert out == "True\n" * 4 + f"{batches} {{'epoch': 1, 'row': 0}}\n"
+
+
 def test_a_process_ends_while_its_source_hangs() -> None:
     reading = "import threading\nthreading.Thread(target=lambda: ds[0], daemon=True).start()\n"
     child = run_script(HANGS + reading + "time.sleep(0.3)\nprint('end')\n")
