@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/job.h"
+#include "engine/packing.h"
 
 /* Bytes between two values that are read rather than skipped: of a local file a call costs what copying 8 KiB does, and
  * over a network a request costs far more than this. */
@@ -315,6 +315,8 @@ void leat_reads_abandon(struct leat_job *j)
         if (j->spans[k].state == LEAT_SPAN_FLYING)
             take_back(j, &j->spans[k]);
     j->open = false;
+    if (j->context->packing)
+        leat_packing_drop_row(j);
 }
 
 int leat_reads_row(const struct leat_job *j, size_t i)

@@ -105,19 +105,23 @@ static void substitute(struct leat_job *j, struct leat_scratch *scratch, size_t 
 /* ---- the run --------------------------------------------------------------------------------- */
 
 /* The planned photo is read and decoded again even if it is known to be broken, so that the error or the note says why
- * each time. */
-static void locate_chunk(struct leat_job *j)
+ * each time. Returns how many rows are located: those behind an error that is raised are not, as nobody wants them. */
+static size_t locate_chunk(struct leat_job *j)
 {
     const struct leat_job_context *c = j->context;
-    for (size_t f = 0; f < c->n_feeds; f++) {
-        int rc = LEAT_OK;
-        for (size_t i = 0, failed = 0; c->feeds[f].slotted && i < j->count; i = failed + 1) {
-            if (!(rc = leat_job_locate(j, &c->feeds[f], i, j->count - i, &failed)))
+    size_t n = j->count;
+    for (size_t f = 0; f < c->n_feeds; f++)
+        for (size_t i = 0, failed = 0; c->feeds[f].slotted && i < n; i = failed + 1) {
+            const int rc = leat_job_locate(j, &c->feeds[f], i, n - i, &failed);
+            if (!rc)
                 break;
             if (j->marks[failed] == LEAT_ROW_WANTED)
                 leat_job_row_failed(j, failed, rc, leat_is_broken(rc));
+            if (j->failed_row <= leat_job_row(j, failed))
+                n = failed;
         }
-    }
+    memset(j->marks + n, LEAT_ROW_DONE, j->count - n);
+    return n;
 }
 
 /* Values of rows [i, i + n) that sources compute: all at once, and where that fails in parts, so that no other row than
@@ -201,10 +205,9 @@ static enum leat_job_status start_chunk(struct leat_job *j, struct leat_scratch 
     for (size_t f = 0; f < c->n_feeds; f++)
         for (size_t k = 0; c->feeds[f].mapped && k < c->feeds[f].n_outputs; k++)
             leat_job_make_mapped(j, scratch, &c->feeds[f], c->feeds[f].outputs[k]);
-    if (c->n_slots)
-        locate_chunk(j);
+    const size_t located = c->n_slots ? locate_chunk(j) : j->count;
     if (c->n_made)
-        compute_rows(j, 0, j->count);
+        compute_rows(j, 0, located);
     return LEAT_JOB_DONE;
 }
 
@@ -303,6 +306,8 @@ enum leat_job_status leat_job_run(struct leat_job *j, struct leat_scratch *scrat
         j->planned = j->prepared = false;
         leat_job_drop_made(j);
     }
+    if (j->context->packing)
+        leat_packing_drop_row(j); /* which nobody wants any more */
     return LEAT_JOB_DONE;
 }
 
@@ -395,8 +400,6 @@ void leat_job_begin(struct leat_job *j, uint64_t first, uint64_t n)
     j->fetch_ns = 0;
     j->fetches = j->fetched_bytes = 0;
     memset(j->warned, 0, sizeof j->warned);
-    if (j->context->packing)
-        leat_packing_drop_row(j); /* of a run that was given up */
 }
 
 void leat_job_destroy(struct leat_job *j)

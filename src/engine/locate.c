@@ -265,7 +265,8 @@ static void compute_for_lengths(struct leat_job *j, uint64_t first, struct leat_
 }
 
 /* Lengths of all ragged outputs, summed. A value whose length cannot be learned counts as empty: its row will fail with
- * the same error when it is made. */
+ * the same error when it is made. Only where reading failed it is raised at once: it was tried some times, and each
+ * further row would wait as long. */
 enum leat_job_status leat_job_size_rows(struct leat_job *j, int64_t *const *offsets, struct leat_values *made)
 {
     const struct leat_job_context *c = j->context;
@@ -286,8 +287,14 @@ enum leat_job_status leat_job_size_rows(struct leat_job *j, int64_t *const *offs
             return status;
         for (size_t f = 0; f < c->n_feeds; f++)
             for (size_t i = 0, failed = 0; c->feeds[f].slotted && i < j->count; i = failed + 1) {
-                if (!leat_job_locate(j, &c->feeds[f], i, j->count - i, &failed))
+                const int rc = leat_job_locate(j, &c->feeds[f], i, j->count - i, &failed);
+                if (!rc)
                     break;
+                if (rc == LEAT_E_IO) {
+                    leat_error_at_sample(&j->error, j->refs[failed].id, NULL);
+                    leat_job_raise(j, first + failed);
+                    return LEAT_JOB_DONE;
+                }
                 leat_job_value(j, &c->feeds[f], failed)->extent = (struct leat_extent){0};
             }
         if (made)

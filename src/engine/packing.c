@@ -161,7 +161,8 @@ struct leat_assembly {
     struct leat_plan_row row;
     const struct leat_piece *pieces;
     size_t n_pieces, next, n, n_reads;
-    bool alone; /* the budget has no room for the reads of several pieces */
+    bool alone;    /* each piece is read for itself: the budget has no room for more, or one of several failed */
+    bool has_read; /* some of the row's pieces were not mapped */
     uint8_t *to;
     struct place place;
     struct leat_values made; /* documents that the run's source has computed */
@@ -339,6 +340,7 @@ static void plan_reads(struct leat_job *j, struct leat_assembly *a, size_t i)
         return;
     most = leat_reads_plan_values(j, i, a->alone ? 1 : n);
     a->n_reads = most;
+    a->has_read = true;
     for (size_t k = 0, seen = 0; k < a->n; k++)
         if (a->parts[k].reads && seen++ == most)
             a->n = k;
@@ -367,7 +369,8 @@ static int find_run(struct leat_job *j, struct leat_assembly *a, size_t i, size_
     return rc;
 }
 
-/* The reads of the run are over. *failed: the piece that an error is of. */
+/* The reads of the run are over. *failed: the piece that an error is of; the run's end where one of several reads
+ * failed, as it is not known which of them the error is of. */
 static int take_reads(struct leat_job *j, struct leat_assembly *a, size_t *failed)
 {
     int rc = LEAT_OK;
@@ -380,6 +383,8 @@ static int take_reads(struct leat_job *j, struct leat_assembly *a, size_t *faile
         p->fetch.buffer = leat_reads_value(j, value);
         p->data = (const uint8_t *)p->fetch.buffer + p->skip;
         rc = j->spans[value->span].status;
+        if (rc && a->n_reads > 1)
+            *failed = a->n;
         if (rc) /* CORRUPT: the file was cut, which breaks no row, but is raised */
             return rc;
         rc = leat_fetch_check(&p->fetch, &j->error);
@@ -413,13 +418,14 @@ static uint8_t *copy_piece(const struct leat_packing_rule *r, const struct part 
 struct copy {
     const struct leat_packing_rule *rule;
     struct leat_assembly *row;
+    size_t *at; /* the piece at hand */
 };
 
 static int copy_run(void *arg)
 {
     const struct copy *c = arg;
-    for (size_t k = 0; k < c->row->n; k++)
-        c->row->to = copy_piece(c->rule, &c->row->parts[k], c->row->to);
+    for (*c->at = 0; *c->at < c->row->n; ++*c->at)
+        c->row->to = copy_piece(c->rule, &c->row->parts[*c->at], c->row->to);
     return LEAT_OK;
 }
 
@@ -437,7 +443,7 @@ static int put_run(struct leat_job *j, struct leat_assembly *a, size_t *failed)
                              " when the loader was opened: open the data set again",
                              a->parts[k].elements, elements);
     }
-    int rc = leat_guarded(copy_run, &(struct copy){r, a}, &j->error);
+    int rc = leat_guarded(copy_run, &(struct copy){r, a, failed}, &j->error);
     if (rc)
         return rc;
     keep_document(j, a);
@@ -470,6 +476,11 @@ static enum leat_job_status join_documents(struct leat_job *j, struct leat_assem
             j->open = false;
             *rc = take_reads(j, a, &failed);
             if (*rc && leat_job_back_off(j, *rc, ++j->tries[i])) {
+                *rc = LEAT_OK;
+                continue;
+            }
+            if (*rc && *rc != LEAT_E_CANCELLED && failed == a->n) { /* one by one, they say which of them it is */
+                a->alone = true;
                 *rc = LEAT_OK;
                 continue;
             }
@@ -565,6 +576,8 @@ enum leat_job_status leat_packing_make_row(struct leat_job *j, struct leat_scrat
     const struct leat_job_context *c = j->context;
     struct leat_assembly *a = j->packed;
     bool broken = false;
+    if (!a->begun)
+        a->has_read = false;
     int rc = a->begun ? LEAT_OK : begin_row(j, a, i);
     if (!rc && a->tokens) {
         enum leat_job_status status = join_documents(j, a, i, &rc, &broken);
@@ -586,7 +599,7 @@ enum leat_job_status leat_packing_make_row(struct leat_job *j, struct leat_scrat
         leat_job_row_failed(j, i, rc, broken);
     else
         j->marks[i] = LEAT_ROW_DONE;
-    return a->n_reads ? LEAT_JOB_RELAX : LEAT_JOB_DONE;
+    return a->has_read ? LEAT_JOB_RELAX : LEAT_JOB_DONE;
 }
 
 void leat_packing_refuse(struct leat_job *j, int code)

@@ -306,6 +306,31 @@ static void what_rows_are_located_by_is_asked_for_by_many_tasks_at_once(void **s
     }
 }
 
+/* What a batch is sized by cannot be read: that is said once, not after some tries for each of its rows. */
+static void an_index_that_cannot_be_read_fails_a_batch_at_once(void **state)
+{
+    (void)state;
+    enum { ROWS = 200000 };
+    struct leat_loader_options options = reading(0);
+    struct leat_error error;
+    struct leat_batch *b;
+    options.batch_size = ROWS / 4;
+    leat_faulty_stop(); /* of a test that failed */
+    leat_dataset_release(test_dataset("index", ROWS, true));
+    leat_blocks_budget = 16 << 20;
+    leat_faulty_start(&(struct leat_faulty){.later = true, .unmapped = true, .only = "index", .retry_after_ms = 1});
+    struct leat_dataset *dataset = test_open(test_path("index"));
+    struct leat_loader *loader = test_loader(dataset, &options);
+    forget_index(dataset);
+    leat_faulty_fail(UINT64_MAX);
+    assert_int_equal(leat_loader_next(loader, test_start(loader), 60000, &b, &error), LEAT_E_IO);
+    assert_true(error.sample >= 0);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+    assert_true(leat_faulty_stop().reads < ROWS / 100);
+    leat_blocks_budget = 0;
+}
+
 /* ---- photos in place, on a file system whose opens are slow ------------------------------------------------------ */
 
 enum { PHOTOS = 600, SIDE_BY_SIDE = 16 };
@@ -413,6 +438,7 @@ int main(void)
         cmocka_unit_test(a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again),
         cmocka_unit_test(reads_of_batches_that_nobody_wants_are_cancelled),
         cmocka_unit_test(what_rows_are_located_by_is_asked_for_by_many_tasks_at_once),
+        cmocka_unit_test(an_index_that_cannot_be_read_fails_a_batch_at_once),
         cmocka_unit_test(photos_in_place_are_opened_side_by_side_while_opening_is_slow),
         cmocka_unit_test(whether_reads_complete_at_once_is_learned_and_forgotten),
     };
