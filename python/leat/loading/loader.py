@@ -443,7 +443,7 @@ class Loader(Closing):
 
         Raises:
             ValueError: the loader has ``in_order=False``, or draws sizes per batch.
-            leat.BudgetError: a batch takes more batches of the loader than its window holds.
+            leat.BudgetError: the first batch takes more batches of the loader than its window holds.
 
         >>> loader = leat.Loader(leat.open(path), batch_size=32, shuffle=True)
         >>> probe = loader.consumer(batch_size=8)
