@@ -1,7 +1,7 @@
 /*
- * Data sets of equal length, side by side. The source of a zipped data set is a placeholder without `storage`. Its
- * `rows`, `extents` and `compute` call the data set that a field comes from, and leat_ref_resolve finds the source
- * behind a reference.
+ * Data sets of equal length, side by side. The source of a zipped data set stores nothing of its own. Its `rows`,
+ * `extents` and `compute` call the data set that a field comes from, and leat_ref_resolve finds the source behind a
+ * reference.
  */
 #include <inttypes.h>
 #include <stdatomic.h>

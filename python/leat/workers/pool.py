@@ -20,6 +20,7 @@ import struct
 import sys
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from multiprocessing import reduction
@@ -33,22 +34,22 @@ log = logging.getLogger("leat")
 _EXIT_PATIENCE_S = 5.0
 
 
-class Client:
+class Client(ABC):
     """A loader, as the pool knows it: whose board the workers serve. The pool calls it under its lock."""
 
     board: _leat.Board
 
+    @abstractmethod
     def on_message(
         self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None
     ) -> None:
         """A worker has sent a message."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_death(self, worker: int, exitcode: int | None) -> None:
         """A worker is dead: what it had taken is to be queued again."""
-        raise NotImplementedError
 
-    def on_start(self, worker: int) -> None:
+    def on_start(self, worker: int) -> None:  # noqa: B027 - not every client cares
         """A worker has been started, with all jobs of the pool."""
 
     def resume_of(self, worker: int) -> Any:
