@@ -19,7 +19,7 @@ from dataloader_support import Count as Range  # noqa: E402
 from dataloader_support import Deadly, Hanging  # noqa: E402
 
 import leat  # noqa: E402
-import leat.torch.dataloader  # noqa: E402
+import leat.torch.iteration  # noqa: E402
 
 
 class Noise(Range):
@@ -282,7 +282,7 @@ def test_workers_start_and_end_while_batches_are_in_flight() -> None:
 
 def test_without_a_gil_workers_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     # as on an interpreter without one
-    monkeypatch.setattr(leat.torch.dataloader, "threads_wanted", lambda context: True)
+    monkeypatch.setattr(leat.torch.iteration, "threads_wanted", lambda context: True)
     before = threading.active_count()
     for workers in (1, 3):
         loader = leat.DataLoader(Range(50), 4, shuffle=True, seed=5, num_workers=workers)

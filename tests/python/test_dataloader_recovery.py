@@ -18,8 +18,8 @@ torch = pytest.importorskip("torch")
 from dataloader_support import Deadly, Hanging  # noqa: E402
 
 import leat  # noqa: E402
-from leat.torch import dataloader, pinning  # noqa: E402
-from leat.workers.feed import Feed  # noqa: E402
+from leat.torch import dataloader, iteration, pinning  # noqa: E402
+from leat.workers.feed import Delivered, Feed, Planned  # noqa: E402
 
 
 class Range:
@@ -299,7 +299,7 @@ def test_a_large_job_reaches_a_worker_that_waits_to_be_heard() -> None:
 
 
 def test_a_time_limit_is_refused_where_workers_are_threads_that_nobody_can_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataloader, "threads_wanted", lambda context: True)
+    monkeypatch.setattr(iteration, "threads_wanted", lambda context: True)
     with pytest.raises(ValueError, match="sample_timeout_s needs processes"):
         iter(leat.DataLoader(Range(8), num_workers=2, sample_timeout_s=1.0))
 
@@ -310,7 +310,7 @@ def test_streams_keep_their_workers_where_the_number_adapts(monkeypatch: pytest.
             info = torch.utils.data.get_worker_info()
             return iter(range(info.id, 30, info.num_workers))
 
-    monkeypatch.setattr(dataloader, "_first_workers", lambda: 3)
+    monkeypatch.setattr(dataloader, "first_workers", lambda: 3)
     iterator = iter(leat.DataLoader(Streams(), 2, num_workers="auto"))
     assert iterator.adapting is None
     assert sorted(sum(rows(iterator), [])) == list(range(30))
@@ -432,7 +432,7 @@ def test_an_error_ahead_that_belongs_to_no_batch_is_not_taken_for_the_end() -> N
         def next(self, timeout_s: float | None = None) -> Any:
             self.calls += 1
             if self.calls == 1:
-                return dataloader.Delivered(dataloader.Planned([0], 1, 0, 0, 0, 0, 0), 0, [])
+                return Delivered(Planned([0], 1, 0, 0, 0, 0, 0), 0, [])
             raise RuntimeError("no workers")
 
     source = pinning.Pinning(Source(), lambda value: value)

@@ -6,9 +6,13 @@ the consumer trains on the one before. If not, the consumer waits for it anyway,
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+
+import torch
+from torch.utils.data._utils import pin_memory as torch_pin
 
 from ..workers.feed import Delivered, NotYet, Planned
 
@@ -88,3 +92,22 @@ class Pinning:
         self.ahead = self.error = None
         self.thread.shutdown(wait=False, cancel_futures=True)
         self.source.close()
+
+
+def pinned(value: Any, device: str) -> Any:
+    return torch_pin.pin_memory(value, device)  # type: ignore[no-untyped-call]
+
+
+def pin_device(loader: Any) -> str | None:
+    if not loader.pin_memory:
+        return None
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is None or not accelerator.is_available():
+        warnings.warn(
+            "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
+            "used.",
+            stacklevel=4,
+        )
+        return None
+    found = accelerator.current_accelerator()
+    return None if found is None or found.type == "mps" else str(found.type)
