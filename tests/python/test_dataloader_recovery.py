@@ -429,7 +429,7 @@ def test_an_error_ahead_that_belongs_to_no_batch_is_not_taken_for_the_end() -> N
         def __init__(self) -> None:
             self.calls = 0
 
-        def next(self, timeout_s: float | None = None) -> Any:
+        def next(self, timeout_s: float | None = None, advance: bool = True) -> Any:
             self.calls += 1
             if self.calls == 1:
                 return Delivered(Planned([0], 1, 0, 0, 0, 0, 0), 0, [])

@@ -22,6 +22,8 @@ from torch.utils.data import (  # noqa: E402
 )
 from torch.utils.data.distributed import DistributedSampler  # noqa: E402
 
+import leat  # noqa: E402
+
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     pytest.mark.parametrize("num_workers", [0, 2]),
@@ -122,21 +124,39 @@ def test_a_sampler_may_be_endless(loader_class: Any, num_workers: int) -> None:
     assert [next(it).tolist() for _ in range(6)] == [[0, 1], [2, 3], [4, 0], [1, 2], [3, 4], [0, 1]]
 
 
+class Watched(Sampler):
+    """100 positions, and how many were read in all epochs."""
+
+    given = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for i in range(100):
+            self.given += 1
+            yield i
+
+
 def test_a_sampler_is_read_at_most_the_prefetched_batches_ahead(loader_class: Any, num_workers: int) -> None:
-    class Watched(Sampler):
-        given = 0
-
-        def __iter__(self) -> Iterator[int]:
-            for i in range(100):
-                self.given += 1
-                yield i
-
     sampler = Watched()
     options = {"prefetch_factor": 3} if num_workers else {}
     it = iter(loader_class(Count(100), 2, sampler=sampler, num_workers=num_workers, **options))
     for taken in range(1, 11):
         next(it)
         assert sampler.given <= 2 * (taken + 3 * num_workers)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_sampler_is_read_where_the_library_reads_it(num_workers: int, in_order: bool) -> None:
+    def readings(kind: Any) -> list[int]:
+        sampler = Watched()
+        options = {"num_workers": num_workers, "prefetch_factor": 3 if num_workers else None, "in_order": in_order}
+        loader, found = kind(Count(100), 2, sampler=sampler, **options), []
+        for _ in range(2):
+            it = iter(loader)
+            found.append(sampler.given)
+            found += [sampler.given for _ in it]
+        return found
+
+    assert readings(leat.DataLoader) == readings(torch.utils.data.DataLoader)
 
 
 def test_samples_are_made_at_most_the_prefetched_batches_ahead(loader_class: Any, num_workers: int) -> None:

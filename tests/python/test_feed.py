@@ -211,6 +211,55 @@ def test_a_window_of_few_bytes_still_has_three_batches(pool_of: Any) -> None:
     one.close()
 
 
+# ---- reading the plan
+# -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("distance", [None, 1, 3, 50])
+def test_a_plan_is_read_at_a_fixed_distance_however_fast_the_rows_are(pool_of: Any, distance: int | None) -> None:
+    dataset, read = Rows(40), []
+
+    def plan() -> Iterator[Planned]:
+        for planned in plan_of(40, 1):
+            read.append(planned.step)
+            yield planned
+
+    feed = feed_of(pool_of(dataset, 2), dataset, 0, window=6, distance=distance)
+    ahead = 6 if distance is None else distance
+    for _ in range(2):
+        read.clear()
+        feed.begun = True
+        feed.restart(plan())
+        for step in range(40):
+            assert len(read) == min(40, ahead + step)
+            head = feed.head()
+            assert head is not None and head.step == step and len(read) == min(40, ahead + step)
+            made = feed.next()
+            assert made is not None and made.planned.step == step
+        assert feed.exhausted and feed.head() is None and feed.next() is None
+    feed.close()
+
+
+def test_an_error_of_the_plan_comes_after_the_batches_that_were_read_before(pool_of: Any) -> None:
+    dataset = Rows(40)
+
+    def plan() -> Iterator[Planned]:
+        yield from plan_of(4, 1)
+        raise LookupError("no more")
+
+    feed = feed_of(pool_of(dataset, 2), dataset, 0, window=2, distance=6)
+    feed.plan = plan()
+    feed.publish()
+    assert feed.exhausted and feed.plan_error is not None and len(feed.order) + len(feed.read) == 4
+    for step in range(4):
+        made = feed.next()
+        assert made is not None and made.planned.step == step
+    with pytest.raises(LookupError, match="no more"):
+        feed.next()
+    assert feed.next() is None
+    feed.close()
+
+
 # ---- what is given back
 # ----------------------------------------------------------------------------------------------------
 

@@ -72,6 +72,21 @@ def test_the_head_is_the_batch_that_next_gives() -> None:
     pool.stop()
 
 
+def test_the_plan_is_read_when_the_consumer_gets_a_batch_not_when_it_is_pinned() -> None:
+    made, pool = source([], 1, 12)
+    feed, read = made.source, []
+    feed.plan = (read.append(p.step) or p for p in feed.plan)  # type: ignore[func-returns-value]
+    feed.distance = 3
+    feed.publish()
+    for step in range(12):
+        assert len(read) == min(12, 3 + step)
+        batch = made.next()
+        assert batch is not None and batch.planned.step == step
+    assert made.next() is None
+    made.close()
+    pool.stop()
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_pin_memory_gives_pinned_tensors() -> None:
     for batch in leat.DataLoader(Numbers(), batch_size=4, sampler=range(12), num_workers=2, pin_memory=True):

@@ -43,6 +43,8 @@ class Pinning:
         """The next batch of the source, pinned."""
         if self.error is not None:
             (error, self.failed), self.error = self.error, None
+            if self.failed is not None:
+                self.source.advance()
             raise error
         if self.ahead is not None:
             made, future = self.ahead
@@ -50,8 +52,10 @@ class Pinning:
                 made.value = future.result()
             except Exception:
                 self.failed, self.ahead = made.planned, None
+                self.source.advance()
                 raise
             self.ahead = None
+            self.source.advance()
         else:
             try:
                 found: Delivered | None = self.source.next(timeout_s)
@@ -73,7 +77,7 @@ class Pinning:
 
     def _look_ahead(self) -> None:
         try:
-            made = self.source.next(0)
+            made = self.source.next(0, advance=False)
         except NotYet:
             return
         except Exception as e:

@@ -3,12 +3,17 @@
 A feed has no thread. Asking for the next batch publishes further ones, takes messages, replaces dead workers and looks
 for samples that take too long. Workers need none of this to continue with what is published.
 
-    plan -> publish -> (workers) -> complete -> deliver -> retire
-                 \\-> cancel -> retire once nothing of it runs
+    plan -> read -> publish -> (workers) -> complete -> deliver -> retire
+                         \\-> cancel -> retire once nothing of it runs
+
+The plan may call a user's sampler, which may draw random numbers. So it is read at fixed points of the program,
+however fast the workers are: `distance` batches when iteration begins, and one more for each batch that is delivered,
+before the consumer gets it (as PyTorch does). Publishing may lag behind.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import sys
@@ -87,6 +92,7 @@ class Feed(Client):
 
     Args:
         window: batches in flight at most; `window_bytes` bounds them too, but never below three.
+        distance: batches that are read from the plan ahead of the consumer; None: as many as the window.
         collate: of a list of samples, for batches whose rows do not look alike.
         direct: samples may be written straight to their rows (the default collate).
     """
@@ -99,6 +105,7 @@ class Feed(Client):
         *,
         window: int,
         window_bytes: int,
+        distance: int | None = None,
         collate: Callable[[list[Any]], Any],
         direct: bool,
         in_order: bool = True,
@@ -108,6 +115,9 @@ class Feed(Client):
     ) -> None:
         self.pool, self.job, self.plan = pool, job, plan
         self.window, self.window_bytes = window, window_bytes
+        self.distance = window if distance is None else distance
+        self.read: deque[Planned] = deque()  # from the plan, not published yet
+        self.begun = False  # reading
         self.collate, self.direct, self.in_order = collate, direct, in_order
         self.sample_timeout_s = sample_timeout_s
         self.flights: dict[int, _Flight] = {}
@@ -118,7 +128,6 @@ class Feed(Client):
         self.row_bytes: tuple[int, ...] = ()
         self.capacity = 0  # of a whole batch
         self.exhausted = False
-        self.planned: Planned | None = None  # read from the plan, not published yet
         self.plan_error: Exception | None = None
         self.waiting = False  # nothing is in progress
         self.failure: Any = None
@@ -138,27 +147,39 @@ class Feed(Client):
 
     # ---- publishing ----------------------------------------------------------------------------------------------
 
+    def _read(self, n: int) -> None:
+        """Reads up to `n` batches of the plan."""
+        for _ in range(n):
+            if self.exhausted:
+                return
+            try:
+                self.read.append(next(self.plan))
+            except StopIteration:
+                self.exhausted = True
+            except Exception as e:  # of a sampler: raised after the batches before it are delivered
+                self.exhausted, self.plan_error = True, e
+
+    def advance(self) -> None:
+        """Reads the plan one batch further: the consumer is about to get one."""
+        with self.pool.lock, contextlib.suppress(HeldError):  # then the next call says so, not the one with a batch
+            self._read(1)
+            self.publish()
+
     def publish(self) -> None:
-        """Publishes batches as far as the window reaches."""
+        """Publishes what was read, as far as the window reaches. The first call begins to read."""
+        if not self.begun:
+            self.begun = True
+            self._read(self.distance)
         if 2 * len(self.order) > self.window and 0 < self.board.ns_per_row() * self.order[0].planned.rows < _CHEAP_NS:
             return  # cheap batches are made in bursts: waking a worker for each would cost more than making it
-        while not self.exhausted and len(self.order) < self.window and self._may_publish():
-            if self.planned is None:
-                try:
-                    self.planned = next(self.plan)
-                except StopIteration:
-                    self.exhausted = True
-                    return
-                except Exception as e:  # of a sampler: raised after the batches before it are delivered
-                    self.exhausted, self.plan_error = True, e
-                    return
+        while self.read and len(self.order) < self.window and self._may_publish():
             try:
-                self._publish(self.planned)
+                self._publish(self.read[0])
             except HeldError:
                 if not self.order:
                     raise
                 return  # the batches in flight suffice until the consumer releases some
-            self.planned = None
+            self.read.popleft()
 
     def _may_publish(self) -> bool:
         if not self.board.next():
@@ -447,7 +468,9 @@ class Feed(Client):
         return None
 
     def head(self) -> Planned | None:
-        """The batch that is delivered next, in order. An exception of the sampler passes through, each time."""
+        """The batch that is delivered next, in order, without reading the plan further. An exception of the sampler
+        passes through, each time.
+        """
         self.waiting = False
         with self.pool.lock:
             self._publish_some()
@@ -459,14 +482,17 @@ class Feed(Client):
         """Publishes at least one batch if there is one."""
         self.pool.check()
         self.publish()
-        while not self.order and not self.exhausted:  # the board is full of cancelled batches that still run
+        while not self.order and self.read:  # the board is full of cancelled batches that still run
             self.pool.look(_SLICE_MS)
             self._look_for_hangs()
             self._reap()
             self.publish()
 
-    def next(self, timeout_s: float | None = None) -> Delivered | None:
+    def next(self, timeout_s: float | None = None, advance: bool = True) -> Delivered | None:
         """The next batch; None when there is none. Ends of iterable data sets are skipped.
+
+        Args:
+            advance: read the plan one batch further; else :meth:`advance` does, when the consumer gets the batch.
 
         Raises:
             NotYet: none was complete in time.
@@ -499,7 +525,8 @@ class Feed(Client):
                 if flight is not None:
                     self.stats["wait_s"] += now() - begun
                     self._retire(flight)
-                    self.publish()
+                    if advance or flight.end:
+                        self.advance()
                     if flight.end:
                         self.delivered_ends.add(flight.planned.owner)
                         continue
@@ -594,8 +621,8 @@ class Feed(Client):
             self.zombies.append(flight)
         self.order.clear()
         self._reap()
-        self.plan, self.planned, self.plan_error = plan, None, None
-        self.exhausted = False
+        self.read.clear()
+        self.plan, self.plan_error, self.exhausted = plan, None, False
         self.produced.clear()
         self.states.clear()
         self.ended.clear()
@@ -604,6 +631,7 @@ class Feed(Client):
         while len(self.zombies) > self.pool.n:  # one per worker can still be running
             self.pool.look(_SLICE_MS)
             self._reap()
+        self._read(self.distance)
 
     def close(self) -> None:
         """Leaves the pool, whose workers take nothing more from this feed."""
