@@ -225,9 +225,9 @@ def test_on_error_is_refused_for_streams() -> None:
 # --------------------------------------------------------------------
 
 
-def test_loaders_of_one_data_set_share_workers_that_live_on() -> None:
+def test_loaders_of_one_data_set_share_workers_if_they_are_told_to() -> None:
     dataset = Range(24)
-    first, second = (leat.DataLoader(dataset, size, num_workers=2, persistent_workers=True) for size in (4, 6))
+    first, second = (leat.DataLoader(dataset, size, num_workers=2, persistent_workers="shared") for size in (4, 6))
     a, b = iter(first), iter(second)
     made = [[], []]  # type: list[list[int]]
     for y in b:  # in turn: both are served by the same two processes
@@ -238,9 +238,34 @@ def test_loaders_of_one_data_set_share_workers_that_live_on() -> None:
     assert first.stats()["pids"] == second.stats()["pids"]
 
 
+def test_workers_are_shared_only_by_loaders_that_need_the_same() -> None:
+    dataset = Range(8)
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"num_workers": 1},
+        {"worker_init_fn": print},
+        {"multiprocessing_context": "forkserver"},
+        {"persistent_workers": True},
+        {"dataset": Range(8)},
+    ]
+    common = {"dataset": dataset, "num_workers": 2, "persistent_workers": "shared"}
+    loaders = [leat.DataLoader(**{**common, **kind}) for kind in [*kinds, {}]]
+    for loader in loaders:
+        assert sum(rows(loader), []) == list(range(8))
+    pids = [frozenset(loader.stats()["pids"]) for loader in loaders]
+    assert pids[0] == pids[-1] and len(frozenset().union(*pids)) == 11
+
+
+def test_sharing_workers_is_asked_for_by_name() -> None:
+    with pytest.raises(ValueError, match="persistent_workers is True, False or 'shared', not 'yes'"):
+        leat.DataLoader(Range(8), num_workers=1, persistent_workers="yes")
+    with pytest.raises(ValueError, match="persistent_workers"):
+        leat.DataLoader(Range(8), persistent_workers="shared")
+
+
 def test_workers_end_with_the_last_loader_that_uses_them() -> None:
     dataset = Range(24)
-    first, second = (leat.DataLoader(dataset, 4, num_workers=2, persistent_workers=True) for _ in range(2))
+    first, second = (leat.DataLoader(dataset, 4, num_workers=2, persistent_workers="shared") for _ in range(2))
     next(iter(first)), next(iter(second))
     pids = second.stats()["pids"]
     del first

@@ -561,7 +561,7 @@ def test_a_data_set_may_hold_a_loader() -> None:
 def test_a_thousand_open_loaders_all_go_on() -> None:
     code = """
     data = Count(100)
-    its = [iter(Loader(data, 2, num_workers=2, persistent_workers=True)) for _ in range(1024)]
+    its = [iter(Loader(data, 2, num_workers=2, persistent_workers="shared")) for _ in range(1024)]
     for step in range(3):
         assert all(next(it).tolist() == [2 * step, 2 * step + 1] for it in its)
     plain = [iter(Loader(data, 2)) for _ in range(1024)]

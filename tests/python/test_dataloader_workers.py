@@ -6,7 +6,10 @@ import dataclasses
 import gc
 import multiprocessing
 import os
+import random
+import sys
 import threading
+import types
 from typing import Any
 
 import numpy as np
@@ -189,6 +192,71 @@ def test_a_change_of_the_data_set_does_not_reach_persistent_workers(loader_class
     for base in (0, 10, 20):
         data.base = base
         assert rows(loader) == [0, 1, 2, 3]
+
+
+_added = 0  # what `Deep` reads from its module
+
+
+class Deep(Count):
+    """What a sample is, is kept in many places."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self.items, self.array, self.tensor = [0] * 4, np.zeros(4), torch.zeros(4)
+        self.inner = types.SimpleNamespace(tables={"added": [0]}, transform=lambda x: x)
+
+    def __getitem__(self, i: int) -> int:
+        found = self.items[i] + self.array[i] + self.tensor[i].item() + self.inner.tables["added"][0] + _added
+        return int(self.inner.transform(found))
+
+    def add_to_module(self) -> None:
+        global _added
+        _added += 100
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.items.__setitem__(slice(None), [100] * 4),
+        lambda data: data.array.__iadd__(100),
+        lambda data: data.tensor.add_(100),
+        lambda data: data.inner.tables["added"].__setitem__(0, 100),
+        lambda data: data.inner.tables.update(added=[100]),
+        lambda data: setattr(data.inner, "transform", lambda x: x + 100),
+        lambda data: setattr(data, "items", [100] * 4),
+        Deep.add_to_module,
+    ],
+    ids=["list", "array", "tensor", "nested list", "nested dict", "function", "attribute", "global"],
+)
+def test_the_persistent_workers_of_a_new_loader_have_the_data_set_as_it_is_now(
+    loader_class: Any, monkeypatch: pytest.MonkeyPatch, change: Any
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "_added", 0)
+    data = Deep()
+    first = loader_class(data, 2, num_workers=1, persistent_workers=True)
+    assert rows(first) == [0] * 4
+    change(data)
+    assert rows(loader_class(data, 2, num_workers=1, persistent_workers=True)) == [100] * 4
+    assert rows(first) == [0] * 4
+
+
+def test_the_persistent_workers_of_a_new_loader_begin_with_the_generators_that_the_data_set_has(
+    loader_class: Any,
+) -> None:
+    rng = random.Random(1)
+    data = From(8, lambda i: rng.randrange(1000))  # draws in the worker only
+    first, second = (loader_class(data, 2, num_workers=1, persistent_workers=True) for _ in range(2))
+    assert rows(first) == rows(second) != rows(first)
+
+
+def test_the_persistent_workers_of_a_new_loader_are_seeded_anew(loader_class: Any) -> None:
+    data = From(8, lambda i: torch.randint(1000, ()).item())
+    loaders = []
+    for _ in range(2):
+        torch.manual_seed(4)
+        loaders.append(loader_class(data, 2, num_workers=1, persistent_workers=True))
+        loaders.append(rows(loaders[-1]))
+    assert loaders[1] == loaders[3]
 
 
 def test_what_a_worker_does_to_the_data_set_is_forgotten_after_the_epoch(loader_class: Any) -> None:

@@ -310,12 +310,12 @@ def test_fifty_iterators_leave_no_descriptor_and_no_process_behind() -> None:
 
 def test_a_pool_does_not_grow_with_the_loaders_that_came_and_went() -> None:
     data = Rows(400, 1000)
-    training = iter(leat.DataLoader(data, 4, num_workers=2, persistent_workers=True))
+    training = iter(leat.DataLoader(data, 4, num_workers=2, persistent_workers="shared"))
     next(training)
     pool: Pool = training.pool  # type: ignore[attr-defined]
     used = []
     for i in range(40):
-        evaluation = iter(leat.DataLoader(data, 8, num_workers=2, persistent_workers=True))
+        evaluation = iter(leat.DataLoader(data, 8, num_workers=2, persistent_workers="shared"))
         assert evaluation.pool is pool  # type: ignore[attr-defined]
         for _ in range(1 + i % 3):
             next(evaluation)
@@ -366,12 +366,12 @@ class Texts:
 
 def test_a_loader_joins_workers_that_are_sending_however_much_it_has_to_tell_them() -> None:
     data, ballast = Texts(), bytes(8 << 20)
-    first = iter(leat.DataLoader(data, 200, num_workers=2, persistent_workers=True, collate_fn=lambda batch: batch))
+    first = iter(leat.DataLoader(data, 200, num_workers=2, persistent_workers="shared", collate_fn=lambda batch: batch))
     found = [next(first)]
     pool: Pool = first.pool  # type: ignore[attr-defined]
     until(pool.expects)
     second = leat.DataLoader(
-        data, 4, num_workers=2, persistent_workers=True, collate_fn=lambda batch: (batch, len(ballast))
+        data, 4, num_workers=2, persistent_workers="shared", collate_fn=lambda batch: (batch, len(ballast))
     )
     joined = iter(second)
     assert joined.pool is pool  # type: ignore[attr-defined]

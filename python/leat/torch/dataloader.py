@@ -36,7 +36,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     """A drop-in for ``torch.utils.data.DataLoader``: the same arguments, the same batches.
 
     Args:
-        dataset ... in_order: as of PyTorch's. `num_workers` may be ``"auto"``: their number then adapts.
+        dataset ... in_order: as of PyTorch's. `num_workers` may be ``"auto"``: their number then adapts;
+            `persistent_workers` ``"shared"``: loaders of one data set object, which must not change, share workers.
         seed: of leat's own order, for ``shuffle=True``, and of the rows' random keys. It excludes `generator`. The
             order is that of :class:`leat.Loader` with the same seed: a pure function of (seed, epoch), resumed without
             reading a sampler.
@@ -73,7 +74,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         generator: Any = None,
         *,
         prefetch_factor: int | None = None,
-        persistent_workers: bool = False,
+        persistent_workers: bool | str = False,
         pin_memory_device: str = "",
         in_order: bool = True,
         seed: int | None = None,
@@ -96,6 +97,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if isinstance(num_workers, str) and not adaptive:
             raise ValueError(f"num_workers is a number or 'auto', not {num_workers!r}")
         count: int = _Auto(first_workers()) if adaptive else num_workers  # type: ignore[assignment]
+        if isinstance(persistent_workers, str) and persistent_workers != "shared":
+            raise ValueError(f"persistent_workers is True, False or 'shared', not {persistent_workers!r}")
         if isinstance(prefetch_factor, _Default):
             prefetch_factor = None
         if sample_timeout_s is not None and count == 0:

@@ -172,7 +172,6 @@ class Pool:
         self.killed: set[int] = set()  # by us
         # finished boards: workers that may still use them; what to keep until then
         self.leaving: dict[int, tuple[set[int], Any]] = {}
-        self.attributes: list[Any] = []  # of the data set, as the workers have it, where they are shared
         _live.add(self)
 
     # ---- starting ------------------------------------------------------------------------------------------------
@@ -585,13 +584,13 @@ _live: weakref.WeakSet[Pool] = weakref.WeakSet()
 _shared: dict[Any, weakref.ref[Pool]] = {}
 
 
-def shared(key: tuple[Any, ...], make: Callable[[], Pool], fits: Callable[[Pool], bool] = lambda pool: True) -> Pool:
+def shared(key: tuple[Any, ...], make: Callable[[], Pool]) -> Pool:
     """The workers that loaders with this key have in common, held for one more of them. They are made where there are
-    none, where they have ended, or where they do not fit.
+    none, where they have ended, or where they were interrupted.
     """
     key = (os.getpid(), *key)
     found = _shared[key]() if key in _shared else None
-    if found is None or not fits(found) or not found.hold():
+    if found is None or found.broken or not found.hold():
         found = make()
         found.hold()
         _shared[key] = weakref.ref(found, lambda _: _shared.pop(key, None))
