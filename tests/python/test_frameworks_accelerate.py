@@ -148,6 +148,15 @@ def test_ranks_whose_random_numbers_differ_still_share_one_order(any_case: Case)
     assert any_case["shuffled"][0][0] != any_case["shuffled"][0][1]
 
 
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_generator_determines_the_order_of_dispatched_batches_as_with_torchs_loader(
+    cases: Callable[[str], Case], world: int
+) -> None:
+    found = cases(f"leat-{world}")["shuffled_by_generators"]
+    assert found == cases(f"torch-{world}")["shuffled_by_generators"]
+    assert found[0][0] != found[0][1]  # of two generators
+
+
 def test_a_seedable_sampler_gives_each_epoch_an_order_that_set_epoch_brings_back(any_case: Case) -> None:
     for first, second, again in any_case["seedable"]:
         assert first == again != second

@@ -177,7 +177,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     @property
     def _unseeded(self) -> bool:
         """Whether a drawn seed determines the shuffle: in PyTorch's way, or in leat's if workers persist."""
-        return self._shuffle and self._plain_batches and type(self.sampler) is RandomSampler and self.generator is None
+        if self.generator is not None or not self._shuffle or not self._plain_batches:
+            return False
+        sampler: Any = self.sampler  # which frameworks may have given a generator of its own
+        return type(sampler) is RandomSampler and sampler.generator is None
 
     @property
     def _chained(self) -> bool:

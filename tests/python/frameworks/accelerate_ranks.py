@@ -134,6 +134,17 @@ def shuffled() -> Any:
 
 
 @scene
+def shuffled_by_generators() -> Any:
+    """Orders of two generators, dispatched: Accelerate leaves the generator to the sampler alone."""
+    found = []
+    for seed in (1, 2):
+        options: dict[str, Any] = {"persistent_workers": True, "generator": torch.Generator().manual_seed(seed)}
+        ready = prepared(loader(16, 2, shuffle=True, **options), dispatch_batches=True)[1]
+        found.append([batches(ready), batches(ready)])
+    return found
+
+
+@scene
 def seedable() -> Any:
     ready = prepared(loader(16, 2, shuffle=True), use_seedable_sampler=True, data_seed=3)[1]
     found = [batches(ready), batches(ready)]
