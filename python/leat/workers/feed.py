@@ -215,7 +215,8 @@ class Feed(Client):
             flight.payload = self._slot(size)
             _view(flight.payload, size)[:] = np.frombuffer(payload, np.uint8)
         buffers: tuple[int, ...] = ()
-        run, capacity = planned.rows, 0
+        rows = run = max(1, planned.rows)  # an empty batch is work, too
+        capacity = 0
         if planned.kind == ROWS:
             run = 0  # as long as is fair
             if self.layout:
@@ -226,7 +227,7 @@ class Feed(Client):
             buffers, capacity = (flight.room.offset,), self.capacity
         self._catch_up()
         self.board.publish(
-            flight.serial, planned.rows, run, planned.owner, flight.layout, planned.kind,
+            flight.serial, rows, run, planned.owner, flight.layout, planned.kind,
             flight.payload.offset if flight.payload else 0,
             size, planned.seed, planned.epoch, planned.first_row, capacity, buffers,
         )  # fmt: skip
@@ -415,6 +416,8 @@ class Feed(Client):
             _view(flight.payload, flight.planned.rows * 8).view(np.int64)[row] = GONE + tries
         elif flight.planned.kind == WHOLE and self.job.auto_collation:
             indices = list(pickle.loads(flight.payload.memory(0, flight.payload.bytes)))
+            if row >= len(indices):
+                return False
             indices[row] = GONE + tries
             data = pickle.dumps(indices, protocol=5)
             if len(data) > flight.payload.bytes:

@@ -398,7 +398,7 @@ class Worker:
             return job.collate(job.dataset.__getitems__(indices)), []
         found, broken = self.made(client, unit, enumerate(indices))
         self.index = None
-        if not found:
+        if broken and not found:
             raise RuntimeError(f"no row of the batch is left; the first error: {broken[0][2]}")
         return job.collate([sample for _, sample in found]), broken
 
