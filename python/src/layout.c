@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DLPACK_BFLOAT 4
+
 enum kind { INT = 0, FLOAT, BOOL, SCALAR, ARRAY, TENSOR, OBJECT, TUPLE, LIST, DICT };
 
 struct node {
@@ -498,6 +500,11 @@ static PyObject *read_node(const struct node *node, const struct reading *r)
     PyObject *capsule = py_dlpack_of_slot(r->slots[node->buffer], 0, node->code, node->bits, node->ndim + 1, shape);
     PyObject *tensor = capsule ? PyObject_CallFunction(r->tensor, "O", capsule) : NULL;
     Py_XDECREF(capsule);
+    if (tensor && node->kind == TENSOR && node->code != DLPACK_BFLOAT && PyTuple_GetItem(node->type, 2) != Py_None) {
+        PyObject *viewed = PyObject_CallMethod(tensor, "view", "O", PyTuple_GetItem(node->type, 1));
+        Py_DECREF(tensor);
+        tensor = viewed;
+    }
     return tensor;
 }
 

@@ -30,7 +30,8 @@ from dataloader_support import (  # noqa: E402
     assert_same,
     error_of,
 )
-from torch.utils.data import DataLoader, default_collate, default_convert  # noqa: E402
+from dtypes import odd_torch_types  # noqa: E402
+from torch.utils.data import DataLoader, Dataset, default_collate, default_convert  # noqa: E402
 from torch.utils.data._utils.collate import default_collate_fn_map  # noqa: E402
 
 import leat  # noqa: E402
@@ -85,6 +86,139 @@ def test_streams_of_tensors_whose_memory_is_not_their_value_are_right(
     found = list(leat_loader_class(KindStream(name, 4), 2, num_workers=min(1, num_workers)))
     samples = [LAZY_KINDS[name](i) for i in range(4)]
     assert [b.tolist() for b in found] == [torch.stack(samples[k : k + 2]).tolist() for k in (0, 2)]
+
+
+def bits(value: Any) -> Any:
+    """A nested value with every tensor as its type and bytes: PyTorch compares few of its types."""
+    if isinstance(value, torch.Tensor):
+        size = value.dtype.itemsize
+        return value.dtype, tuple(value.shape), value.contiguous().view(getattr(torch, f"int{8 * size}")).tolist()
+    if isinstance(value, dict):
+        return {key: bits(part) for key, part in value.items()}
+    return [bits(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def of_type(name: str, i: int, shape: tuple[int, ...] = (2, 3)) -> Any:
+    """A tensor of any type, of bytes that depend on i."""
+    dtype = getattr(torch, name)
+    n = int(np.prod(shape)) * dtype.itemsize
+    return (torch.arange(n) * 7 + i).to(torch.uint8).view(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("name", odd_torch_types())
+def test_tensors_of_types_that_numpy_lacks_come_with_their_type_and_bits(name: str) -> None:
+    def make(i: int) -> Any:
+        return {"x": of_type(name, i), "y": (of_type(name, i, ()), i, of_type(name, i, (0, 2)))}
+
+    expected = [bits(default_collate([make(i), make(i + 1)])) for i in (0, 2)]
+    loader = leat.DataLoader(From(4, make), 2, num_workers=1)
+    assert [bits(batch) for batch in loader] == expected
+    whole = leat.DataLoader(From(4, make), 2, num_workers=1, collate_fn=list)
+    assert [bits(batch) for batch in whole] == [bits([make(i), make(i + 1)]) for i in (0, 2)]
+    collated = leat.DataLoader(From(4, make), 2, num_workers=1, collate_fn=lambda batch: default_collate(batch))
+    assert [bits(batch) for batch in collated] == expected
+    single = leat.DataLoader(From(2, make), batch_size=None, num_workers=1)
+    assert [bits(batch) for batch in single] == [bits(make(i)) for i in range(2)]
+
+
+@pytest.mark.parametrize("name", ["float8_e5m2", "complex32", "uint16"])
+def test_large_and_strided_tensors_of_types_that_numpy_lacks_keep_their_bits(name: str) -> None:
+    def make(i: int) -> Any:
+        x = of_type(name, i, (1, 30, 40, 50))
+        return [x, x.transpose(2, 3), x.to(memory_format=torch.channels_last), x[..., ::2]]
+
+    (found,) = leat.DataLoader(From(1, make), batch_size=None, num_workers=1)
+    assert bits(found) == bits(make(0))
+    assert found[2].stride() == make(0)[2].stride()
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "complex32", "float32"])
+def test_parameters_and_tensors_that_need_gradients_come_from_workers_as_such(name: str) -> None:
+    def make(i: int) -> Any:
+        x = of_type(name, i, (40, 50))
+        return [x.clone().requires_grad_(), torch.nn.Parameter(x.clone()), torch.nn.Parameter(x, requires_grad=False)]
+
+    (found,) = leat.DataLoader(From(1, make), batch_size=None, num_workers=1, collate_fn=as_is)
+    assert [(type(x), x.requires_grad, x.is_leaf) for x in found] == [
+        (type(x), x.requires_grad, x.is_leaf) for x in make(0)
+    ]
+    assert bits([x.detach() for x in found]) == bits([x.detach() for x in make(0)])
+
+
+def test_quantized_tensors_come_from_workers_and_collate_as_torch_has_it() -> None:
+    def make(i: int) -> Any:
+        return torch.quantize_per_tensor(torch.arange(4.0) + i, 0.5, 3, torch.quint8)
+
+    for collate in (None, lambda batch: default_collate(batch)):
+        (found,) = leat.DataLoader(From(2, make), 2, num_workers=1, collate_fn=collate)
+        expected = default_collate([make(0), make(1)])
+        assert found.is_quantized and torch.equal(found.dequantize(), expected.dequantize())
+        assert found.q_scale() == expected.q_scale() and found.q_zero_point() == expected.q_zero_point()
+    singles = leat.DataLoader(From(2, make), batch_size=None, num_workers=1)
+    assert [x.dequantize().tolist() for x in singles] == [make(i).dequantize().tolist() for i in range(2)]
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "substitute"])
+def test_an_empty_batch_is_collated_like_any_other(num_workers: int, on_error: str) -> None:
+    source = [[1], [], [2, 3], []]
+    loader: Any = leat.DataLoader(
+        range(9), batch_sampler=source, collate_fn=list, num_workers=num_workers, on_error=on_error
+    )
+    assert list(loader) == [[1], [], [2, 3], []]
+    assert list(loader) == [[1], [], [2, 3], []]
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "substitute"])
+def test_an_empty_batch_fails_where_it_cannot_be_collated_and_the_next_one_follows(
+    num_workers: int, on_error: str
+) -> None:
+    loader: Any = leat.DataLoader(
+        range(9), batch_sampler=[[1], [], [2, 3], []], num_workers=num_workers, on_error=on_error
+    )
+    theirs = iter(DataLoader(range(9), batch_sampler=[[1], [], [2, 3], []], num_workers=num_workers))
+    ours = iter(loader)
+    for expected in ([1], None, [2, 3], None):
+        if expected is None:
+            with pytest.raises(Exception) as of_theirs:
+                next(theirs)
+            with pytest.raises(type(of_theirs.value), match="list index out of range"):
+                next(ours)
+        else:
+            assert next(ours).tolist() == next(theirs).tolist() == expected
+    with pytest.raises(StopIteration):
+        next(ours)
+
+
+class Fetched(Dataset):
+    """A data set that gives batches as a whole."""
+
+    def __len__(self) -> int:
+        return 9
+
+    def __getitem__(self, i: int) -> int:
+        raise AssertionError("not one by one")
+
+    def __getitems__(self, indices: list[int]) -> list[int]:
+        return [10 * i for i in indices] or [-1]
+
+
+def test_a_data_set_that_gives_batches_is_asked_for_an_empty_one(loader_class: Any, num_workers: int) -> None:
+    loader = loader_class(Fetched(), batch_sampler=[[1], [], [2, 3]], collate_fn=list, num_workers=num_workers)
+    assert list(loader) == [[10], [-1], [20, 30]]
+
+
+def test_a_run_with_empty_batches_resumes_behind_one(num_workers: int) -> None:
+    def loader() -> Any:
+        return leat.DataLoader(range(9), batch_sampler=[[1], [], [], [2, 3]], collate_fn=list, num_workers=num_workers)
+
+    for passed in range(4):
+        first = loader()
+        iterator = iter(first)
+        for _ in range(passed):
+            next(iterator)
+        second = loader()
+        second.load_state_dict(first.state_dict())
+        assert list(second) == [[1], [], [], [2, 3]][passed:]
 
 
 def test_collation_in_workers_makes_no_file_in_shared_memory(leat_loader_class: Any) -> None:

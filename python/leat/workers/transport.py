@@ -39,16 +39,23 @@ def _torch_names() -> dict[Any, str]:
     return {getattr(torch, n): n for n in [*names, "complex64", "complex128", "bool"] if hasattr(torch, n)}
 
 
-def _array_leaf(kind: int, array: np.ndarray[Any, Any], type_: Any, bits: int | None = None) -> Spec:
-    return (
-        "leaf",
-        kind,
-        _CODES[array.dtype.kind],
-        bits or array.dtype.itemsize * 8,
-        array.data.format,
-        tuple(array.shape),
-        type_,
+def _ints_of(dtype: Any) -> Any:
+    """The integers of PyTorch's as which tensors of a type that numpy lacks travel; None: it has the type."""
+    torch = sys.modules["torch"]
+    return None if dtype in _torch_names() else getattr(torch, f"int{8 * dtype.itemsize}")
+
+
+def _is_dense(tensor: Any) -> bool:
+    """Whether its values are all that a tensor is: ordinary numbers in this process's memory."""
+    torch = sys.modules["torch"]
+    return bool(
+        tensor.device.type == "cpu" and tensor.layout == torch.strided and not (tensor.is_nested or tensor.is_quantized)
     )
+
+
+def _array_leaf(kind: int, array: np.ndarray[Any, Any], type_: Any) -> Spec:
+    dtype = array.dtype
+    return ("leaf", kind, _CODES[dtype.kind], dtype.itemsize * 8, array.data.format, tuple(array.shape), type_)
 
 
 def _leaf(value: Any) -> Spec | None:
@@ -63,24 +70,12 @@ def _leaf(value: Any) -> Spec | None:
         return ("leaf", OBJECT, 0, 8, "B", (), kind)
     torch = sys.modules["torch"]
     if kind is torch.Tensor:
-        bfloat = value.dtype == torch.bfloat16
-        plain = (
-            value.device.type == "cpu"
-            and value.layout == torch.strided
-            and not value.is_nested
-            and not value.requires_grad
-        )
-        if (
-            not plain
-            or value.is_conj()
-            or value.is_neg()
-            or value.dim() > 7
-            or not (bfloat or value.dtype in _torch_names())
-        ):
+        if not _is_dense(value) or value.requires_grad or value.is_conj() or value.is_neg() or value.dim() > 7:
             return None
-        array = (value.view(torch.int16) if bfloat else value).numpy()
-        leaf = _array_leaf(TENSOR, array, (kind, value.dtype, torch.int16 if bfloat else None))
-        return (*leaf[:2], 4, *leaf[3:]) if bfloat else leaf
+        ints = _ints_of(value.dtype)
+        array = (value if ints is None else value.view(ints)).numpy()
+        leaf = _array_leaf(TENSOR, array, (kind, value.dtype, ints))
+        return (*leaf[:2], 4, *leaf[3:]) if value.dtype == torch.bfloat16 else leaf
     if kind is np.ndarray or isinstance(value, np.generic):
         array = np.asarray(value)
         good = kind is not np.uint64  # a number that torch.as_tensor refuses
@@ -161,7 +156,7 @@ def arrays_of(spec: Spec, slots: Sequence[_leat.Slot], rows: int) -> list[np.nda
     found = []
     for leaf, slot in zip([leaf for leaf in leaves(spec) if leaf[1] != OBJECT], slots):
         code, bits, shape = leaf[2], leaf[3], leaf[5]
-        dtype = np.dtype("int16" if code == 4 else "bool" if code == 6 else f"{'iuf??c'[code]}{bits // 8}")
+        dtype = np.dtype("bool" if code == 6 else f"{'iuf?ic'[code]}{bits // 8}")
         count = int(np.prod((rows, *shape)))
         memory: Any = slot.memory(0, count * dtype.itemsize)
         found.append(
@@ -173,14 +168,16 @@ def arrays_of(spec: Spec, slots: Sequence[_leat.Slot], rows: int) -> list[np.nda
 # ---- odd objects -----------------------------------------------------------------------------------------------------
 
 
-def _tensor(array: np.ndarray[Any, Any], as_bfloat16: bool, order: tuple[int, ...] | None = None) -> Any:
-    """A tensor that was sent as an array, whose dimensions are in `order`."""
+def _tensor(array: np.ndarray[Any, Any], dtype: Any, order: tuple[int, ...] | None, needs_gradients: bool) -> Any:
+    """A tensor that was sent as an array, whose dimensions are in `order`. `dtype`: what to view it as, or None."""
     import torch
 
     tensor = torch.from_numpy(array)
-    if as_bfloat16:
-        tensor = tensor.view(torch.bfloat16)
-    return tensor if order is None else tensor.permute(tuple(np.argsort(order)))
+    if dtype is not None:
+        tensor = tensor.view(dtype)
+    if order is not None:
+        tensor = tensor.permute(tuple(np.argsort(order)))
+    return tensor.requires_grad_() if needs_gradients else tensor
 
 
 class _Pickler(pickle.Pickler):
@@ -188,18 +185,15 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         torch = sys.modules.get("torch")
-        if torch is None or type(value) is not torch.Tensor:
+        if torch is None or type(value) is not torch.Tensor or not _is_dense(value):
             return NotImplemented
-        plain = (
-            value.device.type == "cpu"
-            and value.layout == torch.strided
-            and not value.is_nested
-            and not value.requires_grad
-        )
-        bfloat = value.dtype == torch.bfloat16
-        if not plain or value.is_quantized or not (bfloat or value.dtype in _torch_names()):
+        if value.requires_grad and not value.is_leaf:
             return NotImplemented
+        needs_gradients, value = value.requires_grad, value.detach()
         value = value.resolve_conj().resolve_neg()
+        ints, dtype = _ints_of(value.dtype), None
+        if ints is not None:
+            value, dtype = value.view(ints), value.dtype
         order = None
         if not value.is_contiguous():  # channels_last, for one, is kept
             order = tuple(sorted(range(value.dim()), key=lambda d: -value.stride(d)))
@@ -207,7 +201,7 @@ class _Pickler(pickle.Pickler):
                 value = value.permute(order)
             else:
                 value, order = value.contiguous(), None
-        return _tensor, ((value.view(torch.int16) if bfloat else value).numpy(), bfloat, order)
+        return _tensor, (value.numpy(), dtype, order, needs_gradients)
 
 
 def _dumps(value: Any, keep: Callable[[pickle.PickleBuffer], bool]) -> bytes:
