@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import signal
@@ -132,3 +133,13 @@ def leat_loader_class() -> type:
     """leat.DataLoader, for what it does otherwise than PyTorch's or beside it."""
     pytest.importorskip("torch")
     return leat.DataLoader
+
+
+@pytest.fixture(params=["leat"] + (["torchdata"] if importlib.util.find_spec("torchdata") else []))
+def stateful_class(request: pytest.FixtureRequest) -> type:
+    """leat.DataLoader, and where it is installed torchdata's loader with state, which shows that a test is right."""
+    pytest.importorskip("torch")
+    if request.param == "leat":
+        return leat.DataLoader
+    found: type = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    return found

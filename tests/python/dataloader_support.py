@@ -522,6 +522,7 @@ BAD_KINDS: dict[str, Callable[[int], Any]] = {
     "arrays of two shapes": lambda i: np.zeros((2 + i % 2, 3)),
     "tensors of two ranks": lambda i: torch.zeros((2,) if i % 2 else (1, 2)),
     "lists of two lengths": lambda i: [0] * (1 + i % 2),
+    "lists of two lengths, the longer first": lambda i: ["x"] * (2 - i % 2),
     "missing key": lambda i: {"a": i} if i % 2 else {"a": i, "b": i},
     "int, then str": lambda i: str(i) if i % 2 else i,
     "int above 64 bits": lambda i: 2**64 + i,

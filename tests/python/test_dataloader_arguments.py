@@ -41,11 +41,16 @@ BATCH_SAMPLER = BatchSampler(SAMPLER, 3, False)
             "sampler option is mutually exclusive with shuffle",
         ),
         ({"sampler": SAMPLER, "shuffle": 3}, "sampler option is mutually exclusive with shuffle"),
+        (
+            {"sampler": SAMPLER, "batch_sampler": BATCH_SAMPLER, "shuffle": 3},
+            "sampler option is mutually exclusive with shuffle",
+        ),
         ({"batch_sampler": BATCH_SAMPLER, "batch_size": 11}, "batch_sampler option is mutually exclusive with"),
         ({"batch_sampler": BATCH_SAMPLER, "batch_size": None}, "batch_sampler option is mutually exclusive with"),
         ({"batch_sampler": BATCH_SAMPLER, "shuffle": True}, "batch_sampler option is mutually exclusive with"),
         ({"batch_sampler": BATCH_SAMPLER, "sampler": SAMPLER}, "batch_sampler option is mutually exclusive with"),
         ({"batch_sampler": BATCH_SAMPLER, "drop_last": True}, "batch_sampler option is mutually exclusive with"),
+        ({"batch_sampler": BATCH_SAMPLER, "drop_last": 3}, "batch_sampler option is mutually exclusive with"),
     ],
 )
 def test_arguments_that_exclude_each_other_are_value_errors(
@@ -159,7 +164,7 @@ def test_a_loader_with_a_batch_sampler_has_no_batch_size(loader_class: Any) -> N
 
 def test_a_loader_without_batches_has_no_batch_sampler_and_converts(loader_class: Any) -> None:
     loader = loader_class(Count(10), batch_size=None)
-    assert (loader.batch_size, loader.batch_sampler) == (None, None)
+    assert (loader.batch_size, loader.batch_sampler, loader._auto_collation) == (None, None, False)
     assert loader.collate_fn is torch.utils.data.default_convert
 
 
@@ -187,6 +192,19 @@ def test_the_number_of_workers_can_be_set_between_epochs(loader_class: Any) -> N
     assert batches(loader) == [[0, 1], [2, 3]]
     loader.num_workers, loader.prefetch_factor = 1, 2
     assert batches(loader) == [[0, 1], [2, 3]]
+
+
+def test_a_context_set_later_follows_the_same_rules(loader_class: Any) -> None:
+    loader = loader_class(Count(4), 2)
+    with pytest.raises(ValueError, match=r"multi-process loading \(num_workers > 0\), but got"):
+        loader.multiprocessing_context = "fork"
+    loader.num_workers, loader.prefetch_factor = 1, 2
+    with pytest.raises(ValueError, match="should specify a valid start method in"):
+        loader.multiprocessing_context = "thread of gold"
+    with pytest.raises(TypeError, match="multiprocessing_context option should be a valid context object"):
+        loader.multiprocessing_context = object()
+    loader.multiprocessing_context = "fork"
+    assert loader.multiprocessing_context.get_start_method() == "fork" and batches(loader) == [[0, 1], [2, 3]]
 
 
 def test_own_attributes_can_be_set(loader_class: Any) -> None:
@@ -290,10 +308,11 @@ def test_a_failing_constructor_leaves_nothing_that_complains_later(
     assert "Exception ignored" not in capfd.readouterr().err
 
 
-def test_a_loader_may_be_made_list_tuple_or_zipped(loader_class: Any) -> None:
-    for num_workers in (0, 1):
-        loader = loader_class(Count(6), 2, num_workers=num_workers)
-        assert [b.tolist() for b in tuple(loader)] == [b.tolist() for b in list(loader)] == [[0, 1], [2, 3], [4, 5]]
-        assert [(a.tolist(), b.tolist()) for a, b in zip(loader, loader)] == [
-            ([i, i + 1], [i, i + 1]) for i in (0, 2, 4)
-        ]
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("data", [Count(6), Stream(6)])
+def test_a_loader_may_be_made_list_tuple_or_zipped(loader_class: Any, data: Any, num_workers: int) -> None:
+    loader = loader_class(data, 2, num_workers=num_workers)
+    assert [b.tolist() for b in tuple(loader)] == [b.tolist() for b in list(loader)] == [[0, 1], [2, 3], [4, 5]]
+    one_by_one = loader_class(data, None, num_workers=num_workers)
+    assert tuple(one_by_one) == tuple(range(6)) and list(one_by_one) == list(range(6))
+    assert [(a.tolist(), b.tolist()) for a, b in zip(loader, loader)] == [([i, i + 1], [i, i + 1]) for i in (0, 2, 4)]

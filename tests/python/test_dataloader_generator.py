@@ -121,6 +121,21 @@ def test_the_order_does_not_depend_on_the_number_of_workers(loader_class: Any, n
 
 
 @WORKERS
+def test_epochs_begun_under_one_seed_are_alike_though_they_are_read_in_turns(
+    loader_class: Any, num_workers: int
+) -> None:
+    loader = loader_class(Count(20), 3, shuffle=True, num_workers=num_workers)
+    begun = []
+    for _ in range(2):
+        torch.manual_seed(6)
+        it = iter(loader)
+        begun.append((next(it), it))
+    (a, ait), (b, bit) = begun
+    found = [(x.tolist(), y.tolist()) for x, y in [(a, b), *zip(ait, bit)]]
+    assert len(found) == 7 and all(x == y for x, y in found)
+
+
+@WORKERS
 def test_a_given_generator_leaves_the_global_one_alone(loader_class: Any, num_workers: int) -> None:
     before = torch.get_rng_state()
     rows(loader_class(Count(20), 3, shuffle=True, num_workers=num_workers, generator=torch.Generator()))

@@ -182,12 +182,14 @@ def test_out_of_order_streams_are_delivered_in_full(loader_class: Any) -> None:
 # --- data pipes ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_the_shuffle_of_a_data_pipe_follows_the_global_seed(loader_class: Any, num_workers: int) -> None:
+@pytest.mark.parametrize("num_workers, persistent", [(0, False), (2, False)])
+def test_the_shuffle_of_a_data_pipe_follows_the_global_seed(
+    loader_class: Any, num_workers: int, persistent: bool
+) -> None:
     from torch.utils.data.datapipes.iter import IterableWrapper
 
     pipe = IterableWrapper(range(40)).shuffle(buffer_size=20).sharding_filter()
-    loader = loader_class(pipe, batch_size=None, shuffle=True, num_workers=num_workers)
+    loader = loader_class(pipe, batch_size=None, shuffle=True, num_workers=num_workers, persistent_workers=persistent)
     found = []
     for seed in (123, 123, 321):
         torch.manual_seed(seed)
@@ -195,11 +197,23 @@ def test_the_shuffle_of_a_data_pipe_follows_the_global_seed(loader_class: Any, n
     assert found[0] == found[1] != found[2] and all(sorted(f) == list(range(40)) for f in found)
 
 
-def test_a_data_pipe_of_functions_runs_in_workers(loader_class: Any) -> None:
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_data_pipe_of_functions_runs_in_workers(loader_class: Any, method: str) -> None:
     from torch.utils.data.datapipes.iter import IterableWrapper
 
     pipe = IterableWrapper([[1, 2, 3, 4], [1, 2, 3, 4, 5, 6]]).map(_plus_one).filter(_has_four)
-    assert list(loader_class(pipe, batch_size=2, num_workers=1, collate_fn=as_is)) == [[[2, 3, 4, 5]]]
+    loader = loader_class(
+        pipe, batch_size=2, shuffle=True, num_workers=2, collate_fn=as_is, multiprocessing_context=method
+    )
+    assert list(loader) == [[[2, 3, 4, 5]]] * 2  # nobody has sharded it
+
+
+@pytest.mark.filterwarnings("ignore:Local function is not supported by pickle")
+def test_a_data_pipe_of_lambdas_runs_in_forked_workers(loader_class: Any) -> None:
+    from torch.utils.data.datapipes.iter import IterableWrapper
+
+    pipe = IterableWrapper(range(9)).filter(lambda i: i % 2 == 0)
+    assert rows(loader_class(pipe, 2, num_workers=1, multiprocessing_context="fork")) == [0, 2, 4, 6, 8]
 
 
 def _plus_one(row: list[int]) -> list[int]:

@@ -184,6 +184,20 @@ def test_an_error_in_the_loop_ends_the_process_with_its_traceback(kind: str) -> 
     assert out.rstrip().endswith("RuntimeError: my error") and out.count("Traceback") == 1
 
 
+@pytest.mark.parametrize(
+    "kind, stream, held", [("torch", False, True), ("leat", False, True), ("leat", True, True), ("leat", True, False)]
+)
+def test_an_error_of_a_worker_ends_the_process_whoever_holds_the_iterator(kind: str, stream: bool, held: bool) -> None:
+    data = "FailingStream(3)" if stream else "Failing(99, lambda i: ValueError('no sample'), {3})"
+    loop = (
+        "it = iter(Loader({}, num_workers=2))\nfor _ in it: pass"
+        if held
+        else "for _ in Loader({}, num_workers=2): pass"
+    )
+    out = run(loop.format(data), kind, expect=1)
+    assert "ValueError" in out and ("the stream broke" if stream else "no sample") in out
+
+
 @pytest.mark.parametrize("options", ["", ", persistent_workers=True"])
 def test_an_interpreter_exits_while_a_sample_hangs(options: str) -> None:
     code = f"""

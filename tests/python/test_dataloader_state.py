@@ -6,7 +6,6 @@ What torchdata's StatefulDataLoader asks for is asked of both where torchdata is
 from __future__ import annotations
 
 import copy
-import importlib.util
 import itertools
 import json
 import multiprocessing
@@ -41,17 +40,7 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, Sub
 import leat  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
-CLASSES = ["leat"] + (["torchdata"] if importlib.util.find_spec("torchdata") else [])
 FORK = multiprocessing.get_context("fork")
-
-
-@pytest.fixture(params=CLASSES)
-def stateful_class(request: pytest.FixtureRequest) -> type:
-    if request.param == "leat":
-        return leat.DataLoader
-    from torchdata.stateful_dataloader import StatefulDataLoader
-
-    return StatefulDataLoader
 
 
 WAYS: dict[str, dict[str, Any]] = {
