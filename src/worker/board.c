@@ -11,9 +11,9 @@
  *                    +---- the worker died ----------+
  *
  * A worker goes through the entries in the order of their serials and takes the first queued unit: all that is in
- * flight is worked on, earliest batch first, and a slow row holds nobody but its own batch. The serial in the word
- * makes taking safe while the parent reuses an entry: the compare fails. Who took a unit stands in the same word, so
- * whatever a killed worker had is known.
+ * flight is worked on, earliest batch first, and a slow row holds nobody but its own batch: a serial whose entry such a
+ * batch still has is passed over. The serial in the word makes taking safe while the parent reuses an entry: the
+ * compare fails. Who took a unit stands in the same word, so whatever a killed worker had is known.
  *
  * A worker may be held up between any two instructions while the parent goes on, retires the batch it looks at and
  * gives the entry to another. Whatever it then writes to the entry must not count for that other batch:
@@ -76,7 +76,7 @@ struct entry {
 struct board_shared {
     _Atomic uint32_t done; /* futex */
     _Atomic uint32_t asleep, closed;
-    _Atomic uint64_t first, next; /* serials in flight: [first, next) */
+    _Atomic uint64_t first, next; /* serials in flight lie in [first, next) */
     _Atomic uint64_t served_ns;
     uint32_t n_entries, max_units;
     double weight;
@@ -369,10 +369,30 @@ static struct flight *flight_of(const struct leat_board *b, uint64_t serial)
     return &b->flights[serial % b->shared->n_entries];
 }
 
+/* The earliest batch in flight whose serial is in [from, end), or `end`. Serials are close together, unless one that
+ * takes long was overtaken by as many batches as there are entries. */
+static uint64_t first_in_flight(const struct leat_board *b, uint64_t from, uint64_t end)
+{
+    uint64_t n = b->shared->n_entries, found = end;
+    if (end <= from + n) {
+        while (from < end && !in_flight(b, from))
+            from++;
+        return from;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t serial = atomic_load_explicit(&b->entries[i].serial, memory_order_acquire);
+        found = serial >= from && serial < found ? serial : found;
+    }
+    return found;
+}
+
 uint64_t leat_board_next(const struct leat_board *b)
 {
-    uint64_t serial = atomic_load(&b->shared->next);
-    return atomic_load(&entry_of(b, serial)->serial) ? 0 : serial;
+    uint64_t next = atomic_load(&b->shared->next);
+    for (uint64_t serial = next; serial < next + b->shared->n_entries; serial++)
+        if (!atomic_load(&entry_of(b, serial)->serial))
+            return serial;
+    return 0;
 }
 
 double leat_board_ns_per_row(const struct leat_board *b)
@@ -505,10 +525,8 @@ void leat_board_retire(struct leat_board *b, uint64_t serial)
     f->kills = NULL;
     b->n_flights--;
     atomic_store(&e->serial, 0);
-    uint64_t first = atomic_load(&b->shared->first), next = atomic_load(&b->shared->next);
-    while (first < next && !atomic_load(&entry_of(b, first)->serial))
-        first++;
-    atomic_store(&b->shared->first, first);
+    uint64_t first = atomic_load(&b->shared->first);
+    atomic_store(&b->shared->first, first_in_flight(b, first, atomic_load(&b->shared->next)));
 }
 
 bool leat_board_cancel(struct leat_board *b, uint64_t serial)
@@ -544,10 +562,9 @@ unsigned leat_board_requeue(struct leat_board *b, unsigned worker,
     struct leat_pool_worker at;
     leat_pool_worker(b->pool, worker, &at);
     b->unsure = next;
-    for (uint64_t serial = atomic_load(&b->shared->first); serial < next; serial++) {
-        struct entry *e = in_flight(b, serial);
-        if (!e)
-            continue;
+    for (uint64_t serial = atomic_load(&b->shared->first); (serial = first_in_flight(b, serial, next)) < next;
+         serial++) {
+        struct entry *e = entry_of(b, serial);
         struct flight *f = flight_of(b, serial);
         _Atomic uint64_t *units = units_of(b, serial);
         for (uint32_t u = 0, n_units = atomic_load(&e->n_units); u < n_units; u++)
@@ -677,10 +694,9 @@ bool leat_board_take(struct leat_board *b, struct leat_board_unit *out)
     if (atomic_load(&b->shared->closed))
         return false;
     uint64_t next = atomic_load(&b->shared->next);
-    for (uint64_t serial = atomic_load(&b->shared->first); serial < next; serial++) {
-        struct entry *e = in_flight(b, serial);
-        if (!e)
-            continue;
+    for (uint64_t serial = atomic_load(&b->shared->first); (serial = first_in_flight(b, serial, next)) < next;
+         serial++) {
+        struct entry *e = entry_of(b, serial);
         int32_t owner = atomic_load(&e->owner);
         if ((owner >= 0 && (unsigned)owner != b->pool->worker) || !take(b, e, serial, out))
             continue;

@@ -72,7 +72,7 @@ void leat_pool_worker(const struct leat_pool *pool, unsigned worker, struct leat
 void leat_pool_forget(struct leat_pool *pool, unsigned worker); /* it is dead */
 uint32_t leat_pool_messages(const struct leat_pool *pool);      /* announced by all workers so far, modulo 2^32 */
 
-/* One batch as it is published. Serials count from 1 without a gap. Offsets are those of slots. */
+/* One batch as it is published. Serials rise from 1. Offsets are those of slots. */
 struct leat_board_batch {
     uint64_t serial;
     uint32_t rows, run; /* rows of a unit; 0: as many as take unit_ns, by what the batches before took */
@@ -102,7 +102,7 @@ void leat_board_free(struct leat_board *board); /* NULL is allowed */
 uint64_t leat_board_offset(const struct leat_board *board);
 void *leat_board_at(const struct leat_board *board, uint64_t offset); /* of a slot: its memory in this process */
 
-/* Parent: the serial of the next batch, or 0 while another has its entry; publishes it (INVALID: it is another's turn,
+/* Parent: the serial of the next batch, or 0 while all entries are in use; publishes it (INVALID: it is another's turn,
  * or there is no such owner); gives one that was published without a layout the place of its rows, for the units that
  * are taken from then on (INVALID: it has one, or is not in flight). What is said below of a batch that is not in
  * flight has no effect. */

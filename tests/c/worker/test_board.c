@@ -115,6 +115,40 @@ static void a_batch_whose_turn_it_is_not_is_refused(void **state)
     bench_free(&b);
 }
 
+static void a_batch_that_takes_long_is_overtaken_by_any_number(void **state)
+{
+    (void)state;
+    struct bench b = bench_new(2, 3, 4);
+    struct leat_pool *others_pool;
+    struct leat_board *other;
+    struct leat_board_unit slow, u;
+    attach(b.pool, b.board, 1, true, &others_pool, &other);
+    publish(b.board, 1, 4, 2);
+    assert_true(leat_board_take(other, &slow)); /* and does not end it */
+    assert_unit(b.seen, 1, 1, 2, 2);
+    uint64_t last = 1;
+    for (int i = 0; i < 100; i++) {
+        uint64_t serial = leat_board_next(b.board);
+        assert_true(serial > last && serial % 3 != 1); /* whose entry is not the slow one's */
+        publish(b.board, serial, 1, 1);
+        assert_true(leat_board_take(b.seen, &u));
+        assert_int_equal(u.batch.serial, serial);
+        leat_board_finish(b.seen, &u, false);
+        assert_true(leat_board_complete(b.board, serial) && !leat_board_complete(b.board, 1));
+        leat_board_retire(b.board, serial);
+        last = serial;
+    }
+    publish(b.board, leat_board_next(b.board), 1, 1);
+    publish(b.board, leat_board_next(b.board), 1, 1);
+    assert_int_equal(leat_board_next(b.board), 0);
+    assert_int_equal(leat_board_requeue(b.board, 1, NULL, NULL), 1);
+    assert_unit(b.seen, 1, 0, 0, 2); /* the earliest goes first, however far behind */
+    finish_all(b.seen);
+    leat_board_free(other);
+    leat_pool_free(others_pool);
+    bench_free(&b);
+}
+
 /* Publishes a batch that is cut by what the board knows, and computes it as if each row took so long. Returns the
  * length of its first unit. */
 static uint32_t compute_paced(struct bench *b, uint32_t rows, int64_t ns_per_row, bool by_message)
@@ -587,6 +621,7 @@ int main(void)
         cmocka_unit_test(a_batch_of_too_many_units_has_longer_ones_that_cover_each_row_once),
         cmocka_unit_test(a_worker_gets_all_that_the_batch_was_published_with),
         cmocka_unit_test(a_batch_whose_turn_it_is_not_is_refused),
+        cmocka_unit_test(a_batch_that_takes_long_is_overtaken_by_any_number),
         cmocka_unit_test(units_are_cut_by_the_time_that_rows_took),
         cmocka_unit_test(a_batch_with_an_owner_is_taken_by_nobody_else),
         cmocka_unit_test(a_closed_board_gives_nothing_more),
