@@ -21,6 +21,9 @@ from dataloader_support import (  # noqa: E402
     rows,
 )
 from torch.utils.data import ChainDataset, get_worker_info  # noqa: E402
+from torch.utils.data.distributed import DistributedSampler  # noqa: E402
+
+import leat  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -214,6 +217,53 @@ def test_a_data_pipe_of_lambdas_runs_in_forked_workers(loader_class: Any) -> Non
 
     pipe = IterableWrapper(range(9)).filter(lambda i: i % 2 == 0)
     assert rows(loader_class(pipe, 2, num_workers=1, multiprocessing_context="fork")) == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}])
+@pytest.mark.parametrize("kind", ["iter", "map"])
+def test_each_epoch_of_a_data_pipe_is_whole(loader_class: Any, kind: str, options: dict[str, Any]) -> None:
+    loader = loader_class(_pipe(kind), 2, **options)
+    for _ in range(3):
+        assert sorted(rows(loader)) == list(range(8))
+    next(iter(loader))  # and leaves it
+    assert sorted(rows(loader)) == list(range(8))
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("kind", ["iter", "map"])
+def test_the_state_of_a_data_pipe_is_an_epochs_start_and_says_so(kind: str, num_workers: int) -> None:
+    loader = leat.DataLoader(_pipe(kind), 2, num_workers=num_workers)
+    it = iter(loader)
+    next(it)
+    with pytest.warns(UserWarning, match="have no state"):
+        state = loader.state_dict()
+    other = leat.DataLoader(_pipe(kind), 2, num_workers=num_workers)
+    other.load_state_dict(state)
+    assert rows(other) == rows(other) == list(range(8))
+    whole = leat.DataLoader(Stream(True) if kind == "iter" else Count(8), 2, num_workers=num_workers)
+    next(iter(whole))
+    with pytest.raises(leat.StateError, match="data pipes run in PyTorch's own iterators"):
+        other.load_state_dict({**whole.state_dict(), "of": other._facts()})
+
+
+def test_set_epoch_reaches_the_sampler_of_a_data_pipe() -> None:
+    sampler = DistributedSampler(range(8), 2, 0, seed=3)  # type: ignore[arg-type]
+    loader = leat.DataLoader(_pipe("map"), 2, sampler=sampler)
+    loader.set_epoch(5)
+    assert sampler.epoch == 5 and rows(loader) == list(sampler)
+
+
+def test_what_data_pipes_cannot_have_is_refused() -> None:
+    for name, value in {"seed": 0, "reseed": True, "return_ids": True, "sample_timeout_s": 1.0}.items():
+        with pytest.raises(ValueError, match=f"data pipes run in PyTorch's own iterators, which have no {name}"):
+            leat.DataLoader(_pipe("map"), num_workers=1, **{name: value})
+
+
+def _pipe(kind: str) -> Any:
+    from torch.utils.data.datapipes.iter import IterableWrapper
+    from torch.utils.data.datapipes.map import SequenceWrapper
+
+    return IterableWrapper(range(8)).sharding_filter() if kind == "iter" else SequenceWrapper(range(8))
 
 
 def _plus_one(row: list[int]) -> list[int]:

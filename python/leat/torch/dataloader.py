@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ import torch.utils.data
 from torch.utils.data import BatchSampler, IterableDataset, IterDataPipe, MapDataPipe, RandomSampler, SequentialSampler
 
 from .. import check
+from ..errors import StateError
 from .adapting import first_workers
 from .iteration import Iteration
 from .order import Shuffled, told_of_epochs
@@ -101,6 +103,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             raise ValueError(f"persistent_workers is True, False or 'shared', not {persistent_workers!r}")
         if isinstance(prefetch_factor, _Default):
             prefetch_factor = None
+        own = {
+            "seed": seed is not None,
+            "reseed": reseed,
+            "on_error": on_error != "raise",
+            "sample_timeout_s": sample_timeout_s is not None,
+            "return_ids": return_ids,
+        }
+        if isinstance(dataset, IterDataPipe | MapDataPipe) and any(own.values()):
+            asked = ", ".join(name for name, is_asked in own.items() if is_asked)
+            raise ValueError(f"data pipes run in PyTorch's own iterators, which have no {asked}")
         if sample_timeout_s is not None and count == 0:
             raise ValueError("sample_timeout_s needs num_workers > 0: only a worker can be given up")
         self.seed = None if seed is None else check.seed(seed)
@@ -156,6 +168,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return isinstance(self.dataset, IterableDataset)
 
     @property
+    def _piped(self) -> bool:
+        """Whether PyTorch's own iterators run: graphs of data pipes are sharded and seeded by them."""
+        return isinstance(self.dataset, IterDataPipe | MapDataPipe)
+
+    @property
     def _plain_batches(self) -> bool:
         """Whether batches are cut from the sampler in the usual way."""
         batches = self.batch_sampler
@@ -193,6 +210,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     # ---- iterating -----------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Any:
+        if self._piped:
+            return super().__iter__()
         if self.persistent_workers and self.num_workers > 0:
             iterator: Any = self._iterator
             self._iterator = None
@@ -207,10 +226,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return self._get_iterator()
 
     def _get_iterator(self) -> Any:
+        if self._piped:
+            return super()._get_iterator()
         if self.num_workers and not self._adaptive:
             self.check_worker_number_rationality()
-        if isinstance(self.dataset, IterDataPipe | MapDataPipe):
-            return super()._get_iterator()  # graphs of data pipes are sharded and seeded by PyTorch's own iterators
         if self.timeout and not self.num_workers:
             raise ValueError(
                 "timeout needs num_workers > 0: nobody looks at the clock while this process makes the batch"
@@ -231,7 +250,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     _state_needs: tuple[str, ...] = POSITION + DRAWN
 
     def state_dict(self) -> dict[str, Any]:
-        """The position, in delivered batches: a dict of plain values and of the states of samplers and data sets."""
+        """The position, in delivered batches: a dict of plain values and of the states of samplers and data sets.
+
+        Data pipes have none: for them it is an epoch's start, with a UserWarning.
+        """
+        if self._piped:
+            warnings.warn(
+                "data pipes run in PyTorch's own iterators, which have no state: this one means the start of an epoch",
+                stacklevel=2,
+            )
         current = self._current() if self._current is not None else None
         if self._loaded is not None:
             return dict(self._loaded)
@@ -247,8 +274,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             StateError: it is no state of a leat.DataLoader, is damaged, or of another kind of data set; in mid-epoch it
                 is of another batch size, length, seed or sampler, or of a batch that the epoch does not have.
         """
-        self._loaded = loaded = checked(self, state)
-        self._epoch = loaded["epoch"]
+        loaded = checked(self, state)
+        if self._piped and (loaded["step"] or loaded.keys() > {"version", "epoch", "step"}):
+            raise StateError("data pipes run in PyTorch's own iterators, which continue from no position in an epoch")
+        self._epoch, self._loaded = loaded["epoch"], None if self._piped else loaded
 
     def _facts(self) -> dict[str, Any]:
         """The facts that a position in an epoch depends on."""
