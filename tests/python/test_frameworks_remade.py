@@ -261,6 +261,11 @@ def test_loaders_of_trainer_have_the_sizes_that_it_was_told(
     assert len(of.get_eval_dataloader(Numbers(64))) == 8
 
 
+def test_predictions_of_a_stream_come_in_its_order(trainer: Any, kind: str, tmp_path: Path) -> None:
+    of = made(trainer, kind, tmp_path, dataloader_num_workers=1)
+    assert of.predict(Stream(11)).predictions[1].tolist() == list(range(11))
+
+
 @pytest.mark.parametrize("persistent", [False, True])
 def test_loaders_of_evaluation_are_kept_if_their_workers_are(
     trainer: Any, kind: str, persistent: bool, tmp_path: Path
