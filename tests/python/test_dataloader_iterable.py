@@ -185,7 +185,7 @@ def test_out_of_order_streams_are_delivered_in_full(loader_class: Any) -> None:
 # --- data pipes ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_workers, persistent", [(0, False), (2, False)])
+@pytest.mark.parametrize("num_workers, persistent", [(0, False), (2, False), (2, True)])
 def test_the_shuffle_of_a_data_pipe_follows_the_global_seed(
     loader_class: Any, num_workers: int, persistent: bool
 ) -> None:
