@@ -7,6 +7,7 @@ import pickle
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -205,6 +206,10 @@ def test_a_context_set_later_follows_the_same_rules(loader_class: Any) -> None:
         loader.multiprocessing_context = object()
     loader.multiprocessing_context = "fork"
     assert loader.multiprocessing_context.get_start_method() == "fork" and batches(loader) == [[0, 1], [2, 3]]
+
+
+def test_the_number_of_workers_may_be_one_of_numpy(loader_class: Any) -> None:
+    assert batches(loader_class(Count(4), 2, num_workers=np.int64(1))) == [[0, 1], [2, 3]]
 
 
 def test_own_attributes_can_be_set(loader_class: Any) -> None:

@@ -7,12 +7,14 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from dataloader_support import Bulk, Count, Counting, From, Keyed, Lists, Many, batches, rows  # noqa: E402
+from dataloader_support import Bulk, Count, Counting, From, Keyed, Lists, Many, as_is, batches, rows  # noqa: E402
 from torch.utils.data import (  # noqa: E402
     BatchSampler,
+    DataLoader,
     RandomSampler,
     Sampler,
     SequentialSampler,
@@ -299,6 +301,36 @@ def test_getitems_gets_the_positions_of_a_batch(loader_class: Any, num_workers: 
         [10 * i for i in range(k, min(k + 8, 20))] for k in (0, 8, 16)
     ]
     assert rows(loader_class(Many(), 3, sampler=[5, 1], num_workers=num_workers)) == [50, 10]
+
+
+@pytest.mark.parametrize(
+    "batch", [(1, 2), range(1, 3), torch.tensor([1, 2]), np.array([1, 2]), ("one", "two"), np.array([[1, 2], [3, 4]])]
+)
+def test_getitems_gets_the_batch_that_the_sampler_gives(loader_class: Any, num_workers: int, batch: Any) -> None:
+    class Telling(Count):
+        def __getitems__(self, indices: Any) -> list[tuple[str, str]]:
+            return [(type(indices).__name__, repr(indices))]
+
+    loader = loader_class(Telling(5), batch_sampler=[batch], num_workers=num_workers, collate_fn=as_is)
+    assert list(loader) == [[(type(batch).__name__, repr(batch))]]
+
+
+def test_an_array_that_a_sampler_fills_again_is_read_as_it_was(loader_class: Any, num_workers: int) -> None:
+    class Filling(Sampler):
+        def __iter__(self) -> Iterator[Any]:
+            batch = np.zeros(2, np.int64)
+            for i in range(5):
+                batch[:] = 2 * i, 2 * i + 1
+                yield batch
+
+    class AsArray(Count):
+        def __getitems__(self, indices: Any) -> list[int]:
+            return (10 * indices).tolist()  # type: ignore[no-any-return]
+
+    if loader_class is DataLoader and num_workers:
+        pytest.skip("PyTorch pickles the array in another thread, while the sampler goes on")
+    loader = loader_class(AsArray(10), batch_sampler=Filling(), num_workers=num_workers)
+    assert rows(loader) == list(range(0, 100, 10))
 
 
 def test_getitems_that_is_none_is_not_called(loader_class: Any, num_workers: int) -> None:

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
 import torch.utils.data
 from torch.utils.data import BatchSampler, IterableDataset, IterDataPipe, MapDataPipe, RandomSampler, SequentialSampler
 
@@ -99,6 +100,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if isinstance(num_workers, str) and not adaptive:
             raise ValueError(f"num_workers is a number or 'auto', not {num_workers!r}")
         count: int = _Auto(first_workers()) if adaptive else num_workers  # type: ignore[assignment]
+        if isinstance(count, np.integer):
+            count = int(count)
         if isinstance(persistent_workers, str) and persistent_workers != "shared":
             raise ValueError(f"persistent_workers is True, False or 'shared', not {persistent_workers!r}")
         if isinstance(prefetch_factor, _Default):

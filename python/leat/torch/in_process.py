@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from .. import _leat
 from ..workers import loop
 from ..workers.feed import Delivered, Planned
@@ -76,7 +74,7 @@ class InProcess:
             _leat.set_current_row(planned.seed, planned.epoch, planned.first_row)
             value = next(self.stream)
             return Delivered(planned, value, [], loop.stream_state(self.job, self.stream))
-        indices = planned.indices.tolist() if isinstance(planned.indices, np.ndarray) else planned.indices
+        indices = planned.asked
         # the training draws from them too
         with loop.kept_generators() if self.job.reseed else contextlib.nullcontext():
             value, broken = self.worker.whole(self.worker.client, planned, indices)

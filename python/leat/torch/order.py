@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import copy
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -220,18 +221,22 @@ class Order:
                 set_generators(saved)
 
     def _planned(self, indices: Any, epoch: int, step: int, row: int) -> Planned:
-        if not self.loader._auto_collation:
+        loader = self.loader
+        if not loader._auto_collation:
             return Planned(indices, 1, WHOLE, self.key_seed, epoch, step, row)
-        if not isinstance(indices, list):
-            indices = list(indices)
+        asked = loader.on_error == "raise" and getattr(loader.dataset, "__getitems__", None)
+        given = None
+        if asked and type(indices) is not list and hasattr(indices, "__len__"):
+            given = copy.deepcopy(indices)  # the sampler may fill the same array again
+        indices = list(indices)
         rows = len(indices)
         found = np.empty(0)
         if set(map(type, indices)) <= _NUMBERS:
             with contextlib.suppress(ValueError, TypeError, OverflowError):  # beyond 64 bits
                 found = np.array(indices, np.int64)
         if rows and found.dtype == np.int64 and found.shape == (rows,):
-            return Planned(found, rows, ROWS, self.key_seed, epoch, step, row)
-        return Planned(indices, rows, WHOLE, self.key_seed, epoch, step, row)
+            return Planned(found, rows, ROWS, self.key_seed, epoch, step, row, given=given)
+        return Planned(indices, rows, WHOLE, self.key_seed, epoch, step, row, given=given)
 
 
 def samplers_of(loader: Any) -> Iterator[Any]:

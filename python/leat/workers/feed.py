@@ -49,6 +49,14 @@ class Planned:
     step: int
     first_row: int
     owner: int = -1
+    given: Any = None  #: the batch as the sampler gave it, for a `__getitems__`, if that is no list of indices
+
+    @property
+    def asked(self) -> Any:
+        """What the data set is asked for."""
+        if self.given is not None:
+            return self.given
+        return self.indices.tolist() if isinstance(self.indices, np.ndarray) else self.indices
 
 
 @dataclass
@@ -206,8 +214,7 @@ class Feed(Client):
         if planned.kind == ROWS:
             payload = planned.indices
         elif planned.kind == WHOLE:
-            indices = planned.indices
-            payload = pickle.dumps(indices.tolist() if isinstance(indices, np.ndarray) else indices, protocol=5)
+            payload = pickle.dumps(planned.asked, protocol=5)
             if self.job.on_error != "raise":
                 payload += bytes(16 * planned.rows)  # for the marks of removed rows
         size = payload.nbytes if isinstance(payload, np.ndarray) else len(payload)
