@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import multiprocessing
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 from dataloader_support import (  # noqa: E402
+    HUNG_S,
     Count,
     Endless,
     FailingStream,
@@ -20,7 +24,7 @@ from dataloader_support import (  # noqa: E402
     error_of,
     rows,
 )
-from torch.utils.data import ChainDataset, get_worker_info  # noqa: E402
+from torch.utils.data import ChainDataset, IterableDataset, get_worker_info  # noqa: E402
 from torch.utils.data.distributed import DistributedSampler  # noqa: E402
 
 import leat  # noqa: E402
@@ -180,6 +184,80 @@ def test_out_of_order_streams_are_delivered_in_full(loader_class: Any) -> None:
     assert sorted(found) == sorted(alternating([0, 4, 20], 7))
     of_last = [b for b in found if b[0] >= 200]
     assert of_last == sorted(of_last)
+
+
+# --- out of order ----------------------------------------------------------------------------------------------------
+
+
+class Uneven(IterableDataset):
+    """Worker w gives 1000 w + 0, 1, ...; worker `slow` waits before its fifth sample. With `stateful` it continues from
+    a state, and gives a draw under each batch's key.
+    """
+
+    def __init__(self, n: int, event: Any = None, slow: int = 0, stateful: bool = False) -> None:
+        self.n, self.event, self.slow, self.stateful, self.at = n, event, slow, stateful, 0
+        if stateful:
+            self.state_dict = lambda: {"at": self.at}
+            self.load_state_dict = lambda state: setattr(self, "at", state["at"])
+
+    def __iter__(self) -> Iterator[tuple[int, float]]:
+        info = get_worker_info()
+        worker = 0 if info is None else info.id
+        for i in range(self.at, self.n):
+            if worker == self.slow and i == 4 and self.event is not None:
+                assert self.event.wait(HUNG_S), "waited for nothing"
+            self.at = i + 1
+            yield 1000 * worker + i, leat.rng().random() if self.stateful else 0.0
+        self.at = 0
+
+
+@pytest.mark.parametrize("num_workers", [2, 3])
+def test_out_of_order_a_worker_that_hangs_does_not_stop_the_others(loader_class: Any, num_workers: int) -> None:
+    event = multiprocessing.get_context("fork").Event()
+    data = Uneven(160, event)
+    it = iter(loader_class(data, 2, num_workers=num_workers, in_order=False, timeout=HUNG_S))
+    seen = [int(x) for _ in range(2 + 80 * (num_workers - 1)) for x in next(it)[0]]
+    assert sorted(seen) == list(range(4)) + [1000 * w + i for w in range(1, num_workers) for i in range(160)]
+    event.set()
+    assert sorted([int(x) for batch in it for x in batch[0]]) == list(range(4, 160))
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+@pytest.mark.parametrize("in_order", [False, True])
+def test_out_of_order_streams_resume_with_what_was_not_delivered(stateful: bool, in_order: bool) -> None:
+    def loader(in_order: bool = False) -> Any:
+        return leat.DataLoader(Uneven(40, stateful=stateful), 2, num_workers=3, in_order=in_order, seed=6)
+
+    def batches_of(it: Any) -> list[tuple[list[int], list[float]]]:
+        return [(x.tolist(), draws.tolist()) for x, draws in it]
+
+    whole = batches_of(loader())
+    assert sorted(whole) == sorted(batches_of(loader(True))) and len(whole) == 60
+    for n in (1, 7, 31, 59):
+        first = loader()
+        it = iter(first)
+        found = [next(it) for _ in range(n)]
+        state = json.loads(json.dumps(first.state_dict()))
+        for _ in range(2):  # the second time from a state of what was resumed
+            other = loader(in_order)
+            other.load_state_dict(state)
+            rest = iter(other)
+            if len(found) < 60:
+                found.append(next(rest))
+            state = json.loads(json.dumps(other.state_dict()))
+        last = loader()
+        last.load_state_dict(state)
+        assert sorted(batches_of(found) + (batches_of(last) if len(found) < 60 else [])) == sorted(whole)
+
+
+def test_out_of_order_the_turns_in_a_state_are_checked() -> None:
+    loader = leat.DataLoader(Uneven(40), 2, num_workers=2, in_order=False)
+    it = iter(loader)
+    next(it), next(it)
+    state = loader.state_dict()
+    for turn in ([], [1], [1, 1, 1], [-1, 1], [1, 10**6], [1, "1"], "1", None, [[1], 1]):
+        with pytest.raises(leat.StateError):
+            loader.load_state_dict({**state, "turn": turn})
 
 
 # --- data pipes ------------------------------------------------------------------------------------------------------

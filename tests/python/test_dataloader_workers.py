@@ -402,6 +402,30 @@ def test_out_of_order_a_slow_sample_is_overtaken_and_comes_once(loader_class: An
     assert seen[0] != 0 and sorted(seen) == list(range(8))
 
 
+def test_out_of_order_a_slow_sample_is_overtaken_by_any_number(loader_class: Any) -> None:
+    event = FORK.Event()
+    it = iter(loader_class(Waits(300, event, slow=1), num_workers=2, in_order=False, timeout=HUNG_S))
+    seen = [int(next(it)) for _ in range(200)]
+    assert 1 not in seen
+    event.set()
+    assert sorted(seen + [int(batch) for batch in it]) == list(range(300))
+
+
+def test_out_of_order_all_workers_but_one_may_hang(loader_class: Any) -> None:
+    event = FORK.Event()
+
+    def make(i: int) -> int:
+        assert i not in (40, 41) or event.wait(HUNG_S)
+        return i
+
+    options = {"num_workers": 3, "prefetch_factor": 1, "in_order": False, "timeout": HUNG_S}
+    it = iter(loader_class(From(200, make), 1, **options))
+    seen = [int(next(it)) for _ in range(150)]
+    assert not {40, 41} & set(seen)
+    event.set()
+    assert sorted(seen + [int(batch) for batch in it]) == list(range(200))
+
+
 def test_out_of_order_without_workers_is_in_order(loader_class: Any) -> None:
     assert rows(loader_class(Count(8), 3, in_order=False)) == list(range(8))
 

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..workers.loop import ITER, Job
 from ..workers.pool import Pool, threads_wanted
 from .adapting import Adapting, world_size
 from .in_process import InProcess
-from .order import Order, generators_in, plain, text_of
+from .order import Order, generators_in, plain, text_of, turns_of
 from .pinning import Pinning, pin_device, pinned
 from .sharing import pool_for
 from .state import VERSION
@@ -35,6 +36,7 @@ class Iteration:
     def __init__(self, loader: Any) -> None:
         self.loader = copy.copy(loader)  # not the loader itself, which may keep this iterator
         self.ended: set[int] = set()  # workers whose streams are at their ends
+        self.busy: Counter[int] = Counter()  # batches of each worker in flight
         self.order = Order(loader)
         self.begun: dict[int, Any] = {}  # states of data sets and iterators at the epoch's start
         self.source: Any = None  # of batches: the feed, pinned or not, or the process itself
@@ -64,7 +66,7 @@ class Iteration:
         self.over = False
         self.yielded = 0
         self.delivered: dict[int, tuple[Any, int]] = {}
-        self.turn = 0
+        self.turns = [0] * max(1, loader.num_workers)  # batches of each stream that were planned before
         self.loaded_ended: set[int] = set()
         self.begun = dict(self.feed.end_states) if self.feed is not None else {}
         self.order.begin(self.epoch, loaded, first)
@@ -77,7 +79,7 @@ class Iteration:
             self.yielded = loaded["yielded"]
         if loaded is not None and "workers" in loaded:
             self.delivered = {int(w): (state, count) for w, state, count in loaded["streams"]}
-            self.turn = loaded["turn"]
+            self.turns = turns_of(loaded["turn"], len(self.turns))
             # A stream with a state is read once more: only its end says where its next epoch begins.
             self.loaded_ended = {w for w in loaded["ended"] if self.delivered.get(w, (None, 0))[0] is None}
         self.resumed = loaded is not None and "yielded" in loaded  # in an epoch that had begun
@@ -100,7 +102,7 @@ class Iteration:
     def _plan(self) -> Iterator[Planned]:
         loader, skip = self.loader, frozenset(self.beyond).__contains__
         if loader._iterable:
-            return self.order.streams(self.turn, self.ended, self.loaded_ended)
+            return self.order.streams(self.turns, self.ended, self.loaded_ended, self.busy)
         if loader._chained and self.order.own:
             return self.order.chain(skip, self.step)
         return self.order.batches(skip, self.step, self.resumed)
@@ -153,6 +155,7 @@ class Iteration:
             "in_order": loader.in_order,
             "sample_timeout_s": loader.sample_timeout_s,
             "ended": self.ended,
+            "busy": self.busy,
         }
         try:
             feed = Feed(self.pool, job, plan, **options)
@@ -274,7 +277,7 @@ class Iteration:
             worker = max(planned.owner, 0)
             before = self.delivered.get(worker, (None, 0))
             self.delivered[worker] = (state, 0) if state is not None else (before[0], before[1] + 1)
-            self.turn = planned.step + 1
+            self.turns[worker] = planned.step // len(self.turns) + 1
             self.step += 1
             return
         self.beyond.add(planned.step)
@@ -359,7 +362,7 @@ class Iteration:
             found |= {
                 "workers": self.loader.num_workers,
                 "streams": [[w, state, count] for w, (state, count) in sorted(known.items())],
-                "turn": self.turn,
+                "turn": list(self.turns),
                 "ended": sorted(ended | self.loaded_ended),
             }
         return found

@@ -10,6 +10,7 @@ import base64
 import contextlib
 import copy
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -144,16 +145,24 @@ class Order:
             if not n:
                 return  # an empty data set
 
-    def streams(self, turn: int, ended: set[int], loaded_ended: set[int]) -> Iterator[Planned]:
-        """Batches of an iterable data set: the workers in turn, without those that have ended."""
+    def streams(
+        self, turns: list[int], ended: set[int], loaded_ended: set[int], busy: Counter[int]
+    ) -> Iterator[Planned]:
+        """Batches of an iterable data set: the workers in turn, without those that have ended. Out of order, a worker
+        with the fewest batches in flight is next, so that one that takes long does not get all of them.
+
+        Args:
+            turns: batches of each worker that were planned before.
+            busy: batches of each worker in flight; changes as they are read and delivered.
+        """
         workers, size = self.loader.num_workers, self.loader.batch_size or 1
-        for i in itertools.count(turn):
-            if len(ended | loaded_ended) >= max(1, workers):
-                return
-            if i % max(1, workers) not in ended | loaded_ended:
-                yield Planned(
-                    None, 1, ITER, self.key_seed, self.epoch, i, i * size, owner=i % workers if workers else -1
-                )
+        turns, n = list(turns), len(turns)
+        while active := [w for w in range(n) if w not in ended and w not in loaded_ended]:
+            worker = min(active, key=lambda w: (0 if self.loader.in_order else busy[w], turns[w], w))
+            step = turns[worker] * n + worker
+            turns[worker] += 1
+            owner = worker if workers else -1
+            yield Planned(None, 1, ITER, self.key_seed, self.epoch, step, step * size, owner=owner)
 
     def _own(self, skip: Callable[[int], bool], passed: int) -> Iterator[Planned]:
         loader = self.loader
@@ -237,6 +246,11 @@ class Order:
         if rows and found.dtype == np.int64 and found.shape == (rows,):
             return Planned(found, rows, ROWS, self.key_seed, epoch, step, row, given=given)
         return Planned(indices, rows, WHOLE, self.key_seed, epoch, step, row, given=given)
+
+
+def turns_of(turn: int | list[int], n: int) -> list[int]:
+    """How many batches of each of `n` streams came before. Older states have one number, over all of them in turn."""
+    return [-((w - turn) // n) for w in range(n)] if isinstance(turn, int) else list(turn)
 
 
 def samplers_of(loader: Any) -> Iterator[Any]:

@@ -152,8 +152,12 @@ def _streams(found: dict[str, Any], n_workers: int) -> None:
         _damaged("streams", found["streams"])
     if found["step"] != found.get("yielded", 0):
         _damaged("step", found["step"])
+    if isinstance(found["turn"], list | tuple):  # of each stream
+        found["turn"] = [number({"turn": turn}, "turn", found["step"] + workers + 2) for turn in found["turn"]]
+        if len(found["turn"]) != workers:
+            _damaged("turn", found["turn"])
     # In `workers` turns at least one batch comes, or a stream ends.
-    if number(found, "turn") > (found["step"] + workers + 1) * workers:
+    elif number(found, "turn") > (found["step"] + workers + 1) * workers:
         _damaged("turn", found["turn"])
 
 

@@ -17,7 +17,7 @@ import contextlib
 import os
 import pickle
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -101,6 +101,7 @@ class Feed(Client):
     Args:
         window: batches in flight at most; `window_bytes` bounds them too, but never below three.
         distance: batches that are read from the plan ahead of the consumer; None: as many as the window.
+        ended, busy: workers whose streams have ended, and batches in flight of each: kept here, for the plan to see.
         collate: of a list of samples, for batches whose rows do not look alike.
         direct: samples may be written straight to their rows (the default collate).
     """
@@ -120,6 +121,7 @@ class Feed(Client):
         sample_timeout_s: float | None = None,
         weight: float = 1.0,
         ended: set[int] | None = None,
+        busy: Counter[int] | None = None,
     ) -> None:
         self.pool, self.job, self.plan = pool, job, plan
         self.window, self.window_bytes = window, window_bytes
@@ -145,6 +147,7 @@ class Feed(Client):
         self.produced: dict[int, int] = {}
         self.states: dict[int, Any] = {}
         self.ended: set[int] = set() if ended is None else ended
+        self.busy: Counter[int] = Counter() if busy is None else busy  # batches read and not delivered, of each worker
         self.delivered_ends: set[int] = set()
         self.end_states: dict[int, Any] = {}  # of data sets whose streams have ended
         self.failed: Planned | None = None
@@ -161,7 +164,9 @@ class Feed(Client):
             if self.exhausted:
                 return
             try:
-                self.read.append(next(self.plan))
+                planned = next(self.plan)
+                self.read.append(planned)
+                self.busy[planned.owner] += 1
             except StopIteration:
                 self.exhausted = True
             except Exception as e:  # of a sampler: raised after the batches before it are delivered
@@ -178,7 +183,9 @@ class Feed(Client):
         if not self.begun:
             self.begun = True
             self._read(self.distance)
-        if 2 * len(self.order) > self.window and 0 < self.board.ns_per_row() * self.order[0].planned.rows < _CHEAP_NS:
+        # Where one batch may hang without holding up others, each worker but one may have one of those.
+        enough = self.window // 2 if self.in_order else max(self.window // 2, self.pool.n)
+        if len(self.order) > enough and 0 < self.board.ns_per_row() * self.order[0].planned.rows < _CHEAP_NS:
             return  # cheap batches are made in bursts: waking a worker for each would cost more than making it
         while self.read and len(self.order) < self.window and self._may_publish():
             try:
@@ -562,6 +569,7 @@ class Feed(Client):
 
     def _retire(self, flight: _Flight) -> None:
         self.order.remove(flight)
+        self.busy[flight.planned.owner] -= 1
         del self.flights[flight.serial]
         self.board.retire(flight.serial)
 
@@ -632,6 +640,7 @@ class Feed(Client):
         self.order.clear()
         self._reap()
         self.read.clear()
+        self.busy.clear()
         self.plan, self.plan_error, self.exhausted = plan, None, False
         self.produced.clear()
         self.states.clear()
