@@ -249,6 +249,8 @@ def test_an_iterator_has_a_length_and_is_its_own_iterator(loader_class: Any, num
     assert len(it) == 4 and iter(it) is it
     next(it)
     assert len(it) == 4
+    with pytest.raises(TypeError, match="has no len"):
+        len(iter(loader_class(Stream(10), 3, num_workers=num_workers)))
 
 
 def test_a_data_set_may_grow_before_it_is_read(loader_class: Any) -> None:
@@ -291,6 +293,7 @@ def test_a_subclass_may_change_iteration_and_length(loader_class: Any) -> None:
 
     loader = Twice(Count(4), 2, num_workers=1)
     assert batches(loader) == [[0, 1], [2, 3]] * 2 and len(loader) == 4
+    assert len(loader._get_iterator()) == 2  # what it gives by itself
 
 
 def test_a_subclass_may_have_another_constructor(loader_class: Any) -> None:

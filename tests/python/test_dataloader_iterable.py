@@ -140,11 +140,13 @@ def test_a_collate_fn_gets_lists_of_a_stream(loader_class: Any) -> None:
         assert list(loader_class(Stream(5), 2, num_workers=num_workers, collate_fn=as_is)) == [[0, 1], [2, 3], [4]]
 
 
-def warned(it: Any) -> bool:
+def warned(it: Any, workers: bool = True) -> bool:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         next(it)
-    return any("samples have been fetched" in str(w.message) for w in seen)
+    texts = [str(w.message) for w in seen if "samples have been fetched" in str(w.message)]
+    assert all(("For multiprocessing data-loading" in text) == workers for text in texts)
+    return bool(texts)
 
 
 def test_more_elements_than_the_length_that_was_asked_for_are_warned_of(loader_class: Any) -> None:
@@ -154,6 +156,17 @@ def test_more_elements_than_the_length_that_was_asked_for_are_warned_of(loader_c
     assert len(loader) == 5
     it = iter(loader)
     assert [warned(it) for _ in range(10)] == [False] * 5 + [True] * 5
+
+
+def test_more_elements_than_the_length_are_warned_of_without_workers(loader_class: Any) -> None:
+    class Long(Stream):
+        def __len__(self) -> int:
+            return 2
+
+    loader = loader_class(Long(4))
+    assert len(loader) == 2
+    it = iter(loader)
+    assert [warned(it, workers=False) for _ in range(4)] == [False] * 2 + [True] * 2
 
 
 def test_a_stream_shorter_than_its_length_is_not_warned_of(loader_class: Any) -> None:

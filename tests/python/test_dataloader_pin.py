@@ -47,6 +47,13 @@ def test_the_device_argument_alone_pins_nothing(loader_class: Any, num_workers: 
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set")
+def test_the_device_argument_is_said_to_be_ignored(loader_class: Any, num_workers: int) -> None:
+    loader = loader_class(Count(4), 2, num_workers=num_workers, pin_memory=True, pin_memory_device="mine")
+    with pytest.warns(UserWarning, match="ignore pin_memory_device='mine'"):
+        assert rows(loader) == [0, 1, 2, 3]
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set")
 def test_tensors_are_pinned_where_they_stand(loader_class: Any, num_workers: int) -> None:
     for batch in loader_class(From(6, sample), 2, num_workers=num_workers, pin_memory=True):
         assert type(batch["point"]) is Point and all(type(n) is str for n in batch["name"])

@@ -199,7 +199,7 @@ class Iteration:
         return self
 
     def __len__(self) -> int:
-        return len(self.loader)
+        return len(self.loader._index_sampler)
 
     def __next__(self) -> Any:
         loader = self.loader
@@ -226,15 +226,17 @@ class Iteration:
             value = pinned(value, self._device)
         length = loader._IterableDataset_len_called
         if loader._iterable and length is not None and self.yielded > length:
-            warnings.warn(
+            text = (
                 f"Length of IterableDataset {loader.dataset} was reported to be {length}(when accessing "
-                "len(dataloader)), but "
-                f"{self.yielded} samples have been fetched. For multiprocessing data-loading, this could be caused by "
-                "not properly "
-                "configuring the IterableDataset replica at each worker. Please see "
-                "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples.",
-                stacklevel=3,
+                f"len(dataloader)), but {self.yielded} samples have been fetched. "
             )
+            if loader.num_workers:
+                text += (
+                    "For multiprocessing data-loading, this could be caused by not properly configuring the "
+                    "IterableDataset replica at each worker. Please see "
+                    "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
+                )
+            warnings.warn(text, stacklevel=3)
         return (value, self._ids(made)) if loader.return_ids else value
 
     def _next(self) -> Delivered | None:

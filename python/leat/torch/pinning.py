@@ -105,6 +105,12 @@ def pinned(value: Any, device: str) -> Any:
 def pin_device(loader: Any) -> str | None:
     if not loader.pin_memory:
         return None
+    if loader.pin_memory_device:
+        warnings.warn(
+            "pin_memory_device is deprecated, the current accelerator will be used as the device,"
+            f"ignore pin_memory_device='{loader.pin_memory_device}'.",
+            stacklevel=4,
+        )
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is None or not accelerator.is_available():
         warnings.warn(
