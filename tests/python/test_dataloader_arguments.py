@@ -304,6 +304,68 @@ def test_a_subclass_may_have_another_constructor(loader_class: Any) -> None:
     assert batches(Mine(3, batch_size=2)) == [[0, 1], [2]]
 
 
+class Repeating:
+    """A batch sampler without end, which others put in the place of a loader's to keep one iterator for all epochs."""
+
+    def __init__(self, inner: Any) -> None:
+        self.sampler = inner
+
+    def __iter__(self) -> Any:
+        while True:
+            yield from iter(self.sampler)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_subclass_may_put_an_endless_batch_sampler_in_the_place_of_its_own(
+    loader_class: Any, num_workers: int, shuffle: bool
+) -> None:
+    class Endless(loader_class):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self._DataLoader__initialized = False
+            self.batch_sampler = Repeating(self.batch_sampler)
+            self._DataLoader__initialized = True
+            self.iterator = super().__iter__()
+
+        def __len__(self) -> int:
+            return len(self.batch_sampler.sampler)
+
+        def __iter__(self) -> Any:
+            for _ in range(len(self)):
+                yield next(self.iterator)
+
+        def reset(self) -> None:
+            self.iterator = self._get_iterator()
+
+    loader = Endless(Count(7), 2, shuffle=shuffle, num_workers=num_workers)
+    for _ in range(3):
+        found = rows(loader)
+        assert sorted(found) == list(range(7)) and (shuffle or found == list(range(7)))
+    loader.reset()
+    assert sorted(rows(loader)) == list(range(7))
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_subclass_may_say_which_batches_there_are(loader_class: Any, num_workers: int) -> None:
+    class Other(loader_class):
+        @property
+        def _index_sampler(self) -> Any:
+            return [[0, 1], [1, 2]]
+
+    loader = Other(Count(7), num_workers=num_workers)
+    assert batches(loader) == [[0, 1], [1, 2]] and len(loader) == 2
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_what_is_changed_in_the_batch_sampler_holds(loader_class: Any, shuffle: bool) -> None:
+    loader = loader_class(Count(7), 2, shuffle=shuffle)
+    loader.batch_sampler.drop_last = True
+    assert [len(batch) for batch in loader] == [2, 2, 2] and len(loader) == 3
+    loader.batch_sampler.batch_size = 3
+    assert [len(batch) for batch in loader] == [3, 3] and len(loader) == 2
+
+
 def test_a_failing_constructor_leaves_nothing_that_complains_later(
     loader_class: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -178,9 +178,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     @property
     def _plain_batches(self) -> bool:
         """Whether batches are cut from the sampler in the usual way."""
-        batches = self.batch_sampler
+        batches = self._index_sampler  # which a subclass may have replaced
         return (
-            type(batches) is BatchSampler and batches.sampler is self.sampler and batches.batch_size == self.batch_size
+            type(batches) is BatchSampler
+            and batches.sampler is self.sampler
+            and (batches.batch_size, batches.drop_last) == (self.batch_size, self.drop_last)
         )
 
     @property
