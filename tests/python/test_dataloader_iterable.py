@@ -192,6 +192,49 @@ def test_an_error_in_a_stream_comes_after_the_batches_before_it(loader_class: An
     assert "the stream broke" in error_of(ValueError, lambda: next(it))
 
 
+class Recovering:
+    """An iterator that raises once and goes on."""
+
+    def __init__(self) -> None:
+        self.at = 0
+
+    def __iter__(self) -> Recovering:
+        return self
+
+    def __next__(self) -> int:
+        self.at += 1
+        if self.at == 4:
+            raise ValueError("number 4 is missing")
+        if self.at > 7:
+            raise StopIteration
+        return self.at
+
+
+def _without_five(batch: list[int]) -> list[int]:
+    if 5 in batch:
+        raise ValueError("number 5 is in the way")
+    return batch
+
+
+@pytest.mark.parametrize("persistent", [None, False, True])
+@pytest.mark.parametrize("what", ["iterator", "collate_fn"])
+def test_a_stream_goes_on_after_an_error_if_it_can(loader_class: Any, what: str, persistent: bool | None) -> None:
+    class Numbers(torch.utils.data.IterableDataset):
+        def __iter__(self) -> Any:
+            return Recovering() if what == "iterator" else iter(range(1, 8))
+
+    workers = {} if persistent is None else {"num_workers": 1, "persistent_workers": persistent}
+    loader = loader_class(Numbers(), 2, collate_fn=as_is if what == "iterator" else _without_five, **workers)
+    for _ in range(2):
+        it = iter(loader)
+        if what == "iterator":
+            assert next(it) == [1, 2] and "number 4" in error_of(ValueError, lambda it=it: next(it))
+            assert list(it) == [[5, 6], [7]]
+        else:
+            assert [next(it), next(it)] == [[1, 2], [3, 4]]
+            assert "number 5" in error_of(ValueError, lambda it=it: next(it)) and list(it) == [[7]]
+
+
 def test_out_of_order_streams_are_delivered_in_full(loader_class: Any) -> None:
     found = batches(loader_class(PerWorker([0, 4, 20]), 7, num_workers=3, in_order=False))
     assert sorted(found) == sorted(alternating([0, 4, 20], 7))

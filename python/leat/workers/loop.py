@@ -416,7 +416,7 @@ class Worker:
             client.ended = True
             return END, end_state(client.job, client.stream)
         except BaseException:
-            client.ended = True  # a generator that raised is over
+            client.ended = client.stream is None  # it could not begin; otherwise the next batch is asked for
             raise
 
     # ---- sending -------------------------------------------------------------------------------------------------
