@@ -35,21 +35,24 @@ struct leat_slot *py_slot_handle(PyObject *object)
     return ((struct slot *)object)->handle;
 }
 
-static PyObject *slot_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+PyObject *py_slot_make(uint64_t bytes)
 {
-    unsigned long long bytes;
     struct leat_error error;
-    if (!PyArg_ParseTuple(args, "K:Slot", &bytes))
-        return NULL;
-    struct slot *s = py_object_new(type);
+    struct slot *s = py_object_new(py_slot_type);
     if (!s)
         return NULL;
-    int rc = leat_slot_new(bytes, &s->handle, &error);
+    int rc = leat_slot_new(bytes ? bytes : 1, &s->handle, &error);
     if (rc) {
         Py_DECREF(s);
         return py_raise(&error);
     }
     return (PyObject *)s;
+}
+
+static PyObject *slot_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    unsigned long long bytes;
+    return PyArg_ParseTuple(args, "K:Slot", &bytes) ? py_slot_make(bytes) : NULL;
 }
 
 static void slot_dealloc(PyObject *self)
@@ -272,19 +275,19 @@ static void board_dealloc(PyObject *self)
     py_object_free(self);
 }
 
-/* Offsets of slots, from a tuple of numbers. */
+/* Offsets of slots, from a tuple of these. */
 static int take_offsets(PyObject *tuple, uint64_t *offsets, uint32_t *n)
 {
     Py_ssize_t count = PyTuple_Check(tuple) ? PyTuple_Size(tuple) : -1;
     if (count < 0 || count > LEAT_BOARD_BUFFERS) {
-        PyErr_SetString(PyExc_TypeError, "buffers are a tuple of at most 32 offsets");
+        PyErr_SetString(PyExc_TypeError, "buffers are a tuple of at most 32 slots");
         return -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        unsigned long long offset = PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, i));
-        if (offset == (unsigned long long)-1 && PyErr_Occurred())
+        struct leat_slot *slot = py_slot_handle(PyTuple_GetItem(tuple, i));
+        if (!slot)
             return -1;
-        offsets[i] = offset;
+        offsets[i] = leat_slot_offset(slot);
     }
     *n = (uint32_t)count;
     return 0;

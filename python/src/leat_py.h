@@ -168,6 +168,7 @@ PyObject *py_memory_of_slot(struct leat_slot *slot, uint64_t offset, uint64_t by
 /* board.c: handles, borrowed; the unit that a worker's board has taken. NULL with an exception where the object is
  * another. */
 struct leat_slot *py_slot_handle(PyObject *object);
+PyObject *py_slot_make(uint64_t bytes); /* a new Slot */
 struct leat_board *py_board_handle(PyObject *object);
 struct leat_board_unit *py_board_unit(PyObject *object);
 PyObject *py_share_descriptor(PyObject *module, PyObject *none);
@@ -184,6 +185,7 @@ PyObject *py_row_key(PyObject *module, PyObject *args);
 PyObject *py_current_row(PyObject *module, PyObject *none);
 PyObject *py_current_turn(PyObject *module, PyObject *none);
 PyObject *py_set_current_row(PyObject *module, PyObject *args);
+PyObject *py_samples(PyObject *module, PyObject *args);
 
 /* executor.c: the handle, borrowed. */
 struct leat_executor *py_executor_handle(PyObject *object);

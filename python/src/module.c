@@ -260,6 +260,8 @@ static PyMethodDef functions[] = {
     {"row_key", py_row_key, METH_VARARGS, "row_key(seed, epoch, row): its random key"},
     {"current_row", py_current_row, METH_NOARGS, "current_row(): (seed, epoch, row) that this thread makes, or None"},
     {"current_turn", py_current_turn, METH_NOARGS, "current_turn(): how many rows this thread has begun"},
+    {"samples", py_samples, METH_VARARGS,
+     "samples(board or None, dataset, indices, before, seed, epoch, first_row): a list"},
     {"set_current_row", py_set_current_row, METH_VARARGS, "set_current_row(seed, epoch, row), or no arguments: none"},
     {NULL, NULL, 0, NULL},
 };

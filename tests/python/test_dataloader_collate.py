@@ -5,6 +5,7 @@ collated.
 from __future__ import annotations
 
 import collections
+import os
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate, default_conve
 from torch.utils.data._utils.collate import default_collate_fn_map  # noqa: E402
 
 import leat  # noqa: E402
+from leat import _leat  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
@@ -477,3 +479,202 @@ def test_arrays_of_many_batches_are_right(loader_class: Any, num_workers: int) -
 def test_counters_and_chain_maps_keep_their_type(loader_class: Any, num_workers: int) -> None:
     data = [collections.Counter(a=i, b=2) for i in range(2)]
     assert_same(list(loader_class(data, 2, num_workers=num_workers)), [default_collate(data)])
+
+
+# ---- batches that the process gathers for itself ---------------------------------------------------------------------
+
+
+def layout_of(value: Any) -> Any:
+    """What PyTorch says of the tensors in a nested value beside their numbers."""
+    if isinstance(value, torch.Tensor):
+        storage = value.untyped_storage()
+        return value.stride(), value.storage_offset(), storage.nbytes(), storage.resizable(), value._is_view()
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return [layout_of(part) for part in parts]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_later_batches_are_what_default_collate_makes_too_in_the_same_memory_format(name: str) -> None:
+    for ours, theirs in zip(leat.DataLoader(Kind(name, 11), 2), DataLoader(Kind(name, 11), 2), strict=True):
+        assert_same(ours, theirs)
+        assert layout_of(ours) == layout_of(theirs)
+
+
+IMAGES: dict[str, Any] = {
+    "height, width, channels": lambda i: torch.rand(4, 5, 3).permute(2, 0, 1),
+    "one channel": lambda i: torch.rand(1, 4, 5),
+    "one row": lambda i: torch.rand(3, 1, 5),
+    "one pixel": lambda i: torch.rand(3, 1, 1),
+    "channels last": lambda i: torch.rand(2, 3, 4, 5).contiguous(memory_format=torch.channels_last),
+    "one in a batch": lambda i: torch.rand(1, 3, 4, 5),
+    "array with channels last": lambda i: np.random.rand(4, 5, 3).transpose(2, 0, 1),
+    "one channel last": lambda i: torch.rand(4, 5, 1).permute(2, 0, 1),
+    "strides of one row": lambda i: torch.rand(3, 5, 1).permute(0, 2, 1),
+    "no pixel": lambda i: torch.rand(3, 0, 5),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_are_batches_of_the_same_strides(name: str) -> None:
+    batches = zip(leat.DataLoader(From(8, IMAGES[name]), 2), DataLoader(From(8, IMAGES[name]), 2), strict=True)
+    assert all(layout_of(ours) == layout_of(theirs) for ours, theirs in batches)
+
+
+def test_samples_that_change_their_kind_in_the_middle_of_a_batch_are_collated_all_the_same() -> None:
+    def make(i: int) -> Any:
+        kind = 0.0 if i % 8 == 5 and i > 20 else 0
+        return {"x": torch.full((2,), i).bfloat16(), "y": (i + kind, np.float32(i), str(i)), "z": np.full(3, i)}
+
+    found = list(leat.DataLoader(From(64, make), 4))
+    assert_same(found, [default_collate([make(i) for i in range(k, k + 4)]) for k in range(0, 64, 4)])
+
+
+def test_an_error_in_the_middle_of_a_gathered_batch_is_the_data_sets_and_the_next_batch_follows() -> None:
+    def make(i: int) -> Any:
+        if i == 13:
+            raise KeyError(i)
+        return i, str(i)
+
+    iterator = iter(leat.DataLoader(From(20, make), 4))
+    for _ in range(3):
+        next(iterator)
+    with pytest.raises(KeyError, match="13"):
+        next(iterator)
+    assert_same(next(iterator), default_collate([make(i) for i in range(16, 20)]))
+
+
+def test_texts_of_gathered_batches_are_the_samples_own() -> None:
+    texts = [f"text {i}" for i in range(20)]
+    found = [text for batch in leat.DataLoader(texts, 4) for text in batch]
+    assert all(a is b for a, b in zip(found, texts, strict=True))
+
+
+def test_gathered_batches_share_no_memory() -> None:
+    batches = list(leat.DataLoader(From(40, lambda i: torch.full((1000,), i)), 4))
+    assert [batch[:, 0].tolist() for batch in batches] == [list(range(k, k + 4)) for k in range(0, 40, 4)]
+    assert len({batch.data_ptr() for batch in batches}) == 10
+
+
+def test_a_default_device_and_other_modes_have_their_say_in_every_batch(loader_class: Any) -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Counting(TorchDispatchMode):
+        seen = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            type(self).seen += 1
+            return func(*args, **(kwargs or {}))
+
+    iterator = iter(loader_class(From(40, lambda i: (i, torch.full((3,), i))), 4))
+    for _ in range(5):
+        next(iterator)
+    torch.set_default_device("meta")
+    try:
+        assert next(iterator)[0].device.type == "meta"
+    finally:
+        torch.set_default_device(None)
+    with Counting():
+        next(iterator)
+    assert Counting.seen
+    with torch.inference_mode():
+        assert next(iterator)[1].is_inference()
+    assert next(iterator)[1].tolist() == [[i] * 3 for i in range(32, 36)]
+
+
+def test_a_collation_that_is_changed_in_an_epoch_has_its_say(
+    loader_class: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iterator = iter(loader_class(range(40), 4))
+    for _ in range(5):
+        next(iterator)
+    monkeypatch.setitem(default_collate_fn_map, int, lambda batch, collate_fn_map: ["mine", *batch])
+    assert next(iterator) == ["mine", 20, 21, 22, 23]
+
+
+def test_rows_of_gathered_batches_have_their_random_draws() -> None:
+    def make(i: int) -> Any:
+        return i, float(leat.rng().random()), float(torch.rand(()))
+
+    options: dict[str, Any] = {"seed": 3, "shuffle": True, "reseed": True}
+    batches = list(leat.DataLoader(From(40, make), 4, **options))
+    assert_same(batches, list(leat.DataLoader(From(40, make), 4, num_workers=2, **options)))
+    ours = list(leat.DataLoader(From(40, make), 4, collate_fn=as_is, **options))
+    assert_same(batches, [default_collate(batch) for batch in ours])
+
+
+# ---- texts -----------------------------------------------------------------------------------------------------------
+
+
+def text_of(i: int) -> str:
+    return ["", "a", "ä" * (i % 50), "\U0001f600" * 3, "\udc80", "x" * (1 << (i % 17)), "\0"][i % 7]
+
+
+@pytest.mark.parametrize("size", [1, 3, 32])
+def test_texts_of_any_kind_and_length_come_from_workers_as_they_are(size: int) -> None:
+    def make(i: int) -> Any:
+        return {"a": text_of(i), "b": (i, text_of(i + 1).encode("utf-8", "surrogatepass")), "c": [text_of(3 * i)]}
+
+    expected = [default_collate([make(i) for i in range(k, min(k + size, 400))]) for k in range(0, 400, size)]
+    loader: Any = leat.DataLoader(From(400, make), size, num_workers=2)
+    assert_same(list(loader), expected)
+    assert loader.stats()["odd_batches"] == 0
+
+
+class Word(str):
+    """A text of a class of its own."""
+
+
+def test_texts_of_other_classes_among_texts_are_what_they_are(loader_class: Any, num_workers: int) -> None:
+    def make(i: int) -> Any:
+        return Word("w") if i % 9 == 4 else b"b" if i % 9 == 7 else f"{i}"
+
+    found = [x for batch in loader_class(From(90, make), 4, num_workers=num_workers) for x in batch]
+    assert found == [make(i) for i in range(90)]
+    assert [type(x) for x in found] == [type(make(i)) for i in range(90)]
+
+
+@pytest.mark.parametrize("on_error", ["skip", "substitute"])
+def test_texts_beside_broken_samples_are_those_of_their_rows(num_workers: int, on_error: str) -> None:
+    def make(i: int) -> Any:
+        if i % 5 == 3:
+            raise ValueError(i)
+        return i, text_of(i), f"{i}"
+
+    loader: Any = leat.DataLoader(
+        From(60, make), 4, num_workers=num_workers, on_error=on_error, seed=1, return_ids=True
+    )
+    for (numbers, texts, names), ids in loader:
+        assert numbers.tolist() == ids.tolist() and names == tuple(map(str, ids.tolist()))
+        assert texts == tuple(text_of(i) for i in ids.tolist())
+
+
+def test_texts_of_a_batch_whose_worker_died_are_all_there(tmp_path: Any) -> None:
+    def make(i: int) -> str:
+        if i == 37 and not (tmp_path / "died").exists():
+            (tmp_path / "died").touch()
+            os._exit(1)
+        return text_of(i) + str(i)
+
+    found = [x for batch in leat.DataLoader(From(100, make), 10, num_workers=2) for x in batch]
+    assert found == [text_of(i) + str(i) for i in range(100)]
+
+
+def test_a_run_over_texts_resumes_where_it_was(num_workers: int) -> None:
+    def loader() -> Any:
+        return leat.DataLoader(From(100, lambda i: (i, text_of(i))), 7, num_workers=num_workers, shuffle=True, seed=5)
+
+    whole, first = list(loader()), loader()
+    iterator = iter(first)
+    for _ in range(6):
+        next(iterator)
+    second = loader()
+    second.load_state_dict(first.state_dict())
+    assert_same(list(second), whole[6:])
+
+
+def test_texts_that_need_more_than_their_share_of_the_window_come_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_leat, "memory_allowed", lambda: 1 << 20)
+    texts = [f"{i} " * (1 + i % 3000) for i in range(200)]
+    assert [x for batch in leat.DataLoader(texts, 8, num_workers=2) for x in batch] == texts

@@ -54,24 +54,24 @@ def descriptors() -> int:
 class Written:
     """Samples that were written by the layout of the first."""
 
-    def __init__(self, samples: list[Any]) -> None:
+    def __init__(self, samples: list[Any], room: int = 1000) -> None:
         spec = transport.describe(samples[0])
         assert spec is not None
         self.spec, self.rows = spec, len(samples)
         self.core = _leat.Layout(spec)
-        self.slots = tuple(_leat.Slot(max(1, size * self.rows)) for size in self.core.row_bytes)
-        self.objects: list[list[Any]] = [[] for _ in samples]
-        self.fits = [self.core.store(sample, self.slots, row, self.objects[row]) for row, sample in enumerate(samples)]
+        self.slots = self.core.slots(self.rows, room)
+        self.elsewhere: dict[int, list[Any]] = {}
+        self.fits = [self.core.store(sample, self.slots, row, self.elsewhere) for row, sample in enumerate(samples)]
+
+    def texts(self, row: int) -> list[Any]:
+        return self.core.texts(self.slots, row, self.elsewhere)
 
     def sample(self, row: int) -> Any:
-        return transport.rebuild(
-            self.spec, transport.arrays_of(self.spec, self.slots, self.rows), row, self.objects[row]
-        )
+        arrays = transport.arrays_of(self.spec, self.slots, self.rows)
+        return transport.rebuild(self.spec, arrays, row, self.texts(row))
 
     def batch(self) -> Any:
-        kinds = transport.object_lists(self.spec)
-        texts = [kind(texts[i] for texts in self.objects) for i, kind in enumerate(kinds)]
-        return self.core.batch(self.slots, self.rows, FROM_DLPACK, texts)
+        return self.core.batch(self.slots, self.rows, FROM_DLPACK, self.elsewhere)
 
 
 # ---- samples that look alike -----------------------------------------------------------------------------------------
@@ -124,13 +124,90 @@ def containers(inside: st.SearchStrategy[Maker]) -> st.SearchStrategy[Maker]:
 samples_of = st.recursive(leaf_makers, containers, max_leaves=8)
 
 
-@given(samples_of, st.integers(1, 5), st.integers(0, 1 << 32))
-def test_a_batch_over_its_slots_is_what_default_collate_makes(make: Maker, rows: int, seed: int) -> None:
+@given(samples_of, st.integers(1, 5), st.integers(0, 1 << 32), st.sampled_from([0, 20, 1000]))
+def test_a_batch_over_its_slots_is_what_default_collate_makes(make: Maker, rows: int, seed: int, room: int) -> None:
     rng = np.random.default_rng(seed)
     samples = [make(rng) for _ in range(rows)]
-    written = Written(samples)
+    written = Written(samples, room)
     assert all(written.fits)
     assert same(written.batch(), default_collate(samples))
+
+
+@given(samples_of, st.integers(1, 5), st.integers(0, 1 << 32))
+def test_a_batch_that_is_gathered_is_what_default_collate_makes(make: Maker, rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    samples = [make(rng) for _ in range(rows)]
+    spec: Any = transport.describe(samples[0])
+    core = _leat.Layout(spec)
+    tensors = [torch.empty((rows, *shape), dtype=dtype) for shape, dtype in transport.tensors_of(spec)]
+    order = np.arange(rows)[::-1].copy()
+    at, odd, found = core.gather(samples, order, None, 1, 2, 3, tensors)
+    if at == rows:
+        assert odd is None and same(found, default_collate(samples[::-1]))
+        assert strides(found) == strides(default_collate(samples[::-1]))
+        return
+    assert odd is samples[order[at]]  # with arrays in another order than C's
+    texts = [found[row * core.n_texts : (row + 1) * core.n_texts] for row in range(at)]
+    arrays = [transport.array_of(tensor) for tensor in tensors]
+    again = [transport.rebuild(spec, arrays, row, texts[row]) for row in range(at)]
+    assert same(again, [samples[i] for i in order[:at]])
+
+
+def strides(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.stride()
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return [strides(part) for part in parts]
+
+
+TEXTS = ["", "a", "\0", "ä" * 3, "\U0001f600", "\ud800", "ab\udc80", "x" * 5000, "\uffff"]
+
+
+@pytest.mark.parametrize("room", [0, 1, 7, 1 << 16])
+def test_texts_come_back_as_they_are_whatever_the_room(room: int) -> None:
+    samples = [(a, {"b": b.encode("utf-8", "surrogatepass")}, [b]) for a in TEXTS for b in TEXTS]
+    written = Written(samples, room)
+    assert all(written.fits)
+    assert same(written.batch(), default_collate(samples))
+    assert same([written.sample(row) for row in range(len(samples))], samples)
+
+
+def test_the_room_that_texts_ask_for_is_counted_whether_they_have_it_or_not() -> None:
+    for room in (0, 3, 100):
+        written = Written([("äb", b"1234"), ("", b""), ("\udc80", b"x")], room)
+        assert written.core.asked(written.slots) == 3 + 4 + 1
+    assert written.core.n_texts == 2 and not written.core.row_bytes
+    assert _leat.Layout(transport.describe(1)).asked(_leat.Layout(transport.describe(1)).slots(2, 0)) == 0  # type: ignore[arg-type]
+
+
+def test_a_batch_whose_texts_are_missing_or_outside_is_an_error() -> None:
+    written = Written(["abc", "def"], 0)
+    with pytest.raises(ValueError, match="a text is missing"):
+        written.core.batch(written.slots, 2, FROM_DLPACK, {0: ["abc"]})
+    with pytest.raises(IndexError):
+        written.core.batch(written.slots, 2, FROM_DLPACK, {0: ["abc"], 1: []})
+    with pytest.raises(IndexError, match="outside"):
+        written.core.batch(written.slots, 3, FROM_DLPACK, {})
+    with pytest.raises(IndexError, match="outside"):
+        written.core.store("x", written.slots, 2, {})
+    written = Written(["abc", "def"], 6)
+    memory: Any = written.slots[0].memory(0, 64)
+    np.frombuffer(memory, np.uint64)[3 + 1] = 1 << 40
+    with pytest.raises(ValueError, match="outside"):
+        written.batch()
+    with pytest.raises(MemoryError):
+        written.core.slots(1 << 62, 0)
+    with pytest.raises(MemoryError):
+        written.core.slots(1, (1 << 64) - 1)
+
+
+def test_a_string_is_not_made_to_keep_its_bytes() -> None:
+    import sys
+
+    text = "ä" * 10_000
+    before = sys.getsizeof(text)
+    written = Written([text], 1 << 20)
+    assert sys.getsizeof(text) == before and written.batch() == [text]
 
 
 @given(samples_of, st.integers(1, 5), st.integers(0, 1 << 32))
@@ -189,12 +266,14 @@ def test_a_sample_that_looks_different_is_not_written(first: Any, odd: Any) -> N
 @pytest.mark.parametrize("odd", [("a", "b", 1.0), ("a", "b"), ("a", 2, 3), ("a", "b", [1])], ids=repr)
 def test_text_of_a_sample_that_does_not_fit_is_taken_back(odd: Any) -> None:
     core = _leat.Layout(transport.describe(("x", "y", 3)))  # type: ignore[arg-type]
-    slots = tuple(_leat.Slot(16) for _ in core.row_bytes)
-    objects = ["before"]
-    assert not core.store(odd, slots, 0, objects)
-    assert objects == ["before"]
-    assert core.store(("p", "q", 5), slots, 1, objects)
-    assert objects == ["before", "p", "q"]
+    slots = core.slots(2, 0)
+    elsewhere = {7: ["before"]}
+    assert not core.store(odd, slots, 0, elsewhere)
+    assert elsewhere == {7: ["before"]}
+    assert core.store(("p", "q", 5), slots, 1, elsewhere)
+    assert elsewhere == {7: ["before"], 1: ["p", "q"]}
+    assert core.store(("r", "s", 5), slots, 1, elsewhere)  # a row that is tried again
+    assert elsewhere == {7: ["before"], 1: ["r", "s"]}
 
 
 class Shy:
@@ -211,10 +290,10 @@ class Shy:
 
 def test_text_of_a_sample_that_could_not_be_written_is_taken_back() -> None:
     core = _leat.Layout(transport.describe(("text", {Shy(): 1})))  # type: ignore[arg-type]
-    objects = ["before"]
+    elsewhere = {7: ["before"]}
     with pytest.raises(RuntimeError, match="not with me"):
-        core.store(("more", {Shy(): 1}), (_leat.Slot(8),), 0, objects)
-    assert objects == ["before"]
+        core.store(("more", {Shy(): 1}), core.slots(1, 0), 0, elsewhere)
+    assert elsewhere == {7: ["before"]}
 
 
 def test_a_sample_that_is_changed_while_it_is_written_harms_nobody() -> None:
@@ -222,7 +301,7 @@ def test_a_sample_that_is_changed_while_it_is_written_harms_nobody() -> None:
 
     sample: list[Any] = [torch.arange(3.0), torch.arange(4.0)]
     core = _leat.Layout(transport.describe(sample))  # type: ignore[arg-type]
-    slots = tuple(_leat.Slot(size) for size in core.row_bytes)
+    slots = core.slots(1, 0)
 
     class Clearing(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -231,8 +310,8 @@ def test_a_sample_that_is_changed_while_it_is_written_harms_nobody() -> None:
             return func(*args, **(kwargs or {}))
 
     with Clearing(), pytest.raises(IndexError):
-        core.store(sample, slots, 0, [])
-    assert core.store([torch.ones(3), torch.ones(4)], slots, 0, [])
+        core.store(sample, slots, 0, {})
+    assert core.store([torch.ones(3), torch.ones(4)], slots, 0, {})
 
 
 NO_LAYOUT = [
@@ -315,15 +394,15 @@ def test_a_layout_nested_too_deeply_is_refused() -> None:
 def test_rows_outside_of_the_slots_are_refused() -> None:
     core = _leat.Layout(LEAF)
     slots = (_leat.Slot(4096),)
-    assert core.store(1, slots, 511, [])
+    assert core.store(1, slots, 511, {})
     for row in (512, 1 << 61, (1 << 64) - 1):
         with pytest.raises(IndexError):
-            core.store(1, slots, row, [])
+            core.store(1, slots, row, {})
     with pytest.raises(IndexError):
-        core.batch(slots, 513, FROM_DLPACK, [])
+        core.batch(slots, 513, FROM_DLPACK, {})
     for wrong in ((), (slots[0], slots[0]), [slots[0]], (None,)):
         with pytest.raises(TypeError):
-            core.store(1, wrong, 0, [])  # type: ignore[arg-type]
+            core.store(1, wrong, 0, {})  # type: ignore[arg-type]
 
 
 def test_a_batch_keeps_its_memory_and_gives_it_back() -> None:
@@ -469,7 +548,7 @@ def test_an_error_of_a_local_class_comes_back_as_that_class() -> None:
 class Bench:
     """A board with one batch, its only unit taken, and a layout for it: what a worker has when it fills rows."""
 
-    def __init__(self, sample: Any, indices: list[int]) -> None:
+    def __init__(self, sample: Any, indices: list[int], room: int = 0) -> None:
         spec = transport.describe(sample)
         assert spec is not None
         self.spec, self.rows = spec, len(indices)
@@ -480,7 +559,7 @@ class Bench:
         self.payload = _leat.Slot(8 * self.rows)
         memory: Any = self.payload.memory(0, 8 * self.rows)
         np.frombuffer(memory, np.int64)[:] = indices
-        self.slots = tuple(_leat.Slot(max(1, size * self.rows)) for size in self.layout.row_bytes)
+        self.slots = self.layout.slots(self.rows, room)
         self.board.publish(
             1,
             self.rows,
@@ -494,13 +573,13 @@ class Bench:
             6,
             70,
             0,
-            tuple(s.offset for s in self.slots),
+            self.slots,
         )
         assert self.theirs.take() is not None
-        self.objects: list[Any] = []
+        self.elsewhere: dict[int, list[Any]] = {}
 
     def fill(self, dataset: Any, first: int = 0, before: Any = None) -> tuple[int, Any]:
-        return self.layout.fill(self.theirs, dataset, first, self.rows, before, self.objects)
+        return self.layout.fill(self.theirs, dataset, first, self.rows, before, self.elsewhere)
 
     def column(self, i: int = 0) -> list[Any]:
         found: list[Any] = transport.arrays_of(self.spec, self.slots, self.rows)[i].tolist()
@@ -521,7 +600,11 @@ def test_rows_are_filled_with_the_samples_of_their_indices() -> None:
     bench = Bench((1.0, "x"), [30, 10, 20])
     assert bench.fill(Calls(lambda i: (i / 2, f"t{i}"))) == (3, None)
     assert bench.column() == [15.0, 5.0, 10.0]
-    assert bench.objects == ["t30", "t10", "t20"]
+    assert bench.elsewhere == {0: ["t30"], 1: ["t10"], 2: ["t20"]}
+    bench = Bench((1.0, "x"), [30, 10, 20], room=5)
+    assert bench.fill(Calls(lambda i: (i / 2, f"t{i}"))) == (3, None)
+    assert bench.elsewhere == {1: ["t10"], 2: ["t20"]}
+    assert bench.layout.texts(bench.slots, 0, {}) == ["t30"]
 
 
 def test_a_row_that_does_not_fit_is_handed_back_and_filling_goes_on_after_it() -> None:
@@ -529,7 +612,7 @@ def test_a_row_that_does_not_fit_is_handed_back_and_filling_goes_on_after_it() -
     data = Calls(lambda i: (i, f"t{i}") if i != 1 else ("odd", "t"))
     assert bench.fill(data) == (1, ("odd", "t"))
     assert bench.fill(data, 2) == (3, None)
-    assert bench.objects == ["t0", "t2"] and bench.column()[::2] == [0, 2]
+    assert bench.elsewhere == {0: ["t0"], 2: ["t2"]} and bench.column()[::2] == [0, 2]
 
 
 def test_a_row_that_was_taken_out_is_handed_back_without_asking_the_data_set() -> None:
@@ -567,7 +650,7 @@ def test_filling_keeps_no_references() -> None:
     text, key, index = "a text of its own", "a key of its own", 10**9
     array, tensor = np.arange(4), torch.arange(3)
     sample = {key: (text, array), "t": [tensor, index]}
-    bench = Bench(sample, [0] * 8)
+    bench = Bench(sample, [0] * 8, room=6 * len(text))
     watched = [
         sample,
         text,
@@ -578,7 +661,7 @@ def test_filling_keeps_no_references() -> None:
         np.ndarray,
         torch.Tensor,
         torch.int64,
-        bench.objects,
+        bench.elsewhere,
         bench.theirs,
     ]
     odd: Any = ("differs",)
@@ -588,9 +671,18 @@ def test_filling_keeps_no_references() -> None:
         assert bench.fill(Calls(lambda i: odd)) == (0, odd)
         with pytest.raises(KeyError):
             bench.fill({})
-        bench.batch = bench.layout.batch(bench.slots, 8, FROM_DLPACK, [[text] * 8])  # type: ignore[attr-defined]
-        del bench.batch  # type: ignore[attr-defined]
-        bench.objects.clear()
+        bench.elsewhere[0] = [text]
+        del bench.layout.batch(bench.slots, 8, FROM_DLPACK, bench.elsewhere)[key]
+        assert bench.layout.texts(bench.slots, 1, bench.elsewhere) == [text]
+        bench.elsewhere.clear()
+        tensors = [torch.empty(8, 4, dtype=torch.int64), torch.empty(8, 3, dtype=torch.int64), torch.empty(8).long()]
+        assert bench.layout.gather([sample], np.zeros(8, np.int64), None, 0, 0, 0, tensors)[1] is None
+        assert bench.layout.gather([sample, odd], np.arange(2), None, 0, 0, 0, [t[:2] for t in tensors])[1] is odd
+        with pytest.raises(IndexError):
+            bench.layout.gather([sample], np.arange(8), None, 0, 0, 0, tensors)
+        with pytest.raises(ValueError, match="of the batch's size"):
+            bench.layout.gather([sample], np.arange(7), None, 0, 0, 0, tensors)
+        assert _leat.samples(None, [sample, odd], [0, 1, 0], None, 0, 0, 0) == [sample, odd, sample]
 
     once()
     gc.collect()

@@ -6,10 +6,83 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+from torch.utils.data._utils import collate as torch_collate
+
 from .. import _leat
-from ..workers import loop
+from ..workers import loop, transport
 from ..workers.feed import Delivered, Planned
-from ..workers.loop import ITER, Job
+from ..workers.loop import ITER, ROWS, Job
+
+_COLLATE, _PRISTINE = torch_collate.default_collate, dict(torch_collate.default_collate_fn_map)
+_FUNCTION_MODES = getattr(torch._C, "_len_torch_function_stack", None)
+_DISPATCH_MODES = getattr(torch._C, "_len_torch_dispatch_stack", None)
+_LEARNED_AFTER = 2  # batches: shorter epochs do not pay for a layout
+_DIFFERING = 2  # batches in a row with samples that differ: then samples are collated as they are
+
+
+def collates_plainly(job: Job) -> bool:
+    """Whether rows become a batch by PyTorch's own default collation, which leat may then do."""
+    plain = job.collate is _COLLATE and torch_collate.default_collate_fn_map == _PRISTINE
+    items = getattr(job.dataset, "__getitems__", None)
+    return bool(plain and job.auto_collation and not job.iterable and not items and job.on_error == "raise")
+
+
+def _modes() -> bool:
+    """Whether something looks at PyTorch's functions, such as a default device: they are to be called then."""
+    return _FUNCTION_MODES is None or _DISPATCH_MODES is None or bool(_FUNCTION_MODES() or _DISPATCH_MODES())
+
+
+class Gathering:
+    """Batches of the default collation: each sample goes to its row at once, while it is in the processor's cache, and
+    its memory serves the next one. Tensors are new ones in ordinary memory, the same as PyTorch's.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.before = loop.reseed_row if job.reseed else None
+        self.made = 0
+        self.differing = 0
+        self.spec: Any = None
+        self.core: Any = None
+        self.kinds: list[tuple[tuple[int, ...], Any]] = []
+
+    def batch(self, planned: Planned) -> Any:
+        """The batch of these rows."""
+        rows, indices = planned.rows, planned.indices
+        keys = planned.seed, planned.epoch, planned.first_row
+        collate: Any = self.job.collate
+        if self.core is None or _modes() or torch_collate.default_collate_fn_map != _PRISTINE:
+            samples = _leat.samples(None, self.job.dataset, indices.tolist(), self.before, *keys)
+            self.made += 1
+            if self.made == _LEARNED_AFTER:
+                self._learn(samples[0])
+            return collate(samples)
+        tensors = [torch.empty((rows, *shape), dtype=dtype) for shape, dtype in self.kinds]
+        at, odd, found = self.core.gather(self.job.dataset, indices, self.before, *keys, tensors)
+        if at == rows:
+            self.differing = 0
+            return found
+        samples = [*self._gathered(at, tensors, found), odd]
+        seed, epoch, first_row = keys
+        samples += _leat.samples(
+            None, self.job.dataset, indices[at + 1 :].tolist(), self.before, seed, epoch, first_row + at + 1
+        )
+        self.differing += 1
+        if self.differing == _DIFFERING:
+            self.core = None
+        return collate(samples)
+
+    def _learn(self, sample: Any) -> None:
+        self.spec = transport.describe(sample)
+        if self.spec is not None and transport.buffers_of(self.spec) <= transport.MAX_BUFFERS:
+            self.core, self.kinds = _leat.Layout(self.spec), transport.tensors_of(self.spec)
+
+    def _gathered(self, rows: int, tensors: list[Any], texts: list[Any]) -> list[Any]:
+        """The samples that were gathered before one that differs."""
+        arrays = [transport.array_of(tensor) for tensor in tensors]
+        n = self.core.n_texts
+        return [transport.rebuild(self.spec, arrays, row, texts[row * n : (row + 1) * n]) for row in range(rows)]
 
 
 class InProcess:
@@ -18,6 +91,7 @@ class InProcess:
     def __init__(self, job: Job, plan: Iterator[Planned], resume: Any, ended: set[int]) -> None:
         self.job, self.plan = job, plan
         self.worker = _Local(job)
+        self.gathering = Gathering(job) if collates_plainly(job) else None
         self.stats = {"batches": 0, "broken": 0}
         self.failed: Planned | None = None
         self.ahead: Planned | None = None
@@ -74,6 +148,9 @@ class InProcess:
             _leat.set_current_row(planned.seed, planned.epoch, planned.first_row)
             value = next(self.stream)
             return Delivered(planned, value, [], loop.stream_state(self.job, self.stream))
+        if self.gathering is not None and planned.kind == ROWS:
+            with loop.kept_generators() if self.job.reseed else contextlib.nullcontext():
+                return Delivered(planned, self.gathering.batch(planned), [])
         indices = planned.asked
         # the training draws from them too
         with loop.kept_generators() if self.job.reseed else contextlib.nullcontext():
@@ -85,17 +162,15 @@ class InProcess:
         """Does nothing: there is nothing to end."""
 
 
-class _NoBoard:
-    def at_row(self, row: int) -> None:
-        """Does nothing: a worker reports its position here."""
-
-
 class _Local(loop.Worker):
     """Makes a batch as a worker does."""
 
     def __init__(self, job: Job) -> None:
-        self.client: Any = loop._Client(_NoBoard(), job)  # type: ignore[arg-type]
+        self.client: Any = loop._Client(None, job)  # type: ignore[arg-type]
         self.index = None
+
+    def row(self) -> int:
+        return 0
 
     def where(self, calls: bool = False) -> str:
         return "in the main process"

@@ -35,6 +35,7 @@ _UNIT_NS = 200_000.0  # what a unit of cheap rows should take
 _KILLS = 3  # LEAT_BOARD_KILLS
 _MAX_UNITS = 1024
 _CHEAP_NS = 500_000.0  # of a batch
+_TEXT_SLACK, _LEAST_TEXT = 1.25, 64  # room for texts over the most that a batch has asked for; bytes of a row
 
 
 @dataclass
@@ -72,7 +73,7 @@ class Delivered:
 class _Flight:
     """One batch between publishing and delivery."""
 
-    __slots__ = ("broken", "cancelled", "end", "error", "gone", "layout", "objects", "odd", "payload", "planned",
+    __slots__ = ("broken", "cancelled", "elsewhere", "end", "error", "gone", "layout", "odd", "payload", "planned",
                  "result", "room", "serial", "slots")  # fmt: skip
 
     def __init__(self, planned: Planned, serial: int) -> None:
@@ -83,7 +84,7 @@ class _Flight:
         self.room: _leat.Slot | None = None
         self.payload: _leat.Slot | None = None
         self.odd: dict[int, Any] = {}
-        self.objects: dict[int, list[Any]] = {}
+        self.elsewhere: dict[int, list[Any]] = {}  # texts that are not in the slot, by row
         self.broken: list[tuple[int, Any, Any, str]] = []
         self.gone: dict[int, int] = {}  # rows that were removed, and how often
         self.error: tuple[int, Any] | None = None
@@ -135,7 +136,8 @@ class Feed(Client):
         self.zombies: list[_Flight] = []
         self.layouts: list[tuple[Any, _leat.Layout]] = []
         self.layout = 0  # the one for new batches
-        self.row_bytes: tuple[int, ...] = ()
+        self.row_bytes = 0  # of arrays
+        self.text_bytes = 0.0  # room for the texts of a row
         self.capacity = 0  # of a whole batch
         self.exhausted = False
         self.plan_error: Exception | None = None
@@ -207,7 +209,9 @@ class Feed(Client):
             return sum(f.planned.rows for f in self.order) < self.pool.n
         if len(self.order) < 3:
             return True
-        size = sum(self.row_bytes) * head.rows if self.layout and head.kind == ROWS else self.capacity
+        size = self.capacity
+        if self.layout and head.kind == ROWS:
+            size = self.row_bytes * head.rows + self._room(head.rows)
         return size * (len(self.order) + 1) <= self.window_bytes
 
     def _slot(self, size: int) -> _leat.Slot:
@@ -228,17 +232,17 @@ class Feed(Client):
         if size:
             flight.payload = self._slot(size)
             _view(flight.payload, size)[:] = np.frombuffer(payload, np.uint8)
-        buffers: tuple[int, ...] = ()
+        buffers: tuple[_leat.Slot, ...] = ()
         rows = run = max(1, planned.rows)  # an empty batch is work, too
         capacity = 0
         if planned.kind == ROWS:
             run = 0  # as long as is fair
             if self.layout:
                 self._cut(flight)
-                buffers = tuple(slot.offset for slot in flight.slots)
+                buffers = flight.slots
         elif self.capacity:
             flight.room = self._slot(self.capacity)
-            buffers, capacity = (flight.room.offset,), self.capacity
+            buffers, capacity = (flight.room,), self.capacity
         self._catch_up()
         self.board.publish(
             flight.serial, rows, run, planned.owner, flight.layout, planned.kind,
@@ -263,22 +267,28 @@ class Feed(Client):
         if others and min(others) > self.board.served_ns():
             self.board.start_at(min(others))
 
+    def _room(self, rows: int) -> int:
+        """Bytes of room for the texts of a batch. What needs more than a share of the window comes by messages."""
+        return min(int(self.text_bytes * rows), self.window_bytes // (2 * self.window))
+
     def _cut(self, flight: _Flight) -> None:
-        flight.slots = tuple(self._slot(size * flight.planned.rows) for size in self.row_bytes)
+        rows = flight.planned.rows
+        flight.slots = self.layouts[self.layout - 1][1].slots(rows, self._room(rows))
         flight.layout = self.layout
 
     def _learn(self, sample: Any) -> None:
         """Takes the layout from the first sample."""
         spec = transport.describe(sample)
-        if (
-            spec is None
-            or len([leaf for leaf in transport.leaves(spec) if leaf[1] != transport.OBJECT]) > transport.MAX_LEAVES
-        ):
+        if spec is None or transport.buffers_of(spec) > transport.MAX_BUFFERS:
             self.direct = False
             return
         core = _leat.Layout(spec)
         self.layouts.append((spec, core))
-        self.layout, self.row_bytes = len(self.layouts), core.row_bytes
+        self.layout, self.row_bytes = len(self.layouts), sum(core.row_bytes)
+        if core.n_texts:
+            slots = core.slots(1, 0)
+            core.store(sample, slots, 0, {})
+            self.text_bytes = _TEXT_SLACK * max(core.asked(slots), _LEAST_TEXT)
         self.pool.layout(self.board.offset, self.layout, spec)
         for flight in self.order:
             if flight.planned.kind == ROWS and not flight.layout and not flight.odd and flight.error is None:
@@ -290,7 +300,7 @@ class Feed(Client):
         except HeldError as e:
             self._fail(flight, 0, e)
         else:
-            self.board.place(flight.serial, self.layout, tuple(slot.offset for slot in flight.slots))
+            self.board.place(flight.serial, self.layout, flight.slots)
 
     def _fail(self, flight: _Flight, row: int, error: BaseException) -> None:
         """Fails the batch, for a reason in this process."""
@@ -336,13 +346,11 @@ class Feed(Client):
             for row, sample in found:
                 self._store(flight, row, sample)
         elif kind == ODD:
-            first, end, odd, objects, broken = value
+            first, end, odd, elsewhere, broken = value
             self._note(flight, broken)
-            missing = {row for row, _ in odd} | {row for row, *_ in broken}
-            rows = [row for row in range(first, end) if row not in missing]
-            each = len(objects) // len(rows) if rows else 0
-            for i, row in enumerate(rows):
-                flight.objects[row] = objects[i * each : (i + 1) * each]
+            for row in range(first, end):
+                flight.elsewhere.pop(row, None)  # of a worker that died after its message
+            flight.elsewhere.update(elsewhere)
             for row, sample in odd:
                 self._store(flight, row, sample)
         elif kind == BATCH:
@@ -366,10 +374,8 @@ class Feed(Client):
 
     def _store(self, flight: _Flight, row: int, sample: Any) -> None:
         """Stores a sample that came as an object in its row, if it fits."""
-        objects: list[Any] = []
-        if flight.layout and self.layouts[flight.layout - 1][1].store(sample, flight.slots, row, objects):
-            flight.objects[row] = objects
-        else:
+        slots, layout = flight.slots, flight.layout
+        if not layout or not self.layouts[layout - 1][1].store(sample, slots, row, flight.elsewhere):
             flight.odd[row] = sample
 
     def _note(self, flight: _Flight, broken: list[tuple[int, Any, str]]) -> None:
@@ -601,11 +607,11 @@ class Feed(Client):
         rows = flight.planned.rows
         gone = {row for row, _, other, _ in flight.broken if other is None}
         if not flight.odd and not gone:
-            spec, core = self.layouts[flight.layout - 1]
-            lists = transport.object_lists(spec) if flight.objects else []
-            texts = [kind(flight.objects[row][i] for row in range(rows)) for i, kind in enumerate(lists)]
+            core = self.layouts[flight.layout - 1][1]
             self.differing = 0
-            return core.batch(flight.slots, rows, self.dlpack, texts)
+            if core.n_texts:
+                self.text_bytes = max(self.text_bytes, _TEXT_SLACK * core.asked(flight.slots) / rows)
+            return core.batch(flight.slots, rows, self.dlpack, flight.elsewhere)
         if len(gone) == rows:
             raise RuntimeError(f"no row of the batch is left; the first error: {flight.broken[0][3]}")
         self.stats["odd_batches"] += 1
@@ -617,10 +623,9 @@ class Feed(Client):
     def _sample(self, flight: _Flight, row: int) -> Any:
         if row in flight.odd:
             return flight.odd[row]
-        spec = self.layouts[flight.layout - 1][0]
-        return transport.rebuild(
-            spec, transport.arrays_of(spec, flight.slots, flight.planned.rows), row, flight.objects.get(row, [])
-        )
+        spec, core = self.layouts[flight.layout - 1]
+        arrays = transport.arrays_of(spec, flight.slots, flight.planned.rows)
+        return transport.rebuild(spec, arrays, row, core.texts(flight.slots, row, flight.elsewhere))
 
     # ---- the end -------------------------------------------------------------------------------------------------
 

@@ -308,13 +308,13 @@ class Worker:
         board, job = client.board, client.job
         fill = client.layouts[unit.layout].fill
         before = reseed_row if job.reseed else None
-        objects: list[Any] = []
+        elsewhere: dict[int, list[Any]] = {}  # texts that are not in the slot
         odd: list[tuple[int, Any]] = []
         broken: list[BrokenRow] = []
         at, end = unit.first, unit.first + unit.n
         while at < end:
             try:
-                at, sample = fill(board, job.dataset, at, end, before, objects)
+                at, sample = fill(board, job.dataset, at, end, before, elsewhere)
                 if at == end:
                     break
                 if sample is NotImplemented:
@@ -329,9 +329,9 @@ class Worker:
             if sample is not _LEFT_OUT:
                 odd.append((at, sample))
             at += 1
-        if not (objects or odd or broken):
+        if not (elsewhere or odd or broken):
             return False
-        self.send(board, unit, ODD, (unit.first, end, odd, objects, broken))
+        self.send(board, unit, ODD, (unit.first, end, odd, elsewhere, broken))
         return True
 
     def sample(self, job: Job, unit: Rows, row: int, index: Any) -> Any:
@@ -369,7 +369,8 @@ class Worker:
         found: list[tuple[int, Any]] = []
         broken: list[BrokenRow] = []
         for row, index in rows:
-            client.board.at_row(row)
+            if client.board is not None:  # of a worker, which reports its position there
+                client.board.at_row(row)
             try:
                 sample = self.sample(client.job, unit, row, index)
             except Exception as e:
@@ -386,6 +387,16 @@ class Worker:
         rows = range(unit.first, unit.first + unit.n)
         return self.made(client, unit, ((row, int(indices[row])) for row in rows))
 
+    def listed(self, client: _Client, unit: Rows, indices: list[Any]) -> list[Any]:
+        """The samples of a batch, where one that raises is an error."""
+        job = client.job
+        before = reseed_row if job.reseed else None
+        try:
+            return _leat.samples(client.board, job.dataset, indices, before, unit.seed, unit.epoch, unit.first_row)
+        except BaseException:
+            self.index = indices[self.row()]
+            raise
+
     def whole(self, client: _Client, unit: Rows, indices: Any) -> tuple[Any, list[BrokenRow]]:
         """A collated batch."""
         job = client.job
@@ -396,6 +407,8 @@ class Worker:
             if job.reseed:
                 reseed_row(unit.seed, unit.epoch, unit.first_row)
             return job.collate(job.dataset.__getitems__(indices)), []
+        if job.on_error == "raise":
+            return job.collate(self.listed(client, unit, list(indices))), []
         found, broken = self.made(client, unit, enumerate(indices))
         self.index = None
         if broken and not found:

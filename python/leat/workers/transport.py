@@ -19,11 +19,11 @@ import numpy as np
 
 from .. import _leat
 
-INT, FLOAT, BOOL, SCALAR, ARRAY, TENSOR, OBJECT = range(7)
+INT, FLOAT, BOOL, SCALAR, ARRAY, TENSOR, TEXT = range(7)
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # numpy's kinds as DLPack's codes
 _SMALL = 4096  # bytes up to which an array goes into the pickle
 _ALIGN = 64
-MAX_LEAVES = 32
+MAX_BUFFERS = 32
 _PARTS = 256  # of a sample: of more, or of one that contains itself, there is no layout
 
 Spec = tuple[Any, ...]
@@ -43,6 +43,13 @@ def _ints_of(dtype: Any) -> Any:
     """The integers of PyTorch's as which tensors of a type that numpy lacks travel; None: it has the type."""
     torch = sys.modules["torch"]
     return None if dtype in _torch_names() else getattr(torch, f"int{8 * dtype.itemsize}")
+
+
+def array_of(tensor: Any) -> np.ndarray[Any, Any]:
+    """The memory of a tensor as an array, of integers where NumPy lacks its type."""
+    ints = _ints_of(tensor.dtype)
+    found: np.ndarray[Any, Any] = (tensor if ints is None else tensor.view(ints)).numpy()
+    return found
 
 
 def _is_dense(tensor: Any) -> bool:
@@ -67,14 +74,12 @@ def _leaf(value: Any) -> Spec | None:
     if kind is bool:
         return ("leaf", BOOL, 6, 8, "?", (), bool)
     if kind in (str, bytes):
-        return ("leaf", OBJECT, 0, 8, "B", (), kind)
+        return ("leaf", TEXT, 0, 8, "B", (), kind)
     torch = sys.modules["torch"]
     if kind is torch.Tensor:
         if not _is_dense(value) or value.requires_grad or value.is_conj() or value.is_neg() or value.dim() > 7:
             return None
-        ints = _ints_of(value.dtype)
-        array = (value if ints is None else value.view(ints)).numpy()
-        leaf = _array_leaf(TENSOR, array, (kind, value.dtype, ints))
+        leaf = _array_leaf(TENSOR, array_of(value), (kind, value.dtype, _ints_of(value.dtype)))
         return (*leaf[:2], 4, *leaf[3:]) if value.dtype == torch.bfloat16 else leaf
     if kind is np.ndarray or isinstance(value, np.generic):
         array = np.asarray(value)
@@ -120,17 +125,15 @@ def leaves(spec: Spec) -> list[Spec]:
     return [spec] if spec[0] == "leaf" else [leaf for part in spec[-1] for leaf in leaves(part)]
 
 
-def object_lists(spec: Spec, parent: type = list) -> list[type]:
-    """For each leaf of text: whether the default collation makes a list of it, or, within a sequence, a tuple."""
-    if spec[0] == "leaf":
-        return [parent] if spec[1] == OBJECT else []
-    inner = list if spec[0] == "dict" else tuple
-    return [found for part in spec[-1] for found in object_lists(part, inner)]
+def buffers_of(spec: Spec) -> int:
+    """How many buffers a batch has: one for each array, and one for all texts."""
+    kinds = [leaf[1] for leaf in leaves(spec)]
+    return len(kinds) - max(0, kinds.count(TEXT) - 1)
 
 
-def rebuild(spec: Spec, arrays: Sequence[np.ndarray[Any, Any]], row: int, objects: list[Any]) -> Any:
-    """The sample that was written to `row` of a layout's buffers. `objects`: its strings."""
-    buffers, texts = iter(arrays), iter(objects)
+def rebuild(spec: Spec, arrays: Sequence[np.ndarray[Any, Any]], row: int, texts: list[Any]) -> Any:
+    """The sample that was written to `row` of a layout's buffers. `texts`: those of the row."""
+    buffers, texts_left = iter(arrays), iter(texts)
 
     def one(part: Spec) -> Any:
         if part[0] == "dict":
@@ -139,8 +142,8 @@ def rebuild(spec: Spec, arrays: Sequence[np.ndarray[Any, Any]], row: int, object
             made = [one(value) for value in part[1]]
             return tuple(made) if part[0] == "tuple" else made
         kind, type_ = part[1], part[6]
-        if kind == OBJECT:
-            return next(texts)
+        if kind == TEXT:
+            return next(texts_left)
         cell = next(buffers)[row]
         if kind == TENSOR:
             torch = sys.modules["torch"]
@@ -151,18 +154,28 @@ def rebuild(spec: Spec, arrays: Sequence[np.ndarray[Any, Any]], row: int, object
     return one(spec)
 
 
+def dtype_of(leaf: Spec) -> np.dtype[Any]:
+    """The type as which a leaf's values lie in memory."""
+    code, bits = leaf[2], leaf[3]
+    return np.dtype("bool" if code == 6 else f"{'iuf?ic'[code]}{bits // 8}")
+
+
 def arrays_of(spec: Spec, slots: Sequence[_leat.Slot], rows: int) -> list[np.ndarray[Any, Any]]:
     """The buffers of a batch as arrays of shape (rows, ...)."""
     found = []
-    for leaf, slot in zip([leaf for leaf in leaves(spec) if leaf[1] != OBJECT], slots):
-        code, bits, shape = leaf[2], leaf[3], leaf[5]
-        dtype = np.dtype("bool" if code == 6 else f"{'iuf?ic'[code]}{bits // 8}")
-        count = int(np.prod((rows, *shape)))
+    for leaf, slot in zip([leaf for leaf in leaves(spec) if leaf[1] != TEXT], slots):
+        dtype, shape = dtype_of(leaf), (rows, *leaf[5])
+        count = int(np.prod(shape))
         memory: Any = slot.memory(0, count * dtype.itemsize)
-        found.append(
-            np.frombuffer(memory, dtype, count).reshape((rows, *shape)) if count else np.empty((rows, *shape), dtype)
-        )
+        found.append(np.frombuffer(memory, dtype, count).reshape(shape) if count else np.empty(shape, dtype))
     return found
+
+
+def tensors_of(spec: Spec) -> list[tuple[tuple[int, ...], Any]]:
+    """(shape of a row, dtype) of the tensors of a batch."""
+    names = {name: dtype for dtype, name in _torch_names().items()}
+    arrays = [leaf for leaf in leaves(spec) if leaf[1] != TEXT]
+    return [(leaf[5], leaf[6][1] if leaf[1] == TENSOR else names[dtype_of(leaf).name]) for leaf in arrays]
 
 
 # ---- odd objects -----------------------------------------------------------------------------------------------------
