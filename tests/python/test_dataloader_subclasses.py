@@ -1,0 +1,184 @@
+"""Loaders derived from PyTorch's, as libraries write them: they collate by a method of their own, run in a thread, keep
+one iterator for ever, or end workers themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from dataloader_support import Count, batches, rows  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+WAYS: list[dict[str, Any]] = [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}]
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_a_loader_may_collate_and_prepare_workers_by_methods_of_its_own(
+    loader_class: Any, options: dict[str, Any]
+) -> None:
+    """The data set is a range; the samples are the loader's, and so is what cannot be pickled."""
+
+    class Gathering(loader_class):
+        def __init__(self, samples: list[str], **more: Any) -> None:
+            self.samples, self.lock, self.prepared = samples, threading.Lock(), False
+            super().__init__(range(len(samples)), collate_fn=self.gather, worker_init_fn=self.prepare, **more)
+
+        def prepare(self, worker: int) -> None:
+            self.prepared = True
+
+        def gather(self, indices: list[int]) -> tuple[list[str], bool]:
+            with self.lock:
+                return [self.samples[i] for i in indices], self.prepared
+
+    loader = Gathering(["a", "b", "c"], batch_size=2, **options)
+    for _ in range(2):
+        assert list(loader) == [(["a", "b"], bool(options)), (["c"], bool(options))]
+    assert not loader.prepared
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_a_loader_may_be_iterated_in_a_thread_beside_the_one_that_reads(
+    loader_class: Any, options: dict[str, Any]
+) -> None:
+    class Ahead(loader_class):
+        def __iter__(self) -> Iterator[Any]:
+            made: queue.Queue[Any] = queue.Queue(2)
+
+            def run() -> None:
+                for batch in super(Ahead, self).__iter__():
+                    made.put(batch)
+                made.put(None)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            yield from iter(made.get, None)
+            thread.join()
+
+    loader = Ahead(Count(9), 2, **options)
+    assert [rows(loader) for _ in range(2)] == [list(range(9))] * 2
+
+
+def test_a_loader_may_end_its_workers_when_it_goes(loader_class: Any) -> None:
+    class Careful(loader_class):
+        def __del__(self) -> None:
+            if self._iterator is not None:
+                self._iterator._shutdown_workers()
+
+    loader = Careful(Count(9), 2, num_workers=1, persistent_workers=True)
+    assert [rows(loader) for _ in range(2)] == [list(range(9))] * 2
+    del loader
+    gc.collect()
+
+
+def test_a_loader_may_come_with_a_generator_and_a_seed_for_its_workers(loader_class: Any) -> None:
+    class Seeded(loader_class):
+        def __init__(self, dataset: Any, **more: Any) -> None:
+            more.setdefault("generator", torch.Generator().manual_seed(3))
+            super().__init__(dataset, worker_init_fn=functools.partial(_nothing, seed=5), **more)
+
+    first, second = (Seeded(Count(20), batch_size=3, shuffle=True, num_workers=1) for _ in range(2))
+    assert [rows(first), rows(first)] == [rows(second), rows(second)]
+
+
+def _nothing(worker: int, seed: int) -> None:
+    pass
+
+
+def test_a_loader_can_be_made_again_from_its_attributes(loader_class: Any) -> None:
+    loader = loader_class(Count(9), 2, shuffle=True, num_workers=1, multiprocessing_context="fork")
+    names = [
+        "dataset",
+        "num_workers",
+        "collate_fn",
+        "pin_memory",
+        "timeout",
+        "worker_init_fn",
+        "drop_last",
+        "generator",
+    ]
+    names += ["multiprocessing_context", "prefetch_factor", "persistent_workers", "pin_memory_device", "in_order"]
+    again = type(loader)(**{name: getattr(loader, name) for name in names}, sampler=[3, 1, 2], batch_size=2)
+    assert batches(again) == [[3, 1], [2]]
+
+
+class Repeating:
+    """A batch sampler without end, which others put in the place of a loader's to keep one iterator for all epochs."""
+
+    def __init__(self, inner: Any) -> None:
+        self.sampler = inner
+
+    def __iter__(self) -> Any:
+        while True:
+            yield from iter(self.sampler)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_loader_may_put_an_endless_batch_sampler_in_the_place_of_its_own(
+    loader_class: Any, num_workers: int, shuffle: bool
+) -> None:
+    class Endless(loader_class):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self._DataLoader__initialized = False
+            self.batch_sampler = Repeating(self.batch_sampler)
+            self._DataLoader__initialized = True
+            self.iterator = super().__iter__()
+
+        def __len__(self) -> int:
+            return len(self.batch_sampler.sampler)
+
+        def __iter__(self) -> Any:
+            for _ in range(len(self)):
+                yield next(self.iterator)
+
+        def reset(self) -> None:
+            self.iterator = self._get_iterator()
+
+    loader = Endless(Count(7), 2, shuffle=shuffle, num_workers=num_workers)
+    for _ in range(3):
+        found = rows(loader)
+        assert sorted(found) == list(range(7)) and (shuffle or found == list(range(7)))
+    loader.reset()
+    assert sorted(rows(loader)) == list(range(7))
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_loader_may_say_which_batches_there_are(loader_class: Any, num_workers: int) -> None:
+    class Other(loader_class):
+        @property
+        def _index_sampler(self) -> Any:
+            return [[0, 1], [1, 2]]
+
+    loader = Other(Count(7), num_workers=num_workers)
+    assert batches(loader) == [[0, 1], [1, 2]] and len(loader) == 2
+
+
+def test_a_loader_may_change_iteration_and_length(loader_class: Any) -> None:
+    class Twice(loader_class):
+        def __iter__(self) -> Any:
+            for _ in range(2):
+                yield from super().__iter__()
+
+        def __len__(self) -> int:
+            return 2 * super().__len__()
+
+    loader = Twice(Count(4), 2, num_workers=1)
+    assert batches(loader) == [[0, 1], [2, 3]] * 2 and len(loader) == 4
+    assert len(loader._get_iterator()) == 2  # what it gives by itself
+
+
+def test_a_loader_may_have_another_constructor(loader_class: Any) -> None:
+    class Mine(loader_class):
+        def __init__(self, n: int, **options: Any) -> None:
+            super().__init__(dataset=Count(n), **options)
+
+    assert batches(Mine(3, batch_size=2)) == [[0, 1], [2]]
