@@ -164,6 +164,99 @@ def test_lightning_makes_a_subclass_again_with_another_sampler_and_all_of_its_ar
     assert batches(again) == [[0, 1], [2, 3], [4, 5], [6, 7]] and type(iter(again)).__module__.startswith(kind)
 
 
+def derived(base: Any) -> dict[str, tuple[type, tuple[Any, ...], dict[str, Any], dict[str, Any]]]:
+    """Classes whose constructors differ from the loader's: (class, arguments, options, what the loader then has)."""
+
+    class Named(base):  # type: ignore[misc]
+        def __init__(self, name: str, *args: Any, **options: Any) -> None:
+            self.name = name
+            super().__init__(*args, **options)
+
+    class Renamed(Named):
+        def __init__(self, title: str, *args: Any, **options: Any) -> None:
+            self.title = title
+            super().__init__(title + " again", *args, **options)
+
+    class Counted(base):  # type: ignore[misc]
+        def __init__(self, values: torch.Tensor, *args: Any, **options: Any) -> None:
+            self.values = values
+            super().__init__(range(len(values)), *args, **options)
+
+    class Smaller(base):  # type: ignore[misc]
+        def __init__(self, dataset: Any, batch_size: int, **options: Any) -> None:
+            super().__init__(dataset, batch_size=batch_size - 5, **options)
+
+    class Joined(base):  # type: ignore[misc]
+        def __init__(self, first: Any, second: Any, **options: Any) -> None:
+            super().__init__([*first, *second], **options)
+
+    class Longer(base):  # type: ignore[misc]
+        def __init__(self, dataset: Any, **options: Any) -> None:
+            super().__init__([*dataset, 5, 6], **options)
+
+    class Table(base):  # type: ignore[misc]
+        def __init__(self, dataset: Any, table: Any = None, **options: Any) -> None:
+            super().__init__(dataset, **options)
+            self.table = np.ones((2, 2)) if table is None else table  # which is not compared by ==
+
+    values = torch.arange(4)
+    return {
+        "first argument": (Named, ("mine",), {"dataset": range(4), "batch_size": 2}, {"name": "mine", "batch_size": 2}),
+        "two classes": (Renamed, ("a", range(4)), {"batch_size": 2}, {"name": "a again", "title": "a"}),
+        "data set made": (Counted, (values,), {"batch_size": 2}, {"values": values, "dataset": range(4)}),
+        "batch size made": (Smaller, (range(4),), {"batch_size": 10}, {"batch_size": 5}),
+        "data set joined": (Joined, (range(2), range(2, 4)), {"batch_size": 2}, {"dataset": [0, 1, 2, 3]}),
+        "data set longer": (Longer, (range(5),), {}, {"dataset": [0, 1, 2, 3, 4, 5, 6]}),
+        "no data set": (base, (None,), {}, {"dataset": None}),
+        "array": (Table, (range(4),), {"batch_size": 2}, {"batch_size": 2}),
+    }
+
+
+@pytest.mark.parametrize("which", sorted(derived(DataLoader)))
+def test_loaders_made_in_lightnings_hooks_are_made_again_as_they_were(kind: str, which: str) -> None:
+    from lightning.fabric.utilities.data import _replace_dunder_methods, _update_dataloader
+
+    of, arguments, options, expected = derived(loader_class(kind))[which]
+    with _replace_dunder_methods(DataLoader, "dataset"):
+        loader = of(*arguments, **options)
+        loader.note = "set in the hook"
+    again = _update_dataloader(loader, loader.sampler)
+    assert type(again) is of and again.note == "set in the hook"
+    for name, value in expected.items():
+        assert getattr(again, name) is value or getattr(again, name) == value, name
+    if expected.get("dataset", ()) is not None:
+        assert [b.tolist() for b in again] == [b.tolist() for b in loader]
+
+
+class Labelled(BatchSampler):
+    def __init__(self, sampler: Any, label: str, drop_last: bool = True) -> None:
+        super().__init__(sampler, 4, drop_last)
+        self.label = label
+
+
+class Alike:
+    """Has what a BatchSampler has, and is none."""
+
+    def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(BatchSampler(self.sampler, self.batch_size, self.drop_last))
+
+
+def test_batch_samplers_of_ones_own_get_lightnings_sampler(kind: str) -> None:
+    from lightning.fabric.utilities.data import _replace_dunder_methods, _update_dataloader
+
+    with _replace_dunder_methods(BatchSampler):
+        labelled = Labelled(SequentialSampler(range(9)), "mine")
+    for own in (labelled, Alike(SequentialSampler(range(9)), 4, True)):
+        again = _update_dataloader(loader_class(kind)(range(9), batch_sampler=own), list(range(8, -1, -1)))
+        assert type(again.batch_sampler) is type(own)
+        assert [b.tolist() for b in again] == [[8, 7, 6, 5], [4, 3, 2, 1]]
+    with pytest.raises(TypeError, match="into your batch sampler"):
+        _update_dataloader(loader_class(kind)(range(9), batch_sampler=[[1, 2]]), SequentialSampler(range(9)))
+
+
 @pytest.fixture(scope="module")
 def lightning() -> Any:
     spec = importlib.util.spec_from_file_location("lightning_ddp", SCRIPTS / "lightning_ddp.py")
