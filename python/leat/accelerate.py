@@ -22,8 +22,8 @@ from typing import Any
 import torch.utils.data
 
 from .torch.dataloader import DataLoader
-from .torch.order import tensor_of, text_of
-from .torch.state import DRAWN, POSITION
+from .torch.generators import set_state, state_of
+from .torch.state import DRAWN, POSITION, VERSION
 
 _OWN = ("seed", "reseed", "on_error", "sample_timeout_s", "return_ids")
 
@@ -184,12 +184,12 @@ class Inside(DataLoader[Any]):
         if loaded is None:
             self._epoch = getattr(outside, "iteration", self._epoch)
             if self._skip:
-                self._loaded = {"version": 1, "epoch": self._epoch, "step": self._skip, "yielded": self._skip}
+                self._loaded = {"version": VERSION, "epoch": self._epoch, "step": self._skip, "yielded": self._skip}
         generator = _generator_of(self)
         if generator is not None:
             if loaded is not None and loaded.get("order"):
-                generator.set_state(tensor_of(loaded["order"]))
-            self._order_began = text_of(generator.get_state())
+                set_state(generator, loaded["order"])
+            self._order_began = state_of(generator)
         return super().__iter__()
 
     _state_needs = POSITION
@@ -199,7 +199,7 @@ class Inside(DataLoader[Any]):
         found = super().state_dict()
         generator = _generator_of(self)
         if generator is not None and "order" not in found:
-            found["order"] = self._order_began if found.get("yielded") else text_of(generator.get_state())
+            found["order"] = self._order_began if found.get("yielded") else state_of(generator)
         if _world() > 1:
             for name in DRAWN:  # drawn by each rank for itself; the order of ranks comes from elsewhere
                 found.pop(name, None)

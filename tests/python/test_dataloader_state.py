@@ -540,7 +540,6 @@ def test_an_edited_state_is_a_state_error_or_goes_on(name: str, cut: int, data: 
         ({"epoch": 2**80}, "epoch is 0 or above"),
         ({"beyond": [99], "yielded": 3}, "batch 99"),
         ({"generator": "AAAA"}, "'generator'"),
-        ({"rng": {"random": [3, "", None], "torch": ""}}, "'rng'"),
         ({"of": {}}, "'batch_size'"),
         ({"base_seed": None}, "base_seed is an integer"),
         ({"workers": 0}, "kind of data set"),
@@ -567,7 +566,7 @@ def test_a_state_of_a_stream_that_lacks_delivered_batches_is_refused(workers: in
 
 
 @pytest.mark.parametrize(
-    "missing", ["yielded", "of", "generator", "rng", "base_seed", "sampler_seed", "own", "step", "epoch", "version"]
+    "missing", ["yielded", "of", "generator", "base_seed", "sampler_seed", "own", "step", "epoch", "version"]
 )
 def test_a_state_that_is_not_whole_is_refused(missing: str) -> None:
     loader = leat.DataLoader(Count(27), 3)
@@ -587,7 +586,8 @@ def test_a_state_beyond_the_end_of_a_sampler_of_unknown_length_is_refused_when_i
     loader = leat.DataLoader(Count(9), batch_sampler=Some())
     it = iter(loader)
     next(it)
-    state = {**loader.state_dict(), "step": 10**6, "yielded": 10**6}
+    state = {**loader.state_dict(), "step": 10**3, "yielded": 10**3}
+    state["reading"]["count"] = 10**3
     again = leat.DataLoader(Count(9), batch_sampler=Some())
     again.load_state_dict(state)
     with pytest.raises(leat.StateError, match="more batches than the sampler gives"):

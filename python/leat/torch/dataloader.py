@@ -5,10 +5,10 @@ Any map-style or iterable data set, any sampler, any collate function. docs/data
 
 from __future__ import annotations
 
+import copy
 import inspect
 import sys
 import warnings
-import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -21,6 +21,8 @@ from ..errors import StateError
 from .adapting import first_workers
 from .iteration import Iteration
 from .order import Shuffled, told_of_epochs
+from .position import Position
+from .reading import Watch
 from .state import DRAWN, POSITION, VERSION, checked
 
 _TORCH_ARGUMENTS = frozenset(inspect.signature(torch.utils.data.DataLoader.__init__).parameters)
@@ -99,7 +101,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         adaptive = num_workers == "auto" or isinstance(num_workers, _Auto)
         if isinstance(num_workers, str) and not adaptive:
             raise ValueError(f"num_workers is a number or 'auto', not {num_workers!r}")
-        count: int = _Auto(first_workers()) if adaptive else num_workers  # type: ignore[assignment]
+        count: Any = _Auto(first_workers()) if adaptive else num_workers
         if isinstance(count, np.integer):
             count = int(count)
         if isinstance(persistent_workers, str) and persistent_workers != "shared":
@@ -144,11 +146,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             self.__dict__["sampler"] = Shuffled(dataset, self.seed)
             if self.batch_size is not None:
                 self.__dict__["batch_sampler"] = BatchSampler(self.sampler, self.batch_size, drop_last)
-        self._current: Any = None  # a weak reference to the iterator that was made last
         self._epoch = 0  # of the next iterator
         self._loaded: dict[str, Any] | None = None
-        # state and statistics of an iterator that is gone
-        self._parting: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self._position: Position | None = None  # of the iterator that was made last
+        self._watch = Watch(self)
 
     @property
     def timeout(self) -> float:
@@ -239,9 +240,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             raise ValueError(
                 "timeout needs num_workers > 0: nobody looks at the clock while this process makes the batch"
             )
-        made = Iteration(self)
-        self._current = weakref.ref(made)
-        return made
+        return Iteration(self)
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch that begins next, also in samplers that have ``set_epoch``."""
@@ -264,13 +263,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 "data pipes run in PyTorch's own iterators, which have no state: this one means the start of an epoch",
                 stacklevel=2,
             )
-        current = self._current() if self._current is not None else None
         if self._loaded is not None:
-            return dict(self._loaded)
-        if current is None:
-            return dict(self._parting[0]) if self._parting else {"version": VERSION, "epoch": self._epoch, "step": 0}
-        found: dict[str, Any] = current.state()
-        return found
+            return copy.deepcopy(self._loaded)
+        if self._position is None:
+            return {"version": VERSION, "epoch": self._epoch, "step": 0}
+        return copy.deepcopy(self._position.state())  # what samplers and data sets gave may change when they go on
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Makes the next iterator continue from a state. The number of workers may differ for map-style data sets.
@@ -279,7 +276,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             StateError: it is no state of a leat.DataLoader, is damaged, or of another kind of data set; in mid-epoch it
                 is of another batch size, length, seed or sampler, or of a batch that the epoch does not have.
         """
-        loaded = checked(self, state)
+        loaded = checked(self, copy.deepcopy(state))
         if self._piped and (loaded["step"] or loaded.keys() > {"version", "epoch", "step"}):
             raise StateError("data pipes run in PyTorch's own iterators, which continue from no position in an epoch")
         self._epoch, self._loaded = loaded["epoch"], None if self._piped else loaded
@@ -300,12 +297,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return {"batch_size": self.batch_size, "samples": samples, "seed": self.seed, "order": type(order).__name__}
 
     def stats(self) -> dict[str, Any]:
-        """Counters of the current iterator: batches, seconds waited, workers and their deaths."""
-        current = self._current() if self._current is not None else None
-        found: dict[str, Any] = (
-            current.stats() if current is not None else dict(self._parting[1]) if self._parting else {}
-        )
+        """Counters of the iterator that was made last: batches, seconds waited, workers and their deaths."""
+        return {} if self._position is None else self._position.stats()
+
+    def _copy(self) -> DataLoader[Any]:
+        """The loader as it is now, without its iterator."""
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__, _iterator=None, _position=None)
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_iterator": None, "_current": None, "_parting": None}
+        return {**self.__dict__, "_iterator": None, "_position": None}

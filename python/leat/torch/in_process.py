@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,8 +95,7 @@ class InProcess:
         self.gathering = Gathering(job) if collates_plainly(job) else None
         self.stats = {"batches": 0, "broken": 0}
         self.failed: Planned | None = None
-        self.ahead: Planned | None = None
-        self.plan_error: Exception | None = None
+        self.again: Planned | None = None  # a batch that was interrupted
         self.waiting = False  # nothing is in progress
         self.ended = ended
         self.end_states: dict[int, Any] = {}
@@ -103,26 +103,13 @@ class InProcess:
         self.begun: Any = None  # the state before the first batch
         if job.iterable:
             self.stream = loop.stream(job, None if resume is None else (resume[0], -resume[1]))
-            self.begun = loop.stream_state(job, self.stream) if resume is None else None
-
-    def head(self) -> Planned | None:
-        """The next batch. An exception of the sampler passes through, each time."""
-        if self.plan_error is not None:
-            raise self.plan_error
-        if self.ahead is None:
-            try:
-                self.ahead = next(self.plan, None)
-            except Exception as e:
-                self.plan_error = e
-                raise
-        return self.ahead
+            self.begun = copy.deepcopy(loop.stream_state(job, self.stream)) if resume is None else None
 
     def next(self, timeout_s: float | None = None) -> Delivered | None:
+        """The next batch: its positions are read from the sampler now, and no later ones; None at the end."""
         self.waiting = False
-        try:
-            planned, self.ahead = self.head(), None
-        finally:
-            self.plan_error = None
+        planned = self.again if self.again is not None else next(self.plan, None)
+        self.again = None
         if planned is None:
             return None
         try:
@@ -130,14 +117,14 @@ class InProcess:
         except StopIteration:
             self.ended.add(0)
             if planned.kind == ITER and (state := loop.end_state(self.job, self.stream)) is not None:
-                self.end_states[0] = state
+                self.end_states[0] = copy.deepcopy(state)
             return None
         except Exception:
             self.failed = planned
             raise
         except BaseException:  # Ctrl-C: the batch is made again
             if planned.kind != ITER:
-                self.ahead, self.waiting = planned, True
+                self.again, self.waiting = planned, True
             raise
         finally:
             _leat.set_current_row()
@@ -147,7 +134,8 @@ class InProcess:
         if planned.kind == ITER:
             _leat.set_current_row(planned.seed, planned.epoch, planned.first_row)
             value = next(self.stream)
-            return Delivered(planned, value, [], loop.stream_state(self.job, self.stream))
+            # as a worker's, which goes on to change what it has sent
+            return Delivered(planned, value, [], copy.deepcopy(loop.stream_state(self.job, self.stream)))
         if self.gathering is not None and planned.kind == ROWS:
             with loop.kept_generators() if self.job.reseed else contextlib.nullcontext():
                 return Delivered(planned, self.gathering.batch(planned), [])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import warnings
 import weakref
 from collections import Counter
@@ -17,14 +16,15 @@ from torch.utils.data._utils import collate as torch_collate
 from .. import _leat
 from ..workers import cores
 from ..workers.feed import Delivered, Feed, NotYet, Planned
-from ..workers.loop import ITER, Job
+from ..workers.loop import Job
 from ..workers.pool import Pool, threads_wanted
 from .adapting import Adapting, world_size
 from .in_process import InProcess
-from .order import Order, generators_in, plain, text_of, turns_of
+from .order import Order
 from .pinning import Pinning, pin_device, pinned
+from .position import Position
+from .reading import draws_at_once
 from .sharing import pool_for
-from .state import VERSION
 
 _WINDOW = 24
 _PRISTINE = dict(torch_collate.default_collate_fn_map)
@@ -34,11 +34,9 @@ class Iteration:
     """One pass over an epoch; with persistent workers, one after another."""
 
     def __init__(self, loader: Any) -> None:
-        self.loader = copy.copy(loader)  # not the loader itself, which may keep this iterator
         self.ended: set[int] = set()  # workers whose streams are at their ends
         self.busy: Counter[int] = Counter()  # batches of each worker in flight
         self.order = Order(loader)
-        self.begun: dict[int, Any] = {}  # states of data sets and iterators at the epoch's start
         self.source: Any = None  # of batches: the feed, pinned or not, or the process itself
         self.feed: Feed | None = None
         self.pool: Pool | None = None
@@ -55,42 +53,27 @@ class Iteration:
         loaded, original._loaded = original._loaded, None
         self.epoch = original._epoch
         original._epoch += 1
-        original._parting = None
         self.original = weakref.ref(original)
-        self.loader = loader = copy.copy(original)
-        self.order.loader = loader
-        self.order.sampler_states.clear()
+        self.loader = self.order.loader = loader = original._copy()  # which does not keep this iterator
         self.ended.clear()
-        self.step = 0  # delivered
-        self.beyond: set[int] = set()
-        self.over = False
-        self.yielded = 0
-        self.delivered: dict[int, tuple[Any, int]] = {}
-        self.turns = [0] * max(1, loader.num_workers)  # batches of each stream that were planned before
-        self.loaded_ended: set[int] = set()
-        self.begun = dict(self.feed.end_states) if self.feed is not None else {}
-        self.order.begin(self.epoch, loaded, first)
-        if loaded is not None and "yielded" in loaded:
-            self.step = loaded["step"]
-            self.beyond = set(loaded.get("beyond", ()))
-            self.order.sampler_state = loaded.get("sampler")
-            if self.step and self.order.sampler_state is not None:
-                self.order.sampler_states[self.step - 1] = self.order.sampler_state
-            self.yielded = loaded["yielded"]
+        midway = loaded is not None and "yielded" in loaded  # of an epoch
+        ends = {} if self.feed is None else self.feed.end_states  # of the streams of the epoch before
+        self.position = position = Position(loader, self.order, self.epoch, loaded if midway else {}, ends)
+        skip = frozenset(position.beyond).__contains__
+        self.resumed = midway
+        self.before = position.yielded  # batches that were delivered before the state was taken
+        self.order.begin(self.epoch, loaded, first, skip)
         if loaded is not None and "workers" in loaded:
-            self.delivered = {int(w): (state, count) for w, state, count in loaded["streams"]}
-            self.turns = turns_of(loaded["turn"], len(self.turns))
-            # A stream with a state is read once more: only its end says where its next epoch begins.
-            self.loaded_ended = {w for w in loaded["ended"] if self.delivered.get(w, (None, 0))[0] is None}
-        self.resumed = loaded is not None and "yielded" in loaded  # in an epoch that had begun
-        self.before = self.yielded  # batches that were delivered before the state was taken
+            position.set_streams(loaded)
         continues = loaded is None and not first and self._follows()
-        plan = None if continues else self._plan()
+        plan = None if continues else self._plan(skip)
         if first:
             assert plan is not None
             self._open(plan)
         elif plan is not None:
             self._restart(plan)
+        position.follow(self.source, self.feed, self.pool, self.adapting)
+        original._position = position
 
     def _follows(self) -> bool:
         """Whether the batches in flight are those that come now."""
@@ -99,13 +82,13 @@ class Iteration:
         head = self.source.head()
         return head is not None and head.epoch == self.epoch and head.step == 0
 
-    def _plan(self) -> Iterator[Planned]:
-        loader, skip = self.loader, frozenset(self.beyond).__contains__
+    def _plan(self, skip: Callable[[int], bool]) -> Iterator[Planned]:
+        loader, position = self.loader, self.position
         if loader._iterable:
-            return self.order.streams(self.turns, self.ended, self.loaded_ended, self.busy)
+            return self.order.streams(position.turns, self.ended, position.loaded_ended, self.busy)
         if loader._chained and self.order.own:
-            return self.order.chain(skip, self.step)
-        return self.order.batches(skip, self.step, self.resumed)
+            return self.order.chain(skip, position.step)
+        return self.order.batches(skip, position.step)
 
     def _job(self, collate: Callable[[Any], Any]) -> Job:
         loader = self.loader
@@ -114,15 +97,13 @@ class Iteration:
                    loader.reseed)  # fmt: skip
 
     def _resumes(self) -> dict[int, tuple[Any, int]]:
-        return {w: (state, -passes) for w, (state, passes) in self.delivered.items()}
+        return {w: (state, -passes) for w, (state, passes) in self.position.streams.items()}
 
     def _open(self, plan: Iterator[Planned]) -> None:
         loader = self.loader
         job = self._job(loader.collate_fn)
         if loader.num_workers == 0:
             self.source = InProcess(job, plan, self._resumes().get(0), self.ended)
-            if self.source.begun is not None:
-                self.begun[0] = self.source.begun
             return
         threads = threads_wanted(loader.multiprocessing_context)
         context = loader.multiprocessing_context
@@ -149,6 +130,7 @@ class Iteration:
             window = (loader.prefetch_factor or 2) * n
         options: dict[str, Any] = {
             "window": max(1, window),
+            "distance": self._distance(max(1, window)),
             "window_bytes": _leat.memory_allowed() // 4,
             "collate": loader.collate_fn,
             "direct": direct,
@@ -183,6 +165,13 @@ class Iteration:
             _finish(self.source, self.pool)
             raise
 
+    def _distance(self, window: int) -> int:
+        """How many batches ahead the sampler is read: as far as PyTorch does if it may draw as it goes."""
+        reading = self.order.reading
+        if reading is None or draws_at_once(reading.source):
+            return window
+        return int((self.loader.prefetch_factor or 2) * self.loader.num_workers)
+
     def _restart(self, plan: Iterator[Planned]) -> None:
         self.source.restart(plan)
         if self.loader._iterable and self.pool is not None and self.feed is not None:
@@ -215,8 +204,8 @@ class Iteration:
 
     def _deliver(self, loader: Any) -> Any:
         with torch.autograd.profiler.record_function("enumerate(DataLoader)#leat.__next__"):
-            made = None if self.over else self._next()
-            if made is None and loader._iterable and self.yielded == self.before > 0:
+            made = None if self.position.over else self._next()
+            if made is None and self.resumed and self.position.yielded == self.before > 0:
                 made = self._next_epoch()
         if made is None:
             self._finish_epoch()
@@ -225,10 +214,10 @@ class Iteration:
         if self._device is not None and self.pool is None:
             value = pinned(value, self._device)
         length = loader._IterableDataset_len_called
-        if loader._iterable and length is not None and self.yielded > length:
+        if loader._iterable and length is not None and self.position.yielded > length:
             text = (
                 f"Length of IterableDataset {loader.dataset} was reported to be {length}(when accessing "
-                f"len(dataloader)), but {self.yielded} samples have been fetched. "
+                f"len(dataloader)), but {self.position.yielded} samples have been fetched. "
             )
             if loader.num_workers:
                 text += (
@@ -250,17 +239,17 @@ class Iteration:
             raise RuntimeError(f"DataLoader timed out after {self.loader.timeout} seconds") from None
         except Exception:
             if self.source.failed is not None:
-                self._count(self.source.failed, None)
+                self.position.count(self.source.failed, None)
                 self.source.failed = None
             raise
         if made is not None:
-            self._count(made.planned, made.state)
+            self.position.count(made.planned, made.state)
             if self.adapting is not None:
                 self.adapting.delivered(made.planned.rows)
         return made
 
     def _next_epoch(self) -> Delivered | None:
-        """The first batch of the next epoch: the state was taken after what turned out to be a stream's last."""
+        """The first batch of the next epoch: the state was taken after what turns out to have been the last one."""
         original = self.original()
         original = self.loader if original is None else original
         if original._loaded is not None:  # meanwhile: it is for the next iterator
@@ -272,22 +261,6 @@ class Iteration:
             self.__init__(original)  # type: ignore[misc]
         return self._next()
 
-    def _count(self, planned: Planned, state: Any) -> None:
-        """Counts a batch as delivered."""
-        self.yielded += 1
-        if planned.kind == ITER:
-            worker = max(planned.owner, 0)
-            before = self.delivered.get(worker, (None, 0))
-            self.delivered[worker] = (state, 0) if state is not None else (before[0], before[1] + 1)
-            self.turns[worker] = planned.step // len(self.turns) + 1
-            self.step += 1
-            return
-        self.beyond.add(planned.step)
-        while self.step in self.beyond:
-            self.beyond.discard(self.step)
-            self.step += 1
-            self.order.sampler_states.pop(self.step - 2, None)  # the state takes the last one
-
     def _ids(self, made: Delivered) -> Any:
         indices = made.planned.indices
         if made.broken:
@@ -298,9 +271,9 @@ class Iteration:
         return torch.tensor(indices, dtype=torch.int64) if whole else indices
 
     def _finish_epoch(self) -> None:
-        if self.over:
+        if self.position.over:
             return
-        self.over = True
+        self.position.over = True
         if not self.loader.persistent_workers:
             self.close()
 
@@ -309,79 +282,6 @@ class Iteration:
         self._end()
 
     _shutdown_workers = close
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):
-            original = self.original()
-            if original is not None and (original._current is None or original._current() in (None, self)):
-                original._parting = (self.state(), self.stats())
-
-    # ---- state ---------------------------------------------------------------------------------------------------
-
-    def _left(self) -> bool:
-        """Whether the epoch has a further batch; unknown for an iterable data set."""
-        if self.loader._iterable or self.interrupted:
-            return True
-        try:
-            head = self.source.head()
-        except Exception:  # raised when it is its turn
-            return True
-        return head is not None and head.epoch == self.epoch
-
-    def state(self) -> dict[str, Any]:
-        found: dict[str, Any]
-        if self.over or not self._left():
-            found = {"version": VERSION, "epoch": self.epoch + 1, "step": 0, **self._seeds()}
-            if self.loader.generator is not None:
-                found["generator"] = text_of(self.loader.generator.get_state())
-            if inside := generators_in(self.loader):
-                found["sampler_generators"] = [text_of(generator.get_state()) for generator in inside]
-            if self.loader._iterable and (self.loader.persistent_workers or not self.loader.num_workers):
-                ends = (self.feed or self.source).end_states
-                streams = [[w, state, 0] for w, state in sorted(ends.items())]
-                found |= {"workers": self.loader.num_workers, "streams": streams, "turn": 0, "ended": []}
-            return found
-        found = {
-            "version": VERSION,
-            "epoch": self.epoch,
-            "step": self.step,
-            "yielded": self.yielded,
-            "of": self.loader._facts(),
-        }
-        if self.beyond:
-            found["beyond"] = sorted(self.beyond)
-        found |= {"generator": text_of(self.order.generator_state), "rng": plain(self.order.rng_state)}
-        if self.order.sampler_generators:
-            found["sampler_generators"] = [text_of(state) for state in self.order.sampler_generators]
-        if self.order.sampler_epoch is not None:
-            found["sampler_epoch"] = self.order.sampler_epoch
-        found |= self._seeds(always=True)
-        if self.order.sampler_states and self.step:
-            found["sampler"] = self.order.sampler_states.get(self.step - 1)
-        if self.loader._iterable:
-            ended = set() if self.feed is None else self.feed.delivered_ends
-            known = {w: (state, 0) for w, state in self.begun.items()} | self.delivered
-            found |= {
-                "workers": self.loader.num_workers,
-                "streams": [[w, state, count] for w, (state, count) in sorted(known.items())],
-                "turn": list(self.turns),
-                "ended": sorted(ended | self.loaded_ended),
-            }
-        return found
-
-    def _seeds(self, always: bool = False) -> dict[str, Any]:
-        """What determines the order of this epoch and, if one order serves all epochs, of later ones."""
-        if always or (self.order.own and self.loader._chained and self.order.seed is None):
-            return {"base_seed": self.order.base_seed, "sampler_seed": self.order.sampler_seed, "own": self.order.own}
-        return {}
-
-    def stats(self) -> dict[str, Any]:
-        found: dict[str, Any] = dict(self.source.stats)
-        if self.pool is not None:
-            if self.adapting is not None:
-                found["adapted"] = self.adapting.controller.reason
-            found |= {"workers": self.pool.n, "pids": self.pool.pids, "replaced": list(self.pool.events)}
-        return found
 
     def __getstate__(self) -> Any:
         raise NotImplementedError(f"{type(self).__name__} cannot be pickled")

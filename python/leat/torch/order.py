@@ -6,10 +6,6 @@ that ``torch.manual_seed`` gives the same batches. The state holds what was draw
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import copy
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,12 +15,12 @@ import torch
 from torch.utils.data import RandomSampler, SequentialSampler
 
 from .. import _leat
-from ..errors import StateError
 from ..workers.feed import Planned
-from ..workers.loop import ITER, ROWS, WHOLE, generators, set_generators
+from ..workers.loop import ITER, ROWS
+from .generators import set_state, state_of
+from .reading import Reading
 
 _SHUFFLED_AT_ONCE = 4096
-_NUMBERS = {int, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32}
 _SHARE = 0x5348
 
 
@@ -62,59 +58,102 @@ class Order:
         self.seed = loader.seed
         self.base_seed = 0
         self.sampler_seed: int | None = None
-        self.generator_state: Any = None
-        self.rng_state: Any = None  # of the global generators
-        self.sampler_generators: list[Any] = []  # states of those that samplers have
-        self.sampler_state: Any = None
-        self.sampler_states: dict[int, Any] = {}  # after the batch of that step
+        self.saved_seed: int | None = None  # of a state
+        self.drew = True  # the workers' seed, for this epoch
+        self.reading: Reading | None = None  # of a sampler
         self.sampler_epoch: int | None = None  # the epoch of a sampler with set_epoch when it was read
         self.epoch = 0
         self.share = 0  # of an order that ranks have in common
 
-    def begin(self, epoch: int, loaded: dict[str, Any] | None, first: bool) -> None:
-        """Draws what PyTorch would draw when an epoch begins, in its order, or takes it from a state."""
+    def begin(self, epoch: int, loaded: dict[str, Any] | None, first: bool, skip: Callable[[int], bool]) -> None:
+        """Begins an epoch: what PyTorch would draw is drawn, in its order, or comes from a state.
+
+        Args:
+            loaded: the state, or None.
+            first: of this iterator, for which the workers' seed is drawn.
+            skip: tells of a step after the state's `step` whether it was delivered.
+        """
         loader = self.loader
         self.epoch = epoch
         self.own, self.share = loader._own_order, share_of(loader)
-        if loaded is not None and "own" in loaded and loader._unseeded:
+        loaded = {} if loaded is None else loaded
+        if "own" in loaded and loader._unseeded:
             self.own = loaded["own"]  # saved with, or without, workers that persist
-        midway = loaded is not None and "yielded" in loaded
-        generator = loader.generator
-        saved = (
-            tensor_of(loaded["generator"])
-            if generator is not None and loaded is not None and loaded.get("generator")
-            else None
-        )
-        if saved is not None and not (midway or loader._chained):
-            generator.set_state(saved)
-        if first or not loader._chained:
-            self.base_seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
-        if saved is not None and (midway or loader._chained):
-            generator.set_state(saved)  # as it was after the workers' seed, which is drawn at times only, was drawn
-        if generator is not None:
-            self.generator_state = generator.get_state()
-        drawn = None
-        if type(loader.sampler) is RandomSampler and loader.sampler.generator is None:
-            drawn = int(torch.empty((), dtype=torch.int64).random_().item())
-        elif not self.own and not loader._iterable:
-            self.rng_state = generators()  # samplers may draw from them
-        inside, states = generators_in(loader), (loaded or {}).get("sampler_generators", ())
-        if len(states) == len(inside):
-            for generator, state in zip(inside, states):
-                generator.set_state(tensor_of(state))
-        self.sampler_generators = [generator.get_state() for generator in inside]
-        if self.own and self.seed is None and not first and self.sampler_seed is not None:
-            # the seed of all epochs; the draw keeps the global generator where PyTorch would have it
-            drawn = self.sampler_seed
-        self.sampler_seed = drawn
-        if loaded is not None and "base_seed" in loaded:
-            self.base_seed = loaded["base_seed"]
-            self.sampler_seed = loaded.get("sampler_seed")
-            if midway and loaded.get("rng"):
-                self.rng_state = generators_of(loaded["rng"])
-            told = told_of_epochs(loader)
-            if midway and told is not None and loaded.get("sampler_epoch") is not None:
-                told.set_epoch(loaded["sampler_epoch"])  # some frameworks do that only after iter()
+        midway = "yielded" in loaded
+        self.saved_seed = loaded.get("sampler_seed")
+        told = told_of_epochs(loader)
+        if midway and told is not None and loaded.get("sampler_epoch") is not None:
+            told.set_epoch(loaded["sampler_epoch"])  # some frameworks do that only after iter()
+        self.drew = loaded.get("drew", True) if midway else first
+        persists = loader.persistent_workers and loader.num_workers > 0
+        at_end = bool(loaded) and not midway  # of an epoch; in workers that persist, the next one draws no seed
+        self.reading = None
+        if at_end and first and persists:
+            self._draw_base_seed()
+        if at_end:
+            self._set_generator(loaded)
+        if not self.own and not loader._iterable:
+            self.sampler_seed = None  # drawn when it is read
+            self.reading = Reading(self, loaded["step"] if midway else 0, skip, loaded.get("reading"))
+        if self.drew and not (at_end and persists):
+            self._draw_base_seed()
+        if self.reading is not None and (self.reading.begins_twice if midway else first and loader.num_workers > 0):
+            self.reading.iterate()
+        if self.own and self._seed_is_drawn:
+            before = self.sampler_seed
+            self.draw_sampler_seed()
+            if self.seed is None and not first and before is not None and "sampler_seed" not in loaded:
+                # the seed of all epochs; the draw keeps the global generator where PyTorch would have it
+                self.sampler_seed = before
+        self.base_seed = loaded.get("base_seed", self.base_seed)
+        if self.reading is not None:
+            epoch_told = getattr(told, "epoch", None)
+            self.sampler_epoch = epoch_told if isinstance(epoch_told, int) else None
+            self.reading.read_again()
+        if midway:
+            self._set_generator(loaded)
+
+    @property
+    def _seed_is_drawn(self) -> bool:
+        """Whether the order follows from a seed that PyTorch draws when the sampler is read."""
+        return type(self.loader.sampler) is RandomSampler and self.loader.sampler.generator is None
+
+    def _draw_base_seed(self) -> None:
+        self.base_seed = int(torch.empty((), dtype=torch.int64).random_(generator=self.loader.generator).item())
+        if self.reading is not None:
+            self.reading.seed_was_drawn()
+
+    def draw_sampler_seed(self) -> int:
+        """Draws the seed of a RandomSampler as it would do itself; that of a state takes its place."""
+        drawn = int(torch.empty((), dtype=torch.int64).random_().item())
+        self.sampler_seed = drawn if self.saved_seed is None else self.saved_seed
+        self.saved_seed = None
+        return self.sampler_seed
+
+    def _set_generator(self, loaded: dict[str, Any]) -> None:
+        if self.loader.generator is not None and loaded.get("generator"):
+            set_state(self.loader.generator, loaded["generator"])
+
+    def state(self, step: int, over: bool) -> dict[str, Any]:
+        """What determines the order after the first `step` batches of this epoch, or (`over`) that of the next."""
+        found: dict[str, Any] = {}
+        if not over or (self.own and self.loader._chained and self.seed is None):
+            found = {"base_seed": self.base_seed, "sampler_seed": self.sampler_seed, "own": self.own}
+        if self.loader.generator is not None or not over:
+            found["generator"] = None if self.loader.generator is None else state_of(self.loader.generator)
+        if self.reading is not None and (reading := self.reading.state(step, over)):
+            found["reading"] = reading
+        if over:
+            return found
+        if self.sampler_epoch is not None:
+            found["sampler_epoch"] = self.sampler_epoch
+        if not self.drew:
+            found["drew"] = False
+        if self.sampler_seed is None and self._seed_is_drawn:  # what would be drawn now, without drawing it
+            ahead = torch.Generator()
+            ahead.set_state(torch.get_rng_state())
+            found["sampler_seed"] = int(torch.empty((), dtype=torch.int64).random_(generator=ahead).item())
+        return found
 
     @property
     def key_seed(self) -> int:
@@ -124,22 +163,19 @@ class Order:
         seed = (self.seed if self.seed is not None else self.base_seed) & 0xFFFFFFFFFFFFFFFF
         return seed if not self.share else int(_leat.row_key(seed, _SHARE, self.share))
 
-    def batches(self, skip: Callable[[int], bool], passed: int, resumed: bool) -> Iterator[Planned]:
+    def batches(self, skip: Callable[[int], bool], passed: int) -> Iterator[Planned]:
         """The batches of the epoch from step `passed` on, without those that skip(step) names."""
-        if self.own:
-            yield from self._own(skip, passed)
-        else:
-            yield from self._sampled(skip, passed, resumed)
+        return self._own(skip, passed) if self.reading is None else self.reading
 
     def chain(self, skip: Callable[[int], bool], passed: int) -> Iterator[Planned]:
         """The same, and the epochs after it, which need nothing that is known only when they begin."""
         later = Order(self.loader)
         later.__dict__.update(self.__dict__)
-        yield from later.batches(skip, passed, passed > 0)
+        yield from later.batches(skip, passed)
         while True:
             later.epoch += 1
             n = 0
-            for planned in later.batches(lambda step: False, 0, False):
+            for planned in later.batches(lambda step: False, 0):
                 n += 1
                 yield planned
             if not n:
@@ -180,78 +216,6 @@ class Order:
                 indices = np.arange(first, first + rows, dtype=np.int64)
             yield Planned(indices, rows, ROWS, self.key_seed, epoch, step, first)
 
-    def _sampled(self, skip: Callable[[int], bool], passed: int, resumed: bool) -> Iterator[Planned]:
-        """The positions of the user's sampler, or of PyTorch's, read as they are needed."""
-        loader, epoch = self.loader, self.epoch
-        source = loader._index_sampler
-        stateful = loader.batch_sampler if hasattr(loader.batch_sampler, "state_dict") else loader.sampler
-        if resumed and self.sampler_state is not None and hasattr(stateful, "load_state_dict"):
-            stateful.load_state_dict(self.sampler_state)
-            start = passed
-        else:
-            start = 0
-        epoch_told = getattr(told_of_epochs(loader), "epoch", None)
-        self.sampler_epoch = epoch_told if isinstance(epoch_told, int) else None
-        iterator = iter(source)
-        seed = self.sampler_seed if type(loader.sampler) is RandomSampler and loader.sampler.generator is None else None
-        saved = None
-        if seed is not None:
-            loader.sampler.generator = torch.Generator().manual_seed(seed)
-        elif resumed and self.rng_state is not None and start == 0:
-            saved = generators()
-            set_generators(self.rng_state)
-        row = 0
-        try:
-            for step in itertools.count(start):
-                try:
-                    indices = next(iterator)
-                except StopIteration:
-                    if step < passed:
-                        raise StateError(
-                            f"the state counts more batches than the sampler gives now: {passed}, not {step}"
-                        ) from None
-                    return
-                finally:
-                    if seed is not None:
-                        loader.sampler.generator = None
-                        seed = None
-                    if saved is not None and step >= passed:
-                        set_generators(saved)
-                        saved = None
-                planned = self._planned(indices, epoch, step, row)
-                row += planned.rows
-                if hasattr(stateful, "state_dict"):
-                    self.sampler_states[step] = stateful.state_dict()
-                if step < passed or skip(step):
-                    continue
-                yield planned
-        finally:
-            if saved is not None:
-                set_generators(saved)
-
-    def _planned(self, indices: Any, epoch: int, step: int, row: int) -> Planned:
-        loader = self.loader
-        if not loader._auto_collation:
-            return Planned(indices, 1, WHOLE, self.key_seed, epoch, step, row)
-        asked = loader.on_error == "raise" and getattr(loader.dataset, "__getitems__", None)
-        given = None
-        if asked and type(indices) is not list and hasattr(indices, "__len__"):
-            given = copy.deepcopy(indices)  # the sampler may fill the same array again
-        indices = list(indices)
-        rows = len(indices)
-        found = np.empty(0)
-        if set(map(type, indices)) <= _NUMBERS:
-            with contextlib.suppress(ValueError, TypeError, OverflowError):  # beyond 64 bits
-                found = np.array(indices, np.int64)
-        if rows and found.dtype == np.int64 and found.shape == (rows,):
-            return Planned(found, rows, ROWS, self.key_seed, epoch, step, row, given=given)
-        return Planned(indices, rows, WHOLE, self.key_seed, epoch, step, row, given=given)
-
-
-def turns_of(turn: int | list[int], n: int) -> list[int]:
-    """How many batches of each of `n` streams came before. Older states have one number, over all of them in turn."""
-    return [-((w - turn) // n) for w in range(n)] if isinstance(turn, int) else list(turn)
-
 
 def samplers_of(loader: Any) -> Iterator[Any]:
     """The samplers of a loader, and those inside them."""
@@ -276,42 +240,3 @@ def share_of(loader: Any) -> int:
             if isinstance(getattr(each, of, None), int) and isinstance(found := getattr(each, name, None), int):
                 return found
     return 0
-
-
-def generators_in(loader: Any) -> list[torch.Generator]:
-    """The generators of samplers, without the loader's own."""
-    found = {
-        id(g): g for each in samplers_of(loader) if isinstance(g := getattr(each, "generator", None), torch.Generator)
-    }
-    return [g for g in found.values() if g is not loader.generator]
-
-
-def plain(states: tuple[Any, Any, Any] | None) -> dict[str, Any] | None:
-    """States of the global generators as plain values."""
-    if states is None:
-        return None
-    (version, words, gauss), (kind, key, *rest) = states[0], states[1]
-    found = {"random": [version, text_of(torch.tensor(words)), gauss], "torch": text_of(states[2])}
-    if kind == "MT19937":
-        found["numpy"] = [text_of(torch.from_numpy(key.astype(np.int64))), *rest]
-    return found
-
-
-def generators_of(found: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """The inverse of `plain`; if numpy's generator was of another kind, the present one."""
-
-    def words(text: str) -> list[int]:
-        return [int(word) for word in np.frombuffer(base64.b64decode(text), np.int64)]
-
-    version, text, gauss = found["random"]
-    key, *rest = found.get("numpy", (None,))
-    numpy = np.random.get_state() if key is None else ("MT19937", np.array(words(key), np.uint32), *rest)
-    return (version, tuple(words(text)), gauss), numpy, tensor_of(found["torch"])
-
-
-def text_of(tensor: Any) -> str | None:
-    return None if tensor is None else base64.b64encode(tensor.numpy().tobytes()).decode()
-
-
-def tensor_of(text: str) -> Any:
-    return torch.from_numpy(np.frombuffer(base64.b64decode(text), np.uint8).copy())

@@ -6,24 +6,21 @@ not fit raises :class:`leat.StateError`; it never leads to an error or an empty 
 
 from __future__ import annotations
 
-import functools
-import random
-from collections.abc import Callable, Sized
+from collections.abc import Sized
 from typing import Any, NoReturn
 
-import numpy as np
-import torch
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
 from .. import check
 from ..errors import StateError
-from .order import Shuffled, generators_of, tensor_of
+from . import generators
+from .order import Shuffled
 
-VERSION = 1
+VERSION = 2
 #: what a state of mid-epoch holds: the position, and what each rank may have drawn for itself
 POSITION = ("yielded", "of", "generator", "own")
-DRAWN = ("rng", "base_seed", "sampler_seed")
+DRAWN = ("base_seed", "sampler_seed")
 _STREAMS = ("workers", "streams", "turn", "ended")
 #: samplers whose lengths are exact in any epoch
 _EXACT = (SequentialSampler, RandomSampler, SubsetRandomSampler, DistributedSampler, Shuffled)
@@ -36,19 +33,16 @@ def checked(loader: Any, state: Any) -> dict[str, Any]:
         StateError: it is no state, incomplete, of another kind of data set, order or number of workers, or names a
             position that does not exist.
     """
-    if (
-        not isinstance(state, dict)
-        or not isinstance(state.get("version"), int)
-        or state["version"] != VERSION
-        or "epoch" not in state
-    ):
+    if not isinstance(state, dict) or not isinstance(state.get("version"), int) or "epoch" not in state:
         raise StateError("not a state of a leat.DataLoader: load_state_dict takes what state_dict() gave")
+    if state["version"] != VERSION:
+        raise StateError(
+            f"this state_dict() has form {state['version']!r:.60}: this version of leat reads form {VERSION}"
+        )
     found = dict(state)
     number(found, "epoch", (1 << 63) - 1)
     number(found, "step")
-    midway = found["step"] > 0 or any(
-        name in found for name in ("yielded", "of", "rng", "beyond", "sampler", "sampler_epoch")
-    )
+    midway = found["step"] > 0 or any(name in found for name in ("yielded", "of", "beyond", "sampler_epoch", "drew"))
     streams = any(name in found for name in _STREAMS)
     if (midway or streams) and streams != loader._iterable:
         raise StateError("the state is of a loader of another kind of data set (map-style or iterable)")
@@ -63,6 +57,7 @@ def checked(loader: Any, state: Any) -> dict[str, Any]:
         _steps(found, loader)
     _seeds(found, loader, midway)
     _generators(found, loader, midway)
+    _reading(found, loader, midway)
     return found
 
 
@@ -109,12 +104,12 @@ def _steps(found: dict[str, Any], loader: Any) -> None:
     if not ordered or found["yielded"] != found["step"] + len(beyond):
         _damaged("yielded", found["yielded"])
     last = max(found["step"] - 1, *beyond, -1)
-    steps = _length(loader)
+    steps = exact_length(loader)
     if steps is not None and last >= steps:
         raise StateError(f"the state has a batch {last} as delivered; an epoch has {steps} batches here")
 
 
-def _length(loader: Any) -> int | None:
+def exact_length(loader: Any) -> int | None:
     """Batches of an epoch, if that is certain."""
     batches = loader.batch_sampler
     exact = (
@@ -152,13 +147,9 @@ def _streams(found: dict[str, Any], n_workers: int) -> None:
         _damaged("streams", found["streams"])
     if found["step"] != found.get("yielded", 0):
         _damaged("step", found["step"])
-    if isinstance(found["turn"], list | tuple):  # of each stream
-        found["turn"] = [number({"turn": turn}, "turn", found["step"] + workers + 2) for turn in found["turn"]]
-        if len(found["turn"]) != workers:
-            _damaged("turn", found["turn"])
-    # In `workers` turns at least one batch comes, or a stream ends.
-    elif number(found, "turn") > (found["step"] + workers + 1) * workers:
+    if not isinstance(found["turn"], list | tuple) or len(found["turn"]) != workers:  # one of each stream
         _damaged("turn", found["turn"])
+    found["turn"] = [number({"turn": turn}, "turn", found["step"] + workers + 2) for turn in found["turn"]]
 
 
 def _seeds(found: dict[str, Any], loader: Any, midway: bool) -> None:
@@ -178,37 +169,69 @@ def _seeds(found: dict[str, Any], loader: Any, midway: bool) -> None:
 
 def _generators(found: dict[str, Any], loader: Any, midway: bool) -> None:
     if found.get("generator") is not None:
-        _tried("generator", found["generator"], lambda text: _torch(loader.generator, text))
+        _tried("generator", found["generator"], loader.generator)
     elif midway and loader.generator is not None:
         _damaged("generator", None)
-    if found.get("rng") is not None:
-        _tried("rng", found["rng"], _global)
-    if not isinstance(found.get("sampler_generators", []), list | tuple):
-        _damaged("sampler_generators", found["sampler_generators"])
-    for text in found.get("sampler_generators", []):  # how many the samplers have is known when iteration begins
-        _tried("sampler_generators", text, functools.partial(_torch, None))
 
 
-def _tried(name: str, value: Any, use: Callable[[Any], None]) -> None:
-    """Tries `use` on a generator made for this, so that nothing else changes."""
+def _tried(name: str, state: Any, like: Any = None) -> None:
     try:
-        use(value)
+        generators.checked(name, state, like)
     except Exception as e:
         raise StateError(f"the state is damaged: {name!r} is no state of a generator ({e!s:.120})") from e
 
 
-def _torch(like: torch.Generator | None, text: Any) -> None:
-    torch.Generator(like.device if like is not None else "cpu").set_state(tensor_of(text))
+def _reading(found: dict[str, Any], loader: Any, midway: bool) -> None:
+    """What is known of a sampler (`leat.torch.reading`)."""
+    if "reading" not in found:
+        if midway and not (loader._iterable or found["own"] or loader._own_order):
+            _whole(found, ("reading",))
+        return
+    reading = found["reading"]
+    if not isinstance(reading, dict):
+        _damaged("reading", reading)
+    found["reading"] = reading = dict(reading)
+    for name in ("now", "draws", "attributes", "inner"):
+        if not isinstance(reading.get(name, {}), dict) or not all(isinstance(n, str) for n in reading.get(name, {})):
+            _damaged(name, reading[name])
+    for name, state in reading.get("now", {}).items():
+        _tried(name, state)
+    for name, draw in reading.get("draws", {}).items():
+        if not isinstance(draw, dict) or not {"at", "state"} <= draw.keys():
+            _damaged(name, draw)
+        if draw["at"] not in (-2, -1):  # before the first read
+            number({"at": draw["at"]}, "at")
+        _tried(name, draw["state"])
+    if not midway:
+        if "count" in reading:
+            _damaged("count", reading["count"])
+        return
+    _whole(reading, ("count",))
+    last = max(found["step"] - 1, *found.get("beyond", ()), -1)
+    if number(reading, "count") <= last:
+        _damaged("count", reading["count"])
+    for name in ("at", "row", "crc", "begun"):
+        if name in reading:
+            number(reading, name)
+    if ("sampler" in reading or "iterator" in reading) and not found["step"] <= reading.get("at", -1) <= reading[
+        "count"
+    ]:
+        _damaged("at", reading.get("at"))
+    if "pending" in reading:
+        _pending(found, reading)
 
 
-def _global(saved: Any) -> None:
-    ours, numpys, torchs = generators_of(saved)
-    random.Random().setstate(ours)
-    kind, key, at, has_gauss, gauss = numpys
-    # which NumPy itself does not check
-    if kind == "MT19937" and not (len(key) == 624 and 0 <= check.integer("pos", at) <= 624):
-        raise ValueError("NumPy's has 624 words")
-    if type(has_gauss) is not int or has_gauss not in (0, 1) or not isinstance(gauss, float):
-        raise ValueError("NumPy's may hold one number more")
-    np.random.RandomState().set_state(numpys)
-    torch.Generator().set_state(torchs)
+def _pending(found: dict[str, Any], reading: dict[str, Any]) -> None:
+    """The batches that were read and are not delivered: [step, first row, positions]."""
+    pending = reading["pending"]
+    if not isinstance(pending, list | tuple) or not all(isinstance(p, list | tuple) and len(p) == 3 for p in pending):
+        _damaged("pending", pending)
+    _whole(reading, ("rank",))
+    reading["pending"] = pending = [
+        [number({"pending": step}, "pending"), number({"pending": row}, "pending"), indices]
+        for step, row, indices in pending
+    ]
+    steps = [step for step, _, _ in pending]
+    expected = [s for s in range(found["step"], reading["count"]) if s not in found.get("beyond", ())]
+    if steps != expected:
+        _damaged("pending", steps)

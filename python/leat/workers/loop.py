@@ -534,10 +534,16 @@ def stream_state(job: Job, made: Any) -> dict[str, Any] | None:
 
 
 def end_state(job: Job, made: Any) -> dict[str, Any] | None:
-    """The state of a data set whose stream has ended: where its next one begins."""
-    if hasattr(job.dataset, "state_dict") and made.source is not job.dataset:
-        return {"dataset": job.dataset.state_dict()}
-    return None
+    """The state of a data set whose stream has ended: where its next one begins. That of its iterator counts if the
+    data set keeps the iterator, and so will give the same one again.
+    """
+    found: dict[str, Any] = {}
+    if hasattr(job.dataset, "state_dict"):
+        found["dataset"] = job.dataset.state_dict()
+    kept = any(value is made.source for value in getattr(job.dataset, "__dict__", {}).values())
+    if kept and hasattr(made.source, "state_dict"):
+        found["iterator"] = made.source.state_dict()
+    return found or None
 
 
 # ---- starting --------------------------------------------------------------------------------------------------------

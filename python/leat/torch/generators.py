@@ -1,0 +1,203 @@
+"""The random generators that a sampler may draw from: their states, compared, as plain values, and put back.
+
+They are torch's, Python's and NumPy's global ones, the loader's own `generator`, and those that the sampler holds, at
+any depth: ``torch.Generator``, ``random.Random``, ``numpy.random.Generator`` and ``RandomState``.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import torch.utils.data
+
+from ..errors import StateError
+
+#: names of those that everyone in the process draws from
+GLOBAL = ("random", "numpy", "torch")
+_MT_BYTES = 625 * 4  # of NumPy's struct: 624 words and the position
+_MOST_OBJECTS, _MOST_ITEMS, _DEPTH = 64, 64, 4
+_PLAIN = (int, float, str, bool, type(None))
+
+
+def objects_in(loader: Any) -> Iterator[tuple[str, Any]]:
+    """The sampler and the batch sampler of a loader, and the objects inside them, with their paths; no data sets."""
+    waiting: list[tuple[str, Any, int]] = [("batch_sampler", loader.batch_sampler, 0), ("sampler", loader.sampler, 0)]
+    seen: set[int] = {id(loader.dataset)}
+    for path, found, depth in waiting:  # grows
+        if id(found) in seen or isinstance(found, _PLAIN):
+            continue
+        seen.add(id(found))
+        yield path, found
+        if depth == _DEPTH or len(waiting) > _MOST_OBJECTS or _is_generator(found):
+            continue
+        for name, value in _parts(found):
+            if not isinstance(value, torch.utils.data.Dataset) or isinstance(value, torch.utils.data.Sampler):
+                waiting.append((f"{path}.{name}", value, depth + 1))
+
+
+def _parts(found: Any) -> list[tuple[str, Any]]:
+    if isinstance(found, dict | list | tuple):
+        if len(found) > _MOST_ITEMS:
+            return []
+        return [(str(k), v) for k, v in (found.items() if isinstance(found, dict) else enumerate(found))]
+    if type(found).__module__.partition(".")[0] in ("builtins", "numpy") or isinstance(
+        found, type | torch.Tensor | torch.nn.Module
+    ):
+        return []
+    return [
+        *getattr(found, "__dict__", {}).items(),
+        *((name, getattr(found, name)) for name in getattr(type(found), "__slots__", ()) if hasattr(found, name)),
+    ]
+
+
+def attributes_in(loader: Any) -> dict[str, Any]:
+    """The numbers and words among the attributes of samplers that are not PyTorch's, and short lists of them."""
+    return {
+        f"{path}.{name}": list(value) if isinstance(value, list) else value
+        for path, found in objects_in(loader)
+        if not type(found).__module__.startswith("torch.") and not isinstance(found, dict | list | tuple)
+        for name, value in getattr(found, "__dict__", {}).items()
+        if type(value) in _PLAIN
+        or (type(value) in (list, tuple) and len(value) <= _MOST_ITEMS and all(type(v) in _PLAIN for v in value))
+    }
+
+
+def set_attributes(loader: Any, values: dict[str, Any]) -> None:
+    """Sets attributes to what `attributes_in` gave."""
+    there = dict(objects_in(loader))
+    for path, value in values.items():
+        of, _, name = path.rpartition(".")
+        if of in there and name in getattr(there[of], "__dict__", {}):
+            kind = type(there[of].__dict__[name])
+            there[of].__dict__[name] = kind(value) if kind in (list, tuple) and isinstance(value, list) else value
+
+
+def generators_in(loader: Any) -> dict[str, Any]:
+    """All generators that the sampler of a loader may draw from, by name."""
+    found: dict[str, Any] = {"random": random, "numpy": np.random, "torch": torch.default_generator}
+    if loader.generator is not None:
+        found["generator"] = loader.generator
+    known = {id(each) for each in found.values()} | {id(getattr(np.random.mtrand, "_rand", None))}
+    inside = [(path, each) for path, each in objects_in(loader) if _is_generator(each) and id(each) not in known]
+    return found | dict(inside)
+
+
+def _is_generator(found: Any) -> bool:
+    return isinstance(found, torch.Generator | random.Random | np.random.RandomState | np.random.Generator)
+
+
+def mark(generator: Any) -> Any:
+    """The state, to be compared with ``==``, taken quickly. NumPy's: without the second normal number of a pair."""
+    if isinstance(generator, torch.Generator):
+        return generator.get_state().numpy().tobytes()
+    if generator is random or isinstance(generator, random.Random):
+        return generator.getstate()
+    bits = _bit_generator(generator)
+    if isinstance(bits, np.random.MT19937):  # its state as a dict takes 40 microseconds
+        return ctypes.string_at(bits.ctypes.state_address, _MT_BYTES)
+    return _packed(bits.state)
+
+
+def state_of(generator: Any, marked: Any = None) -> Any:
+    """The state as a plain value, which JSON can hold: the present one, or that of a `mark`."""
+    if isinstance(generator, torch.Generator):
+        return text_of(mark(generator) if marked is None else marked)
+    if generator is random or isinstance(generator, random.Random):
+        version, words, gauss = generator.getstate() if marked is None else marked
+        return [version, text_of(np.array(words, np.uint32).tobytes()), gauss]
+    bits = _bit_generator(generator)
+    if marked is not None and isinstance(bits, np.random.MT19937):
+        words = np.frombuffer(marked, np.uint32)
+        found: dict[str, Any] = {"bit_generator": "MT19937", "state": {"key": words[:624], "pos": int(words[624])}}
+        if not isinstance(generator, np.random.Generator):
+            found |= {"has_gauss": 0, "gauss": 0.0}
+        return _packed(found)
+    if marked is not None:
+        return marked
+    legacy = generator is np.random or isinstance(generator, np.random.RandomState)
+    return _packed(generator.get_state(legacy=False) if legacy else bits.state)
+
+
+def set_state(generator: Any, state: Any) -> None:
+    """Puts a generator back to what `state_of` gave.
+
+    Raises:
+        StateError: it is a state of another kind of generator, or none.
+    """
+    try:
+        if isinstance(generator, torch.Generator):
+            generator.set_state(tensor_of(state))
+        elif generator is random or isinstance(generator, random.Random):
+            version, words, gauss = state
+            generator.setstate((version, tuple(np.frombuffer(base64.b64decode(words), np.uint32).tolist()), gauss))
+        else:
+            _set_numpy(generator, _unpacked(state))
+    except Exception as e:
+        raise StateError(f"this is no state of a {type(generator).__name__} ({e!s:.120})") from e
+
+
+def _set_numpy(generator: Any, state: Any) -> None:
+    kind = state["bit_generator"]
+    if kind == "MT19937":  # NumPy itself does not check these
+        key, at = state["state"]["key"], state["state"]["pos"]
+        if not (isinstance(key, np.ndarray) and key.shape == (624,) and type(at) is int and 0 <= at <= 624):
+            raise ValueError("NumPy's has 624 words")
+        if state.get("has_gauss", 0) not in (0, 1) or not isinstance(state.get("gauss", 0.0), float):
+            raise ValueError("NumPy's may hold one number more")
+    if isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)
+
+
+def checked(name: str, state: Any, like: Any = None) -> None:
+    """Tries a state on a generator made for this, so that nothing else changes.
+
+    Raises:
+        StateError: it is none.
+    """
+    if isinstance(state, str):
+        set_state(torch.Generator(like.device if isinstance(like, torch.Generator) else "cpu"), state)
+    elif isinstance(state, dict):
+        bits = getattr(np.random, str(state.get("bit_generator")), None)
+        if not (isinstance(bits, type) and issubclass(bits, np.random.BitGenerator)):
+            raise StateError("NumPy has no such generator")
+        legacy = "has_gauss" in state
+        set_state(np.random.RandomState(bits()) if legacy else np.random.Generator(bits()), state)
+    else:
+        set_state(random.Random(), state)
+
+
+def _bit_generator(generator: Any) -> Any:
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator
+    return (np.random.mtrand._rand if generator is np.random else generator)._bit_generator
+
+
+def _packed(state: Any) -> Any:
+    """A state of NumPy's without arrays."""
+    if isinstance(state, dict):
+        return {name: _packed(value) for name, value in state.items()}
+    return [state.dtype.str, text_of(state.tobytes())] if isinstance(state, np.ndarray) else state
+
+
+def _unpacked(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {name: _unpacked(value) for name, value in state.items()}
+    return np.frombuffer(base64.b64decode(state[1]), state[0]).copy() if isinstance(state, list) else state
+
+
+def text_of(state: bytes) -> str:
+    """Bytes as a word."""
+    return base64.b64encode(state).decode()
+
+
+def tensor_of(text: str) -> torch.Tensor:
+    """The state of a torch.Generator that `text_of` gave as a word."""
+    return torch.from_numpy(np.frombuffer(base64.b64decode(text), np.uint8).copy())

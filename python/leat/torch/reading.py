@@ -1,0 +1,421 @@
+"""Reading a sampler: one batch of positions at a time, so that another process can read on from any of them.
+
+A sampler is the user's own program. It may draw from any generator, when iteration begins, at the first batch or at
+each; keep an epoch counter; hold other samplers; or offer ``state_dict``. A state holds what is seen of this:
+
+- of a sampler with ``state_dict`` (or of an iterator with one): its state after the last batch delivered;
+- of any other: the generators and the attributes as they were when it began. It is read again from there, and a
+  checksum of the batches tells whether it gave the same ones;
+- in both cases, the generators that it drew from as they are now: it goes on drawing from these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import warnings
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sized
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from torch.utils.data.distributed import DistributedSampler
+
+from ..errors import StateError
+from ..loading import ranks
+from ..workers.feed import Planned
+from ..workers.loop import ROWS, WHOLE
+from .generators import (
+    GLOBAL,
+    attributes_in,
+    generators_in,
+    mark,
+    objects_in,
+    set_attributes,
+    set_state,
+    state_of,
+)
+
+_NUMBERS = {int, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32}
+_PLAIN = (*_NUMBERS, float, str, bytes, bool, type(None))
+#: PyTorch's samplers whose batches follow from what they draw before the first one
+_AT_ONCE = {SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler, list, tuple, range}
+_WATCHED, _SOMETIMES = 16, 16  # reads at which draws are looked for: the first ones, and every 16th
+
+
+def innermost(source: Any) -> Any:
+    """The sampler that decides, inside PyTorch's and Accelerate's batch samplers."""
+    while type(source) is BatchSampler or type(source).__module__ == "accelerate.data_loader":
+        inside = getattr(source, "batch_sampler", None) or getattr(source, "sampler", None)
+        if inside is None:
+            break
+        source = inside
+    return source
+
+
+def draws_at_once(source: Any) -> bool:
+    """Whether a sampler draws all it needs before its first batch, so that it may be read far ahead."""
+    found: Any = innermost(source)
+    if type(found) is RandomSampler:  # from a generator that it is given it draws at its end, too
+        return found.generator is None
+    return type(found) in _AT_ONCE or type(found).__name__ in ("Shuffled", "SeedableRandomSampler")
+
+
+class Watch:
+    """What is known of a loader's sampler beyond one epoch."""
+
+    def __init__(self, loader: Any) -> None:
+        self.attributes = attributes_in(loader)  # when the loader was made
+        self.changed: set[str] = set()  # those that differ, or differed when a state was taken
+        self.drawn: set[str] = set()  # global generators that the sampler drew from, in any epoch
+        self.warned = False
+
+    def now(self, loader: Any) -> dict[str, Any]:
+        """The attributes that have changed since the loader was made."""
+        found = attributes_in(loader)
+        self.changed |= {
+            name for name, value in found.items() if name not in self.attributes or self.attributes[name] != value
+        }
+        return {name: found[name] for name in sorted(self.changed) if name in found}
+
+
+class Reading(Iterator[Planned]):
+    """The batches that the sampler of a loader names in one epoch, read when they are asked for.
+
+    Args:
+        order: has the loader, the epoch and the seed of its rows.
+        passed: batches that were delivered before; the first to be given comes after them.
+        skip: tells of a step beyond these whether it was delivered, too.
+        saved: what `state` gave, or None: a sampler that begins, or (`passed` > 0) is read from where it is.
+    """
+
+    def __init__(self, order: Any, passed: int, skip: Callable[[int], bool], saved: dict[str, Any] | None) -> None:
+        self.order, self.loader, self.watch = order, order.loader, order.loader._watch
+        self.passed, self.skip, self.saved = passed, skip, saved
+        loader = self.loader
+        self.source = source = loader._index_sampler
+        whole = type(source) is BatchSampler
+        self.sampler = sampler = source.sampler if whole else source
+        self.theirs = type(sampler) in _AT_ONCE or (
+            type(sampler) is RandomSampler
+            and (
+                sampler.generator is None or not (sampler.replacement or sampler.num_samples > len(sampler.data_source))
+            )
+        )
+        self.stateful = next((s for s in ((source, sampler) if whole else (source,)) if hasattr(s, "state_dict")), None)
+        self.seeded = self.theirs and type(sampler) is RandomSampler and sampler.generator is None
+        self.generators = {} if self.seeded else generators_in(loader)
+        if self.theirs:
+            self.generators = {n: g for n, g in self.generators.items() if n not in ("random", "numpy")}
+        inside = [] if self.theirs or self.stateful is not None else objects_in(loader)
+        self.inner = {path: each for path, each in inside if each is not source and hasattr(each, "state_dict")
+                      and hasattr(each, "load_state_dict")}  # fmt: skip
+        self.count = self.row = 0  # batches, and their rows, read so far
+        self.crc: int | None = 0 if self.stateful is None else None
+        self.over = False
+        self.pending: deque[Planned] = deque()  # read again, to be given first
+        self.unread: dict[int, Any] = {}  # positions of batches that were read, and are not delivered
+        self.after: dict[int, tuple[Any, Any, int]] = {}  # such a step -> states of sampler and iterator, and the row
+        self.draws: dict[str, dict[str, Any]] = {}  # generator -> where it was first drawn from, and its state before
+        self.last: dict[str, Any] = {}  # marks after a draw
+        self.again: set[str] = set()  # generators that were drawn from more than once
+        self.disturbed = False  # others drew from one of these in between
+        self._begin(saved if saved is not None else {})
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def __next__(self) -> Planned:
+        while True:
+            planned = self.pending.popleft() if self.pending else self._read()
+            if planned.step >= self.passed and not self.skip(planned.step):
+                return planned
+
+    def _read(self) -> Planned:
+        step = self.count
+        usual = self.theirs or (not self.again and step >= _WATCHED and step % _SOMETIMES)
+        try:
+            if step and usual:
+                indices = next(self.iterator)
+            else:
+                with self._drawing(step):
+                    indices = next(self.iterator)
+        except StopIteration:
+            self.over = True
+            raise
+        planned = self._planned(indices, step, self.row)
+        self.count += 1
+        self.row += planned.rows
+        if not self.theirs:
+            self.crc = _checksum(planned.indices, self.crc)
+            self.unread[step] = planned
+            if self.stateful is not None or hasattr(self.iterator, "state_dict"):
+                self.after[step] = self._states()
+        return planned
+
+    def _planned(self, indices: Any, step: int, row: int) -> Planned:
+        order, loader, kind = self.order, self.loader, WHOLE
+        if not loader._auto_collation:
+            return Planned(indices, 1, WHOLE, order.key_seed, order.epoch, step, row)
+        given = None
+        if type(indices) is not list:
+            asked = loader.on_error == "raise" and getattr(loader.dataset, "__getitems__", None)
+            if asked and isinstance(indices, Sized):
+                given = copy.deepcopy(indices)  # the sampler may fill the same array again
+            indices = list(indices)
+        rows = len(indices)
+        types = set(map(type, indices))
+        if types and types <= _NUMBERS:
+            with contextlib.suppress(ValueError, TypeError, OverflowError):  # beyond 64 bits
+                found = np.array(indices, np.int64)
+                if found.shape == (rows,):
+                    indices, kind = found, ROWS
+        return Planned(indices, rows, kind, order.key_seed, order.epoch, step, row, given=given)
+
+    @contextlib.contextmanager
+    def _drawing(self, at: int) -> Iterator[None]:
+        """Notes which generators are drawn from at a read, or (`at` below 0) when iteration begins."""
+        if self.seeded:
+            if at < 0:
+                yield
+                return
+            sampler = self.sampler
+            sampler.generator = torch.Generator().manual_seed(self.order.draw_sampler_seed())
+            try:
+                yield
+            finally:
+                sampler.generator = None
+            return
+        everything = at < _WATCHED or at % _SOMETIMES == 0
+        watched = self.generators if everything else {name: self.generators[name] for name in self.again}
+        before = {name: mark(generator) for name, generator in watched.items()}
+        try:
+            yield
+        finally:
+            for name, generator in watched.items():
+                after = mark(generator)
+                if after == before[name]:
+                    continue
+                if name in self.draws:
+                    self.again.add(name)
+                    self.disturbed |= self.last[name] != before[name]
+                else:
+                    self.draws[name] = {"at": at, "state": before[name]}
+                self.last[name] = after
+                if name in GLOBAL:
+                    self.watch.drawn.add(name)
+
+    def _states(self) -> tuple[Any, Any, int]:
+        """Of the sampler and its iterator, which may go on to change what they have given."""
+        return (
+            None if self.stateful is None else copy.deepcopy(self.stateful.state_dict()),
+            copy.deepcopy(self.iterator.state_dict()) if hasattr(self.iterator, "state_dict") else None,
+            self.row,
+        )
+
+    def delivered(self, steps: int) -> None:
+        """The first so many batches of the epoch are delivered."""
+        for step in [step for step in self.unread if step < steps]:
+            del self.unread[step]
+        for step in [step for step in self.after if step < steps - 1]:  # the state takes that of the last one
+            del self.after[step]
+
+    # ---- beginning, and reading again ----------------------------------------------------------------------------
+
+    def _begin(self, saved: dict[str, Any]) -> None:
+        """Begins to iterate over the sampler, with everything as it was when the saved epoch began."""
+        set_attributes(self.loader, saved.get("attributes", {}))
+        self.watch.changed |= saved.get("attributes", {}).keys()
+        for path, state in saved.get("inner", {}).items():
+            if path in self.inner:
+                self.inner[path].load_state_dict(state)
+        sampler = saved.get("sampler")
+        if self.stateful is not None and sampler is not None:
+            self.stateful.load_state_dict(sampler)
+        draws = saved.get("draws", {})
+        for name, state in saved.get("now", {}).items():
+            if name not in draws or "count" not in saved:
+                self._set(name, state)
+        self.attributes = {} if self.theirs else self.watch.now(self.loader)
+        self.inside = {path: copy.deepcopy(each.state_dict()) for path, each in self.inner.items()}
+        # of the sampler as it was before the first read
+        began = copy.deepcopy(self.stateful.state_dict()) if sampler is None and self.stateful is not None else sampler
+        self.began = (began, None, saved.get("row", 0))
+        self.begun = 0
+        self.iterate(-2)
+
+    def iterate(self, at: int = -1) -> None:
+        """Calls the sampler's ``__iter__``; again after the workers' seed, where there are workers, as PyTorch does."""
+        saved = self.saved or {}
+        self._set_before(at)
+        with self._drawing(at):
+            self.iterator = iter(self.source)
+        self.begun += 1
+        if saved.get("iterator") is not None and hasattr(self.iterator, "load_state_dict"):
+            self.iterator.load_state_dict(saved["iterator"])
+        if hasattr(self.iterator, "state_dict"):
+            self.began = (self.began[0], copy.deepcopy(self.iterator.state_dict()), self.began[2])
+
+    @property
+    def begins_twice(self) -> bool:
+        """Whether the sampler's ``__iter__`` was called twice when the state was taken."""
+        return (self.saved or {}).get("begun") == 2
+
+    def seed_was_drawn(self) -> None:
+        """The workers' seed was drawn after the iteration had begun: a draw that is repeated when it is read again."""
+        self.last |= {name: mark(self.generators[name]) for name in self.last}
+
+    def read_again(self) -> None:
+        """Reads what was read before the state was taken, and keeps what of it was not delivered."""
+        saved = self.saved
+        if saved is None or "count" not in saved:
+            return
+        draws = saved.get("draws", {})
+        if self.theirs and "torch" in draws:  # this process's generator goes on as if the sampler had begun here
+            next(iter(self.source), None)
+            own = mark(self.generators["torch"])
+        if self.stateful is not None or saved.get("iterator") is not None:
+            # it goes on where its state was taken: only what it drew before its first batch is drawn again
+            self.count, self.row, self.crc = saved["at"], saved["row"], None
+            if draws and self.count:
+                self._set_before(0)
+                with contextlib.suppress(StopIteration):
+                    self.pending.append(self._read())
+        else:
+            while self.count < (saved["count"] or (self.theirs and "torch" in draws)):
+                self._set_before(self.count)
+                try:
+                    self.pending.append(self._read())
+                except StopIteration:
+                    if not saved["count"]:
+                        break
+                    raise StateError(
+                        f"the state counts more batches than the sampler gives now: {saved['count']}, not {self.count}"
+                    ) from None
+            self._compare(saved)
+        if saved.get("over") and not self.over:
+            with contextlib.suppress(StopIteration):
+                self.pending.append(self._read())  # what a sampler does at its end
+        if "pending" in saved:
+            if saved["rank"] != _rank():
+                raise StateError(
+                    f"the state holds batches that the sampler named on rank {saved['rank'][0]} of {saved['rank'][1]}"
+                )
+            named = [self._planned(indices, step, row) for step, row, indices in saved["pending"]]
+            self.pending = deque([*named, *(planned for planned in self.pending if planned.step >= saved["count"])])
+            self.unread |= {planned.step: planned for planned in named}
+        self.delivered(self.passed)
+        for name, state in saved.get("now", {}).items():
+            self._set(name, state)
+        if self.theirs and "torch" in draws:
+            set_state(self.generators["torch"], state_of(self.generators["torch"], own))
+        self.draws |= {name: dict(draw, saved=True) for name, draw in draws.items() if name in self.generators}
+        self.again |= set(saved.get("again", ())) & self.generators.keys()
+        self.last = {name: mark(self.generators[name]) for name in self.draws}
+        self.disturbed = bool(saved.get("disturbed"))
+
+    def _compare(self, saved: dict[str, Any]) -> None:
+        if saved.get("disturbed") or saved.get("crc") is None or saved.get("rank") != _rank():
+            return
+        if self.crc != saved["crc"]:
+            raise StateError(
+                f"the sampler ({type(innermost(self.source)).__name__}) gives other batches than those that were read "
+                "when the state was taken: it depends on something that the state does not hold. Give it state_dict() "
+                "and load_state_dict(), or a generator that is one of its attributes"
+            )
+
+    def _set_before(self, at: int) -> None:
+        for name, draw in (self.saved or {}).get("draws", {}).items():
+            if draw["at"] == at:
+                self._set(name, draw["state"])
+
+    def _set(self, name: str, state: Any) -> None:
+        if name in self.generators:  # a sampler may make one when it is first read
+            set_state(self.generators[name], state)
+
+    # ---- the state -----------------------------------------------------------------------------------------------
+
+    def state(self, step: int, over: bool) -> dict[str, Any]:
+        """What another process needs to read on after the first `step` batches; `over`: with the next epoch."""
+        found: dict[str, Any] = {}
+        held = self.generators.keys() - {*GLOBAL, "generator"}
+        if not self.theirs:  # as long as nobody knows what it will draw from, all of them
+            held |= set(GLOBAL) if not (over or self.count or self.watch.drawn) else self.watch.drawn
+        found["now"] = {name: state_of(self.generators[name]) for name in sorted(held)}
+        if over:
+            found["attributes"] = {} if self.theirs else self.watch.now(self.loader)
+            found["inner"] = {path: each.state_dict() for path, each in self.inner.items()}
+            if self.stateful is not None:
+                found["sampler"] = self.stateful.state_dict()
+            return {name: value for name, value in found.items() if value}
+        found |= {
+            "count": self.count,
+            "over": self.over or None,
+            "begun": self.begun,
+            "attributes": self.attributes,
+            "inner": self.inside,
+        }
+        found["draws"] = {
+            name: {"at": d["at"], "state": d["state"] if "saved" in d else state_of(self.generators[name], d["state"])}
+            for name, d in self.draws.items()
+        }
+        if self.theirs and not (self.count or self.seeded) and getattr(self.sampler, "generator", self) is None:
+            found["draws"]["torch"] = {"at": 0, "state": state_of(self.generators["torch"])}  # what it will draw from
+        if not self.theirs:
+            found |= {"crc": self.crc, "rank": _rank()}
+        if self.again:
+            found |= {"again": sorted(self.again), "disturbed": self.disturbed}
+            if self.disturbed or self.after:
+                found["pending"] = [
+                    [s, p.first_row, _plain(p.indices)] for s, p in sorted(self.unread.items()) if s >= step
+                ]
+            if self.disturbed and not self.after:
+                self._say()
+        if self.stateful is not None or self.began[1] is not None:
+            at = self.count if self.again else step
+            states = self.after.get(at - 1, self.began) if at else self.began
+            found |= {"sampler": states[0], "iterator": states[1], "row": states[2], "at": at}
+        return {name: value for name, value in found.items() if value not in ({}, None)}
+
+    def _say(self) -> None:
+        if self.watch.warned:
+            return
+        self.watch.warned = True
+        warnings.warn(
+            f"the sampler ({type(innermost(self.source)).__name__}) draws for each batch from a generator that others "
+            f"draw from, too ({', '.join(sorted(self.again))}): a state holds how many batches it has given, what it "
+            "named ahead and the generator, but nothing that it keeps from earlier draws. Give it a generator of its "
+            "own, or state_dict() and load_state_dict()",
+            stacklevel=5,
+        )
+
+
+def _rank() -> list[int]:
+    return list(ranks.find(None, None)[:2])
+
+
+def _plain(indices: Any) -> Any:
+    return indices.tolist() if isinstance(indices, np.ndarray) else indices
+
+
+def _checksum(indices: Any, crc: int | None) -> int | None:
+    """The checksum of all positions read so far; None once some were no plain values."""
+    if crc is None:
+        return None
+    if isinstance(indices, np.ndarray):
+        return zlib.crc32(indices.tobytes(), crc)
+    if isinstance(indices, torch.Tensor):
+        indices = indices.tolist()
+    simple = all(
+        type(i) in _PLAIN or (type(i) is tuple and all(type(j) in _PLAIN for j in i))
+        for i in (indices if isinstance(indices, list | tuple) else [indices])
+    )
+    return zlib.crc32(repr(indices).encode(), crc) if simple else None
