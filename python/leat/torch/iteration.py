@@ -20,6 +20,7 @@ from ..workers.loop import Job
 from ..workers.pool import Pool, threads_wanted
 from .adapting import Adapting, world_size
 from .in_process import InProcess
+from .likeness import attribute
 from .order import Order
 from .pinning import Pinning, pin_device, pinned
 from .position import Position
@@ -42,6 +43,7 @@ class Iteration:
         self.pool: Pool | None = None
         self.adapting: Adapting | None = None
         self.interrupted = False  # its contents are incomplete
+        self.ended_workers: list[Any] = []
         self._device = pin_device(loader)
         self._begin(loader, first=True)
         self._end = weakref.finalize(self, _finish, self.source, self.pool)
@@ -279,9 +281,14 @@ class Iteration:
 
     def close(self) -> None:
         """Ends the iterator and, unless others use them, its workers."""
+        if self.pool is not None:
+            self.ended_workers = self.pool.processes or self.ended_workers
         self._end()
 
     _shutdown_workers = close
+
+    def __getattr__(self, name: str) -> Any:
+        return attribute(self, name)
 
     def __getstate__(self) -> Any:
         raise NotImplementedError(f"{type(self).__name__} cannot be pickled")

@@ -250,9 +250,14 @@ class Pool:
         return handle.process
 
     @property
+    def processes(self) -> list[Any]:
+        """The workers that run, by number: Process objects, or Threads."""
+        return [h.process for h in self.handles if h is not None]
+
+    @property
     def pids(self) -> list[int]:
         """Of the workers that run."""
-        return [h.process.pid for h in self.handles if h is not None and not self.threads]
+        return [] if self.threads else [process.pid for process in self.processes]
 
     # ---- loaders -------------------------------------------------------------------------------------------------
 
