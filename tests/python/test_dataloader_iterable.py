@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import signal
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -246,12 +248,12 @@ def test_out_of_order_streams_are_delivered_in_full(loader_class: Any) -> None:
 
 
 class Uneven(IterableDataset):
-    """Worker w gives 1000 w + 0, 1, ...; worker `slow` waits before its fifth sample. With `stateful` it continues from
-    a state, and gives a draw under each batch's key.
+    """Worker w gives 1000 w + 0, 1, ... and draws under the batches' keys. With an event, worker `slow` waits for it
+    before its fifth sample, and nothing is drawn. With `stateful` it continues from a state.
     """
 
     def __init__(self, n: int, event: Any = None, slow: int = 0, stateful: bool = False) -> None:
-        self.n, self.event, self.slow, self.stateful, self.at = n, event, slow, stateful, 0
+        self.n, self.event, self.slow, self.at = n, event, slow, 0
         if stateful:
             self.state_dict = lambda: {"at": self.at}
             self.load_state_dict = lambda state: setattr(self, "at", state["at"])
@@ -263,7 +265,7 @@ class Uneven(IterableDataset):
             if worker == self.slow and i == 4 and self.event is not None:
                 assert self.event.wait(HUNG_S), "waited for nothing"
             self.at = i + 1
-            yield 1000 * worker + i, leat.rng().random() if self.stateful else 0.0
+            yield 1000 * worker + i, leat.rng().random() if self.event is None else 0.0
         self.at = 0
 
 
@@ -280,9 +282,13 @@ def test_out_of_order_a_worker_that_hangs_does_not_stop_the_others(loader_class:
 
 @pytest.mark.parametrize("stateful", [False, True])
 @pytest.mark.parametrize("in_order", [False, True])
-def test_out_of_order_streams_resume_with_what_was_not_delivered(stateful: bool, in_order: bool) -> None:
+@pytest.mark.parametrize("num_workers", [0, 3])
+def test_out_of_order_streams_resume_with_what_was_not_delivered(
+    num_workers: int, stateful: bool, in_order: bool
+) -> None:
     def loader(in_order: bool = False) -> Any:
-        return leat.DataLoader(Uneven(40, stateful=stateful), 2, num_workers=3, in_order=in_order, seed=6)
+        data, size = Uneven(40 if num_workers else 120, stateful=stateful), 2
+        return leat.DataLoader(data, size, num_workers=num_workers, in_order=in_order, seed=6)
 
     def batches_of(it: Any) -> list[tuple[list[int], list[float]]]:
         return [(x.tolist(), draws.tolist()) for x, draws in it]
@@ -304,6 +310,21 @@ def test_out_of_order_streams_resume_with_what_was_not_delivered(stateful: bool,
         last = loader()
         last.load_state_dict(state)
         assert sorted(batches_of(found) + (batches_of(last) if len(found) < 60 else [])) == sorted(whole)
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_a_stream_draws_the_same_after_the_death_of_its_worker(stateful: bool) -> None:
+    def loader() -> Any:
+        return leat.DataLoader(Uneven(40, stateful=stateful), 2, num_workers=2, seed=6)
+
+    whole = [batch[1].tolist() for batch in loader()]
+    broken = loader()
+    found = []
+    for i, batch in enumerate(broken):
+        found.append(batch[1].tolist())
+        if i in (3, 17):
+            os.kill(broken.stats()["pids"][0], signal.SIGKILL)
+    assert found == whole and broken.stats()["replaced"]
 
 
 def test_out_of_order_the_turns_in_a_state_are_checked() -> None:

@@ -89,7 +89,9 @@ class Gathering:
 class InProcess:
     """Batches made by the process itself: ``num_workers=0``."""
 
-    def __init__(self, job: Job, plan: Iterator[Planned], resume: Any, ended: set[int]) -> None:
+    def __init__(
+        self, job: Job, plan: Iterator[Planned], resume: Any, ended: set[int], key: tuple[int, int, int]
+    ) -> None:
         self.job, self.plan = job, plan
         self.worker = _Local(job)
         self.gathering = Gathering(job) if collates_plainly(job) else None
@@ -102,7 +104,10 @@ class InProcess:
         self.stream: Any = None
         self.begun: Any = None  # the state before the first batch
         if job.iterable:
-            self.stream = loop.stream(job, None if resume is None else (resume[0], -resume[1]))
+            try:
+                self.stream = loop.stream(job, None if resume is None else (resume[0], -resume[1]), *key, 1)
+            finally:
+                _leat.set_current_row()
             self.begun = copy.deepcopy(loop.stream_state(job, self.stream)) if resume is None else None
 
     def next(self, timeout_s: float | None = None) -> Delivered | None:

@@ -105,7 +105,8 @@ class Iteration:
         loader = self.loader
         job = self._job(loader.collate_fn)
         if loader.num_workers == 0:
-            self.source = InProcess(job, plan, self._resumes().get(0), self.ended)
+            key = (self.order.key_seed, self.epoch, self.position.turns[0] * (loader.batch_size or 1))
+            self.source = InProcess(job, plan, self._resumes().get(0), self.ended, key)
             return
         threads = threads_wanted(loader.multiprocessing_context)
         context = loader.multiprocessing_context

@@ -273,7 +273,7 @@ class Worker:
                 sent = run(self, client, unit)
             elif unit.kind == ITER:
                 self.listen()  # a stream that starts again was announced before the batch
-                self.send(board, unit, *self.next_batch(client), room)
+                self.send(board, unit, *self.next_batch(client, unit), room)
             elif unit.kind == WHOLE:
                 indices = pickle.loads(board.view(unit.payload, unit.size))
                 self.send(board, unit, BATCH, self.whole(client, unit, indices), room)
@@ -417,12 +417,13 @@ class Worker:
 
     # ---- iterable data sets --------------------------------------------------------------------------------------
 
-    def next_batch(self, client: _Client) -> tuple[int, Any]:
+    def next_batch(self, client: _Client, unit: Unit) -> tuple[int, Any]:
         if client.ended:
             return END, None
         try:
             if client.stream is None:
-                client.stream = stream(client.job, client.resume)
+                key = (unit.seed, unit.epoch, unit.first_row)
+                client.stream = stream(client.job, client.resume, *key, self.start.n_workers)
                 client.resume = None
             return BATCH, (next(client.stream), [], stream_state(client.job, client.stream))
         except StopIteration:
@@ -474,8 +475,13 @@ def receive(sock: socket.socket, size: int) -> bytes:
     return bytes(out)
 
 
-def stream(job: Job, resume: Any) -> Iterator[Any]:
-    """Batches of an iterable data set in this worker. `resume`: None, or (state or None, batches to skip)."""
+def stream(job: Job, resume: Any, seed: int, epoch: int, first_row: int, workers: int) -> Iterator[Any]:
+    """Batches of an iterable data set in this worker. What is skipped draws under its own keys, as it did before.
+
+    Args:
+        resume: None, or (state or None, batches to skip).
+        seed, epoch, first_row: of the keys of the batch that comes next; `workers`: as many streams take turns.
+    """
     state, passed = resume if resume is not None else (None, 0)
     dataset = job.dataset
     if state is not None and "dataset" in state and hasattr(dataset, "load_state_dict"):
@@ -484,8 +490,10 @@ def stream(job: Job, resume: Any) -> Iterator[Any]:
     if state is not None and "iterator" in state and hasattr(made.source, "load_state_dict"):
         made.source.load_state_dict(state["iterator"])
     made.over = state is not None and "over" in state
-    for _ in range(passed):
+    for left in range(passed, 0, -1):
+        _leat.set_current_row(seed, epoch, max(0, first_row - left * workers * (job.batch_size or 1)))
         made.skip()
+    _leat.set_current_row(seed, epoch, first_row)
     return made
 
 
