@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,9 @@ from ..workers.loop import ITER, ROWS, Job
 _COLLATE, _PRISTINE = torch_collate.default_collate, dict(torch_collate.default_collate_fn_map)
 _FUNCTION_MODES = getattr(torch._C, "_len_torch_function_stack", None)
 _DISPATCH_MODES = getattr(torch._C, "_len_torch_dispatch_stack", None)
+_USES, _STORAGE = getattr(torch._C, "_storage_Use_Count", None), getattr(torch._C, "_storage_address", None)
+_KEPT_BYTES = 1 << 18  # of memory that is used again: of less, the system's own allocator keeps the pages
+_KEPT = 3  # pieces for each tensor: the batch that is made, the one at hand, and one that was just let go
 _LEARNED_AFTER = 2  # batches: shorter epochs do not pay for a layout
 _DIFFERING = 2  # batches in a row with samples that differ: then samples are collated as they are
 
@@ -46,7 +50,7 @@ class Gathering:
         self.differing = 0
         self.spec: Any = None
         self.core: Any = None
-        self.kinds: list[tuple[tuple[int, ...], Any]] = []
+        self.memory: list[_Memory] = []  # of each array
 
     def batch(self, planned: Planned) -> Any:
         """The batch of these rows."""
@@ -59,7 +63,7 @@ class Gathering:
             if self.made == _LEARNED_AFTER:
                 self._learn(samples[0])
             return collate(samples)
-        tensors = [torch.empty((rows, *shape), dtype=dtype) for shape, dtype in self.kinds]
+        tensors = [memory.tensor(rows) for memory in self.memory]
         at, odd, found = self.core.gather(self.job.dataset, indices, self.before, *keys, tensors)
         if at == rows:
             self.differing = 0
@@ -77,13 +81,38 @@ class Gathering:
     def _learn(self, sample: Any) -> None:
         self.spec = transport.describe(sample)
         if self.spec is not None and transport.buffers_of(self.spec) <= transport.MAX_BUFFERS:
-            self.core, self.kinds = _leat.Layout(self.spec), transport.tensors_of(self.spec)
+            self.core = _leat.Layout(self.spec)
+            self.memory = [_Memory(shape, dtype) for shape, dtype in transport.tensors_of(self.spec)]
 
     def _gathered(self, rows: int, tensors: list[Any], texts: list[Any]) -> list[Any]:
         """The samples that were gathered before one that differs."""
         arrays = [transport.array_of(tensor) for tensor in tensors]
         n = self.core.n_texts
         return [transport.rebuild(self.spec, arrays, row, texts[row * n : (row + 1) * n]) for row in range(rows)]
+
+
+class _Memory:
+    """Gives tensors of one kind. Large ones lie in the memory of batches that nothing refers to any more: pages that
+    are new to a process cost more than what is copied to them.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape, self.dtype = shape, dtype
+        # (tensor of ours over the memory, its storage, its address: of memory that came to be shared it is another)
+        self.kept: list[tuple[Any, int, int]] = []
+
+    def tensor(self, rows: int) -> Any:
+        """A tensor of so many rows, whose values are of no meaning."""
+        shape = (rows, *self.shape)
+        size = math.prod(shape) * self.dtype.itemsize
+        if size < _KEPT_BYTES or _USES is None or _STORAGE is None:
+            return torch.empty(shape, dtype=self.dtype)
+        for ours, storage, address in self.kept:
+            if _USES(storage) == 1 and ours.shape == shape and ours.data_ptr() == address:
+                return torch.empty(0, dtype=self.dtype).set_(ours)
+        made = torch.empty(shape, dtype=self.dtype)
+        self.kept = [*self.kept[1 - _KEPT :], (made.detach(), _STORAGE(made), made.data_ptr())]
+        return made
 
 
 class InProcess:
