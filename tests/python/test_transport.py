@@ -468,6 +468,22 @@ def test_an_object_comes_back_as_it_was_sent(name: str, room: int | None) -> Non
     assert descriptors() == before
 
 
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_value_is_put_into_its_slot_if_there_is_room(name: str) -> None:
+    value = OBJECTS[name]
+    slot = _leat.Slot(ROOM)
+    view = memoryview(slot.memory(0, ROOM)).cast("B")
+    assert transport.put(value, view) is None
+    again, used = transport.fetch(slot)
+    assert same(again, value) if name != "objects" else again.tolist() == value.tolist()
+    for room in (None, view[: used - 1], view[:64], view[:0]):
+        rest = transport.put(value, room)
+        assert rest is not None
+        again = transport.decode(*rest, slot)
+        assert same(again, value) if name != "objects" else again.tolist() == value.tolist()
+    assert transport.put(value, view[:used]) is None
+
+
 def test_what_came_over_a_file_or_a_slot_can_be_written_to_and_outlives_the_message() -> None:
     slot = _leat.Slot(ROOM)
     for view in (None, memoryview(slot.memory(0, ROOM)).cast("B")):

@@ -241,7 +241,7 @@ class Feed(Client):
                 self._cut(flight)
                 buffers = flight.slots
         elif self.capacity:
-            flight.room = self._slot(self.capacity)
+            flight.room = _leat.Slot(self.capacity)
             buffers, capacity = (flight.room,), self.capacity
         self._catch_up()
         self.board.publish(
@@ -324,14 +324,21 @@ class Feed(Client):
             return
         try:
             value = transport.decode(data, places, fd, flight.room)
-            self._take(flight, worker, kind, value, sum(size for _, size in places))
+            self._take(flight, worker, kind, value)
+            if kind == BATCH and (places or flight.planned.kind == WHOLE):
+                self._make_room(transport.places_end(places) + len(data))
         except Exception as e:  # the message cannot be decoded here, or there is no memory
             self._fail(flight, 0, e)
             if flight.planned.kind == ITER:
                 self.produced[worker] = self.produced.get(worker, 0) + 1
         self.board.received(serial, unit)
 
-    def _take(self, flight: _Flight, worker: int, kind: int, value: Any, size: int) -> None:
+    def _make_room(self, size: int) -> None:
+        """Gives later batches of the workers' own collation at least so much room."""
+        if int(size * 1.25) > self.capacity:
+            self.capacity = int(size * 1.25)
+
+    def _take(self, flight: _Flight, worker: int, kind: int, value: Any) -> None:
         if flight.cancelled:
             return  # of an epoch that was left: its streams start again, so it must not count as produced
         if kind == ERROR:
@@ -359,8 +366,6 @@ class Feed(Client):
                 self.produced[worker] = self.produced.get(worker, 0) + 1
                 if value[2] is not None:
                     self.states[worker] = (value[2], self.produced[worker])
-            if size and int(size * 1.25) > self.capacity:
-                self.capacity = int(size * 1.25)
         elif kind == END:
             flight.end = True
             self.ended.add(worker)
@@ -594,6 +599,13 @@ class Feed(Client):
             made = Delivered(planned, self._rows(flight), sorted(flight.broken, key=lambda b: b[0]))
             self.failed = None
             return made
+        if flight.result is None:
+            assert flight.room is not None
+            try:
+                flight.result, size = transport.fetch(flight.room)
+            except Exception as e:
+                raise transport.unpack_error(transport.pack_error(e, "in the process that trains")) from None
+            self._make_room(size)
         self.failed = None
         value, broken = flight.result[:2]
         notes = [(row, _plain(planned.indices[row]), other, reason) for row, other, reason in broken]

@@ -27,7 +27,7 @@ import numpy.random  # now: a forked worker would load it each time
 
 from .. import _leat
 from ..errors import BrokenSampleError, StateError
-from .transport import encode, pack_error
+from .transport import encode, pack_error, put
 
 if TYPE_CHECKING:
     from .feed import Planned
@@ -276,7 +276,7 @@ class Worker:
                 self.send(board, unit, *self.next_batch(client, unit), room)
             elif unit.kind == WHOLE:
                 indices = pickle.loads(board.view(unit.payload, unit.size))
-                self.send(board, unit, BATCH, self.whole(client, unit, indices), room)
+                sent = self.put(board, unit, self.whole(client, unit, indices), room)
             elif not unit.layout:
                 self.send(board, unit, SAMPLES, self.samples(client, unit))
             else:
@@ -435,18 +435,38 @@ class Worker:
 
     # ---- sending -------------------------------------------------------------------------------------------------
 
+    def put(self, board: _leat.Board, unit: Unit, value: Any, room: memoryview | None) -> bool:
+        """Puts a batch into its slot, or sends it where it does not fit. Whether a message was sent."""
+        try:
+            rest = put(value, room)
+        except Exception as e:
+            self.send(board, unit, ERROR, self.unsendable(e))
+            return True
+        if rest is not None:
+            self.send_encoded(board, unit, BATCH, *rest)
+        return rest is not None
+
+    def unsendable(self, error: Exception) -> Any:
+        """The error of a value that cannot be pickled."""
+        found = TypeError(f"what the data set or collate_fn gave cannot be sent to the process that trains: {error}")
+        found.__cause__ = error
+        return self.row(), pack_error(found, self.where())
+
     def send(
         self, board: _leat.Board, unit: Unit | None, kind: int, value: Any, room: memoryview | None = None
     ) -> None:
-        serial, number = (unit.serial, unit.unit) if unit is not None else (0, 0)
         try:
-            data, places, fd = encode(value, room)
+            encoded = encode(value, room)
         except Exception as e:
             if kind == ERROR:
                 raise
-            error = TypeError(f"what the data set or collate_fn gave cannot be sent to the process that trains: {e}")
-            error.__cause__ = e
-            kind, (data, places, fd) = ERROR, encode((self.row(), pack_error(error, self.where())))
+            kind, encoded = ERROR, encode(self.unsendable(e))
+        self.send_encoded(board, unit, kind, *encoded)
+
+    def send_encoded(
+        self, board: _leat.Board, unit: Unit | None, kind: int, data: bytes, places: Any, fd: int | None
+    ) -> None:
+        serial, number = (unit.serial, unit.unit) if unit is not None else (0, 0)
         blob = pickle.dumps((data, places)) if places else data
         head = HEADER.pack(board.offset, serial, number, kind, len(blob), len(places) if places else 0)
         board.message()

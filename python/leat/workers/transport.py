@@ -11,6 +11,7 @@ import io
 import mmap
 import os
 import pickle
+import struct
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -217,6 +218,37 @@ class _Pickler(pickle.Pickler):
         return _tensor, (value.numpy(), dtype, order, needs_gradients)
 
 
+_ROOM = struct.Struct("<QQQ")  # bytes of the skeleton, where it is, whether places of buffers are with it
+
+
+def put(value: Any, room: memoryview | None) -> tuple[bytes, list[tuple[int, int]], int | None] | None:
+    """Puts a value into a slot, where :func:`fetch` finds it; None. What does not fit: as :func:`encode`."""
+    data, places, fd = encode(value, room)
+    if room is None or fd is not None:
+        return data, places, fd
+    at = places_end(places)
+    blob = pickle.dumps((data, places)) if places else data
+    if at + len(blob) > room.nbytes:
+        return data, places, fd
+    room[at : at + len(blob)] = blob
+    _ROOM.pack_into(room, 0, len(blob), at, bool(places))
+    return None
+
+
+def fetch(slot: _leat.Slot) -> tuple[Any, int]:
+    """The value that :func:`put` put into a slot, and how much of it that takes."""
+    head: Any = slot.memory(0, _ROOM.size)
+    size, at, has_places = _ROOM.unpack(head)
+    blob: Any = slot.memory(at, size)
+    data, places = pickle.loads(blob) if has_places else (blob, [])
+    return decode(data, places, None, slot), at + size
+
+
+def places_end(places: list[tuple[int, int]]) -> int:
+    """Where the buffers at these places end."""
+    return max((-(-(offset + size) // _ALIGN) * _ALIGN for offset, size in places), default=_ALIGN)
+
+
 def _dumps(value: Any, keep: Callable[[pickle.PickleBuffer], bool]) -> bytes:
     out = io.BytesIO()
     _Pickler(out, protocol=5, buffer_callback=keep).dump(value)
@@ -245,7 +277,7 @@ def encode(value: Any, room: memoryview | None = None) -> tuple[bytes, list[tupl
 
         buffers.clear()
         data = bytes(cloudpickle.dumps(value, protocol=5, buffer_callback=keep))
-    places, end = [], 0
+    places, end = [], _ALIGN  # what comes before is the caller's
     for raw in buffers:
         places.append((end, raw.nbytes))
         end += (raw.nbytes + _ALIGN - 1) // _ALIGN * _ALIGN
