@@ -6,24 +6,32 @@ leat's again. Nothing has to be called for that: while Accelerate is imported, t
 ``leat.DataLoader`` carries a reference to the loader, and when Accelerate passes it on, :class:`Inside` is made in
 place of PyTorch's loader. The same holds for ``skip_first_batches``, and no argument of leat's is lost.
 
+Accelerate fetches batches before it hands out those before them, so a state counts what was handed out, at any time.
+``save_state`` writes one file of a loader's state for all ranks, each rank the same one. What samplers draw differs
+from rank to rank, so leat writes a file for each rank, as Accelerate does of their random generators.
+
 :class:`TrainerMixin` does the same for the loaders that a Trainer makes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import inspect
 import sys
 import warnings
 import weakref
-from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch.utils.data
+from torch.utils.data import BatchSampler
 
+from .errors import StateError
 from .torch.dataloader import DataLoader
-from .torch.generators import set_state, state_of
-from .torch.state import DRAWN, POSITION, VERSION
+from .torch.state import VERSION
 
 _OWN = ("seed", "reseed", "on_error", "sample_timeout_s", "return_ids")
 
@@ -52,7 +60,7 @@ def timeout_of(loader: DataLoader[Any], seconds: float) -> float:
 @functools.cache
 def install() -> None:
     """Makes Accelerate create leat's loader from the arguments of one; once in a process."""
-    module = sys.modules["accelerate.data_loader"]
+    module: Any = sys.modules["accelerate.data_loader"]
     adapter: Any = getattr(module, "DataLoaderAdapter", None)
     known = {"dataset", "use_stateful_dataloader", "batch_sampler", "kwargs"}
     if adapter is None or not known <= inspect.signature(adapter.__init__).parameters.keys():
@@ -81,6 +89,24 @@ def install() -> None:
         _adopt(self, Inside(origin, dataset, batch_sampler, kwargs), use_stateful_dataloader)
 
     adapter.__init__ = init
+    update, fetch = adapter._update_state_dict, module.DataLoaderDispatcher._fetch_batches
+
+    @functools.wraps(update)
+    def marked(self: Any) -> None:
+        if not isinstance(inside := self.base_dataloader, Inside):
+            update(self)
+        elif not isinstance(self, module.DataLoaderDispatcher) or self.end_of_dataloader:
+            inside.mark()
+
+    @functools.wraps(fetch)
+    def fetched(self: Any, iterator: Any) -> Any:
+        if isinstance(inside := self.base_dataloader, Inside):
+            inside.mark()  # the next round is fetched before this one is handed out
+        return fetch(self, iterator)
+
+    adapter._update_state_dict = marked
+    module.DataLoaderDispatcher._fetch_batches = fetched
+    _save_for_each_rank()
 
     class Plain(type):
         """isinstance and issubclass ask about PyTorch's class."""
@@ -100,7 +126,7 @@ def install() -> None:
                 return torch.utils.data.DataLoader(dataset, batch_sampler=batch_sampler, **kwargs)
             return Inside(origin, dataset, batch_sampler, kwargs)
 
-    module.DataLoader = Made  # type: ignore[attr-defined]  # of a loader that was not prepared: skip_first_batches
+    module.DataLoader = Made  # of a loader that was not prepared: skip_first_batches
 
 
 def _adopt(adapter: Any, inside: Inside, use_stateful_dataloader: bool) -> None:
@@ -108,20 +134,84 @@ def _adopt(adapter: Any, inside: Inside, use_stateful_dataloader: bool) -> None:
     adapter.base_dataloader = inside
     adapter.use_stateful_dataloader = use_stateful_dataloader
     inside.outside = weakref.ref(adapter)
-    adapter.dl_state_dict = inside.state_dict()
+    adapter.__dict__.pop("dl_state_dict", None)  # the adapter asks for that of the loader inside
+    inside.most_ahead = 1
     if isinstance(adapter, sys.modules["accelerate.data_loader"].DataLoaderDispatcher):
-        # The first rank fetches the batches of all ranks, one round ahead: the state is that of before its last round.
-        # Only that rank has read anything, and only it writes the file that all share.
+        inside.most_ahead = _world()  # a round, one batch of which may be cut for all ranks
+        # The first rank reads what all ranks get, and only it has a state.
         if _world() > 1 and not _first_rank():
             adapter.use_stateful_dataloader = False
-        history: deque[dict[str, Any]] = deque(maxlen=_world())
 
-        def adjust() -> None:
-            history.append(adapter.dl_state_dict)
-            if not adapter.end_of_dataloader and not adapter.split_batches:
-                adapter.dl_state_dict = dict(history[0])
 
-        adapter.adjust_state_dict_for_prefetch = adjust
+def _save_for_each_rank() -> None:
+    """Makes Accelerate save and load the states of sharded loaders in a file for each rank."""
+    module: Any = importlib.import_module("accelerate.accelerator")
+    save, load = module.save_accelerator_state, module.load_accelerator_state
+
+    @functools.wraps(save)
+    def saved(*args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(save).bind(*args, **kwargs).arguments
+        with _of_ranks(given["dataloaders"]) as loaders:
+            if loaders:
+                states = {i: loader.state_dict() for i, loader in loaders.items()}
+                torch.save({"world": _world(), "states": states}, _file(given["output_dir"], given["process_index"]))
+            return save(*args, **kwargs)
+
+    @functools.wraps(load)
+    def loaded(*args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(load).bind(*args, **kwargs).arguments
+        with _of_ranks(given["dataloaders"]) as loaders:
+            if loaders:
+                states = _read(given["input_dir"], given["process_index"], given.get("load_kwargs"))
+                if states and states.keys() != loaders.keys():
+                    raise StateError(f"{len(states)} loaders were saved, {len(loaders)} are prepared")
+                for i, state in states.items():
+                    loaders[i].load_state_dict(state)
+            return load(*args, **kwargs)
+
+    module.save_accelerator_state, module.load_accelerator_state = saved, loaded
+
+
+def _file(folder: Any, rank: int | str) -> Path:
+    return Path(folder) / f"leat_state_dicts_{rank}.bin"
+
+
+def _read(folder: Any, rank: int, options: dict[str, Any] | None) -> dict[int, Any]:
+    """The states of this rank's loaders, by their numbers; none where no loader's were saved."""
+    file = _file(folder, rank)
+    if not file.exists():
+        if [*Path(folder).glob(_file("", "*").name), *Path(folder).glob("dl_state_dict*.bin")]:
+            raise StateError(
+                f"{file} is missing: the states of the loaders were saved by fewer ranks, or by another loader"
+            )
+        return {}
+    found = importlib.import_module("accelerate.utils").load(file, **(options or {}))
+    if found["world"] != _world():
+        raise StateError(
+            f"{file} is of {found['world']} ranks, and here are {_world()}: their shares of an epoch differ"
+        )
+    states: dict[int, Any] = found["states"]
+    return states
+
+
+@contextlib.contextmanager
+def _of_ranks(loaders: list[Any]) -> Iterator[dict[int, Any]]:
+    """Those of the loaders that are leat's and have a state on each rank, which Accelerate overlooks meanwhile."""
+    dispatcher = sys.modules["accelerate.data_loader"].DataLoaderDispatcher
+    found = {
+        i: each
+        for i, each in enumerate(loaders if _world() > 1 else ())
+        if isinstance(getattr(each, "base_dataloader", None), Inside)
+        and each.use_stateful_dataloader
+        and not isinstance(each, dispatcher)
+    }
+    try:
+        for each in found.values():
+            each.use_stateful_dataloader = False
+        yield found
+    finally:
+        for each in found.values():
+            each.use_stateful_dataloader = True
 
 
 def _world() -> int:
@@ -142,6 +232,24 @@ def _unskipped(batch_sampler: Any) -> tuple[Any, int]:
     return batch_sampler, skipped
 
 
+class Later:
+    """A batch sampler that begins when its first batch is asked for, as inside Accelerate's SkipBatchSampler."""
+
+    def __init__(self, batch_sampler: Any) -> None:
+        self.batch_sampler = batch_sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.batch_sampler
+
+    def __len__(self) -> int:
+        return len(self.batch_sampler)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "batch_sampler":  # not there yet: this is being unpickled
+            raise AttributeError(name)
+        return getattr(self.batch_sampler, name)
+
+
 class Inside(DataLoader[Any]):
     """The loader inside one of Accelerate's: leat's engine on the batch sampler that Accelerate has made.
 
@@ -153,7 +261,7 @@ class Inside(DataLoader[Any]):
     def __init__(self, origin: Any, dataset: Any, batch_sampler: Any, arguments: dict[str, Any]) -> None:
         self.outside: Any = lambda: None
         self._skip = 0
-        self._order_began: str | None = None
+        self._marked: tuple[Any, int] = (None, 0)  # a position, and the batches delivered that were handed out
         given = {k: v for k, v in arguments.items() if v is not None} | {
             k: getattr(origin, k, v) for k, v in _defaults().items()
         }
@@ -165,6 +273,8 @@ class Inside(DataLoader[Any]):
         ):
             super().__init__(dataset, batch_sampler=batch_sampler, **_sized(arguments, given))
             self._whole, self._skip = _unskipped(batch_sampler)
+            if self._skip and type(self._whole) is not BatchSampler:
+                self._whole = Later(self._whole)
             return
         # Nothing is sharded: the loader is as before, with an order of leat's if it had one.
         super().__init__(dataset, origin.batch_size, sampler=origin.sampler, drop_last=origin.drop_last, **given)
@@ -179,31 +289,37 @@ class Inside(DataLoader[Any]):
         return super().__len__() - self._skip
 
     def __iter__(self) -> Any:
-        outside = self.outside()
-        loaded = self._loaded
+        outside, loaded = self.outside(), self._loaded
+        # Accelerate has restored the generators: beginning in the middle of an epoch draws nothing of this process's
+        midway = loaded is not None and "yielded" in loaded and "torch" not in loaded.get("reading", {}).get("now", {})
+        state = torch.get_rng_state() if midway else None
         if loaded is None:
             self._epoch = getattr(outside, "iteration", self._epoch)
             if self._skip:
-                self._loaded = {"version": VERSION, "epoch": self._epoch, "step": self._skip, "yielded": self._skip}
-        generator = _generator_of(self)
-        if generator is not None:
-            if loaded is not None and loaded.get("order"):
-                set_state(generator, loaded["order"])
-            self._order_began = state_of(generator)
-        return super().__iter__()
+                at = {"version": VERSION, "epoch": self._epoch, "step": self._skip, "yielded": self._skip}
+                self._loaded = {**at, "skipped": True}
+        made = super().__iter__()
+        if state is not None:
+            torch.set_rng_state(state)
+        self.mark()
+        return made
 
-    _state_needs = POSITION
+    def mark(self) -> None:
+        """Notes that all batches delivered so far are handed out before any other."""
+        self._marked = (self._position, 0 if self._position is None else self._position.yielded)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state, which is the same on all ranks: they save it into one file."""
-        found = super().state_dict()
-        generator = _generator_of(self)
-        if generator is not None and "order" not in found:
-            found["order"] = self._order_began if found.get("yielded") else state_of(generator)
-        if _world() > 1:
-            for name in DRAWN:  # drawn by each rank for itself; the order of ranks comes from elsewhere
-                found.pop(name, None)
-        return found
+        """The state after the batches that were handed out."""
+        position = self._position
+        if self._loaded is not None or position is None:
+            return super().state_dict()
+        marked, count = self._marked
+        return position.state(position.yielded - (count if marked is position else 0))
+
+    @property
+    def dl_state_dict(self) -> dict[str, Any]:
+        """What the adapter's ``state_dict()`` gives."""
+        return {**self.state_dict(), "_iterator_finished": getattr(self.outside(), "end_of_dataloader", False)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if isinstance(state, dict):
@@ -211,8 +327,7 @@ class Inside(DataLoader[Any]):
         super().load_state_dict(state)
         outside = self.outside()
         if outside is not None:
-            outside.iteration = state["epoch"]
-            outside.dl_state_dict = dict(state)
+            outside.iteration = self._epoch
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in super().__getstate__().items() if k != "outside"}
@@ -231,15 +346,6 @@ def _defaults() -> dict[str, Any]:
 def _sized(arguments: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Sets the batch size to None where Accelerate does: its sampler gives whole batches."""
     return {**given, "batch_size": None} if "batch_size" in arguments and arguments["batch_size"] is None else given
-
-
-def _generator_of(loader: Any) -> torch.Generator | None:
-    """The generator of the sampler inside a shard's: Accelerate makes one and keeps it equal on all ranks."""
-    batches, _ = _unskipped(loader.batch_sampler)
-    while hasattr(batches, "batch_sampler"):
-        batches = batches.batch_sampler
-    found = getattr(getattr(batches, "sampler", None), "generator", None)
-    return found if isinstance(found, torch.Generator) and found is not loader.generator else None
 
 
 def use_engine(prepared: Any, **options: Any) -> Any:

@@ -157,6 +157,16 @@ def test_a_generator_determines_the_order_of_dispatched_batches_as_with_torchs_l
     assert found[0][0] != found[0][1]  # of two generators
 
 
+@pytest.mark.parametrize("world", [1, 2])
+def test_rows_and_generators_are_those_of_torchs_loader_however_it_is_prepared_and_iterated(
+    cases: Callable[[str], Case], world: int
+) -> None:
+    for theirs, ours in zip(cases(f"torch-{world}")["table"], cases(f"leat-{world}")["table"]):
+        differ = {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
+        assert theirs.keys() == ours.keys() and len(theirs) > 150
+        assert not differ
+
+
 def test_a_seedable_sampler_gives_each_epoch_an_order_that_set_epoch_brings_back(any_case: Case) -> None:
     for first, second, again in any_case["seedable"]:
         assert first == again != second
@@ -306,6 +316,17 @@ def test_any_saved_state_goes_on_with_the_very_next_batch_and_the_epochs_after_i
         assert found["resumed"] == found["tail"]
         if how != "shuffled without a seed":
             assert found["resumed next"] == found["next"]
+
+
+def test_a_saved_state_of_any_sampler_that_draws_goes_on_as_if_nothing_had_happened(own: Case) -> None:
+    for number, rank in enumerate(own["saved_drawn"]):
+        for how, found in rank.items():
+            if number == 0 or "sharded" in how:
+                assert found["resumed"] == found["tail"], how
+            else:  # a rank that others read for has no state of its own
+                rows = [[[ids for ids, *_ in epoch] for epoch in found[when]] for when in ("resumed", "tail")]
+                assert rows[0] == rows[1], how
+            assert len(found["tail"][0]) > 2
 
 
 def test_a_version_of_accelerate_that_is_not_known_gets_a_warning_and_trains_with_torchs_loader() -> None:

@@ -23,7 +23,7 @@ from .iteration import Iteration
 from .order import Shuffled, told_of_epochs
 from .position import Position
 from .reading import Watch
-from .state import DRAWN, POSITION, VERSION, checked
+from .state import VERSION, checked
 
 _TORCH_ARGUMENTS = frozenset(inspect.signature(torch.utils.data.DataLoader.__init__).parameters)
 _T_co = TypeVar("_T_co", covariant=True)
@@ -251,7 +251,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
-    _state_needs: tuple[str, ...] = POSITION + DRAWN
+    most_ahead = 0  # batches that a framework fetches before it hands them out
 
     def state_dict(self) -> dict[str, Any]:
         """The position, in delivered batches: a dict of plain values and of the states of samplers and data sets.

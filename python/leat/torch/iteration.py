@@ -62,7 +62,7 @@ class Iteration:
         ends = {} if self.feed is None else self.feed.end_states  # of the streams of the epoch before
         self.position = position = Position(loader, self.order, self.epoch, loaded if midway else {}, ends)
         skip = frozenset(position.beyond).__contains__
-        self.resumed = midway
+        self.resumed = midway and "skipped" not in loaded
         self.before = position.yielded  # batches that were delivered before the state was taken
         self.order.begin(self.epoch, loaded, first, skip)
         if loaded is not None and "workers" in loaded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from ..workers.feed import Planned
@@ -32,6 +33,8 @@ class Position:
         self.ends: dict[int, Any] = {}  # states of those that have ended
         self.ended: set[int] = set()  # workers whose ends were delivered
         self.loaded_ended: set[int] = set()
+        # before each of the batches delivered last, which a framework may not have handed out
+        self.before: deque[tuple[Any, ...]] = deque(maxlen=loader.most_ahead)
 
     def set_streams(self, loaded: dict[str, Any]) -> None:
         """Where the streams are, as a state says."""
@@ -51,6 +54,8 @@ class Position:
 
     def count(self, planned: Planned, state: Any) -> None:
         """Counts a batch as delivered."""
+        if self.before.maxlen:
+            self.before.append(self._now())
         self.yielded += 1
         if planned.kind == ITER:
             worker = max(planned.owner, 0)
@@ -67,7 +72,12 @@ class Position:
                 self.beyond.discard(self.step)
                 self.step += 1
         if self.order.reading is not None:
-            self.order.reading.delivered(self.step)
+            self.order.reading.delivered(self.before[0][0] if self.before else self.step)
+
+    def _now(self) -> tuple[Any, ...]:
+        """Step, steps beyond it, batches; streams, their turn, and those that are over."""
+        return (self.step, sorted(self.beyond), self.yielded, dict(self.streams), list(self.turns),
+                sorted(self.ended | self.loaded_ended))  # fmt: skip
 
     def _left(self) -> bool:
         """Whether the epoch may have a further batch. Nothing is read to find out."""
@@ -79,33 +89,38 @@ class Position:
             steps = reading.count
         return steps is None or self.yielded < steps
 
-    def state(self) -> dict[str, Any]:
-        """The state: plain values, and what samplers and data sets give."""
-        over = self.over or not self._left()
+    def state(self, ahead: int = 0) -> dict[str, Any]:
+        """The state: plain values, and what samplers and data sets give.
+
+        Args:
+            ahead: so many of the batches delivered last are not counted; at most the loader's `most_ahead`.
+        """
+        over = not ahead and (self.over or not self._left())
         loader = self.loader
         if over:
             found = {"version": VERSION, "epoch": self.epoch + 1, "step": 0, **self.order.state(self.step, True)}
             if loader._iterable and (loader.persistent_workers or not loader.num_workers):
-                streams = [[w, state, 0] for w, state in sorted(self.ends.items())]
-                found |= {"workers": loader.num_workers, "streams": streams, "turn": [0] * len(self.turns), "ended": []}
+                ends = [[w, state, 0] for w, state in sorted(self.ends.items())]
+                found |= {"workers": loader.num_workers, "streams": ends, "turn": [0] * len(self.turns), "ended": []}
             return found
+        step, beyond, yielded, streams, turn, ended = self.before[-ahead] if ahead else self._now()
         found = {
             "version": VERSION,
             "epoch": self.epoch,
-            "step": self.step,
-            "yielded": self.yielded,
+            "step": step,
+            "yielded": yielded,
             "of": loader._facts(),
-            **self.order.state(self.step, False),
+            **self.order.state(step, False),
         }
-        if self.beyond:
-            found["beyond"] = sorted(self.beyond)
+        if beyond:
+            found["beyond"] = beyond
         if loader._iterable:
-            known = {w: (state, 0) for w, state in self.begun.items()} | self.streams
+            known = {w: (state, 0) for w, state in self.begun.items()} | streams
             found |= {
                 "workers": loader.num_workers,
                 "streams": [[w, state, count] for w, (state, count) in sorted(known.items())],
-                "turn": list(self.turns),
-                "ended": sorted(self.ended | self.loaded_ended),
+                "turn": turn,
+                "ended": ended,
             }
         return found
 

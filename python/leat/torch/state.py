@@ -18,9 +18,8 @@ from . import generators
 from .order import Shuffled
 
 VERSION = 2
-#: what a state of mid-epoch holds: the position, and what each rank may have drawn for itself
-POSITION = ("yielded", "of", "generator", "own")
-DRAWN = ("base_seed", "sampler_seed")
+#: what a state of mid-epoch holds
+_MIDWAY = ("yielded", "of", "generator", "own", "base_seed", "sampler_seed")
 _STREAMS = ("workers", "streams", "turn", "ended")
 #: samplers whose lengths are exact in any epoch
 _EXACT = (SequentialSampler, RandomSampler, SubsetRandomSampler, DistributedSampler, Shuffled)
@@ -47,7 +46,7 @@ def checked(loader: Any, state: Any) -> dict[str, Any]:
     if (midway or streams) and streams != loader._iterable:
         raise StateError("the state is of a loader of another kind of data set (map-style or iterable)")
     if midway:
-        _whole(found, loader._state_needs)
+        _whole(found, _MIDWAY)
         number(found, "yielded")
         _facts(found["of"], loader._facts())
     if streams:

@@ -5,16 +5,28 @@ As a rank among others or alone. Tells the result of each scene under its name.
 
 from __future__ import annotations
 
+import itertools
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import accelerate_table
+import numpy as np
 import torch
 from accelerate import Accelerator, DataLoaderConfiguration, skip_first_batches
+from accelerate_table import Batches, Draws, Lazy, Sampler
 from frameworks_support import Dice, Line, Numbers, Stream, engine_of, ids, leave, loader_class, loss_of, tell
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, default_collate
 
+#: samplers of 24 rows that draw: when iteration begins, at the first row, at each, and whole batches
+DRAWING: dict[str, Callable[[], dict[str, Any]]] = {
+    "a sampler": lambda: {"batch_size": 2, "sampler": Sampler(24)},
+    "a lazy sampler": lambda: {"batch_size": 2, "sampler": Lazy(24)},
+    "a sampler that draws each row": lambda: {"batch_size": 2, "sampler": Draws(24)},
+    "batches": lambda: {"batch_sampler": Batches(24, 2)},
+}
 KIND, WORKERS, FOLDER = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 SCENES: list[Callable[[], Any]] = []
 
@@ -351,6 +363,45 @@ def saved_otherwise() -> Any:
         "shuffled with a seed": saved_and_resumed(1, "seed", shuffle=True, seed=4, seedable=False),
         "without workers": saved_and_resumed(1, "alone", num_workers=0, shuffle=True),
     }
+
+
+@scene
+def table() -> Any:
+    return accelerate_table.table(loader_class(KIND))
+
+
+@scene
+def saved_drawn() -> Any:
+    """Rows and the training's own draws, with samplers that draw from the generators of each rank for itself."""
+    if KIND != "leat":
+        return None
+    found = {}
+    for (name, given), way, workers in itertools.product(DRAWING.items(), ("sharded", "dispatched"), (0, 2)):
+        if workers and name.endswith("sampler"):
+            continue  # as without
+        folder = FOLDER / f"drawn-{name}-{way}-{workers}-{Accelerator(cpu=True).num_processes}"
+
+        def fresh(seed: int) -> tuple[Accelerator, Any]:
+            rank = Accelerator(cpu=True).process_index
+            for seeded in (random.seed, np.random.seed, torch.manual_seed):
+                seeded(seed + rank)
+            made = loader_class(KIND)(Numbers(24), num_workers=workers, **given())  # noqa: B023
+            return prepared(made, use_stateful_dataloader=True, dispatch_batches=way == "dispatched")  # noqa: B023
+
+        def train(steps: Any) -> list[Any]:
+            return [[ids(batch), random.random(), np.random.random(), float(torch.rand(()))] for batch in steps]
+
+        accelerator, ready = fresh(5)
+        train(ready)
+        steps = iter(ready)
+        train(itertools.islice(steps, 2))
+        accelerator.save_state(str(folder))
+        accelerator.wait_for_everyone()
+        tail = [train(steps), train(ready)]
+        accelerator, again = fresh(70)
+        accelerator.load_state(str(folder))
+        found[f"{name}, {way}, {workers} workers"] = {"tail": tail, "resumed": [train(again), train(again)]}
+    return found
 
 
 def main() -> None:
