@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 # The import of Lightning takes seconds: it waits until a test runs.
 
 from frameworks_support import SCRIPTS, Numbers, available, engine_of, loader_class, needs, run_script  # noqa: E402
@@ -132,6 +132,52 @@ def test_a_fit_resumed_from_the_end_of_an_epoch_goes_on_with_the_whole_next_one(
     assert resumed == {1: whole[1], 2: whole[2]}
 
 
+SAVES: dict[str, dict[str, Any]] = {
+    "after two steps": {"every_n_train_steps": 2},
+    "after the epoch": {"every_n_epochs": 1, "save_on_train_epoch_end": True},
+    "after validation": {"every_n_epochs": 1, "save_on_train_epoch_end": False},
+}
+
+
+@pytest.mark.parametrize("save", SAVES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"limit_train_batches": 2},
+        {"limit_train_batches": 4, "val_check_interval": 2},
+        {"limit_train_batches": 4, "accumulate_grad_batches": 2, "limit_val_batches": 1},
+        {"limit_train_batches": 3, "max_epochs": -1, "max_steps": 7},
+        {"overfit_batches": 2},
+    ],
+    ids=str,
+)
+def test_a_fit_resumed_from_any_checkpoint_goes_on_as_if_it_had_not_ended(
+    lightning: Any, save: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    if not available("leat"):
+        pytest.skip("leat has no DataLoader yet")
+
+    def fit(how: str, folder: Path, resume: Path | None = None) -> list[Any]:
+        from lightning.pytorch.callbacks import ModelCheckpoint
+
+        model, checkpoint = lightning.Model(), ModelCheckpoint(folder, "{step}", save_top_k=-1, **SAVES[save])
+        order = {"seed": 4} if how == "seed" else {"generator": torch.Generator().manual_seed(4)}
+        training = loader_class("leat")(Numbers(10), 2, shuffle=True, **order)
+        made = lightning.trainer(folder, callbacks=[checkpoint], **{"max_epochs": 3, **options})
+        made.fit(model, training, loader_class("leat")(Numbers(4), 2), ckpt_path=resume)
+        return [(epoch, batch) for epoch, batches in model.seen["train"].items() for batch in batches]
+
+    for how in ("seed", "generator"):
+        whole = fit(how, tmp_path / how)
+        checkpoints = list((tmp_path / how).glob("step=*.ckpt"))
+        assert len(checkpoints) > 1
+        for path in checkpoints:
+            loops = torch.load(path, weights_only=False)["loops"]["fit_loop"]
+            done = loops["epoch_loop.batch_progress"]["total"]["ready"]
+            assert fit(how, tmp_path / "again", path) == whole[done:], (how, path.name)
+
+
 # --- two ranks -------------------------------------------------------------------------------------------------------
 
 
@@ -190,3 +236,10 @@ def test_two_ranks_resumed_in_the_middle_of_an_epoch_go_on_with_their_very_next_
             shares(20, 2, epoch, shuffle=True)[number] for epoch in range(3)
         ]
         assert rank["resumed"] == {"1": rank["whole"]["1"][2:], "2": rank["whole"]["2"]}
+
+
+@pytest.mark.parametrize("two", ["leat"], indirect=True)
+def test_two_ranks_resumed_from_the_end_of_a_limited_epoch_go_on_with_the_next_one(two: Ranks) -> None:
+    for number, rank in enumerate(two):
+        assert rank["limited"] == {str(epoch): shares(20, 2, epoch, shuffle=True)[number][:2] for epoch in range(3)}
+        assert rank["limited resumed"] == {epoch: rank["limited"][epoch] for epoch in ("1", "2")}

@@ -18,9 +18,10 @@ from torch.utils.data import BatchSampler, IterableDataset, IterDataPipe, MapDat
 
 from .. import check
 from ..errors import StateError
+from ..workers.loop import kept_generators
 from .adapting import first_workers
 from .iteration import Iteration
-from .order import Shuffled, told_of_epochs
+from .order import Order, Shuffled, told_of_epochs
 from .position import Position
 from .reading import Watch
 from .state import VERSION, checked
@@ -211,6 +212,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return self.persistent_workers and self.num_workers > 0 and not self._iterable
 
     def __len__(self) -> int:
+        for name in ("lightning.pytorch.loops.fit_loop", "pytorch_lightning.loops.fit_loop"):
+            if name in sys.modules:  # which asks for the length of each loader before it loads states
+                from ..lightning import install
+
+                install(name)
         return super().__len__()
 
     # ---- iterating -----------------------------------------------------------------------------------------------
@@ -222,7 +228,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             iterator: Any = self._iterator
             self._iterator = None
             # streams continue in new workers
-            if iterator is None or iterator.interrupted or (self._loaded is not None and self._iterable):
+            if iterator is None or iterator.interrupted or (self._unspent is not None and self._iterable):
                 iterator = None  # ends before the next one begins
                 iterator = self._get_iterator()
             else:
@@ -245,6 +251,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch that begins next, also in samplers that have ``set_epoch``."""
         self._epoch = check.integer("epoch", epoch)
+        if self._position is not None:
+            self._position.unspent = None
         told = told_of_epochs(self)
         if told is not None:
             told.set_epoch(epoch)
@@ -280,6 +288,27 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if self._piped and (loaded["step"] or loaded.keys() > {"version", "epoch", "step"}):
             raise StateError("data pipes run in PyTorch's own iterators, which continue from no position in an epoch")
         self._epoch, self._loaded = loaded["epoch"], None if self._piped else loaded
+
+    @property
+    def _unspent(self) -> dict[str, Any] | None:
+        """The state that the next iterator begins with: an iterator that has delivered nothing has not used it up."""
+        return self._loaded if self._loaded is not None or self._position is None else self._position.unspent
+
+    def _leave_epoch(self) -> None:
+        """Turns the state that was loaded into that of the next epoch, as if a loop had been left there."""
+        loaded = self._loaded
+        if loaded is None or "yielded" not in loaded:
+            return
+        order = Order(self)
+        position = Position(self._copy(), order, loaded["epoch"], loaded, {})
+        if self._iterable:  # streams that were left begin anew
+            self._loaded = {"version": VERSION, "epoch": loaded["epoch"] + 1, "step": 0}
+        else:
+            with kept_generators():
+                order.begin(loaded["epoch"], loaded, True, frozenset(position.beyond).__contains__)
+                position.over = True
+                self._loaded = position.state()
+        self._epoch = loaded["epoch"] + 1
 
     def _facts(self) -> dict[str, Any]:
         """The facts that a position in an epoch depends on."""

@@ -52,7 +52,9 @@ class Iteration:
     # ---- beginning -----------------------------------------------------------------------------------------------
 
     def _begin(self, original: Any, first: bool) -> None:
-        loaded, original._loaded = original._loaded, None
+        loaded, original._loaded = original._unspent, None
+        if loaded is not None:
+            original._epoch = loaded["epoch"]
         self.epoch = original._epoch
         original._epoch += 1
         self.original = weakref.ref(original)
@@ -75,6 +77,7 @@ class Iteration:
         elif plan is not None:
             self._restart(plan)
         position.follow(self.source, self.feed, self.pool, self.adapting)
+        position.unspent = loaded
         original._position = position
 
     def _follows(self) -> bool:

@@ -22,6 +22,7 @@ class Position:
 
     def __init__(self, loader: Any, order: Order, epoch: int, loaded: dict[str, Any], ends: dict[int, Any]) -> None:
         self.loader, self.order, self.epoch = loader, order, epoch
+        self.unspent: dict[str, Any] | None = None  # the state that it begins with, until a batch is delivered
         self.step: int = loaded.get("step", 0)  # the batches before it are delivered,
         self.beyond: set[int] = set(loaded.get("beyond", ()))  # and these
         self.yielded: int = loaded.get("yielded", 0)
@@ -54,6 +55,7 @@ class Position:
 
     def count(self, planned: Planned, state: Any) -> None:
         """Counts a batch as delivered."""
+        self.unspent = None
         if self.before.maxlen:
             self.before.append(self._now())
         self.yielded += 1

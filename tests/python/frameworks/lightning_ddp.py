@@ -145,6 +145,14 @@ def main(kind: str, folder: Path) -> None:
             resumed, make(Numbers(20), **loader), ckpt_path=str(folder / "step=7.ckpt")
         )
         told |= {"whole": whole.seen["train"], "resumed": resumed.seen["train"]}
+
+        limited, resumed = Model(), Model()
+        options: dict[str, Any] = {"max_epochs": 3, "limit_train_batches": 2, **of_two()}
+        trainer(folder, callbacks=[every(2, folder)], **options).fit(limited, make(Numbers(20), **loader))
+        trainer(folder, **{**options, **of_two()}).fit(
+            resumed, make(Numbers(20), **loader), ckpt_path=str(folder / "step=2.ckpt")
+        )
+        told |= {"limited": limited.seen["train"], "limited resumed": resumed.seen["train"]}
     tell(**told)
 
 

@@ -1,0 +1,59 @@
+"""leat.DataLoader inside Lightning: a run that was saved at the end of an epoch goes on with the next one.
+
+Lightning saves the state of the training loader with its checkpoints. At the end of an epoch, that state may be one of
+mid-epoch: ``limit_train_batches`` ends an epoch early, and the loader does not know. Lightning itself does, when it
+resumes: its counters say whether the batch before was the epoch's last. It then trains the next epoch on what the
+loader gives, or does not load the state at all. So the states that leat's loaders get are made those of the next epoch.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from .errors import StateError
+from .torch.dataloader import DataLoader
+from .torch.order import told_of_epochs
+
+
+@functools.cache
+def install(module: str) -> None:
+    """Makes the fit loop of Lightning, which is that module, load states of the right epoch; once in a process."""
+    loop: Any = getattr(sys.modules[module], "_FitLoop", None)
+    original = getattr(loop, "_load_combined_loader_states", None)
+    if original is None:  # a version that does not load states
+        return
+
+    @functools.wraps(original)
+    def load(self: Any) -> None:
+        states = list(getattr(self, "_combined_loader_states_to_load", ()))
+        original(self)
+        loaders = getattr(self._combined_loader, "flattened", ())
+        if not states or not (_over(self) or not self.restarting):
+            return
+        self._combined_loader_states_to_load = []  # they are for the first loaders of a run
+        for loader, state in zip((each for each in loaders if hasattr(each, "state_dict")), states):
+            if isinstance(loader, DataLoader):
+                _begin_after(loader, state, strict=self.restarting)
+                if (told := told_of_epochs(loader)) is not None:  # Lightning does so once workers have begun to read
+                    progress = self.epoch_progress.current
+                    told.set_epoch(progress.processed + (progress.ready != progress.processed))
+
+    loop._load_combined_loader_states = load
+
+
+def _over(loop: Any) -> bool:
+    """Whether the checkpoint was saved after the last batch of an epoch."""
+    return bool(loop.epoch_loop.batch_progress.is_last_batch)
+
+
+def _begin_after(loader: DataLoader[Any], state: Any, strict: bool) -> None:
+    """Makes a loader begin the epoch after that of a state, which may be one of another loader if not `strict`."""
+    try:
+        loader.load_state_dict(state)
+        loader._leave_epoch()
+    except StateError:
+        if strict:
+            raise
+        loader._loaded = None
