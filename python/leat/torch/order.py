@@ -97,7 +97,9 @@ class Order:
             self.reading = Reading(self, loaded["step"] if midway else 0, skip, loaded.get("reading"))
         if self.drew and not (at_end and persists):
             self._draw_base_seed()
-        if self.reading is not None and (self.reading.begins_twice if midway else first and loader.num_workers > 0):
+        continues = at_end and persists and "reading" in loaded
+        begins_twice = first and loader.num_workers > 0 and not continues
+        if self.reading is not None and (self.reading.begins_twice if midway else begins_twice):
             self.reading.iterate()
         if self.own and self._seed_is_drawn:
             before = self.sampler_seed

@@ -132,7 +132,9 @@ def _streams(found: dict[str, Any], n_workers: int) -> None:
         for worker, state, count in found["streams"]
     ]
     for _, state, _ in streams:
-        if state is not None and not (isinstance(state, dict) and state.keys() <= {"dataset", "iterator", "over"}):
+        if state is not None and not (
+            isinstance(state, dict) and state.keys() <= {"dataset", "iterator", "kept", "over"}
+        ):
             _damaged("streams", state)
     found["streams"], known, passed = streams, {each[0] for each in streams}, sum(each[2] for each in streams)
     if not isinstance(found["ended"], list | tuple):

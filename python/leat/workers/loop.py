@@ -506,7 +506,11 @@ def stream(job: Job, resume: Any, seed: int, epoch: int, first_row: int, workers
     dataset = job.dataset
     if state is not None and "dataset" in state and hasattr(dataset, "load_state_dict"):
         dataset.load_state_dict(state["dataset"])
-    made = _Stream(job, iter(dataset))
+    source = iter(dataset)
+    if state is not None and "kept" in state:
+        source.load_state_dict(state["kept"])  # it is at the end of an epoch: the next one begins
+        source = iter(dataset)
+    made = _Stream(job, source)
     if state is not None and "iterator" in state and hasattr(made.source, "load_state_dict"):
         made.source.load_state_dict(state["iterator"])
     made.over = state is not None and "over" in state
@@ -570,7 +574,7 @@ def end_state(job: Job, made: Any) -> dict[str, Any] | None:
         found["dataset"] = job.dataset.state_dict()
     kept = any(value is made.source for value in getattr(job.dataset, "__dict__", {}).values())
     if kept and hasattr(made.source, "state_dict"):
-        found["iterator"] = made.source.state_dict()
+        found["kept"] = made.source.state_dict()
     return found or None
 
 
