@@ -8,6 +8,7 @@ import functools
 import gc
 import queue
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -149,6 +150,33 @@ def test_a_loader_may_put_an_endless_batch_sampler_in_the_place_of_its_own(
         assert sorted(found) == list(range(7)) and (shuffle or found == list(range(7)))
     loader.reset()
     assert sorted(rows(loader)) == list(range(7))
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_loader_that_keeps_its_iterator_lets_go_of_the_one_before(loader_class: Any, num_workers: int) -> None:
+    ended: list[str] = []
+
+    class Keeping(loader_class):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.iterator = super().__iter__()
+
+        def __iter__(self) -> Any:
+            return self.iterator
+
+        def __getstate__(self) -> Any:
+            raise TypeError("not for copies")
+
+        def __del__(self) -> None:
+            ended.append("once")
+
+    loader = Keeping(Count(9), 2, num_workers=num_workers)
+    first = weakref.ref(loader.iterator)
+    assert next(iter(loader)).tolist() == [0, 1]
+    loader.iterator = loader._get_iterator()
+    assert first() is None and rows(loader) == list(range(9)) and ended == []
+    del loader
+    assert ended == ["once"]
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])

@@ -151,6 +151,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._loaded: dict[str, Any] | None = None
         self._position: Position | None = None  # of the iterator that was made last
         self._watch = Watch(self)
+        self._names = frozenset(self.__dict__)
 
     @property
     def timeout(self) -> float:
@@ -330,10 +331,22 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return {} if self._position is None else self._position.stats()
 
     def _copy(self) -> DataLoader[Any]:
-        """The loader as it is now, without its iterator."""
-        found = object.__new__(type(self))
-        found.__dict__.update(self.__dict__, _iterator=None, _position=None)
+        """The loader as it is now, without its iterator and without what a subclass of the user's has added: its
+        ``__del__`` is not for copies, and an iterator that it keeps would keep the one before it.
+        """
+        kind = type(self)
+        own: Any = next(each for each in kind.__mro__ if each.__module__.startswith("leat."))
+        found: DataLoader[Any] = object.__new__(own)
+        names = self.__dict__.keys() if own is kind else self._names
+        found.__dict__.update({name: self.__dict__[name] for name in names if name in self.__dict__})
+        found.__dict__.update(_iterator=None, _position=None)
+        if kind._index_sampler is not own._index_sampler:
+            found.__dict__["_batches"] = self._index_sampler
         return found
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.__dict__["_batches"] if "_batches" in self.__dict__ else super()._index_sampler
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_iterator": None, "_position": None}
