@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from dataloader_support import Count, batches, rows  # noqa: E402
+from dataloader_support import HUNG_S, Count, batches, rows  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 WAYS: list[dict[str, Any]] = [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}]
@@ -177,6 +177,27 @@ def test_a_loader_that_keeps_its_iterator_lets_go_of_the_one_before(loader_class
     assert first() is None and rows(loader) == list(range(9)) and ended == []
     del loader
     assert ended == ["once"]
+
+
+def test_a_loader_may_end_the_processes_of_its_iterator(loader_class: Any) -> None:
+    class Ending(loader_class):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.iterator = super().__iter__()
+
+        def __del__(self) -> None:
+            for worker in self.iterator._workers:
+                if worker.is_alive():
+                    worker.terminate()
+            self.iterator._shutdown_workers()
+
+    loader = Ending(Count(40), 2, num_workers=2)
+    assert next(loader.iterator).tolist() == [0, 1]
+    workers = list(loader.iterator._workers)
+    del loader
+    for worker in workers:
+        worker.join(HUNG_S)
+        assert not worker.is_alive()
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
