@@ -5,6 +5,7 @@ collated.
 from __future__ import annotations
 
 import collections
+import gc
 import os
 from typing import Any
 
@@ -710,3 +711,28 @@ def test_texts_that_need_more_than_their_share_of_the_window_come_all_the_same(
     monkeypatch.setattr(_leat, "memory_allowed", lambda: 1 << 20)
     texts = [f"{i} " * (1 + i % 3000) for i in range(200)]
     assert [x for batch in leat.DataLoader(texts, 8, num_workers=2) for x in batch] == texts
+
+
+def test_an_epoch_goes_on_with_what_the_one_before_has_learned_also_if_samples_are_others_now() -> None:
+    data: Any = [torch.full((80_000,), i) for i in range(12)]
+    loader = leat.DataLoader(data, 4)
+    for epoch in range(4):
+        data[:] = [torch.full((80_000 + epoch % 2,), i + epoch) for i in range(12)]
+        batches = list(loader)
+        assert_same(batches, [torch.stack(data[k : k + 4]) for k in (0, 4, 8)])
+        both = list(zip(loader, loader, strict=True))  # two iterators at once
+        assert all(torch.equal(a, b) and a.data_ptr() != b.data_ptr() for a, b in both)
+        assert_same([a for a, _ in both], batches)
+
+
+def test_an_epoch_leaves_nothing_to_the_garbage_collector() -> None:
+    loader = leat.DataLoader(range(8), 2, shuffle=True)
+    list(loader)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            list(loader)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -6,6 +6,7 @@ Any map-style or iterable data set, any sampler, any collate function. docs/data
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import sys
 import warnings
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch.utils.data
 from torch.utils.data import BatchSampler, IterableDataset, IterDataPipe, MapDataPipe, RandomSampler, SequentialSampler
+from torch.utils.data.dataloader import _DatasetKind
 
 from .. import check
 from ..errors import StateError
@@ -171,9 +173,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     @property
     def _iterable(self) -> bool:
-        return isinstance(self.dataset, IterableDataset)
+        return bool(self._dataset_kind == _DatasetKind.Iterable)
 
-    @property
+    @functools.cached_property
     def _piped(self) -> bool:
         """Whether PyTorch's own iterators run: graphs of data pipes are sharded and seeded by them."""
         return isinstance(self.dataset, IterDataPipe | MapDataPipe)
@@ -197,7 +199,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if type(sampler) in (SequentialSampler, Shuffled):
             seeded = type(sampler) is SequentialSampler or sampler.seed == self.seed
             return seeded and sampler.data_source is self.dataset
-        return self._unseeded and self._chained
+        return self._chained and self._unseeded
 
     @property
     def _unseeded(self) -> bool:

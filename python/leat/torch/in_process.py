@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +23,8 @@ _DISPATCH_MODES = getattr(torch._C, "_len_torch_dispatch_stack", None)
 _USES, _STORAGE = getattr(torch._C, "_storage_Use_Count", None), getattr(torch._C, "_storage_address", None)
 _KEPT_BYTES = 1 << 18  # of memory that is used again: of less, the system's own allocator keeps the pages
 _KEPT = 3  # pieces for each tensor: the batch that is made, the one at hand, and one that was just let go
-_LEARNED_AFTER = 2  # batches: shorter epochs do not pay for a layout
+_RESTING_BYTES = 64 << 20  # that a loader keeps between two epochs
+_LEARNED_FROM = 3  # the batch that the layout is learned from: shorter epochs do not pay for it
 _DIFFERING = 2  # batches in a row with samples that differ: then samples are collated as they are
 
 
@@ -43,14 +45,32 @@ class Gathering:
     its memory serves the next one. Tensors are new ones in ordinary memory, the same as PyTorch's.
     """
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self.before = loop.reseed_row if job.reseed else None
+    #: of loaders between two epochs
+    _resting: weakref.WeakKeyDictionary[Any, Gathering] = weakref.WeakKeyDictionary()
+
+    def __init__(self) -> None:
+        self.job: Any = None
+        self.before: Any = None
         self.made = 0
         self.differing = 0
         self.spec: Any = None
         self.core: Any = None
         self.memory: list[_Memory] = []  # of each array
+
+    @classmethod
+    def of(cls, loader: Any, job: Job) -> Gathering:
+        """One for an epoch of this loader; it knows what the epoch before has learned."""
+        found = cls._resting.pop(loader, None) or cls()
+        found.job, found.before = job, loop.reseed_row if job.reseed else None
+        return found
+
+    def rest(self, loader: Any) -> None:
+        """Ends an epoch: the next one of this loader goes on with the layout, and with memory that is not much."""
+        if sum(memory.bytes for memory in self.memory) > _RESTING_BYTES:
+            for memory in self.memory:
+                memory.kept.clear()
+        self.job = self.before = None
+        self._resting[loader] = self
 
     def batch(self, planned: Planned) -> Any:
         """The batch of these rows."""
@@ -60,7 +80,7 @@ class Gathering:
         if self.core is None or _modes() or torch_collate.default_collate_fn_map != _PRISTINE:
             samples = _leat.samples(None, self.job.dataset, indices.tolist(), self.before, *keys)
             self.made += 1
-            if self.made == _LEARNED_AFTER:
+            if self.made == _LEARNED_FROM:
                 self._learn(samples[0])
             return collate(samples)
         tensors = [memory.tensor(rows) for memory in self.memory]
@@ -101,6 +121,11 @@ class _Memory:
         # (tensor of ours over the memory, its storage, its address: of memory that came to be shared it is another)
         self.kept: list[tuple[Any, int, int]] = []
 
+    @property
+    def bytes(self) -> int:
+        """That are kept."""
+        return sum(int(ours.nbytes) for ours, _, _ in self.kept)
+
     def tensor(self, rows: int) -> Any:
         """A tensor of so many rows, whose values are of no meaning."""
         shape = (rows, *self.shape)
@@ -119,11 +144,10 @@ class InProcess:
     """Batches made by the process itself: ``num_workers=0``."""
 
     def __init__(
-        self, job: Job, plan: Iterator[Planned], resume: Any, ended: set[int], key: tuple[int, int, int]
+        self, loader: Any, job: Job, plan: Iterator[Planned], resume: Any, ended: set[int], key: tuple[int, int, int]
     ) -> None:
         self.job, self.plan = job, plan
-        self.worker = _Local(job)
-        self.gathering = Gathering(job) if collates_plainly(job) else None
+        self.gathering = Gathering.of(loader, job) if collates_plainly(job) else None
         self.stats = {"batches": 0, "broken": 0}
         self.failed: Planned | None = None
         self.again: Planned | None = None  # a batch that was interrupted
@@ -170,15 +194,23 @@ class InProcess:
             value = next(self.stream)
             # as a worker's, which goes on to change what it has sent
             return Delivered(planned, value, [], copy.deepcopy(loop.stream_state(self.job, self.stream)))
-        if self.gathering is not None and planned.kind == ROWS:
-            with loop.kept_generators() if self.job.reseed else contextlib.nullcontext():
-                return Delivered(planned, self.gathering.batch(planned), [])
+        if self.gathering is not None and planned.kind == ROWS and not self.job.reseed:
+            return Delivered(planned, self.gathering.batch(planned), [])
         indices = planned.asked
         # the training draws from them too
         with loop.kept_generators() if self.job.reseed else contextlib.nullcontext():
-            value, broken = self.worker.whole(self.worker.client, planned, indices)
+            if self.gathering is not None and planned.kind == ROWS:
+                return Delivered(planned, self.gathering.batch(planned), [])
+            worker = _Local(self.job)
+            value, broken = worker.whole(worker.client, planned, indices)
         self.stats["broken"] += len(broken)
         return Delivered(planned, value, [(row, indices[row], other, reason) for row, other, reason in broken])
+
+    def rest(self, loader: Any) -> None:
+        """The epoch is over: the loader's next one may use what it leaves."""
+        if self.gathering is not None and loader is not None:
+            self.gathering.rest(loader)
+            self.gathering = None
 
     def close(self) -> None:
         """Does nothing: there is nothing to end."""

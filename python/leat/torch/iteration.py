@@ -29,6 +29,8 @@ from .sharing import pool_for
 
 _WINDOW = 24
 _PRISTINE = dict(torch_collate.default_collate_fn_map)
+_SPAN = "enumerate(DataLoader)#leat.__next__"
+_RECORD = getattr(getattr(torch._C, "_profiler", None), "_RecordFunctionFast", None)
 
 
 class Iteration:
@@ -46,8 +48,10 @@ class Iteration:
         self.ended_workers: list[Any] = []
         self._device = pin_device(loader)
         self._begin(loader, first=True)
-        self._end = weakref.finalize(self, _finish, self.source, self.pool)
-        self._end.atexit = False
+        self._end: Callable[[], Any] = _nothing
+        if self.pool is not None:
+            self._end = end = weakref.finalize(self, _finish, self.source, self.pool)
+            end.atexit = False
 
     # ---- beginning -----------------------------------------------------------------------------------------------
 
@@ -109,7 +113,7 @@ class Iteration:
         job = self._job(loader.collate_fn)
         if loader.num_workers == 0:
             key = (self.order.key_seed, self.epoch, self.position.turns[0] * (loader.batch_size or 1))
-            self.source = InProcess(job, plan, self._resumes().get(0), self.ended, key)
+            self.source = InProcess(self.original(), job, plan, self._resumes().get(0), self.ended, key)
             return
         threads = threads_wanted(loader.multiprocessing_context)
         context = loader.multiprocessing_context
@@ -209,7 +213,7 @@ class Iteration:
             raise
 
     def _deliver(self, loader: Any) -> Any:
-        with torch.autograd.profiler.record_function("enumerate(DataLoader)#leat.__next__"):
+        with _span():
             made = None if self.position.over else self._next()
             if made is None and self.resumed and self.position.yielded == self.before > 0:
                 made = self._next_epoch()
@@ -280,6 +284,8 @@ class Iteration:
         if self.position.over:
             return
         self.position.over = True
+        if self.pool is None:
+            self.source.rest(self.original())
         if not self.loader.persistent_workers:
             self.close()
 
@@ -296,6 +302,17 @@ class Iteration:
 
     def __getstate__(self) -> Any:
         raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
+
+
+def _nothing() -> None:
+    """The end of an iterator without workers."""
+
+
+def _span() -> Any:
+    """What profilers see of making a batch; where none is at work, it is to cost nothing."""
+    if _RECORD is None or torch._C._autograd._profiler_enabled():
+        return torch.autograd.profiler.record_function(_SPAN)
+    return _RECORD(_SPAN)
 
 
 def _finish(source: Any, pool: Pool | None) -> None:

@@ -22,6 +22,7 @@ from .reading import Reading
 
 _SHUFFLED_AT_ONCE = 4096
 _SHARE = 0x5348
+_KNOWN = {SequentialSampler, RandomSampler}  # of which nothing is told of epochs, and no rank has a share
 
 
 class Shuffled(RandomSampler):
@@ -54,7 +55,7 @@ class Order:
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader
-        self.own = loader._own_order
+        self.own = False  # leat's order: known when an epoch begins
         self.seed = loader.seed
         self.base_seed = 0
         self.sampler_seed: int | None = None
@@ -75,13 +76,17 @@ class Order:
         """
         loader = self.loader
         self.epoch = epoch
-        self.own, self.share = loader._own_order, share_of(loader)
+        self.own = loader._own_order
+        told = None
+        if type(loader.sampler) in _KNOWN and loader._plain_batches:
+            self.share = share_of([loader.dataset])
+        else:
+            told, self.share = told_of_epochs(loader), share_of([*samplers_of(loader), loader.dataset])
         loaded = {} if loaded is None else loaded
         if "own" in loaded and loader._unseeded:
             self.own = loaded["own"]  # saved with, or without, workers that persist
         midway = "yielded" in loaded
         self.saved_seed = loaded.get("sampler_seed")
-        told = told_of_epochs(loader)
         if midway and told is not None and loaded.get("sampler_epoch") is not None:
             told.set_epoch(loaded["sampler_epoch"])  # some frameworks do that only after iter()
         self.drew = loaded.get("drew", True) if midway else first
@@ -235,10 +240,12 @@ def told_of_epochs(loader: Any) -> Any:
     return next((each for each in samplers_of(loader) if hasattr(each, "set_epoch")), None)
 
 
-def share_of(loader: Any) -> int:
-    """Which part of a common order a sampler gives: ``rank`` of DistributedSampler, ``process_index`` of Accelerate."""
-    for each in (*samplers_of(loader), loader.dataset):
+def share_of(found: list[Any]) -> int:
+    """Which part of a common order the samplers give, or the data set: ``rank`` of DistributedSampler,
+    ``process_index`` of Accelerate.
+    """
+    for each in found:
         for name, of in (("rank", "num_replicas"), ("process_index", "num_processes")):
-            if isinstance(getattr(each, of, None), int) and isinstance(found := getattr(each, name, None), int):
-                return found
+            if isinstance(getattr(each, of, None), int) and isinstance(share := getattr(each, name, None), int):
+                return share
     return 0

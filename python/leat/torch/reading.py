@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
+import weakref
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sized
@@ -99,7 +100,8 @@ class Reading(Iterator[Planned]):
     """
 
     def __init__(self, order: Any, passed: int, skip: Callable[[int], bool], saved: dict[str, Any] | None) -> None:
-        self.order, self.loader, self.watch = order, order.loader, order.loader._watch
+        self._order = weakref.ref(order)  # which has this: no cycle is left to the garbage collector after each epoch
+        self.loader, self.watch = order.loader, order.loader._watch
         self.passed, self.skip, self.saved = passed, skip, saved
         loader = self.loader
         self.source = source = loader._index_sampler
@@ -131,6 +133,11 @@ class Reading(Iterator[Planned]):
         self.disturbed = False  # others drew from one of these in between
         self._begin(saved if saved is not None else {})
 
+    @property
+    def order(self) -> Any:
+        """What has this reading: it lives as long as somebody reads."""
+        return self._order()
+
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def __next__(self) -> Planned:
@@ -145,6 +152,8 @@ class Reading(Iterator[Planned]):
         try:
             if step and usual:
                 indices = next(self.iterator)
+            elif self.seeded:
+                indices = self._first()
             else:
                 with self._drawing(step):
                     indices = next(self.iterator)
@@ -174,26 +183,26 @@ class Reading(Iterator[Planned]):
         rows = len(indices)
         types = set(map(type, indices))
         if types and types <= _NUMBERS:
-            with contextlib.suppress(ValueError, TypeError, OverflowError):  # beyond 64 bits
+            try:
                 found = np.array(indices, np.int64)
+            except (ValueError, TypeError, OverflowError):  # beyond 64 bits
+                pass
+            else:
                 if found.shape == (rows,):
                     indices, kind = found, ROWS
         return Planned(indices, rows, kind, order.key_seed, order.epoch, step, row, given=given)
 
+    def _first(self) -> Any:
+        """The first batch of a sampler of PyTorch's that draws its seed now."""
+        self.sampler.generator = torch.Generator().manual_seed(self.order.draw_sampler_seed())
+        try:
+            return next(self.iterator)
+        finally:
+            self.sampler.generator = None
+
     @contextlib.contextmanager
     def _drawing(self, at: int) -> Iterator[None]:
         """Notes which generators are drawn from at a read, or (`at` below 0) when iteration begins."""
-        if self.seeded:
-            if at < 0:
-                yield
-                return
-            sampler = self.sampler
-            sampler.generator = torch.Generator().manual_seed(self.order.draw_sampler_seed())
-            try:
-                yield
-            finally:
-                sampler.generator = None
-            return
         everything = at < _WATCHED or at % _SOMETIMES == 0
         watched = self.generators if everything else {name: self.generators[name] for name in self.again}
         before = {name: mark(generator) for name, generator in watched.items()}
@@ -223,6 +232,8 @@ class Reading(Iterator[Planned]):
 
     def delivered(self, steps: int) -> None:
         """The first so many batches of the epoch are delivered."""
+        if not (self.unread or self.after):
+            return
         for step in [step for step in self.unread if step < steps]:
             del self.unread[step]
         for step in [step for step in self.after if step < steps - 1]:  # the state takes that of the last one
@@ -232,8 +243,9 @@ class Reading(Iterator[Planned]):
 
     def _begin(self, saved: dict[str, Any]) -> None:
         """Begins to iterate over the sampler, with everything as it was when the saved epoch began."""
-        set_attributes(self.loader, saved.get("attributes", {}))
-        self.watch.changed |= saved.get("attributes", {}).keys()
+        if "attributes" in saved:
+            set_attributes(self.loader, saved["attributes"])
+            self.watch.changed |= saved["attributes"].keys()
         for path, state in saved.get("inner", {}).items():
             if path in self.inner:
                 self.inner[path].load_state_dict(state)
@@ -256,8 +268,11 @@ class Reading(Iterator[Planned]):
         """Calls the sampler's ``__iter__``; again after the workers' seed, where there are workers, as PyTorch does."""
         saved = self.saved or {}
         self._set_before(at)
-        with self._drawing(at):
+        if self.seeded:
             self.iterator = iter(self.source)
+        else:
+            with self._drawing(at):
+                self.iterator = iter(self.source)
         self.begun += 1
         if saved.get("iterator") is not None and hasattr(self.iterator, "load_state_dict"):
             self.iterator.load_state_dict(saved["iterator"])

@@ -38,7 +38,7 @@ _CHEAP_NS = 500_000.0  # of a batch
 _TEXT_SLACK, _LEAST_TEXT = 1.25, 64  # room for texts over the most that a batch has asked for; bytes of a row
 
 
-@dataclass
+@dataclass(slots=True)
 class Planned:
     """A batch to be made."""
 
@@ -60,7 +60,7 @@ class Planned:
         return self.indices.tolist() if isinstance(self.indices, np.ndarray) else self.indices
 
 
-@dataclass
+@dataclass(slots=True)
 class Delivered:
     """A finished batch."""
 
