@@ -264,6 +264,7 @@ class Iteration:
         original = self.loader if original is None else original
         if original._loaded is not None:  # meanwhile: it is for the next iterator
             return None
+        self.position.unspent = None
         if self.pool is not None and self.loader.persistent_workers:
             self._begin(original, first=False)
         else:
@@ -284,6 +285,7 @@ class Iteration:
         if self.position.over:
             return
         self.position.over = True
+        self.position.unspent = None
         if self.pool is None:
             self.source.rest(self.original())
         if not self.loader.persistent_workers:
