@@ -405,3 +405,36 @@ def test_an_epoch_left_early_does_not_disturb_the_next(loader_class: Any, num_wo
             if k == stop:
                 break
     assert rows(loader) == list(range(30))
+
+
+class Told(Sampler):  # type: ignore[type-arg]
+    """An order for each epoch that it is told."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return 6
+
+    def __iter__(self) -> Any:
+        return iter(torch.randperm(6, generator=torch.Generator().manual_seed(self.epoch)).tolist())
+
+
+def test_a_sampler_that_is_told_its_epoch_after_a_state_was_loaded_gives_that_epoch(num_workers: int) -> None:
+    epochs, told = [], Told()
+    first = leat.DataLoader(range(6), 2, sampler=told, num_workers=num_workers)
+    for epoch in range(3):
+        told.set_epoch(epoch)
+        epochs.append([batch.tolist() for batch in first])
+        if epoch == 1:
+            state = first.state_dict()
+    for tell in (True, False):
+        told = Told()
+        again = leat.DataLoader(range(6), 2, sampler=told, num_workers=num_workers)
+        again.load_state_dict(state)
+        if tell:
+            told.set_epoch(2)
+        assert [batch.tolist() for batch in again] == epochs[2 if tell else 1]

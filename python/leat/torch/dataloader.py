@@ -22,6 +22,7 @@ from .. import check
 from ..errors import StateError
 from ..workers.loop import kept_generators
 from .adapting import first_workers
+from .generators import set_attributes
 from .iteration import Iteration
 from .order import Order, Shuffled, told_of_epochs
 from .position import Position
@@ -291,6 +292,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if self._piped and (loaded["step"] or loaded.keys() > {"version", "epoch", "step"}):
             raise StateError("data pipes run in PyTorch's own iterators, which continue from no position in an epoch")
         self._epoch, self._loaded = loaded["epoch"], None if self._piped else loaded
+        if "yielded" not in loaded:
+            set_attributes(self, loaded.get("reading", {}).get("attributes", {}), True)
 
     @property
     def _unspent(self) -> dict[str, Any] | None:

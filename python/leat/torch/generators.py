@@ -68,9 +68,9 @@ def attributes_in(loader: Any) -> dict[str, Any]:
     }
 
 
-def set_attributes(loader: Any, values: dict[str, Any]) -> None:
-    """Sets attributes to what `attributes_in` gave."""
-    there = dict(objects_in(loader))
+def set_attributes(loader: Any, values: dict[str, Any], told: bool | None = None) -> None:
+    """Sets attributes to what `attributes_in` gave; `told`: only of samplers with, or without, ``set_epoch``."""
+    there = {path: o for path, o in objects_in(loader) if told is None or told == hasattr(o, "set_epoch")}
     for path, value in values.items():
         of, _, name = path.rpartition(".")
         if of in there and name in getattr(there[of], "__dict__", {}):

@@ -244,7 +244,8 @@ class Reading(Iterator[Planned]):
     def _begin(self, saved: dict[str, Any]) -> None:
         """Begins to iterate over the sampler, with everything as it was when the saved epoch began."""
         if "attributes" in saved:
-            set_attributes(self.loader, saved["attributes"])
+            # between epochs, a sampler that is told its epoch may have been told it since the state was loaded
+            set_attributes(self.loader, saved["attributes"], None if "count" in saved else False)
             self.watch.changed |= saved["attributes"].keys()
         for path, state in saved.get("inner", {}).items():
             if path in self.inner:
