@@ -57,14 +57,17 @@ def _parts(found: Any) -> list[tuple[str, Any]]:
 
 
 def attributes_in(loader: Any) -> dict[str, Any]:
-    """The numbers and words among the attributes of samplers that are not PyTorch's, and short lists of them."""
+    """The numbers and words among the attributes of samplers, and short lists of them; of PyTorch's the epoch."""
     return {
         f"{path}.{name}": list(value) if isinstance(value, list) else value
         for path, found in objects_in(loader)
-        if not type(found).__module__.startswith("torch.") and not isinstance(found, dict | list | tuple)
+        if not isinstance(found, dict | list | tuple)
         for name, value in getattr(found, "__dict__", {}).items()
-        if type(value) in _PLAIN
-        or (type(value) in (list, tuple) and len(value) <= _MOST_ITEMS and all(type(v) in _PLAIN for v in value))
+        if (name == "epoch" or not type(found).__module__.startswith("torch."))
+        and (
+            type(value) in _PLAIN
+            or (type(value) in (list, tuple) and len(value) <= _MOST_ITEMS and all(type(v) in _PLAIN for v in value))
+        )
     }
 
 

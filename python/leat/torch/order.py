@@ -123,6 +123,8 @@ class Order:
     @property
     def _seed_is_drawn(self) -> bool:
         """Whether the order follows from a seed that PyTorch draws when the sampler is read."""
+        if self.reading is not None and self.reading.seeded:
+            return True
         return type(self.loader.sampler) is RandomSampler and self.loader.sampler.generator is None
 
     def _draw_base_seed(self) -> None:

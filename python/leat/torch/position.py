@@ -89,6 +89,8 @@ class Position:
         reading = self.order.reading
         if reading is not None and reading.over:
             steps = reading.count
+        elif reading is not None and reading.draws_at_end:
+            return True
         return steps is None or self.yielded < steps
 
     def state(self, ahead: int = 0) -> dict[str, Any]:

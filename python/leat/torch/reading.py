@@ -131,6 +131,7 @@ class Reading(Iterator[Planned]):
         self.last: dict[str, Any] = {}  # marks after a draw
         self.again: set[str] = set()  # generators that were drawn from more than once
         self.disturbed = False  # others drew from one of these in between
+        self.restored: set[str] = set()  # generators that the sampler's own state has put back
         self._begin(saved if saved is not None else {})
 
     @property
@@ -252,7 +253,9 @@ class Reading(Iterator[Planned]):
                 self.inner[path].load_state_dict(state)
         sampler = saved.get("sampler")
         if self.stateful is not None and sampler is not None:
+            before = {name: mark(generator) for name, generator in self.generators.items()}
             self.stateful.load_state_dict(sampler)
+            self.restored = {name for name, marked in before.items() if mark(self.generators[name]) != marked}
         draws = saved.get("draws", {})
         for name, state in saved.get("now", {}).items():
             if name not in draws or "count" not in saved:
@@ -281,6 +284,11 @@ class Reading(Iterator[Planned]):
             self.began = (self.began[0], copy.deepcopy(self.iterator.state_dict()), self.began[2])
 
     @property
+    def draws_at_end(self) -> bool:
+        """Whether what follows the epoch depends on the sampler being read to its end: RandomSampler draws there."""
+        return type(self.sampler) is RandomSampler and not self.seeded
+
+    @property
     def begins_twice(self) -> bool:
         """Whether the sampler's ``__iter__`` was called twice when the state was taken."""
         return (self.saved or {}).get("begun") == 2
@@ -294,11 +302,12 @@ class Reading(Iterator[Planned]):
         saved = self.saved
         if saved is None or "count" not in saved:
             return
-        draws = saved.get("draws", {})
+        draws = dict(saved.get("draws", {}))
         if self.theirs and "torch" in draws:  # this process's generator goes on as if the sampler had begun here
             next(iter(self.source), None)
             own = mark(self.generators["torch"])
-        if self.stateful is not None or saved.get("iterator") is not None:
+        goes_on = self.stateful is not None or saved.get("iterator") is not None
+        if goes_on:
             # it goes on where its state was taken: only what it drew before its first batch is drawn again
             self.count, self.row, self.crc = saved["at"], saved["row"], None
             if draws and self.count:
@@ -333,6 +342,9 @@ class Reading(Iterator[Planned]):
             self._set(name, state)
         if self.theirs and "torch" in draws:
             set_state(self.generators["torch"], state_of(self.generators["torch"], own))
+        if goes_on and not self.count:  # nothing is read again: what it drew then it is about to draw
+            for name in [name for name, draw in draws.items() if draw["at"] >= 0]:
+                self._set(name, draws.pop(name)["state"])
         self.draws |= {name: dict(draw, saved=True) for name, draw in draws.items() if name in self.generators}
         self.again |= set(saved.get("again", ())) & self.generators.keys()
         self.last = {name: mark(self.generators[name]) for name in self.draws}
@@ -354,7 +366,7 @@ class Reading(Iterator[Planned]):
                 self._set(name, draw["state"])
 
     def _set(self, name: str, state: Any) -> None:
-        if name in self.generators:  # a sampler may make one when it is first read
+        if name in self.generators and name not in self.restored:  # a sampler may make one when it is first read
             set_state(self.generators[name], state)
 
     # ---- the state -----------------------------------------------------------------------------------------------

@@ -551,6 +551,8 @@ class _Stream(Iterator[Any]):
             self._samples() if self.job.auto_collation else next(self.source)
         except StopIteration:
             raise StateError("the state counts more batches than the iterable data set gives now") from None
+        except Exception:
+            return  # it was raised when it was its turn, and counted
 
 
 def stream_state(job: Job, made: Any) -> dict[str, Any] | None:
