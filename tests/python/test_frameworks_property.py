@@ -1,0 +1,15 @@
+"""leat.DataLoader against PyTorch's in programs that are drawn at random, prepared by Accelerate: `Case.accelerate`."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+from frameworks_support import needs  # noqa: E402
+
+needs("accelerate")
+from property_play import SECONDS, look  # noqa: E402
+
+
+def test_a_program_runs_as_with_pytorchs_loader_in_accelerate() -> None:
+    look("accelerate", SECONDS / 5)
