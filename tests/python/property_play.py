@@ -401,7 +401,7 @@ def resumes_wrongly(case: Case) -> str | None:
     if hidden(case) and delivered < _TELLING:
         return None
     if (over or resume.at == "before") and told(case) and case.program[resume.op + over :][:1] in ((), (("epoch",),)):
-        return None  # "Which epoch a sampler with set_epoch gives next, its caller says"
+        return None  # "A sampler with `set_epoch` is told its epoch after the state is loaded"
     if bool(resume.workers) != bool(case.workers) and case.order is not None and case.order != ("shuffle",):
         if over or resume.at == "before":
             return None  # PyTorch calls a sampler's __iter__ twice in the first epoch of workers
