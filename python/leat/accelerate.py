@@ -314,7 +314,8 @@ class Inside(DataLoader[Any]):
         if self._loaded is not None or position is None:
             return super().state_dict()
         marked, count = self._marked
-        return position.state(position.yielded - (count if marked is position else 0))
+        self._ahead = position.yielded - (count if marked is position else 0)
+        return super().state_dict()
 
     @property
     def dl_state_dict(self) -> dict[str, Any]:

@@ -4,6 +4,8 @@ Lightning saves the state of the training loader with its checkpoints. At the en
 mid-epoch: ``limit_train_batches`` ends an epoch early, and the loader does not know. Lightning itself does, when it
 resumes: its counters say whether the batch before was the epoch's last. It then trains the next epoch on what the
 loader gives, or does not load the state at all. So the states that leat's loaders get are made those of the next epoch.
+
+Of data whose length is not known Lightning fetches one batch ahead, which a state then does not count.
 """
 
 from __future__ import annotations
@@ -40,7 +42,20 @@ def install(module: str) -> None:
                     progress = self.epoch_progress.current
                     told.set_epoch(progress.processed + (progress.ready != progress.processed))
 
-    loop._load_combined_loader_states = load
+    save = loop.on_save_checkpoint
+
+    @functools.wraps(save)
+    def saved(self: Any) -> Any:
+        loaders = [each for each in getattr(self._combined_loader, "flattened", ()) if isinstance(each, DataLoader)]
+        try:
+            for loader in loaders:
+                loader._ahead = len(getattr(self._data_fetcher, "batches", ()))
+            return save(self)
+        finally:
+            for loader in loaders:
+                loader._ahead = 0
+
+    loop._load_combined_loader_states, loop.on_save_checkpoint = load, saved
 
 
 def _over(loop: Any) -> bool:

@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 # The import of Lightning takes seconds: it waits until a test runs.
 
-from frameworks_support import SCRIPTS, Numbers, available, engine_of, loader_class, needs, run_script  # noqa: E402
+from frameworks_support import SCRIPTS, Numbers, Stream, available, engine_of, loader_class, needs, run_script  # noqa: E402
 from torch.utils.data import DistributedSampler  # noqa: E402
 
 needs("lightning", "torchdata")
@@ -176,6 +176,24 @@ def test_a_fit_resumed_from_any_checkpoint_goes_on_as_if_it_had_not_ended(
             loops = torch.load(path, weights_only=False)["loops"]["fit_loop"]
             done = loops["epoch_loop.batch_progress"]["total"]["ready"]
             assert fit(how, tmp_path / "again", path) == whole[done:], (how, path.name)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_fit_on_a_stream_goes_on_with_the_batch_that_lightning_had_fetched_ahead(
+    lightning: Any, workers: int, tmp_path: Path
+) -> None:
+    if not available("leat"):
+        pytest.skip("leat has no DataLoader yet")
+
+    def fit(folder: Path, resume: Path | None = None) -> list[list[int]]:
+        model = lightning.Model()
+        made = lightning.trainer(folder, max_epochs=2, callbacks=[lightning.every(1, folder)])
+        made.fit(model, loader_class("leat")(Stream(10), 2, num_workers=workers), ckpt_path=resume)
+        return [batch for batches in model.seen["train"].values() for batch in batches]
+
+    whole = fit(tmp_path)
+    for step in (2, len(whole) // 2 - 1, len(whole) // 2, len(whole) // 2 + 2):
+        assert fit(tmp_path / "again", tmp_path / f"step={step}.ckpt") == whole[step:], step
 
 
 # --- two ranks -------------------------------------------------------------------------------------------------------

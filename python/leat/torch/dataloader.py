@@ -221,6 +221,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 from ..lightning import install
 
                 install(name)
+                self.most_ahead = max(self.most_ahead, 1)
         return super().__len__()
 
     # ---- iterating -----------------------------------------------------------------------------------------------
@@ -263,7 +264,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
-    most_ahead = 0  # batches that a framework fetches before it hands them out
+    most_ahead = 0  # batches that a framework fetches before it hands them out: at most, and now
+    _ahead = 0
 
     def state_dict(self) -> dict[str, Any]:
         """The position, in delivered batches: a dict of plain values and of the states of samplers and data sets.
@@ -279,7 +281,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             return copy.deepcopy(self._loaded)
         if self._position is None:
             return {"version": VERSION, "epoch": self._epoch, "step": 0}
-        return copy.deepcopy(self._position.state())  # what samplers and data sets gave may change when they go on
+        ahead = min(self._ahead, len(self._position.before))
+        return copy.deepcopy(self._position.state(ahead))  # what samplers and data sets gave may change when they go on
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Makes the next iterator continue from a state. The number of workers may differ for map-style data sets.
