@@ -423,3 +423,38 @@ def test_the_counter_of_a_stream_goes_on_after_the_end_of_an_epoch(kind: Any, nu
     second = loader()
     second.load_state_dict(json.loads(json.dumps(state)))
     assert [lists(second), lists(second)] == epochs[1:]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_a_stream_that_is_its_own_iterator_goes_on_behind_what_was_read_ahead(num_workers: int) -> None:
+    def run(kind: Any) -> Any:
+        class Own(torch.utils.data.IterableDataset):
+            at = 0
+
+            def __iter__(self) -> Any:
+                return self
+
+            def __next__(self) -> int:
+                if self.at >= 60:
+                    raise StopIteration
+                self.at += 1
+                return self.at
+
+        loader = kind(Own(), 2, num_workers=num_workers, persistent_workers=num_workers > 0)
+        found = []
+        for stop in (1, 0, 3, 100):
+            for k, batch in enumerate(loader):
+                found.append(batch.tolist())
+                if k == stop:
+                    break
+        return found
+
+    assert run(leat.DataLoader) == run(torch.utils.data.DataLoader)
+
+
+@pytest.mark.parametrize(
+    "options, error", [({"prefetch_factor": 0, "num_workers": 1}, AssertionError), ({"generator": 3}, TypeError)]
+)
+def test_arguments_that_iteration_cannot_use_fail_as_pytorchs(options: dict[str, Any], error: type) -> None:
+    with pytest.raises(error):
+        list(leat.DataLoader(range(4), shuffle=True, **options))

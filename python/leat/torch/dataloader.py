@@ -247,6 +247,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             return super()._get_iterator()
         if self.num_workers and not self._adaptive:
             self.check_worker_number_rationality()
+        if self.num_workers and self.prefetch_factor == 0:
+            raise AssertionError("prefetch_factor is a number above 0")  # as PyTorch's
         if self.timeout and not self.num_workers:
             raise ValueError(
                 "timeout needs num_workers > 0: nobody looks at the clock while this process makes the batch"

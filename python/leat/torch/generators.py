@@ -84,7 +84,7 @@ def set_attributes(loader: Any, values: dict[str, Any], told: bool | None = None
 def generators_in(loader: Any) -> dict[str, Any]:
     """All generators that the sampler of a loader may draw from, by name."""
     found: dict[str, Any] = {"random": random, "numpy": np.random, "torch": torch.default_generator}
-    if loader.generator is not None:
+    if isinstance(loader.generator, torch.Generator):
         found["generator"] = loader.generator
     known = {id(each) for each in found.values()} | {id(getattr(np.random.mtrand, "_rand", None))}
     inside = [(path, each) for path, each in objects_in(loader) if _is_generator(each) and id(each) not in known]

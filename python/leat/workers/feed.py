@@ -649,7 +649,9 @@ class Feed(Client):
                 self.board.retire(flight.serial)
 
     def restart(self, plan: Iterator[Planned]) -> None:
-        """Cancels the batches in flight, and continues with another plan."""
+        """Cancels the batches in flight, those of streams when they are made, and continues with another plan."""
+        if self.job.iterable:
+            self._make_the_rest()
         for flight in self.order:
             flight.cancelled = True
             self.board.cancel(flight.serial)
@@ -668,6 +670,23 @@ class Feed(Client):
             self.pool.look(_SLICE_MS)
             self._reap()
         self._read(self.distance)
+
+    def _make_the_rest(self) -> None:
+        """Has workers make what was read ahead, and drops it, as PyTorch does: a data set that is its own iterator goes
+        on behind that.
+        """
+        while self.read or self.order:
+            while self.order and self.board.complete(self.order[0].serial):
+                self._retire(self.order[0])
+            try:
+                while self.read and self._may_publish():
+                    self._publish(self.read[0])
+                    self.read.popleft()
+            except HeldError:
+                return
+            if self.order:
+                self.pool.look(_SLICE_MS)
+                self._look_for_hangs()
 
     def close(self) -> None:
         """Leaves the pool, whose workers take nothing more from this feed."""
