@@ -84,7 +84,7 @@ def lasting(case: Case) -> bool:
     if case.order is None:
         return True
     if case.order == ("shuffle",):
-        return case.generator or own_order(case)
+        return case.generator or (own_order(case) and case.batch_size is not None)
     return not any(source in HIDDEN or source in GLOBAL for source in _sources(case.order))
 
 
