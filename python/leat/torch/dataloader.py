@@ -347,9 +347,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         kind = type(self)
         own: Any = next(each for each in kind.__mro__ if each.__module__.startswith("leat."))
         found: DataLoader[Any] = object.__new__(own)
-        names = self.__dict__.keys() if own is kind else self._names
-        found.__dict__.update({name: self.__dict__[name] for name in names if name in self.__dict__})
-        found.__dict__.update(_iterator=None, _position=None)
+        held = self.__dict__
+        if own is not kind:
+            held = {name: held[name] for name in self._names if name in held}
+        found.__dict__.update(held, _iterator=None, _position=None)
         if kind._index_sampler is not own._index_sampler:
             found.__dict__["_batches"] = self._index_sampler
         return found

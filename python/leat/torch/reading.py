@@ -124,6 +124,7 @@ class Reading(Iterator[Planned]):
         self.count = self.row = 0  # batches, and their rows, read so far
         self.crc: int | None = 0 if self.stateful is None else None
         self.over = False
+        self.cut = False  # batches are cut from an array
         self.pending: deque[Planned] = deque()  # read again, to be given first
         self.unread: dict[int, Any] = {}  # positions of batches that were read, and are not delivered
         self.after: dict[int, tuple[Any, Any, int]] = {}  # such a step -> states of sampler and iterator, and the row
@@ -173,6 +174,8 @@ class Reading(Iterator[Planned]):
 
     def _planned(self, indices: Any, step: int, row: int) -> Planned:
         order, loader, kind = self.order, self.loader, WHOLE
+        if self.cut:
+            return Planned(indices, len(indices), ROWS, order.key_seed, order.epoch, step, row)
         if not loader._auto_collation:
             return Planned(indices, 1, WHOLE, order.key_seed, order.epoch, step, row)
         given = None
@@ -195,11 +198,20 @@ class Reading(Iterator[Planned]):
 
     def _first(self) -> Any:
         """The first batch of a sampler of PyTorch's that draws its seed now."""
-        self.sampler.generator = torch.Generator().manual_seed(self.order.draw_sampler_seed())
+        sampler, generator = self.sampler, torch.Generator().manual_seed(self.order.draw_sampler_seed())
+        n = sampler.num_samples
+        if type(self.source) is BatchSampler and not sampler.replacement and n == len(sampler.data_source):
+            # what both would give, without a Python number for each row of the epoch
+            self.cut, size = True, self.source.batch_size
+            positions = torch.randperm(n, generator=generator).numpy()
+            end = n - n % size if self.source.drop_last else n
+            self.iterator = (positions[first : first + size] for first in range(0, end, size))
+            return next(self.iterator)
+        sampler.generator = generator
         try:
             return next(self.iterator)
         finally:
-            self.sampler.generator = None
+            sampler.generator = None
 
     @contextlib.contextmanager
     def _drawing(self, at: int) -> Iterator[None]:
