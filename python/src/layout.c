@@ -311,8 +311,14 @@ static enum fit write_tensor(const struct node *leaf, PyObject *tensor, const st
         return DIFFERS;
     PyObject *dtype = PyObject_GetAttrString(tensor, "dtype"), *wanted = PyTuple_GetItem(leaf->type, 1),
              *as = PyTuple_GetItem(leaf->type, 2);
+    bool same = dtype == wanted;
     Py_XDECREF(dtype);
-    if (dtype != wanted) {
+    if (same && as != Py_None) { /* numpy() would say so, but not of what is viewed as another dtype */
+        PyObject *part_of_graph = PyObject_GetAttrString(tensor, "requires_grad");
+        same = part_of_graph == Py_False;
+        Py_XDECREF(part_of_graph);
+    }
+    if (!same) {
         PyErr_Clear();
         return DIFFERS;
     }
@@ -398,6 +404,23 @@ static enum fit write_text(const struct node *leaf, PyObject *object, const stru
     return rc ? ERROR : FITS;
 }
 
+/* Whether the keys of a dict come in the layout's order; -1 with an exception. */
+static int in_order(const struct node *node, PyObject *dict)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    for (size_t i = 0; i < node->n; i++) {
+        if (!PyDict_Next(dict, &at, &key, &value) || Py_TYPE(key) != Py_TYPE(node->keys[i]))
+            return 0;
+        Py_INCREF(key);
+        int same = PyObject_RichCompareBool(key, node->keys[i], Py_EQ);
+        Py_DECREF(key);
+        if (same != 1)
+            return same;
+    }
+    return 1;
+}
+
 static enum fit write_node(const struct node *node, PyObject *object, const struct place *place)
 {
     switch (node->kind) {
@@ -415,6 +438,11 @@ static enum fit write_node(const struct node *node, PyObject *object, const stru
     case DICT:
         if (!PyDict_CheckExact(object) || (size_t)PyDict_Size(object) != node->n)
             return DIFFERS;
+        if (!place->row) { /* a batch has the order of its first sample */
+            int ordered = in_order(node, object);
+            if (ordered != 1)
+                return ordered ? ERROR : DIFFERS;
+        }
         break;
     default:
         if (!(node->kind == TUPLE ? PyTuple_CheckExact(object) : PyList_CheckExact(object)) ||

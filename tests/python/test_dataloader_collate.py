@@ -7,6 +7,8 @@ from __future__ import annotations
 import collections
 import gc
 import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map  # noqa: E402
 
 import leat  # noqa: E402
 from leat import _leat  # noqa: E402
+from leat.torch.in_process import is_default  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
@@ -735,3 +738,39 @@ def test_an_epoch_leaves_nothing_to_the_garbage_collector() -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_a_batch_has_the_order_of_keys_of_its_first_sample(loader_class: Any, num_workers: int) -> None:
+    def make(i: int) -> Any:
+        keys = ("a", "b", "c") if i % 16 < 8 or i % 4 else ("b", "c", "a")  # of some batches only the first sample
+        return {"in": [{k: f"{k}{i}" for k in keys}], **{k: i for k in keys}}
+
+    found = list(loader_class(From(48, make), 4, num_workers=num_workers))
+    for k, batch in enumerate(found):
+        assert_same(batch, default_collate([make(i) for i in range(4 * k, 4 * k + 4)]))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_samples_that_come_to_require_gradients_keep_them(loader_class: Any, dtype: Any) -> None:
+    weight = torch.ones(3, dtype=dtype, requires_grad=True)
+    found = list(loader_class(From(32, lambda i: weight * 2 if i >= 20 else weight.detach()), 4))
+    assert [batch.requires_grad for batch in found] == [False] * 5 + [True] * 3
+    found[-1].sum().backward()
+    assert weight.grad.tolist() == [8.0] * 3
+
+
+def test_an_entry_replaced_before_leat_is_imported_is_used() -> None:
+    script = """
+import torch
+from torch.utils.data._utils.collate import default_collate_fn_map
+default_collate_fn_map[torch.Tensor] = lambda batch, *, collate_fn_map=None: f"{len(batch)} of mine"
+import leat
+for workers in 0, 2:
+    assert list(leat.DataLoader([torch.ones(2)] * 16, 4, num_workers=workers)) == ["4 of mine"] * 4
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_default_collation_of_this_pytorch_is_known() -> None:
+    assert is_default(default_collate) and not is_default(default_convert) and not is_default(None)

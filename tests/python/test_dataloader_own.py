@@ -334,3 +334,13 @@ def test_tensors_of_a_batch_stay_as_they_are_while_they_are_held() -> None:
         == [batch.tolist() for batch in again]
         == [list(range(i, i + 4)) for i in range(0, 400, 4)]
     )
+
+
+def test_memory_is_let_go_where_samples_come_to_differ_without_workers() -> None:
+    class Growing(Range):
+        def __getitem__(self, i: int) -> Any:  # type: ignore[override]
+            return torch.full(((1 << 18) + max(0, i - 20),), i, dtype=torch.uint8)
+
+    loader = leat.DataLoader(Growing(40), 1)
+    assert [batch.shape[1] - (1 << 18) for batch in loader] == [max(0, i - 20) for i in range(40)]
+    assert loader._gathering.core is None and not loader._gathering.memory

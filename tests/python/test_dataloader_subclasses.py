@@ -4,8 +4,11 @@ one iterator for ever, or end workers themselves.
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 import gc
+import pickle
 import queue
 import threading
 import weakref
@@ -231,3 +234,27 @@ def test_a_loader_may_have_another_constructor(loader_class: Any) -> None:
             super().__init__(dataset=Count(n), **options)
 
     assert batches(Mine(3, batch_size=2)) == [[0, 1], [2]]
+
+
+def test_a_loader_may_be_compared_by_value_and_have_no_hash(loader_class: Any) -> None:
+    @dataclasses.dataclass(eq=True)
+    class Named(loader_class):
+        name: str
+
+        def __init__(self, name: str, n: int) -> None:
+            self.name = name
+            super().__init__(Count(n), 2)
+
+    loaders = [Named("same", 8), Named("same", 12)]
+    assert loaders[0] == loaders[1]
+    for _ in range(2):
+        assert [len(batches(loader)) for loader in loaders] == [4, 6]
+
+
+def test_a_loader_that_was_iterated_over_is_copied_and_pickled_as_before(loader_class: Any) -> None:
+    loader = loader_class(Count(20), 2)
+    before = len(pickle.dumps(loader))
+    expected = batches(loader)
+    assert batches(loader) == expected and len(pickle.dumps(loader)) < before + 200
+    for other in (copy.copy(loader), copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
+        assert batches(other) == batches(loader) == expected

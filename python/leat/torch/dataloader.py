@@ -350,7 +350,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         held = self.__dict__
         if own is not kind:
             held = {name: held[name] for name in self._names if name in held}
-        found.__dict__.update(held, _iterator=None, _position=None)
+        found.__dict__.update(held, _iterator=None, _position=None, _gathering=None)
         if kind._index_sampler is not own._index_sampler:
             found.__dict__["_batches"] = self._index_sampler
         return found
@@ -360,4 +360,4 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return self.__dict__["_batches"] if "_batches" in self.__dict__ else super()._index_sampler
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_iterator": None, "_position": None}
+        return {**self.__dict__, "_iterator": None, "_position": None, "_gathering": None}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-import weakref
+import types
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data._utils import collate as torch_collate
 
@@ -17,7 +18,15 @@ from ..workers import loop, transport
 from ..workers.feed import Delivered, Planned
 from ..workers.loop import ITER, ROWS, Job
 
-_COLLATE, _PRISTINE = torch_collate.default_collate, dict(torch_collate.default_collate_fn_map)
+_OWN = {  # functions of PyTorch's default collation
+    torch.Tensor: "collate_tensor_fn",
+    np.ndarray: "collate_numpy_array_fn",
+    (np.bool_, np.number, np.object_): "collate_numpy_scalar_fn",
+    float: "collate_float_fn",
+    int: "collate_int_fn",
+    str: "collate_str_fn",
+    bytes: "collate_str_fn",
+}
 _FUNCTION_MODES = getattr(torch._C, "_len_torch_function_stack", None)
 _DISPATCH_MODES = getattr(torch._C, "_len_torch_dispatch_stack", None)
 _USES, _STORAGE = getattr(torch._C, "_storage_Use_Count", None), getattr(torch._C, "_storage_address", None)
@@ -28,11 +37,26 @@ _LEARNED_FROM = 3  # the batch that the layout is learned from: shorter epochs d
 _DIFFERING = 2  # batches in a row with samples that differ: then samples are collated as they are
 
 
+def _own(name: str) -> Any:
+    """PyTorch's function of that name; None where another has been put in its place before leat was imported."""
+    found = getattr(torch_collate, name, None)
+    return found if isinstance(found, types.FunctionType) and found.__globals__ is vars(torch_collate) else None
+
+
+_COLLATE, _PRISTINE = _own("default_collate"), {kind: _own(name) for kind, name in _OWN.items()}
+
+
+def is_default(collate: Any) -> bool:
+    """Whether samples become a batch by PyTorch's own default collation, whose map nobody has changed."""
+    return collate is not None and collate is _COLLATE and torch_collate.default_collate_fn_map == _PRISTINE
+
+
 def collates_plainly(job: Job) -> bool:
     """Whether rows become a batch by PyTorch's own default collation, which leat may then do."""
-    plain = job.collate is _COLLATE and torch_collate.default_collate_fn_map == _PRISTINE
     items = getattr(job.dataset, "__getitems__", None)
-    return bool(plain and job.auto_collation and not job.iterable and not items and job.on_error == "raise")
+    return bool(
+        is_default(job.collate) and job.auto_collation and not job.iterable and not items and job.on_error == "raise"
+    )
 
 
 def _modes() -> bool:
@@ -44,9 +68,6 @@ class Gathering:
     """Batches of the default collation: each sample goes to its row at once, while it is in the processor's cache, and
     its memory serves the next one. Tensors are new ones in ordinary memory, the same as PyTorch's.
     """
-
-    #: of loaders between two epochs
-    _resting: weakref.WeakKeyDictionary[Any, Gathering] = weakref.WeakKeyDictionary()
 
     def __init__(self) -> None:
         self.job: Any = None
@@ -60,7 +81,7 @@ class Gathering:
     @classmethod
     def of(cls, loader: Any, job: Job) -> Gathering:
         """One for an epoch of this loader; it knows what the epoch before has learned."""
-        found = cls._resting.pop(loader, None) or cls()
+        found = loader.__dict__.pop("_gathering", None) or cls()
         found.job, found.before = job, loop.reseed_row if job.reseed else None
         return found
 
@@ -70,14 +91,14 @@ class Gathering:
             for memory in self.memory:
                 memory.kept.clear()
         self.job = self.before = None
-        self._resting[loader] = self
+        loader.__dict__["_gathering"] = self  # not of its copies and pickles
 
     def batch(self, planned: Planned) -> Any:
         """The batch of these rows."""
         rows, indices = planned.rows, planned.indices
         keys = planned.seed, planned.epoch, planned.first_row
         collate: Any = self.job.collate
-        if self.core is None or _modes() or torch_collate.default_collate_fn_map != _PRISTINE:
+        if self.core is None or _modes() or not is_default(collate):
             samples = _leat.samples(None, self.job.dataset, indices.tolist(), self.before, *keys)
             self.made += 1
             if self.made == _LEARNED_FROM:
@@ -95,7 +116,7 @@ class Gathering:
         )
         self.differing += 1
         if self.differing == _DIFFERING:
-            self.core = None
+            self.core, self.memory = None, []
         return collate(samples)
 
     def _learn(self, sample: Any) -> None:
@@ -131,11 +152,11 @@ class _Memory:
         shape = (rows, *self.shape)
         size = math.prod(shape) * self.dtype.itemsize
         if size < _KEPT_BYTES or _USES is None or _STORAGE is None:
-            return torch.empty(shape, dtype=self.dtype)
+            return torch.empty(shape, dtype=self.dtype, device="cpu")
         for ours, storage, address in self.kept:
             if _USES(storage) == 1 and ours.shape == shape and ours.data_ptr() == address:
-                return torch.empty(0, dtype=self.dtype).set_(ours)
-        made = torch.empty(shape, dtype=self.dtype)
+                return torch.empty(0, dtype=self.dtype, device="cpu").set_(ours)
+        made = torch.empty(shape, dtype=self.dtype, device="cpu")
         self.kept = [*self.kept[1 - _KEPT :], (made.detach(), _STORAGE(made), made.data_ptr())]
         return made
 

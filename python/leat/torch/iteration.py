@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data._utils import collate as torch_collate
 
 from .. import _leat
 from ..workers import cores
@@ -19,7 +18,7 @@ from ..workers.feed import Delivered, Feed, NotYet, Planned
 from ..workers.loop import Job
 from ..workers.pool import Pool, threads_wanted
 from .adapting import Adapting, world_size
-from .in_process import InProcess
+from .in_process import InProcess, is_default
 from .likeness import attribute
 from .order import Order
 from .pinning import Pinning, pin_device, pinned
@@ -28,7 +27,6 @@ from .reading import draws_at_once
 from .sharing import pool_for
 
 _WINDOW = 24
-_PRISTINE = dict(torch_collate.default_collate_fn_map)
 _SPAN = "enumerate(DataLoader)#leat.__next__"
 _RECORD = getattr(getattr(torch._C, "_profiler", None), "_RecordFunctionFast", None)
 
@@ -129,11 +127,8 @@ class Iteration:
             return Pool(loader.dataset, n, room, context, loader.worker_init_fn, self.order.base_seed, threads)
 
         self.pool = pool_for(loader, make, n, context)
-        default = (
-            loader.collate_fn is torch_collate.default_collate and torch_collate.default_collate_fn_map == _PRISTINE
-        )
         items = getattr(loader.dataset, "__getitems__", None)
-        direct = default and loader._auto_collation and not loader._iterable and not items
+        direct = is_default(loader.collate_fn) and loader._auto_collation and not loader._iterable and not items
         # Many workers on small batches need more in flight: eight rows for each (bench/simulate.py).
         window = loader._window_given or max(_WINDOW, 2 * n, -(-8 * n // (loader.batch_size or 1)))
         if loader._iterable:
