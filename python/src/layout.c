@@ -72,7 +72,8 @@ static uint8_t *text_room(const struct layout *l, struct texts *texts)
 static _Thread_local struct {
     bool known;
     uint64_t seed, epoch, row;
-    uint64_t turn; /* counts what was begun: the same row may be made twice */
+    uint64_t turn;  /* its number among what was begun: the same row may be made twice */
+    uint64_t begun; /* so many */
 } current;
 
 /* ---- making one ------------------------------------------------------------------------------ */
@@ -508,7 +509,7 @@ static PyObject *sample_at(const struct source *s, unsigned row, PyObject *index
     if (s->board)
         leat_board_at_row(s->board, row);
     current.known = true;
-    current.turn++;
+    current.turn = ++current.begun;
     current.seed = s->seed;
     current.epoch = s->epoch;
     current.row = s->first_row + row;
@@ -916,11 +917,11 @@ PyObject *py_current_turn(PyObject *module, PyObject *none)
 
 PyObject *py_set_current_row(PyObject *module, PyObject *args)
 {
-    unsigned long long seed = 0, epoch = 0, row = 0;
-    if (!PyArg_ParseTuple(args, "|KKK:set_current_row", &seed, &epoch, &row))
+    unsigned long long seed = 0, epoch = 0, row = 0, turn = 0;
+    if (!PyArg_ParseTuple(args, "|KKKK:set_current_row", &seed, &epoch, &row, &turn))
         return NULL;
-    current.known = PyTuple_Size(args) == 3;
-    current.turn++;
+    current.known = PyTuple_Size(args) >= 3;
+    current.turn = PyTuple_Size(args) == 4 ? turn : ++current.begun;
     current.seed = seed;
     current.epoch = epoch;
     current.row = row;

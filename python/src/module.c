@@ -262,7 +262,8 @@ static PyMethodDef functions[] = {
     {"current_turn", py_current_turn, METH_NOARGS, "current_turn(): how many rows this thread has begun"},
     {"samples", py_samples, METH_VARARGS,
      "samples(board or None, dataset, indices, before, seed, epoch, first_row): a list"},
-    {"set_current_row", py_set_current_row, METH_VARARGS, "set_current_row(seed, epoch, row), or no arguments: none"},
+    {"set_current_row", py_set_current_row, METH_VARARGS,
+     "set_current_row(seed, epoch, row[, turn]), or no arguments: none; turn: of a row that was begun before"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -5,6 +5,7 @@ timeouts.
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from dataloader_support import (  # noqa: E402
     failing_init,
     rows,
 )
+
+import leat  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
@@ -174,3 +177,22 @@ def test_an_error_in_the_training_loop_passes_through(loader_class: Any) -> None
                 raise OwnError("of the loop")
 
     assert error_of(OwnError, train) == "of the loop"
+
+
+@pytest.mark.parametrize("prefetch", [1, 2, 8])
+def test_an_index_that_cannot_be_pickled_fails_its_batch_alone(prefetch: int) -> None:
+    class Any_(Count):
+        def __getitem__(self, i: Any) -> Any:
+            return 1 if callable(i) else i
+
+    order = [[i] if i not in (0, 7, 8) else [lambda: 1] for i in range(12)]
+    iterator = iter(leat.DataLoader(Any_(12), batch_sampler=order, num_workers=2, prefetch_factor=prefetch))
+    found: list[Any] = []
+    for _ in range(12):
+        try:
+            found.append(next(iterator).tolist())
+        except (AttributeError, pickle.PicklingError) as e:
+            assert "lambda" in str(e)
+            found.append("failed")
+    assert found == ["failed" if i in (0, 7, 8) else [i] for i in range(12)]
+    assert next(iterator, None) is None

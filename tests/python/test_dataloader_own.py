@@ -344,3 +344,24 @@ def test_memory_is_let_go_where_samples_come_to_differ_without_workers() -> None
     loader = leat.DataLoader(Growing(40), 1)
     assert [batch.shape[1] - (1 << 18) for batch in loader] == [max(0, i - 20) for i in range(40)]
     assert loader._gathering.core is None and not loader._gathering.memory
+
+
+class Nested(Range):
+    """Each sample takes one of another loader's before it draws on."""
+
+    def __getitem__(self, i: int) -> Any:  # type: ignore[override]
+        first = leat.rng().random()
+        if i % 2:
+            assert len(list(leat.DataLoader(Range(2), 1))) == 2
+        return first, leat.rng().random()
+
+
+def test_a_loader_inside_a_data_set_leaves_the_row_at_hand_as_it_is() -> None:
+    found = [
+        pair for first, second in leat.DataLoader(Nested(8), 4, seed=1) for pair in zip(first.tolist(), second.tolist())
+    ]
+    assert len({value for pair in found for value in pair}) == 16
+    other = [
+        pair for first, second in leat.DataLoader(Nested(8), 1, seed=1) for pair in zip(first.tolist(), second.tolist())
+    ]
+    assert found == other

@@ -10,6 +10,7 @@ import functools
 import gc
 import pickle
 import queue
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from dataloader_support import HUNG_S, Count, batches, rows  # noqa: E402
+
+import leat  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 WAYS: list[dict[str, Any]] = [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}]
@@ -258,3 +261,60 @@ def test_a_loader_that_was_iterated_over_is_copied_and_pickled_as_before(loader_
     assert batches(loader) == expected and len(pickle.dumps(loader)) < before + 200
     for other in (copy.copy(loader), copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
         assert batches(other) == batches(loader) == expected
+
+
+def test_threads_that_share_an_iterator_each_get_batches_of_their_own() -> None:
+    """Large ones, whose memory serves again when nothing refers to it."""
+    n, size = 400, 1 << 16
+    samples = [torch.full((size,), float(i)) for i in range(n)]
+    iterator = iter(leat.DataLoader(samples, batch_sampler=Lots([[i] for i in range(n)])))
+    seen: list[int] = []
+    wrong: list[Any] = []
+
+    def consume() -> None:
+        try:
+            while (batch := next(iterator, None)) is not None:
+                value = batch[0, 0].item()
+                if not bool((batch == value).all()) or not bool((batch == value).all()):
+                    wrong.append(value)
+                seen.append(int(value))
+                del batch
+        except Exception as e:
+            wrong.append(e)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        threads = [threading.Thread(target=consume) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(HUNG_S)
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong and sorted(seen) == list(range(n))
+
+
+def test_a_data_set_may_ask_the_iterator_for_the_next_batch(loader_class: Any) -> None:
+    class Greedy(Count):
+        def __getitem__(self, i: int) -> int:
+            if i == 2:
+                taken.extend(next(iterator).tolist())
+            return i
+
+    taken: list[int] = []
+    iterator = iter(loader_class(Greedy(8), 2))
+    assert [batch.tolist() for batch in iterator] == [[0, 1], [2, 3], [6, 7]] and taken == [4, 5]
+
+
+class Lots:
+    """Batches one at a time, from an iterator that threads may share."""
+
+    def __init__(self, batches: list[list[int]]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Any:
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        return len(self.batches)

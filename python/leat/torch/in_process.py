@@ -161,6 +161,12 @@ class _Memory:
         return made
 
 
+def _row() -> tuple[int, ...]:
+    """The row at hand, which may be another loader's whose data set iterates over this one, and its turn."""
+    row = _leat.current_row()
+    return () if row is None else (*row, _leat.current_turn())
+
+
 class InProcess:
     """Batches made by the process itself: ``num_workers=0``."""
 
@@ -178,10 +184,11 @@ class InProcess:
         self.stream: Any = None
         self.begun: Any = None  # the state before the first batch
         if job.iterable:
+            outer = _row()
             try:
                 self.stream = loop.stream(job, None if resume is None else (resume[0], -resume[1]), *key, 1)
             finally:
-                _leat.set_current_row()
+                _leat.set_current_row(*outer)
             self.begun = copy.deepcopy(loop.stream_state(job, self.stream)) if resume is None else None
 
     def next(self, timeout_s: float | None = None) -> Delivered | None:
@@ -191,6 +198,7 @@ class InProcess:
         self.again = None
         if planned is None:
             return None
+        outer = _row()
         try:
             return self._make(planned)
         except StopIteration:
@@ -206,7 +214,7 @@ class InProcess:
                 self.again, self.waiting = planned, True
             raise
         finally:
-            _leat.set_current_row()
+            _leat.set_current_row(*outer)
 
     def _make(self, planned: Planned) -> Delivered:
         self.stats["batches"] += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import warnings
 import weakref
 from collections import Counter
@@ -42,6 +43,7 @@ class Iteration:
         self.feed: Feed | None = None
         self.pool: Pool | None = None
         self.adapting: Adapting | None = None
+        self.lock = threading.RLock()  # what threads share; a data set may ask for the next batch, too
         self.interrupted = False  # its contents are incomplete
         self.ended_workers: list[Any] = []
         self._device = pin_device(loader)
@@ -238,19 +240,27 @@ class Iteration:
             head = self.source.head()
             if head is None or head.epoch != self.epoch:
                 return None
+        if self.pool is not None:  # which has a lock of its own, and does not hold it while it waits
+            return self._take()
+        with self.lock:
+            return self._take()
+
+    def _take(self) -> Delivered | None:
         try:
             made: Delivered | None = self.source.next(self.loader.timeout or None)
         except NotYet:
             raise RuntimeError(f"DataLoader timed out after {self.loader.timeout} seconds") from None
         except Exception:
-            if self.source.failed is not None:
-                self.position.count(self.source.failed, None)
-                self.source.failed = None
+            with self.lock:
+                if self.source.failed is not None:
+                    self.position.count(self.source.failed, None)
+                    self.source.failed = None
             raise
         if made is not None:
-            self.position.count(made.planned, made.state)
-            if self.adapting is not None:
-                self.adapting.delivered(made.planned.rows)
+            with self.lock:
+                self.position.count(made.planned, made.state)
+                if self.adapting is not None:
+                    self.adapting.delivered(made.planned.rows)
         return made
 
     def _next_epoch(self) -> Delivered | None:
@@ -277,12 +287,13 @@ class Iteration:
         return torch.tensor(indices, dtype=torch.int64) if whole else indices
 
     def _finish_epoch(self) -> None:
-        if self.position.over:
-            return
-        self.position.over = True
-        self.position.unspent = None
-        if self.pool is None:
-            self.source.rest(self.original())
+        with self.lock:
+            if self.position.over:
+                return
+            self.position.over = True
+            self.position.unspent = None
+            if self.pool is None:
+                self.source.rest(self.original())
         if not self.loader.persistent_workers:
             self.close()
 

@@ -24,7 +24,7 @@ _ALWAYS: dict[str, Callable[[Any], Any]] = {
 _WITH_WORKERS: dict[str, Callable[[Any], Any]] = {
     "_in_order": lambda it: it.loader.in_order,
     "_prefetch_factor": lambda it: it.loader.prefetch_factor,
-    "_rcvd_idx": lambda it: it.position.yielded,  # batches of the epoch that were delivered,
+    "_rcvd_idx": lambda it: it.position.yielded,  # batches of the epoch that were delivered
     "_send_idx": lambda it: it.position.yielded + sum(it.busy.values()) + bool(getattr(it.source, "ahead", None)),
     "_shutdown": lambda it: not it._end.alive,
     "_tasks_outstanding": lambda it: sum(it.busy.values()),

@@ -225,7 +225,10 @@ class Feed(Client):
         if planned.kind == ROWS:
             payload = planned.indices
         elif planned.kind == WHOLE:
-            payload = pickle.dumps(planned.asked, protocol=5)
+            try:
+                payload = pickle.dumps(planned.asked, protocol=5)
+            except Exception as e:  # fails this batch, in its place; a worker that takes it at once finds nothing
+                flight.error = (0, transport.pack_error(e, "in the process that trains"))
             if self.job.on_error != "raise":
                 payload += bytes(16 * planned.rows)  # for the marks of removed rows
         size = payload.nbytes if isinstance(payload, np.ndarray) else len(payload)
@@ -251,6 +254,8 @@ class Feed(Client):
         )  # fmt: skip
         self.flights[flight.serial] = flight
         self.order.append(flight)
+        if flight.error is not None:
+            self.board.cancel(flight.serial)
 
     def _backlogged(self) -> bool:
         return bool(self.order) and not self.board.complete(self.order[-1].serial)

@@ -76,7 +76,7 @@ class Start:
     base_seed: int
     dataset: Any  #: for get_worker_info
     layouts: list[tuple[int, int, Any]] = field(default_factory=list)
-    # : by board: (state, batches to pass over) of an iterable data set
+    #: by board: (state, batches to pass over) of an iterable data set
     resume: dict[int, Any] = field(default_factory=dict)
     torch_seed: bool = True
 
