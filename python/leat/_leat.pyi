@@ -249,6 +249,7 @@ class Layout:
         end: int,
         before: Callable[[int, int, int], object] | None,
         elsewhere: dict[int, list[Any]],
+        removable: bool = ...,
         /,
     ) -> tuple[int, Any]: ...
     def store(self, sample: Any, slots: tuple[Slot, ...], row: int, elsewhere: dict[int, list[Any]], /) -> bool: ...

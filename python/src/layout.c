@@ -500,6 +500,7 @@ static enum fit write_sample(const struct place *place, PyObject *sample)
 struct source {
     PyObject *dataset, *before; /* before(seed, epoch, row) or None: called ahead of each */
     struct leat_board *board;   /* is told the row, or NULL */
+    int removable;              /* indices may be marks of rows that the parent has taken out */
     unsigned long long seed, epoch, first_row;
 };
 
@@ -527,7 +528,7 @@ static enum fit write_rows(struct place *place, const struct source *s, const in
                            unsigned end, PyObject **sample)
 {
     for (; *row < end; ++*row) {
-        if (indices[*row] <= INT64_MIN + 16) { /* the parent has taken it out */
+        if (s->removable && indices[*row] <= INT64_MIN + 16) { /* the parent has taken it out */
             *sample = Py_NewRef(Py_NotImplemented);
             return DIFFERS;
         }
@@ -547,17 +548,17 @@ static enum fit write_rows(struct place *place, const struct source *s, const in
     return FITS;
 }
 
-/* fill(board, dataset, first, end, before, elsewhere): rows [first, end) of the unit that the board has taken, whose
- * payload is int64 indices: (row, None) when all are written, or (row, sample) where one does not fit. An exception of
- * the data set's passes through; the board knows the row. */
+/* fill(board, dataset, first, end, before, elsewhere[, removable]): rows [first, end) of the unit that the board has
+ * taken, whose payload is int64 indices: (row, None) when all are written, or (row, sample) where one does not fit. An
+ * exception of the data set's passes through; the board knows the row. */
 static PyObject *layout_fill(PyObject *self, PyObject *args)
 {
     struct layout *l = (struct layout *)self;
     PyObject *board, *elsewhere, *sample = NULL;
     unsigned row, end;
-    struct source source;
-    if (!PyArg_ParseTuple(args, "OOIIOO!:fill", &board, &source.dataset, &row, &end, &source.before, &PyDict_Type,
-                          &elsewhere))
+    struct source source = {.removable = true};
+    if (!PyArg_ParseTuple(args, "OOIIOO!|p:fill", &board, &source.dataset, &row, &end, &source.before, &PyDict_Type,
+                          &elsewhere, &source.removable))
         return NULL;
     struct leat_board *handle = py_board_handle(board);
     if (!handle)

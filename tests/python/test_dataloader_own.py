@@ -365,3 +365,10 @@ def test_a_loader_inside_a_data_set_leaves_the_row_at_hand_as_it_is() -> None:
         pair for first, second in leat.DataLoader(Nested(8), 1, seed=1) for pair in zip(first.tolist(), second.tolist())
     ]
     assert found == other
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_least_integers_are_indices_like_any_other(workers: int) -> None:
+    order = [[i - (1 << 63)] for i in range(20)]
+    loader = leat.DataLoader(Range(20), batch_sampler=order, num_workers=workers)
+    assert [batch.tolist() for batch in loader] == order

@@ -314,7 +314,7 @@ class Worker:
         at, end = unit.first, unit.first + unit.n
         while at < end:
             try:
-                at, sample = fill(board, job.dataset, at, end, before, elsewhere)
+                at, sample = fill(board, job.dataset, at, end, before, elsewhere, job.on_error != "raise")
                 if at == end:
                     break
                 if sample is NotImplemented:
@@ -339,7 +339,7 @@ class Worker:
             reseed_row(unit.seed, unit.epoch, unit.first_row + row)
         _leat.set_current_row(unit.seed, unit.epoch, unit.first_row + row)
         self.index = index
-        if _is_gone(index):
+        if job.on_error != "raise" and _is_gone(index):
             self.index = None
             raise Broken(_TRIED)
         return job.dataset[index]
