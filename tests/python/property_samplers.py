@@ -166,11 +166,27 @@ class Told(CountsInIter):
 
 
 class Stateful(CountsInIter):
-    """Has a state: the position in its epoch, and the epoch, on which its order depends."""
+    """Has a state: the position in its epoch, and the epoch, on which its order depends. No other way shows them."""
 
     def __init__(self, n: int, source: str, seed: int, length: int | None, inside: bool) -> None:
+        self.place = np.zeros(2, np.int64)
         super().__init__(n, source, seed, length, inside)
-        self.at = 0
+
+    @property
+    def at(self) -> int:
+        return int(self.place[0])
+
+    @at.setter
+    def at(self, at: int) -> None:
+        self.place[0] = at
+
+    @property
+    def epoch(self) -> int:  # type: ignore[override]
+        return int(self.place[1])
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self.place[1] = epoch
 
     def __iter__(self) -> Iterator[int]:
         order = random.Random(1000 * self.seed + self.epoch).sample(range(self.n), self.n)
