@@ -120,13 +120,6 @@ MUTATIONS = [
         "rows = run = planned.rows",
     ),
     Mutation(
-        "an empty batch is an error without workers",
-        "in process",
-        "workers/loop.py",
-        "        if broken and not found:\n",
-        "        if not found:\n",
-    ),
-    Mutation(
         "without workers a sampler is read one batch ahead",
         "in process",
         "torch/in_process.py",
