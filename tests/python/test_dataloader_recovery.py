@@ -196,7 +196,7 @@ def test_a_batch_for_which_there_is_no_memory_is_an_error_and_not_the_end(monkey
     assert rows(iterator) == whole(16, 4)[1:]
 
 
-def test_a_stream_that_failed_fails_once_when_it_is_resumed() -> None:
+def test_a_stream_that_failed_at_its_end_goes_on_with_the_next_epoch() -> None:
     class Failing(torch.utils.data.IterableDataset[int]):
         def __iter__(self) -> Iterator[int]:
             yield from range(3)
@@ -221,7 +221,8 @@ def test_a_stream_that_failed_fails_once_when_it_is_resumed() -> None:
         next(iterator)
     again = leat.DataLoader(Failing(), 1, num_workers=1)
     again.load_state_dict(loader.state_dict())
-    assert read(iter(again)) == ["error", "end"]
+    assert next(iterator, "end") == "end"
+    assert read(iter(again)) == read(iter(loader)) == [[0], [1], [2], "error", "end"]
 
 
 # ---- workers

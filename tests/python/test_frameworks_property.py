@@ -12,4 +12,4 @@ from property_play import SECONDS, look  # noqa: E402
 
 
 def test_a_program_runs_as_with_pytorchs_loader_in_accelerate() -> None:
-    look("accelerate", SECONDS / 5)
+    look("accelerate", SECONDS / 5, 200)
