@@ -13,7 +13,16 @@ import pytest
 torch = pytest.importorskip("torch")
 # The import of Lightning takes seconds: it waits until a test runs.
 
-from frameworks_support import SCRIPTS, Numbers, Stream, available, engine_of, loader_class, needs, run_script  # noqa: E402
+from frameworks_support import (  # noqa: E402
+    SCRIPTS,
+    Numbers,
+    Stream,
+    available,
+    engine_of,
+    loader_class,
+    needs,
+    run_script,
+)
 from torch.utils.data import DistributedSampler  # noqa: E402
 
 needs("lightning", "torchdata")

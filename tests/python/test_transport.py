@@ -177,7 +177,8 @@ def test_the_room_that_texts_ask_for_is_counted_whether_they_have_it_or_not() ->
         written = Written([("äb", b"1234"), ("", b""), ("\udc80", b"x")], room)
         assert written.core.asked(written.slots) == 3 + 4 + 1
     assert written.core.n_texts == 2 and not written.core.row_bytes
-    assert _leat.Layout(transport.describe(1)).asked(_leat.Layout(transport.describe(1)).slots(2, 0)) == 0  # type: ignore[arg-type]
+    core = _leat.Layout(transport.describe(1))  # type: ignore[arg-type]
+    assert core.asked(core.slots(2, 0)) == 0
 
 
 def test_a_batch_whose_texts_are_missing_or_outside_is_an_error() -> None:

@@ -309,7 +309,10 @@ class Iteration:
         return attribute(self, name)
 
     def __getstate__(self) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
+        # of the class that PyTorch's iterators raise
+        raise NotImplementedError(
+            "an iterator cannot be pickled: pickle the loader, and its state_dict() for the place"
+        )
 
 
 def _nothing() -> None:
